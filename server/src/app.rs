@@ -1,20 +1,16 @@
 //! The composition root: puts the parts together, starts every task and thread, and takes them down again.
 
 mod admin;
-mod card;
-mod chat;
-mod chat_networks;
+mod family;
 mod health;
-mod loaded_models;
 mod loading;
 mod log;
 mod metrics;
 mod model;
 mod records;
-mod speech_model;
 mod stage_process;
+mod stages;
 mod traces;
-mod voice_encoder;
 mod wyoming;
 
 use std::net::SocketAddr;
@@ -32,20 +28,18 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
 use crate::config::Config;
-use crate::connector::EdgeSink;
 use crate::drain::Drain;
 use crate::grpc::{
     Access, AdminState, CHAT_SERVICE_NAME, GrpcCatalog, GrpcChat, GrpcSpeech, GrpcVoices,
     METRICS_SERVICE_NAME, Riva, SERVICE_NAMES, ServerInfo, Services, serve,
 };
+use crate::model::Converse;
 use crate::openai::{OpenAi, Sites};
-use crate::orchestrator::{AdmissionLimits, Orchestrator};
+use crate::orchestrator::Orchestrator;
 use crate::service::voices::{StoreLimits, VoiceStore};
 use crate::service::{CallGate, Catalog, ChatService, SpeechService, Voices};
 use crate::session::{Recent, RecordSink, Registry, SessionDeps, SessionLimits};
-use crate::stage::SpeechBackend;
 use crate::tasks::Tasks;
 use crate::transport::{BodyBudget, BufferedResponses, Keys, Tls};
 use crate::wyoming::Wyoming;
@@ -53,13 +47,16 @@ use admin::AdminListener;
 use health::{HealthBoard, HealthEnd};
 use metrics::Metrics;
 use model::ModelStart;
+use omni_pipeline::clock::Clock;
+use omni_pipeline::connector::EdgeSink;
+use omni_pipeline::orchestrator::AdmissionLimits;
 use traces::Traces;
 use wyoming::WyomingListener;
 
+pub use family::{LoadedModel, embedded_checkpoint, load_model};
 pub use log::init_logging;
 pub use metrics::{list_metrics, metrics_catalogue};
 pub use records::{LogEdges, LogRecords};
-pub use speech_model::{LoadedModel, embedded_checkpoint, load_model};
 pub use stage_process::serve_stage;
 
 /// The gRPC services that HTTP clients are told of.
@@ -135,7 +132,7 @@ impl App {
     /// If the address cannot be listened on. A model that cannot be loaded shows in [`ready`](Self::ready).
     pub async fn start<B, L>(config: &Config, sinks: Sinks, load: L) -> anyhow::Result<Self>
     where
-        B: SpeechBackend,
+        B: Converse,
         L: FnOnce() -> anyhow::Result<B> + Send + 'static,
     {
         let listener = TcpListener::bind(config.listen)
@@ -472,7 +469,7 @@ async fn keep<B, L>(
     board: HealthBoard,
     readiness: watch::Sender<Readiness>,
 ) where
-    B: SpeechBackend,
+    B: Converse,
     L: FnOnce() -> anyhow::Result<B> + Send + 'static,
 {
     let begun = start.clock.now();
@@ -485,11 +482,11 @@ async fn keep<B, L>(
             tracing::info!(seconds = clock.since(begun).as_secs_f64(), "serving");
             voices.tell();
             readiness.send_replace(Readiness::Ready);
-            let Ok(pipeline) = orchestrator.model() else {
+            let Ok(model) = orchestrator.model() else {
                 return;
             };
             // Draining ends the one, and the wait for the end of the other is aborted.
-            tokio::join!(board.follow(&orchestrator), pipeline.watch());
+            tokio::join!(board.follow(&orchestrator), model.pipeline.watch());
         }
         Err(error) => {
             readiness.send_replace(Readiness::Failed(format!("{error:#}")));
@@ -520,55 +517,4 @@ fn session_limits(config: &Config) -> SessionLimits {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::RawConfig;
-
-    #[tokio::test]
-    async fn a_model_that_is_never_read_is_told_and_keeps_nobody_from_ending() {
-        let config = RawConfig::arguments_only([
-            "omni-server",
-            "--listen",
-            "127.0.0.1:0",
-            "--metrics-listen",
-            "off",
-            "--set",
-            "load_timeout=50ms",
-        ])
-        .unwrap()
-        .validate()
-        .unwrap();
-        let (release, held) = std::sync::mpsc::channel::<()>();
-        let load = move || -> anyhow::Result<LoadedModel> {
-            // Until the test is over.
-            let _ = held.recv();
-            anyhow::bail!("too late")
-        };
-        let mut app = App::start(&config, Sinks::log(), load).await.unwrap();
-        let error = app.ready().await.unwrap_err().to_string();
-        assert!(error.contains("no progress for 50ms (load_timeout)"), "{error}");
-        app.shut_down(std::future::ready(())).await;
-        drop(release);
-    }
-
-    #[tokio::test]
-    async fn a_listener_that_failed_is_no_obstacle_to_shutting_down() {
-        let config = RawConfig::arguments_only([
-            "omni-server",
-            "--listen",
-            "127.0.0.1:0",
-            "--metrics-listen",
-            "off",
-        ])
-        .unwrap()
-        .validate()
-        .unwrap();
-        let load = || -> anyhow::Result<LoadedModel> { anyhow::bail!("none") };
-        let mut app = App::start(&config, Sinks::log(), load).await.unwrap();
-        let failing = tokio::spawn(async { anyhow::bail!("the socket is gone") });
-        std::mem::replace(&mut app.listener, failing).abort();
-        let error = app.failed().await.unwrap_err();
-        assert!(error.to_string().contains("the socket is gone"), "{error}");
-        app.shut_down(std::future::ready(())).await;
-    }
-}
+mod tests;

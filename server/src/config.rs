@@ -8,6 +8,7 @@ mod listen;
 mod metrics;
 mod quotas;
 mod raw;
+mod source;
 mod time;
 mod tls;
 mod traces;
@@ -15,11 +16,8 @@ mod transport;
 mod wyoming;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
-
-use omni_models::RandomModel;
-use serde::{Deserialize, Serialize};
 
 use deploy::{Deploy, Given, Resolution};
 
@@ -28,40 +26,11 @@ pub use keys::{Holder, KeyFile, KeyHash, Scope, hash, new_key};
 pub use metrics::{MetricsListen, MetricsSettings, RawMetrics, RawPush, SecretUrl, hostname};
 pub use quotas::{Quota, Quotas};
 pub use raw::{LogFormat, MetricsCommand, RawConfig, ServerCommand};
+pub use source::ModelSource;
 pub use tls::{TlsFiles, TlsIdentity, subject};
 pub use traces::{RawTraces, TraceSettings};
 pub use transport::{ConnectionLimits, RawTransport};
 pub use wyoming::{RawWyoming, WyomingSettings};
-
-/// Where the model comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ModelSource {
-    /// The one inside the program.
-    Embedded,
-    /// A checkpoint directory.
-    Directory(PathBuf),
-    /// Known shapes with random weights.
-    Random(RandomModel),
-}
-
-/// Fetches the smallest published checkpoint that is served.
-const FETCH: &str = "hf download Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice --local-dir DIR";
-
-impl ModelSource {
-    /// Reads what `--model` says.
-    fn parse(text: &str) -> Result<Self, String> {
-        match text {
-            "embedded" => Ok(Self::Embedded),
-            name if RandomModel::is_meant(name) => {
-                name.parse().map(Self::Random).map_err(|error| error.to_string())
-            }
-            path if Path::new(path).join("config.json").is_file() => Ok(Self::Directory(path.into())),
-            _ => Err(format!(
-                "expected \"embedded\", \"random:NAME\" or a directory with a config.json, such as this command fetches: {FETCH}"
-            )),
-        }
-    }
-}
 
 /// A configuration that can be run.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,7 +43,7 @@ pub struct Config {
     pub deploy: Deploy,
     /// The same as text, for processes that run a part of it.
     pub deploy_yaml: String,
-    /// Leave the thinker out, and with it conversations.
+    /// Leave the stage that answers out, and with it conversations.
     pub speech_only: bool,
     /// Where voices of callers are kept; without, in memory alone.
     pub voices: Option<PathBuf>,
@@ -366,192 +335,4 @@ fn out_of_time((flag, time, least, most): (&str, Duration, Duration, Duration)) 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn raw(args: &[&str]) -> RawConfig {
-        RawConfig::arguments_only(["omni-server"].iter().chain(args)).unwrap()
-    }
-
-    #[test]
-    fn the_defaults_are_usable() {
-        let config = raw(&[]).validate().unwrap();
-        assert_eq!(config.model, ModelSource::Embedded);
-        assert!(config.listen.ip().is_loopback());
-    }
-
-    #[test]
-    fn a_random_model_is_named_and_a_wrong_name_is_told_with_the_right_ones() {
-        let config = raw(&["--model", "random:embedded@7"]).validate().unwrap();
-        assert_eq!(
-            config.model,
-            ModelSource::Random("random:embedded@7".parse().unwrap())
-        );
-        for (name, told) in [
-            ("random:30b", "random:qwen3-omni-30b-a3b-speech"),
-            ("random:embedded@x", "\"x\""),
-        ] {
-            let problem = problem("--model", name).unwrap();
-            assert!(
-                problem.starts_with(&format!("--model {name}: ")) && problem.contains(told),
-                "{problem}"
-            );
-        }
-    }
-
-    #[test]
-    fn all_problems_are_reported_together() {
-        let raw = raw(&[
-            "--listen",
-            "0.0.0.0:1",
-            "--max-sessions",
-            "0",
-            "--idle-timeout",
-            "0s",
-            "--model",
-            "/nowhere",
-        ]);
-        let ConfigError(problems) = raw.validate().unwrap_err();
-        assert_eq!(problems.len(), 4, "{problems:?}");
-    }
-
-    #[test]
-    fn the_flag_for_weights_is_for_talker_and_thinker_unless_one_is_set_apart() {
-        let probe = |_| Ok("H200".to_owned());
-        let args = [
-            "--device",
-            "cpu",
-            "--weights",
-            "int8",
-            "--set",
-            "stages.thinker.weights=auto",
-        ];
-        let (config, _) = raw(&args).resolve_on(&probe).unwrap();
-        assert_eq!(config.deploy.ar("talker").stage.weights, deploy::Weights::Int8);
-        assert_eq!(config.deploy.ar("thinker").stage.weights, deploy::Weights::Auto);
-    }
-
-    #[test]
-    fn the_device_decides_what_nobody_says() {
-        let probe = |number| {
-            (number == 0)
-                .then(|| "H200".to_owned())
-                .ok_or_else(|| "there is one".to_owned())
-        };
-        let on = |args: &[&str], probe: Probe<'_>| raw(args).resolve_on(probe).map(|(config, _)| config);
-        let gpu = on(&[], &probe).unwrap();
-        assert_eq!((gpu.device.device, gpu.max_active), (Device::Cuda(0), 64));
-        assert_eq!(gpu.deploy.ar("talker").stage.device(0), Device::Cuda(0));
-        let cpu = on(&["--device", "cpu"], &probe).unwrap();
-        assert_eq!(
-            (cpu.device.device, cpu.max_active),
-            (Device::Cpu, Device::Cpu.max_active())
-        );
-        assert_eq!(cpu.deploy.ar("talker").stage.device(0), Device::Cpu);
-        let none = |_| Err("there is no driver".to_owned());
-        let without = on(&[], &none).unwrap();
-        assert_eq!(
-            (without.device.device, without.device.because.as_str()),
-            (Device::Cpu, "there is no driver")
-        );
-        let ConfigError(problems) = on(&["--device", "cuda:1"], &probe).unwrap_err();
-        assert_eq!(problems, ["--device cuda:1 was asked for, but there is one"]);
-        let few = on(&["--max-active", "3"], &probe).unwrap();
-        assert_eq!((few.max_active, few.deploy.ar("talker").max_num_seqs), (3, 6));
-    }
-
-    /// What is said about one flag with this value.
-    fn problem(flag: &str, value: &str) -> Option<String> {
-        let ConfigError(mut problems) = raw(&[flag, value]).validate().err()?;
-        assert_eq!(problems.len(), 1, "{problems:?}");
-        problems.pop()
-    }
-
-    #[test]
-    fn every_number_is_good_up_to_its_limits_and_not_beyond() {
-        for (flag, _, least, most) in raw(&[]).counts(64) {
-            let allowed = format!("expected {least} to {most}");
-            for (value, good) in [
-                (least.checked_sub(1), false),
-                (Some(least), true),
-                (Some(most), true),
-                (Some(most + 1), false),
-            ] {
-                let Some(value) = value else { continue };
-                let problem = problem(flag, &value.to_string());
-                let said = problem.as_ref().is_some_and(|problem| {
-                    problem.starts_with(&format!("{flag} {value}: ")) && problem.ends_with(&allowed)
-                });
-                assert_eq!(
-                    (problem.is_none(), said),
-                    (good, !good),
-                    "{flag} {value}: {problem:?}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn every_time_is_good_up_to_its_limits_and_not_beyond() {
-        const TICK: Duration = Duration::from_millis(1);
-        for (flag, _, least, most) in raw(&[]).times() {
-            let allowed = format!("expected {} to {}", time::written(least), time::written(most));
-            for (value, good) in [
-                (least.checked_sub(TICK), false),
-                (Some(least), true),
-                (Some(most), true),
-                (Some(most + TICK), false),
-            ] {
-                let Some(value) = value else { continue };
-                let problem = problem(flag, &format!("{}ms", value.as_millis()));
-                let said = problem
-                    .as_ref()
-                    .is_some_and(|problem| problem.ends_with(&allowed));
-                assert_eq!(
-                    (problem.is_none(), said),
-                    (good, !good),
-                    "{flag} {value:?}: {problem:?}"
-                );
-            }
-        }
-        let beyond_a_year = ["omni-server", "--idle-timeout", "5000000000h"];
-        assert!(RawConfig::arguments_only(beyond_a_year).is_err());
-    }
-
-    #[test]
-    fn listening_for_other_machines_in_plaintext_must_be_asked_for() {
-        assert!(raw(&["--listen", "[::]:5"]).validate().is_err());
-        assert!(
-            raw(&["--listen", "[::]:5", "--insecure-plaintext"])
-                .validate()
-                .is_ok()
-        );
-    }
-
-    #[test]
-    fn operators_are_served_to_other_machines_only_where_a_key_is_asked_for() {
-        let place = tempfile::tempdir().unwrap();
-        let file = place.path().join("keys");
-        let problems = |scopes: &[Scope], flags: &[&str]| {
-            let (_, line) = new_key("somebody", scopes, &Quotas::default()).unwrap();
-            std::fs::write(&file, line).unwrap();
-            let keys = ["--api-keys", file.to_str().unwrap(), "--insecure-plaintext"];
-            let raw = raw(&[&keys, flags].concat());
-            raw.validate()
-                .err()
-                .map_or(0, |ConfigError(problems)| problems.len())
-        };
-        let far = ["--admin-listen", "0.0.0.0:1"];
-        assert_eq!(problems(&[Scope::Speech], &far), 1);
-        assert_eq!(problems(&[Scope::Admin], &far), 0);
-        assert_eq!(problems(&[Scope::Speech], &["--admin-listen", "127.0.0.1:1"]), 0);
-        let ConfigError(plain) = raw(&far).validate().unwrap_err();
-        assert_eq!(plain.len(), 2, "{plain:?}");
-    }
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        use clap::CommandFactory as _;
-        RawConfig::command().debug_assert();
-    }
-}
+mod tests;

@@ -5,6 +5,8 @@
 //! what was wrong, what was expected and, for a limit, both numbers. They never contain the text to speak, and of names that a
 //! caller made up no more than an [`excerpt`].
 
+mod stages;
+
 use std::fmt;
 use std::time::Duration;
 

@@ -1,10 +1,7 @@
-//! Names of sessions, utterances and sequences.
+//! Names of sessions, utterances and messages.
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use omni_engine::SeqId;
 
 /// Names one call in the log and towards its caller. Random, so that it is unique across restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -93,17 +90,6 @@ impl From<&str> for MessageId {
 impl fmt::Display for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
-    }
-}
-
-/// Hands out sequence ids, none of them twice.
-#[derive(Debug, Default)]
-pub struct SeqIds(AtomicU64);
-
-impl SeqIds {
-    /// The next one.
-    pub fn next(&self) -> SeqId {
-        SeqId(self.0.fetch_add(1, Ordering::Relaxed))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The Omni server: stages, orchestration, sessions, gRPC services and OpenAI's HTTP API.
+//! The Omni server: configuration, sessions, services, and the protocols gRPC and OpenAI's HTTP API.
 //!
 //! Imports run down one list only:
 //!
@@ -9,9 +9,11 @@
 //! | 6 | `transport` | HTTP below the protocols: connections, API keys, bounds of bodies |
 //! | 5 | `service` | speech, chat, voices and catalogue, free of protocols |
 //! | 4 | `session` | one call: text in, events out, every utterance accounted for |
-//! | 3 | `orchestrator` | admission, and the life of a sequence over the stages |
-//! | 2 | `connector`, `stage` | edges; threads that drive the engines |
-//! | 1 | `caller`, `clock`, `compute`, `config`, `drain`, `error`, `id`, `reload`, `tasks` | |
+//! | 3 | `orchestrator` | admission by tenant, the model that is served, its pipeline |
+//! | 2 | `model` | what a model is to its callers |
+//! | 1 | `caller`, `compute`, `config`, `drain`, `error`, `id`, `reload`, `tasks` | |
+//!
+//! What runs the stages of a model is a crate of its own, `omni-pipeline`.
 //!
 //! Commands go down bounded queues, events come up bounded queues. Cancellation is a flag that goes down.
 
@@ -20,20 +22,18 @@
 
 pub mod app;
 pub mod caller;
-pub mod clock;
 pub mod compute;
 pub mod config;
-pub mod connector;
 pub mod drain;
 pub mod error;
 pub mod grpc;
 pub mod id;
+pub mod model;
 pub mod openai;
 pub mod orchestrator;
 pub mod reload;
 pub mod service;
 pub mod session;
-pub mod stage;
 pub mod tasks;
 pub mod transport;
 pub mod wyoming;

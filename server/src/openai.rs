@@ -43,8 +43,8 @@ use crate::caller::{AuthError, Caller};
 use crate::config::{ConnectionLimits, Scope};
 use crate::error::ServeError;
 use crate::service::{Catalog, ChatService, SpeechService, Voices};
-use crate::stage::StageError;
 use crate::transport::{BodyHold, BufferedResponses, Keys};
+use omni_pipeline::orchestrator::StageError;
 
 /// Longest body, in bytes, that is read where others' audio passes.
 const SHORT: usize = 32 << 10;

@@ -7,6 +7,7 @@ mod apart;
 mod code2wav;
 mod encoder;
 mod preparation;
+mod stages;
 mod talker;
 mod thinker;
 
@@ -15,22 +16,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use omni_audio::{SampleRate, SamplesPerFrame};
-use omni_engine::{CodecFrame, StageGraph, StageKind};
-use omni_models::QWEN3_OMNI;
-use omni_server::stage::{
-    BackendError, ChatInfo, ChatMessage, ContextRow, Detokenizer, Encode, Hearing, ModelInfo, Prompt,
-    PromptError, ReplicaId, Sampling, SpeechInfo, Talk, TalkerRequest, Terms, Think, ThinkerRequest, Vocode,
+use omni_pipeline::request::{ContextRow, Sampling};
+use omni_pipeline::stage::BackendError;
+use omni_server::model::{
+    ChatInfo, ChatMessage, Converse, Detokenizer, Hearing, ModelInfo, Prompt, PromptError, SpeechInfo, Terms,
     VoiceInfo, VoiceSupport, Voicing,
 };
 use parking_lot::Mutex;
 
 use crate::gate::{Fuse, Gate};
 pub use apart::Apart;
-use code2wav::FakeCode2Wav;
-use encoder::FakeEncoder;
 pub use preparation::{Preparation, Prepared};
-use talker::FakeTalker;
-use thinker::FakeThinker;
+pub use stages::{code2wav_stage, decode_job, speech_job, speech_request, talker_stage};
 
 /// Samples per second.
 pub const FAKE_RATE: u32 = 16_000;
@@ -228,14 +225,6 @@ impl FakeSpeech {
 }
 
 impl ModelInfo for FakeSpeech {
-    fn graph(&self) -> StageGraph {
-        match (self.script.speech_only, self.script.hears) {
-            (true, _) => QWEN3_OMNI.speech_only(),
-            (false, true) => QWEN3_OMNI.clone(),
-            (false, false) => QWEN3_OMNI.only(|stage| stage.kind != StageKind::OneShot),
-        }
-    }
-
     fn info(&self) -> &SpeechInfo {
         self.script.info.pass();
         &self.info
@@ -254,36 +243,7 @@ impl ModelInfo for FakeSpeech {
     }
 }
 
-impl Talk for FakeSpeech {
-    type Talker = FakeTalker;
-
-    fn talker_request(&self, request: TalkerRequest) -> TalkerRequest {
-        self.script.contexts.add(request.context.clone());
-        request
-    }
-
-    fn talker(&self, _: ReplicaId) -> Result<FakeTalker, BackendError> {
-        self.script.load.pass();
-        Ok(FakeTalker::new(self.script.clone()))
-    }
-}
-
-impl Vocode for FakeSpeech {
-    type Vocoder = FakeCode2Wav;
-
-    fn vocoder(&self, _: ReplicaId) -> Result<FakeCode2Wav, BackendError> {
-        self.script.load.pass();
-        Ok(FakeCode2Wav::new(self.script.clone()))
-    }
-
-    fn any_frame(&self) -> CodecFrame {
-        CodecFrame(Box::new([0, 0]))
-    }
-}
-
-impl Think for FakeSpeech {
-    type Thinker = FakeThinker;
-
+impl Converse for FakeSpeech {
     fn chat(&self) -> Result<ChatInfo, String> {
         if self.script.speech_only {
             return Err("the script says so".to_owned());
@@ -310,7 +270,7 @@ impl Think for FakeSpeech {
                 true => Voicing::Words,
                 false => Voicing::Tokens,
             },
-            talker_context: !self.script.speaks_words,
+            speech_context: !self.script.speaks_words,
             tools: !self.script.no_tools,
         })
     }
@@ -321,23 +281,5 @@ impl Think for FakeSpeech {
 
     fn detokenizer(&self) -> Box<dyn Detokenizer> {
         Box::new(thinker::Utf8::new(self.script.spells_out))
-    }
-
-    fn thinker_request(&self, request: ThinkerRequest) -> ThinkerRequest {
-        request
-    }
-
-    fn thinker(&self, _: ReplicaId) -> Result<FakeThinker, BackendError> {
-        self.script.load.pass();
-        Ok(FakeThinker::new(self.script.clone()))
-    }
-}
-
-impl Encode for FakeSpeech {
-    type Encoder = FakeEncoder;
-
-    fn encoder(&self, _: ReplicaId) -> Result<FakeEncoder, BackendError> {
-        self.script.load.pass();
-        Ok(FakeEncoder::new(self.script.clone()))
     }
 }

@@ -36,7 +36,7 @@ pub use chat_history::{ChatHistory, check_chat};
 pub use dice::Dice;
 pub use fake::{
     Apart, Cached, Context, Contexts, FAKE_RATE, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech, Preparation,
-    Prepared,
+    Prepared, code2wav_stage, decode_job, speech_job, speech_request, talker_stage,
 };
 pub use gate::{Fuse, Gate};
 pub use held::Held;
@@ -44,6 +44,6 @@ pub use history::{History, Whole, check};
 pub use http::{HttpAnswer, http, http_to, http2};
 pub use metrics::{Reading, Sample, TEXT, get, speak, vanish};
 pub use python::python;
-pub use remote::{Chunks, Make, RemoteStage, SETTINGS, host};
+pub use remote::{Chunks, Make, RemoteStage, SETTINGS, host, stage_names};
 pub use server::{Edges, Records, TestServer};
 pub use wire::{Ending, Received};

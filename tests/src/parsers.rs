@@ -12,10 +12,11 @@ use std::sync::{Arc, LazyLock};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use omni_audio::{Decoder, InputEncoding, InputFormat, SampleRate, Samples};
+use omni_pipeline::connector;
 use omni_server::config::{self, KeyFile, Scope, deploy};
+use omni_server::model::{ChatInfo, Converse as _, ModelInfo as _, SpeechInfo};
 use omni_server::service::voices;
-use omni_server::stage::{ChatInfo, ModelInfo as _, SpeechInfo, Think as _};
-use omni_server::{connector, grpc, openai, wyoming};
+use omni_server::{grpc, openai, wyoming};
 use omni_telemetry::{
     CustomMetrics, CustomOptions, MetricsConfig, Telemetry, TelemetryOptions, TraceParent, Undeclared,
     queried_names,

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use omni_server::clock::Clock;
-use omni_server::config::deploy::Restart;
-use omni_server::connector::{
-    EdgeRecord, EdgeSink, Hop, LinkError, Peer, RemoteJob, RemoteParts, StageTransport, TransferStamps,
+use omni_pipeline::clock::Clock;
+use omni_pipeline::connector::{
+    EdgeRecord, EdgeSink, Hop, LinkError, Peer, RemoteParts, StageNames, StageTransport, TransferStamps,
     called, remote_stage,
 };
-use omni_server::stage::{
+use omni_pipeline::stage::{
     Changes, EngineSink, IgnoreEngines, ReplicaId, ReplicaState, ReplicaStats, ReplicaStatus, StageBody,
     StageHandle, TurnTimeouts,
 };
+use omni_server::config::deploy::Restart;
 use parking_lot::Mutex;
 
 /// What is passed on as settings.
@@ -24,13 +24,19 @@ pub const SETTINGS: &[u8] = b"as usual";
 /// What both sides call the stage, whichever it is.
 const STAGE: &str = "code2wav";
 
+/// The stages that ends may name.
+#[must_use]
+pub fn stage_names() -> StageNames {
+    ["talker", "code2wav"].into()
+}
+
 /// Makes a replica.
-pub type Make<J> = Arc<dyn Fn(ReplicaStatus) -> (StageHandle<J>, StageBody) + Send + Sync>;
+pub type Make = Arc<dyn Fn(ReplicaStatus) -> (StageHandle, StageBody) + Send + Sync>;
 
 /// A replica at the other end of a socket.
 #[derive(Debug)]
-pub struct RemoteStage<J> {
-    handle: StageHandle<J>,
+pub struct RemoteStage {
+    handle: StageHandle,
     status: ReplicaStatus,
     changes: Changes,
     thread: JoinHandle<()>,
@@ -53,10 +59,10 @@ impl Lives {
     }
 }
 
-impl<J: RemoteJob> RemoteStage<J> {
+impl RemoteStage {
     /// With the replica that `make` makes, anew for each of its lives; it is ready.
     pub async fn start(
-        make: impl Fn(ReplicaStatus) -> (StageHandle<J>, StageBody) + Send + Sync + 'static,
+        make: impl Fn(ReplicaStatus) -> (StageHandle, StageBody) + Send + Sync + 'static,
     ) -> Self {
         // Longer than any test.
         Self::with(Duration::from_secs(3600), Arc::new(IgnoreEngines), make).await
@@ -65,7 +71,7 @@ impl<J: RemoteJob> RemoteStage<J> {
     /// One whose engine `listener` hears at the near side.
     pub async fn observed_by(
         listener: Arc<dyn EngineSink>,
-        make: impl Fn(ReplicaStatus) -> (StageHandle<J>, StageBody) + Send + Sync + 'static,
+        make: impl Fn(ReplicaStatus) -> (StageHandle, StageBody) + Send + Sync + 'static,
     ) -> Self {
         Self::with(Duration::from_secs(3600), listener, make).await
     }
@@ -73,7 +79,7 @@ impl<J: RemoteJob> RemoteStage<J> {
     /// One whose steps may take no longer than this.
     pub async fn with_step_timeout(
         step_timeout: Duration,
-        make: impl Fn(ReplicaStatus) -> (StageHandle<J>, StageBody) + Send + Sync + 'static,
+        make: impl Fn(ReplicaStatus) -> (StageHandle, StageBody) + Send + Sync + 'static,
     ) -> Self {
         Self::with(step_timeout, Arc::new(IgnoreEngines), make).await
     }
@@ -81,9 +87,9 @@ impl<J: RemoteJob> RemoteStage<J> {
     async fn with(
         step_timeout: Duration,
         listener: Arc<dyn EngineSink>,
-        make: impl Fn(ReplicaStatus) -> (StageHandle<J>, StageBody) + Send + Sync + 'static,
+        make: impl Fn(ReplicaStatus) -> (StageHandle, StageBody) + Send + Sync + 'static,
     ) -> Self {
-        let (make, lives): (Make<J>, _) = (Arc::new(make), Lives::default());
+        let (make, lives): (Make, _) = (Arc::new(make), Lives::default());
         let kept = lives.clone();
         let transport: Box<dyn StageTransport> = Box::new(move || {
             let (here, there) = UnixStream::pair()?;
@@ -104,6 +110,7 @@ impl<J: RemoteJob> RemoteStage<J> {
         let parts = RemoteParts {
             transport,
             settings: SETTINGS.to_vec(),
+            stages: stage_names(),
             mailbox: 16,
             load_timeout: Duration::from_secs(3600),
             silence_timeout: Duration::from_secs(3600),
@@ -124,7 +131,7 @@ impl<J: RemoteJob> RemoteStage<J> {
 
     /// Its near side.
     #[must_use]
-    pub fn handle(&self) -> &StageHandle<J> {
+    pub fn handle(&self) -> &StageHandle {
         &self.handle
     }
 
@@ -204,16 +211,12 @@ impl Peer for HostThread {
 /// Serves the replica that `make` makes at this end of a connection, until the other side hangs up.
 ///
 /// # Errors
-/// As [`HostSession::serve`](omni_server::connector::HostSession::serve).
+/// As [`HostSession::serve`](omni_pipeline::connector::HostSession::serve).
 ///
 /// # Panics
 /// If the other side wants something else.
-pub fn host<J: RemoteJob>(
-    socket: UnixStream,
-    make: &Make<J>,
-    step_timeout: Duration,
-) -> Result<(), LinkError> {
-    let mut called = called(socket, Clock::start())?;
+pub fn host(socket: UnixStream, make: &Make, step_timeout: Duration) -> Result<(), LinkError> {
+    let mut called = called(socket, stage_names(), Clock::start())?;
     assert_eq!((called.stage.as_str(), &called.settings[..]), (STAGE, SETTINGS));
     called.answer()?;
     let changes = Changes::default();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use omni_pipeline::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
 use omni_proto::v1::admin_service_client::AdminServiceClient;
 use omni_proto::v1::catalog_service_client::CatalogServiceClient;
 use omni_proto::v1::chat_service_client::ChatServiceClient;
@@ -10,9 +11,8 @@ use omni_proto::v1::metrics_service_client::MetricsServiceClient;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
 use omni_server::app::{App, Sinks};
 use omni_server::config::{Config, RawConfig};
-use omni_server::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
+use omni_server::model::Converse;
 use omni_server::session::{Packet, RecordSink, TurnRecord, UtteranceRecord};
-use omni_server::stage::SpeechBackend;
 use parking_lot::Mutex;
 use tonic::transport::{Channel, Endpoint};
 use tonic_health::pb::HealthCheckRequest;
@@ -137,7 +137,7 @@ impl TestServer {
     }
 
     /// A server that may still be loading.
-    pub async fn launch<B: SpeechBackend>(
+    pub async fn launch<B: Converse>(
         args: &[&str],
         load: impl FnOnce() -> anyhow::Result<B> + Send + 'static,
     ) -> Self {
@@ -153,7 +153,7 @@ impl TestServer {
     }
 
     /// The same with a configuration that `adjust` changes: for what can only be said by variables of the environment.
-    pub async fn adjusted<B: SpeechBackend>(
+    pub async fn adjusted<B: Converse>(
         args: &[&str],
         adjust: impl FnOnce(&mut Config),
         load: impl FnOnce() -> anyhow::Result<B> + Send + 'static,
@@ -161,7 +161,7 @@ impl TestServer {
         Self::started(args, adjust, None, load).await
     }
 
-    async fn started<B: SpeechBackend>(
+    async fn started<B: Converse>(
         args: &[&str],
         adjust: impl FnOnce(&mut Config),
         sinks: Option<Sinks>,

@@ -90,7 +90,7 @@ pub struct Open {
     /// When its request arrived at the server, if that is known.
     #[prost(sint64, optional, tag = "1")]
     pub arrived: ::core::option::Option<i64>,
-    #[prost(oneof = "open::Request", tags = "2, 3, 4")]
+    #[prost(oneof = "open::Request", tags = "2, 3, 4, 5")]
     pub request: ::core::option::Option<open::Request>,
 }
 /// Nested message and enum types in `Open`.
@@ -103,6 +103,8 @@ pub mod open {
         Text(super::TextRequest),
         #[prost(message, tag = "4")]
         Decode(super::DecodeRequest),
+        #[prost(message, tag = "5")]
+        Encode(super::EncodeRequest),
     }
 }
 /// How outputs are drawn; what is absent is the model's own.
@@ -142,6 +144,9 @@ pub struct SpeechRequest {
     /// The voice, if it is that of a recording.
     #[prost(message, optional, tag = "9")]
     pub voice_prompt: ::core::option::Option<VoicePrompt>,
+    /// What an encoder made of the voice's recording; absent where the stage has no encoder.
+    #[prost(message, optional, tag = "10")]
+    pub embedding: ::core::option::Option<Floats>,
 }
 /// What a talker needs of a recording to speak in its voice.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -235,12 +240,22 @@ pub struct Embeddings {
     #[prost(float, repeated, tag = "2")]
     pub values: ::prost::alloc::vec::Vec<f32>,
 }
-/// Codec frames to samples. The frames are items.
+/// Codec frames to samples, or to other codec frames. The frames are items.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DecodeRequest {
     /// To decode first; not to be heard.
     #[prost(message, repeated, tag = "1")]
     pub lead: ::prost::alloc::vec::Vec<CodecFrame>,
+    /// Whether codec frames are made of them, and not samples.
+    #[prost(bool, tag = "2")]
+    pub into_frames: bool,
+}
+/// A recording to its embedding.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EncodeRequest {
+    /// Mono, in \[-1, 1\].
+    #[prost(float, repeated, tag = "1")]
+    pub samples: ::prost::alloc::vec::Vec<f32>,
 }
 /// One item of a sequence.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -251,7 +266,7 @@ pub struct Item {
     /// When the stage, or the session, gave it.
     #[prost(sint64, tag = "2")]
     pub put: i64,
-    #[prost(oneof = "item::Payload", tags = "3, 4, 5, 6")]
+    #[prost(oneof = "item::Payload", tags = "3, 4, 5, 6, 7, 8")]
     pub payload: ::core::option::Option<item::Payload>,
 }
 /// Nested message and enum types in `Item`.
@@ -267,12 +282,22 @@ pub mod item {
         Audio(super::Audio),
         #[prost(message, tag = "6")]
         Reply(super::ReplyToken),
+        /// Several at once.
+        #[prost(message, tag = "7")]
+        Frames(super::CodecFrames),
+        #[prost(message, tag = "8")]
+        Embedding(super::Floats),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CodecFrame {
     #[prost(uint32, repeated, tag = "1")]
     pub codes: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CodecFrames {
+    #[prost(message, repeated, tag = "1")]
+    pub frames: ::prost::alloc::vec::Vec<CodecFrame>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Audio {

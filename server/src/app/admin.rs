@@ -13,10 +13,9 @@ use tokio_util::sync::CancellationToken;
 use tonic_health::pb::health_server::{Health, HealthServer};
 
 use super::Sinks;
-use crate::clock::Clock;
-use crate::error::ServeError;
 use crate::grpc::{Access, Admin, AdminState, CountCalls, serve_admin};
 use crate::session::{Packet, Recent, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
+use omni_pipeline::clock::Clock;
 
 /// How long operators' connections may take to close.
 const CLOSING: Duration = Duration::from_secs(1);
@@ -108,16 +107,10 @@ impl RecordSink for Beside {
         self.sink.packet(packet);
     }
 
-    fn session(&self, change: SessionChange) {
+    fn session(&self, change: SessionChange<'_>) {
+        if matches!(change, SessionChange::Refused(_)) {
+            self.recent.refused();
+        }
         self.sink.session(change);
-    }
-
-    fn refused(&self, why: &ServeError) {
-        self.recent.refused();
-        self.sink.refused(why);
-    }
-
-    fn nothing_began(&self, why: &ServeError) {
-        self.sink.nothing_began(why);
     }
 }

@@ -75,10 +75,10 @@ impl HealthBoard {
 
     /// Reports every change, until the server drains.
     pub(super) async fn follow(&self, orchestrator: &Orchestrator) {
-        let Ok(pipeline) = orchestrator.model() else {
+        let Ok(model) = orchestrator.model() else {
             return;
         };
-        let mut changes = pipeline.changes.follow();
+        let mut changes = model.pipeline.changes().follow();
         loop {
             self.update(orchestrator).await;
             tokio::select! {

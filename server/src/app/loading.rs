@@ -11,8 +11,8 @@ use omni_engine::Stamp;
 use omni_models::loading_progress;
 use tokio::sync::oneshot;
 
-use crate::clock::Clock;
 use crate::tasks::abandon;
+use omni_pipeline::clock::Clock;
 
 /// Longest time between two looks.
 const LOOK: Duration = Duration::from_secs(2);

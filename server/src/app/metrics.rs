@@ -20,12 +20,12 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Sinks;
-use crate::clock::Clock;
 use crate::config::{LogFormat, MetricsListen, MetricsSettings, Scope, hostname};
 use crate::grpc::{CountCalls, Measurements};
 use crate::orchestrator::Orchestrator;
 use crate::tasks::Tasks;
 use crate::transport::{Keys, Tls};
+use omni_pipeline::clock::Clock;
 
 mod account;
 mod bridge;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
-use crate::session::{RecordSink, TurnRecord, UtteranceRecord};
+use crate::session::{RecordSink, StageFigures, TurnRecord, UtteranceRecord};
+use omni_pipeline::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
 
 /// Writes one line per utterance and per answer, without their texts.
 #[derive(Debug, Default)]
@@ -33,10 +33,7 @@ impl RecordSink for LogRecords {
             total_ms = millis(timings.total),
             real_time_factor = timings.real_time_factor,
             underrun_ms = millis(timings.worst_underrun),
-            talker_ms = millis(timings.talker.busy),
-            code2wav_ms = millis(timings.code2wav.busy),
-            talker_replica = timings.talker.replica.map(|id| id.0),
-            code2wav_replica = timings.code2wav.replica.map(|id| id.0),
+            stages = shares(&timings.stages),
             seed = record.seed,
             "utterance"
         );
@@ -65,13 +62,13 @@ impl RecordSink for LogRecords {
             prefill_ms = timings.prefill.map(millis),
             first_token_ms = timings.first_token.map(millis),
             first_text_ms = timings.first_text.map(millis),
-            first_audio_ms = timings.speech.and_then(|speech| speech.first_audio).map(millis),
+            first_audio_ms = timings.speech.as_ref().and_then(|speech| speech.first_audio).map(millis),
             token_interval_ms = intervals.mean().map(millis),
             longest_token_interval_ms = millis(intervals.longest),
             total_ms = millis(timings.total),
             real_time_factor = timings.real_time_factor,
-            underrun_ms = timings.speech.map(|speech| millis(speech.worst_underrun)),
-            thinker_ms = millis(timings.thinker.busy),
+            underrun_ms = timings.speech.as_ref().map(|speech| millis(speech.worst_underrun)),
+            stages = shares(std::slice::from_ref(&timings.answer)),
             seed = record.seed,
             "turn"
         );
@@ -99,6 +96,15 @@ impl EdgeSink for LogEdges {
             "edge"
         );
     }
+}
+
+/// What each stage spent, and where: `NAME-REPLICA TIMEms`, separated by commas.
+fn shares(stages: &[StageFigures]) -> String {
+    let share = |figures: &StageFigures| {
+        let replica = figures.replica.map(|id| format!("-{id}")).unwrap_or_default();
+        format!("{}{replica} {}ms", figures.stage, millis(figures.busy))
+    };
+    stages.iter().map(share).collect::<Vec<_>>().join(", ")
 }
 
 fn millis(time: Duration) -> f64 {

@@ -5,25 +5,23 @@ use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
-use omni_models::{CODE2WAV, QWEN3_OMNI, TALKER, THINKER};
+use omni_engine::{StageGraph, StageNode};
+use omni_models::GRAPHS;
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::chat::thinker_limits;
+use super::family::{LoadedModel, load_stage};
 use super::loading::load_blocking;
 use super::log::init_logging;
-use super::model::{code2wav_limits, mailbox, talker_limits, timeouts};
-use super::speech_model::{LoadedModel, load_stage};
-use crate::clock::Clock;
+use super::stages::{Stages, timeouts};
 use crate::config::deploy::{self, Deploy};
 use crate::config::{Config, LogFormat, ModelSource};
-use crate::connector::{
-    HostSession, RemoteJob, RemoteParts, SILENCE_TIMEOUT, called, inherited, remote_stage, spawn_peer,
+use crate::model::ModelInfo as _;
+use omni_pipeline::clock::Clock;
+use omni_pipeline::connector::{
+    HostSession, RemoteParts, SILENCE_TIMEOUT, StageNames, called, inherited, remote_stage, spawn_peer,
 };
-use crate::stage::{
-    Changes, Code2WavJob, MakeReplica, ModelInfo as _, ReplicaId, ReplicaStatus, StageBody, StageHandle,
-    TalkerJob, ThinkerJob, code2wav_stage, talker_stage, thinker_stage,
-};
+use omni_pipeline::stage::{Changes, Launch, MakeReplica, ReplicaId, ReplicaStatus, StageFamily as _};
 
 /// What a stage's process is told.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -38,8 +36,13 @@ struct Order {
     replica: u32,
 }
 
-/// Makes replicas that are processes.
-pub(super) fn replicas<J: RemoteJob>(config: &Config, clock: Clock) -> anyhow::Result<MakeReplica<J>> {
+/// Names of the stages of all families.
+fn names() -> StageNames {
+    deploy::stage_names().into()
+}
+
+/// Makes replicas that are processes, with `mailbox` jobs that may wait for each.
+pub(super) fn replicas(config: &Config, mailbox: usize, clock: Clock) -> anyhow::Result<MakeReplica> {
     let order = Order {
         model: config.model.clone(),
         max_active: config.max_active,
@@ -58,7 +61,8 @@ pub(super) fn replicas<J: RemoteJob>(config: &Config, clock: Clock) -> anyhow::R
         let parts = RemoteParts {
             transport: Box::new(move || spawn_peer(&mut this_program(&level, format)?)),
             settings: serde_json::to_vec(&order).unwrap_or_default(),
-            mailbox: mailbox(order.max_active),
+            stages: names(),
+            mailbox,
             load_timeout,
             silence_timeout: SILENCE_TIMEOUT,
         };
@@ -104,7 +108,7 @@ pub fn serve_stage(config: &Config) -> anyhow::Result<()> {
     let socket =
         inherited().context("stage-worker is started by omni-server itself, with a socket for its input")?;
     outlive_signals()?;
-    let mut called = called(socket, clock)?;
+    let mut called = called(socket, names(), clock)?;
     called.answer()?;
     match Loaded::new(&mut called, clock) {
         Ok(loaded) => loaded.serve(called, clock),
@@ -138,6 +142,9 @@ fn outlive_signals() -> anyhow::Result<()> {
 struct Loaded {
     order: Order,
     deploy: Deploy,
+    /// The stage, in the graph of its family.
+    graph: &'static StageGraph,
+    stage: &'static StageNode,
     model: Arc<LoadedModel>,
 }
 
@@ -148,66 +155,52 @@ impl Loaded {
             anyhow!("the deploy configuration cannot be used: {}", problems.join("; "))
         })?;
         let wanted = called.stage.as_str();
-        let stages = QWEN3_OMNI.stages.iter().filter(|stage| stage.has_processes);
-        let known: Vec<_> = stages.map(|stage| stage.name).collect();
-        let Some(stage) = known.iter().copied().find(|known| *known == wanted) else {
-            bail!("the stage is {wanted:?}, expected one of {}", known.join(", "));
+        let graphs = GRAPHS.iter().copied();
+        let stages = graphs.flat_map(|graph| graph.stages.iter().map(move |stage| (graph, stage)));
+        let known: Vec<_> = stages.filter(|(_, stage)| stage.has_processes).collect();
+        let Some((graph, stage)) = known.iter().copied().find(|(_, stage)| stage.name == wanted) else {
+            let names: Vec<_> = known.iter().map(|(_, stage)| stage.name).collect();
+            bail!("the stage is {wanted:?}, expected one of {}", names.join(", "));
         };
         let deploy = resolution.deploy;
         let (source, settings, replica) = (order.model.clone(), deploy.clone(), order.replica);
-        let load = move || load_stage(&source, &settings, stage, replica);
+        let load = move || load_stage(&source, &settings, stage.name, replica);
         let model = load_blocking(load, clock, deploy.load_timeout, || {
             called.beat().map_err(anyhow::Error::from)
         })?;
         Ok(Self {
             order,
             deploy,
+            graph,
+            stage,
             model: Arc::new(model),
         })
     }
 
     fn serve(self, called: HostSession, clock: Clock) -> anyhow::Result<()> {
-        let Self { order, deploy, model } = self;
-        let replica = ReplicaId(order.replica);
-        match called.stage.as_str() {
-            THINKER => {
-                let limits = thinker_limits(deploy.ar(THINKER), order.max_active);
-                let make = |status| thinker_stage(model, limits, status, clock);
-                run::<ThinkerJob>(called, (THINKER, replica), &deploy, make)
-            }
-            TALKER => {
-                let limits = talker_limits(&deploy, TALKER, order.max_active);
-                let make = |status| talker_stage(model, limits, status, clock);
-                run::<TalkerJob>(called, (TALKER, replica), &deploy, make)
-            }
-            _ => {
-                let limits = code2wav_limits(&deploy, CODE2WAV, model.info(), order.max_active);
-                let make = |status| code2wav_stage(model, limits, status, clock);
-                run::<Code2WavJob>(called, (CODE2WAV, replica), &deploy, make)
-            }
+        let (name, replica) = (self.stage.name, ReplicaId(self.order.replica));
+        let stages = Stages {
+            graph: self.graph,
+            deploy: &self.deploy,
+            info: self.model.info(),
+            max_active: self.order.max_active,
+        };
+        let (settings, deploy) = (stages.settings(self.stage), self.deploy.stage(name));
+        let changes = Changes::default();
+        let status =
+            ReplicaStatus::new(name, replica, deploy.restart, changes.clone()).observed_by(called.listener());
+        let launch = Launch::new(settings, status.clone(), clock);
+        let (stage, body) = Arc::clone(&self.model).launch(name, launch);
+        let thread = std::thread::Builder::new()
+            .name(format!("{name}-{replica}"))
+            .spawn(move || body.run())
+            .context("a thread could not be started")?;
+        let timeouts = timeouts(self.deploy.load_timeout, deploy);
+        // Of a replica that has died, the thread may never come back. It ends with the process, which does so now.
+        called.serve(stage, status, &changes, timeouts)?;
+        if thread.join().is_err() {
+            bail!("the thread of the stage panicked");
         }
+        Ok(())
     }
-}
-
-fn run<J: RemoteJob>(
-    called: HostSession,
-    (name, replica): (&'static str, ReplicaId),
-    deploy: &Deploy,
-    make: impl FnOnce(ReplicaStatus) -> (StageHandle<J>, StageBody),
-) -> anyhow::Result<()> {
-    let (changes, stage) = (Changes::default(), deploy.stage(name));
-    let timeouts = timeouts(deploy.load_timeout, stage);
-    let status =
-        ReplicaStatus::new(name, replica, stage.restart, changes.clone()).observed_by(called.listener());
-    let (stage, body) = make(status.clone());
-    let thread = std::thread::Builder::new()
-        .name(format!("{name}-{replica}"))
-        .spawn(move || body.run())
-        .context("a thread could not be started")?;
-    // Of a replica that has died, the thread may never come back. It ends with the process, which does so now.
-    called.serve(stage, status, &changes, timeouts)?;
-    if thread.join().is_err() {
-        bail!("the thread of the stage panicked");
-    }
-    Ok(())
 }

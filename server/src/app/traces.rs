@@ -13,10 +13,9 @@ use tokio::time::Instant;
 
 use super::Sinks;
 use crate::config::TraceSettings;
-use crate::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
-use crate::error::ServeError;
 use crate::orchestrator::Orchestrator;
 use crate::session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
+use omni_pipeline::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
 
 mod otlp;
 mod spans;
@@ -140,16 +139,8 @@ impl RecordSink for Spans {
         self.sinks.records.packet(packet);
     }
 
-    fn session(&self, change: SessionChange) {
+    fn session(&self, change: SessionChange<'_>) {
         self.sinks.records.session(change);
-    }
-
-    fn refused(&self, why: &ServeError) {
-        self.sinks.records.refused(why);
-    }
-
-    fn nothing_began(&self, why: &ServeError) {
-        self.sinks.records.nothing_began(why);
     }
 }
 
@@ -160,8 +151,9 @@ impl EdgeSink for Spans {
 
     fn closed(&self, record: &EdgeRecord) {
         self.sinks.edges.closed(record);
-        if let Some(context) = &record.trace {
-            self.tracer.span(spans::edge(context, record));
+        let context = record.trace.as_ref();
+        if let Some(context) = context.and_then(|trace| trace.get::<TraceContext>()) {
+            self.tracer.span(spans::edge(&context, record));
         }
     }
 }

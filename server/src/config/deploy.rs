@@ -27,7 +27,7 @@ use schema::Of;
 pub(super) use schema::WEIGHTS;
 pub use typed::{
     ArStage, ChunkStage, Deploy, Dtype, Handover, KeptVoiceLimits, OneShotStage, Placement, Restart, Routing,
-    SamplingDefaults, Stage, StageConfig, Weights, device_of,
+    SamplingDefaults, Stage, StageConfig, Weights,
 };
 
 /// A deploy configuration and how it came about.
@@ -46,11 +46,11 @@ impl Resolution {
     }
 }
 
-/// The name of a stage as the graphs of the families have it.
+/// Names of the stages of all families.
 #[must_use]
-pub fn stage_name(name: &str) -> Option<&'static str> {
+pub fn stage_names() -> Vec<&'static str> {
     let stages = Of::Stages.stages().into_iter();
-    stages.map(|stage| stage.name).find(|known| *known == name)
+    stages.map(|stage| stage.name).collect()
 }
 
 /// The settings by which every stage with weights to choose keeps them as `weights`. Vocoders multiply in bf16 beside quantised ones.

@@ -20,13 +20,14 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
 use super::status::status;
-use crate::clock::Clock;
 use crate::drain::{Drain, ShutdownError};
 use crate::error::{ErrorKind, ServeError, excerpt};
 use crate::orchestrator::Orchestrator;
 use crate::service::settings::invalid;
 use crate::session::{Recent, Registry};
-use crate::stage::{PoolControl, PoolError, ReplicaId, ReplicaState, ReplicaView, StageError};
+use omni_pipeline::clock::Clock;
+use omni_pipeline::orchestrator::StageError;
+use omni_pipeline::stage::{PoolError, ReplicaId, ReplicaState, ReplicaView, StagePool};
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
@@ -132,11 +133,10 @@ impl Admin {
         place.map_err(|_| AdminError::TooManyWatchers { limit }.into())
     }
 
-    fn pool(&self, stage: &str) -> Result<&dyn PoolControl, ServeError> {
-        let pipeline = self.state.orchestrator.model()?;
-        let pools = pipeline.pools();
-        let known: Vec<_> = pools.iter().map(|pool| pool.stage()).collect();
-        let pool = pools.into_iter().find(|pool| pool.stage() == stage);
+    fn pool(&self, stage: &str) -> Result<&StagePool, ServeError> {
+        let pipeline = &self.state.orchestrator.model()?.pipeline;
+        let known: Vec<_> = pipeline.pools().map(StagePool::stage).collect();
+        let pool = pipeline.pool(stage);
         pool.ok_or_else(|| {
             let (got, known) = (excerpt(stage), known.join(", "));
             AdminError::StageNotFound { got, known }.into()
@@ -201,7 +201,7 @@ impl Admin {
     }
 }
 
-fn view(pool: &dyn PoolControl, id: ReplicaId) -> Option<ReplicaView> {
+fn view(pool: &StagePool, id: ReplicaId) -> Option<ReplicaView> {
     pool.replicas().into_iter().find(|view| view.id == id)
 }
 
@@ -223,9 +223,9 @@ fn refused(error: PoolError) -> ServeError {
 
 impl AdminState {
     fn stages(&self) -> Vec<v1::Stage> {
-        let pools = self.orchestrator.model().map(|pipeline| pipeline.pools());
-        let pools = pools.unwrap_or_default();
-        pools.into_iter().map(convert::stage).collect()
+        let model = self.orchestrator.model().ok();
+        let pools = model.into_iter().flat_map(|model| model.pipeline.pools());
+        pools.map(convert::stage).collect()
     }
 
     fn info(&self) -> v1::GetServerInfoResponse {

@@ -16,9 +16,9 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::speech::caller;
 use super::status::status;
+use crate::model::{ChatInfo, SpeechInfo};
 use crate::service::{CallContext, ChatModel, ChatService};
 use crate::session::SessionLimits;
-use crate::stage::{ChatInfo, SpeechInfo};
 
 type Reply<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 

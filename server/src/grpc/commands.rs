@@ -11,9 +11,9 @@ use tonic::{Code, Status, Streaming};
 use super::settings;
 use crate::caller::Tenant;
 use crate::error::{ErrorKind, ServeError};
+use crate::model::SpeechInfo;
 use crate::service::{SpeechRequest, SpeechService};
 use crate::session::{CallerGone, Command, ProtocolError};
-use crate::stage::SpeechInfo;
 
 /// The commands of a `Speak` call, whose messages have at most `max_message` bytes.
 pub(super) fn spoken(

@@ -53,7 +53,7 @@ fn usage(done: &Done) -> v1::Usage {
 }
 
 fn timings(done: &Done) -> v1::Timings {
-    let timings = done.timings;
+    let timings = &done.timings;
     v1::Timings {
         queue: timings.queue.and_then(wire),
         time_to_first_text: None,
@@ -62,16 +62,13 @@ fn timings(done: &Done) -> v1::Timings {
         total: wire(timings.total),
         real_time_factor: timings.real_time_factor,
         worst_underrun: wire(timings.worst_underrun),
-        stages: vec![
-            stage("talker", timings.talker),
-            stage("code2wav", timings.code2wav),
-        ],
+        stages: timings.stages.iter().map(stage).collect(),
     }
 }
 
-pub(super) fn stage(name: &str, figures: StageFigures) -> v1::StageTiming {
+pub(super) fn stage(figures: &StageFigures) -> v1::StageTiming {
     v1::StageTiming {
-        stage: name.to_owned(),
+        stage: figures.stage.to_owned(),
         replica: figures.replica.map(|id| id.to_string()).unwrap_or_default(),
         queue: figures.queue.and_then(wire),
         busy: wire(figures.busy),

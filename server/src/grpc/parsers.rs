@@ -10,8 +10,8 @@ use prost::Message;
 
 use super::commands::command;
 use super::{admin, calls, chat, metrics, riva};
+use crate::model::{ChatInfo, SpeechInfo};
 use crate::service::CallContext;
-use crate::stage::{ChatInfo, SpeechInfo};
 
 /// Messages of one call.
 const MOST: usize = 64;

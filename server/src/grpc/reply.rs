@@ -9,8 +9,8 @@ use super::outcome;
 use super::settings::{limits, resolved};
 use super::status::status;
 use crate::error::ServeError;
+use crate::model::SpeechInfo;
 use crate::session::{AudioOut, Event, EventBody, Outcome, Ready, TimedText};
-use crate::stage::SpeechInfo;
 
 /// Why a field that was set had no effect.
 pub(super) const FIELD_IGNORED: &str = "FIELD_IGNORED";

@@ -7,11 +7,12 @@ use omni_proto::v1;
 
 use super::delivery;
 use crate::error::ServeError;
+use crate::model::SpeechInfo;
 use crate::service::SpeechRequest;
 use crate::service::settings::{DELIVERY, SamplingRequest, invalid};
 use crate::service::voices::{Imitation, Recording};
 use crate::session::{Buffering, SessionLimits, Settings};
-use crate::stage::{Sampling, SpeechInfo};
+use omni_pipeline::request::Sampling;
 
 /// What a configuration asks for.
 pub(super) fn request(config: v1::SpeechConfig) -> Result<SpeechRequest, ServeError> {

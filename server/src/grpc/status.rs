@@ -111,7 +111,7 @@ mod tests {
     use crate::config::Quota;
     use crate::service::TooManySessions;
     use crate::session::UtteranceError;
-    use crate::stage::StageError;
+    use omni_pipeline::orchestrator::StageError;
 
     #[test]
     fn every_status_names_its_reason_and_domain() {

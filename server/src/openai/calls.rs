@@ -5,7 +5,7 @@
 use serde::Deserialize;
 
 use super::json::JsonText;
-use crate::stage::TOOL_CALL;
+use crate::model::TOOL_CALL;
 
 /// A function that the model asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]

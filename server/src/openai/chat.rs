@@ -20,7 +20,7 @@ use crate::config::Scope;
 use crate::error::ServeError;
 use crate::service::{CallContext, ChatRequest};
 use crate::session::{ChatEvent, ChatEventBody, Outcome, ResponseDone};
-use crate::stage::StageError;
+use omni_pipeline::orchestrator::StageError;
 
 /// Longest body, in bytes: some minutes of speech.
 const MAX_BODY: usize = 16 << 20;

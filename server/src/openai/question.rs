@@ -10,11 +10,11 @@ use super::error::ApiError;
 use super::json::JsonText;
 use super::lean::{BoundedVec, IsSet, TextOr};
 use super::sound::{AudioFormat, Voice, voice_name};
+use crate::model::Role;
 use crate::service::chat::audio::InputRequest;
 use crate::service::settings::SamplingRequest;
 use crate::service::{ChatRequest, MessageRequest, PartRequest};
 use crate::session::Modalities;
-use crate::stage::Role;
 
 /// Longest lists. The services allow less, or as much.
 const MESSAGES: usize = 4_096;

@@ -23,7 +23,7 @@ use crate::service::settings::SamplingRequest;
 use crate::service::voices::{Imitation, RECORDING_BYTES};
 use crate::service::{CallContext, SpeechRequest};
 use crate::session::{Done, Event, EventBody, Outcome};
-use crate::stage::StageError;
+use omni_pipeline::orchestrator::StageError;
 
 /// Longest body, in bytes: far more than the text that is spoken.
 const MAX_BODY: usize = 1 << 20;

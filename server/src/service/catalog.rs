@@ -8,8 +8,8 @@ use super::settings::model as check_model;
 use super::voices::Voices;
 use crate::caller::Caller;
 use crate::error::ServeError;
+use crate::model::SpeechInfo;
 use crate::orchestrator::Orchestrator;
-use crate::stage::SpeechInfo;
 
 /// A model that is served.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,11 +15,12 @@ use super::gate::{CallGate, CallPermit};
 use super::settings::{SamplingRequest, invalid};
 use crate::caller::Caller;
 use crate::error::ServeError;
+use crate::model::{ChatInfo, SpeechInfo};
 use crate::session::{
     ChatCommand, ChatEvent, ChatLimits, ChatSession, Modalities, NewMessage, RecordSink, Respond,
     SessionLimits,
 };
-use crate::stage::{ChatInfo, SpeechInfo, StageError};
+use omni_pipeline::orchestrator::StageError;
 
 use self::audio::InputRequest;
 pub(crate) use self::messages::{MESSAGE_PARTS, ROLE};

@@ -7,8 +7,8 @@ use omni_audio::{Encoding, Format, Gain, Rendering, Speed};
 
 use super::settings::invalid;
 use crate::error::{ErrorKind, ServeError};
+use crate::model::SpeechInfo;
 use crate::session::Delivery;
-use crate::stage::SpeechInfo;
 
 /// Silence before speech where the caller says nothing about it.
 const LEADING_SILENCE: Duration = Duration::from_millis(20);

@@ -11,13 +11,13 @@ use tracing::Instrument as _;
 use super::call::CallContext;
 use super::limiter::{FairLimiter, FairPermit};
 use crate::caller::{Caller, StreamPlace};
-use crate::clock::Clock;
 use crate::error::{ErrorKind, ServeError};
 use crate::session::{
     EventSender, RecordSink, Registry, RegistryGuard, SessionChange, SessionDeps, SessionHandle,
     event_channel,
 };
 use crate::tasks::Tasks;
+use omni_pipeline::clock::Clock;
 
 /// Events between a session and the transport. Small: what is in it counts as handed over.
 const EVENTS: usize = 2;

@@ -13,8 +13,9 @@ use super::settings::{SamplingRequest, settings};
 use super::voices::{Imitation, Voices};
 use crate::caller::{Caller, Tenant};
 use crate::error::ServeError;
+use crate::model::SpeechInfo;
 use crate::session::{Buffering, Command, Event, RecordSink, Session, SessionLimits, Settings};
-use crate::stage::{SpeechInfo, VoicePrompt};
+use omni_pipeline::request::VoicePrompt;
 
 type Events = ReceiverStream<Result<Event, ServeError>>;
 

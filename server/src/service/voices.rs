@@ -34,8 +34,9 @@ pub use self::voice::{Content, Owner, StoredVoice, VoiceName};
 use super::gate::CallGate;
 use crate::caller::{Caller, Tenant};
 use crate::error::ServeError;
+use crate::model::{KeptVoices, SpeechInfo, VoiceShape, VoiceSource};
 use crate::orchestrator::Orchestrator;
-use crate::stage::{KeptVoices, SpeechInfo, VoicePrompt, VoiceReference, VoiceShape, VoiceSource};
+use omni_pipeline::request::{VoicePrompt, VoiceReference};
 
 /// What a voice is made of.
 #[derive(Debug, Clone)]

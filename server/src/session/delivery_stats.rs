@@ -9,7 +9,7 @@ use omni_audio::{Continuity, LeadingSilence, SampleRate, Samples};
 use omni_engine::Stamp;
 
 use super::record::{StageFigures, Timings};
-use crate::stage::{ReplicaId, StageSnapshot};
+use omni_pipeline::stage::{ReplicaId, StageSnapshot};
 
 /// The account of one utterance while it runs.
 #[derive(Debug)]
@@ -24,9 +24,9 @@ pub(super) struct DeliveryStats {
     /// Time that the player was paused.
     paused: Duration,
     silence: LeadingSilence,
-    talker: StageFigures,
-    code2wav: StageFigures,
-    talker_started: Option<Stamp>,
+    /// Of the stages that speech passes, first to last.
+    stages: Vec<StageFigures>,
+    first_started: Option<Stamp>,
     last_output: Option<Stamp>,
     /// Since when it could be spoken.
     ready: Option<Stamp>,
@@ -42,7 +42,12 @@ pub(super) struct DeliveryStats {
 }
 
 impl DeliveryStats {
-    pub(super) fn new(rate: SampleRate, began: Stamp) -> Self {
+    /// `stages` are those that speech passes, first to last.
+    pub(super) fn new(rate: SampleRate, stages: impl Iterator<Item = &'static str>, began: Stamp) -> Self {
+        let figures = |stage| StageFigures {
+            stage,
+            ..StageFigures::default()
+        };
         Self {
             rate,
             began,
@@ -52,9 +57,8 @@ impl DeliveryStats {
             player: Continuity::new(rate),
             paused: Duration::ZERO,
             silence: LeadingSilence::new(rate),
-            talker: StageFigures::default(),
-            code2wav: StageFigures::default(),
-            talker_started: None,
+            stages: stages.map(figures).collect(),
+            first_started: None,
             last_output: None,
             ready: None,
             wait: None,
@@ -132,14 +136,15 @@ impl DeliveryStats {
     pub(super) fn sequence(
         &mut self,
         (submitted, held): (Stamp, Duration),
-        talker: StageSnapshot,
-        code2wav: StageSnapshot,
+        stages: &[(&'static str, StageSnapshot)],
     ) {
-        self.frames += talker.outputs;
+        let end = |stage: Option<&(&'static str, StageSnapshot)>| stage.map(|(_, stage)| *stage);
+        let (first, last) = (end(stages.first()).unwrap_or_default(), end(stages.last()));
+        self.frames += first.outputs;
         self.held += held;
-        self.last_output = self.last_output.max(code2wav.last_output);
-        self.talker_started = self.talker_started.or(talker.started);
-        for (figures, stage) in [(&mut self.talker, talker), (&mut self.code2wav, code2wav)] {
+        self.last_output = self.last_output.max(last.and_then(|last| last.last_output));
+        self.first_started = self.first_started.or(first.started);
+        for (figures, (_, stage)) in self.stages.iter_mut().zip(stages) {
             figures.busy += stage.busy;
             figures.starved += stage.starved;
             figures.replica = stage.replica.or(figures.replica);
@@ -154,8 +159,8 @@ impl DeliveryStats {
     }
 
     /// The replica that gave the last audio.
-    pub(super) fn vocoder(&self) -> Option<ReplicaId> {
-        self.code2wav.replica
+    pub(super) fn last_replica(&self) -> Option<ReplicaId> {
+        self.stages.last()?.replica
     }
 
     pub(super) fn frames(&self) -> u32 {
@@ -188,19 +193,20 @@ impl DeliveryStats {
             .last_output
             .zip(handed_over)
             .map(|(last, first)| last.since(first));
+        let working = span
+            .unwrap_or_default()
+            .saturating_sub(self.text_waits + self.held);
         // Waits may overlap each other, but not the steps.
-        span.unwrap_or_default()
-            .saturating_sub(self.text_waits + self.held)
-            .max(self.talker.busy)
-            .max(self.code2wav.busy)
+        let busy = self.stages.iter().map(|stage| stage.busy);
+        busy.fold(working, Duration::max)
     }
 
     pub(super) fn timings(&self, now: Stamp) -> Timings {
         let audio = self.rate.duration(self.sent);
-        let busy = self.talker.busy + self.code2wav.busy;
+        let busy: Duration = self.stages.iter().map(|stage| stage.busy).sum();
         Timings {
             wait: self.wait,
-            queue: self.talker_started.map(|at| at.since(self.began)),
+            queue: self.first_started.map(|at| at.since(self.began)),
             first_audio: self.first_audio.map(|at| at.since(self.began)),
             first_packet: self
                 .first_audio
@@ -219,8 +225,7 @@ impl DeliveryStats {
                 false => busy.as_secs_f64() / audio.as_secs_f64(),
             },
             worst_underrun: self.player.report().worst(),
-            talker: self.talker,
-            code2wav: self.code2wav,
+            stages: self.stages.clone(),
         }
     }
 }
@@ -236,7 +241,11 @@ mod tests {
     }
 
     fn ledger() -> DeliveryStats {
-        DeliveryStats::new(SampleRate::new(16_000).unwrap(), at(1_000))
+        DeliveryStats::new(
+            SampleRate::new(16_000).unwrap(),
+            ["first", "last"].into_iter(),
+            at(1_000),
+        )
     }
 
     #[test]
@@ -290,7 +299,7 @@ mod tests {
         assert_eq!(ledger.timings(at(2_100)).worst_underrun, MS(100));
     }
 
-    /// What a vocoder tells of a sequence that was handed over at 5 s, whose last step ended at `last`.
+    /// What the last stage tells of a sequence that was handed over at 5 s, whose last step ended at `last`.
     fn vocoded(last: u64, busy: u64) -> StageSnapshot {
         StageSnapshot {
             last_output: Some(at(last)),
@@ -311,8 +320,7 @@ mod tests {
         ledger.sent(at(6_450), Samples(14_400));
         ledger.sequence(
             (at(5_010), Duration::ZERO),
-            StageSnapshot::default(),
-            vocoded(6_440, 20),
+            &[("first", StageSnapshot::default()), ("last", vocoded(6_440, 20))],
         );
         let timings = ledger.timings(at(6_500));
         assert_eq!(timings.first_audio, Some(MS(4_050)));
@@ -330,17 +338,19 @@ mod tests {
         // It waited for 600 ms among others and was worked on for 50.
         ledger.sequence(
             (at(1_000), Duration::ZERO),
-            StageSnapshot::default(),
-            vocoded(1_650, 50),
+            &[("first", StageSnapshot::default()), ("last", vocoded(1_650, 50))],
         );
         assert_eq!(ledger.timings(at(3_000)).generation, MS(650));
-        let mut held = super::DeliveryStats::new(SampleRate::new(16_000).unwrap(), at(1_000));
+        let mut held = DeliveryStats::new(
+            SampleRate::new(16_000).unwrap(),
+            ["first", "last"].into_iter(),
+            at(1_000),
+        );
         held.ready(at(1_000));
         held.handed_over(at(1_000));
         held.sequence(
             (at(1_000), MS(9_000)),
-            StageSnapshot::default(),
-            vocoded(10_500, 50),
+            &[("first", StageSnapshot::default()), ("last", vocoded(10_500, 50))],
         );
         assert_eq!(held.timings(at(11_000)).generation, MS(500));
     }

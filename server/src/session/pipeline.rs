@@ -1,9 +1,9 @@
 //! The sequences of one utterance: one that is heard, at most one started ahead of it.
 //!
-//! The next sequence starts when the talker is done with the current one, while the vocoder and the listener are still busy
-//! with its audio: no gap between sentences, and never more than one sequence per utterance in the talker. The permit is held
+//! The next sequence starts when the stage that reads text is done with the current one, while the stages behind it and the listener
+//! are still busy with its audio: no gap between sentences, and never more than one sequence per utterance in the first stage. The permit is held
 //! only while there is work, so that a caller that pauses between sentences holds up no other. One that pauses within a
-//! sentence keeps a permit and a place in the talker for it, and therefore only for a bounded time.
+//! sentence keeps a permit and a place in that stage for it, and therefore only for a bounded time.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,10 +13,12 @@ use futures::future::BoxFuture;
 use omni_engine::{SeqId, Stamp};
 
 use crate::error::ServeError;
-use crate::orchestrator::{
-    AdmissionError, Binding, Orchestrator, Segment, SegmentSpec, SeqOutput, SpeechOutput, UtterancePermit,
+use crate::orchestrator::Orchestrator;
+use omni_pipeline::item::AudioPiece;
+use omni_pipeline::orchestrator::{
+    AdmissionError, Binding, Segment, SegmentSpec, SpeechOutput, UtterancePermit,
 };
-use crate::stage::{AudioPiece, End, ReplicaId, StageSnapshot};
+use omni_pipeline::stage::{End, ReplicaId, StageSnapshot};
 
 /// The pipeline's side of an utterance.
 pub(super) struct UtterancePipeline {
@@ -46,8 +48,8 @@ pub(super) enum PipelineEvent {
     Admitted,
     /// There is none.
     Refused(ServeError),
-    /// The talker is done with the current sequence: the next can start.
-    TalkerDone,
+    /// The stage that reads text is done with the current sequence: the next can start.
+    TextDone,
     /// Audio; with the pause that precedes it if a new sequence begins with it.
     Audio {
         piece: AudioPiece,
@@ -63,8 +65,8 @@ pub(super) struct Ended {
     pub(super) end: End,
     pub(super) seq: Option<SeqId>,
     pub(super) submitted: Stamp,
-    pub(super) talker: StageSnapshot,
-    pub(super) code2wav: StageSnapshot,
+    /// The stages that it passed, first to last.
+    pub(super) stages: Vec<(&'static str, StageSnapshot)>,
     /// Time in which its audio found no room on the way to the session.
     pub(super) held: Duration,
 }
@@ -100,7 +102,7 @@ impl UtterancePipeline {
         self.running.is_empty() && self.admission.is_none()
     }
 
-    /// Whether the talker has nothing to do for this utterance but wait for text.
+    /// Whether the first stage has nothing to do for this utterance but wait for text.
     pub(super) fn is_starved(&self) -> bool {
         match self.running.back() {
             None => self.admission.is_none(),
@@ -108,9 +110,9 @@ impl UtterancePipeline {
         }
     }
 
-    /// Since when the talker has had nothing to do but wait for text, while a sequence is open.
+    /// Since when the first stage has had nothing to do but wait for text, while a sequence is open.
     pub(super) fn starved_since(&self) -> Option<Stamp> {
-        self.running.back()?.segment.progress().0.last_output
+        self.running.back()?.segment.first().last_output
     }
 
     /// Whether it is not the caller's turn: a permit is waited for, or the stages are at work on what it said.
@@ -141,7 +143,7 @@ impl UtterancePipeline {
     pub(super) fn can_start(&self) -> bool {
         match self.running.len() {
             0 => true,
-            1 => self.running[0].segment.is_talker_done(),
+            1 => self.running[0].segment.is_text_done(),
             _ => false,
         }
     }
@@ -150,7 +152,7 @@ impl UtterancePipeline {
     pub(super) fn open_segment(&mut self) -> Option<&mut Segment> {
         let last = self.running.back_mut()?;
         // The model may come to an end of its own while more text is expected. Tokens for it would be lost then.
-        let takes = last.segment.is_open() && !last.segment.is_talker_done();
+        let takes = last.segment.is_open() && !last.segment.is_text_done();
         takes.then_some(&mut last.segment)
     }
 
@@ -160,13 +162,13 @@ impl UtterancePipeline {
     }
 
     /// The replica whose audio is heard.
-    pub(super) fn vocoder(&self) -> Option<ReplicaId> {
-        self.running.front()?.segment.progress().1.replica
+    pub(super) fn last_replica(&self) -> Option<ReplicaId> {
+        self.running.front()?.segment.last().replica
     }
 
     /// Frames made so far by the sequences under way.
     pub(super) fn frames(&self) -> u32 {
-        self.running.iter().map(|r| r.segment.progress().0.outputs).sum()
+        self.running.iter().map(|r| r.segment.first().outputs).sum()
     }
 
     /// Starts a sequence; `pause` is the silence before it.
@@ -207,13 +209,13 @@ impl UtterancePipeline {
             return std::future::pending().await;
         };
         match current.segment.next().await {
-            SeqOutput::Item(SpeechOutput::TalkerDone) => PipelineEvent::TalkerDone,
-            SeqOutput::Item(SpeechOutput::Audio(piece)) => {
+            SpeechOutput::TextDone => PipelineEvent::TextDone,
+            SpeechOutput::Audio(piece) => {
                 let after = (!current.heard).then_some(current.pause);
                 current.heard = true;
                 PipelineEvent::Audio { piece, after }
             }
-            SeqOutput::End(end) => {
+            SpeechOutput::End(end) => {
                 let ended = self.running.pop_front().expect("it is the current one");
                 PipelineEvent::Ended(Box::new(ended.ended(end)))
             }
@@ -223,13 +225,12 @@ impl UtterancePipeline {
 
 impl Running {
     fn ended(self, end: End) -> Ended {
-        let (talker, code2wav) = self.segment.progress();
+        let stages = self.segment.progress();
         Ended {
             end,
             seq: self.segment.seq(),
             submitted: self.submitted,
-            talker,
-            code2wav,
+            stages,
             held: self.segment.held(),
         }
     }

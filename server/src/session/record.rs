@@ -11,7 +11,7 @@ use super::chat::TurnRecord;
 use super::track::Track;
 use crate::error::ServeError;
 use crate::id::{SessionId, UtteranceId};
-use crate::stage::ReplicaId;
+use omni_pipeline::stage::ReplicaId;
 
 /// How an utterance ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,9 +50,9 @@ impl Outcome {
 pub struct Usage {
     /// Characters received.
     pub characters: u32,
-    /// Text tokens given to the talker.
+    /// Text tokens that were to be spoken.
     pub text_tokens: u32,
-    /// Codec frames the talker made.
+    /// Codec frames that the first stage made.
     pub frames: u32,
     /// Audio handed to the transport.
     pub samples: Samples,
@@ -65,6 +65,8 @@ pub struct Usage {
 /// What one stage spent, summed over the sequences of an utterance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StageFigures {
+    /// Its name.
+    pub stage: &'static str,
     /// From hand-over of the first sequence to its first step.
     pub queue: Option<Duration>,
     /// Steps in which it took part.
@@ -80,19 +82,19 @@ pub struct StageFigures {
 }
 
 /// When things happened to an utterance. Intervals begin at its first text.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Timings {
     /// From asking for a place to the hand-over of the first sequence.
     pub wait: Option<Duration>,
-    /// To the first step of the talker.
+    /// To the first step of the first stage.
     pub queue: Option<Duration>,
     /// To the first audio handed to the transport.
     pub first_audio: Option<Duration>,
     /// From the moment something could be spoken to the first audio handed to the transport: without the time that the caller
     /// took to write it. Of an answer, from the request for it.
     pub first_packet: Option<Duration>,
-    /// Time in which nothing but the caller's text was waited for: until something could be spoken, and whenever the talker had
-    /// spoken all that had come. None of an answer, whose text is the model's.
+    /// Time in which nothing but the caller's text was waited for: until something could be spoken, and whenever all that
+    /// had come was spoken. None of an answer, whose text is the model's.
     pub text_wait: Duration,
     /// To the last output of the last stage.
     pub last_output: Option<Duration>,
@@ -107,10 +109,28 @@ pub struct Timings {
     pub real_time_factor: f64,
     /// Worst lateness of a chunk for a player without a buffer.
     pub worst_underrun: Duration,
-    /// The talker's part.
-    pub talker: StageFigures,
-    /// The vocoder's part.
-    pub code2wav: StageFigures,
+    /// The part of each stage that speech passes, first to last.
+    pub stages: Vec<StageFigures>,
+}
+
+impl Timings {
+    /// The part of the stage that reads text.
+    #[must_use]
+    pub fn first(&self) -> StageFigures {
+        self.stages.first().copied().unwrap_or_default()
+    }
+
+    /// The part of the stage that gives audio.
+    #[must_use]
+    pub fn last(&self) -> StageFigures {
+        self.stages.last().copied().unwrap_or_default()
+    }
+
+    /// Steps of all stages.
+    #[must_use]
+    pub fn busy(&self) -> Duration {
+        self.stages.iter().map(|stage| stage.busy).sum()
+    }
 }
 
 /// Everything worth keeping about one utterance. Contains no text.
@@ -147,9 +167,9 @@ pub struct Packet {
     pub lead: Duration,
 }
 
-/// What happened to a session.
+/// What happened to a session, or to a call that was to be one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionChange {
+pub enum SessionChange<'a> {
     /// It began.
     Opened,
     /// It ended.
@@ -157,6 +177,11 @@ pub enum SessionChange {
         /// How long after it began.
         after: Duration,
     },
+    /// A call or a request was turned away before anything was done for it, for want of places or because of the caller's quotas.
+    /// Utterances that waited in the queue in vain are not recorded here.
+    Refused(&'a ServeError),
+    /// It ended with an error before any utterance or answer of it began.
+    NothingBegan(&'a ServeError),
 }
 
 /// Takes records. Called once per utterance and per answer, on the session's task: must not block.
@@ -175,13 +200,13 @@ pub trait RecordSink: Send + Sync {
     /// Audio was handed to the transport, and not the first of its utterance or answer.
     fn packet(&self, _packet: &Packet) {}
 
-    /// A session began or ended.
-    fn session(&self, _change: SessionChange) {}
+    /// Something happened to a session.
+    fn session(&self, _change: SessionChange<'_>) {}
+}
 
-    /// A call or a request was turned away before anything was done for it, for want of places or because of the caller's quotas.
-    /// Utterances that waited in the queue in vain are not recorded here.
-    fn refused(&self, _why: &ServeError) {}
-
-    /// A session ended with an error before any utterance or answer of it began.
-    fn nothing_began(&self, _why: &ServeError) {}
+impl dyn RecordSink {
+    /// A call or a request was turned away ([`SessionChange::Refused`]).
+    pub fn refused(&self, why: &ServeError) {
+        self.session(SessionChange::Refused(why));
+    }
 }

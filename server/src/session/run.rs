@@ -23,10 +23,10 @@ use super::session_loop::{self, Input, SessionBody, SessionCore, Wants};
 use super::settings::Settings;
 use super::timeouts::{Due, READING};
 use super::utterance::{Progress, Utterance};
-use crate::clock::Clock;
 use crate::error::ServeError;
 use crate::id::SessionId;
 use crate::orchestrator::Orchestrator;
+use omni_pipeline::clock::Clock;
 
 /// What every session works with.
 #[derive(Clone)]
@@ -224,6 +224,7 @@ impl SessionBody for Run {
                     body: EventBody::Warning { reason, message },
                 });
             }
+            Input::End(cause) => self.close(&cause, now),
         }
         Ok(())
     }
@@ -242,17 +243,16 @@ impl SessionBody for Run {
         }
         Some((event, worth))
     }
+}
 
-    fn close(&mut self, cause: &ServeError) {
-        let now = self.core.now();
+impl Run {
+    fn close(&mut self, cause: &ServeError, now: Stamp) {
         for utterance in self.queue.drain(..) {
             let (_, record) = utterance.close(self.core.id(), Some(cause.clone()), now);
             self.core.deps.records.utterance(&record);
         }
     }
-}
 
-impl Run {
     /// Whether a command is taken now.
     fn listens(&self) -> bool {
         self.listening && self.outbox.has_room() && (!self.holds_back || self.has_room())

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use super::alternate::{Alternate, when};
 use super::error::CallerGone;
 use super::event_channel::EventSender;
+use super::record::SessionChange;
 use super::registry::SessionHandle;
 use super::run::SessionDeps;
 use super::timeouts::{Due, SessionTimeouts};
@@ -19,7 +20,7 @@ use crate::caller::Caller;
 use crate::drain::ShutdownError;
 use crate::error::ServeError;
 use crate::id::SessionId;
-use crate::stage::StageError;
+use omni_pipeline::orchestrator::StageError;
 
 /// What every session has besides its work.
 #[derive(Debug)]
@@ -88,6 +89,8 @@ pub(super) enum Input<C, P> {
     Expired(Due),
     /// The server ends: what was begun is finished. The reason is told.
     Drain(&'static str),
+    /// The session has ended, for this reason: what is cut off by that is accounted for.
+    End(ServeError),
 }
 
 /// The work of a session.
@@ -109,9 +112,6 @@ pub(super) trait SessionBody: Send {
 
     /// Hands over the next event, with the time that it takes to hear or to read.
     fn send(&mut self, now: Stamp) -> Option<(Self::Event, Duration)>;
-
-    /// Accounts for what the end of the session cuts off.
-    fn close(&mut self, cause: &ServeError);
 }
 
 /// Runs to the end: of the commands and the work they caused, or of the reader's interest. An error among the commands
@@ -131,10 +131,14 @@ where
         if let Err(error) = &result
             && !core.began
         {
-            core.deps.records.nothing_began(error);
+            core.deps.records.session(SessionChange::NothingBegan(error));
         }
         let cause = result.as_ref().err().cloned();
-        body.close(&cause.unwrap_or_else(|| ShutdownError::Stopped.into()));
+        let (cause, now) = (
+            cause.unwrap_or_else(|| ShutdownError::Stopped.into()),
+            body.core().now(),
+        );
+        body.take(Input::End(cause), now)
     };
     if catch_unwind(AssertUnwindSafe(close)).is_err() {
         panicked(id);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use omni_audio::{Format, Rendering};
 
-use crate::stage::{Sampling, VoicePrompt};
+use omni_pipeline::request::{Sampling, VoicePrompt};
 
 /// How audio is made for its listener.
 #[derive(Debug, Clone, Copy, PartialEq)]

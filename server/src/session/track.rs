@@ -5,7 +5,8 @@ use std::sync::Arc;
 use omni_engine::{SeqId, Stamp};
 use omni_telemetry::TraceContext;
 
-use crate::stage::{Sampling, StageSnapshot};
+use omni_pipeline::request::Sampling;
+use omni_pipeline::stage::StageSnapshot;
 
 /// Sequences of which everything is kept; of later ones only when they ended.
 const KEPT: usize = 64;
@@ -29,8 +30,8 @@ pub struct Track {
     pub sampling: Sampling,
     /// Most outputs that were allowed of that.
     pub max_outputs: Option<u32>,
-    /// In the thinker, if it is an answer.
-    pub thinker: Option<(Option<SeqId>, StageSnapshot)>,
+    /// The stage that answers, if it is an answer, and how far it got there.
+    pub answer: Option<(&'static str, Option<SeqId>, StageSnapshot)>,
     /// In the stages that speak.
     pub sequences: Sequences,
 }
@@ -42,10 +43,19 @@ pub struct SequenceRecord {
     pub seq: Option<SeqId>,
     /// When it was handed over.
     pub submitted: Stamp,
-    /// How far it got in the talker.
-    pub talker: StageSnapshot,
-    /// How far it got in the vocoder.
-    pub code2wav: StageSnapshot,
+    /// The stages that it passed, first to last, and how far it got in each.
+    pub stages: Vec<(&'static str, StageSnapshot)>,
+}
+
+impl SequenceRecord {
+    /// How far it got in the stage that reads text.
+    #[must_use]
+    pub fn first(&self) -> StageSnapshot {
+        self.stages
+            .first()
+            .map(|(_, snapshot)| *snapshot)
+            .unwrap_or_default()
+    }
 }
 
 /// Those of one request, a bounded number.
@@ -55,13 +65,13 @@ pub struct Sequences {
     pub kept: Vec<SequenceRecord>,
     /// How many there were besides.
     pub left_out: u32,
-    /// When the talker gave the last output of all.
+    /// When the first stage gave the last output of all.
     pub last_output: Option<Stamp>,
 }
 
 impl Sequences {
     pub(super) fn add(&mut self, sequence: SequenceRecord) {
-        self.last_output = self.last_output.max(sequence.talker.last_output);
+        self.last_output = self.last_output.max(sequence.first().last_output);
         match self.kept.len() < KEPT {
             true => self.kept.push(sequence),
             false => self.left_out += 1,

@@ -24,12 +24,16 @@ use super::protocol::{Event, EventBody, Warning};
 use super::record::{Outcome, Packet};
 use super::settings::Settings;
 use super::studio::{Done as Worked, Note, Studio};
-use super::text::{Piece, TextFront};
+use super::text::{Piece, Position, TextFront};
 use super::track::Sequences;
 use crate::error::ServeError;
 use crate::id::{UtteranceId, random_seed, random_u64};
-use crate::orchestrator::{Orchestrator, Pipeline, SegmentSpec};
-use crate::stage::{CancelTimer, ContextRow, ReplicaId, SpeechInfo, TalkerRequest};
+use crate::model::SpeechInfo;
+use crate::orchestrator::{Model, Orchestrator};
+use omni_pipeline::orchestrator::SegmentSpec;
+use omni_pipeline::request::{ContextRow, SpeechRequest};
+use omni_pipeline::stage::{CancelTimer, ReplicaId};
+use omni_pipeline::trace::TraceHandle;
 
 /// Step between the seeds of an utterance's sequences (the golden ratio in 64 bits): distinct for all of them.
 const SEED_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -80,8 +84,8 @@ pub(super) struct Utterance {
     context: Option<Arc<[ContextRow]>>,
     /// Its text comes from the model: a gap is never the caller's.
     own_text: bool,
-    /// The thinker that writes it.
-    thinker: Option<ReplicaId>,
+    /// The replica that writes it.
+    writer: Option<ReplicaId>,
     sequences: u64,
     started: bool,
     /// The last audio is being made.
@@ -102,11 +106,11 @@ impl Utterance {
         id: UtteranceId,
         settings: Arc<Settings>,
         orchestrator: Orchestrator,
-        pipeline: &Pipeline,
+        model: &Model,
         limits: &SessionLimits,
         now: Stamp,
     ) -> Self {
-        let info = Arc::clone(&pipeline.info);
+        let info = Arc::clone(&model.info);
         let rate = info.sample_rate;
         let delivery = &settings.delivery;
         // Streams in one file need different serials, whatever their seeds.
@@ -117,7 +121,7 @@ impl Utterance {
             seed: settings.seed.unwrap_or_else(random_seed),
             text: TextFront::new(
                 &info,
-                Arc::clone(&pipeline.encode),
+                Arc::clone(&model.encode),
                 settings.buffering,
                 limits.max_buffered_text_bytes,
             ),
@@ -127,16 +131,16 @@ impl Utterance {
             characters: 0,
             text_tokens: 0,
             pipeline: UtterancePipeline::new(orchestrator),
-            stats: DeliveryStats::new(delivery.format.rate(), now),
-            studio: Studio::new(pipeline.compute.clone(), output, alignment, settings.alignment),
+            stats: DeliveryStats::new(delivery.format.rate(), model.pipeline.speech(), now),
+            studio: Studio::new(model.compute.clone(), output, alignment, settings.alignment),
             begun: false,
             told: None,
             warnings: Vec::new(),
-            request: pipeline.request(),
+            request: model.pipeline.request(),
             trace: None,
             context: None,
             own_text: false,
-            thinker: None,
+            writer: None,
             sequences: 0,
             started: false,
             finishing: false,
@@ -172,9 +176,9 @@ impl Utterance {
         self
     }
 
-    /// The thinker that writes its text; before its first text.
-    pub(super) fn written_by(&mut self, thinker: Option<ReplicaId>) {
-        self.thinker = thinker;
+    /// The replica that writes its text; before its first text.
+    pub(super) fn written_by(&mut self, writer: Option<ReplicaId>) {
+        self.writer = writer;
     }
 
     /// What it answers; before its first text.
@@ -295,9 +299,9 @@ impl Utterance {
     /// Starts what can be started, feeds what is open.
     fn speak(&mut self, now: Stamp) -> Result<(), ServeError> {
         while let Some(piece) = self.text.peek() {
-            let continues = piece.continues;
+            let position = piece.position;
             if let Some(segment) = self.pipeline.open_segment() {
-                if !continues {
+                if !position.continues() {
                     // The open sequence is as long as it may be.
                     segment.push(Vec::new(), true);
                     self.studio.note(Note::Close);
@@ -313,8 +317,8 @@ impl Utterance {
                 } else {
                     break;
                 }
-            } else if piece.tokens.is_empty() || (piece.verbatim && continues) {
-                // What is left of a sequence that the talker has ended by itself. A reply in tokens is one sequence, as for
+            } else if piece.tokens.is_empty() || position == Position::Only {
+                // What is left of a sequence that the model has ended by itself. A reply in tokens is one sequence, as for
                 // the reference: what was still to come is not spoken, however early or late it came.
                 self.text.next_piece();
             } else if self.pipeline.can_start()
@@ -352,22 +356,23 @@ impl Utterance {
             self.cut_short();
             return Ok(());
         }
-        let request = TalkerRequest {
+        let request = SpeechRequest {
             voice: self.settings.voice.clone(),
             voice_prompt: self.settings.voice_prompt.clone(),
+            embedding: None,
             language: self.settings.language.clone(),
             instructions: self.settings.instructions.clone(),
             sampling: self.settings.sampling,
             seed: self.seed.wrapping_add(self.sequences.wrapping_mul(SEED_STEP)),
             context: self.context.clone(),
-            thought: self.own_text,
+            generated: self.own_text,
+            max_outputs: self.frame_limit(&piece).min(left),
         };
         self.sequences += 1;
         self.text_tokens += piece.tokens.len() as u32;
         let spec = SegmentSpec {
             request,
             open: !piece.ends,
-            max_frames: self.frame_limit(&piece).min(left),
             tokens: piece.tokens,
             // The first waited since it could be spoken (in an answer since that was asked for); what is spoken after it could
             // not have come earlier.
@@ -375,9 +380,13 @@ impl Utterance {
                 1 => self.stats.speakable().unwrap_or(now),
                 _ => now,
             },
-            thinker: self.thinker,
+            recording: None,
+            writer: self.writer,
             request_held: Arc::clone(&self.request),
-            trace: self.trace.as_ref().map(|(context, _)| Arc::clone(context)),
+            trace: self
+                .trace
+                .as_ref()
+                .map(|(context, _)| TraceHandle::new(Arc::clone(context))),
         };
         self.stats.handed_over(now);
         self.studio.note(Note::Begin(piece.words, piece.source_end));
@@ -456,7 +465,7 @@ impl Utterance {
     /// Audio of it was handed to the transport. Tells of every packet but the first.
     pub(super) fn handed_over(&mut self, samples: Samples, now: Stamp) -> Option<Packet> {
         let (gap, lead) = self.stats.sent(now, samples)?;
-        let replica = self.pipeline.vocoder().or(self.stats.vocoder());
+        let replica = self.pipeline.last_replica().or(self.stats.last_replica());
         Some(Packet { replica, gap, lead })
     }
 }

@@ -19,7 +19,7 @@ use super::keys::tenant;
 use crate::caller::Tenant;
 use crate::error::ServeError;
 use crate::session::RecordSink;
-use crate::stage::StageError;
+use omni_pipeline::orchestrator::StageError;
 
 /// The budget. Copies share it.
 #[derive(Clone)]
@@ -188,7 +188,7 @@ mod tests {
     use axum::body::{Body, to_bytes};
 
     use super::*;
-    use crate::session::{TurnRecord, UtteranceRecord};
+    use crate::session::{SessionChange, TurnRecord, UtteranceRecord};
     use crate::transport::keys::Peer;
 
     #[derive(Default)]
@@ -197,8 +197,10 @@ mod tests {
     impl RecordSink for Refused {
         fn utterance(&self, _: &UtteranceRecord) {}
         fn turn(&self, _: &TurnRecord) {}
-        fn refused(&self, _: &ServeError) {
-            self.0.fetch_add(1, Ordering::Relaxed);
+        fn session(&self, change: SessionChange<'_>) {
+            if matches!(change, SessionChange::Refused(_)) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 

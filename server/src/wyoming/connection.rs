@@ -24,7 +24,7 @@ use crate::caller::Caller;
 use crate::error::{ErrorKind, ServeError};
 use crate::service::CallContext;
 use crate::session::{Command, Event as SessionEvent, ProtocolError, Session, SessionTimeout};
-use crate::stage::StageError;
+use omni_pipeline::orchestrator::StageError;
 
 /// Commands on their way to a session.
 const COMMANDS: usize = 4;

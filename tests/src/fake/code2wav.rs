@@ -8,7 +8,7 @@ use super::{FAKE_RATE, FAKE_SAMPLES_PER_FRAME, FakeScript, Prepared};
 
 /// The vocoder of [`FakeSpeech`].
 #[derive(Debug)]
-pub struct FakeCode2Wav {
+pub(super) struct FakeCode2Wav {
     script: FakeScript,
     /// Samples made per stream.
     heard: HashMap<SeqId, u64>,

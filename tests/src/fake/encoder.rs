@@ -9,7 +9,7 @@ use super::{FAKE_RATE, FakeScript};
 
 /// The encoder of [`FakeSpeech`](super::FakeSpeech): it hears how long a recording is, and its rows say that.
 #[derive(Debug)]
-pub struct FakeEncoder {
+pub(super) struct FakeEncoder {
     script: FakeScript,
 }
 

@@ -6,7 +6,7 @@ use omni_engine::{
     AsyncExecutor, CodecFrame, KvCache, KvSpec, ModelError, Sampled, SeqId, SeqStep, Sequences, StepExecutor,
     Warmup,
 };
-use omni_server::stage::TalkerRequest;
+use omni_pipeline::request::SpeechRequest;
 
 use super::{FakeScript, Life, MAX_LEN, Prepared};
 
@@ -20,7 +20,7 @@ struct Speaking {
 
 /// The talker of [`FakeSpeech`].
 #[derive(Debug)]
-pub struct FakeTalker {
+pub(super) struct FakeTalker {
     script: FakeScript,
     _life: Life,
     speaking: HashMap<SeqId, Speaking>,
@@ -40,10 +40,10 @@ impl FakeTalker {
 }
 
 impl Sequences for FakeTalker {
-    type Request = TalkerRequest;
+    type Request = SpeechRequest;
     type Row = u32;
 
-    fn open(&mut self, seq: SeqId, request: TalkerRequest) -> Result<u32, ModelError> {
+    fn open(&mut self, seq: SeqId, request: SpeechRequest) -> Result<u32, ModelError> {
         let bass = request.voice == "bass";
         let speaking = Speaking {
             seed: request.seed,

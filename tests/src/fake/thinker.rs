@@ -19,10 +19,9 @@ use omni_engine::{
     AsyncExecutor, ContentKey, KvCache, KvSpec, ModelError, Sampled, SeqId, SeqStep, Sequences, StepExecutor,
     Warmup,
 };
-use omni_server::stage::{
-    ChatMessage, ContextRow, Detokenizer, Part, Prompt, PromptError, PromptPiece, ReplyToken, Role,
-    ThinkerRequest, ToolPart,
-};
+use omni_pipeline::item::ReplyToken;
+use omni_pipeline::request::{ContextRow, PromptPiece, TextRequest};
+use omni_server::model::{ChatMessage, Detokenizer, Part, Prompt, PromptError, Role, ToolPart};
 
 use super::FakeScript;
 
@@ -78,7 +77,7 @@ pub(super) fn prompt(messages: &[ChatMessage], script: &FakeScript) -> Result<Pr
                     prompt
                         .pieces
                         .push(PromptPiece::Tokens(std::mem::take(&mut tokens)));
-                    let values = clip.rows().cloned().expect("it was heard before");
+                    let values = clip.embedding().cloned().expect("it was heard before");
                     let rows = u32::try_from(values.len()).expect("a short recording");
                     prompt.pieces.push(PromptPiece::Audio { rows, values });
                     turn.extend((heard..heard + rows).map(ContextRow::Awaited));
@@ -170,7 +169,7 @@ struct Answering {
 
 /// The thinker of [`FakeSpeech`](super::FakeSpeech).
 #[derive(Debug)]
-pub struct FakeThinker {
+pub(super) struct FakeThinker {
     script: FakeScript,
     answering: HashMap<SeqId, Answering>,
 }
@@ -203,16 +202,16 @@ impl FakeThinker {
         answering.said += 1;
         Sampled::Item(ReplyToken {
             id: byte.into(),
-            heard: std::mem::take(&mut answering.heard),
+            hidden: std::mem::take(&mut answering.heard),
         })
     }
 }
 
 impl Sequences for FakeThinker {
-    type Request = ThinkerRequest;
+    type Request = TextRequest;
     type Row = ();
 
-    fn open(&mut self, seq: SeqId, request: ThinkerRequest) -> Result<u32, ModelError> {
+    fn open(&mut self, seq: SeqId, request: TextRequest) -> Result<u32, ModelError> {
         let prompt = Prompt {
             pieces: request.prompt,
             ..Prompt::default()
@@ -229,7 +228,7 @@ impl Sequences for FakeThinker {
             },
             forever,
             said: 0,
-            heard: match request.export_heard {
+            heard: match request.export_hidden {
                 true => vec![Arc::from([0.5]); prompt.audio_rows()],
                 false => Vec::new(),
             },

@@ -3,6 +3,7 @@
 use std::fs;
 
 use omni_audio::{Encoder, Encoding, Format, SampleRate, Samples, WavHeader};
+use omni_pipeline::connector::VERSION;
 use omni_proto::riva::tts::SynthesizeSpeechRequest;
 use omni_proto::stage::v1::frame::Body;
 use omni_proto::stage::v1::{self as stage};
@@ -10,7 +11,6 @@ use omni_proto::v1;
 use omni_proto::v1::converse_request::Event as Said;
 use omni_proto::v1::speak_request::Event as Asked;
 use omni_server::config::deploy;
-use omni_server::connector::VERSION;
 use prost::Message;
 
 use super::checkpoints::tiny;
@@ -164,7 +164,7 @@ pub(super) fn payloads() -> Vec<Vec<u8>> {
         ..stage::SpeechRequest::default()
     };
     let lost = stage::StageError {
-        stage: "talker".to_owned(),
+        stage: "first".to_owned(),
         message: "it died".to_owned(),
     };
     let event = stage::event::Event::Finished(stage::Finished {
@@ -175,7 +175,7 @@ pub(super) fn payloads() -> Vec<Vec<u8>> {
     let bodies = [
         Body::Hello(stage::Hello {
             version: VERSION,
-            stage: "talker".to_owned(),
+            stage: "first".to_owned(),
             settings: b"{}".to_vec(),
         }),
         Body::Open(stage::Open {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use omni_audio::{Encoder, Encoding, Format};
+use omni_pipeline::request::ContextRow;
 use omni_proto::v1;
 use omni_proto::v1::content_part::Part;
 use omni_proto::v1::converse_request::Event as Request;
 use omni_proto::v1::converse_response::Event;
-use omni_server::stage::ContextRow;
 use omni_tests::{ChatCall, FakeScript, TestServer, chat_config, reason, respond, said};
 use tonic::Code;
 
@@ -109,7 +109,7 @@ async fn the_talker_gets_what_the_thinker_made_of_the_users_voice() {
     assert!(answer.samples() > 0);
     let contexts = script.contexts.all().split_off(before);
     let rows = contexts[0].as_ref().expect("the talker is told");
-    let heard = ContextRow::Heard(Arc::from([0.5]));
+    let heard = ContextRow::Hidden(Arc::from([0.5]));
     assert!(matches!(rows[0], ContextRow::Token(_)));
     assert_eq!(rows[1..], [heard.clone(), heard]);
     server.stop().await;

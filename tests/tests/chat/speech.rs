@@ -1,8 +1,8 @@
 //! Answers that are spoken while they are being written.
 
+use omni_pipeline::request::ContextRow;
 use omni_proto::v1;
 use omni_proto::v1::converse_response::Event;
-use omni_server::stage::ContextRow;
 use omni_tests::{
     ChatCall, Context, FAKE_SAMPLES_PER_FRAME, FakeScript, TestServer, chat_config, respond, said,
 };
@@ -154,8 +154,8 @@ async fn a_talker_that_waits_for_the_thinker_is_counted_as_starved() {
         server.until("the talker has run dry", starved).await;
         script.thinker.open();
         chat.answer().await;
-        let speech = server.records.turns()[0].timings.speech.unwrap();
-        assert!(speech.talker.starved > 0);
+        let speech = server.records.turns()[0].timings.speech.clone().unwrap();
+        assert!(speech.first().starved > 0);
         server.stop().await;
     }
 }

@@ -1,8 +1,8 @@
 //! The families of the engines, stage by stage.
 
+use omni_pipeline::stage::ReplicaState;
 use omni_proto::v1;
 use omni_proto::v1::converse_request::Event as Request;
-use omni_server::stage::ReplicaState;
 use omni_tests::{FakeScript, Reading, TestServer, audio_of, chat_config, speak};
 use tonic::Code;
 

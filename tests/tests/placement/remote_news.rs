@@ -3,18 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_engine::{ArConfig, CodecFrame, FinishReason, SeqId, Stamp, StepStats};
-use omni_server::clock::Clock;
-use omni_server::config::deploy::Restart;
-use omni_server::connector::{EdgeReader, EdgeWriter, edge};
-use omni_server::stage::{
+use omni_engine::{ArConfig, FinishReason, SeqId, Stamp, StepStats};
+use omni_pipeline::clock::Clock;
+use omni_pipeline::connector::{EdgeReader, EdgeWriter, edge};
+use omni_pipeline::item::Item;
+use omni_pipeline::stage::{
     CancelFlag, Changes, EdgeSender as _, End, EngineEvent, EngineSink, Recv, ReplicaId, ReplicaStatus,
-    Sampling, SeqEnd, StageBody, StageHandle, StageProgress, TalkerJob, TalkerLimits, TalkerRequest,
-    talker_stage,
+    SeqEnd, StageBody, StageHandle, StageProgress,
 };
-use omni_tests::{FakeScript, FakeSpeech, RemoteStage};
+use omni_server::config::deploy::Restart;
+use omni_tests::{FakeScript, FakeSpeech, RemoteStage, speech_job, speech_request, talker_stage};
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
 
 /// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -63,15 +62,15 @@ impl Heard {
     }
 }
 
-fn talker(script: FakeScript, status: ReplicaStatus) -> (StageHandle<TalkerJob>, StageBody) {
-    let limits = TalkerLimits {
-        mailbox: 16,
-        engine: ArConfig::default(),
-    };
-    talker_stage(Arc::new(FakeSpeech::new(script)), limits, status, Clock::start())
+fn talker(script: FakeScript, status: ReplicaStatus) -> (StageHandle, StageBody) {
+    talker_stage(
+        Arc::new(FakeSpeech::new(script)),
+        (16, ArConfig::default()),
+        status,
+    )
 }
 
-async fn remote_talker(script: &FakeScript) -> (RemoteStage<TalkerJob>, Heard) {
+async fn remote_talker(script: &FakeScript) -> (RemoteStage, Heard) {
     let (heard, script) = (Heard::default(), script.clone());
     let listener = Arc::new(heard.clone());
     let remote = RemoteStage::observed_by(listener, move |status| talker(script.clone(), status)).await;
@@ -79,14 +78,14 @@ async fn remote_talker(script: &FakeScript) -> (RemoteStage<TalkerJob>, Heard) {
 }
 
 struct Speech {
-    tokens: Box<EdgeWriter<Vec<u32>>>,
-    frames: EdgeReader<CodecFrame>,
+    tokens: Box<EdgeWriter>,
+    frames: EdgeReader,
     cancel: CancelFlag,
 }
 
 impl Speech {
     /// Of so many frames, for a request that arrived some time before.
-    fn of(seq: u64, stage: &StageHandle<TalkerJob>, text: &str) -> Self {
+    fn of(seq: u64, stage: &StageHandle, text: &str) -> Self {
         let wake = stage.wake();
         let (tokens_in, tokens) = edge(64, None, Some(wake.clone()));
         let (frames_in, frames) = edge(64, Some(wake.clone()), None);
@@ -97,32 +96,18 @@ impl Speech {
         };
         let progress = StageProgress::default();
         progress.arrive(Stamp(Clock::start().now().0 - BEFORE));
-        let request = TalkerRequest {
-            voice: "bass".to_owned(),
-            voice_prompt: None,
-            language: None,
-            instructions: None,
-            sampling: Sampling::default(),
-            seed: 5,
-            context: None,
-            thought: false,
-        };
-        let job = TalkerJob {
-            seq: SeqId(seq),
-            request,
-            tokens: Box::new(tokens),
-            max_frames: 100,
-            frames: Box::new(frames_in),
-            cancel: speech.cancel.clone(),
-            progress,
-            finished: oneshot::channel().0,
-        };
-        speech.tokens.put(text.chars().map(u32::from).collect(), 1);
+        let request = speech_request("bass", 5, 100);
+        let mut job = speech_job(seq, request, tokens, frames_in);
+        job.cancel = speech.cancel.clone();
+        job.progress = progress;
+        speech
+            .tokens
+            .put(Item::Text(text.chars().map(u32::from).collect()), 1);
         stage.submit(job).expect("it takes jobs");
         speech
     }
 
-    async fn next(&mut self) -> Recv<CodecFrame> {
+    async fn next(&mut self) -> Recv<Item> {
         tokio::time::timeout(PATIENCE, self.frames.next())
             .await
             .expect("an answer")
@@ -265,7 +250,7 @@ async fn sequences_that_are_lost_with_a_process_end_once_each() {
     }
     script.talker.close();
     // The engine is held in a step, and cannot tell that one of them was given up.
-    failed.tokens.put(vec![u32::from('!')], 1);
+    failed.tokens.put(Item::Text(vec![u32::from('!')]), 1);
     script.talker.reached().await;
     given_up.cancel.set();
     remote.handle().wake().notify();

@@ -7,7 +7,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use omni_engine::{ChunkConfig, SeqId};
+use omni_engine::ChunkConfig;
+use omni_pipeline::clock::Clock;
+use omni_pipeline::connector::{
+    LinkError, PREFIX, Peer, RemoteParts, StageTransport, VERSION, WireError, called, edge, remote_stage,
+};
+use omni_pipeline::request::{ContextRow, SpeechRequest};
+use omni_pipeline::stage::{Changes, End, JobRefused, Recv, ReplicaId, ReplicaState, ReplicaStatus};
 use omni_proto::stage::v1::end::Reason;
 use omni_proto::stage::v1::frame::Body;
 use omni_proto::stage::v1::item::Payload;
@@ -15,16 +21,11 @@ use omni_proto::stage::v1::open::Request;
 use omni_proto::stage::v1::{
     Audio, DecodeRequest, End as EndMessage, Frame, Heartbeat, Hello, Item, Open, Ready, Stop, Tokens,
 };
-use omni_server::clock::Clock;
 use omni_server::config::deploy::Restart;
-use omni_server::connector::{
-    LinkError, PREFIX, Peer, RemoteParts, StageTransport, VERSION, WireError, called, edge, remote_stage,
+use omni_tests::{
+    FakeScript, FakeSpeech, Make, SETTINGS, code2wav_stage, decode_job, host, speech_job, speech_request,
+    stage_names,
 };
-use omni_server::stage::{
-    CancelFlag, Changes, Code2WavJob, Code2WavLimits, ContextRow, End, JobRefused, Recv, ReplicaId,
-    ReplicaState, ReplicaStatus, Sampling, StageProgress, TalkerJob, TalkerRequest, code2wav_stage,
-};
-use omni_tests::{FakeScript, FakeSpeech, Make, SETTINGS, host};
 use prost::Message as _;
 
 /// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
@@ -116,11 +117,12 @@ fn fate_of(transport: Box<dyn StageTransport>) -> String {
     let parts = RemoteParts {
         transport,
         settings: Vec::new(),
+        stages: stage_names(),
         mailbox: 1,
         load_timeout: LOADING,
         silence_timeout: PATIENCE,
     };
-    let (_handle, body) = remote_stage::<TalkerJob>(parts, status.clone(), Clock::start());
+    let (_handle, body) = remote_stage(parts, status.clone(), Clock::start());
     body.run();
     match status.state() {
         ReplicaState::Failed { message } => message,
@@ -134,7 +136,7 @@ fn a_peer_of_another_version_is_refused_by_both_sides_with_both_versions() {
     let expected = format!("version {theirs} of the protocol, expected version {ours}");
     let (mut peer, host) = UnixStream::pair().unwrap();
     peer.write_all(&hello_of_version(theirs)).unwrap();
-    let error = called(host, Clock::start()).unwrap_err();
+    let error = called(host, stage_names(), Clock::start()).unwrap_err();
     assert!(
         matches!(&error, LinkError::Wire(WireError::Version { .. })) && error.to_string().contains(&expected),
         "{error}"
@@ -156,7 +158,9 @@ fn a_peer_from_before_the_messages_is_refused_with_its_version() {
     let (mut peer, host) = UnixStream::pair().unwrap();
     let hello = b"OMNI\x04\x00\x01\x00";
     peer.write_all(hello).unwrap();
-    let error = called(host, Clock::start()).unwrap_err().to_string();
+    let error = called(host, stage_names(), Clock::start())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains(&expected), "{error}");
 
     let fate = fate_with(hello.to_vec());
@@ -167,14 +171,10 @@ fn a_peer_from_before_the_messages_is_refused_with_its_version() {
 fn a_host_with_a_sequence_sends_heartbeats() {
     let (mut peer, socket) = UnixStream::pair().unwrap();
     peer.set_read_timeout(Some(PATIENCE)).unwrap();
-    let make: Make<Code2WavJob> = Arc::new(|status| {
-        let limits = Code2WavLimits {
-            mailbox: 1,
-            engine: ChunkConfig::new(Duration::from_millis(40)),
-            upstream_stall: PATIENCE,
-        };
+    let make: Make = Arc::new(|status| {
+        let config = ChunkConfig::new(Duration::from_millis(40));
         let model = Arc::new(FakeSpeech::new(FakeScript::default()));
-        code2wav_stage(model, limits, status, Clock::start())
+        code2wav_stage(model, (1, config), PATIENCE, status)
     });
     let host = std::thread::spawn(move || host(socket, &make, PATIENCE));
     let hello = Hello {
@@ -245,39 +245,28 @@ fn jobs_for_a_host_that_reads_nothing_wait_where_they_are_bounded() {
     let parts = RemoteParts {
         transport,
         settings: Vec::new(),
+        stages: stage_names(),
         mailbox: 4,
         load_timeout: PATIENCE,
         silence_timeout: PATIENCE,
     };
-    let (stage, body) = remote_stage::<TalkerJob>(parts, status("talker", changes), Clock::start());
+    let (stage, body) = remote_stage(parts, status("talker", changes), Clock::start());
     let thread = std::thread::spawn(move || body.run());
     // Of a megabyte each: many more than the connection takes.
-    let row = ContextRow::Heard(vec![0.0; 1 << 18].into());
+    let row = ContextRow::Hidden(vec![0.0; 1 << 18].into());
     let mut kept = Vec::new();
     let mut job = |seq: u64| {
         let (tokens_in, tokens) = edge(2, None, Some(stage.wake().clone()));
         let (frames_in, frames) = edge(2, Some(stage.wake().clone()), None);
         let (finished, done) = tokio::sync::oneshot::channel();
         kept.push((tokens_in, frames, done));
-        TalkerJob {
-            seq: SeqId(seq),
-            request: TalkerRequest {
-                voice: "alto".to_owned(),
-                voice_prompt: None,
-                language: None,
-                instructions: None,
-                sampling: Sampling::default(),
-                seed: 0,
-                context: Some(vec![row.clone()].into()),
-                thought: false,
-            },
-            tokens: Box::new(tokens),
-            max_frames: 1,
-            frames: Box::new(frames_in),
-            cancel: CancelFlag::default(),
-            progress: StageProgress::default(),
-            finished,
-        }
+        let request = SpeechRequest {
+            context: Some(vec![row.clone()].into()),
+            ..speech_request("alto", 0, 1)
+        };
+        let mut job = speech_job(seq, request, tokens, frames_in);
+        job.finished = Some(finished);
+        job
     };
     let (mut taken, mut full) = (0, 0);
     // A full mailbox that is worked off is not full for half a second.
@@ -307,7 +296,7 @@ fn a_host_of_another_stage_is_refused() {
 fn a_host_that_cannot_load_says_why() {
     let (mut peer, host) = UnixStream::pair().unwrap();
     peer.write_all(&hello_of_version(VERSION)).unwrap();
-    let mut called = called(host, Clock::start()).unwrap();
+    let mut called = called(host, stage_names(), Clock::start()).unwrap();
     called.answer().unwrap();
     called.refuse("the checkpoint is empty").unwrap();
     let mut said = Vec::new();
@@ -385,24 +374,17 @@ async fn end_after(
     let parts = RemoteParts {
         transport,
         settings: Vec::new(),
+        stages: stage_names(),
         mailbox: 1,
         load_timeout: LOADING,
         silence_timeout,
     };
-    let (stage, body) =
-        remote_stage::<Code2WavJob>(parts, status("code2wav", Changes::default()), Clock::start());
+    let (stage, body) = remote_stage(parts, status("code2wav", Changes::default()), Clock::start());
     let thread = std::thread::spawn(move || body.run());
     let wake = stage.wake();
     let (_frames_in, frames) = edge(2, None, Some(wake.clone()));
     let (audio_in, mut audio) = edge(2, Some(wake.clone()), None);
-    let job = Code2WavJob {
-        seq: SeqId(5),
-        lead: [].into(),
-        frames: Box::new(frames),
-        audio: Box::new(audio_in),
-        cancel: CancelFlag::default(),
-        progress: StageProgress::default(),
-    };
+    let job = decode_job(5, frames, audio_in);
     stage.submit(job).expect("it takes jobs");
     let end = loop {
         match tokio::time::timeout(PATIENCE, audio.next())

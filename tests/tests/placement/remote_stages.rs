@@ -6,17 +6,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use omni_engine::{ChunkConfig, CodecFrame, SeqId};
-use omni_server::clock::Clock;
-use omni_server::config::deploy::Restart;
-use omni_server::connector::{
+use omni_pipeline::clock::Clock;
+use omni_pipeline::connector::{
     Attach, EdgeMeter, EdgeReader, EdgeWriter, Hop, PREFIX, Place, RemoteParts, TransferStamps, edge,
     metered_edge, remote_stage,
 };
-use omni_server::stage::{
-    AudioPiece, CancelFlag, Changes, Code2WavJob, Code2WavLimits, EdgeSender as _, End, Notifier, Recv,
-    ReplicaId, ReplicaState, ReplicaStatus, StageBody, StageHandle, StageProgress, code2wav_stage,
+use omni_pipeline::item::{AudioPiece, Item};
+use omni_pipeline::stage::{
+    CancelFlag, Changes, EdgeSender as _, End, Notifier, Recv, ReplicaId, ReplicaState, ReplicaStatus,
+    StageBody, StageHandle, StageProgress,
 };
-use omni_tests::{Chunks, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech, Make, RemoteStage, SETTINGS, host};
+use omni_server::config::deploy::Restart;
+use omni_tests::{
+    Chunks, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech, Make, RemoteStage, SETTINGS, code2wav_stage,
+    decode_job, host, stage_names,
+};
 
 /// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -25,23 +29,15 @@ fn backend(script: FakeScript) -> Arc<FakeSpeech> {
     Arc::new(FakeSpeech::new(script))
 }
 
-fn code2wav(
-    script: FakeScript,
-    max_streams: u32,
-    status: ReplicaStatus,
-) -> (StageHandle<Code2WavJob>, StageBody) {
-    let limits = Code2WavLimits {
-        mailbox: 16,
-        engine: ChunkConfig {
-            max_streams,
-            ..ChunkConfig::new(Duration::from_millis(40))
-        },
-        upstream_stall: PATIENCE,
+fn code2wav(script: FakeScript, max_streams: u32, status: ReplicaStatus) -> (StageHandle, StageBody) {
+    let config = ChunkConfig {
+        max_streams,
+        ..ChunkConfig::new(Duration::from_millis(40))
     };
-    code2wav_stage(backend(script), limits, status, Clock::start())
+    code2wav_stage(backend(script), (16, config), PATIENCE, status)
 }
 
-async fn remote_code2wav(script: FakeScript, max_streams: u32) -> RemoteStage<Code2WavJob> {
+async fn remote_code2wav(script: FakeScript, max_streams: u32) -> RemoteStage {
     RemoteStage::start(move |status| code2wav(script.clone(), max_streams, status)).await
 }
 
@@ -60,15 +56,15 @@ fn frame(spoken: char) -> CodecFrame {
 
 /// The session's side of a stream.
 struct Stream {
-    frames: Option<Box<EdgeWriter<CodecFrame>>>,
-    audio: EdgeReader<AudioPiece>,
+    frames: Option<Box<EdgeWriter>>,
+    audio: EdgeReader,
     cancel: CancelFlag,
     progress: StageProgress,
 }
 
 impl Stream {
     /// A job for a stage, between edges of these capacities.
-    fn open(seq: u64, stage: &StageHandle<Code2WavJob>, frames: u32, audio: u32) -> Self {
+    fn open(seq: u64, stage: &StageHandle, frames: u32, audio: u32) -> Self {
         let wake = stage.wake();
         let frames = edge(frames, None, Some(wake.clone()));
         let audio = edge(audio, Some(wake.clone()), None);
@@ -77,9 +73,9 @@ impl Stream {
 
     fn between(
         seq: u64,
-        stage: &StageHandle<Code2WavJob>,
-        (frames_in, frames): (EdgeWriter<CodecFrame>, EdgeReader<CodecFrame>),
-        (audio_in, audio): (EdgeWriter<AudioPiece>, EdgeReader<AudioPiece>),
+        stage: &StageHandle,
+        (frames_in, frames): (EdgeWriter, EdgeReader),
+        (audio_in, audio): (EdgeWriter, EdgeReader),
     ) -> Self {
         let stream = Self {
             frames: Some(Box::new(frames_in)),
@@ -87,14 +83,9 @@ impl Stream {
             cancel: CancelFlag::default(),
             progress: StageProgress::default(),
         };
-        let job = Code2WavJob {
-            seq: SeqId(seq),
-            lead: [].into(),
-            frames: Box::new(frames),
-            audio: Box::new(audio_in),
-            cancel: stream.cancel.clone(),
-            progress: stream.progress.clone(),
-        };
+        let mut job = decode_job(seq, frames, audio_in);
+        job.cancel = stream.cancel.clone();
+        job.progress = stream.progress.clone();
         stage.submit(job).expect("it takes jobs");
         stream
     }
@@ -102,7 +93,7 @@ impl Stream {
     fn speak(&mut self, text: &str) {
         let frames = self.frames.as_mut().expect("it is open");
         for spoken in text.chars() {
-            frames.put(frame(spoken), 1);
+            frames.put(frame(spoken).into(), 1);
         }
     }
 
@@ -111,9 +102,14 @@ impl Stream {
     }
 
     async fn next(&mut self) -> Recv<AudioPiece> {
-        tokio::time::timeout(PATIENCE, self.audio.next())
-            .await
-            .expect("an answer")
+        let next = tokio::time::timeout(PATIENCE, self.audio.next());
+        match next.await.expect("an answer") {
+            Recv::Item(Item::Audio(piece)) => Recv::Item(piece),
+            Recv::Item(other) => panic!("{other:?}"),
+            Recv::Empty => Recv::Empty,
+            Recv::End(end) => Recv::End(end),
+            Recv::Gone => Recv::Gone,
+        }
     }
 
     /// Samples up to the end, and the end.
@@ -184,12 +180,12 @@ async fn audio_is_the_same_as_in_process_however_frames_and_room_come() {
     assert!(host.is_ok(), "{host:?}");
 }
 
-fn metered<T: Send + omni_server::connector::Payload>(
+fn metered(
     from: &'static str,
     to: &'static str,
     chunks: &Chunks,
     notifiers: (Option<Notifier>, Option<Notifier>),
-) -> (EdgeWriter<T>, EdgeReader<T>) {
+) -> (EdgeWriter, EdgeReader) {
     let place = |stage| Place { stage, replica: None };
     let meter = EdgeMeter {
         hop: Hop {
@@ -371,7 +367,7 @@ async fn a_process_that_is_there_is_attached_to_and_again_after_the_connection_b
     let listener = UnixListener::bind(&path).unwrap();
     let (sockets, accepted) = std::sync::mpsc::channel();
     let process = std::thread::spawn(move || {
-        let make: Make<Code2WavJob> = Arc::new(|status| code2wav(FakeScript::default(), 2, status));
+        let make: Make = Arc::new(|status| code2wav(FakeScript::default(), 2, status));
         for socket in listener.incoming().take(2) {
             let socket = socket.unwrap();
             sockets.send(socket.try_clone().unwrap()).unwrap();
@@ -389,11 +385,12 @@ async fn a_process_that_is_there_is_attached_to_and_again_after_the_connection_b
     let parts = RemoteParts {
         transport: Box::new(Attach(path)),
         settings: SETTINGS.to_vec(),
+        stages: stage_names(),
         mailbox: 16,
         load_timeout: PATIENCE,
         silence_timeout: PATIENCE,
     };
-    let (stage, body) = remote_stage::<Code2WavJob>(parts, status, Clock::start());
+    let (stage, body) = remote_stage(parts, status, Clock::start());
     let thread = std::thread::spawn(move || body.run());
 
     let mut stream = Stream::open(1, &stage, 64, 64);

@@ -3,39 +3,39 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_engine::{ArConfig, CodecFrame, SeqId};
-use omni_server::clock::Clock;
-use omni_server::connector::{EdgeReader, EdgeWriter, edge};
-use omni_server::stage::{
-    CancelFlag, EdgeSender as _, End, Recv, ReplicaStatus, Sampling, StageBody, StageHandle, StageProgress,
-    TalkerJob, TalkerLimits, TalkerRequest, talker_stage,
+use omni_engine::{ArConfig, CodecFrame};
+use omni_pipeline::connector::{EdgeReader, EdgeWriter, edge};
+use omni_pipeline::item::Item;
+use omni_pipeline::request::SpeechRequest;
+use omni_pipeline::stage::{
+    EdgeSender as _, End, Recv, ReplicaStatus, StageBody, StageHandle, StageProgress,
 };
-use omni_tests::{FakeScript, FakeSpeech, RemoteStage};
+use omni_tests::{FakeScript, FakeSpeech, RemoteStage, speech_job, speech_request, talker_stage};
 use tokio::sync::oneshot;
 
 /// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn talker(script: FakeScript, status: ReplicaStatus) -> (StageHandle<TalkerJob>, StageBody) {
-    let limits = TalkerLimits {
-        mailbox: 16,
-        engine: ArConfig::default(),
-    };
-    talker_stage(Arc::new(FakeSpeech::new(script)), limits, status, Clock::start())
+fn talker(script: FakeScript, status: ReplicaStatus) -> (StageHandle, StageBody) {
+    talker_stage(
+        Arc::new(FakeSpeech::new(script)),
+        (16, ArConfig::default()),
+        status,
+    )
 }
 
-async fn remote_talker(script: FakeScript) -> RemoteStage<TalkerJob> {
+async fn remote_talker(script: FakeScript) -> RemoteStage {
     RemoteStage::start(move |status| talker(script.clone(), status)).await
 }
 
 struct Speech {
-    tokens: Box<EdgeWriter<Vec<u32>>>,
-    frames: EdgeReader<CodecFrame>,
+    tokens: Box<EdgeWriter>,
+    frames: EdgeReader,
     done: oneshot::Receiver<()>,
     progress: StageProgress,
 }
 
-fn speech(seq: u64, stage: &StageHandle<TalkerJob>, max_frames: u32, room: u32) -> Speech {
+fn speech(seq: u64, stage: &StageHandle, max_frames: u32, room: u32) -> Speech {
     let wake = stage.wake();
     let (tokens_in, tokens) = edge(64, None, Some(wake.clone()));
     let (frames_in, frames) = edge(room, Some(wake.clone()), None);
@@ -46,25 +46,14 @@ fn speech(seq: u64, stage: &StageHandle<TalkerJob>, max_frames: u32, room: u32) 
         done,
         progress: StageProgress::default(),
     };
-    let job = TalkerJob {
-        seq: SeqId(seq),
-        request: TalkerRequest {
-            voice: "bass".to_owned(),
-            voice_prompt: None,
-            language: Some("en".to_owned()),
-            instructions: Some("kindly".into()),
-            sampling: Sampling::default(),
-            seed: 5,
-            context: None,
-            thought: false,
-        },
-        tokens: Box::new(tokens),
-        max_frames,
-        frames: Box::new(frames_in),
-        cancel: CancelFlag::default(),
-        progress: speech.progress.clone(),
-        finished,
+    let request = SpeechRequest {
+        language: Some("en".to_owned()),
+        instructions: Some("kindly".into()),
+        ..speech_request("bass", 5, max_frames)
     };
+    let mut job = speech_job(seq, request, tokens, frames_in);
+    job.progress = speech.progress.clone();
+    job.finished = Some(finished);
     stage.submit(job).expect("it takes jobs");
     speech
 }
@@ -74,9 +63,9 @@ async fn a_talker_at_the_other_end_speaks_text_as_it_is_written() {
     let remote = remote_talker(FakeScript::default()).await;
     let mut speech = speech(1, remote.handle(), 100, 64);
     for spoken in "text".chars() {
-        speech.tokens.put(vec![u32::from(spoken)], 1);
+        speech.tokens.put(Item::Text(vec![u32::from(spoken)]), 1);
         let expected = CodecFrame(Box::new([u32::from(spoken), 205]));
-        assert_eq!(speech.frames.next().await, Recv::Item(expected));
+        assert_eq!(speech.frames.next().await, Recv::Item(expected.into()));
     }
     assert_eq!(speech.progress.snapshot().outputs, 4);
     speech.tokens.end(End::Stop);
@@ -89,9 +78,10 @@ async fn a_talker_at_the_other_end_speaks_text_as_it_is_written() {
 async fn a_talker_that_is_done_says_so_before_its_frames_are_taken() {
     let remote = remote_talker(FakeScript::default()).await;
     let mut speech = speech(1, remote.handle(), 6, 2);
-    speech
-        .tokens
-        .put("more than it may say".chars().map(u32::from).collect(), 1);
+    speech.tokens.put(
+        Item::Text("more than it may say".chars().map(u32::from).collect()),
+        1,
+    );
     let done = tokio::time::timeout(PATIENCE, &mut speech.done).await;
     assert!(done.expect("it is done").is_err());
     assert!(speech.tokens.is_abandoned(), "it takes no more text");

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use omni_pipeline::stage::{ReplicaState, StagePool};
 use omni_proto::v1;
 use omni_proto::v1::converse_request::Event as Request;
-use omni_server::stage::{PoolControl, ReplicaState};
 use omni_tests::{
     Call, FakeScript, TestServer, audio_of, chat_config, endless, finish, reason, seeded, text,
 };
@@ -27,7 +27,7 @@ async fn server(script: &FakeScript, stage: &str, settings: &[&str]) -> TestServ
     TestServer::fake(script.clone(), &args).await
 }
 
-fn pool<'s>(server: &'s TestServer, stage: &str) -> &'s dyn PoolControl {
+fn pool<'s>(server: &'s TestServer, stage: &str) -> &'s StagePool {
     let pool = server.app.orchestrator().pool(stage);
     pool.expect("there is such a stage")
 }

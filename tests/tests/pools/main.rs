@@ -1,5 +1,6 @@
 //! Replicas that are added, removed, die and hang.
 
+mod graphs;
 mod hung_replicas;
 mod overlap;
 mod replicas;

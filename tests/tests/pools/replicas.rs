@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use omni_pipeline::stage::{ReplicaId, ReplicaState, ReplicaView, StagePool};
 use omni_proto::v1;
-use omni_server::stage::{PoolControl, ReplicaId, ReplicaState, ReplicaView};
 use omni_tests::{Call, FakeScript, TestServer, audio_of, endless, finish, seeded, text};
 
 const TEXT: &str = "This is a sentence. And here is one more, a longer one, to be spoken after it.";
@@ -43,7 +43,7 @@ async fn expected(settings: v1::SpeechConfig, text: &str) -> Vec<u8> {
     audio
 }
 
-fn pool<'s>(server: &'s TestServer, stage: &str) -> &'s dyn PoolControl {
+fn pool<'s>(server: &'s TestServer, stage: &str) -> &'s StagePool {
     server
         .app
         .orchestrator()

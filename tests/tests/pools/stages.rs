@@ -3,17 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_engine::{ArConfig, ChunkConfig, CodecFrame, SeqId};
-use omni_server::clock::Clock;
-use omni_server::config::deploy::Restart;
-use omni_server::connector::{EdgeReader, EdgeWriter, edge};
-use omni_server::stage::{
-    AudioPiece, CancelFlag, Changes, Code2WavJob, Code2WavLimits, EdgeReceiver as _, EdgeSender as _, End,
-    Recv, ReplicaId, ReplicaState, ReplicaStats, ReplicaStatus, Sampling, StageProgress, TalkerJob,
-    TalkerLimits, TalkerRequest, code2wav_stage, talker_stage,
+use omni_engine::{ArConfig, ChunkConfig, CodecFrame};
+use omni_pipeline::connector::{EdgeReader, EdgeWriter, edge};
+use omni_pipeline::item::Item;
+use omni_pipeline::stage::{
+    CancelFlag, Changes, EdgeReceiver as _, EdgeSender as _, End, Recv, ReplicaId, ReplicaState,
+    ReplicaStats, ReplicaStatus, StageJob,
 };
-use omni_tests::{FakeScript, FakeSpeech, Preparation, Prepared};
-use tokio::sync::oneshot;
+use omni_server::config::deploy::Restart;
+use omni_tests::{
+    FakeScript, FakeSpeech, Preparation, Prepared, code2wav_stage, decode_job, speech_job, speech_request,
+    talker_stage,
+};
 
 /// Jobs cancelled before the one that is not.
 const CANCELLED: u64 = 5;
@@ -46,34 +47,18 @@ fn flag(seq: u64) -> CancelFlag {
     flag
 }
 
-fn speak(seq: u64, tokens: EdgeReader<Vec<u32>>, frames: EdgeWriter<CodecFrame>) -> TalkerJob {
-    TalkerJob {
-        seq: SeqId(seq),
-        request: TalkerRequest {
-            voice: "alto".to_owned(),
-            voice_prompt: None,
-            language: None,
-            instructions: None,
-            sampling: Sampling::default(),
-            seed: 1,
-            context: None,
-            thought: false,
-        },
-        tokens: Box::new(tokens),
-        max_frames: 10,
-        frames: Box::new(frames),
-        cancel: flag(seq),
-        progress: StageProgress::default(),
-        finished: oneshot::channel().0,
-    }
+fn speak(seq: u64, tokens: EdgeReader, frames: EdgeWriter) -> StageJob {
+    let mut job = speech_job(seq, speech_request("alto", 1, 10), tokens, frames);
+    job.cancel = flag(seq);
+    job
 }
 
 /// Steps that a talker takes to warm up.
-async fn warm_up(limits: TalkerLimits) -> u64 {
+async fn warm_up(config: ArConfig) -> u64 {
     let (script, changes) = (FakeScript::default(), Changes::default());
     let (status, mut changed) = (seat_of(changes.clone()), changes.follow());
     let backend = Arc::new(FakeSpeech::new(script.clone()));
-    let (handle, body) = talker_stage(backend, limits, status.clone(), Clock::start());
+    let (handle, body) = talker_stage(backend, (16, config), status.clone());
     let thread = std::thread::spawn(move || body.run());
     while status.state() != ReplicaState::Ready {
         changed.changed().await.unwrap();
@@ -91,25 +76,18 @@ async fn prepared(preparation: &Preparation) -> [(ReplicaState, ReplicaStats); 2
         ..FakeScript::default()
     };
     let backend = Arc::new(FakeSpeech::new(script));
-    let talker = TalkerLimits {
-        mailbox: 1,
-        engine: ArConfig {
-            max_num_seqs: 7,
-            ..ArConfig::default()
-        },
+    let talker = ArConfig {
+        max_num_seqs: 7,
+        ..ArConfig::default()
     };
-    let code2wav = Code2WavLimits {
-        mailbox: 1,
-        engine: ChunkConfig {
-            max_batch: 5,
-            ..ChunkConfig::new(Duration::from_millis(40))
-        },
-        upstream_stall: STALL,
+    let code2wav = ChunkConfig {
+        max_batch: 5,
+        ..ChunkConfig::new(Duration::from_millis(40))
     };
     let changes = [Changes::default(), Changes::default()];
     let seats = changes.clone().map(seat_of);
-    let (first, talker) = talker_stage(Arc::clone(&backend), talker, seats[0].clone(), Clock::start());
-    let (second, code2wav) = code2wav_stage(backend, code2wav, seats[1].clone(), Clock::start());
+    let (first, talker) = talker_stage(Arc::clone(&backend), (1, talker), seats[0].clone());
+    let (second, code2wav) = code2wav_stage(backend, (1, code2wav), STALL, seats[1].clone());
     let mut results = Vec::new();
     for ((body, status), changes) in [talker, code2wav].into_iter().zip(&seats).zip(&changes) {
         let mut changed = changes.follow();
@@ -154,29 +132,26 @@ async fn a_model_that_cannot_be_prepared_is_not_warm() {
 
 #[tokio::test]
 async fn a_sequence_without_a_place_is_excused_and_one_with_a_place_is_not() {
-    let limits = TalkerLimits {
-        mailbox: 16,
-        engine: ArConfig {
-            max_num_seqs: 1,
-            ..ArConfig::default()
-        },
+    let config = ArConfig {
+        max_num_seqs: 1,
+        ..ArConfig::default()
     };
     let script = FakeScript::default();
     let backend = Arc::new(FakeSpeech::new(script.clone()));
-    let (handle, body) = talker_stage(backend, limits, status(), Clock::start());
+    let (handle, body) = talker_stage(backend, (16, config), status());
     let wake = handle.wake().clone();
     let mut frames = Vec::new();
     // These two are not cancelled.
     for seq in [CANCELLED, CANCELLED + 1] {
         let (mut tokens_in, tokens) = edge(4, None, Some(wake.clone()));
-        tokens_in.put(vec![u32::from('a'); 8], 1);
+        tokens_in.put(Item::Text(vec![u32::from('a'); 8]), 1);
         Box::new(tokens_in).end(End::Stop);
-        let (frames_in, frames_out) = edge::<CodecFrame>(16, Some(wake.clone()), None);
+        let (frames_in, frames_out) = edge(16, Some(wake.clone()), None);
         frames.push(frames_out);
         handle.submit(speak(seq, tokens, frames_in)).unwrap();
     }
     script.talker.close();
-    let warm = warm_up(limits).await;
+    let warm = warm_up(config).await;
     script.talker.allow(warm);
     let thread = std::thread::spawn(move || body.run());
     while script.talker.passed() < warm {
@@ -203,15 +178,14 @@ async fn a_cancelled_job_takes_no_place_in_the_talker() {
         max_waiting: 1,
         ..ArConfig::default()
     };
-    let limits = TalkerLimits { mailbox: 16, engine };
-    let (handle, body) = talker_stage(backend(), limits, status(), Clock::start());
+    let (handle, body) = talker_stage(backend(), (16, engine), status());
     let wake = handle.wake().clone();
     let mut frames = Vec::new();
     for seq in 0..=CANCELLED {
         let (mut tokens_in, tokens) = edge(4, None, Some(wake.clone()));
-        tokens_in.put(vec![u32::from('a')], 1);
+        tokens_in.put(Item::Text(vec![u32::from('a')]), 1);
         Box::new(tokens_in).end(End::Stop);
-        let (frames_in, frames_out) = edge::<CodecFrame>(4, Some(wake.clone()), None);
+        let (frames_in, frames_out) = edge(4, Some(wake.clone()), None);
         frames.push(frames_out);
         let job = speak(seq, tokens, frames_in);
         handle.submit(job).unwrap();
@@ -231,28 +205,17 @@ async fn a_cancelled_job_takes_no_place_in_code2wav() {
         max_streams: 1,
         ..ChunkConfig::new(Duration::from_millis(40))
     };
-    let limits = Code2WavLimits {
-        mailbox: 16,
-        engine,
-        upstream_stall: STALL,
-    };
-    let (handle, body) = code2wav_stage(backend(), limits, status(), Clock::start());
+    let (handle, body) = code2wav_stage(backend(), (16, engine), STALL, status());
     let wake = handle.wake().clone();
     let mut audio = Vec::new();
     for seq in 0..=CANCELLED {
         let (mut frames_in, frames) = edge(4, None, Some(wake.clone()));
-        frames_in.put(CodecFrame(Box::new([u32::from('a'), 0])), 1);
+        frames_in.put(CodecFrame(Box::new([u32::from('a'), 0])).into(), 1);
         Box::new(frames_in).end(End::Stop);
-        let (audio_in, audio_out) = edge::<AudioPiece>(4, Some(wake.clone()), None);
+        let (audio_in, audio_out) = edge(4, Some(wake.clone()), None);
         audio.push(audio_out);
-        let job = Code2WavJob {
-            seq: SeqId(seq),
-            lead: [].into(),
-            frames: Box::new(frames),
-            audio: Box::new(audio_in),
-            cancel: flag(seq),
-            progress: StageProgress::default(),
-        };
+        let mut job = decode_job(seq, frames, audio_in);
+        job.cancel = flag(seq);
         handle.submit(job).unwrap();
     }
     let thread = std::thread::spawn(move || body.run());

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use omni_audio::{Encoding, Format, Rendering};
+use omni_pipeline::clock::Clock;
+use omni_pipeline::request::Sampling;
 use omni_server::caller::{Caller, QuotaState, Tenant};
-use omni_server::clock::Clock;
 use omni_server::config::Quotas;
 use omni_server::error::ServeError;
 use omni_server::session::{
     Buffering, Command, Delivery, Event, EventBody, Outcome, Session, SessionDeps, SessionHandle,
     SessionLimits, Settings, event_channel,
 };
-use omni_server::stage::Sampling;
 use omni_tests::{FakeScript, TestServer};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;

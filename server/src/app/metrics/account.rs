@@ -11,7 +11,7 @@ use omni_telemetry::{
 use super::live::Live;
 use crate::error::{ErrorKind as K, ServeError};
 use crate::session::{Outcome, StageFigures, Timings, Track, TurnRecord, UtteranceRecord};
-use crate::stage::ReplicaId;
+use omni_pipeline::stage::ReplicaId;
 
 /// What is to be recorded of a request: an utterance, or an answer with its speech.
 #[derive(Debug, PartialEq)]
@@ -76,9 +76,9 @@ pub(super) fn utterance(live: &Live, record: &UtteranceRecord) -> Account {
         stream: Some(end.stream()),
         times: times(
             served,
-            timings.wait.unwrap_or_default() + timings.talker.queue.unwrap_or_default(),
+            timings.wait.unwrap_or_default() + timings.first().queue.unwrap_or_default(),
             timings.generation,
-            timings.talker.busy + timings.code2wav.busy,
+            timings.busy(),
         ),
         recordings: (0, 0),
         trace: trace(record.track.as_ref()),
@@ -93,29 +93,22 @@ pub(super) fn turn(live: &Live, record: &TurnRecord) -> Account {
         outcome: record.outcome,
         error: record.error.as_ref(),
     };
-    let thinker = share(
-        live,
-        live.roles.answers,
-        &timings.thinker,
-        usage.prompt_tokens + usage.prompt_audio,
-        usage.reply_tokens,
-    );
-    // What it reads is audio, and what it makes is a part of the thinker's prompt.
-    let encoder = timings
-        .encoder
-        .and_then(|figures| share(live, live.roles.encoder, &figures, 0, 0));
-    let mut stages: Vec<_> = thinker.into_iter().chain(encoder).collect();
-    let mut busy = timings.thinker.busy + timings.encoder.map_or(Duration::ZERO, |figures| figures.busy);
+    let read = usage.prompt_tokens + usage.prompt_audio;
+    let answer = share(live, &timings.answer, read, usage.reply_tokens);
+    // What an encoder reads is audio, and what it makes is a part of the prompt.
+    let encoder = timings.encoder.and_then(|figures| share(live, &figures, 0, 0));
+    let mut stages: Vec<_> = answer.into_iter().chain(encoder).collect();
+    let mut busy = timings.answer.busy + timings.encoder.map_or(Duration::ZERO, |figures| figures.busy);
     if let Some(speech) = &timings.speech {
         stages.extend(speech_shares(live, speech, usage.reply_tokens, usage.frames));
-        busy += speech.talker.busy + speech.code2wav.busy;
+        busy += speech.busy();
     }
     let queue = timings.queue.unwrap_or_default();
     let written = timings
         .submitted
-        .zip(timings.thinker.span)
+        .zip(timings.answer.span)
         .map(|(at, span)| at + span);
-    let spoken = timings.speech.and_then(|speech| speech.last_output);
+    let spoken = timings.speech.as_ref().and_then(|speech| speech.last_output);
     let last_output = written.max(spoken).unwrap_or_default();
     Account {
         request: RequestRecord {
@@ -130,7 +123,7 @@ pub(super) fn turn(live: &Live, record: &TurnRecord) -> Account {
             .speech
             .as_ref()
             .map(|speech| heard(live, &end, speech, (usage.samples, usage.sample_rate))),
-        stream: timings.speech.map(|_| end.stream()),
+        stream: timings.speech.as_ref().map(|_| end.stream()),
         times: times(timings.total, queue, last_output.saturating_sub(queue), busy),
         recordings: (u64::from(usage.recordings), u64::from(usage.kept_recordings)),
         trace: trace(record.track.as_ref()),
@@ -143,20 +136,18 @@ fn trace(track: Option<&Track>) -> Option<String> {
 }
 
 fn speech_shares(live: &Live, timings: &Timings, tokens: u32, frames: u32) -> Vec<StageRecord> {
-    let talker = share(live, live.roles.speaks, &timings.talker, tokens, frames);
-    // What it makes is audio, which is counted as such.
-    let code2wav = share(live, live.roles.audio, &timings.code2wav, frames, 0);
-    talker.into_iter().chain(code2wav).collect()
+    let last = timings.stages.len().saturating_sub(1);
+    let share = |(nth, figures): (usize, &StageFigures)| {
+        let read = if nth == 0 { tokens } else { frames };
+        // What the last makes is audio, which is counted as such.
+        let made = if nth == last { 0 } else { frames };
+        share(live, figures, read, made)
+    };
+    timings.stages.iter().enumerate().filter_map(share).collect()
 }
 
-fn share(
-    live: &Live,
-    stage: Option<&str>,
-    figures: &StageFigures,
-    tokens_in: u32,
-    tokens_out: u32,
-) -> Option<StageRecord> {
-    let replica = live.replica(stage?, figures.replica?)?;
+fn share(live: &Live, figures: &StageFigures, tokens_in: u32, tokens_out: u32) -> Option<StageRecord> {
+    let replica = live.replica(figures.stage, figures.replica?)?;
     Some(StageRecord {
         replica,
         kind: live.kind(replica),
@@ -173,7 +164,7 @@ fn heard(
     (samples, rate): (Samples, Option<SampleRate>),
 ) -> Heard {
     // A request that never came that far is booked where the first would have been made.
-    let id = timings.code2wav.replica.unwrap_or(ReplicaId(0));
+    let id = timings.last().replica.unwrap_or(ReplicaId(0));
     let replica = live.roles.audio.and_then(|audio| live.replica(audio, id));
     Heard {
         replica: replica.unwrap_or(Replica {
@@ -187,7 +178,7 @@ fn heard(
             generation: timings.generation,
             worst_underrun: (!samples.is_empty()).then_some(timings.worst_underrun),
             // What no replica was asked for is missing nowhere.
-            complete: timings.code2wav.replica.is_some()
+            complete: timings.last().replica.is_some()
                 && matches!(end.outcome, Outcome::Stop | Outcome::Length | Outcome::Repetition),
         },
     }

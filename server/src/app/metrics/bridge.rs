@@ -15,13 +15,12 @@ use super::live::{Live, Stage};
 use crate::app::Sinks;
 use crate::config::Quota;
 use crate::config::deploy::Deploy;
-use crate::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
 use crate::error::{ErrorKind, ServeError};
+use crate::model::{DeviceFigures, SpeechInfo};
 use crate::orchestrator::Orchestrator;
 use crate::session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
-use crate::stage::{
-    DeviceFigures, EngineSink, IgnoreEngines, Listen, OnReleased, ReplicaId, ReplicaState, SpeechInfo,
-};
+use omni_pipeline::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
+use omni_pipeline::stage::{EngineSink, IgnoreEngines, Listen, OnReleased, ReplicaId, ReplicaState};
 
 type Figures = Box<dyn Fn() -> Vec<DeviceFigures> + Send + Sync>;
 
@@ -229,33 +228,29 @@ impl RecordSink for FanoutSink<Arc<dyn RecordSink>> {
         self.1.packet(packet);
     }
 
-    fn refused(&self, why: &ServeError) {
-        if let Some(live) = self.0.live.get() {
-            live.sessions.rejected(match (why.kind(), why.quota()) {
-                (ErrorKind::TooManySessions, _) => RejectionReason::Sessions,
-                (_, Some(over)) if over.quota == Quota::Streams => RejectionReason::Concurrency,
-                (_, Some(_)) => RejectionReason::Rate,
-                _ => RejectionReason::Requests,
-            });
-        }
-        self.1.refused(why);
-    }
-
-    fn nothing_began(&self, why: &ServeError) {
-        if let Some((live, reason)) = self.0.live.get().zip(account::callers(why)) {
-            live.pipeline.failed(reason);
-        }
-        self.1.nothing_began(why);
-    }
-
-    fn session(&self, change: SessionChange) {
+    fn session(&self, change: SessionChange<'_>) {
         if let Some(live) = self.0.live.get() {
             match change {
                 SessionChange::Opened => live.sessions.opened(),
                 SessionChange::Closed { after } => live.sessions.closed(after),
+                SessionChange::Refused(why) => live.sessions.rejected(rejection(why)),
+                SessionChange::NothingBegan(why) => {
+                    if let Some(reason) = account::callers(why) {
+                        live.pipeline.failed(reason);
+                    }
+                }
             }
         }
         self.1.session(change);
+    }
+}
+
+fn rejection(why: &ServeError) -> RejectionReason {
+    match (why.kind(), why.quota()) {
+        (ErrorKind::TooManySessions, _) => RejectionReason::Sessions,
+        (_, Some(over)) if over.quota == Quota::Streams => RejectionReason::Concurrency,
+        (_, Some(_)) => RejectionReason::Rate,
+        _ => RejectionReason::Requests,
     }
 }
 

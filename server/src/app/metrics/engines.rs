@@ -9,7 +9,7 @@ use omni_telemetry::{
     RejectionReason, SchedulerRecord, SessionInstruments, TorchServeInstruments,
 };
 
-use crate::stage::{CacheFigures, EngineEvent, EngineSink, Refusal, SeqEnd};
+use omni_pipeline::stage::{CacheFigures, EngineEvent, EngineSink, Refusal, SeqEnd};
 
 /// Listens to one replica, on its thread.
 pub(super) struct Engine {
@@ -20,7 +20,7 @@ pub(super) struct Engine {
     name: String,
     /// Whether its stage looks up prefixes.
     shares_prefixes: bool,
-    /// Whether what it does is done for somebody.
+    /// Whether what it does is done for callers.
     serving: Arc<AtomicBool>,
 }
 

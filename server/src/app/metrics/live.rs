@@ -15,10 +15,12 @@ use parking_lot::Mutex;
 
 use super::account::{Account, Stream};
 use crate::config::Device;
-use crate::config::deploy::{self, device_of};
-use crate::connector::{Hop, Place, TransferStamps};
+use crate::config::deploy;
+use crate::model::DeviceFigures;
 use crate::session::Packet;
-use crate::stage::{DeviceFigures, ReplicaId};
+use omni_pipeline::connector::{Hop, Place, TransferStamps};
+use omni_pipeline::settings::of_replica;
+use omni_pipeline::stage::ReplicaId;
 
 /// A stage of the pipeline.
 #[derive(Debug, Clone)]
@@ -56,7 +58,10 @@ impl Stage {
             replica,
             name: self.name().to_owned(),
             kind: self.kind(),
-            device: device_of(&self.devices, replica.replica).to_string(),
+            device: of_replica(&self.devices, replica.replica)
+                .copied()
+                .unwrap_or_default()
+                .to_string(),
         }
     }
 }
@@ -64,12 +69,8 @@ impl Stage {
 /// What stages do for a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Roles {
-    /// Writes an answer's text.
-    pub(super) answers: Option<&'static str>,
-    /// Encodes recordings for that one.
+    /// Encodes the recordings of conversations.
     pub(super) encoder: Option<&'static str>,
-    /// Reads text that is to be spoken.
-    pub(super) speaks: Option<&'static str>,
     /// Gives audio.
     pub(super) audio: Option<&'static str>,
 }
@@ -78,11 +79,9 @@ impl Roles {
     fn of(graph: &StageGraph) -> Self {
         let (answers, speech) = (graph.answers(), graph.speech());
         Self {
-            answers: answers.map(|stage| stage.name),
             encoder: answers
                 .and_then(|stage| graph.encoder(stage.name))
                 .map(|stage| stage.name),
-            speaks: speech.first().map(|stage| stage.name),
             audio: speech.last().map(|stage| stage.name),
         }
     }

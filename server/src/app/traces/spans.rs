@@ -1,7 +1,7 @@
 //! From the server's own records to spans. Pure.
 //!
 //! Names of attributes: `gen_ai.*` as vLLM has them (`vllm/tracing`), `omni.*` where there is no name for it. Times are seconds.
-//! What somebody wrote, said or heard is in none of them.
+//! None of them contains what was written, said or heard.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use omni_engine::{SeqId, Stamp};
 use omni_telemetry::{Span, TraceContext};
 
-use crate::connector::EdgeRecord;
 use crate::error::ServeError;
 use crate::session::{Outcome, Timings, Track, TurnRecord, UtteranceRecord};
-use crate::stage::StageSnapshot;
+use omni_pipeline::connector::EdgeRecord;
+use omni_pipeline::stage::StageSnapshot;
 
 /// The name of every request's span, as vLLM has it.
 const REQUEST: &str = "llm_request";
@@ -25,12 +25,12 @@ pub(super) fn utterance(model: String, record: &UtteranceRecord, track: &Track) 
             .sequences
             .kept
             .first()
-            .and_then(|first| first.talker.started),
+            .and_then(|first| first.first().started),
         first_output: track
             .sequences
             .kept
             .first()
-            .and_then(|first| first.talker.first_output),
+            .and_then(|first| first.first().first_output),
         last_output: track.sequences.last_output,
     };
     let root = Request {
@@ -52,11 +52,11 @@ pub(super) fn utterance(model: String, record: &UtteranceRecord, track: &Track) 
 /// The spans of an answer, but for those of its edges.
 pub(super) fn turn(model: String, record: &TurnRecord, track: &Track) -> Vec<Span> {
     let usage = &record.usage;
-    let thinker = track.thinker.map(|(_, thinker)| thinker).unwrap_or_default();
+    let answer = track.answer.map(|(.., answer)| answer).unwrap_or_default();
     let course = Course {
-        started: thinker.started,
-        first_output: thinker.first_output,
-        last_output: thinker.last_output,
+        started: answer.started,
+        first_output: answer.first_output,
+        last_output: answer.last_output,
     };
     let mut root = Request {
         operation: "chat",
@@ -193,11 +193,11 @@ fn parts(root: Span, track: &Track) -> Vec<Span> {
         let until = track.submitted.unwrap_or(track.ended);
         spans.push(Span::part(context, "prompt", admitted.0, until.0));
     }
-    if let (Some((seq, thinker)), Some(submitted)) = (&track.thinker, track.submitted) {
-        spans.push(stage("thinker", track, *seq, submitted, thinker));
+    if let (Some((name, seq, answer)), Some(submitted)) = (&track.answer, track.submitted) {
+        spans.push(stage(name, track, *seq, submitted, answer));
     }
     for sequence in &sequences.kept {
-        for (name, snapshot) in [("talker", &sequence.talker), ("code2wav", &sequence.code2wav)] {
+        for (name, snapshot) in &sequence.stages {
             spans.push(stage(name, track, sequence.seq, sequence.submitted, snapshot));
         }
     }

@@ -4,6 +4,7 @@
 
 mod of;
 mod rule;
+mod setting;
 mod voices;
 
 use omni_engine::{RepetitionLimit, StageKind};
@@ -12,6 +13,8 @@ use omni_models::FAMILIES;
 use super::value::Kind;
 pub(super) use of::{Of, scope};
 pub(super) use rule::Rule;
+use setting::setting;
+pub(super) use setting::{Fallback, Section, Setting};
 use voices::VOICES;
 
 /// Models that clients of OpenAI's API name by default or in their examples, speech first.
@@ -19,49 +22,8 @@ const MODEL_ALIASES: &str = "[tts-1, tts-1-hd, gpt-4o-mini-tts, gpt-4o-audio-pre
      gpt-audio-mini, gpt-4o, gpt-4o-mini, gpt-4.1, gpt-4.1-mini, gpt-4.1-nano, gpt-4-turbo, gpt-4, gpt-3.5-turbo, gpt-5, gpt-5-mini, \
      gpt-5-nano]";
 
-/// The default of a setting.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Fallback {
-    /// This, written as in a file.
-    Is(&'static str),
-    /// Computed from the command line and from settings further up in the table.
-    Derived(Rule),
-    /// Whatever the checkpoint says.
-    Checkpoint,
-    /// Nothing: another setting decides.
-    Absent,
-}
-
 /// What `weights` may be.
 pub(crate) const WEIGHTS: &[&str] = &["auto", "f32", "bf16", "int8", "int4"];
-
-/// One setting.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Setting {
-    /// Relative to its section, parts joined by dots.
-    pub(super) key: &'static str,
-    pub(super) kind: Kind,
-    pub(super) fallback: Fallback,
-    /// One sentence for people, Markdown.
-    pub(super) help: &'static str,
-}
-
-/// Some settings that belong together.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Section {
-    pub(super) title: &'static str,
-    pub(super) of: Of,
-    pub(super) settings: &'static [Setting],
-}
-
-const fn setting(key: &'static str, kind: Kind, fallback: Fallback, help: &'static str) -> Setting {
-    Setting {
-        key,
-        kind,
-        fallback,
-        help,
-    }
-}
 
 use Fallback::{Absent, Checkpoint, Derived, Is};
 

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use omni_engine::{RepetitionLimit, StageKind};
+use omni_engine::{RepetitionLimit, StageGraph, StageKind, StageNode};
+use omni_pipeline::settings::of_replica;
+pub use omni_pipeline::settings::{Handover, Restart, Routing};
 
 use super::resolve::Resolved;
 use super::schema::{Of, scope};
@@ -92,19 +94,41 @@ impl Deploy {
         }
     }
 
+    /// How a stage is to be run, if it is autoregressive.
+    #[must_use]
+    pub fn ar_of(&self, node: &StageNode) -> Option<&ArStage> {
+        (node.kind == StageKind::Autoregressive).then(|| self.ar(node.name))
+    }
+
+    /// The same for a graph with other stages, too: those that have no settings of their own get the defaults of their kind, for so many
+    /// utterances at once.
+    ///
+    /// # Panics
+    /// If no family has a stage of that kind.
+    #[must_use]
+    pub fn for_graph(&self, graph: &StageGraph, max_active: usize) -> Self {
+        let mut deploy = self.clone();
+        for node in graph
+            .stages
+            .iter()
+            .filter(|node| !self.stages.contains_key(node.name))
+        {
+            let defaults = super::resolve(None, &[], max_active)
+                .expect("the defaults are allowed")
+                .deploy;
+            let like = Of::Kind(node.kind).stages().into_iter().next();
+            let like = like.unwrap_or_else(|| unreachable!("no family has a stage that is {:?}", node.kind));
+            deploy
+                .stages
+                .insert(node.name, defaults.config(like.name).clone());
+        }
+        deploy
+    }
+
     fn config(&self, name: &str) -> &StageConfig {
         let known = self.stages.get(name);
         known.unwrap_or_else(|| unreachable!("no family has a stage {name}"))
     }
-}
-
-/// Starting a sequence again elsewhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Handover {
-    /// How often.
-    pub attempts: u32,
-    /// Longest wait for a replica that takes work.
-    pub wait: Duration,
 }
 
 /// What every stage has.
@@ -138,15 +162,8 @@ impl Stage {
     /// What a replica computes on.
     #[must_use]
     pub fn device(&self, replica: u32) -> Device {
-        device_of(&self.devices, replica)
+        of_replica(&self.devices, replica).copied().unwrap_or_default()
     }
-}
-
-/// The device of a replica where there is one for all, or one for each.
-#[must_use]
-pub fn device_of(devices: &[Device], replica: u32) -> Device {
-    let turn = replica as usize % devices.len().max(1);
-    devices.get(turn).copied().unwrap_or_default()
 }
 
 /// What a replica is.
@@ -195,28 +212,6 @@ impl fmt::Display for Dtype {
             Self::F16 => "f16",
         })
     }
-}
-
-/// How an utterance gets its replica.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Routing {
-    /// The one with the least work in flight.
-    LeastQueue,
-    /// One after the other.
-    RoundRobin,
-    /// Any, drawn from numbers that begin with this seed.
-    Random(u64),
-}
-
-/// When a replica that died is built anew.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Restart {
-    /// Wait after the first failure; doubled with every further one in a row.
-    pub first_delay: Duration,
-    /// Longest wait.
-    pub max_delay: Duration,
-    /// A failure after this much time of health counts as the first.
-    pub healthy_after: Duration,
 }
 
 /// An autoregressive stage.

@@ -7,7 +7,7 @@ use omni_proto::v1;
 use crate::error::ServeError;
 use crate::service::settings::invalid;
 use crate::session::{RecentFigures, SessionView};
-use crate::stage::{PoolControl, ReplicaState, ReplicaView};
+use omni_pipeline::stage::{ReplicaState, ReplicaView, StagePool};
 
 /// Longest drain that may be asked for.
 const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 3_600);
@@ -16,7 +16,7 @@ pub(super) fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-pub(super) fn stage(pool: &dyn PoolControl) -> v1::Stage {
+pub(super) fn stage(pool: &StagePool) -> v1::Stage {
     v1::Stage {
         name: pool.stage().to_owned(),
         replicas: pool.replicas().iter().map(replica).collect(),
@@ -28,7 +28,7 @@ pub(super) fn replica(view: &ReplicaView) -> v1::Replica {
     let stats = &view.stats;
     v1::Replica {
         id: view.id.to_string(),
-        device: view.device.to_string(),
+        device: view.device.clone(),
         state: state(view).into(),
         in_flight: count(view.in_flight),
         running: stats.running,

@@ -5,11 +5,11 @@ use omni_proto::v1::content_part::Part;
 
 use super::audio;
 use crate::error::ServeError;
+use crate::model::Role;
 use crate::service::chat::audio::CLIP;
 use crate::service::chat::{MESSAGE_PARTS, ROLE};
 use crate::service::settings::invalid;
 use crate::service::{MessageRequest, PartRequest};
-use crate::stage::Role;
 
 pub(super) fn requests(messages: Vec<v1::ChatMessage>) -> Result<Vec<MessageRequest>, ServeError> {
     messages.into_iter().map(request).collect()

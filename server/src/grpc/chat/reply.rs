@@ -10,11 +10,11 @@ use crate::error::ServeError;
 use crate::grpc::outcome::{finish_reason, stage, warnings, wire};
 use crate::grpc::reply::{FIELD_IGNORED, chunk, warning};
 use crate::grpc::status::{rpc_status, status};
+use crate::model::Role;
 use crate::service::ChatModel;
 use crate::session::{
     ChatEvent, ChatEventBody, ChatReady, Outcome, ResponseDone, Said, TurnTimings, TurnUsage,
 };
-use crate::stage::Role;
 
 /// An event, and behind settings that are in force a warning for each field that has no effect.
 pub(super) fn with_warnings(
@@ -117,21 +117,20 @@ fn usage(usage: &TurnUsage) -> v1::Usage {
 }
 
 fn timings(timings: &TurnTimings) -> v1::Timings {
-    let speech = timings.speech.unwrap_or_default();
-    let mut stages = vec![stage("thinker", timings.thinker)];
-    if timings.speech.is_some() {
-        stages.extend([stage("talker", speech.talker), stage("code2wav", speech.code2wav)]);
-    }
-    stages.extend(timings.encoder.map(|figures| stage("encoder", figures)));
+    let speech = timings.speech.as_ref();
+    let spoken = speech.into_iter().flat_map(|speech| &speech.stages);
+    let stages = std::iter::once(&timings.answer)
+        .chain(spoken)
+        .chain(&timings.encoder);
     v1::Timings {
         queue: timings.queue.and_then(wire),
         time_to_first_text: timings.first_text.and_then(wire),
-        time_to_first_audio: speech.first_audio.and_then(wire),
-        leading_silence: timings.speech.and_then(|speech| wire(speech.leading_silence)),
+        time_to_first_audio: speech.and_then(|speech| speech.first_audio).and_then(wire),
+        leading_silence: speech.and_then(|speech| wire(speech.leading_silence)),
         total: wire(timings.total),
         real_time_factor: timings.real_time_factor,
-        worst_underrun: timings.speech.and_then(|speech| wire(speech.worst_underrun)),
-        stages,
+        worst_underrun: speech.and_then(|speech| wire(speech.worst_underrun)),
+        stages: stages.map(stage).collect(),
     }
 }
 

@@ -14,12 +14,13 @@ use tonic::Streaming;
 use crate::caller::Tenant;
 use crate::error::ServeError;
 use crate::grpc::commands::broken;
+use crate::model::SpeechInfo;
 use crate::service::delivery::{OutputRequest, UnsupportedFormat};
 use crate::service::settings::invalid;
 use crate::service::voices::{Imitation, Recording};
 use crate::service::{SpeechRequest, SpeechService};
 use crate::session::{Command, Settings};
-use crate::stage::{SpeechInfo, VoicePrompt};
+use omni_pipeline::request::VoicePrompt;
 
 /// How the names of NVIDIA's own voices begin, one of which its clients send unless told otherwise.
 const NVIDIA_VOICES: [&str; 2] = ["Magpie-", "English-US"];
@@ -337,8 +338,8 @@ fn encoding(got: i32) -> Result<Encoding, ServeError> {
     }
 }
 
-/// The voice that is meant: clients write "MODEL.VOICE" as they found it listed, and send a voice of NVIDIA's own if nobody
-/// chose one.
+/// The voice that is meant: clients write "MODEL.VOICE" as they found it listed, and send a voice of NVIDIA's own if the caller
+/// chose none.
 fn voice<'a>(name: &'a str, info: &SpeechInfo) -> &'a str {
     if NVIDIA_VOICES.iter().any(|own| name.starts_with(own)) {
         return "";

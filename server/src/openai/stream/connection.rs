@@ -13,12 +13,12 @@ use super::messages::{self, ClientMessage, Configured};
 use super::utterances::{Frame, Utterances};
 use crate::caller::Tenant;
 use crate::error::{ErrorKind, ServeError};
+use crate::model::SpeechInfo;
 use crate::openai::OpenAi;
 use crate::openai::error::ApiError;
 use crate::openai::speech::named;
 use crate::service::{CallContext, CallPermit};
 use crate::session::{Command, Event, Session};
-use crate::stage::SpeechInfo;
 use crate::transport::{Ended, Message, WebSocket};
 
 /// Commands on their way to the session.

@@ -4,10 +4,10 @@ use omni_audio::{DecodeError, Decoder, Encoding, InputEncoding, InputFormat, Sam
 
 use super::ChatModel;
 use crate::error::ServeError;
+use crate::model::{AudioInputError, Hearing};
 use crate::service::delivery::UnsupportedFormat;
 use crate::service::settings::invalid;
 use crate::session::{ChatCommand, ProtocolError};
-use crate::stage::{AudioInputError, Hearing};
 
 /// Where audio comes from: paths for errors, and what does not go there.
 #[derive(Debug, Clone, Copy)]

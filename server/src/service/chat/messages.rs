@@ -9,9 +9,10 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use super::ChatModel;
 use super::audio::{InputRequest, clip};
 use crate::error::{ErrorKind, ServeError};
+use crate::model::{AudioInputError, ChatMessage, Part, Role, ToolPart};
 use crate::service::settings::{hint, invalid};
 use crate::session::{IgnoredField, NewMessage};
-use crate::stage::{AudioInputError, ChatMessage, Clip, Part, Role, ToolPart};
+use omni_pipeline::request::Clip;
 
 /// A message as a caller sends it.
 #[derive(Debug, Clone, PartialEq)]

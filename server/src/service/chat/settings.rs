@@ -8,10 +8,10 @@ use super::audio::{INPUT, format};
 use super::messages::check_text;
 use super::{ChatModel, ChatRequest};
 use crate::error::ServeError;
+use crate::model::AudioInputError;
 use crate::service::delivery::{DeliveryFields, delivery};
 use crate::service::settings::{SamplingFields, invalid, language, max_tokens, model, sampling, voice};
 use crate::session::{Buffering, ChatSettings, Modalities, Settings};
-use crate::stage::AudioInputError;
 
 /// Stop strings, and bytes of one.
 const MAX_STOPS: usize = 16;

@@ -9,10 +9,12 @@ use super::figures::Figures;
 use super::recording::Recording;
 use super::{VoiceError, VoiceReference};
 use crate::caller::Tenant;
-use crate::clock::Clock;
 use crate::compute::Compute;
+use crate::model::VoiceEncoderSource;
 use crate::service::limiter::{FairLimiter, FairPermit};
-use crate::stage::{BackendError, VoiceEncoderSource, VoicePrompt};
+use omni_pipeline::clock::Clock;
+use omni_pipeline::request::VoicePrompt;
+use omni_pipeline::stage::BackendError;
 
 /// Recordings that are encoded or wait for it.
 const MOST: usize = 8;
@@ -125,7 +127,7 @@ mod tests {
 
     use super::super::recording::tests::{babble, wav};
     use super::*;
-    use crate::stage::EncodeVoice;
+    use crate::model::EncodeVoice;
 
     fn encoders() -> Encoders {
         let telemetry = omni_telemetry::Telemetry::new(&omni_telemetry::TelemetryOptions::default());

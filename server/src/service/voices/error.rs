@@ -5,7 +5,7 @@ use std::time::Duration;
 use omni_audio::DecodeError;
 
 use crate::error::{ErrorKind, ServeError, excerpt, seconds};
-use crate::stage::VoiceSource;
+use crate::model::VoiceSource;
 
 /// See the module's text. Messages say what would be right.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -13,7 +13,8 @@ use super::error::VoiceError;
 use super::store::VoiceStore;
 use super::voice::Content;
 use crate::error::{ErrorKind, ServeError};
-use crate::stage::{VoiceContent, VoicePrompt};
+use crate::model::VoiceContent;
+use omni_pipeline::request::VoicePrompt;
 
 /// The instruments. Copies are the same.
 #[derive(Debug, Clone)]
@@ -180,7 +181,7 @@ mod tests {
     use omni_audio::DecodeError;
 
     use super::*;
-    use crate::stage::VoiceSource;
+    use crate::model::VoiceSource;
 
     #[test]
     fn every_cause_that_callers_are_told_is_counted_as_such() {

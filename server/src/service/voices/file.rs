@@ -13,7 +13,7 @@ use safetensors::{Dtype, SafeTensors};
 
 use super::VoiceError;
 use super::voice::{Content, Owner, StoredVoice, VoiceName};
-use crate::stage::{VoicePrompt, VoiceReference};
+use omni_pipeline::request::{VoicePrompt, VoiceReference};
 
 /// Largest file that is read or written, in bytes: a minute in context takes less than a tenth of it.
 pub(super) const MAX_FILE: usize = 1 << 20;

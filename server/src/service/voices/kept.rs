@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::figures::Figures;
 use super::store::VoiceStore;
 use super::voice::Owner;
-use crate::stage::{KeptVoices, SpeechInfo, VoiceContent};
+use crate::model::{KeptVoices, SpeechInfo, VoiceContent};
 
 /// What one caller may speak with.
 #[derive(Debug)]

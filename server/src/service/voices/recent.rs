@@ -66,7 +66,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::stage::VoicePrompt;
+    use omni_pipeline::request::VoicePrompt;
 
     #[test]
     fn the_ones_used_last_are_remembered_and_uses_are_kept_apart() {

@@ -10,7 +10,8 @@ use unicode_normalization::char::is_combining_mark;
 use super::VoiceError;
 use crate::caller::{Caller, Tenant};
 use crate::error::excerpt;
-use crate::stage::{SpeechInfo, VoiceContent, VoicePrompt, VoiceShape, VoiceSource};
+use crate::model::{SpeechInfo, VoiceContent, VoiceShape, VoiceSource};
+use omni_pipeline::request::VoicePrompt;
 
 /// Longest statement of consent, description or transcript, in bytes.
 const MAX_TEXT: usize = 4_000;

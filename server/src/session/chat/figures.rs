@@ -8,7 +8,7 @@ use super::hearing::Recordings;
 use super::record::{TokenIntervals, TurnTimings, TurnUsage};
 use crate::session::protocol::Done;
 use crate::session::record::StageFigures;
-use crate::stage::StageSnapshot;
+use omni_pipeline::stage::StageSnapshot;
 
 /// The account of one answer while it runs.
 #[derive(Debug, Default)]
@@ -22,36 +22,65 @@ pub(super) struct Figures {
     pub(super) submitted: Option<Stamp>,
     pub(super) first_text: Option<Stamp>,
     pub(super) intervals: TokenIntervals,
-    pub(super) thinker: StageSnapshot,
-    /// Of what was said, if something was.
-    pub(super) encoder: StageSnapshot,
+    /// Of the stage that answers.
+    pub(super) answer: StageReading,
+    /// Of the stage that encodes what was said, if something was.
+    pub(super) encoder: StageReading,
     /// In the conversation.
     pub(super) recordings: Recordings,
 }
 
+/// How far a request got in a stage.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct StageReading {
+    /// Its name.
+    pub(super) stage: &'static str,
+    pub(super) snapshot: StageSnapshot,
+}
+
+impl StageReading {
+    fn of(stage: Option<&'static str>) -> Self {
+        Self {
+            stage: stage.unwrap_or_default(),
+            snapshot: StageSnapshot::default(),
+        }
+    }
+}
+
 impl Figures {
+    /// Nothing yet, of those stages.
+    pub(super) fn of(answers: Option<&'static str>, hears: Option<&'static str>) -> Self {
+        Self {
+            answer: StageReading::of(answers),
+            encoder: StageReading::of(hears),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn timings(&self, began: Stamp, speech: Option<&Done>, now: Stamp) -> TurnTimings {
         let since = |at: Option<Stamp>| at.map(|at| at.since(began));
-        let (thinker, encoder) = (self.thinker, self.encoder);
+        let (answer, encoder) = (self.answer.snapshot, self.encoder.snapshot);
         let between = |from: Option<Stamp>, to: Option<Stamp>| Some(to?.since(from?));
         TurnTimings {
             submitted: since(self.submitted),
             admitted: since(self.admitted),
-            queue: since(thinker.started),
-            prefill: between(thinker.started, thinker.first_output),
-            first_token: since(thinker.first_output),
+            queue: since(answer.started),
+            prefill: between(answer.started, answer.first_output),
+            first_token: since(answer.first_output),
             first_text: since(self.first_text),
             intervals: self.intervals,
             total: now.since(began),
-            thinker: StageFigures {
-                queue: between(self.submitted, thinker.started),
-                busy: thinker.busy,
-                first_output: since(thinker.first_output),
-                span: between(self.submitted, thinker.last_output),
-                starved: thinker.starved,
-                replica: thinker.replica,
+            answer: StageFigures {
+                stage: self.answer.stage,
+                queue: between(self.submitted, answer.started),
+                busy: answer.busy,
+                first_output: since(answer.first_output),
+                span: between(self.submitted, answer.last_output),
+                starved: answer.starved,
+                replica: answer.replica,
             },
             encoder: (encoder.outputs > 0).then(|| StageFigures {
+                stage: self.encoder.stage,
                 queue: between(self.admitted, encoder.started),
                 busy: encoder.busy,
                 first_output: since(encoder.first_output),
@@ -59,8 +88,8 @@ impl Figures {
                 starved: 0,
                 replica: encoder.replica,
             }),
-            real_time_factor: speech.map_or(0.0, |done| real_time_factor(done, thinker.busy)),
-            speech: speech.map(|done| done.timings),
+            real_time_factor: speech.map_or(0.0, |done| real_time_factor(done, answer.busy)),
+            speech: speech.map(|done| done.timings.clone()),
         }
     }
 
@@ -83,7 +112,7 @@ impl Figures {
 }
 
 fn real_time_factor(speech: &Done, thinking: Duration) -> f64 {
-    let busy = thinking + speech.timings.talker.busy + speech.timings.code2wav.busy;
+    let busy = thinking + speech.timings.busy();
     match speech.usage.audio.is_zero() {
         true => 0.0,
         false => busy.as_secs_f64() / speech.usage.audio.as_secs_f64(),

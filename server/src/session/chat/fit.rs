@@ -2,10 +2,11 @@
 
 use super::history::Conversation;
 use crate::error::{ErrorKind, InvalidField, ServeError};
+use crate::model::{ChatMessage, Hearing, Part, Prompt, PromptBuilder, PromptError};
 use crate::session::error::CallerGone;
-use crate::stage::{
-    CancelFlag, ChatMessage, Clip, Hearing, Part, Prompt, PromptBuilder, PromptError, StageError,
-};
+use omni_pipeline::orchestrator::StageError;
+use omni_pipeline::request::Clip;
+use omni_pipeline::stage::CancelFlag;
 
 /// The conversation leaves no room for an answer, however much of it is forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -132,7 +133,7 @@ pub(super) fn unheard(conversation: &Conversation, room: &Room) -> Result<(Vec<C
         Part::Audio(clip) => Some(clip.clone()),
         _ => None,
     });
-    let (heard, unheard): (Vec<_>, Vec<_>) = clips.partition(|clip| clip.rows().is_some());
+    let (heard, unheard): (Vec<_>, Vec<_>) = clips.partition(|clip| clip.embedding().is_some());
     Ok((unheard, u32::try_from(heard.len()).unwrap_or(u32::MAX)))
 }
 
@@ -193,7 +194,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::stage::{PromptPiece, Role};
+    use crate::model::Role;
+    use omni_pipeline::request::PromptPiece;
 
     /// Ten positions per message.
     fn build(messages: &[ChatMessage]) -> Prompt {

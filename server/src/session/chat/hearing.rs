@@ -8,7 +8,7 @@ use super::fit::{Room, unheard};
 use super::history::Conversation;
 use crate::error::ServeError;
 use crate::orchestrator::Orchestrator;
-use crate::stage::{CancelTimer, StageSnapshot};
+use omni_pipeline::stage::{CancelTimer, StageSnapshot};
 
 /// Recordings of a conversation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

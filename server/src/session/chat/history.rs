@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::settings::ChatLimits;
 use crate::id::MessageId;
-use crate::stage::{ChatMessage, Hearing, Part, Role, ToolPart};
+use crate::model::{ChatMessage, Hearing, Part, Role, ToolPart};
 
 /// The conversation, oldest message first, in bounded memory.
 #[derive(Debug)]
@@ -263,7 +263,7 @@ mod tests {
         let mut history = History::new(Some(hearing));
         let spoken = ChatMessage {
             role: U,
-            parts: vec![Part::Audio(crate::stage::Clip::new(vec![0.0; 16_000]))],
+            parts: vec![Part::Audio(omni_pipeline::request::Clip::new(vec![0.0; 16_000]))],
         };
         history.add(MessageId::numbered(1), spoken);
         assert_eq!(history.bytes, 64_000 + 11_000);

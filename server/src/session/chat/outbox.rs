@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::protocol::{ChatEvent, ChatEventBody};
 use crate::id::MessageId;
 
-/// Bytes of text that may wait before no more tokens are taken from the thinker.
+/// Bytes of text that may wait before no more tokens are taken from the model.
 const TEXT_AHEAD: usize = 4 << 10;
 /// Audio events at which no more is taken from the vocoder.
 const AUDIO_AHEAD: usize = 2;

@@ -9,10 +9,10 @@ use super::record::{TurnTimings, TurnUsage};
 use super::settings::{ChatSettings, Modalities};
 use crate::error::ServeError;
 use crate::id::{MessageId, SessionId};
+use crate::model::{ChatMessage, Role};
 use crate::session::limits::SessionLimits;
 use crate::session::protocol::{AudioOut, Warning};
 use crate::session::record::Outcome;
-use crate::stage::{ChatMessage, Role};
 
 /// What a caller asks for.
 #[derive(Debug, Clone, PartialEq)]

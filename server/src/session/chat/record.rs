@@ -16,13 +16,13 @@ use crate::session::track::Track;
 pub struct TurnUsage {
     /// Characters of the conversation that was answered.
     pub characters: u32,
-    /// Text tokens of it, as the thinker read it.
+    /// Text tokens of it, as the model read it.
     pub prompt_tokens: u32,
     /// Rows of audio in it.
     pub prompt_audio: u32,
-    /// Tokens the thinker made.
+    /// Tokens of the answer.
     pub reply_tokens: u32,
-    /// Codec frames the talker made.
+    /// Codec frames that were made of them.
     pub frames: u32,
     /// Audio handed to the transport.
     pub samples: Samples,
@@ -36,7 +36,7 @@ pub struct TurnUsage {
     pub kept_recordings: u32,
 }
 
-/// Times between the tokens of an answer, as they came from the thinker: a reader that does not keep up stretches them.
+/// Times between the tokens of an answer, as they came from the model: a reader that does not keep up stretches them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TokenIntervals {
     /// How many.
@@ -67,13 +67,13 @@ impl TokenIntervals {
 }
 
 /// When things happened to an answer. Intervals begin at the request for it.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct TurnTimings {
-    /// To its hand-over to the thinker.
+    /// To its hand-over to the stage that answers.
     pub submitted: Option<Duration>,
     /// To its place among those that are worked on.
     pub admitted: Option<Duration>,
-    /// To the first step of the thinker.
+    /// To the first step of that stage.
     pub queue: Option<Duration>,
     /// From that step to the first token.
     pub prefill: Option<Duration>,
@@ -87,9 +87,9 @@ pub struct TurnTimings {
     pub total: Duration,
     /// Busy time of all stages over playing time; 0 without audio.
     pub real_time_factor: f64,
-    /// The thinker's part.
-    pub thinker: StageFigures,
-    /// That of the encoder; absent if no recording was heard for it.
+    /// The part of the stage that answers.
+    pub answer: StageFigures,
+    /// That of the stage that encodes recordings; absent if no recording was encoded for it.
     pub encoder: Option<StageFigures>,
     /// Of its speech; absent if it was not to be spoken.
     pub speech: Option<Timings>,

@@ -79,7 +79,7 @@ impl ChatSession {
 struct Run {
     core: SessionCore,
     limits: ChatLimits,
-    /// Keeps what the thinker computes for this conversation apart from others'.
+    /// Keeps what the model computes for this conversation apart from others'.
     salt: CacheSalt,
     settings: Option<Arc<ChatSettings>>,
     history: History,
@@ -94,7 +94,7 @@ struct Run {
     outbox: Outbox,
     /// An answer was asked for that is not begun any more: nothing else is listened to.
     refused: bool,
-    /// The alarm that was asked for is for a thinker that gives nothing, and not for audio that is held back.
+    /// The alarm that was asked for is for a model that gives nothing, and not for audio that is held back.
     stalls: bool,
 }
 
@@ -157,6 +157,7 @@ impl SessionBody for Run {
                 let message = message.to_owned();
                 self.outbox.push(None, ChatEventBody::Warning { reason, message });
             }
+            Input::End(cause) => self.close(cause, now),
         }
         Ok(())
     }
@@ -183,16 +184,16 @@ impl SessionBody for Run {
         };
         Some((event, worth))
     }
-
-    fn close(&mut self, cause: &ServeError) {
-        if let Some(turn) = self.turn.take() {
-            let closed = turn.close(self.core.id(), Some(cause.clone()), self.core.now());
-            self.core.deps.records.turn(&closed.record);
-        }
-    }
 }
 
 impl Run {
+    fn close(&mut self, cause: ServeError, now: Stamp) {
+        if let Some(turn) = self.turn.take() {
+            let closed = turn.close(self.core.id(), Some(cause), now);
+            self.core.deps.records.turn(&closed.record);
+        }
+    }
+
     fn progress(&mut self, event: TurnEvent, now: Stamp) {
         if let Some(turn) = &mut self.turn {
             turn.take(event, &mut self.outbox, now);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use omni_audio::InputFormat;
 
 use crate::session::settings::Settings;
-use crate::stage::Sampling;
+use omni_pipeline::request::Sampling;
 
 /// Forms of an answer; at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! One answer from the request for it to its `response_done`.
 //!
-//! It waits for its place, has its prompt built, and then passes on what the thinker writes, to the reader and to the voice.
+//! It waits for its place, has its prompt built, and then passes on what the model writes, to the reader and to the voice.
 //! It is closed exactly once: closing consumes it and gives the end, the record, and what is needed to cut it afterwards.
 
 mod close;
@@ -28,11 +28,15 @@ use super::voice::{Voice, VoiceEnd};
 use super::writing::{Aloud, DecodedText, Writing};
 use crate::error::{InvalidField, ServeError};
 use crate::id::MessageId;
-use crate::orchestrator::{Orchestrator, Reply, ReplySpec, SeqOutput, UtterancePermit};
+use crate::orchestrator::Orchestrator;
 use crate::session::limits::SessionLimits;
 use crate::session::record::{Outcome, Packet};
 use crate::session::utterance::Progress;
-use crate::stage::{CancelTimer, End, ReplyToken, ThinkerRequest};
+use omni_pipeline::item::ReplyToken;
+use omni_pipeline::orchestrator::{Reply, ReplyOutput, ReplySpec, UtterancePermit};
+use omni_pipeline::request::TextRequest;
+use omni_pipeline::stage::{CancelTimer, End};
+use omni_pipeline::trace::TraceHandle;
 
 pub(super) use close::Last;
 use prepare::{Preparation, Prepared};
@@ -62,7 +66,7 @@ pub(super) struct Turn {
     /// Held by every stage that works on it.
     request: Arc<CancelTimer>,
     trace: Option<Arc<TraceContext>>,
-    /// What it is to the thinker.
+    /// What it is to the stage that answers.
     seq: Option<SeqId>,
     began: Stamp,
     phase: Phase,
@@ -82,7 +86,7 @@ pub(super) struct Turn {
     /// Bytes of it that an interruption leaves.
     kept: Option<usize>,
     forgotten: usize,
-    /// Since when the next token is waited for, after the first, and how often the thinker had been excused until then.
+    /// Since when the next token is waited for, after the first, and how often that had an excuse until then.
     waits: Option<(Stamp, u32)>,
     /// Longest such wait.
     max_wait: Duration,
@@ -105,7 +109,7 @@ impl fmt::Debug for Turn {
 enum Phase {
     /// A place is waited for and the prompt is built.
     Preparing(BoxFuture<'static, Result<Prepared, ServeError>>),
-    /// The thinker works.
+    /// The stage that answers works.
     Thinking(Box<Reply>),
     /// There are no more.
     Over,
@@ -125,7 +129,7 @@ impl fmt::Debug for Phase {
 #[derive(Debug)]
 pub(super) enum TurnEvent {
     Prepared(Box<Result<Prepared, ServeError>>),
-    Thought(SeqOutput<ReplyToken>),
+    Thought(ReplyOutput),
     PipelineEvent(Progress),
 }
 
@@ -138,11 +142,11 @@ impl Turn {
         question: Question,
         orchestrator: &Orchestrator,
         limits: &SessionLimits,
-        clock: crate::clock::Clock,
+        clock: omni_pipeline::clock::Clock,
         now: Stamp,
     ) -> Result<Self, ServeError> {
-        let chat = orchestrator.chat()?;
-        let request = orchestrator.model()?.request();
+        let (model, chat) = (orchestrator.model()?, orchestrator.chat()?);
+        let request = model.pipeline.request();
         let Question {
             id,
             settings,
@@ -218,7 +222,7 @@ impl Turn {
             max_wait: chat.stall,
             outcome: Outcome::Stop,
             error: None,
-            figures: Figures::default(),
+            figures: Figures::of(model.pipeline.answers(), model.pipeline.hears()),
             settings,
         })
     }
@@ -265,8 +269,8 @@ impl Turn {
                     self.fail(error);
                 }
             }
-            TurnEvent::Thought(SeqOutput::Item(token)) => self.token(&token, out, now),
-            TurnEvent::Thought(SeqOutput::End(end)) => self.thought(end, out, now),
+            TurnEvent::Thought(ReplyOutput::Token(token)) => self.token(&token, out, now),
+            TurnEvent::Thought(ReplyOutput::End(end)) => self.thought(end, out, now),
             TurnEvent::PipelineEvent(spoken) => {
                 if let Some(voice) = &mut self.voice {
                     voice.take(spoken, now);
@@ -287,7 +291,7 @@ impl Turn {
         let figures = &mut self.figures;
         figures.admitted = Some(admitted);
         figures.submitted = Some(now);
-        figures.encoder = encoder;
+        figures.encoder.snapshot = encoder;
         figures.recordings = recordings;
         (figures.messages, figures.characters) = (fitted.messages, fitted.characters);
         figures.prompt_tokens = fitted.prompt.text_tokens();
@@ -310,17 +314,17 @@ impl Turn {
             None => false,
         };
         let spec = ReplySpec {
-            request: ThinkerRequest {
+            request: TextRequest {
                 prompt: prompt.pieces,
                 sampling,
                 seed: self.seed,
-                export_heard: awaits,
+                export_hidden: awaits,
                 salt: self.salt,
+                max_outputs: self.settings.max_tokens.min(room).max(1),
             },
-            max_tokens: self.settings.max_tokens.min(room).max(1),
             arrived: self.began,
             request_held: Arc::clone(&self.request),
-            trace: self.trace.clone(),
+            trace: self.trace.clone().map(TraceHandle::new),
         };
         let reply = self.orchestrator.answer(spec)?;
         if let Some(voice) = &mut self.voice {
@@ -335,7 +339,7 @@ impl Turn {
         self.waits = None;
         self.figures.intervals.token(now);
         if let Some(voice) = &mut self.voice
-            && let Err(error) = voice.hear_user(&token.heard)
+            && let Err(error) = voice.hear_user(&token.hidden, self.figures.answer.stage)
         {
             return self.fail(error);
         }
@@ -348,7 +352,7 @@ impl Turn {
         }
     }
 
-    /// The thinker has ended.
+    /// The stage that answers has ended.
     fn thought(&mut self, end: End, out: &mut Outbox, now: Stamp) {
         let written = self.writing.finish();
         let aloud = self.aloud.as_mut().map(Aloud::finish);
@@ -358,7 +362,7 @@ impl Turn {
             End::Length => self.outcome = Outcome::Length,
             End::Repetition => self.outcome = Outcome::Repetition,
             end => {
-                if let Some(error) = end.error("message") {
+                if let Some(error) = ServeError::of_end(end, "message") {
                     self.fail(error);
                 }
             }
@@ -379,7 +383,7 @@ impl Turn {
         }
     }
 
-    /// There are no more words. The thinker stops if it has not.
+    /// There are no more words. The stage that answers stops if it has not.
     fn finish(&mut self, now: Stamp) {
         self.stop_thinking();
         if let Some(voice) = &mut self.voice {
@@ -389,7 +393,7 @@ impl Turn {
 
     fn stop_thinking(&mut self) {
         if let Phase::Thinking(reply) = std::mem::replace(&mut self.phase, Phase::Over) {
-            self.figures.thinker = reply.progress();
+            self.figures.answer.snapshot = reply.progress();
             self.seq = reply.seq();
         }
     }

@@ -13,6 +13,7 @@ use super::protocol::ChatEventBody;
 use super::writing::DecodedText;
 use crate::error::{ErrorKind, ServeError};
 use crate::id::{MessageId, SessionId, UtteranceId};
+use crate::model::Voicing;
 use crate::orchestrator::{Orchestrator, TextEncoder};
 use crate::session::alignment::Heard;
 use crate::session::limits::SessionLimits;
@@ -23,9 +24,11 @@ use crate::session::record::{Outcome, Packet};
 use crate::session::settings::Settings;
 use crate::session::track::Sequences;
 use crate::session::utterance::{Progress, Utterance};
-use crate::stage::{CancelTimer, ContextRow, ReplicaId, StageError, Voicing};
+use omni_pipeline::orchestrator::StageError;
+use omni_pipeline::request::ContextRow;
+use omni_pipeline::stage::{CancelTimer, ReplicaId};
 
-/// The share of the talker's context that the user's turns may take: one part in this many. The rest is for the answer.
+/// The share of the context of speech that the user's turns may take: one part in this many. The rest is for the answer.
 const SHARE: usize = 2;
 
 /// The spoken side of an answer.
@@ -36,14 +39,14 @@ pub(super) struct Voice {
     pacer: PlayoutPacer,
     events: Events,
     voicing: Voicing,
-    talker_context: bool,
-    /// How the answer opens, until the talker has got it.
+    speech_context: bool,
+    /// How the answer opens, until the model has got it.
     opening: Vec<u32>,
-    /// Tokens that the talker has not got yet, and text whose tokens it has not.
+    /// Tokens that the model has not got yet, and text whose tokens it has not.
     held: Vec<u32>,
     unspoken: String,
     encode: TextEncoder,
-    /// The user's turns, while what the thinker makes of their audio is awaited.
+    /// The user's turns, while what the model makes of their audio is awaited.
     awaiting: Option<Vec<ContextRow>>,
     max_rows: usize,
     /// The text cannot be spoken, or not from here on; it is written all the same.
@@ -96,27 +99,27 @@ impl Voice {
         request: Arc<CancelTimer>,
         now: Stamp,
     ) -> Result<Self, ServeError> {
-        let (pipeline, chat) = (orchestrator.model()?, orchestrator.chat()?);
+        let (model, chat) = (orchestrator.model()?, orchestrator.chat()?);
         let settings = Arc::new(Settings {
             seed: settings.seed.or(Some(seed)),
             ..settings.clone()
         });
         let id = UtteranceId::from(id.as_str());
         let rate = settings.delivery.format.rate();
-        let utterance = Utterance::new(id, settings, orchestrator.clone(), pipeline, limits, now);
+        let utterance = Utterance::new(id, settings, orchestrator.clone(), model, limits, now);
         Ok(Self {
             utterance: utterance.for_answer(request),
             rate,
             pacer: PlayoutPacer::default(),
             events: Events::default(),
             voicing: chat.info.voicing,
-            talker_context: chat.info.talker_context,
+            speech_context: chat.info.speech_context,
             opening: Vec::new(),
             held: Vec::new(),
-            encode: Arc::clone(&pipeline.encode),
+            encode: Arc::clone(&model.encode),
             unspoken: String::new(),
             awaiting: None,
-            max_rows: pipeline.info.max_context as usize / SHARE,
+            max_rows: model.info.max_context as usize / SHARE,
             mute: false,
         })
     }
@@ -127,10 +130,10 @@ impl Voice {
         self
     }
 
-    /// What it answers, and how the answer opens; says whether what the thinker makes of audio is needed first.
+    /// What it answers, and how the answer opens; says whether what the model makes of audio is needed first.
     pub(super) fn begin(&mut self, mut turns: Vec<Vec<ContextRow>>, opening: Vec<u32>) -> bool {
         self.opening = opening;
-        if !self.talker_context {
+        if !self.speech_context {
             return false;
         }
         let mut rows: usize = turns.iter().map(Vec::len).sum();
@@ -148,26 +151,26 @@ impl Voice {
         false
     }
 
-    /// The thinker that writes the answer.
-    pub(super) fn written_by(&mut self, thinker: Option<ReplicaId>) {
-        self.utterance.written_by(thinker);
+    /// The replica that writes the answer.
+    pub(super) fn written_by(&mut self, writer: Option<ReplicaId>) {
+        self.utterance.written_by(writer);
     }
 
-    /// What the thinker made of the user's audio, with its first token.
+    /// What `stage` made of the user's audio, with the first token of the answer.
     ///
     /// # Errors
     /// If there is less of it than was asked for.
-    pub(super) fn hear_user(&mut self, heard: &[Arc<[f32]>]) -> Result<(), ServeError> {
+    pub(super) fn hear_user(&mut self, heard: &[Arc<[f32]>], stage: &'static str) -> Result<(), ServeError> {
         let Some(rows) = self.awaiting.take() else {
             return Ok(());
         };
         let resolved = rows.into_iter().map(|row| match row {
-            ContextRow::Awaited(nth) => heard.get(nth as usize).cloned().map(ContextRow::Heard),
+            ContextRow::Awaited(nth) => heard.get(nth as usize).cloned().map(ContextRow::Hidden),
             row => Some(row),
         });
         let resolved: Option<Vec<_>> = resolved.collect();
         let resolved = resolved.ok_or_else(|| StageError::Failed {
-            stage: "thinker",
+            stage,
             message: format!(
                 "it gave {} rows of what it heard, fewer than there are",
                 heard.len()

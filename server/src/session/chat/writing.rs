@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use omni_text::{EmptyStop, Released, StopStrings};
 
-use crate::stage::{Detokenizer, TOOL_CALL};
+use crate::model::{Detokenizer, TOOL_CALL};
 
 /// What a token gave.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -134,9 +134,9 @@ impl Run {
         }
         let settings = self.settings.clone().expect("settings come first");
         let orchestrator = self.core.deps.orchestrator.clone();
-        let pipeline = self.core.deps.orchestrator.model()?;
+        let model = self.core.deps.orchestrator.model()?;
         let limits = &self.core.deps.limits;
-        let mut utterance = Utterance::new(id, settings, orchestrator, pipeline, limits, now);
+        let mut utterance = Utterance::new(id, settings, orchestrator, model, limits, now);
         if self.uncut {
             utterance = utterance.uncut();
         }

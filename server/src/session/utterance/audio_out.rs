@@ -5,6 +5,7 @@ use std::time::Duration;
 use omni_engine::Stamp;
 
 use super::{Progress, Utterance};
+use crate::error::ServeError;
 use crate::session::alignment::TimedText;
 use crate::session::outbox::Outbox;
 use crate::session::pipeline::{Ended, PipelineEvent};
@@ -12,7 +13,7 @@ use crate::session::protocol::EventBody;
 use crate::session::record::Outcome;
 use crate::session::studio::{Done, Task};
 use crate::session::track::SequenceRecord;
-use crate::stage::End;
+use omni_pipeline::stage::End;
 
 /// The audio of text that has no sound: players and files need some.
 const SILENCE: Duration = Duration::from_millis(200);
@@ -30,7 +31,7 @@ impl Utterance {
     fn spoken(&mut self, spoken: PipelineEvent, now: Stamp) {
         self.last_spoken = now;
         match spoken {
-            PipelineEvent::Admitted | PipelineEvent::TalkerDone => {}
+            PipelineEvent::Admitted | PipelineEvent::TextDone => {}
             PipelineEvent::Refused(error) => self.fail(error),
             PipelineEvent::Audio { piece, after } => self.studio.begin(Task::Audio {
                 samples: piece.samples,
@@ -73,7 +74,7 @@ impl Utterance {
             End::Length => self.outcome = Outcome::Length,
             End::Repetition => self.outcome = Outcome::Repetition,
             end => {
-                if let Some(error) = end.error("text") {
+                if let Some(error) = ServeError::of_end(end, "text") {
                     self.fail(error);
                 }
             }
@@ -81,14 +82,12 @@ impl Utterance {
     }
 
     pub(super) fn account(&mut self, ended: &Ended) {
-        self.stats
-            .sequence((ended.submitted, ended.held), ended.talker, ended.code2wav);
+        self.stats.sequence((ended.submitted, ended.held), &ended.stages);
         if let Some((_, sequences)) = &mut self.trace {
             sequences.add(SequenceRecord {
                 seq: ended.seq,
                 submitted: ended.submitted,
-                talker: ended.talker,
-                code2wav: ended.code2wav,
+                stages: ended.stages.clone(),
             });
         }
     }

@@ -44,7 +44,7 @@ impl Utterance {
         let done = Done {
             outcome,
             usage,
-            timings,
+            timings: timings.clone(),
             seed: self.seed,
             error: error.clone(),
             heard: self.told.take(),
@@ -61,7 +61,7 @@ impl Utterance {
                 submitted,
                 sampling: self.settings.sampling,
                 max_outputs: self.settings.max_frames,
-                thinker: None,
+                answer: None,
                 sequences,
             }
         });

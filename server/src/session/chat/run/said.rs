@@ -7,10 +7,11 @@ use omni_audio::Samples;
 use super::{Run, characters};
 use crate::error::{InvalidField, ServeError};
 use crate::id::MessageId;
+use crate::model::{AudioInputError, ChatMessage, Part, Role};
 use crate::session::chat::protocol::{ChatEventBody, ChatReady, NewMessage};
 use crate::session::chat::settings::ChatSettings;
 use crate::session::error::ProtocolError;
-use crate::stage::{AudioInputError, ChatMessage, Clip, Part, Role};
+use omni_pipeline::request::Clip;
 
 impl Run {
     pub(super) fn configure(

@@ -54,7 +54,7 @@ impl Turn {
             submitted: figures.submitted,
             sampling: self.settings.sampling,
             max_outputs: Some(self.settings.max_tokens),
-            thinker: Some((self.seq, figures.thinker)),
+            answer: Some((figures.answer.stage, self.seq, figures.answer.snapshot)),
             sequences,
         })
     }
@@ -96,7 +96,7 @@ impl Turn {
         let done = ResponseDone {
             outcome,
             usage,
-            timings,
+            timings: timings.clone(),
             seed: self.seed,
             error: error.clone(),
             said,

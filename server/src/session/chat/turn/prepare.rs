@@ -5,13 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use omni_engine::Stamp;
 
-use crate::clock::Clock;
 use crate::error::ServeError;
-use crate::orchestrator::{Orchestrator, UtterancePermit};
+use crate::model::PromptBuilder;
+use crate::orchestrator::Orchestrator;
 use crate::session::chat::fit::{Fitted, Room, fit};
 use crate::session::chat::hearing::{Recordings, hear};
 use crate::session::chat::history::Conversation;
-use crate::stage::{CancelFlag, CancelTimer, PromptBuilder, StageError, StageSnapshot};
+use omni_pipeline::clock::Clock;
+use omni_pipeline::orchestrator::StageError;
+use omni_pipeline::orchestrator::UtterancePermit;
+use omni_pipeline::stage::{CancelFlag, CancelTimer, StageSnapshot};
 
 /// An answer that is to start.
 pub(super) struct Preparation {
@@ -65,8 +68,8 @@ impl Preparation {
         let (encoder, recordings) = hear(&orchestrator, &conversation, &room, asked, &request).await?;
         let abandoned = Abandoned::default();
         let flag = abandoned.0.clone();
-        // Templates and tokenizers take their time, which other sessions must not wait for. The permit goes with them: who
-        // asks and goes away keeps the place until they are done.
+        // Templates and tokenizers take their time, which other sessions must not wait for. The permit goes with them: a
+        // caller that asks and goes away keeps the place until they are done.
         let fitting = move || {
             let fitted = fit(&conversation, &prompt, &room, &flag);
             fitted.map(|fitted| (permit, fitted))

@@ -6,10 +6,10 @@ use std::time::Duration;
 use omni_engine::Stamp;
 
 use super::{Phase, Turn};
-use crate::stage::StageError;
+use omni_pipeline::orchestrator::StageError;
 
 impl Turn {
-    /// When the thinker has given nothing for too long, if tokens are taken from `now` on. It may take any time to its first.
+    /// When the stage that answers has given nothing for too long, if tokens are taken from `now` on. It may take any time to its first.
     pub(in crate::session::chat) fn stalls_at(&mut self, takes_text: bool, now: Stamp) -> Option<Stamp> {
         let reply = match &self.phase {
             Phase::Thinking(reply) if takes_text && self.figures.reply_tokens > 0 => reply,
@@ -31,7 +31,7 @@ impl Turn {
             (*since, *idles) = (now, reply.idles());
             return;
         }
-        self.gave_nothing("thinker", self.max_wait);
+        self.gave_nothing(self.figures.answer.stage, self.max_wait);
     }
 
     /// Whether it waits for a permit or for its audio: admission and the stages have limits of their own for these.
@@ -43,11 +43,11 @@ impl Turn {
         }
     }
 
-    /// The prompt or the thinker gave nothing for so long.
+    /// The prompt or the stage that answers gave nothing for so long.
     pub(in crate::session::chat) fn give_up(&mut self, waited: Duration) {
         let stage = match self.phase {
             Phase::Preparing(_) => "prompt",
-            Phase::Thinking(_) | Phase::Over => "thinker",
+            Phase::Thinking(_) | Phase::Over => self.figures.answer.stage,
         };
         self.gave_nothing(stage, waited);
     }

@@ -1,0 +1,31 @@
+//! Edges between stages: bounded, never blocking, and they wake the other end.
+//!
+//! An [`edge`] has one writer and one reader. Its capacity is counted in the reader's unit (codec frames, for audio too);
+//! a writer that finds no room pauses its sequence and is woken when the reader has made half of it free. Dropping either
+//! end is noticed by the other. Data passes from worker to worker, or from worker to session, and through nothing else. What
+//! passes is measured at the edge itself, chunk by chunk ([`EdgeMeter`]).
+//!
+//! A replica may be in another process. Then a proxy takes its jobs here, and a host ([`called`]) makes the same jobs of them
+//! there: both ends of every edge are local ones, and between the two lies a socket. What passes it are messages of
+//! `omni.stage.v1`.
+
+mod forwarder;
+mod host;
+mod link;
+mod local;
+mod meter;
+pub mod parsers;
+mod process;
+mod proxy;
+mod replica;
+mod stream;
+mod wire;
+
+pub use crate::stage::TransferStamps;
+pub use host::{HostSession, called};
+pub use link::LinkError;
+pub use local::{EdgeReader, EdgeWriter, edge, metered_edge};
+pub use meter::{EdgeMeter, EdgeRecord, EdgeSink, Hop, IgnoreEdges, Place};
+pub use process::{Attach, inherited, spawn_peer};
+pub use replica::{Connected, Peer, RemoteParts, SILENCE_TIMEOUT, StageNames, StageTransport, remote_stage};
+pub use wire::{MAX_FRAME, PREFIX, VERSION, WireError};

@@ -1,0 +1,468 @@
+//! A stage for another process: the far end of a proxy.
+//!
+//! In: frames, from which jobs and their inputs are made. Out: frames with what the stage makes of them. The stage itself is
+//! one like any other, between edges of its own process.
+
+mod stream;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use omni_engine::{SeqId, Stamp};
+use omni_proto::stage::v1::frame::Body;
+use omni_proto::stage::v1::{Arrivals, Failed, Heartbeat, Hello, Open, Ready};
+use tokio::sync::oneshot;
+use tokio_stream::wrappers::WatchStream;
+
+use super::forwarder::EventForwarder;
+use super::link::{Link, LinkError};
+use super::local::stamped_edge;
+use super::replica::StageNames;
+use super::stream::{Came, Receiving, Sending};
+use super::wire::{
+    Arrival, NO_SEQUENCE, PeerClock, Received, VERSION, WireError, end, end_message, name, request,
+};
+use crate::clock::Clock;
+use crate::stage::{
+    Changes, EdgeReceiver, End, EngineSink, JobRefused, Notifier, NotifierFd, ReplicaState, ReplicaStatus,
+    StageHandle, StageJob, StageSnapshot, TurnTimeouts,
+};
+use stream::{StreamState, Tended};
+
+/// Units of one sequence that may wait for the stage, and those that may wait for the connection. Small: what a slow reader
+/// leaves unread is to wait where it is counted, in the other process.
+const INPUTS: u32 = 32;
+const OUTPUTS: u32 = 16;
+
+/// How often the other side is told that this process lives, while the stage is loaded and while it has sequences.
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(2);
+
+/// Figures change without a notification. A host that had something to say looks again after this time, until nothing changes.
+const AFTERTHOUGHT: Duration = Duration::from_millis(100);
+
+/// A connection on which the other side has said what it wants.
+#[derive(Debug)]
+pub struct HostSession {
+    link: Link,
+    wake: Notifier,
+    line: NotifierFd,
+    forwarder: EventForwarder,
+    stages: StageNames,
+    clock: Clock,
+    /// Name of the stage that is wanted.
+    pub stage: String,
+    /// How it is to be run.
+    pub settings: Vec<u8>,
+}
+
+/// Waits for the greeting of the other side. `stages` are the stages of all graphs.
+///
+/// # Errors
+/// [`LinkError`]; for a peer of another version that is told so, too.
+pub fn called(socket: UnixStream, stages: StageNames, clock: Clock) -> Result<HostSession, LinkError> {
+    let wake = Notifier::default();
+    let line = wake.line()?;
+    let mut link = Link::new(socket, clock)?;
+    let hello = match hello(&mut link, &line) {
+        Err(error @ LinkError::Wire(WireError::Version { .. })) => {
+            // Its own greeting has the version in it, so that both sides can say what is wrong.
+            link.say(NO_SEQUENCE, hello_as(String::new()))?;
+            link.flush()?;
+            return Err(error);
+        }
+        hello => hello?,
+    };
+    Ok(HostSession {
+        link,
+        forwarder: EventForwarder::new(wake.clone()),
+        wake,
+        line,
+        stages,
+        clock,
+        stage: hello.stage,
+        settings: hello.settings,
+    })
+}
+
+fn hello(link: &mut Link, line: &NotifierFd) -> Result<Hello, LinkError> {
+    loop {
+        if let Some(frame) = link.next()? {
+            return match frame.body {
+                Body::Hello(hello) => checked(hello),
+                other => Err(unexpected(&other, "hello")),
+            };
+        }
+        link.wait(line, None)?;
+        link.read()?;
+    }
+}
+
+/// The greeting of this side.
+pub(super) fn hello_as(stage: String) -> Body {
+    Body::Hello(Hello {
+        version: VERSION,
+        stage,
+        settings: Vec::new(),
+    })
+}
+
+/// A greeting in the version that is spoken here.
+pub(super) fn checked(hello: Hello) -> Result<Hello, LinkError> {
+    match hello.version {
+        VERSION => Ok(hello),
+        theirs => Err(WireError::Version {
+            ours: VERSION,
+            theirs,
+        }
+        .into()),
+    }
+}
+
+impl HostSession {
+    /// Answers the greeting: the stage is being loaded.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub fn answer(&mut self) -> Result<(), LinkError> {
+        self.link.say(NO_SEQUENCE, hello_as(self.stage.clone()))?;
+        Ok(self.link.flush()?)
+    }
+
+    /// Tells the other side that this process lives.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub fn beat(&mut self) -> Result<(), LinkError> {
+        self.link.say(NO_SEQUENCE, Body::Heartbeat(Heartbeat {}))?;
+        Ok(self.link.flush()?)
+    }
+
+    /// Takes what the engine of the replica tells, so that the other side hears it.
+    #[must_use]
+    pub fn listener(&self) -> Arc<dyn EngineSink> {
+        Arc::new(self.forwarder.clone())
+    }
+
+    /// Says why there will be no stage.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub fn refuse(mut self, message: &str) -> Result<(), LinkError> {
+        let message = message.to_owned();
+        self.link.say(NO_SEQUENCE, Body::Failed(Failed { message }))?;
+        Ok(self.link.flush()?)
+    }
+
+    /// Passes jobs to the replica `stage` until the other side hangs up or the replica dies, which it has done, too, when it
+    /// does not return from a turn within `timeouts`. `status` is where the replica writes its state, and `changes` ring when
+    /// it does.
+    ///
+    /// # Errors
+    /// [`LinkError`]; [`LinkError::Peer`] when the replica has died.
+    pub fn serve(
+        self,
+        stage: StageHandle,
+        status: ReplicaStatus,
+        changes: &Changes,
+        timeouts: TurnTimeouts,
+    ) -> Result<(), LinkError> {
+        let line = self.line;
+        let mut host = Host {
+            link: self.link,
+            work: Work {
+                stage,
+                changes: WatchStream::new(changes.follow()),
+                status,
+                timeouts,
+                ready: false,
+                heartbeat: self.clock.now(),
+                forwarder: self.forwarder,
+                stages: self.stages,
+                wake: self.wake,
+                streams: BTreeMap::new(),
+                refused: Vec::new(),
+                arrivals: Vec::new(),
+                clock: self.clock,
+            },
+        };
+        loop {
+            let spoke = match host.turn() {
+                Ok(spoke) => spoke,
+                Err(LinkError::Closed) => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            let again = match spoke {
+                true => Some(AFTERTHOUGHT),
+                false => host.work.look_again(),
+            };
+            host.link.wait(&line, again)?;
+            line.drain();
+        }
+    }
+}
+
+struct Host {
+    link: Link,
+    work: Work,
+}
+
+/// All of a host but its connection.
+struct Work {
+    stage: StageHandle,
+    status: ReplicaStatus,
+    changes: WatchStream<u64>,
+    timeouts: TurnTimeouts,
+    /// The other side knows that the replica works.
+    ready: bool,
+    /// When the other side was last told that this process lives.
+    heartbeat: Stamp,
+    forwarder: EventForwarder,
+    stages: StageNames,
+    wake: Notifier,
+    /// Oldest first.
+    streams: BTreeMap<SeqId, StreamState>,
+    /// Jobs that the stage did not take.
+    refused: Vec<(SeqId, JobRefused)>,
+    /// Of items that have arrived and of which the other side does not know yet.
+    arrivals: Vec<Arrival>,
+    clock: Clock,
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host")
+            .field("stage", &self.work.status.stage())
+            .field("sequences", &self.work.streams.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Host {
+    /// Does whatever can be done now; says whether there was something to say.
+    fn turn(&mut self) -> Result<bool, LinkError> {
+        self.link.read()?;
+        while let Some(frame) = self.link.next()? {
+            self.work.frame(frame, self.link.peer_clock())?;
+        }
+        self.work.report(&mut self.link)?;
+        let mut spoke = false;
+        loop {
+            let all = self.work.tend(&mut self.link)?;
+            spoke |= !self.link.is_flushed();
+            self.link.flush()?;
+            // What is left will be sent when the socket takes more.
+            if all || self.link.is_backed_up() {
+                return Ok(spoke);
+            }
+        }
+    }
+}
+
+impl Work {
+    /// Takes a frame. One of a sequence that is not here any more was on its way when the sequence ended.
+    fn frame(&mut self, frame: Received, clock: PeerClock) -> Result<(), LinkError> {
+        let (came, seq) = (Came::of(&frame, clock), frame.seq);
+        if let Body::Open(open) = frame.body {
+            return self.open(seq, open, clock);
+        }
+        let Some(stream) = self.streams.get_mut(&seq) else {
+            return Ok(());
+        };
+        match frame.body {
+            Body::Item(item) => {
+                let stamps = stream.receiving.item(came, item, self.clock.now())?;
+                self.arrivals.push(Arrival { seq, stamps });
+            }
+            Body::Credit(credit) => stream.sending.credit(credit.units),
+            Body::Idle(idle) => stream.receiving.set_idle(idle.idle),
+            Body::End(message) => stream.receiving.end(end(message, &self.stages)?),
+            Body::Cancel(_) => self.drop(seq),
+            other => return Err(unexpected(&other, "a frame about a sequence")),
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, seq: SeqId, open: Open, clock: PeerClock) -> Result<(), LinkError> {
+        let message = open.request;
+        let request = request(message.ok_or_else(|| WireError::absent("what is asked", "a request"))?)?;
+        let (here, stage) = (Some(self.wake.clone()), Some(self.stage.wake().clone()));
+        let (inputs, receiver) = stamped_edge(INPUTS, here.clone(), stage.clone(), self.clock);
+        let (sender, outputs) = stamped_edge(OUTPUTS, stage, here, self.clock);
+        let (finished, done) = oneshot::channel();
+        let (kind, reports) = (request.input(), request.reports_done());
+        let mut job = StageJob::new(seq, request, sender);
+        job.inputs = kind.map(|_| Box::new(receiver) as Box<dyn EdgeReceiver>);
+        job.finished = reports.then_some(finished);
+        if let Some(arrived) = open.arrived {
+            job.progress.arrive(clock.to_local(arrived));
+        }
+        let stream = StreamState {
+            sending: Sending::new(Some(Box::new(outputs))),
+            receiving: Receiving::new(Box::new(inputs), kind),
+            cancel: job.cancel.clone(),
+            progress: job.progress.clone(),
+            told: StageSnapshot::default(),
+            finished: reports.then_some(done),
+        };
+        if self.streams.insert(seq, stream).is_some() {
+            return Err(LinkError::Protocol(format!(
+                "sequence {} was opened twice",
+                seq.0
+            )));
+        }
+        if let Err(refused) = self.stage.submit(job) {
+            self.streams.remove(&seq);
+            self.refused.push((seq, refused));
+        }
+        Ok(())
+    }
+
+    fn drop(&mut self, seq: SeqId) {
+        if let Some(stream) = self.streams.remove(&seq) {
+            stream.cancel.set();
+            self.stage.wake().notify();
+        }
+    }
+
+    /// Says what became of the stage, and of jobs and items that came.
+    fn report(&mut self, link: &mut Link) -> Result<(), LinkError> {
+        self.look_at_stage(link)?;
+        self.look_for_life(link)?;
+        // Events can wait, and are to be added to nothing that waits already.
+        if !link.is_backed_up() {
+            link.pass_on()?;
+        }
+        for (seq, refused) in self.refused.drain(..) {
+            link.say(seq, Body::End(end_message(end_of(&refused))))?;
+        }
+        if !self.arrivals.is_empty() {
+            let clock = link.peer_clock();
+            let arrivals = self.arrivals.drain(..).map(|arrival| arrival.message(clock));
+            let arrivals = arrivals.collect();
+            link.say(NO_SEQUENCE, Body::Arrivals(Arrivals { arrivals }))?;
+        }
+        Ok(())
+    }
+
+    /// When to look at the replica again although no notification comes: a step that hangs sends none, and the other side expects
+    /// heartbeats.
+    fn look_again(&self) -> Option<Duration> {
+        let again = self.timeouts.shortest();
+        if self.owes_heartbeats() {
+            return Some(again.min(HEARTBEAT));
+        }
+        self.status.at_work().map(|_| again)
+    }
+
+    /// Whether the other side takes this process for dead when it hears nothing.
+    fn owes_heartbeats(&self) -> bool {
+        !self.ready || !self.streams.is_empty()
+    }
+
+    /// Gives up on a replica that does not return from a turn, and tells the other side that this process lives.
+    fn look_for_life(&mut self, link: &mut Link) -> Result<(), LinkError> {
+        if let Some((work, since)) = self.status.at_work()
+            && self.clock.since(since) >= self.timeouts.of(work)
+        {
+            return give_up(link, self.timeouts.overdue(work));
+        }
+        if self.owes_heartbeats() && self.clock.since(self.heartbeat) >= HEARTBEAT {
+            self.heartbeat = self.clock.now();
+            link.say(NO_SEQUENCE, Body::Heartbeat(Heartbeat {}))?;
+        }
+        Ok(())
+    }
+
+    /// A replica that died would be built anew here. But the server is not to send jobs here meanwhile, and to begin
+    /// afresh is for the process as a whole.
+    fn look_at_stage(&mut self, link: &mut Link) -> Result<(), LinkError> {
+        let waker = self.wake.waker();
+        let mut context = Context::from_waker(&waker);
+        while let Poll::Ready(Some(_)) = self.changes.poll_next_unpin(&mut context) {}
+        match self.status.state() {
+            ReplicaState::Loading => Ok(()),
+            ReplicaState::Ready if self.ready => Ok(()),
+            ReplicaState::Ready => {
+                self.ready = true;
+                link.say(NO_SEQUENCE, Body::Ready(Ready {}))?;
+                link.listen_with(self.forwarder.clone());
+                Ok(())
+            }
+            ReplicaState::Restarting { message } | ReplicaState::Failed { message } => give_up(link, message),
+            ReplicaState::Removed => give_up(link, "it was stopped".to_owned()),
+        }
+    }
+
+    /// Looks at every sequence; false if not all of what can be sent is in line.
+    fn tend(&mut self, link: &mut Link) -> Result<bool, LinkError> {
+        let mut all = true;
+        let mut outcome = Ok(());
+        let waker = self.wake.waker();
+        let notifier = self.stage.wake();
+        let stage = self.status.stage();
+        self.streams.retain(|&seq, stream| {
+            match stream.tend((stage, seq), link, &mut Context::from_waker(&waker)) {
+                Ok(Tended::All) => true,
+                Ok(Tended::Part) => {
+                    all = false;
+                    true
+                }
+                Ok(Tended::Over) => false,
+                Ok(Tended::Failed) => {
+                    stream.cancel.set();
+                    notifier.notify();
+                    false
+                }
+                Err(error) => {
+                    outcome = Err(error);
+                    true
+                }
+            }
+        });
+        outcome?;
+        Ok(all)
+    }
+}
+
+/// How a sequence ends that the stage did not take. A stage that has ended has died: another replica may take the sequence.
+fn end_of(refused: &JobRefused) -> End {
+    let message = refused.to_string();
+    match refused {
+        JobRefused::Full { .. } => End::Overloaded(message),
+        JobRefused::Ended { stage } => End::Lost { stage, message },
+    }
+}
+
+fn give_up(link: &mut Link, message: String) -> Result<(), LinkError> {
+    let failed = Failed {
+        message: message.clone(),
+    };
+    link.say(NO_SEQUENCE, Body::Failed(failed))?;
+    link.flush()?;
+    Err(LinkError::Peer(message))
+}
+
+pub(super) fn unexpected(body: &Body, expected: &str) -> LinkError {
+    LinkError::Protocol(format!("it sent {}, expected {expected}", name(body)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_stage_that_has_ended_does_not_take_may_be_done_elsewhere() {
+        let full = JobRefused::Full {
+            stage: "talker",
+            limit: 4,
+        };
+        assert!(matches!(end_of(&full), End::Overloaded(_)));
+        let lost = end_of(&JobRefused::Ended { stage: "talker" });
+        assert!(matches!(lost, End::Lost { stage: "talker", .. }), "{lost:?}");
+    }
+}

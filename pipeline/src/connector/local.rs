@@ -1,0 +1,372 @@
+//! The edge within one process: a channel, and a count of what is in it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use omni_engine::Stamp;
+use tokio::sync::mpsc;
+
+use super::meter::{EdgeMeter, EdgeRecord};
+use crate::clock::Clock;
+use crate::item::Item;
+use crate::stage::{EdgeReceiver, EdgeSender, End, Notifier, Recv, TransferStamps};
+
+/// An edge for `capacity` units. `writer` and `reader` are the notifiers of stages at the two ends; a session has none, it
+/// awaits [`EdgeReader::next`].
+pub fn edge<T: Send>(
+    capacity: u32,
+    writer: Option<Notifier>,
+    reader: Option<Notifier>,
+) -> (EdgeWriter<T>, EdgeReader<T>) {
+    // An item weighs at least one unit and is put only if there is room: that many slots, and one for the end.
+    let (sender, receiver) = mpsc::channel(capacity as usize + 1);
+    let shared = Arc::new(Shared::default());
+    let sending = EdgeWriter {
+        channel: Some(sender),
+        shared: Arc::clone(&shared),
+        capacity,
+        reader,
+        scale: None,
+    };
+    let receiving = EdgeReader {
+        channel: receiver,
+        shared,
+        capacity,
+        writer,
+        meter: None,
+    };
+    (sending, receiving)
+}
+
+/// An [`edge`] that measures what passes.
+pub fn metered_edge(
+    capacity: u32,
+    writer: Option<Notifier>,
+    reader: Option<Notifier>,
+    meter: EdgeMeter,
+) -> (EdgeWriter, EdgeReader) {
+    let (mut sending, mut receiving) = edge(capacity, writer, reader);
+    sending.scale = Some((meter.clock, Item::bytes));
+    let record = EdgeRecord::new(meter.hop, meter.trace.clone());
+    receiving.meter = Some((meter, record));
+    (sending, receiving)
+}
+
+/// An [`edge`] whose reader measures what passes, and needs to know when it was put.
+pub(super) fn stamped_edge(
+    capacity: u32,
+    writer: Option<Notifier>,
+    reader: Option<Notifier>,
+    clock: Clock,
+) -> (EdgeWriter, EdgeReader) {
+    let (mut sending, receiving) = edge(capacity, writer, reader);
+    sending.scale = Some((clock, |_| 0));
+    (sending, receiving)
+}
+
+fn nanos(at: Stamp) -> u64 {
+    u64::try_from(at.0.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What both ends see.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Units on the edge.
+    used: AtomicU32,
+    /// The writer has an excuse for delivering nothing.
+    waits: AtomicBool,
+    /// How often that has begun.
+    idles: AtomicU32,
+    /// On an edge that measures: nanoseconds that writers found no room, and since when that is so (0: it is not).
+    held: AtomicU64,
+    full_since: AtomicU64,
+}
+
+#[derive(Debug)]
+enum Envelope<T> {
+    Item {
+        item: T,
+        units: u32,
+        /// On an edge that measures.
+        sent: Option<Sent>,
+    },
+    End(End),
+}
+
+/// What is known of an item's passage when it is put.
+#[derive(Debug)]
+enum Sent {
+    Now {
+        bytes: u64,
+        /// The writer began to hand it over, and had.
+        from: Stamp,
+        until: Stamp,
+    },
+    Measured(TransferStamps),
+}
+
+/// The end that items are put into.
+#[derive(Debug)]
+pub struct EdgeWriter<T = Item> {
+    /// Taken when the writer goes.
+    channel: Option<mpsc::Sender<Envelope<T>>>,
+    shared: Arc<Shared>,
+    capacity: u32,
+    reader: Option<Notifier>,
+    /// How items are measured.
+    scale: Option<Scale<T>>,
+}
+
+/// The time, and the bytes of an item.
+type Scale<T> = (Clock, fn(&T) -> u64);
+
+impl<T> EdgeWriter<T> {
+    fn send(&self, envelope: Envelope<T>) {
+        let Some(channel) = &self.channel else { return };
+        match channel.try_send(envelope) {
+            // A reader that is gone has cancelled; the stage learns that from the flag.
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
+            Err(mpsc::error::TrySendError::Full(_)) => unreachable!("put without room"),
+        }
+        self.notify();
+    }
+
+    fn notify(&self) {
+        if let Some(reader) = &self.reader {
+            reader.notify();
+        }
+    }
+}
+
+impl<T: Send> EdgeWriter<T> {
+    /// Books the units of an item that is about to be sent.
+    fn take_room(&self, units: u32) {
+        debug_assert!(units > 0 && self.has_room(), "put of {units} units without room");
+        let used = self.shared.used.fetch_add(units, Ordering::AcqRel) + units;
+        if used >= self.capacity
+            && let Some((clock, _)) = &self.scale
+        {
+            let now = nanos(clock.now());
+            self.shared.full_since.store(now.max(1), Ordering::Release);
+            // The reader may have made room meanwhile, and looked before this was there.
+            if self.shared.used.load(Ordering::Acquire) <= self.capacity / 2 {
+                self.shared.full_since.store(0, Ordering::Release);
+            }
+        }
+    }
+}
+
+impl<T> EdgeWriter<T> {
+    /// Whether the reader is gone: what is put from now on is lost.
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        self.channel.as_ref().is_none_or(mpsc::Sender::is_closed)
+    }
+
+    /// Whether another item fits.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.shared.used.load(Ordering::Acquire) < self.capacity
+    }
+}
+
+impl<T: Send> EdgeSender<T> for EdgeWriter<T> {
+    fn room(&self) -> u32 {
+        self.capacity
+            .saturating_sub(self.shared.used.load(Ordering::Acquire))
+    }
+
+    fn put(&mut self, item: T, units: u32) {
+        let begun = self.scale.as_ref().map(|(clock, bytes)| {
+            let from = clock.now();
+            (from, bytes(&item))
+        });
+        self.take_room(units);
+        let sent = begun
+            .zip(self.scale.as_ref())
+            .map(|((from, bytes), (clock, _))| Sent::Now {
+                bytes,
+                from,
+                until: clock.now(),
+            });
+        self.send(Envelope::Item { item, units, sent });
+    }
+
+    fn put_measured(&mut self, item: T, units: u32, passage: &TransferStamps) {
+        self.take_room(units);
+        let sent = Some(Sent::Measured(*passage));
+        self.send(Envelope::Item { item, units, sent });
+    }
+
+    fn set_idle(&mut self, waiting: bool) {
+        if self.shared.waits.swap(waiting, Ordering::AcqRel) != waiting {
+            self.shared.idles.fetch_add(u32::from(waiting), Ordering::AcqRel);
+            self.notify();
+        }
+    }
+
+    fn end(self: Box<Self>, end: End) {
+        self.send(Envelope::End(end));
+    }
+}
+
+impl<T> Drop for EdgeWriter<T> {
+    fn drop(&mut self) {
+        // A reader woken by this must find the channel closed, so it is closed before the notifier rings.
+        drop(self.channel.take());
+        self.notify();
+    }
+}
+
+/// The end that items are taken from.
+#[derive(Debug)]
+pub struct EdgeReader<T = Item> {
+    channel: mpsc::Receiver<Envelope<T>>,
+    shared: Arc<Shared>,
+    capacity: u32,
+    writer: Option<Notifier>,
+    meter: Option<(EdgeMeter, EdgeRecord)>,
+}
+
+impl<T> EdgeReader<T> {
+    /// How often the writer has begun to have an excuse for delivering nothing ([`EdgeSender::set_idle`]).
+    pub fn idles(&self) -> u32 {
+        self.shared.idles.load(Ordering::Acquire)
+    }
+
+    /// Waits for the next item or the end. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Recv<T> {
+        let envelope = self.channel.recv().await;
+        self.open_and_measure(envelope)
+    }
+
+    fn try_next(&mut self) -> Option<Option<Envelope<T>>> {
+        match self.channel.try_recv() {
+            Ok(envelope) => Some(Some(envelope)),
+            Err(mpsc::error::TryRecvError::Empty) => None,
+            Err(mpsc::error::TryRecvError::Disconnected) => Some(None),
+        }
+    }
+
+    fn open_and_measure(&mut self, envelope: Option<Envelope<T>>) -> Recv<T> {
+        let Some(Envelope::Item { item, units, sent }) = envelope else {
+            return self.open(envelope);
+        };
+        let from = self.meter.as_ref().map(|(meter, _)| meter.clock.now());
+        let taken = self.open(Some(Envelope::Item {
+            item,
+            units,
+            sent: None,
+        }));
+        if let Some((sent, from)) = sent.zip(from) {
+            self.measure(&sent, from);
+        }
+        taken
+    }
+
+    fn open(&mut self, envelope: Option<Envelope<T>>) -> Recv<T> {
+        match envelope {
+            None => Recv::Gone,
+            Some(Envelope::End(end)) => Recv::End(end),
+            Some(Envelope::Item { item, units, .. }) => {
+                let before = self.shared.used.fetch_sub(units, Ordering::AcqRel);
+                let half = self.capacity / 2;
+                if before > half && before - units <= half {
+                    self.is_free();
+                    self.notify();
+                }
+                Recv::Item(item)
+            }
+        }
+    }
+
+    /// Time until `now` in which the writer found no room. It pauses then, until half of it is free.
+    #[must_use]
+    pub fn held(&self, now: Stamp) -> Duration {
+        let held = self.shared.held.load(Ordering::Acquire);
+        let open = match self.shared.full_since.load(Ordering::Acquire) {
+            0 => 0,
+            since => nanos(now).saturating_sub(since),
+        };
+        Duration::from_nanos(held + open)
+    }
+
+    fn is_free(&self) {
+        let Some((meter, _)) = &self.meter else { return };
+        let since = self.shared.full_since.swap(0, Ordering::AcqRel);
+        if since > 0 {
+            let held = nanos(meter.clock.now()).saturating_sub(since);
+            self.shared.held.fetch_add(held, Ordering::AcqRel);
+        }
+    }
+
+    /// Books the passage of an item, which the reader began to take at `taken`.
+    fn measure(&mut self, sent: &Sent, taken: Stamp) {
+        let Some((meter, record)) = &mut self.meter else {
+            return;
+        };
+        let passage = match *sent {
+            Sent::Measured(passage) => passage,
+            Sent::Now { bytes, from, until } => TransferStamps {
+                bytes,
+                tx_start: from,
+                tx_end: until,
+                rx_start: taken,
+                rx_end: meter.clock.now(),
+            },
+        };
+        record.add(&passage);
+        meter.sink.chunk(&meter.hop, &passage);
+    }
+
+    fn notify(&self) {
+        if let Some(writer) = &self.writer {
+            writer.notify();
+        }
+    }
+}
+
+impl<T> Drop for EdgeReader<T> {
+    fn drop(&mut self) {
+        if let Some((meter, record)) = &self.meter
+            && record.chunks > 0
+        {
+            meter.sink.closed(record);
+        }
+    }
+}
+
+impl<T: Send> EdgeReceiver<T> for EdgeReader<T> {
+    fn take(&mut self) -> Recv<T> {
+        match self.try_next() {
+            Some(envelope) => self.open_and_measure(envelope),
+            None => Recv::Empty,
+        }
+    }
+
+    fn take_timed(&mut self) -> (Recv<T>, Option<Stamp>) {
+        let Some(envelope) = self.try_next() else {
+            return (Recv::Empty, None);
+        };
+        let put = match &envelope {
+            Some(Envelope::Item {
+                sent: Some(Sent::Now { from, .. }),
+                ..
+            }) => Some(*from),
+            _ => None,
+        };
+        (self.open(envelope), put)
+    }
+
+    fn transferred(&mut self, passage: &TransferStamps) {
+        self.measure(&Sent::Measured(*passage), passage.rx_start);
+    }
+
+    fn is_upstream_idle(&self) -> bool {
+        self.shared.waits.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests;

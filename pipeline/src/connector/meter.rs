@@ -1,0 +1,141 @@
+//! What passes an edge: every chunk stamped, every edge summed up.
+//!
+//! The writer stamps a chunk when it begins and when it has finished to hand it over, the reader likewise; between the two the
+//! chunk was in flight. Within one process nothing is encoded: handing over is to measure the chunk and to book its room, and
+//! taking is to give the room back and to wake the writer, which takes well under a microsecond, and is measured all the same.
+//! Between processes the stamps are those of the connection: the writer has handed a chunk over when it is encoded, and the
+//! reader has it when it is decoded. Nothing is allocated per chunk.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use omni_engine::{SeqId, Stamp};
+
+use crate::clock::Clock;
+use crate::stage::{ReplicaId, TransferStamps};
+use crate::trace::TraceHandle;
+
+/// One end of an edge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// Name of the stage, or "session".
+    pub stage: &'static str,
+    /// Which replica of it; a session has none.
+    pub replica: Option<ReplicaId>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.replica {
+            Some(replica) => write!(f, "{}-{replica}", self.stage),
+            None => f.write_str(self.stage),
+        }
+    }
+}
+
+/// An edge of one sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Hop {
+    /// The sequence.
+    pub seq: SeqId,
+    /// The writer.
+    pub from: Place,
+    /// The reader.
+    pub to: Place,
+}
+
+/// What passed one edge of one sequence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EdgeRecord {
+    /// Which edge.
+    pub hop: Hop,
+    /// Where its span belongs, if the request is traced.
+    pub trace: Option<TraceHandle>,
+    /// When the first chunk began to be handed over.
+    pub first: Stamp,
+    /// When the last one was taken.
+    pub last: Stamp,
+    /// Chunks that were read.
+    pub chunks: u32,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Time to hand them over.
+    pub tx: Duration,
+    /// Time on their way.
+    pub in_flight: Duration,
+    /// Longest time of one on its way.
+    pub longest: Duration,
+    /// Time to take them.
+    pub rx: Duration,
+}
+
+impl EdgeRecord {
+    pub(super) fn new(hop: Hop, trace: Option<TraceHandle>) -> Self {
+        Self {
+            hop,
+            trace,
+            first: Stamp::default(),
+            last: Stamp::default(),
+            chunks: 0,
+            bytes: 0,
+            tx: Duration::ZERO,
+            in_flight: Duration::ZERO,
+            longest: Duration::ZERO,
+            rx: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn add(&mut self, chunk: &TransferStamps) {
+        if self.chunks == 0 {
+            self.first = chunk.tx_start;
+        }
+        self.last = chunk.rx_end;
+        self.chunks += 1;
+        self.bytes = self.bytes.saturating_add(chunk.bytes);
+        self.tx += chunk.tx_end.since(chunk.tx_start);
+        self.in_flight += chunk.in_flight();
+        self.longest = self.longest.max(chunk.in_flight());
+        self.rx += chunk.rx_end.since(chunk.rx_start);
+    }
+}
+
+/// Takes what edges measure. Called on the reader's thread or task: must not block.
+pub trait EdgeSink: Send + Sync {
+    /// A chunk has been read.
+    fn chunk(&self, hop: &Hop, chunk: &TransferStamps);
+
+    /// An edge that something passed is closed.
+    fn closed(&self, record: &EdgeRecord);
+}
+
+/// Takes nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct IgnoreEdges;
+
+impl EdgeSink for IgnoreEdges {
+    fn chunk(&self, _hop: &Hop, _chunk: &TransferStamps) {}
+
+    fn closed(&self, _record: &EdgeRecord) {}
+}
+
+/// What an edge needs to measure.
+#[derive(Clone)]
+pub struct EdgeMeter {
+    /// Which edge it is.
+    pub hop: Hop,
+    /// Where its span belongs, if the request is traced.
+    pub trace: Option<TraceHandle>,
+    /// The time.
+    pub clock: Clock,
+    /// Where figures go.
+    pub sink: Arc<dyn EdgeSink>,
+}
+
+impl fmt::Debug for EdgeMeter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EdgeMeter")
+            .field("hop", &self.hop)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,304 @@
+//! A replica in another process: its thread here carries jobs, items and figures, and does what every replica does when its
+//! model dies, which here is the other process.
+
+use std::fmt;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use omni_engine::Stamp;
+
+use super::host::HEARTBEAT;
+use super::link::LinkError;
+use super::proxy::{Proxy, RemoteStats};
+use crate::clock::Clock;
+use crate::stage::{
+    BackendError, CancelFlag, Core, End, Notifier, NotifierFd, ReplicaStatus, StageBody, StageHandle,
+    StageJob, StageParts, stage_of,
+};
+
+/// How long the other side may take to say what it is. It does so before it loads anything.
+const GREETING: Duration = Duration::from_secs(30);
+/// How long it may say nothing while it has sequences, as a rule. A heartbeat has nothing to do with how long a step takes.
+pub const SILENCE_TIMEOUT: Duration = HEARTBEAT.saturating_mul(5);
+/// How long it may take to end when it was told to, before it is ended.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// The other end of a connection.
+pub trait Peer: Send {
+    /// Waits until it has ended, which it does when the connection is closed; after `patience` ends it. Says how it ended.
+    fn end(self: Box<Self>, patience: Duration) -> String;
+
+    /// The process that it is, if it is one of its own.
+    fn id(&self) -> Option<u32> {
+        None
+    }
+}
+
+/// How a replica reaches the process that runs its stage: by starting it, or because it is there.
+///
+/// A connection is a stream socket that carries `omni.stage.v1`. A transport that has no socket gives one end of a pair and passes on
+/// what comes at the other.
+pub trait StageTransport: Send {
+    /// A new connection. Called on the replica's thread, again after each death.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn connect(&mut self) -> io::Result<Connected>;
+}
+
+/// A connection, and its other end.
+pub type Connected = (UnixStream, Box<dyn Peer>);
+
+impl<F: FnMut() -> io::Result<Connected> + Send> StageTransport for F {
+    fn connect(&mut self) -> io::Result<Connected> {
+        self()
+    }
+}
+
+/// Names of stages, as ends have them that come from another process.
+pub type StageNames = Arc<[&'static str]>;
+
+/// What a remote replica is made of.
+pub struct RemoteParts {
+    /// How the other side is reached.
+    pub transport: Box<dyn StageTransport>,
+    /// What it is told about how to run the stage.
+    pub settings: Vec<u8>,
+    /// The stages of all graphs.
+    pub stages: StageNames,
+    /// Jobs that may wait to be taken.
+    pub mailbox: usize,
+    /// How long the other side may say nothing while it loads the stage.
+    pub load_timeout: Duration,
+    /// How long it may say nothing while it has sequences.
+    pub silence_timeout: Duration,
+}
+
+impl fmt::Debug for RemoteParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteParts")
+            .field("mailbox", &self.mailbox)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A replica whose stage runs at the other end of a connection, and the body of its thread here.
+pub fn remote_stage(parts: RemoteParts, status: ReplicaStatus, clock: Clock) -> (StageHandle, StageBody) {
+    let (wake, stop) = (Notifier::default(), CancelFlag::default());
+    let core = Remote {
+        transport: parts.transport,
+        settings: parts.settings,
+        stages: parts.stages,
+        load_timeout: parts.load_timeout,
+        silence_timeout: parts.silence_timeout,
+        wake: wake.clone(),
+        line: None,
+        stop: stop.clone(),
+        status: status.clone(),
+        clock,
+        connection: None,
+        fault: None,
+    };
+    let parts = StageParts {
+        mailbox: parts.mailbox,
+        wake,
+        stop,
+        status,
+        clock,
+    };
+    stage_of(core, parts)
+}
+
+struct Remote {
+    transport: Box<dyn StageTransport>,
+    settings: Vec<u8>,
+    stages: StageNames,
+    load_timeout: Duration,
+    silence_timeout: Duration,
+    wake: Notifier,
+    /// Of the notifier; laid when it is first needed.
+    line: Option<NotifierFd>,
+    stop: CancelFlag,
+    status: ReplicaStatus,
+    clock: Clock,
+    connection: Option<Connection>,
+    /// Why the connection is of no use.
+    fault: Option<LinkError>,
+}
+
+struct Connection {
+    proxy: Proxy,
+    peer: Box<dyn Peer>,
+    /// Silence until then is not held against the process.
+    grace: Stamp,
+}
+
+impl Remote {
+    /// Waits until the other side is ready.
+    fn greet(&self, mut proxy: Proxy, line: &NotifierFd) -> Result<Proxy, String> {
+        loop {
+            proxy.turn().map_err(|error| error.to_string())?;
+            if proxy.is_ready() {
+                return Ok(proxy);
+            }
+            if self.stop.is_set() {
+                return Err("the replica was told to stop".to_owned());
+            }
+            // What it loads is looked after there; a process that is stuck as a whole says nothing.
+            let (patience, phase) = match proxy.is_greeted() {
+                false => (GREETING, "when it was started"),
+                true => (self.load_timeout, "while it was loading its model"),
+            };
+            let left = (proxy.silent_since() + patience).since(self.clock.now());
+            if left == Duration::ZERO {
+                return Err(format!(
+                    "the other process has said nothing for {patience:?} {phase}"
+                ));
+            }
+            proxy.wait(line, Some(left)).map_err(|error| error.to_string())?;
+        }
+    }
+
+    fn connect(&mut self, line: &NotifierFd) -> Result<Connection, String> {
+        let (socket, peer) = self
+            .transport
+            .connect()
+            .map_err(|error| format!("no process could be reached: {error}"))?;
+        let figures = RemoteStats::new(self.status.clone());
+        let (settings, stages) = (self.settings.clone(), Arc::clone(&self.stages));
+        let greeted = Proxy::new(socket, settings, figures, stages, self.clock)
+            .map_err(|error| error.to_string())
+            .and_then(|proxy| self.greet(proxy, line));
+        match greeted {
+            Ok(proxy) => Ok(Connection {
+                proxy,
+                peer,
+                grace: Stamp::default(),
+            }),
+            // It has nothing yet that it would have to finish.
+            Err(message) => Err(format!("{message}; {}", peer.end(Duration::ZERO))),
+        }
+    }
+
+    /// When the process counts as dead if it says nothing until then.
+    fn silence_ends(&self) -> Option<Stamp> {
+        let Connection { proxy, grace, .. } = self.connection.as_ref()?;
+        let ends = (proxy.silent_since() + self.silence_timeout).max(*grace);
+        proxy.has_streams().then_some(ends)
+    }
+
+    /// Gives up on a process that has said nothing for too long.
+    fn look_for_life(&mut self) {
+        let now = self.clock.now();
+        let Some(ends) = self.silence_ends().filter(|ends| *ends <= now) else {
+            return;
+        };
+        // This thread woke long after it was to: the machine stood still, and the process may have had no time either.
+        if now.since(ends) >= HEARTBEAT
+            && let Some(connection) = &mut self.connection
+        {
+            connection.grace = now + 2 * HEARTBEAT;
+            return;
+        }
+        self.note(Err(LinkError::Silent(self.silence_timeout)));
+    }
+
+    fn note(&mut self, outcome: Result<(), LinkError>) {
+        if let Err(error) = outcome {
+            self.fault.get_or_insert(error);
+        }
+    }
+}
+
+impl Core for Remote {
+    type Job = StageJob;
+
+    fn load(&mut self) -> Result<(), BackendError> {
+        self.fault = None;
+        let line = match self.line.take() {
+            Some(line) => line,
+            None => self
+                .wake
+                .line()
+                .map_err(|error| BackendError(format!("no socket could be made: {error}")))?,
+        };
+        let connected = self.connect(&line);
+        self.line = Some(line);
+        let connection = self.connection.insert(connected.map_err(BackendError)?);
+        self.status.works_in(connection.peer.id());
+        Ok(())
+    }
+
+    fn accept(&mut self, job: StageJob) {
+        match &mut self.connection {
+            Some(connection) => connection.proxy.accept(job),
+            None if job.cancel.is_set() => {}
+            None => job.outputs.end(lost(self.status.stage())),
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.connection
+            .as_ref()
+            .is_none_or(|connection| connection.proxy.has_room())
+    }
+
+    fn tend(&mut self) {
+        if let Some(connection) = &mut self.connection {
+            let turned = connection.proxy.turn();
+            self.note(turned);
+        }
+        self.look_for_life();
+    }
+
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    fn wake_at(&self) -> Option<Stamp> {
+        self.silence_ends()
+    }
+
+    fn step(&mut self) {}
+
+    fn settle(&mut self) {}
+
+    fn end_all(&mut self, end: &End) {
+        let Some(Connection { mut proxy, peer, .. }) = self.connection.take() else {
+            return;
+        };
+        proxy.end_all(end);
+        drop(proxy);
+        // A frozen process does not see that the connection was closed.
+        let patience = match self.fault {
+            Some(LinkError::Silent(_)) => Duration::ZERO,
+            _ => FAREWELL,
+        };
+        let ended = peer.end(patience);
+        tracing::info!(stage = self.status.stage(), replica = %self.status.id(), ended, "the process of a replica has ended");
+        self.status.works_in(None);
+    }
+
+    fn fault(&mut self) -> Option<String> {
+        self.fault.as_ref().map(ToString::to_string)
+    }
+
+    fn sleep(&mut self, wake: &Notifier, timeout: Option<Duration>) {
+        match (&self.connection, &self.line) {
+            (Some(connection), Some(line)) => {
+                let waited = connection.proxy.wait(line, timeout);
+                self.note(waited);
+            }
+            _ => wake.sleep(timeout),
+        }
+    }
+}
+
+fn lost(stage: &'static str) -> End {
+    End::Lost {
+        stage,
+        message: "its process is being started anew".to_owned(),
+    }
+}

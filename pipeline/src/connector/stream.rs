@@ -1,0 +1,234 @@
+//! The two directions of one sequence on a connection.
+//!
+//! Flow control is by credit, in the units of the edges: a side sends items only while it has credit, and is given credit as
+//! the sender at the other side has room. What is on its way plus what waits in that sender is so never more than the sender's
+//! capacity (and one item, which may weigh more than the last of the credit): a reader that is slow pauses its own sequence,
+//! and nothing waits in between.
+
+use omni_engine::{SeqId, Stamp};
+use omni_proto::stage::v1::frame::Body;
+use omni_proto::stage::v1::{self as wire, Credit, Idle};
+
+use super::link::{Link, LinkError};
+use super::wire::{PeerClock, Received, WireError, item, payload, payload_of};
+use crate::item::ItemKind;
+use crate::stage::{EdgeReceiver, EdgeSender, End, Recv, TransferStamps};
+
+/// What is sent of a sequence.
+pub(super) struct Sending {
+    /// None where there is nothing to send.
+    receiver: Option<Box<dyn EdgeReceiver>>,
+    /// The end was taken from the receiver, which is kept for the passages that are still to be measured.
+    ended: bool,
+    /// Units that the other side has room for.
+    credit: i64,
+    number: u32,
+    /// What the other side knows of whether upstream waits for a caller.
+    waits: bool,
+}
+
+/// What came of [`Sending::forward`].
+#[derive(Debug, PartialEq)]
+pub(super) enum Forwarded {
+    /// There is nothing to send, or no room for it.
+    Nothing,
+    /// An item is in line.
+    Item,
+    /// The items have ended; the end was not sent.
+    End(End),
+    /// The writer of the items has dropped the work.
+    Gone,
+    /// An item cannot be sent.
+    TooLong(WireError),
+}
+
+impl Sending {
+    pub(super) fn new(receiver: Option<Box<dyn EdgeReceiver>>) -> Self {
+        Self {
+            receiver,
+            ended: false,
+            credit: 0,
+            number: 0,
+            waits: false,
+        }
+    }
+
+    /// Room for `units` more.
+    pub(super) fn credit(&mut self, units: u32) {
+        self.credit += i64::from(units);
+    }
+
+    /// No more of it is wanted.
+    pub(super) fn close(&mut self) {
+        self.receiver = None;
+    }
+
+    /// An item arrived at the other side.
+    pub(super) fn transferred(&mut self, passage: &TransferStamps) {
+        if let Some(receiver) = &mut self.receiver {
+            receiver.transferred(passage);
+        }
+    }
+
+    /// Tells the other side whether upstream waits for a caller, if that has changed.
+    pub(super) fn tell_idle(&mut self, seq: SeqId, link: &mut Link) -> Result<(), WireError> {
+        let waits = self
+            .receiver
+            .as_ref()
+            .is_some_and(|receiver| receiver.is_upstream_idle());
+        if waits != self.waits {
+            self.waits = waits;
+            link.say(seq, Body::Idle(Idle { idle: waits }))?;
+        }
+        Ok(())
+    }
+
+    /// Puts the next item in line, if there is one and room for it.
+    pub(super) fn forward(&mut self, seq: SeqId, link: &mut Link) -> Forwarded {
+        let open = !self.ended && self.credit > 0;
+        let Some(receiver) = self.receiver.as_mut().filter(|_| open) else {
+            return Forwarded::Nothing;
+        };
+        let (taken, put) = receiver.take_timed();
+        let item = match taken {
+            Recv::Item(item) => item,
+            Recv::Empty => return Forwarded::Nothing,
+            Recv::Gone => return Forwarded::Gone,
+            Recv::End(end) => {
+                self.ended = true;
+                return Forwarded::End(end);
+            }
+        };
+        let (units, put) = (item.units(), put.unwrap_or_else(|| link.now()));
+        let item = wire::Item {
+            number: self.number,
+            put: link.peer_clock().to_wire(put),
+            payload: Some(payload(item)),
+        };
+        match link.say(seq, Body::Item(item)) {
+            Ok(()) => {
+                self.number = self.number.wrapping_add(1);
+                self.credit -= i64::from(units);
+                Forwarded::Item
+            }
+            Err(error) => Forwarded::TooLong(error),
+        }
+    }
+}
+
+/// Most units that one item may weigh: far more than any chunk of a stage has frames.
+const MAX_UNITS: u32 = 1 << 16;
+
+/// How a frame came.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Came {
+    pub(super) seq: SeqId,
+    pub(super) bytes: usize,
+    /// When it was sent, by the sender's count.
+    pub(super) sent: i64,
+    /// When decoding it began.
+    pub(super) began: Stamp,
+    pub(super) clock: PeerClock,
+}
+
+impl Came {
+    pub(super) fn of(frame: &Received, clock: PeerClock) -> Self {
+        Self {
+            seq: frame.seq,
+            bytes: frame.bytes,
+            sent: frame.sent,
+            began: frame.began,
+            clock,
+        }
+    }
+}
+
+/// What is received of a sequence.
+pub(super) struct Receiving {
+    sender: Option<Box<dyn EdgeSender>>,
+    /// What may come; nothing where there is none.
+    kind: Option<ItemKind>,
+    /// Units of credit that the other side has not used.
+    granted: i64,
+    number: u32,
+}
+
+impl Receiving {
+    pub(super) fn new(sender: Box<dyn EdgeSender>, kind: Option<ItemKind>) -> Self {
+        Self {
+            sender: Some(sender),
+            kind,
+            granted: 0,
+            number: 0,
+        }
+    }
+
+    /// Passes on an item that was received; returns how it came. Items after the end are an offence.
+    pub(super) fn item(
+        &mut self,
+        came: Came,
+        message: wire::Item,
+        now: Stamp,
+    ) -> Result<TransferStamps, LinkError> {
+        let (number, found) = (self.number, message.number);
+        let tx_start = came.clock.to_local(message.put);
+        let item = item(payload_of(message)?);
+        if self.kind != Some(item.kind()) {
+            let expected = self.kind.map_or("none: the stage takes no items", ItemKind::name);
+            return Err(WireError::value("an item", item.kind().name(), expected).into());
+        }
+        let units = item.units();
+        let offence = |what: String| Err(LinkError::Protocol(format!("sequence {}: {what}", came.seq.0)));
+        if found != number {
+            return offence(format!("item {found} came, expected item {number}"));
+        }
+        if units > MAX_UNITS {
+            return offence(format!(
+                "item {number} has {units} units, the limit is {MAX_UNITS}"
+            ));
+        }
+        let Some(sender) = self.sender.as_mut() else {
+            return offence(format!("item {number} came after the end"));
+        };
+        if self.granted <= 0 {
+            return offence(format!("item {number} came without credit"));
+        }
+        self.granted -= i64::from(units);
+        self.number = number.wrapping_add(1);
+        let passage = TransferStamps {
+            bytes: came.bytes as u64,
+            tx_start,
+            tx_end: came.clock.to_local(came.sent),
+            rx_start: came.began,
+            rx_end: now,
+        };
+        sender.put_measured(item, units, &passage);
+        Ok(passage)
+    }
+
+    /// Passes on whether upstream waits for a caller.
+    pub(super) fn set_idle(&mut self, waits: bool) {
+        if let Some(sender) = &mut self.sender {
+            sender.set_idle(waits);
+        }
+    }
+
+    /// Passes on the end.
+    pub(super) fn end(&mut self, end: End) {
+        if let Some(sender) = self.sender.take() {
+            sender.end(end);
+        }
+    }
+
+    /// Grants room that became free, as soon as that is half of what there is: not with a frame for every item.
+    pub(super) fn grant(&mut self, seq: SeqId, link: &mut Link) -> Result<(), WireError> {
+        let Some(sender) = &self.sender else { return Ok(()) };
+        let more = i64::from(sender.room()) - self.granted;
+        if more <= 0 || more < self.granted {
+            return Ok(());
+        }
+        let units = u32::try_from(more).unwrap_or(u32::MAX);
+        self.granted += i64::from(units);
+        link.say(seq, Body::Credit(Credit { units }))
+    }
+}

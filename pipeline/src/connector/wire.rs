@@ -1,0 +1,105 @@
+//! What passes between two processes: messages of `omni.stage.v1`, each behind its length.
+//!
+//! `proto/proto/omni/stage/v1/stage.proto` is the description. This module bounds what is read, and turns messages into the server's own
+//! types and back; nothing above it names a message. Whatever cannot be read ends the connection with an error that says what was
+//! expected.
+
+mod clock;
+mod events;
+mod frames;
+mod items;
+mod messages;
+mod requests;
+
+use omni_engine::SeqId;
+use omni_proto::stage::v1::frame::Body;
+
+pub(super) use clock::PeerClock;
+pub(super) use events::Reports;
+pub(super) use frames::{FrameReader, Received, write_frame};
+pub(super) use items::{Arrival, item, payload, payload_of};
+pub(super) use messages::{end, end_message, progress, progress_message};
+pub(super) use requests::{request, request_message};
+
+/// Version of the protocol that is spoken here.
+pub const VERSION: u32 = 8;
+/// Bytes of the length in front of a frame.
+pub const PREFIX: usize = 4;
+/// Most bytes of a frame: a thousand rows of a large language model, or ten minutes of audio.
+pub const MAX_FRAME: usize = 16 << 20;
+
+/// What makes bytes unreadable.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// No message of the protocol.
+    #[error("a frame of {length} bytes is no message: {why}")]
+    Malformed {
+        /// Bytes of the frame.
+        length: usize,
+        /// What the decoder says.
+        why: String,
+    },
+    /// The peer is of another build.
+    #[error("the peer speaks version {theirs} of the protocol, expected version {ours}")]
+    Version {
+        /// Spoken here.
+        ours: u32,
+        /// Spoken there.
+        theirs: u32,
+    },
+    /// A value that has no meaning.
+    #[error("{what} is {got}, expected {expected}")]
+    Value {
+        /// Which.
+        what: &'static str,
+        /// What it is.
+        got: String,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// A frame is longer than is allowed.
+    #[error("a frame has {got} bytes, the limit is {MAX_FRAME}")]
+    TooLong {
+        /// Bytes that it says or has.
+        got: usize,
+    },
+}
+
+impl WireError {
+    #[expect(clippy::needless_pass_by_value, reason = "callers make the text on the spot")]
+    pub(super) fn value(what: &'static str, got: impl ToString, expected: &'static str) -> Self {
+        let got = got.to_string();
+        Self::Value { what, got, expected }
+    }
+
+    /// A field that every such message has.
+    pub(super) fn absent(what: &'static str, expected: &'static str) -> Self {
+        Self::value(what, "absent", expected)
+    }
+}
+
+/// A frame about the whole replica.
+pub(super) const NO_SEQUENCE: SeqId = SeqId(0);
+
+/// What the body of a frame is called.
+pub(super) fn name(body: &Body) -> &'static str {
+    match body {
+        Body::Hello(_) => "hello",
+        Body::Heartbeat(_) => "heartbeat",
+        Body::Ready(_) => "ready",
+        Body::Failed(_) => "failed",
+        Body::Open(_) => "open",
+        Body::Item(_) => "item",
+        Body::Credit(_) => "credit",
+        Body::End(_) => "end",
+        Body::Cancel(_) => "cancel",
+        Body::Done(_) => "done",
+        Body::Progress(_) => "progress",
+        Body::Arrivals(_) => "arrivals",
+        Body::Idle(_) => "idle",
+        Body::Events(_) => "events",
+    }
+}
+
+#[cfg(test)]
+mod properties;

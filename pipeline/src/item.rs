@@ -1,0 +1,185 @@
+//! What passes an edge, item by item.
+
+use std::sync::Arc;
+
+use omni_engine::CodecFrame;
+
+/// An item of an edge.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Item {
+    /// Tokens of text that is to be spoken.
+    Text(Vec<u32>),
+    /// Codec frames, at least one.
+    Frames(Vec<CodecFrame>),
+    /// Samples.
+    Audio(AudioPiece),
+    /// A token of an answer.
+    Reply(ReplyToken),
+    /// What an encoder makes of a recording: rows, one after the other.
+    Embedding(Arc<[f32]>),
+}
+
+/// What an item is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ItemKind {
+    /// [`Item::Text`].
+    Text,
+    /// [`Item::Frames`].
+    Frames,
+    /// [`Item::Audio`].
+    Audio,
+    /// [`Item::Reply`].
+    Reply,
+    /// [`Item::Embedding`].
+    Embedding,
+}
+
+impl ItemKind {
+    /// In messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Frames => "a codec frame",
+            Self::Audio => "audio",
+            Self::Reply => "a token of an answer",
+            Self::Embedding => "an embedding",
+        }
+    }
+}
+
+/// A piece of audio as the last stage made it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AudioPiece {
+    /// Mono samples in `[-1, 1]`; may be empty.
+    pub samples: Vec<f32>,
+    /// Codec frames they were decoded from.
+    pub frames: u32,
+}
+
+/// One token of an answer.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ReplyToken {
+    /// Its id.
+    pub id: u32,
+    /// With the first token, if asked for: a hidden state per row of audio in the prompt, in order.
+    pub hidden: Vec<Arc<[f32]>>,
+}
+
+impl Item {
+    /// What it is.
+    #[must_use]
+    pub fn kind(&self) -> ItemKind {
+        match self {
+            Self::Text(_) => ItemKind::Text,
+            Self::Frames(_) => ItemKind::Frames,
+            Self::Audio(_) => ItemKind::Audio,
+            Self::Reply(_) => ItemKind::Reply,
+            Self::Embedding(_) => ItemKind::Embedding,
+        }
+    }
+
+    /// The outputs that it stands for: tokens, codec frames or recordings.
+    #[must_use]
+    pub fn outputs(&self) -> u32 {
+        match self {
+            Self::Text(_) | Self::Reply(_) | Self::Embedding(_) => 1,
+            Self::Frames(frames) => u32::try_from(frames.len()).unwrap_or(u32::MAX),
+            Self::Audio(piece) => piece.frames,
+        }
+    }
+
+    /// What it takes of an edge's capacity. What stands for nothing takes room all the same.
+    #[must_use]
+    pub fn units(&self) -> u32 {
+        self.outputs().max(1)
+    }
+
+    /// Bytes of its content.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let bytes = match self {
+            Self::Text(tokens) => size_of_val(tokens.as_slice()),
+            Self::Frames(frames) => frames.iter().map(|frame| size_of_val(&*frame.0)).sum(),
+            Self::Audio(piece) => size_of_val(piece.samples.as_slice()),
+            Self::Reply(token) => {
+                let hidden = token.hidden.iter().map(|row| size_of_val(&**row));
+                size_of_val(&token.id) + hidden.sum::<usize>()
+            }
+            Self::Embedding(rows) => size_of_val(&**rows),
+        };
+        bytes as u64
+    }
+}
+
+impl From<CodecFrame> for Item {
+    fn from(frame: CodecFrame) -> Self {
+        Self::Frames(vec![frame])
+    }
+}
+
+/// What a model takes of the stage before it, out of the items of an edge.
+pub trait FromItem: Sized {
+    /// The inputs in an item, or the item if it has none of this kind.
+    ///
+    /// # Errors
+    /// The item.
+    fn from_item(item: Item) -> Result<Vec<Self>, Item>;
+}
+
+/// Text tokens.
+impl FromItem for u32 {
+    fn from_item(item: Item) -> Result<Vec<Self>, Item> {
+        match item {
+            Item::Text(tokens) => Ok(tokens),
+            other => Err(other),
+        }
+    }
+}
+
+impl FromItem for CodecFrame {
+    fn from_item(item: Item) -> Result<Vec<Self>, Item> {
+        match item {
+            Item::Frames(frames) => Ok(frames),
+            other => Err(other),
+        }
+    }
+}
+
+/// A model whose request is all that it takes.
+impl FromItem for () {
+    fn from_item(item: Item) -> Result<Vec<Self>, Item> {
+        Err(item)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_weighs_what_it_stands_for_and_at_least_one() {
+        let frame = || CodecFrame(Box::new([1, 2]));
+        let item = Item::Frames(vec![frame(), frame(), frame()]);
+        assert_eq!((item.outputs(), item.units(), item.bytes()), (3, 3, 24));
+        let silent = Item::Audio(AudioPiece {
+            samples: vec![0.0; 3],
+            frames: 0,
+        });
+        assert_eq!((silent.outputs(), silent.units(), silent.bytes()), (0, 1, 12));
+        let token = Item::Reply(ReplyToken {
+            id: 7,
+            hidden: vec![vec![0.0; 2].into()],
+        });
+        assert_eq!((token.units(), token.bytes()), (1, 12));
+    }
+
+    #[test]
+    fn a_model_takes_items_of_its_kind_and_no_others() {
+        assert_eq!(u32::from_item(Item::Text(vec![3, 4])), Ok(vec![3, 4]));
+        let frame = CodecFrame(Box::new([9]));
+        assert_eq!(CodecFrame::from_item(frame.clone().into()), Ok(vec![frame]));
+        assert!(CodecFrame::from_item(Item::Text(vec![1])).is_err());
+        assert!(<()>::from_item(Item::Text(vec![1])).is_err());
+    }
+}

@@ -1,0 +1,174 @@
+//! One answer, as its session sees it.
+//!
+//! It is in flight, or it waits for a replica. When its replica dies before any token was given out, it starts again
+//! elsewhere, with the same seed; a bounded number of times, because it may be the conversation that kills.
+
+use std::fmt;
+use std::sync::Arc;
+
+use omni_engine::{SeqId, Stamp};
+
+use super::attempt::{Attempt, Client, Ended, Retry, misfit};
+use super::pipeline::{Pipeline, StageError};
+use crate::item::{Item, ReplyToken};
+use crate::request::{StageRequest, TextRequest};
+use crate::stage::{CancelTimer, EdgeReceiver as _, End, JobRefused, Lease, StageProgress, StageSnapshot};
+use crate::trace::TraceHandle;
+
+/// What to answer, and how.
+#[derive(Debug, Clone)]
+pub struct ReplySpec {
+    /// The conversation and the sampling.
+    pub request: TextRequest,
+    /// When the request for it arrived at the edge.
+    pub arrived: Stamp,
+    /// Held while the stage works on it.
+    pub request_held: Arc<CancelTimer>,
+    /// Where its spans belong, if the request is traced.
+    pub trace: Option<TraceHandle>,
+}
+
+/// What an answer gave, as its session sees it.
+#[derive(Debug, PartialEq)]
+pub enum ReplyOutput {
+    /// A token.
+    Token(ReplyToken),
+    /// The end, after all tokens. [`End::Lost`] if a replica hangs or none takes work: it is no fault of the request.
+    End(End),
+}
+
+/// An answer in the making. Dropping it cancels it within one step.
+pub struct Reply {
+    pipeline: Arc<Pipeline>,
+    /// The place in the graph of the stage that answers.
+    stage: usize,
+    request: TextRequest,
+    client: Client,
+    progress: StageProgress,
+    /// None while it waits for a replica.
+    attempt: Option<Attempt>,
+    retry: Retry,
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply")
+            .field("in_flight", &self.attempt.is_some())
+            .field("retry", &self.retry)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Reply {
+    pub(super) fn start(pipeline: Arc<Pipeline>, stage: usize, spec: ReplySpec) -> Result<Self, StageError> {
+        let mut reply = Self {
+            stage,
+            request: spec.request,
+            client: Client {
+                arrived: spec.arrived,
+                request: spec.request_held,
+                trace: spec.trace,
+            },
+            progress: StageProgress::default(),
+            attempt: None,
+            retry: Retry::new(&pipeline, "an answer"),
+            pipeline,
+        };
+        match reply.pipeline.lease(stage) {
+            Ok(lease) => reply.submit(lease)?,
+            Err(unbound) if unbound.may_pass() => {}
+            Err(unbound) => return Err(unbound.into()),
+        }
+        Ok(reply)
+    }
+
+    /// Name of the stage that answers.
+    #[must_use]
+    pub fn stage(&self) -> &'static str {
+        self.pipeline.name(self.stage)
+    }
+
+    /// A reading of its stage.
+    #[must_use]
+    pub fn progress(&self) -> StageSnapshot {
+        self.progress.snapshot()
+    }
+
+    /// What it is to the stage now, if that has it.
+    #[must_use]
+    pub fn seq(&self) -> Option<SeqId> {
+        self.attempt.as_ref().map(|attempt| attempt.seq)
+    }
+
+    /// Whether the stage has nothing to give because it has no room for this answer now.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.attempt
+            .as_ref()
+            .is_none_or(|attempt| attempt.outputs.is_upstream_idle())
+    }
+
+    /// How often that has begun so far.
+    #[must_use]
+    pub fn idles(&self) -> u32 {
+        self.attempt.as_ref().map_or(0, |attempt| attempt.outputs.idles())
+    }
+
+    /// The next token, or the end. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> ReplyOutput {
+        loop {
+            let Some(attempt) = &mut self.attempt else {
+                match self.wait().await {
+                    Ok(()) => continue,
+                    Err(end) => return ReplyOutput::End(end),
+                }
+            };
+            let ended = match attempt.next().await {
+                Ok(Item::Reply(token)) => {
+                    self.retry.given_out();
+                    return ReplyOutput::Token(token);
+                }
+                Ok(other) => Ended::from(misfit(self.stage(), &other)),
+                Err(ended) => ended,
+            };
+            match self.retry.after(ended, self.pipeline.clock.now()) {
+                Ok(()) => self.attempt = None,
+                Err(end) => return ReplyOutput::End(end),
+            }
+        }
+    }
+
+    /// Hands it to a replica, as a new sequence to it. A replica that ends just now counts as one that died.
+    fn submit(&mut self, lease: Lease) -> Result<(), StageError> {
+        let request = StageRequest::Text(self.request.clone());
+        let capacity = self.pipeline.capacity(self.stage);
+        match Attempt::new(&self.pipeline, (lease, capacity), request, &self.client) {
+            Ok(attempt) => {
+                self.progress = attempt.progress.clone();
+                self.attempt = Some(attempt);
+                Ok(())
+            }
+            Err(full @ JobRefused::Full { .. }) => Err(StageError::Overloaded(full.to_string())),
+            Err(JobRefused::Ended { .. }) => Ok(()),
+        }
+    }
+
+    /// Waits until there is a replica, and submits; the error is how it ends if there is none in time.
+    async fn wait(&mut self) -> Result<(), End> {
+        let bind = || self.pipeline.lease(self.stage);
+        let lease = self.pipeline.bound(self.retry.waits_since(), bind).await?;
+        let taken = self.submit(lease);
+        taken.map_err(|error| End::Overloaded(error.to_string()))
+    }
+}
+
+impl Pipeline {
+    /// Starts an answer, if the graph has a stage that answers. Never waits: if all its replicas are being restarted, the answer does.
+    ///
+    /// # Errors
+    /// If the stage does not take it.
+    pub fn answer(self: &Arc<Self>, spec: ReplySpec) -> Option<Result<Reply, StageError>> {
+        let stage = self.wiring.answers?;
+        Some(Reply::start(Arc::clone(self), stage, spec))
+    }
+}

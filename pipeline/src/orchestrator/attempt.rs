@@ -1,0 +1,229 @@
+//! One job in one stage, and whether work that was lost begins again.
+
+use std::sync::Arc;
+
+use omni_engine::{SeqId, Stamp};
+
+use super::pipeline::Pipeline;
+use crate::connector::{EdgeMeter, EdgeReader, Hop, Place, metered_edge};
+use crate::item::Item;
+use crate::request::StageRequest;
+use crate::stage::{
+    CancelFlag, CancelTimer, End, JobRefused, Lease, Notifier, Recv, StageJob, StageProgress,
+};
+use crate::trace::TraceHandle;
+
+/// Where what passes an edge comes from or goes to that is no stage.
+pub(super) const SESSION: Place = Place {
+    stage: "session",
+    replica: None,
+};
+
+/// A job that one stage works on, and the edge that its outputs come by. Dropping it cancels the job within one step.
+pub(super) struct Attempt {
+    pub(super) seq: SeqId,
+    pub(super) outputs: EdgeReader,
+    pub(super) progress: StageProgress,
+    _cancel: CancelGuard,
+    /// Counts as work in flight.
+    lease: Lease,
+}
+
+/// How an attempt ended.
+#[derive(Debug, PartialEq)]
+pub(super) struct Ended {
+    pub(super) end: End,
+    /// The replica does not return from a step: the work is not to blame.
+    pub(super) unresponsive: bool,
+}
+
+impl Ended {
+    pub(super) fn unresponsive(end: End) -> Self {
+        Self {
+            end,
+            unresponsive: true,
+        }
+    }
+}
+
+impl From<End> for Ended {
+    fn from(end: End) -> Self {
+        Self {
+            end,
+            unresponsive: false,
+        }
+    }
+}
+
+/// For whom the job of an attempt is done.
+#[derive(Clone)]
+pub(super) struct Client {
+    /// When the request arrived.
+    pub(super) arrived: Stamp,
+    /// Held while a stage works on it.
+    pub(super) request: Arc<CancelTimer>,
+    pub(super) trace: Option<TraceHandle>,
+}
+
+impl Client {
+    /// The progress of a job for it, in that replica.
+    pub(super) fn progress(&self, lease: &Lease) -> StageProgress {
+        let progress = StageProgress::new(Some(lease.id()));
+        progress.arrive(self.arrived);
+        progress.hold(Arc::clone(&self.request));
+        progress
+    }
+}
+
+/// Where a lease is, as an end of an edge.
+pub(super) fn place(lease: &Lease) -> Place {
+    Place {
+        stage: lease.stage(),
+        replica: Some(lease.id()),
+    }
+}
+
+impl Attempt {
+    /// Asks the replica of `lease` for `request`, whose outputs go to the session; so many of them may wait for it.
+    pub(super) fn new(
+        pipeline: &Pipeline,
+        (lease, capacity): (Lease, u32),
+        request: StageRequest,
+        client: &Client,
+    ) -> Result<Self, JobRefused> {
+        let (wake, seq) = (lease.wake().clone(), pipeline.seqs.next());
+        let hop = Hop {
+            seq,
+            from: place(&lease),
+            to: SESSION,
+        };
+        let meter = meter(pipeline, hop, client.trace.clone());
+        let (writer, outputs) = metered_edge(capacity, Some(wake.clone()), None, meter);
+        let mut job = StageJob::new(seq, request, writer);
+        job.progress = client.progress(&lease);
+        let progress = job.progress.clone();
+        let guard = CancelGuard {
+            flag: job.cancel.clone(),
+            notifiers: vec![wake],
+        };
+        lease.submit(job)?;
+        Ok(Self {
+            seq,
+            outputs,
+            progress,
+            _cancel: guard,
+            lease,
+        })
+    }
+
+    /// Waits for what comes next; the error is how the attempt ended. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> Result<Item, Ended> {
+        tokio::select! {
+            // What was given before the replica was given up counts.
+            biased;
+            taken = self.outputs.next() => given(self.lease.stage(), taken),
+            message = self.lease.lost() => Err(Ended::unresponsive(lost(self.lease.stage(), message))),
+        }
+    }
+}
+
+/// What an edge that `stage` writes had.
+pub(super) fn given(stage: &'static str, taken: Recv<Item>) -> Result<Item, Ended> {
+    match taken {
+        Recv::Item(item) => Ok(item),
+        Recv::End(end) => Err(end.into()),
+        Recv::Gone | Recv::Empty => Err(lost(stage, "the stage went away".to_owned()).into()),
+    }
+}
+
+pub(super) fn lost(stage: &'static str, message: String) -> End {
+    End::Lost { stage, message }
+}
+
+/// How often work that is lost begins again elsewhere. It may be the work that kills a replica, so the number is small; and what was
+/// given out cannot be taken back, so there is none after that.
+#[derive(Debug)]
+pub(super) struct Retry {
+    /// In messages.
+    what: &'static str,
+    left: u32,
+    /// Since when it waits for a replica.
+    waits_since: Stamp,
+}
+
+impl Retry {
+    pub(super) fn new(pipeline: &Pipeline, what: &'static str) -> Self {
+        Self {
+            what,
+            left: pipeline.handover.attempts,
+            waits_since: pipeline.clock.now(),
+        }
+    }
+
+    /// An output was given out.
+    pub(super) fn given_out(&mut self) {
+        self.left = 0;
+    }
+
+    /// Whether it may still begin again.
+    pub(super) fn is_left(&self) -> bool {
+        self.left > 0
+    }
+
+    /// It waits for a replica from now on.
+    pub(super) fn waits(&mut self, now: Stamp) {
+        self.waits_since = now;
+    }
+
+    pub(super) fn waits_since(&self) -> Stamp {
+        self.waits_since
+    }
+
+    /// Whether it begins again at `now` after an attempt that ended so. If not, the error is how it ends: a loss for which no replica is known to be at
+    /// fault stays one, and any other is the work's failure.
+    pub(super) fn after(&mut self, ended: Ended, now: Stamp) -> Result<(), End> {
+        match ended.end {
+            End::Lost { stage, message } if self.left > 0 => {
+                tracing::warn!(stage, message, "{} is retried on another replica", self.what);
+                self.left -= 1;
+                self.waits_since = now;
+                Ok(())
+            }
+            End::Lost { stage, message } if !ended.unresponsive => Err(End::Failed { stage, message }),
+            end => Err(end),
+        }
+    }
+}
+
+pub(super) fn meter(pipeline: &Pipeline, hop: Hop, trace: Option<TraceHandle>) -> EdgeMeter {
+    EdgeMeter {
+        hop,
+        trace,
+        clock: pipeline.clock,
+        sink: Arc::clone(&pipeline.edge_sink),
+    }
+}
+
+/// What an edge of a stage gave that should have given something else: the stage breaks its contract.
+pub(super) fn misfit(stage: &'static str, item: &Item) -> End {
+    End::Failed {
+        stage,
+        message: format!("it gave {}, which nothing here takes", item.kind().name()),
+    }
+}
+
+/// Cancels on drop.
+#[derive(Debug)]
+pub(super) struct CancelGuard {
+    pub(super) flag: CancelFlag,
+    pub(super) notifiers: Vec<Notifier>,
+}
+
+impl Drop for CancelGuard {
+    fn drop(&mut self) {
+        self.flag.set();
+        for notifier in &self.notifiers {
+            notifier.notify();
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! A stage graph that runs, and binding an utterance to a replica of each stage that it passes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures::future::select_all;
+use omni_engine::{GraphError, StageGraph, Stamp};
+
+use super::wiring::{Wiring, WiringError};
+use crate::clock::Clock;
+use crate::connector::EdgeSink;
+use crate::seq_ids::SeqIds;
+use crate::settings::Handover;
+use crate::stage::{CancelTimer, Changes, End, Lease, NoReplica, OnReleased, StagePool};
+
+/// Why a stage gives nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StageError {
+    /// It failed under this work.
+    #[error("stage {stage} failed: {message}")]
+    Failed {
+        /// Its name.
+        stage: &'static str,
+        /// What happened.
+        message: String,
+    },
+    /// No replica of it takes work now.
+    #[error("stage {stage} is not available: {message}")]
+    Unavailable {
+        /// Its name.
+        stage: &'static str,
+        /// Why.
+        message: String,
+    },
+    /// It has no room for another sequence.
+    #[error("the server is overloaded: {0}")]
+    Overloaded(String),
+    /// Its model is being built for the first time.
+    #[error("the model is being loaded")]
+    Loading,
+}
+
+impl StageError {
+    /// A panic, whose message is for the panic hook: it may hold what the caller sent.
+    #[must_use]
+    pub fn panicked(stage: &'static str) -> Self {
+        Self::Failed {
+            stage,
+            message: "it panicked, see the server's log".to_owned(),
+        }
+    }
+}
+
+/// A stage of a pipeline.
+#[derive(Debug)]
+pub struct PipelineStage {
+    /// Its replicas.
+    pub pool: StagePool,
+    /// Outputs of one sequence that may wait for their reader, in the units of their edge: codec frames, for audio too, or items.
+    pub capacity: u32,
+}
+
+/// What a pipeline is made of.
+pub struct PipelineParts {
+    /// The stages and what passes between them.
+    pub graph: StageGraph,
+    /// Each of its stages, in its order.
+    pub stages: Vec<PipelineStage>,
+    /// Batches of text of one sequence that may wait for the first stage that speaks.
+    pub text_batches: u32,
+    /// Rings when the state of any replica changes; shared by the pools.
+    pub changes: Changes,
+    /// What happens to the work of a replica that dies.
+    pub handover: Handover,
+    /// Where the edges' figures go.
+    pub edge_sink: Arc<dyn EdgeSink>,
+    /// What is told when all stages have let go of what a caller gave up.
+    pub let_go: OnReleased,
+    /// The time.
+    pub clock: Clock,
+}
+
+impl fmt::Debug for PipelineParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PipelineParts")
+            .field("graph", &self.graph)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A stage graph whose stages run. What a request does on its way follows from the graph's edges.
+pub struct Pipeline {
+    stages: Vec<PipelineStage>,
+    pub(super) wiring: Wiring,
+    pub(super) text_batches: u32,
+    pub(super) seqs: SeqIds,
+    changes: Changes,
+    pub(super) handover: Handover,
+    pub(super) edge_sink: Arc<dyn EdgeSink>,
+    let_go: OnReleased,
+    pub(super) clock: Clock,
+}
+
+impl fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pipeline")
+            .field("stages", &self.stages)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One replica of every stage that speech passes, bound when an utterance is admitted. Its sequences all go there. Copies are the same
+/// binding; when the last one is dropped, the replicas have one utterance less in flight.
+#[derive(Debug, Clone)]
+pub struct Binding(Arc<[Lease]>);
+
+impl Binding {
+    /// Whether none of its replicas has died since.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        self.0.iter().all(Lease::is_alive)
+    }
+
+    /// Waits until one of its replicas hangs, of which nothing more comes; of the first only if it `speaks` still.
+    pub(super) async fn lost(&self, speaks: bool) -> End {
+        let working = &self.0[usize::from(!speaks)..];
+        let lost = working.iter().map(|lease| {
+            Box::pin(async move {
+                let message = lease.lost().await;
+                let stage = lease.stage();
+                End::Lost { stage, message }
+            })
+        });
+        select_all(lost).await.0
+    }
+
+    /// Of the stages that speech passes, first to last; at least two.
+    pub(super) fn leases(&self) -> &[Lease] {
+        &self.0
+    }
+
+    pub(super) fn first(&self) -> &Lease {
+        &self.0[0]
+    }
+
+    pub(super) fn last(&self) -> &Lease {
+        &self.0[self.0.len() - 1]
+    }
+}
+
+/// A stage in which no replica takes work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unbound {
+    stage: &'static str,
+    why: NoReplica,
+}
+
+impl Unbound {
+    /// Whether it is worth waiting.
+    pub(super) fn may_pass(&self) -> bool {
+        self.why.may_pass()
+    }
+}
+
+impl From<Unbound> for StageError {
+    fn from(Unbound { stage, why }: Unbound) -> Self {
+        let unavailable = |message| Self::Unavailable { stage, message };
+        match why {
+            NoReplica::Loading => Self::Loading,
+            NoReplica::Restarting(message) => unavailable(format!("it is being restarted after: {message}")),
+            NoReplica::Closed => unavailable("all its replicas are cordoned or removed".to_owned()),
+            NoReplica::Failed(message) => Self::Failed { stage, message },
+        }
+    }
+}
+
+impl From<Unbound> for End {
+    fn from(unbound: Unbound) -> Self {
+        let stage = unbound.stage;
+        match StageError::from(unbound) {
+            StageError::Failed { stage, message } => Self::Failed { stage, message },
+            StageError::Unavailable { stage, message } => Self::Lost { stage, message },
+            other => Self::Failed {
+                stage,
+                message: other.to_string(),
+            },
+        }
+    }
+}
+
+impl Pipeline {
+    /// Of these parts.
+    ///
+    /// # Errors
+    /// If the graph cannot be run.
+    ///
+    /// # Panics
+    /// If the stages are not those of the graph.
+    pub fn new(parts: PipelineParts) -> Result<Arc<Self>, WiringError> {
+        let declared = parts.graph.stages.iter().map(|node| node.name);
+        let given = parts.stages.iter().map(|stage| stage.pool.stage());
+        assert!(
+            declared.eq(given),
+            "the stages are those of the graph, in its order"
+        );
+        Ok(Arc::new(Self {
+            wiring: Wiring::of(&parts.graph)?,
+            stages: parts.stages,
+            text_batches: parts.text_batches.max(1),
+            seqs: SeqIds::default(),
+            changes: parts.changes,
+            handover: parts.handover,
+            edge_sink: parts.edge_sink,
+            let_go: parts.let_go,
+            clock: parts.clock,
+        }))
+    }
+
+    /// The pools of all stages, in the graph's order.
+    pub fn pools(&self) -> impl Iterator<Item = &StagePool> {
+        self.stages.iter().map(|stage| &stage.pool)
+    }
+
+    /// The pool of a stage: its replicas can be looked at, cordoned, removed and added to at any time.
+    #[must_use]
+    pub fn pool(&self, stage: &str) -> Option<&StagePool> {
+        self.pools().find(|pool| pool.stage() == stage)
+    }
+
+    /// Rings when the state of any replica changes.
+    #[must_use]
+    pub fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// Names of the stages that speech passes, first to last.
+    pub fn speech(&self) -> impl Iterator<Item = &'static str> {
+        self.wiring.speech.iter().map(|stage| self.name(*stage))
+    }
+
+    /// Name of the stage that answers conversations, if there is one.
+    #[must_use]
+    pub fn answers(&self) -> Option<&'static str> {
+        self.wiring.answers.map(|stage| self.name(stage))
+    }
+
+    /// Name of the stage that encodes the recordings of conversations, if there is one.
+    #[must_use]
+    pub fn hears(&self) -> Option<&'static str> {
+        self.wiring.hears.map(|stage| self.name(stage))
+    }
+
+    /// For a new request.
+    #[must_use]
+    pub fn request(&self) -> Arc<CancelTimer> {
+        Arc::new(CancelTimer::new(self.clock, Arc::clone(&self.let_go)))
+    }
+
+    /// Looks after threads that hang in a step, in every stage, for as long as it runs.
+    pub async fn watch(&self) {
+        futures::future::join_all(self.pools().map(|pool| pool.watch(self.clock))).await;
+    }
+
+    /// Whether every stage that speech needs has a replica that takes work.
+    ///
+    /// # Errors
+    /// Why one has none.
+    pub fn check_speech(&self) -> Result<(), StageError> {
+        let needed = self.wiring.speech.iter().chain(&self.wiring.speaker);
+        Ok(needed.copied().try_for_each(|stage| self.check(stage))?)
+    }
+
+    /// Whether the stage that answers has a replica that takes work, if there is one.
+    ///
+    /// # Errors
+    /// Why it has none.
+    pub fn check_answers(&self) -> Result<(), StageError> {
+        Ok(self.wiring.answers.map_or(Ok(()), |stage| self.check(stage))?)
+    }
+
+    /// Whether the stage that encodes the recordings of conversations has a replica that takes work, if there is one.
+    ///
+    /// # Errors
+    /// Why it has none.
+    pub fn check_hearing(&self) -> Result<(), StageError> {
+        Ok(self.wiring.hears.map_or(Ok(()), |stage| self.check(stage))?)
+    }
+
+    /// Asks the stages to stop after the step in progress.
+    pub fn stop(&self) {
+        for pool in self.pools() {
+            pool.stop();
+        }
+    }
+
+    /// What `bind` gives as soon as there are replicas, in the time that a hand-over may take from `since` on.
+    pub(super) async fn bound<T>(
+        &self,
+        since: Stamp,
+        bind: impl Fn() -> Result<T, Unbound>,
+    ) -> Result<T, Unbound> {
+        let mut changes = self.changes.follow();
+        loop {
+            let unbound = match bind() {
+                Ok(bound) => return Ok(bound),
+                Err(unbound) => unbound,
+            };
+            let left = self.handover.wait.saturating_sub(self.clock.since(since));
+            if !unbound.may_pass() || left.is_zero() {
+                return Err(unbound);
+            }
+            // Either way it looks again.
+            let _ = tokio::time::timeout(left, changes.changed()).await;
+        }
+    }
+
+    /// Binds a replica of every stage that speech passes.
+    pub(super) fn bind(&self) -> Result<Binding, Unbound> {
+        let leases = self.wiring.speech.iter().map(|stage| self.lease(*stage));
+        Ok(Binding(leases.collect::<Result<_, _>>()?))
+    }
+
+    /// A replica of the stage at that place of the graph.
+    pub(super) fn lease(&self, stage: usize) -> Result<Lease, Unbound> {
+        let pool = &self.stages[stage].pool;
+        let stage = pool.stage();
+        pool.bind().map_err(|why| Unbound { stage, why })
+    }
+
+    /// Whether that stage has a replica that takes work.
+    fn check(&self, stage: usize) -> Result<(), Unbound> {
+        let pool = &self.stages[stage].pool;
+        let stage = pool.stage();
+        pool.check().map_err(|why| Unbound { stage, why })
+    }
+
+    pub(super) fn name(&self, stage: usize) -> &'static str {
+        self.stages[stage].pool.stage()
+    }
+
+    pub(super) fn capacity(&self, stage: usize) -> u32 {
+        self.stages[stage].capacity
+    }
+}
+
+/// What is wrong with a graph, as a pipeline is to be made of it.
+impl From<GraphError> for WiringError {
+    fn from(error: GraphError) -> Self {
+        Self::Graph(error)
+    }
+}

@@ -1,0 +1,294 @@
+//! One sequence, as its session sees it.
+//!
+//! It is in flight, or it waits for a replica. When a replica dies under it before any audio of it was given out, it starts
+//! again elsewhere, with the same seed and all its text: only the time that it took shows. That is tried a bounded
+//! number of times, because it may be the sequence that kills.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use omni_engine::{SeqId, Stamp};
+
+use super::attempt::{Client, Retry};
+use super::encoding::Encoding;
+use super::pipeline::{Binding, Pipeline, StageError};
+use super::speech::{SpeechAttempt, SpeechOutput};
+use crate::item::Item;
+use crate::request::{Clip, SpeechRequest};
+use crate::stage::{CancelTimer, EdgeSender as _, End, JobRefused, ReplicaId, StageProgress, StageSnapshot};
+use crate::trace::TraceHandle;
+
+/// What to speak in one sequence.
+#[derive(Debug, Clone)]
+pub struct SegmentSpec {
+    /// Voice and sampling.
+    pub request: SpeechRequest,
+    /// The recording of the voice, for a graph that encodes it for the stage that reads text.
+    pub recording: Option<Clip>,
+    /// The text, or its beginning.
+    pub tokens: Vec<u32>,
+    /// Whether more tokens will be added.
+    pub open: bool,
+    /// The replica that writes its text, if it is an answer's.
+    pub writer: Option<ReplicaId>,
+    /// When what it is part of arrived at the edge.
+    pub arrived: Stamp,
+    /// Held while a stage works on it.
+    pub request_held: Arc<CancelTimer>,
+    /// Where its spans belong, if the request is traced.
+    pub trace: Option<TraceHandle>,
+}
+
+/// A sequence under way. Dropping it cancels it in every stage.
+pub struct Segment {
+    pipeline: Arc<Pipeline>,
+    /// What to speak; all its text as long as it could start again.
+    spec: SegmentSpec,
+    client: Client,
+    /// The recording of its voice, until it is encoded.
+    encoding: Option<Encoding>,
+    /// Where it goes then.
+    bound: Option<Binding>,
+    /// Tokens so far.
+    pushed: u32,
+    /// None while it waits for a replica.
+    attempt: Option<SpeechAttempt>,
+    retry: Retry,
+}
+
+impl fmt::Debug for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Segment")
+            .field("open", &self.is_open())
+            .field("in_flight", &self.attempt.is_some())
+            .field("retry", &self.retry)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Segment {
+    /// A sequence that waits for a replica.
+    pub(super) fn new(pipeline: Arc<Pipeline>, spec: SegmentSpec) -> Self {
+        let client = Client {
+            arrived: spec.arrived,
+            request: Arc::clone(&spec.request_held),
+            trace: spec.trace.clone(),
+        };
+        let recording = pipeline.wiring.speaker.zip(spec.recording.clone());
+        let encoding =
+            recording.map(|(stage, recording)| Encoding::new(&pipeline, stage, recording, client.clone()));
+        Self {
+            pushed: spec.tokens.len() as u32,
+            client,
+            encoding,
+            bound: None,
+            spec,
+            attempt: None,
+            retry: Retry::new(&pipeline, "a sequence"),
+            pipeline,
+        }
+    }
+
+    /// Hands it to replicas, as a new sequence to them. A replica that ends just now counts as one that died.
+    pub(super) fn submit(&mut self, binding: Binding) -> Result<(), StageError> {
+        if self.encoding.is_some() {
+            self.bound = Some(binding);
+            return Ok(());
+        }
+        match SpeechAttempt::new(&self.pipeline, binding, &self.spec, &self.client) {
+            Ok(attempt) => self.attempt = Some(attempt),
+            Err(full @ JobRefused::Full { .. }) => return Err(StageError::Overloaded(full.to_string())),
+            Err(JobRefused::Ended { .. }) => self.attempt = None,
+        }
+        Ok(())
+    }
+
+    /// Whether tokens can be added: they have not ended, and the first stage still reads them or it starts again.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.spec.open
+            && self.attempt.as_ref().is_none_or(|attempt| {
+                let read = attempt.text.as_ref().is_some_and(|writer| !writer.is_abandoned());
+                read || (self.retry.is_left() && !attempt.first_lives())
+            })
+    }
+
+    /// Adds tokens; `last` says that no more will come. Nothing happens if it is not open.
+    pub fn push(&mut self, tokens: Vec<u32>, last: bool) {
+        if !self.spec.open {
+            return;
+        }
+        self.pushed += tokens.len() as u32;
+        if self.attempt.is_none() || self.retry.is_left() {
+            self.spec.tokens.extend(&tokens);
+        }
+        let writer = self.attempt.as_mut().and_then(|attempt| attempt.text.as_mut());
+        if let Some(writer) = writer
+            && !tokens.is_empty()
+        {
+            writer.put(Item::Text(tokens), 1);
+        }
+        if last {
+            self.close();
+        }
+    }
+
+    /// No more text comes.
+    fn close(&mut self) {
+        self.spec.open = false;
+        let writer = self.attempt.as_mut().and_then(|attempt| attempt.text.take());
+        if let Some(writer) = writer {
+            writer.end(End::Stop);
+        }
+    }
+
+    /// Whether the edge takes another batch of tokens.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        let writer = |attempt: &SpeechAttempt| attempt.text.as_ref().is_some_and(|writer| writer.has_room());
+        self.is_open() && self.attempt.as_ref().is_none_or(writer)
+    }
+
+    /// Whether the first stage waits for text.
+    #[must_use]
+    pub fn is_starved(&self) -> bool {
+        let read = self
+            .first()
+            .outputs
+            .saturating_add(self.spec.request.prompt_rows());
+        self.is_open() && self.attempt.is_some() && read >= self.pushed
+    }
+
+    /// Whether the stage that reads text is done with it. One that died is not.
+    #[must_use]
+    pub fn is_text_done(&self) -> bool {
+        let done = |attempt: &SpeechAttempt| attempt.first_done.is_none() && attempt.first_lives();
+        self.attempt.as_ref().is_some_and(done)
+    }
+
+    /// The stages of its path, first to last, with their readings of the last attempt.
+    #[must_use]
+    pub fn progress(&self) -> Vec<(&'static str, StageSnapshot)> {
+        let readings = self.attempt.iter().flat_map(|attempt| &attempt.progress);
+        let readings = readings.map(|progress| progress.snapshot());
+        let stages = self.pipeline.speech();
+        stages
+            .zip(readings.chain(std::iter::repeat(StageSnapshot::default())))
+            .collect()
+    }
+
+    /// A reading of the stage that reads text, of the last attempt.
+    #[must_use]
+    pub fn first(&self) -> StageSnapshot {
+        self.reading(|attempt| attempt.progress.first())
+    }
+
+    /// A reading of the stage that gives audio, of the last attempt.
+    #[must_use]
+    pub fn last(&self) -> StageSnapshot {
+        self.reading(|attempt| attempt.progress.last())
+    }
+
+    fn reading(&self, of: impl Fn(&SpeechAttempt) -> Option<&StageProgress>) -> StageSnapshot {
+        let progress = self.attempt.as_ref().and_then(of);
+        progress.map(StageProgress::snapshot).unwrap_or_default()
+    }
+
+    /// Time in which audio of the last attempt found no room on its way to the session.
+    #[must_use]
+    pub fn held(&self) -> Duration {
+        let held = |attempt: &SpeechAttempt| attempt.audio.held(self.pipeline.clock.now());
+        self.attempt.as_ref().map(held).unwrap_or_default()
+    }
+
+    /// What it is to the stages now, if they have it.
+    #[must_use]
+    pub fn seq(&self) -> Option<SeqId> {
+        self.attempt.as_ref().map(|attempt| attempt.seq)
+    }
+
+    /// The next output, or the end. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> SpeechOutput {
+        loop {
+            let Some(attempt) = &mut self.attempt else {
+                match self.wait().await {
+                    Ok(()) => continue,
+                    Err(end) => return SpeechOutput::End(end),
+                }
+            };
+            match attempt.next().await {
+                Ok(output) => {
+                    self.gave(&output);
+                    return output;
+                }
+                Err(ended) => match self.retry.after(ended, self.pipeline.clock.now()) {
+                    Ok(()) => self.attempt = None,
+                    Err(end) => return SpeechOutput::End(end),
+                },
+            }
+        }
+    }
+
+    fn gave(&mut self, output: &SpeechOutput) {
+        match output {
+            // It ended by itself if there was more text to come, which belongs to the next sequence then.
+            SpeechOutput::TextDone => self.close(),
+            SpeechOutput::End(_) => {}
+            SpeechOutput::Audio(piece) => {
+                if !piece.samples.is_empty() {
+                    self.retry.given_out();
+                    self.spec.tokens = Vec::new();
+                }
+            }
+        }
+    }
+
+    /// Waits until its voice is encoded and there are replicas, and submits it; the error is how it ends if there are none in time.
+    async fn wait(&mut self) -> Result<(), End> {
+        if let Some(encoding) = &mut self.encoding {
+            encoding.done().await?;
+            self.encoding = None;
+            let recording = self.spec.recording.as_ref();
+            self.spec.request.embedding = recording.and_then(Clip::embedding).cloned();
+            self.retry.waits(self.pipeline.clock.now());
+        }
+        let binding = match self.bound.take().filter(Binding::is_alive) {
+            Some(binding) => binding,
+            None => {
+                let bind = || self.pipeline.bind();
+                self.pipeline.bound(self.retry.waits_since(), bind).await?
+            }
+        };
+        self.submit(binding)
+            .map_err(|error| End::Overloaded(error.to_string()))
+    }
+}
+
+impl Pipeline {
+    /// Starts a sequence of speech. Never waits: if all replicas of a stage are being restarted, the sequence does.
+    ///
+    /// All sequences of an utterance go to the same replicas: those in `binding`, which is filled by the first, and anew when
+    /// one of them has died.
+    ///
+    /// # Errors
+    /// If a stage does not take it.
+    pub fn speak(
+        self: &Arc<Self>,
+        spec: SegmentSpec,
+        binding: &mut Option<Binding>,
+    ) -> Result<Segment, StageError> {
+        if !binding.as_ref().is_some_and(Binding::is_alive) {
+            *binding = match self.bind() {
+                Ok(bound) => Some(bound),
+                Err(unbound) if unbound.may_pass() => None,
+                Err(unbound) => return Err(unbound.into()),
+            };
+        }
+        let mut segment = Segment::new(Arc::clone(self), spec);
+        if let Some(binding) = binding {
+            segment.submit(binding.clone())?;
+        }
+        Ok(segment)
+    }
+}

@@ -1,0 +1,197 @@
+//! One attempt at a sequence of speech: a job in every stage of its path, the edges between them, and its cancellation.
+
+use std::sync::Arc;
+
+use omni_engine::SeqId;
+use tokio::sync::oneshot;
+
+use super::attempt::{CancelGuard, Client, Ended, SESSION, given, meter, misfit, place};
+use super::pipeline::{Binding, Pipeline};
+use super::segment::SegmentSpec;
+use crate::connector::{EdgeReader, EdgeWriter, Hop, Place, metered_edge};
+use crate::item::{AudioPiece, Item};
+use crate::request::{DecodeRequest, SpeechRequest, StageRequest, VoicePrompt};
+use crate::stage::{CancelFlag, EdgeSender as _, End, JobRefused, Lease, StageJob, StageProgress};
+
+/// A sequence in the stages. Dropping it cancels it in all of them.
+pub(super) struct SpeechAttempt {
+    pub(super) seq: SeqId,
+    pub(super) text: Option<Box<EdgeWriter>>,
+    pub(super) audio: EdgeReader,
+    /// Taken when the first stage is done.
+    pub(super) first_done: Option<oneshot::Receiver<()>>,
+    /// Of each stage, first to last.
+    pub(super) progress: Vec<StageProgress>,
+    _cancel: CancelGuard,
+    /// Counts as work in flight.
+    binding: Binding,
+}
+
+/// What a sequence of speech gave, as its session sees it.
+#[derive(Debug, PartialEq)]
+pub enum SpeechOutput {
+    /// The stage that reads text is done: its place is free, the others work on.
+    TextDone,
+    /// Audio.
+    Audio(AudioPiece),
+    /// The end, after all audio. [`End::Lost`] if a replica hangs or none takes work: it is no fault of the request.
+    End(End),
+}
+
+impl SpeechAttempt {
+    /// Hands a new sequence to the replicas of `binding`, beginning with the text of `spec`; more follows if it is open.
+    pub(super) fn new(
+        pipeline: &Pipeline,
+        binding: Binding,
+        spec: &SegmentSpec,
+        client: &Client,
+    ) -> Result<Self, JobRefused> {
+        let (seq, cancel) = (pipeline.seqs.next(), CancelFlag::default());
+        let leases = binding.leases();
+        let guard = CancelGuard {
+            flag: cancel.clone(),
+            notifiers: leases.iter().map(|lease| lease.wake().clone()).collect(),
+        };
+        let edges = Edges {
+            pipeline,
+            seq,
+            client,
+        };
+        let progress: Vec<_> = leases.iter().map(|lease| client.progress(lease)).collect();
+        let (text_in, mut inputs) = edges.text(spec, &leases[0]);
+        let (first_finished, first_done) = oneshot::channel();
+        let (mut finished, mut jobs) = (Some(first_finished), Vec::with_capacity(leases.len()));
+        for (nth, request) in requests(&spec.request, leases.len()).into_iter().enumerate() {
+            let (outputs, next) = edges.behind(nth, leases);
+            let mut job = StageJob::new(seq, request, outputs).reading(inputs);
+            job.cancel = cancel.clone();
+            job.progress = progress[nth].clone();
+            job.finished = finished.take();
+            jobs.push(job);
+            inputs = next;
+        }
+        // Readers first, so that items find them open.
+        for (lease, job) in leases.iter().zip(jobs).rev() {
+            lease.submit(job)?;
+        }
+        Ok(Self {
+            seq,
+            text: begin(text_in, &spec.tokens, spec.open),
+            audio: inputs,
+            first_done: Some(first_done),
+            progress,
+            _cancel: guard,
+            binding,
+        })
+    }
+
+    /// Whether the first stage has not died under it.
+    pub(super) fn first_lives(&self) -> bool {
+        self.binding.first().is_alive()
+    }
+
+    /// Waits for what comes next; the error is how the attempt ended. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> Result<SpeechOutput, Ended> {
+        let last = self.binding.last().stage();
+        let audio = |taken| match given(last, taken)? {
+            Item::Audio(piece) => Ok(SpeechOutput::Audio(piece)),
+            other => Err(misfit(last, &other).into()),
+        };
+        if let Some(done) = &mut self.first_done {
+            tokio::select! {
+                biased;
+                _ = done => {
+                    self.first_done = None;
+                    // One that has died is not done; what became of its frames, the audio's end will tell.
+                    if self.first_lives() {
+                        return Ok(SpeechOutput::TextDone);
+                    }
+                }
+                taken = self.audio.next() => return audio(taken),
+                lost = self.binding.lost(true) => return Err(Ended::unresponsive(lost)),
+            }
+        }
+        tokio::select! {
+            biased;
+            taken = self.audio.next() => audio(taken),
+            lost = self.binding.lost(false) => Err(Ended::unresponsive(lost)),
+        }
+    }
+}
+
+/// What is asked of each stage of a path of that length. The first reads text, the last gives samples; the lead of the voice is for
+/// the last.
+fn requests(speech: &SpeechRequest, stages: usize) -> Vec<StageRequest> {
+    let lead = speech.voice_prompt.as_deref().map(VoicePrompt::lead);
+    let decode = |nth: usize| {
+        let into_frames = nth + 1 < stages;
+        StageRequest::Decode(DecodeRequest {
+            lead: match into_frames {
+                true => Arc::default(),
+                false => lead.clone().unwrap_or_default(),
+            },
+            into_frames,
+        })
+    };
+    let first = StageRequest::Speech(speech.clone());
+    std::iter::once(first).chain((1..stages).map(decode)).collect()
+}
+
+/// Makes the edges of one sequence.
+struct Edges<'a> {
+    pipeline: &'a Pipeline,
+    seq: SeqId,
+    client: &'a Client,
+}
+
+impl Edges<'_> {
+    /// The edge by which the first stage gets text: from the session, which shows an answer's text to its reader on its way.
+    fn text(&self, spec: &SegmentSpec, first: &Lease) -> (EdgeWriter, EdgeReader) {
+        let wiring = &self.pipeline.wiring;
+        let writer = wiring.answers.zip(spec.writer).map(|(stage, replica)| Place {
+            stage: self.pipeline.name(stage),
+            replica: Some(replica),
+        });
+        let hop = Hop {
+            seq: self.seq,
+            from: writer.unwrap_or(SESSION),
+            to: place(first),
+        };
+        let meter = meter(self.pipeline, hop, self.client.trace.clone());
+        metered_edge(
+            self.pipeline.text_batches,
+            None,
+            Some(first.wake().clone()),
+            meter,
+        )
+    }
+
+    /// The edge from the `nth` stage to the next one, or to the session.
+    fn behind(&self, nth: usize, leases: &[Lease]) -> (EdgeWriter, EdgeReader) {
+        let (writer, reader) = (&leases[nth], leases.get(nth + 1));
+        let hop = Hop {
+            seq: self.seq,
+            from: place(writer),
+            to: reader.map_or(SESSION, place),
+        };
+        let meter = meter(self.pipeline, hop, self.client.trace.clone());
+        let capacity = self.pipeline.capacity(self.pipeline.wiring.speech[nth]);
+        let wake = reader.map(|reader| reader.wake().clone());
+        metered_edge(capacity, Some(writer.wake().clone()), wake, meter)
+    }
+}
+
+/// Puts the beginning of the text on its edge. The rest may take any time: it is a caller's, or an answer's, whose own session
+/// watches the stage that writes it and knows when it is a reader that holds it up.
+fn begin(mut edge: EdgeWriter, tokens: &[u32], open: bool) -> Option<Box<EdgeWriter>> {
+    edge.set_idle(true);
+    edge.put(Item::Text(tokens.to_vec()), 1);
+    let edge = Box::new(edge);
+    match open {
+        true => Some(edge),
+        false => {
+            edge.end(End::Stop);
+            None
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! What is asked of a stage for one sequence, in plain data. It crosses to the stage's process as it is.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use omni_engine::{CacheSalt, CodecFrame};
+
+use crate::item::ItemKind;
+
+/// Frames at the end of a recording that the last stage decodes in front of what is spoken, unheard: the context with which the
+/// reference implementation of Qwen3-TTS joins the pieces that it decodes (`chunked_decode`, `left_context_size`).
+const LEAD: usize = 25;
+
+/// What a stage is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StageRequest {
+    /// Text to codec frames. The text comes by an edge.
+    Speech(SpeechRequest),
+    /// A conversation to text.
+    Text(TextRequest),
+    /// Codec frames, which come by an edge, to samples or to other codec frames.
+    Decode(DecodeRequest),
+    /// A recording, mono samples in `[-1, 1]`, to its embedding.
+    Encode(Arc<[f32]>),
+}
+
+impl StageRequest {
+    /// What the stage takes by an edge while it works, if it takes anything.
+    #[must_use]
+    pub fn input(&self) -> Option<ItemKind> {
+        match self {
+            Self::Speech(_) => Some(ItemKind::Text),
+            Self::Decode(_) => Some(ItemKind::Frames),
+            Self::Text(_) | Self::Encode(_) => None,
+        }
+    }
+
+    /// What the stage makes of it.
+    #[must_use]
+    pub fn output(&self) -> ItemKind {
+        match self {
+            Self::Speech(_) => ItemKind::Frames,
+            Self::Text(_) => ItemKind::Reply,
+            Self::Decode(decode) if decode.into_frames => ItemKind::Frames,
+            Self::Decode(_) => ItemKind::Audio,
+            Self::Encode(_) => ItemKind::Embedding,
+        }
+    }
+
+    /// Most outputs, where that is bounded.
+    #[must_use]
+    pub fn max_outputs(&self) -> Option<u32> {
+        match self {
+            Self::Speech(speech) => Some(speech.max_outputs),
+            Self::Text(text) => Some(text.max_outputs),
+            Self::Decode(_) => None,
+            Self::Encode(_) => Some(1),
+        }
+    }
+
+    /// Whether the orchestrator acts when the stage is done with it, before its last output is taken.
+    #[must_use]
+    pub fn reports_done(&self) -> bool {
+        matches!(self, Self::Speech(_))
+    }
+}
+
+/// How outputs are drawn; `None` where the model's own default holds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Sampling {
+    /// 0 is greedy.
+    pub temperature: Option<f32>,
+    /// Nucleus, in (0, 1].
+    pub top_p: Option<f32>,
+    /// 0 keeps all.
+    pub top_k: Option<u32>,
+    /// Positive, 1 changes nothing.
+    pub repetition_penalty: Option<f32>,
+}
+
+impl Sampling {
+    /// Itself where it says something, `other` elsewhere.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            temperature: self.temperature.or(other.temperature),
+            top_p: self.top_p.or(other.top_p),
+            top_k: self.top_k.or(other.top_k),
+            repetition_penalty: self.repetition_penalty.or(other.repetition_penalty),
+        }
+    }
+}
+
+/// Text to codec frames.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SpeechRequest {
+    /// One of the model's voices, or the name of what `voice_prompt` is.
+    pub voice: String,
+    /// The voice, if it is that of a recording.
+    pub voice_prompt: Option<Arc<VoicePrompt>>,
+    /// What the graph's encoder made of the voice's recording, where the graph has one for this stage.
+    pub embedding: Option<Arc<[f32]>>,
+    /// BCP-47 tag, or none.
+    pub language: Option<String>,
+    /// How to speak, in words, for a model that follows instructions.
+    pub instructions: Option<Arc<str>>,
+    /// How outputs are drawn.
+    pub sampling: Sampling,
+    /// Start of its random numbers.
+    pub seed: u64,
+    /// The user's turns that it answers, without an awaited row among them; `None` where text is spoken without a question.
+    pub context: Option<Arc<[ContextRow]>>,
+    /// Whether its text comes from a model as it writes, and not from a caller, which may take any time.
+    pub generated: bool,
+    /// Most codec frames to make.
+    pub max_outputs: u32,
+}
+
+/// A conversation to text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TextRequest {
+    /// The conversation.
+    pub prompt: Vec<PromptPiece>,
+    /// How tokens are drawn.
+    pub sampling: Sampling,
+    /// Start of its random numbers.
+    pub seed: u64,
+    /// Whether the first token carries the hidden states of the prompt's audio.
+    pub export_hidden: bool,
+    /// Whose it is: nothing computed for another's is used for it.
+    pub salt: CacheSalt,
+    /// Most tokens to make.
+    pub max_outputs: u32,
+}
+
+/// Codec frames to samples, or to other codec frames.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DecodeRequest {
+    /// Frames to decode first, unheard: what follows goes on from them.
+    pub lead: Arc<[CodecFrame]>,
+    /// Whether it gives codec frames to another stage, and not samples.
+    pub into_frames: bool,
+}
+
+/// What a stage needs of a recording to speak in its voice.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VoicePrompt {
+    /// The speaker's vector.
+    pub x_vector: Vec<f32>,
+    /// The recording itself, which is continued in context; without it the vector alone decides.
+    pub reference: Option<VoiceReference>,
+}
+
+/// A recording as a stage reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VoiceReference {
+    /// Its codec frames.
+    pub frames: Vec<CodecFrame>,
+    /// Text tokens of what is said in it.
+    pub text: Vec<u32>,
+}
+
+impl VoicePrompt {
+    /// Frames that the last stage decodes first, unheard, so that what is spoken goes on from the recording.
+    #[must_use]
+    pub fn lead(&self) -> Arc<[CodecFrame]> {
+        let frames = self.reference.as_ref().map(|reference| &reference.frames[..]);
+        let frames = frames.unwrap_or_default();
+        frames[frames.len().saturating_sub(LEAD)..].into()
+    }
+}
+
+impl SpeechRequest {
+    /// Tokens of its text that the prompt takes besides the first one: in context the text goes on behind the transcript, beside the
+    /// recording's frames.
+    #[must_use]
+    pub fn prompt_rows(&self) -> u32 {
+        let prompt = self.voice_prompt.as_deref();
+        let reference = prompt.and_then(|prompt| prompt.reference.as_ref());
+        let rows = reference.map_or(0, |reference| {
+            reference.frames.len().saturating_sub(reference.text.len())
+        });
+        u32::try_from(rows).unwrap_or(u32::MAX)
+    }
+}
+
+/// A part of a prompt.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PromptPiece {
+    /// Text tokens.
+    Tokens(Vec<u32>),
+    /// Rows of an encoder, one position each, row after row.
+    Audio {
+        /// How many.
+        rows: u32,
+        /// Their numbers.
+        values: Arc<[f32]>,
+    },
+}
+
+/// One row of the user's turns as the stage sees them that speaks the answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ContextRow {
+    /// A text token.
+    Token(u32),
+    /// What the stage that answers made of audio: its hidden state, once it has computed it.
+    Hidden(Arc<[f32]>),
+    /// The same before that, by its number among the audio positions of the prompt.
+    Awaited(u32),
+}
+
+/// Mono samples in `[-1, 1]` at the rate of their encoder. Copies are the same recording, and its embedding stays with it: it is
+/// encoded once, however often it is a part of a request.
+#[derive(Clone)]
+pub struct Clip(Arc<Encoded>);
+
+struct Encoded {
+    samples: Arc<[f32]>,
+    embedding: OnceLock<Arc<[f32]>>,
+}
+
+impl Clip {
+    /// Of these samples.
+    #[must_use]
+    pub fn new(samples: Vec<f32>) -> Self {
+        Self(Arc::new(Encoded {
+            samples: samples.into(),
+            embedding: OnceLock::new(),
+        }))
+    }
+
+    /// The samples.
+    #[must_use]
+    pub fn samples(&self) -> &[f32] {
+        &self.0.samples
+    }
+
+    /// What is asked of an encoder.
+    pub(crate) fn request(&self) -> StageRequest {
+        StageRequest::Encode(Arc::clone(&self.0.samples))
+    }
+
+    /// Its embedding, once it was encoded.
+    #[must_use]
+    pub fn embedding(&self) -> Option<&Arc<[f32]>> {
+        self.0.embedding.get()
+    }
+
+    /// It was encoded. The first time counts.
+    pub fn keep(&self, embedding: Arc<[f32]>) {
+        self.0.embedding.get_or_init(|| embedding);
+    }
+}
+
+impl PartialEq for Clip {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.samples == other.0.samples
+    }
+}
+
+impl fmt::Debug for Clip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Never the sound itself.
+        f.debug_struct("Clip")
+            .field("samples", &self.0.samples.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prompt(frames: u32) -> VoicePrompt {
+        let frame = |code| CodecFrame(Box::new([code]));
+        VoicePrompt {
+            x_vector: vec![0.0],
+            reference: Some(VoiceReference {
+                frames: (0..frames).map(frame).collect(),
+                text: vec![1],
+            }),
+        }
+    }
+
+    fn rows(voice_prompt: Option<VoicePrompt>) -> u32 {
+        let request = SpeechRequest {
+            voice: String::new(),
+            voice_prompt: voice_prompt.map(Arc::new),
+            embedding: None,
+            language: None,
+            instructions: None,
+            sampling: Sampling::default(),
+            seed: 0,
+            context: None,
+            generated: false,
+            max_outputs: 1,
+        };
+        request.prompt_rows()
+    }
+
+    #[test]
+    fn the_end_of_a_recording_leads_and_a_vector_alone_has_none() {
+        assert_eq!(prompt(3).lead().len(), 3);
+        let lead = prompt(100).lead();
+        assert_eq!((lead.len(), lead[0].0[0], lead[24].0[0]), (25, 75, 99));
+        let vector = VoicePrompt {
+            reference: None,
+            ..prompt(1)
+        };
+        assert!(vector.lead().is_empty());
+        assert_eq!(rows(Some(prompt(5))), 4, "beside one token of the transcript");
+        assert_eq!((rows(Some(vector)), rows(None)), (0, 0));
+    }
+
+    #[test]
+    fn the_first_embedding_of_a_recording_stays_with_it_and_its_copies() {
+        let recording = Clip::new(vec![0.0; 4]);
+        let copy = recording.clone();
+        assert!(copy.embedding().is_none());
+        recording.keep(Arc::from([1.0]));
+        copy.keep(Arc::from([2.0]));
+        assert_eq!(recording.embedding().map(|rows| &rows[..]), Some(&[1.0][..]));
+        assert_eq!(copy.embedding().map(|rows| &rows[..]), Some(&[1.0][..]));
+    }
+}

@@ -1,0 +1,40 @@
+//! How the operator has replicas run: plain values that the settings of a stage come down to.
+
+use std::time::Duration;
+
+/// Starting a sequence again elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Handover {
+    /// How often.
+    pub attempts: u32,
+    /// Longest wait for a replica that takes work.
+    pub wait: Duration,
+}
+
+/// How an utterance gets its replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Routing {
+    /// The one with the least work in flight.
+    LeastQueue,
+    /// One after the other.
+    RoundRobin,
+    /// Any, drawn from numbers that begin with this seed.
+    Random(u64),
+}
+
+/// When a replica that died is built anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Restart {
+    /// Wait after the first failure; doubled with every further one in a row.
+    pub first_delay: Duration,
+    /// Longest wait.
+    pub max_delay: Duration,
+    /// A failure after this much time of health counts as the first.
+    pub healthy_after: Duration,
+}
+
+/// What a replica has of a list with one entry for all replicas, or one for each.
+#[must_use]
+pub fn of_replica<T>(list: &[T], replica: u32) -> Option<&T> {
+    list.get(replica as usize % list.len().max(1))
+}

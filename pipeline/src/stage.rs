@@ -1,0 +1,53 @@
+//! Stages: pools of replicas, each a thread that drives one engine.
+//!
+//! A [`StagePool`] binds an utterance to one of its replicas. A replica takes jobs from a bounded mailbox, steps its engine, and passes outputs on through the [`EdgeSender`] that came with
+//! the job. It never waits for a reader: a sender that is full pauses its own sequence and no other. Between
+//! steps it looks at cancellations, at senders that have room again and at receivers that have more; with nothing to do it
+//! sleeps without using the processor. What lies behind receivers and senders is not known here.
+
+mod ar;
+mod backoff;
+mod cancel_timer;
+mod chunk;
+mod driver;
+mod events;
+mod family;
+mod flow;
+mod generation;
+mod handle;
+mod job;
+mod launch;
+mod notifier;
+mod one_shot;
+mod pool;
+mod progress;
+mod refused;
+mod replica;
+mod residency;
+mod route;
+mod sides;
+mod starvation;
+mod status;
+mod worker;
+
+pub use cancel_timer::{CancelTimer, OnReleased};
+pub use events::{
+    CacheFigures, EngineEvent, EngineSink, IgnoreEngines, KvFormat, KvPosition, Listen, Refusal, SeqEnd,
+    SeqTaken,
+};
+pub use family::{ArBackend, BackendError, ChunkBackend, OneShotBackend, StageFamily, WarmUp};
+pub use flow::{EdgeReceiver, EdgeSender, End, Recv, TransferStamps};
+pub use generation::TurnTimeouts;
+pub use handle::{JobRefused, StageHandle};
+pub use job::StageJob;
+pub use launch::{EngineSettings, Launch, StageSettings};
+pub(crate) use notifier::NotifierFd;
+pub use notifier::{CancelFlag, Notifier};
+pub use pool::{
+    Lease, MakeReplica, NoReplica, PoolError, PoolParts, ReplicaView, StagePool, StartThread, StepLimits,
+};
+pub use progress::{StageProgress, StageSnapshot};
+pub use replica::{Changes, ReplicaId, ReplicaState, ReplicaStats};
+pub use status::ReplicaStatus;
+pub use worker::StageBody;
+pub(crate) use worker::{Core, StageParts, stage_of};

@@ -1,0 +1,458 @@
+//! What every stage does with its engine: takes sequences in, steps them, gives them up, and tells observers of each.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+
+use omni_engine::{
+    ArConfig, ArEngine, ArModel, ChunkEngine, ChunkModel, ChunkOutput, FinishReason, ModelError,
+    OneShotEngine, OneShotModel, SeqEvent, SeqId, SeqRecord, Stamp, StepReport,
+};
+
+use super::events::{EngineEvent, KvPosition, SeqTimeline, cache};
+use super::family::BackendError;
+use super::flow::End;
+use super::notifier::CancelFlag;
+use super::progress::StageProgress;
+use super::refused::{EngineError, Refused};
+use super::residency::Residency;
+use super::sides::{Sink, finished, lost};
+use super::status::ReplicaStatus;
+use crate::clock::Clock;
+use crate::item::Item;
+
+/// The sequence that warms an engine up: none that callers have.
+pub(super) const WARM_UP: SeqId = SeqId(u64::MAX);
+
+/// An engine, as its driver steps it.
+pub(super) trait StageEngine {
+    /// What it gives of a sequence.
+    type Output;
+
+    /// Whether a step at `now` would do anything.
+    fn has_work(&self, now: Stamp) -> bool;
+
+    /// Steps begun, where one can be begun before another has ended.
+    fn steps(&self) -> u64 {
+        0
+    }
+
+    /// One step. `has_room` says of a sequence whether there is room for two of its outputs.
+    fn step(&mut self, clock: Clock, has_room: &mut dyn FnMut(SeqId) -> bool) -> StepReport<Self::Output>;
+
+    /// Holds a sequence back, whose consumer is full, or lets it go on.
+    fn set_paused(&mut self, _seq: SeqId, _paused: bool) {}
+
+    /// Gives a sequence up. True if it was there: then the next step tells its end.
+    fn abort(&mut self, seq: SeqId) -> bool;
+}
+
+impl<M: ArModel> StageEngine for ArEngine<M> {
+    type Output = M::Output;
+
+    fn has_work(&self, _now: Stamp) -> bool {
+        Self::has_work(self)
+    }
+
+    fn steps(&self) -> u64 {
+        Self::steps(self)
+    }
+
+    /// Where the model works elsewhere it gets the next step before this one is waited for, so that it goes on while its results are
+    /// passed on and the others are looked at.
+    fn step(&mut self, clock: Clock, has_room: &mut dyn FnMut(SeqId) -> bool) -> StepReport<M::Output> {
+        if !self.is_under_way() {
+            self.begin_step(clock.now());
+        }
+        self.begin_step_ahead(clock.now(), has_room);
+        self.end_step(|| clock.now())
+    }
+
+    fn set_paused(&mut self, seq: SeqId, paused: bool) {
+        Self::set_paused(self, seq, paused);
+    }
+
+    fn abort(&mut self, seq: SeqId) -> bool {
+        Self::abort(self, seq)
+    }
+}
+
+impl<M: ChunkModel> StageEngine for ChunkEngine<M> {
+    type Output = ChunkOutput<M::Sample>;
+
+    fn has_work(&self, now: Stamp) -> bool {
+        Self::has_work(self, now)
+    }
+
+    fn step(&mut self, clock: Clock, _has_room: &mut dyn FnMut(SeqId) -> bool) -> StepReport<Self::Output> {
+        self.step_with(|| clock.now())
+    }
+
+    fn set_paused(&mut self, seq: SeqId, paused: bool) {
+        Self::set_paused(self, seq, paused);
+    }
+
+    fn abort(&mut self, seq: SeqId) -> bool {
+        Self::abort(self, seq)
+    }
+}
+
+impl<M: OneShotModel> StageEngine for OneShotEngine<M> {
+    type Output = M::Output;
+
+    fn has_work(&self, _now: Stamp) -> bool {
+        Self::has_work(self)
+    }
+
+    fn step(&mut self, clock: Clock, _has_room: &mut dyn FnMut(SeqId) -> bool) -> StepReport<M::Output> {
+        self.step_with(|| clock.now())
+    }
+
+    fn abort(&mut self, seq: SeqId) -> bool {
+        Self::abort(self, seq)
+    }
+}
+
+/// What only one kind of stage keeps of its sequences.
+pub(super) trait Course {
+    /// What of an output is passed on; none if nothing is.
+    fn passed_on(&mut self, output: Item) -> Option<Item> {
+        Some(output)
+    }
+
+    /// The sequence is worked on for the first time, or again, in a step from `step` on.
+    fn scheduled(&mut self, _step: Stamp) {}
+
+    /// When the work on an output began that came of a step from `step` on.
+    fn began(&mut self, step: Stamp) -> Stamp {
+        step
+    }
+
+    /// How the sequence ends that its engine has ended for `reason`.
+    fn outcome(&self, reason: FinishReason) -> FinishReason {
+        reason
+    }
+}
+
+/// A sequence in the engine, with the edge that it writes. Dropping it closes its edges.
+pub(super) struct Sequence<C> {
+    pub(super) sink: Sink<Item>,
+    pub(super) progress: StageProgress,
+    /// Outputs passed on.
+    pub(super) outputs: u32,
+    pub(super) course: C,
+    cancel: CancelFlag,
+    residency: Residency,
+    timeline: SeqTimeline,
+}
+
+/// What a sequence is admitted with.
+pub(super) struct Admission<C> {
+    pub(super) seq: SeqId,
+    pub(super) sink: Sink<Item>,
+    pub(super) cancel: CancelFlag,
+    pub(super) progress: StageProgress,
+    /// Most outputs, if that is bounded.
+    pub(super) max_outputs: Option<u32>,
+    pub(super) course: C,
+}
+
+/// What a look at a sequence between two steps came to.
+pub(super) enum Verdict {
+    Keep,
+    /// The work was cancelled.
+    Drop,
+    /// It fails.
+    Fail(End),
+}
+
+/// A sequence that was given up, whose end the engine has not told yet.
+struct Leaving {
+    timeline: SeqTimeline,
+    reason: FinishReason,
+}
+
+/// Does the `nth` piece of an engine's preparation; false if there are no more.
+type Prepare<E> = fn(&mut E, u32) -> Result<bool, ModelError>;
+
+/// An engine and its sequences.
+pub(super) struct Driver<E: StageEngine, C> {
+    /// An output as it passes an edge.
+    item: fn(E::Output) -> Item,
+    clock: Clock,
+    status: ReplicaStatus,
+    engine: Option<E>,
+    /// How the model is prepared, and the pieces that were done; `None` if that is over.
+    preparation: Option<(Prepare<E>, u32)>,
+    /// Until when the time is counted that it was busy.
+    counted: Stamp,
+    live: HashMap<SeqId, Sequence<C>>,
+    leaving: HashMap<SeqId, Leaving>,
+}
+
+/// What a look at the sequences between two steps may use.
+pub(super) struct Turn<'a, E> {
+    pub(super) engine: &'a mut E,
+    pub(super) status: &'a ReplicaStatus,
+}
+
+impl<M: ArModel> Turn<'_, ArEngine<M>> {
+    /// Whether the sequence has no place in the engine, with too many others.
+    pub(super) fn is_placeless<C>(&self, seq: SeqId, sequence: &Sequence<C>) -> bool {
+        sequence
+            .residency
+            .is_missed(self.engine.state(seq), self.engine.steps())
+    }
+}
+
+impl<E: StageEngine, C: Course> Driver<E, C> {
+    pub(super) fn new(status: ReplicaStatus, item: fn(E::Output) -> Item, clock: Clock) -> Self {
+        Self {
+            item,
+            clock,
+            status,
+            engine: None,
+            preparation: None,
+            counted: Stamp::default(),
+            live: HashMap::new(),
+            leaving: HashMap::new(),
+        }
+    }
+
+    pub(super) fn status(&self) -> &ReplicaStatus {
+        &self.status
+    }
+
+    pub(super) fn stage(&self) -> &'static str {
+        self.status.stage()
+    }
+
+    pub(super) fn engine(&self) -> Option<&E> {
+        self.engine.as_ref()
+    }
+
+    pub(super) fn live(&self) -> impl Iterator<Item = &Sequence<C>> {
+        self.live.values()
+    }
+
+    /// Takes the engine, which holds the sequence that warms it up. That sequence is not observed.
+    pub(super) fn load(&mut self, engine: E, prepare: Prepare<E>) {
+        self.engine = Some(engine);
+        self.preparation = Some((prepare, 0));
+    }
+
+    /// A step of the warm-up ([`Core::warm_up`](super::worker::Core::warm_up)).
+    pub(super) fn warm_up(&mut self) -> Result<bool, BackendError> {
+        let Some(engine) = &mut self.engine else {
+            return Ok(false);
+        };
+        if let Some((prepare, nth)) = self.preparation {
+            let more = prepare(engine, nth).map_err(|e| BackendError(e.to_string()))?;
+            self.preparation = more.then_some((prepare, nth + 1));
+            if more {
+                return Ok(true);
+            }
+        }
+        let mut ended = false;
+        for event in engine.step(self.clock, &mut |_| false).events {
+            match event {
+                SeqEvent::Finished {
+                    reason: FinishReason::Error(message),
+                    ..
+                } => return Err(BackendError(message)),
+                SeqEvent::Finished { .. } => ended = true,
+                _ => {}
+            }
+        }
+        Ok(!ended && engine.has_work(self.clock.now()))
+    }
+
+    /// Takes a sequence into the engine by `add`; one that is not taken is ended.
+    pub(super) fn admit<F: EngineError>(
+        &mut self,
+        admission: Admission<C>,
+        add: impl FnOnce(&mut E, Stamp) -> Result<(), F>,
+    ) {
+        let Admission {
+            seq, sink, progress, ..
+        } = admission;
+        let Some(engine) = &mut self.engine else {
+            return sink.end(lost(self.stage()));
+        };
+        let now = self.clock.now();
+        let timeline = SeqTimeline::new(seq, &progress, admission.max_outputs, now);
+        if let Err(error) = add(engine, now) {
+            let Refused { refusal, end } = error.refused(self.status.stage());
+            if let Some(refusal) = refusal {
+                self.status.tell(&EngineEvent::Refused(refusal));
+            }
+            return sink.end(end);
+        }
+        self.status.took(seq, timeline);
+        let sequence = Sequence {
+            sink,
+            progress,
+            outputs: 0,
+            course: admission.course,
+            cancel: admission.cancel,
+            residency: Residency::new(engine.steps()),
+            timeline,
+        };
+        self.live.insert(seq, sequence);
+    }
+
+    /// Lets sequences go on whose consumers have room again, and gives up those that were cancelled and those that `look` does not
+    /// keep.
+    pub(super) fn tend(
+        &mut self,
+        mut look: impl FnMut(SeqId, &mut Sequence<C>, &mut Turn<'_, E>) -> Verdict,
+    ) {
+        let Some(engine) = &mut self.engine else { return };
+        let mut turn = Turn {
+            engine,
+            status: &self.status,
+        };
+        let given_up = Cell::new((false, None));
+        let gone = self.live.extract_if(|&seq, sequence| {
+            let failed = match sequence.look(seq, &mut turn, &mut look) {
+                Verdict::Keep => return false,
+                Verdict::Drop => None,
+                Verdict::Fail(end) => Some(end),
+            };
+            given_up.set((turn.engine.abort(seq), failed));
+            true
+        });
+        for (seq, sequence) in gone {
+            let (told_later, failed) = given_up.take();
+            let timeline = sequence.timeline;
+            if told_later {
+                let reason = failed.as_ref().map_or(FinishReason::Abort, FinishReason::from);
+                self.leaving.insert(seq, Leaving { timeline, reason });
+            }
+            // At once: the next step may hang, and a loss would be told in the place of this.
+            if let Some(end) = failed {
+                sequence.sink.end(end);
+            }
+        }
+    }
+
+    pub(super) fn has_work(&self) -> bool {
+        let now = self.clock.now();
+        self.engine.as_ref().is_some_and(|engine| engine.has_work(now))
+    }
+
+    pub(super) fn step(&mut self) {
+        let Some(engine) = &mut self.engine else { return };
+        let live = &self.live;
+        let mut has_room = |seq| live.get(&seq).is_some_and(|of| of.sink.has_room_for_two());
+        let report = engine.step(self.clock, &mut has_room);
+        // Others have been told that it is lost.
+        if self.status.is_given_up() {
+            return;
+        }
+        // A step begun ahead begins before the one in front of it has ended.
+        let busy = report.ended.since(report.began.max(self.counted));
+        self.counted = report.ended;
+        self.status.tell(&EngineEvent::Step {
+            at: report.ended,
+            busy,
+            stats: report.stats,
+        });
+        self.deliver(report);
+    }
+
+    /// Tells that nothing is left, of which no step told.
+    pub(super) fn settle(&self) {
+        if self.live.is_empty() {
+            self.status.tell(&EngineEvent::Idle);
+        }
+    }
+
+    pub(super) fn end_all(&mut self, end: &End) {
+        let now = self.clock.now();
+        for (seq, Leaving { timeline, reason }) in self.leaving.drain() {
+            self.status.done(seq, timeline.end(reason, None, now));
+        }
+        for (seq, sequence) in self.live.drain() {
+            let timeline = sequence.timeline;
+            self.status.done(seq, timeline.end(end.into(), None, now));
+            sequence.sink.end(end.clone());
+        }
+        drop(self.engine.take());
+    }
+
+    fn deliver(&mut self, report: StepReport<E::Output>) {
+        let (from, until) = (report.began, report.ended);
+        for event in report.events {
+            match event {
+                SeqEvent::Output { seq, item } => self.output(seq, (self.item)(item), from, until),
+                SeqEvent::Finished { seq, reason, record } => self.finished(seq, reason, record, until),
+                SeqEvent::Scheduled { seq, .. } => {
+                    if let Some(sequence) = self.live.get_mut(&seq) {
+                        sequence.course.scheduled(from);
+                    }
+                }
+                SeqEvent::Preempted { seq, .. } => {
+                    if let Some(sequence) = self.live.get_mut(&seq) {
+                        sequence.residency.lost();
+                    }
+                }
+                SeqEvent::Queued { .. } => {}
+            }
+        }
+    }
+
+    fn output(&mut self, seq: SeqId, output: Item, from: Stamp, until: Stamp) {
+        let (Some(sequence), Some(engine)) = (self.live.get_mut(&seq), &mut self.engine) else {
+            return;
+        };
+        let Some(output) = sequence.course.passed_on(output) else {
+            return;
+        };
+        let (from, items) = (sequence.course.began(from), output.outputs());
+        self.status.tell(&sequence.timeline.output(until));
+        sequence.progress.step(from, until, items);
+        sequence.residency.worked();
+        sequence.outputs += items;
+        let units = output.units();
+        if sequence.sink.put(output, units) {
+            engine.set_paused(seq, true);
+        }
+    }
+
+    fn finished(&mut self, seq: SeqId, reason: FinishReason, record: SeqRecord, now: Stamp) {
+        if let Some(sequence) = self.live.remove(&seq) {
+            let reason = sequence.course.outcome(reason);
+            let end = finished(self.stage(), &reason);
+            let timeline = sequence.timeline;
+            self.status.done(seq, timeline.end(reason, Some(record), now));
+            sequence.sink.end(end);
+        } else if let Some(Leaving { timeline, reason }) = self.leaving.remove(&seq) {
+            self.status.done(seq, timeline.end(reason, Some(record), now));
+        }
+    }
+}
+
+impl<M: ArModel, C: Course> Driver<ArEngine<M>, C> {
+    /// An engine of its own for `model`, whose KV cache observers are told of.
+    pub(super) fn ar_engine(&self, model: M, config: ArConfig, position: Option<KvPosition>) -> ArEngine<M> {
+        self.status.tell(&cache(&model, &config, position));
+        ArEngine::new(model, config)
+    }
+}
+
+impl<C> Sequence<C> {
+    fn look<E: StageEngine>(
+        &mut self,
+        seq: SeqId,
+        turn: &mut Turn<'_, E>,
+        look: &mut impl FnMut(SeqId, &mut Self, &mut Turn<'_, E>) -> Verdict,
+    ) -> Verdict {
+        if self.cancel.is_set() {
+            return Verdict::Drop;
+        }
+        if self.sink.resumes() {
+            turn.engine.set_paused(seq, false);
+        }
+        look(seq, self, turn)
+    }
+}

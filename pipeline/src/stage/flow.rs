@@ -1,0 +1,109 @@
+//! What a stage sees of the edges at its two sides.
+
+use std::time::Duration;
+
+use omni_engine::Stamp;
+
+use crate::item::Item;
+
+/// The passage of one chunk, by the machine's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransferStamps {
+    /// Size as it is encoded; within one process, of its content in memory.
+    pub bytes: u64,
+    /// The writer begins to hand it over.
+    pub tx_start: Stamp,
+    /// It is on its way.
+    pub tx_end: Stamp,
+    /// The reader begins to take it.
+    pub rx_start: Stamp,
+    /// The reader has it.
+    pub rx_end: Stamp,
+}
+
+impl TransferStamps {
+    /// Time on its way; within one process waiting for its reader is part of it.
+    #[must_use]
+    pub fn in_flight(&self) -> Duration {
+        self.rx_start.since(self.tx_end)
+    }
+}
+
+/// How a flow of items ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// The model came to its end.
+    Stop,
+    /// A limit was reached.
+    Length,
+    /// The model went round in circles.
+    Repetition,
+    /// The model cannot serve this request; its content is at fault.
+    Rejected(String),
+    /// There was no place for it.
+    Overloaded(String),
+    /// A stage failed.
+    Failed {
+        /// Name of the stage.
+        stage: &'static str,
+        /// What happened.
+        message: String,
+    },
+    /// The replica that worked on it died. Elsewhere it may succeed.
+    Lost {
+        /// Name of the stage.
+        stage: &'static str,
+        /// What happened.
+        message: String,
+    },
+}
+
+/// Where a stage puts the outputs of one sequence. Never blocks.
+pub trait EdgeSender<T = Item>: Send {
+    /// Units of the edge's capacity that are free. A stage puts an item only if there are some.
+    fn room(&self) -> u32;
+
+    /// Passes on an item that weighs `units` of the edge's capacity (for example its codec frames).
+    fn put(&mut self, item: T, units: u32);
+
+    /// Passes on an item that was put into an edge of another process, and whose passage was measured.
+    fn put_measured(&mut self, item: T, units: u32, passage: &TransferStamps);
+
+    /// Says whether this side has nothing to deliver because a caller has not said more, or because others take all its room, or
+    /// that it has no such excuse. Silence
+    /// with an excuse is no stall. Notifies the other side of a change.
+    fn set_idle(&mut self, waiting: bool);
+
+    /// Says that no more comes. Dropping a sender without this means that the work was cancelled.
+    fn end(self: Box<Self>, end: End);
+}
+
+/// What a receiver had.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Recv<T> {
+    /// An item.
+    Item(T),
+    /// Nothing now.
+    Empty,
+    /// No more will come.
+    End(End),
+    /// The other side is gone without an end: the work was cancelled.
+    Gone,
+}
+
+/// Where a stage gets the inputs of one sequence from. Never blocks; more items notify the stage
+/// ([`Notifier`](super::Notifier)).
+pub trait EdgeReceiver<T = Item>: Send {
+    /// The next item.
+    fn take(&mut self) -> Recv<T>;
+
+    /// The next item, for a reader that carries it to another process and measures its passage; and when it was put, on an edge that
+    /// measures.
+    fn take_timed(&mut self) -> (Recv<T>, Option<Stamp>);
+
+    /// The passage of an item that was [taken so](Self::take_timed).
+    fn transferred(&mut self, passage: &TransferStamps);
+
+    /// Whether the other side waits for a caller ([`EdgeSender::set_idle`]).
+    fn is_upstream_idle(&self) -> bool;
+}

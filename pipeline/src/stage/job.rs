@@ -1,0 +1,62 @@
+//! One sequence for a stage: what is asked, and what it is connected to.
+
+use std::fmt;
+
+use omni_engine::SeqId;
+use tokio::sync::oneshot;
+
+use super::flow::{EdgeReceiver, EdgeSender};
+use super::notifier::CancelFlag;
+use super::progress::StageProgress;
+use crate::item::Item;
+use crate::request::StageRequest;
+
+/// A sequence to work on. The same in every stage and in every process.
+pub struct StageJob {
+    /// Its id, the same in every stage that it passes.
+    pub seq: SeqId,
+    /// What is asked.
+    pub request: StageRequest,
+    /// The items of the stage before it, where the request is not all that it takes. The sequence waits for them, and ends some time
+    /// after their end.
+    pub inputs: Option<Box<dyn EdgeReceiver>>,
+    /// Where its outputs go.
+    pub outputs: Box<dyn EdgeSender>,
+    /// Drop it.
+    pub cancel: CancelFlag,
+    /// Where its progress is kept.
+    pub progress: StageProgress,
+    /// Resolves (by being sent or dropped) when the stage has done with it; its last outputs may still wait for their reader.
+    pub finished: Option<oneshot::Sender<()>>,
+}
+
+impl StageJob {
+    /// The sequence `seq`, whose outputs go to `outputs`.
+    #[must_use]
+    pub fn new(seq: SeqId, request: StageRequest, outputs: impl EdgeSender<Item> + 'static) -> Self {
+        Self {
+            seq,
+            request,
+            inputs: None,
+            outputs: Box::new(outputs),
+            cancel: CancelFlag::default(),
+            progress: StageProgress::default(),
+            finished: None,
+        }
+    }
+
+    /// It takes its inputs from there.
+    #[must_use]
+    pub fn reading(mut self, inputs: impl EdgeReceiver<Item> + 'static) -> Self {
+        self.inputs = Some(Box::new(inputs));
+        self
+    }
+}
+
+impl fmt::Debug for StageJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StageJob")
+            .field("seq", &self.seq)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,141 @@
+//! Starting a replica: its settings, and where its status is written.
+
+use std::time::Duration;
+
+use omni_engine::{ArConfig, ChunkConfig, OneShotConfig, RepetitionLimit, StreamOptions};
+
+use super::ar::Ar;
+use super::chunk::Chunk;
+use super::family::{ArBackend, ChunkBackend, OneShotBackend};
+use super::handle::StageHandle;
+use super::job::StageJob;
+use super::one_shot::OneShot;
+use super::replica::ReplicaId;
+use super::status::ReplicaStatus;
+use super::worker::{Core, StageBody, stage};
+use crate::clock::Clock;
+
+/// How the replicas of a stage are run.
+#[derive(Debug, Clone)]
+pub struct StageSettings {
+    /// Jobs that may wait to be taken.
+    pub mailbox: usize,
+    /// The stage that gives it items, and how long that may deliver nothing.
+    pub upstream: Option<(&'static str, Duration)>,
+    /// Of the engine.
+    pub engine: EngineSettings,
+}
+
+/// How an engine is run.
+#[derive(Debug, Clone)]
+pub enum EngineSettings {
+    /// Of an autoregressive stage.
+    Ar {
+        /// Limits of the scheduler.
+        config: ArConfig,
+        /// When a sequence is ended because it repeats itself.
+        repetition: Option<RepetitionLimit>,
+    },
+    /// Of a chunk stage.
+    Chunk {
+        /// Limits and chunk policy.
+        config: ChunkConfig,
+        /// What is particular about its streams.
+        options: StreamOptions,
+        /// Samples that are decoded from a frame.
+        samples_per_frame: u32,
+    },
+    /// Of a one-shot stage.
+    OneShot(OneShotConfig),
+}
+
+/// A replica that is about to be started. Its family hands it what builds the model, by the kind of the stage.
+#[derive(Debug)]
+pub struct Launch {
+    settings: StageSettings,
+    status: ReplicaStatus,
+    clock: Clock,
+}
+
+impl Launch {
+    /// Of the replica that writes `status`.
+    #[must_use]
+    pub fn new(settings: StageSettings, status: ReplicaStatus, clock: Clock) -> Self {
+        Self {
+            settings,
+            status,
+            clock,
+        }
+    }
+
+    /// Which replica it is.
+    #[must_use]
+    pub fn replica(&self) -> ReplicaId {
+        self.status.id()
+    }
+
+    /// An autoregressive stage.
+    ///
+    /// # Panics
+    /// If its settings are those of another kind: the graph and its family disagree.
+    pub fn autoregressive<B: ArBackend>(self, backend: B) -> (StageHandle, StageBody) {
+        let EngineSettings::Ar { config, repetition } = self.settings.engine else {
+            self.disagree("autoregressive");
+        };
+        let core = Ar::new(
+            backend,
+            (config, repetition),
+            self.settings.upstream,
+            &self.status,
+            self.clock,
+        );
+        start(core, self.settings.mailbox, self.status, self.clock)
+    }
+
+    /// A chunk stage.
+    ///
+    /// # Panics
+    /// If its settings are those of another kind: the graph and its family disagree.
+    pub fn chunk<B: ChunkBackend>(self, backend: B) -> (StageHandle, StageBody) {
+        let EngineSettings::Chunk {
+            ref config,
+            options,
+            samples_per_frame,
+        } = self.settings.engine
+        else {
+            self.disagree("a chunk stage");
+        };
+        let streams = (config.clone(), options, samples_per_frame);
+        let core = Chunk::new(backend, streams, self.settings.upstream, &self.status, self.clock);
+        start(core, self.settings.mailbox, self.status, self.clock)
+    }
+
+    /// A one-shot stage.
+    ///
+    /// # Panics
+    /// If its settings are those of another kind: the graph and its family disagree.
+    pub fn one_shot<B: OneShotBackend>(self, backend: B) -> (StageHandle, StageBody) {
+        let EngineSettings::OneShot(config) = self.settings.engine else {
+            self.disagree("a one-shot stage");
+        };
+        let core = OneShot::new(backend, config, &self.status, self.clock);
+        start(core, self.settings.mailbox, self.status, self.clock)
+    }
+
+    fn disagree(&self, kind: &str) -> ! {
+        unreachable!(
+            "stage {} is {kind} to its family, its settings are {:?}",
+            self.status.stage(),
+            self.settings
+        )
+    }
+}
+
+fn start<C: Core<Job = StageJob> + 'static>(
+    core: C,
+    mailbox: usize,
+    status: ReplicaStatus,
+    clock: Clock,
+) -> (StageHandle, StageBody) {
+    stage(core, status, mailbox, clock)
+}

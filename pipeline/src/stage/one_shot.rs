@@ -1,0 +1,100 @@
+//! A one-shot stage: whole requests in, whole answers out, one [`OneShotEngine`].
+
+use omni_engine::{OneShotConfig, OneShotEngine, Stamp};
+
+use super::driver::{Admission, Course, Driver, Verdict, WARM_UP};
+use super::family::{BackendError, OneShotBackend};
+use super::flow::End;
+use super::job::StageJob;
+use super::sides::{Sink, failed};
+use super::status::ReplicaStatus;
+use super::worker::Core;
+use crate::clock::Clock;
+
+pub(super) struct OneShot<B: OneShotBackend> {
+    backend: B,
+    config: OneShotConfig,
+    clock: Clock,
+    driver: Driver<OneShotEngine<B::Model>, Whole>,
+}
+
+/// Nothing but the request itself belongs to a sequence.
+struct Whole;
+
+impl Course for Whole {}
+
+impl<B: OneShotBackend> OneShot<B> {
+    pub(super) fn new(backend: B, config: OneShotConfig, status: &ReplicaStatus, clock: Clock) -> Self {
+        Self {
+            backend,
+            config,
+            clock,
+            driver: Driver::new(status.clone(), B::item, clock),
+        }
+    }
+}
+
+impl<B: OneShotBackend> Core for OneShot<B> {
+    type Job = StageJob;
+
+    fn load(&mut self) -> Result<(), BackendError> {
+        let mut engine = OneShotEngine::new(self.backend.load()?, self.config);
+        let input = self.backend.request(self.backend.warm_up()?)?;
+        engine
+            .add(WARM_UP, input, self.clock.now())
+            .map_err(BackendError::warm_up)?;
+        self.driver.load(engine, |_, _| Ok(false));
+        Ok(())
+    }
+
+    fn warm_up(&mut self) -> Result<bool, BackendError> {
+        self.driver.warm_up()
+    }
+
+    fn accept(&mut self, job: StageJob) {
+        if job.cancel.is_set() {
+            return;
+        }
+        // There is room for one, and nothing follows that would have to wait.
+        let sink = Sink::new(job.outputs);
+        let input = match self.backend.request(job.request) {
+            Ok(input) => input,
+            Err(error) => return sink.end(failed(self.driver.stage(), error.to_string())),
+        };
+        let admission = Admission {
+            seq: job.seq,
+            sink,
+            cancel: job.cancel,
+            progress: job.progress,
+            max_outputs: Some(1),
+            course: Whole,
+        };
+        self.driver
+            .admit(admission, |engine, now| engine.add(job.seq, input, now));
+    }
+
+    /// A request in a step cannot be stopped; all others wait still.
+    fn tend(&mut self) {
+        self.driver.tend(|_, _, _| Verdict::Keep);
+    }
+
+    fn has_work(&self) -> bool {
+        self.driver.has_work()
+    }
+
+    fn wake_at(&self) -> Option<Stamp> {
+        None
+    }
+
+    fn step(&mut self) {
+        self.driver.step();
+    }
+
+    fn settle(&mut self) {
+        self.driver.settle();
+    }
+
+    fn end_all(&mut self, end: &End) {
+        self.driver.end_all(end);
+    }
+}

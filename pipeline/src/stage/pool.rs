@@ -1,0 +1,369 @@
+//! The replicas of a stage: which gets work, which come and which go.
+//!
+//! In: a way to make a replica and a way to start its thread. Out: [`Lease`]s. An utterance takes one lease per stage when it
+//! is admitted and works with that replica until it ends; a lease counts as work in flight until it is dropped. A replica
+//! that is cordoned gets no new leases; one that is removed also stops, once the last lease is back. One whose thread does
+//! not return from a step gets another thread ([`StagePool::watch`]); its leases are lost then.
+
+mod control;
+mod watch;
+
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::events::Listen;
+use super::generation::{WatchdogNotifier, WorkerGeneration};
+use super::handle::{JobRefused, StageHandle};
+use super::job::StageJob;
+use super::notifier::Notifier;
+use super::replica::{Changes, ReplicaId, ReplicaState};
+use super::route::Router;
+use super::status::ReplicaStatus;
+use super::worker::StageBody;
+use crate::settings::{Restart, Routing};
+
+pub use control::{NoReplica, PoolError, ReplicaView};
+pub use watch::StepLimits;
+
+/// Removed replicas that are still shown.
+const REMOVED_SHOWN: usize = 8;
+
+/// Makes the parts of one replica: its handle, and the body of its thread.
+pub type MakeReplica<J = StageJob> = Box<dyn Fn(ReplicaStatus) -> (StageHandle<J>, StageBody) + Send + Sync>;
+/// Starts a thread with a name. Threads are started, and waited for, by the composition root.
+pub type StartThread = Arc<dyn Fn(&str, StageBody) -> io::Result<()> + Send + Sync>;
+
+/// What a pool is made of.
+pub struct PoolParts<J = StageJob> {
+    /// Name of the stage.
+    pub stage: &'static str,
+    /// Makes replicas.
+    pub make: MakeReplica<J>,
+    /// Starts their threads.
+    pub start: StartThread,
+    /// What they compute on, in words: one for all, or one for each.
+    pub devices: Vec<String>,
+    /// Which replica gets an utterance.
+    pub routing: Routing,
+    /// When a replica that died is built anew.
+    pub restart: Restart,
+    /// How long its threads may be in a step; `None` if its process looks after that.
+    pub steps: Option<StepLimits>,
+    /// Rung at every change; shared by the pools of a pipeline.
+    pub changes: Changes,
+    /// Listeners of the engines.
+    pub listen: Listen,
+}
+
+impl<J> fmt::Debug for PoolParts<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoolParts")
+            .field("stage", &self.stage)
+            .field("routing", &self.routing)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is wanted of a replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Wanted {
+    Serving,
+    Cordoned,
+    Removed,
+}
+
+struct Replica<J> {
+    status: ReplicaStatus,
+    /// The one that works for it now.
+    thread: Mutex<Arc<ReplicaThread<J>>>,
+    leases: AtomicUsize,
+    wanted: AtomicU8,
+}
+
+/// A thread that works for a replica.
+struct ReplicaThread<J> {
+    status: ReplicaStatus,
+    handle: StageHandle<J>,
+}
+
+impl<J> Replica<J> {
+    fn thread(&self) -> Arc<ReplicaThread<J>> {
+        Arc::clone(&self.thread.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn set_thread(&self, thread: ReplicaThread<J>) {
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(thread);
+    }
+
+    fn is(&self, wanted: Wanted) -> bool {
+        self.wanted.load(Ordering::SeqCst) == wanted as u8
+    }
+
+    fn takes_work(&self) -> bool {
+        self.is(Wanted::Serving) && self.status.is_ready()
+    }
+
+    /// Stops it if it is to go and no lease of it is left. Called after each of the two has changed.
+    fn stop_if_unused(&self) {
+        if self.is(Wanted::Removed) && self.leases.load(Ordering::SeqCst) == 0 {
+            self.thread().handle.stop();
+        }
+    }
+}
+
+struct Slots<J> {
+    /// Ids ascending.
+    replicas: Vec<Arc<Replica<J>>>,
+    next: u32,
+    router: Router,
+    stopped: bool,
+    /// Threads that were given up.
+    left: Vec<WorkerGeneration>,
+    /// Replicas without a thread: too many are left behind, or the system gives none.
+    vacant: Vec<Unassigned>,
+}
+
+/// A replica without a thread, and what the next one waits for before it begins.
+#[derive(Debug, Clone, Copy)]
+struct Unassigned {
+    id: ReplicaId,
+    delay: Duration,
+}
+
+struct Shared<J> {
+    parts: PoolParts<J>,
+    slots: Mutex<Slots<J>>,
+    /// Rung by threads that begin to work.
+    notifier: WatchdogNotifier,
+}
+
+/// The replicas of one stage. Copies are the same pool.
+pub struct StagePool<J = StageJob> {
+    shared: Arc<Shared<J>>,
+}
+
+impl<J> Clone for StagePool<J> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<J> fmt::Debug for StagePool<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StagePool")
+            .field("stage", &self.shared.parts.stage)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<J: Send + 'static> StagePool<J> {
+    /// A pool with `replicas` replicas, each building its model on a thread of its own.
+    ///
+    /// # Errors
+    /// [`PoolError::Thread`]; what was started is stopped then.
+    pub fn new(parts: PoolParts<J>, replicas: u32) -> Result<Self, PoolError> {
+        let slots = Slots {
+            replicas: Vec::new(),
+            next: 0,
+            router: Router::new(parts.routing),
+            stopped: false,
+            left: Vec::new(),
+            vacant: Vec::new(),
+        };
+        let shared = Shared {
+            parts,
+            slots: Mutex::new(slots),
+            notifier: WatchdogNotifier::default(),
+        };
+        let pool = Self {
+            shared: Arc::new(shared),
+        };
+        for _ in 0..replicas {
+            pool.add()?;
+        }
+        Ok(pool)
+    }
+
+    /// Name of the stage.
+    #[must_use]
+    pub fn stage(&self) -> &'static str {
+        self.shared.parts.stage
+    }
+
+    /// Gives a replica that takes work, by the pool's policy.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn bind(&self) -> Result<Lease<J>, NoReplica> {
+        let mut slots = self.slots();
+        let takes_work = slots.replicas.iter().filter(|replica| replica.takes_work());
+        let candidates: Vec<_> = takes_work
+            .map(|replica| (replica.status.id(), replica.leases.load(Ordering::SeqCst)))
+            .collect();
+        let Some(id) = slots.router.pick(&candidates) else {
+            return Err(slots.why_none());
+        };
+        let replica = slots.find(id).expect("it was a candidate");
+        replica.leases.fetch_add(1, Ordering::SeqCst);
+        Ok(Lease {
+            life: replica.status.life(),
+            thread: replica.thread(),
+            replica: Arc::clone(replica),
+        })
+    }
+
+    /// Starts a thread that writes `status`.
+    fn occupy(&self, status: ReplicaStatus) -> io::Result<ReplicaThread<J>> {
+        let parts = &self.shared.parts;
+        let (handle, body) = (parts.make)(status.clone());
+        (parts.start)(&format!("{}-{}", parts.stage, status.id()), body)?;
+        Ok(ReplicaThread { status, handle })
+    }
+
+    /// Whether some replica takes work now.
+    ///
+    /// # Errors
+    /// Why none does.
+    pub fn check(&self) -> Result<(), NoReplica> {
+        let slots = self.slots();
+        match slots.replicas.iter().any(|replica| replica.takes_work()) {
+            true => Ok(()),
+            false => Err(slots.why_none()),
+        }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots<J>> {
+        self.shared.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn want(&self, id: ReplicaId, wanted: Wanted) -> Result<(), PoolError> {
+        let stage = self.stage();
+        let slots = self.slots();
+        let known = slots.find(id).filter(|replica| !replica.is(Wanted::Removed));
+        let replica = known.ok_or(PoolError::Unknown { stage, id })?;
+        replica.wanted.store(wanted as u8, Ordering::SeqCst);
+        replica.stop_if_unused();
+        drop(slots);
+        self.shared.parts.changes.announce();
+        Ok(())
+    }
+}
+
+impl<J> Slots<J> {
+    fn find(&self, id: ReplicaId) -> Option<&Arc<Replica<J>>> {
+        self.replicas.iter().find(|replica| replica.status.id() == id)
+    }
+
+    /// Why no replica takes work: the most hopeful reason of all.
+    fn why_none(&self) -> NoReplica {
+        let mut why = NoReplica::Closed;
+        for replica in self.replicas.iter().filter(|replica| replica.is(Wanted::Serving)) {
+            match replica.status.state() {
+                ReplicaState::Loading => return NoReplica::Loading,
+                ReplicaState::Restarting { message } => why = NoReplica::Restarting(message),
+                ReplicaState::Failed { message } if !why.may_pass() => why = NoReplica::Failed(message),
+                ReplicaState::Failed { .. } | ReplicaState::Ready | ReplicaState::Removed => {}
+            }
+        }
+        why
+    }
+
+    /// Threads that were given up and have not ended.
+    fn left_behind(&mut self) -> usize {
+        self.left.retain(|generation| !generation.has_ended());
+        self.left.len()
+    }
+
+    /// Forgets all but the last few of those that are gone.
+    fn tidy(&mut self) {
+        // One whose model could not be built has ended before it was removed.
+        let gone = |replica: &Arc<Replica<J>>| match replica.status.state() {
+            ReplicaState::Removed => true,
+            ReplicaState::Failed { .. } => replica.is(Wanted::Removed),
+            _ => false,
+        };
+        let mut surplus = self.replicas.iter().filter(|replica| gone(replica)).count();
+        self.replicas.retain(|replica| {
+            let forget = gone(replica) && surplus > REMOVED_SHOWN;
+            surplus -= usize::from(forget);
+            !forget
+        });
+    }
+}
+
+/// The right to work with a replica, and its count as work in flight.
+pub struct Lease<J = StageJob> {
+    replica: Arc<Replica<J>>,
+    /// The one that works for it.
+    thread: Arc<ReplicaThread<J>>,
+    /// The life it was bound in.
+    life: u32,
+}
+
+impl<J> fmt::Debug for Lease<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("replica", &self.replica.status.id())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<J> Lease<J> {
+    /// Name of the stage.
+    #[must_use]
+    pub fn stage(&self) -> &'static str {
+        self.replica.status.stage()
+    }
+
+    /// Which replica.
+    #[must_use]
+    pub fn id(&self) -> ReplicaId {
+        self.replica.status.id()
+    }
+
+    /// Whether it has not died since it was bound. A cordoned one lives: it finishes what it has.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        self.replica.status.life() == self.life
+    }
+
+    /// The replica's notifier.
+    #[must_use]
+    pub fn wake(&self) -> &Notifier {
+        self.thread.handle.wake()
+    }
+
+    /// Hands over a job; never waits.
+    ///
+    /// # Errors
+    /// [`JobRefused`]; the job is dropped then.
+    pub fn submit(&self, job: J) -> Result<(), JobRefused> {
+        self.thread.handle.submit(job)
+    }
+
+    /// Waits until its thread was given up because a step does not return, and says so. Nothing comes of what was sent to it
+    /// then, not even an end.
+    pub async fn lost(&self) -> String {
+        self.thread.handle.lost().await;
+        match self.replica.status.state() {
+            ReplicaState::Restarting { message } => message,
+            _ => "a step of its model has not returned".to_owned(),
+        }
+    }
+}
+
+impl<J> Drop for Lease<J> {
+    fn drop(&mut self) {
+        self.replica.leases.fetch_sub(1, Ordering::SeqCst);
+        self.replica.stop_if_unused();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! A pool as the operator sees it: looking at its replicas and changing which there are.
+
+use std::io;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::super::replica::{ReplicaId, ReplicaState, ReplicaStats};
+use super::super::status::ReplicaStatus;
+use super::{Replica, StagePool, Wanted};
+use crate::settings::of_replica;
+
+/// Why no replica of a stage takes work now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoReplica {
+    /// They are being built for the first time.
+    Loading,
+    /// They died and are being built anew.
+    Restarting(String),
+    /// None of them could be built.
+    Failed(String),
+    /// All are cordoned or removed.
+    Closed,
+}
+
+impl NoReplica {
+    /// Whether it is worth waiting.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Loading | Self::Restarting(_))
+    }
+}
+
+/// Why a replica could not be added or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// There is none with that id.
+    #[error("stage {stage} has no replica {id}")]
+    Unknown {
+        /// Name of the stage.
+        stage: &'static str,
+        /// What was asked for.
+        id: ReplicaId,
+    },
+    /// The pool has been stopped.
+    #[error("stage {stage} is being stopped")]
+    Stopped {
+        /// Name of the stage.
+        stage: &'static str,
+    },
+    /// The system gives no thread.
+    #[error("stage {stage}: a thread could not be started")]
+    Thread {
+        /// Name of the stage.
+        stage: &'static str,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// One replica as it is now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReplicaView {
+    /// Its id.
+    pub id: ReplicaId,
+    /// What it computes on, in words.
+    pub device: String,
+    /// Whether it can work.
+    pub state: ReplicaState,
+    /// It gets no new work.
+    pub cordoned: bool,
+    /// It goes when its last work is done.
+    pub leaving: bool,
+    /// Utterances that work with it.
+    pub in_flight: usize,
+    /// Its figures.
+    pub stats: ReplicaStats,
+    /// What it died of last, or why it cannot work.
+    pub last_error: Option<String>,
+    /// The process that it works in, if it has one of its own now.
+    pub process: Option<u32>,
+}
+
+/// A pool as the operator sees it.
+impl<J: Send + 'static> StagePool<J> {
+    /// Its replicas, ids ascending; of those that were removed the last few.
+    #[must_use]
+    pub fn replicas(&self) -> Vec<ReplicaView> {
+        let mut slots = self.slots();
+        slots.tidy();
+        let view = |replica: &Arc<Replica<J>>| ReplicaView {
+            id: replica.status.id(),
+            device: of_replica(&self.shared.parts.devices, replica.status.id().0)
+                .cloned()
+                .unwrap_or_default(),
+            state: replica.status.state(),
+            cordoned: replica.is(Wanted::Cordoned),
+            leaving: replica.is(Wanted::Removed),
+            in_flight: replica.leases.load(Ordering::SeqCst),
+            stats: replica.status.stats(),
+            last_error: replica.status.last_error(),
+            process: replica.status.process(),
+        };
+        slots.replicas.iter().map(view).collect()
+    }
+
+    /// Threads that were given up because a step does not return, and that have not ended yet.
+    #[must_use]
+    pub fn left_behind(&self) -> usize {
+        self.slots().left_behind()
+    }
+
+    /// Gives a replica no new work.
+    ///
+    /// # Errors
+    /// [`PoolError::Unknown`].
+    pub fn cordon(&self, id: ReplicaId) -> Result<(), PoolError> {
+        self.want(id, Wanted::Cordoned)
+    }
+
+    /// Gives it work again.
+    ///
+    /// # Errors
+    /// [`PoolError::Unknown`].
+    pub fn uncordon(&self, id: ReplicaId) -> Result<(), PoolError> {
+        self.want(id, Wanted::Serving)
+    }
+
+    /// Gives it no new work, and stops it when the last it has is done.
+    ///
+    /// # Errors
+    /// [`PoolError::Unknown`].
+    pub fn remove(&self, id: ReplicaId) -> Result<(), PoolError> {
+        self.want(id, Wanted::Removed)
+    }
+
+    /// Adds one; it takes work when its model is built.
+    ///
+    /// # Errors
+    /// [`PoolError::Thread`], [`PoolError::Stopped`].
+    pub fn add(&self) -> Result<ReplicaId, PoolError> {
+        let (parts, stage) = (&self.shared.parts, self.stage());
+        let mut slots = self.slots();
+        if slots.stopped {
+            return Err(PoolError::Stopped { stage });
+        }
+        slots.tidy();
+        let id = ReplicaId(slots.next);
+        let listener = (parts.listen)(stage, id);
+        let mut status =
+            ReplicaStatus::new(stage, id, parts.restart, parts.changes.clone()).observed_by(listener);
+        if parts.steps.is_some() {
+            status = status.watched_by(self.shared.notifier.clone());
+        }
+        let thread = self
+            .occupy(status.clone())
+            .map_err(|source| PoolError::Thread { stage, source })?;
+        slots.next += 1;
+        slots.replicas.push(Arc::new(Replica {
+            status,
+            thread: Mutex::new(Arc::new(thread)),
+            leases: AtomicUsize::new(0),
+            wanted: AtomicU8::new(Wanted::Serving as u8),
+        }));
+        Ok(id)
+    }
+
+    /// Stops all of them after the step in progress. Their sequences fail.
+    pub fn stop(&self) {
+        let mut slots = self.slots();
+        slots.stopped = true;
+        for replica in &slots.replicas {
+            replica.thread().handle.stop();
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Pools of replicas that do nothing but exist, and die when a job says so.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use omni_engine::Stamp;
+use tokio::sync::oneshot;
+
+use super::super::events::IgnoreEngines;
+use super::super::family::BackendError;
+use super::super::flow::End;
+use super::super::generation::TurnTimeouts;
+use super::super::worker::{Core, stage};
+use super::*;
+use crate::clock::Clock;
+
+/// Longer than anything takes here; only a test that fails waits for it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Answers every job, panics at it or hangs in it.
+struct Job {
+    deadly: bool,
+    /// The step of this job returns when the other end is dropped.
+    hangs: Option<mpsc::Receiver<()>>,
+    answer: oneshot::Sender<End>,
+}
+
+struct Answers {
+    loaded: bool,
+    broken: bool,
+    held: Vec<Job>,
+}
+
+impl Core for Answers {
+    type Job = Job;
+
+    fn load(&mut self) -> Result<(), BackendError> {
+        if self.broken {
+            return Err(BackendError("no weights".to_owned()));
+        }
+        self.loaded = true;
+        Ok(())
+    }
+
+    fn accept(&mut self, job: Job) {
+        match self.loaded {
+            true => self.held.push(job),
+            false => _ = job.answer.send(lost()),
+        }
+    }
+
+    fn tend(&mut self) {}
+
+    fn has_work(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    fn wake_at(&self) -> Option<Stamp> {
+        None
+    }
+
+    fn step(&mut self) {
+        assert!(!self.held.iter().any(|job| job.deadly), "the job says so");
+        for job in self.held.drain(..) {
+            if let Some(hangs) = job.hangs {
+                let _ = hangs.recv();
+            }
+            let _ = job.answer.send(End::Stop);
+        }
+    }
+
+    fn settle(&mut self) {}
+
+    fn end_all(&mut self, end: &End) {
+        self.loaded = false;
+        for job in self.held.drain(..) {
+            let _ = job.answer.send(end.clone());
+        }
+    }
+}
+
+fn lost() -> End {
+    End::Lost {
+        stage: "test",
+        message: String::new(),
+    }
+}
+
+fn pool(replicas: u32, broken: bool) -> StagePool<Job> {
+    StagePool::new(parts(broken, Clock::start()), replicas).unwrap()
+}
+
+fn parts(broken: bool, clock: Clock) -> PoolParts<Job> {
+    let make = move |status| {
+        let core = Answers {
+            loaded: false,
+            broken,
+            held: Vec::new(),
+        };
+        stage(core, status, 8, clock)
+    };
+    PoolParts {
+        stage: "test",
+        make: Box::new(make),
+        start: Arc::new(|_, body| std::thread::Builder::new().spawn(|| body.run()).map(drop)),
+        devices: vec!["cpu".to_owned()],
+        routing: Routing::LeastQueue,
+        restart: Restart {
+            first_delay: Duration::from_millis(1),
+            max_delay: Duration::from_millis(1),
+            healthy_after: Duration::from_secs(1),
+        },
+        steps: None,
+        changes: Changes::default(),
+        listen: Arc::new(|_, _| Arc::new(IgnoreEngines)),
+    }
+}
+
+async fn until(pool: &StagePool<Job>, condition: impl Fn(&[ReplicaView]) -> bool) {
+    let mut changes = pool.shared.parts.changes.follow();
+    let wait = async {
+        while !condition(&pool.replicas()) {
+            changes.changed().await.unwrap();
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait)
+        .await
+        .expect("the condition comes true");
+}
+
+async fn ready(pool: &StagePool<Job>) {
+    until(pool, |views| {
+        views.iter().all(|view| view.state == ReplicaState::Ready)
+    })
+    .await;
+}
+
+async fn ask(lease: &Lease<Job>, deadly: bool) -> End {
+    let (answer, answered) = oneshot::channel();
+    let job = Job {
+        deadly,
+        hangs: None,
+        answer,
+    };
+    lease.submit(job).unwrap();
+    answered.await.unwrap()
+}
+
+#[tokio::test]
+async fn work_is_shared_and_a_lease_counts_until_it_is_dropped() {
+    let pool = pool(2, false);
+    ready(&pool).await;
+    let (first, second) = (pool.bind().unwrap(), pool.bind().unwrap());
+    assert_ne!(first.id(), second.id());
+    assert_eq!(ask(&first, false).await, End::Stop);
+    let in_flight = || {
+        pool.replicas()
+            .iter()
+            .map(|view| view.in_flight)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(in_flight(), [1, 1]);
+    let idle = first.id();
+    drop(first);
+    assert_eq!(pool.bind().unwrap().id(), idle);
+    drop(second);
+    assert_eq!(in_flight(), [0, 0]);
+    pool.stop();
+}
+
+#[tokio::test]
+async fn a_cordoned_replica_finishes_what_it_has_and_gets_nothing_new() {
+    let pool = pool(2, false);
+    ready(&pool).await;
+    let lease = pool.bind().unwrap();
+    pool.cordon(lease.id()).unwrap();
+    for _ in 0..4 {
+        assert_ne!(pool.bind().unwrap().id(), lease.id());
+    }
+    assert_eq!(ask(&lease, false).await, End::Stop);
+    pool.uncordon(lease.id()).unwrap();
+    let both = [pool.bind().unwrap(), pool.bind().unwrap(), pool.bind().unwrap()];
+    assert!(both.iter().any(|bound| bound.id() == lease.id()));
+    pool.stop();
+}
+
+#[tokio::test]
+async fn a_removed_replica_goes_when_its_last_work_is_done() {
+    let pool = pool(1, false);
+    ready(&pool).await;
+    let lease = pool.bind().unwrap();
+    pool.remove(lease.id()).unwrap();
+    assert_eq!(pool.bind().unwrap_err(), NoReplica::Closed);
+    assert_eq!(ask(&lease, false).await, End::Stop);
+    assert_eq!(pool.replicas()[0].state, ReplicaState::Ready);
+    let id = lease.id();
+    drop(lease);
+    until(&pool, |views| views[0].state == ReplicaState::Removed).await;
+    assert!(matches!(pool.cordon(id), Err(PoolError::Unknown { .. })));
+
+    // Another takes its place, under another name.
+    assert_ne!(pool.add().unwrap(), id);
+    until(&pool, |views| {
+        views.iter().any(|view| view.state == ReplicaState::Ready)
+    })
+    .await;
+    pool.bind().unwrap();
+    pool.stop();
+    assert!(matches!(pool.add(), Err(PoolError::Stopped { .. })));
+}
+
+#[tokio::test]
+async fn a_replica_that_dies_loses_its_work_and_comes_back() {
+    let pool = pool(1, false);
+    ready(&pool).await;
+    let lease = pool.bind().unwrap();
+    let end = ask(&lease, true).await;
+    assert!(
+        matches!(end, End::Lost { stage: "test", ref message } if message.contains("the job says so")),
+        "{end:?}"
+    );
+    ready(&pool).await;
+    assert_eq!(ask(&lease, false).await, End::Stop);
+    assert_eq!(pool.replicas()[0].stats.deaths, 1);
+    pool.stop();
+}
+
+#[tokio::test]
+async fn a_model_that_cannot_be_built_is_not_tried_again() {
+    let pool = pool(1, true);
+    until(&pool, |views| {
+        matches!(views[0].state, ReplicaState::Failed { .. })
+    })
+    .await;
+    let Err(NoReplica::Failed(message)) = pool.bind().map(drop) else {
+        panic!("it is {:?}", pool.check())
+    };
+    assert_eq!(message, "no weights");
+}
+
+#[tokio::test]
+async fn only_the_last_removed_replicas_are_shown() {
+    let pool = pool(1, false);
+    for _ in 0..20 {
+        let id = pool.add().unwrap();
+        pool.remove(id).unwrap();
+        until(&pool, |views| {
+            views
+                .iter()
+                .all(|view| view.id != id || view.state == ReplicaState::Removed)
+        })
+        .await;
+    }
+    assert!(pool.replicas().len() <= REMOVED_SHOWN + 1);
+    pool.stop();
+}
+
+#[tokio::test]
+async fn a_removed_replica_that_could_not_be_built_is_forgotten_in_time() {
+    let pool = pool(0, true);
+    let shown = 2 * REMOVED_SHOWN;
+    for _ in 0..shown {
+        pool.add().unwrap();
+    }
+    let failed = |view: &ReplicaView| matches!(view.state, ReplicaState::Failed { .. });
+    until(&pool, |views| views.len() == shown && views.iter().all(failed)).await;
+    for view in pool.replicas() {
+        pool.remove(view.id).unwrap();
+    }
+    assert_eq!(pool.replicas().len(), REMOVED_SHOWN);
+}
+
+#[tokio::test]
+async fn a_replica_for_which_there_is_no_thread_gets_one_when_there_is() {
+    let clock = Clock::start();
+    let threads = Arc::new(AtomicUsize::new(0));
+    let started = Arc::clone(&threads);
+    // The first replica's thread, then two failures, then as many as are wanted.
+    let start = move |_: &str, body: StageBody| match started.fetch_add(1, Ordering::SeqCst) {
+        1 | 2 => Err(io::Error::other("there are too many")),
+        _ => std::thread::Builder::new().spawn(|| body.run()).map(drop),
+    };
+    let parts = PoolParts {
+        start: Arc::new(start),
+        steps: Some(StepLimits {
+            timeouts: TurnTimeouts {
+                step: Duration::from_secs(1),
+                load: Duration::from_secs(1),
+            },
+            left_behind: 1,
+        }),
+        ..parts(false, clock)
+    };
+    let pool = StagePool::new(parts, 1).unwrap();
+    ready(&pool).await;
+    let watched = pool.clone();
+    let watch = tokio::spawn(async move { watched.watch(clock).await });
+    let lease = pool.bind().unwrap();
+    let (release, hangs) = mpsc::channel();
+    let (answer, answered) = oneshot::channel();
+    let job = Job {
+        deadly: false,
+        hangs: Some(hangs),
+        answer,
+    };
+    lease.submit(job).unwrap();
+    let message = lease.lost().await;
+    assert!(
+        message.contains("there are too many") || message.contains("has not returned"),
+        "{message}"
+    );
+    drop((lease, answered));
+
+    // The one that hangs stays where it is, so that nothing changes but time.
+    ready(&pool).await;
+    assert_eq!(threads.load(Ordering::SeqCst), 4);
+    let lease = pool.bind().unwrap();
+    assert_eq!(ask(&lease, false).await, End::Stop);
+    watch.abort();
+    drop(release);
+    pool.stop();
+}

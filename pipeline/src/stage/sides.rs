@@ -1,0 +1,172 @@
+//! The two sides of a sequence in an engine: what it takes in, what it gives out, and how it ends. The same in every stage.
+
+use std::time::Duration;
+
+use omni_engine::{FinishReason, Stamp};
+
+use super::flow::{EdgeReceiver, EdgeSender, End, Recv};
+use super::starvation::{StarvationTimer, stall};
+
+/// Where the items of a sequence come from.
+pub(super) struct Source<T> {
+    /// None after the end.
+    receiver: Option<Box<dyn EdgeReceiver<T>>>,
+    starvation: StarvationTimer,
+}
+
+/// Whether a sequence lacks items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Want {
+    /// It has something to work on, or nothing more to expect.
+    Nothing,
+    /// A caller has not said more.
+    Idle,
+    /// The stage before it should have delivered, and this is when that began.
+    Begins,
+    /// The stage before it should have delivered for some time.
+    Lasts,
+}
+
+impl<T> Source<T> {
+    pub(super) fn new(receiver: Box<dyn EdgeReceiver<T>>) -> Self {
+        Self {
+            receiver: Some(receiver),
+            starvation: StarvationTimer::default(),
+        }
+    }
+
+    /// The next item. After the end, which is said once, it is empty for ever.
+    pub(super) fn next(&mut self) -> Recv<T> {
+        let Some(receiver) = &mut self.receiver else {
+            return Recv::Empty;
+        };
+        let taken = receiver.take();
+        if matches!(taken, Recv::End(_)) {
+            self.receiver = None;
+        }
+        taken
+    }
+
+    /// Notes whether the sequence lacks items; `idle` says that it could go on if there were one.
+    pub(super) fn observe(&mut self, idle: bool, now: Stamp) -> Want {
+        let waits = self.receiver.as_ref().filter(|_| idle);
+        let excused = waits.is_some_and(|receiver| receiver.is_upstream_idle());
+        let dry = waits.is_some() && !excused;
+        let begins = self.starvation.observe(dry, now);
+        match (dry, excused) {
+            (true, _) if begins => Want::Begins,
+            (true, _) => Want::Lasts,
+            (false, true) => Want::Idle,
+            (false, false) => Want::Nothing,
+        }
+    }
+
+    /// When it has lacked items for `patience`, if none comes before.
+    pub(super) fn stalls_at(&self, patience: Duration) -> Option<Stamp> {
+        self.starvation.over_at(patience)
+    }
+
+    /// How a sequence of `stage` ends that has lacked items for `patience`, if this one has.
+    pub(super) fn stalled(
+        &self,
+        upstream: &'static str,
+        stage: &'static str,
+        patience: Duration,
+        now: Stamp,
+    ) -> Option<End> {
+        let over = self.stalls_at(patience).is_some_and(|at| at <= now);
+        over.then(|| stall(upstream, stage, patience))
+    }
+}
+
+/// Where the outputs of a sequence go. Dropping it closes the edge.
+pub(super) struct Sink<T> {
+    sender: Box<dyn EdgeSender<T>>,
+    paused: bool,
+}
+
+impl<T> Sink<T> {
+    pub(super) fn new(sender: Box<dyn EdgeSender<T>>) -> Self {
+        Self {
+            sender,
+            paused: false,
+        }
+    }
+
+    /// Passes on an output. True if there is no room for another: the sequence has to pause.
+    #[must_use]
+    pub(super) fn put(&mut self, item: T, units: u32) -> bool {
+        self.sender.put(item, units);
+        let full = self.sender.room() == 0;
+        self.paused |= full;
+        full
+    }
+
+    /// Whether there is room for two outputs that weigh one unit each.
+    pub(super) fn has_room_for_two(&self) -> bool {
+        self.sender.room() >= 2
+    }
+
+    /// True if the sequence paused and may go on.
+    #[must_use]
+    pub(super) fn resumes(&mut self) -> bool {
+        let resumes = self.paused && self.sender.room() > 0;
+        self.paused &= !resumes;
+        resumes
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Says whether silence is a caller's ([`EdgeSender::set_idle`]).
+    pub(super) fn set_idle(&mut self, waiting: bool) {
+        self.sender.set_idle(waiting);
+    }
+
+    pub(super) fn end(self, end: End) {
+        self.sender.end(end);
+    }
+}
+
+/// The end of a job for a replica whose model has died.
+pub(super) fn lost(stage: &'static str) -> End {
+    End::Lost {
+        stage,
+        message: "its model is being built anew".to_owned(),
+    }
+}
+
+/// The end of a sequence that failed in `stage`.
+pub(super) fn failed(stage: &'static str, message: impl Into<String>) -> End {
+    End::Failed {
+        stage,
+        message: message.into(),
+    }
+}
+
+/// The end of a sequence of `stage` that its engine has ended.
+pub(super) fn finished(stage: &'static str, reason: &FinishReason) -> End {
+    match reason {
+        FinishReason::Stop => End::Stop,
+        FinishReason::Repetition => End::Repetition,
+        FinishReason::Length => End::Length,
+        FinishReason::Abort => failed(stage, "the sequence was given up"),
+        FinishReason::Error(message) => failed(stage, message.clone()),
+    }
+}
+
+/// What observers are told of a sequence with such an end.
+impl From<&End> for FinishReason {
+    fn from(end: &End) -> Self {
+        match end {
+            End::Stop => Self::Stop,
+            End::Length => Self::Length,
+            End::Repetition => Self::Repetition,
+            End::Rejected(message)
+            | End::Overloaded(message)
+            | End::Failed { message, .. }
+            | End::Lost { message, .. } => Self::Error(message.clone()),
+        }
+    }
+}

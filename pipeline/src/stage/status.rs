@@ -1,0 +1,382 @@
+//! State and figures of a replica: its worker thread writes them, and pools, health and metrics read them.
+//!
+//! A worker that does not return from a step is revoked, and another thread takes its place. What a revoked worker writes is ignored.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use omni_engine::{FinishReason, SeqId, Stamp};
+
+use super::backoff::Backoff;
+use super::events::{EngineEvent, EngineSink, IgnoreEngines, SeqEnd, SeqTimeline};
+use super::generation::{WatchdogNotifier, Work, WorkerGeneration};
+use super::replica::{Changes, ReplicaId, ReplicaState, ReplicaStats};
+use crate::settings::Restart;
+
+/// The status of a replica as one generation of its workers has it. Copies are the same one.
+#[derive(Clone)]
+pub struct ReplicaStatus {
+    stage: &'static str,
+    id: ReplicaId,
+    changes: Changes,
+    shared: Arc<Shared>,
+    listener: Arc<dyn EngineSink>,
+    notifier: Option<WatchdogNotifier>,
+    generation: WorkerGeneration,
+    /// What a thread that follows another waits for first.
+    delay: Option<Duration>,
+}
+
+impl fmt::Debug for ReplicaStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplicaStatus")
+            .field("id", &self.id)
+            .field("shared", &self.shared)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<ReplicaState>,
+    /// How often the model died: what began in an earlier life is lost.
+    lives: AtomicU32,
+    stats: Mutex<ReplicaStats>,
+    /// What it died of last.
+    last_error: Mutex<Option<String>>,
+    /// The process that it works in, if that is one of its own; else 0.
+    process: AtomicU32,
+    backoff: Mutex<Backoff>,
+}
+
+impl ReplicaStatus {
+    /// Of a replica of `stage` that begins to build its model. Every change of its state rings `changes`.
+    #[must_use]
+    pub fn new(stage: &'static str, id: ReplicaId, restart: Restart, changes: Changes) -> Self {
+        Self {
+            stage,
+            id,
+            changes,
+            shared: Arc::new(Shared {
+                state: Mutex::new(ReplicaState::Loading),
+                lives: AtomicU32::new(0),
+                stats: Mutex::default(),
+                last_error: Mutex::default(),
+                process: AtomicU32::new(0),
+                backoff: Mutex::new(Backoff::new(restart)),
+            }),
+            listener: Arc::new(IgnoreEngines),
+            notifier: None,
+            generation: WorkerGeneration::default(),
+            delay: None,
+        }
+    }
+
+    /// `listener` hears what the engine tells from now on.
+    #[must_use]
+    pub fn observed_by(mut self, listener: Arc<dyn EngineSink>) -> Self {
+        self.listener = listener;
+        self
+    }
+
+    /// The watchdog behind `notifier` looks after its steps.
+    pub(super) fn watched_by(mut self, notifier: WatchdogNotifier) -> Self {
+        self.notifier = Some(notifier);
+        self
+    }
+
+    /// Counts an event, and passes it on to the listener.
+    pub(crate) fn tell(&self, event: &EngineEvent) {
+        if !self.is_given_up() {
+            self.count(|stats| stats.record(event));
+            self.listener.on_event(event);
+        }
+    }
+
+    /// Its thread works on a sequence.
+    pub(super) fn took(&self, seq: SeqId, timeline: SeqTimeline) {
+        self.tell(&timeline.begin());
+        self.generation.took(seq, timeline);
+    }
+
+    /// Its thread is done with a sequence: tells so, once for each that it [`took`](Self::took).
+    pub(super) fn done(&self, seq: SeqId, end: SeqEnd) {
+        if self.generation.let_go(seq) {
+            self.listener.on_event(&EngineEvent::Finished(end));
+        }
+    }
+
+    /// Name of the stage.
+    #[must_use]
+    pub fn stage(&self) -> &'static str {
+        self.stage
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub fn id(&self) -> ReplicaId {
+        self.id
+    }
+
+    /// What the thread waits for before it begins, and that it follows another then.
+    pub(super) fn delay(&self) -> Option<Duration> {
+        self.delay
+    }
+
+    /// The state now.
+    #[must_use]
+    pub fn state(&self) -> ReplicaState {
+        lock(&self.shared.state).clone()
+    }
+
+    /// What it died of last, or why it cannot work.
+    pub(super) fn last_error(&self) -> Option<String> {
+        lock(&self.shared.last_error).clone()
+    }
+
+    /// The process that it works in, if it has one of its own now.
+    pub(crate) fn works_in(&self, process: Option<u32>) {
+        self.shared
+            .process
+            .store(process.unwrap_or_default(), Ordering::Release);
+    }
+
+    pub(super) fn process(&self) -> Option<u32> {
+        Some(self.shared.process.load(Ordering::Acquire)).filter(|process| *process != 0)
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        *lock(&self.shared.state) == ReplicaState::Ready
+    }
+
+    pub(super) fn set(&self, state: ReplicaState) {
+        let mut now = lock(&self.shared.state);
+        if self.is_given_up() {
+            return;
+        }
+        if let ReplicaState::Failed { message } = &state {
+            *lock(&self.shared.last_error) = Some(message.clone());
+        }
+        *now = state;
+        drop(now);
+        self.changes.announce();
+    }
+
+    /// Its model works, from `now` on.
+    pub(super) fn up(&self, now: Stamp) {
+        if !self.is_given_up() {
+            lock(&self.shared.backoff).up(now);
+        }
+        self.set(ReplicaState::Ready);
+    }
+
+    /// Its model died at `now`. Returns how long to wait before it is built anew.
+    pub(super) fn down(&self, now: Stamp) -> Duration {
+        lock(&self.shared.backoff).down(now)
+    }
+
+    /// Which life of the replica it is.
+    pub(super) fn life(&self) -> u32 {
+        self.shared.lives.load(Ordering::Acquire)
+    }
+
+    /// Its model died. Called before the loss of its work can be noticed.
+    pub(super) fn die(&self, message: &str) {
+        let mut state = lock(&self.shared.state);
+        if self.is_given_up() {
+            return;
+        }
+        self.end_life(&mut state, message);
+        drop(state);
+        self.changes.announce();
+    }
+
+    fn end_life(&self, state: &mut ReplicaState, message: &str) {
+        self.shared.lives.fetch_add(1, Ordering::AcqRel);
+        lock(&self.shared.stats).deaths += 1;
+        *lock(&self.shared.last_error) = Some(message.to_owned());
+        *state = ReplicaState::Restarting {
+            message: message.to_owned(),
+        };
+    }
+
+    /// Its thread does not return from a step, as others see at `now`: the replica has died, and its thread, which cannot be
+    /// ended, is left behind.
+    pub(super) fn give_up(&self, message: &str, now: Stamp) {
+        let mut state = lock(&self.shared.state);
+        let lost = self.generation.give_up();
+        self.end_life(&mut state, message);
+        drop(state);
+        lock(&self.shared.stats).idle();
+        for timeline in lost.into_values() {
+            let reason = FinishReason::Error(message.to_owned());
+            let end = timeline.end(reason, None, now);
+            self.listener.on_event(&EngineEvent::Finished(end));
+        }
+        self.listener.on_event(&EngineEvent::Idle);
+        self.changes.announce();
+        self.generation.announce_loss();
+    }
+
+    /// Whether its thread was given up.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.generation.is_revoked()
+    }
+
+    /// For the thread that follows, and waits for `delay` first.
+    pub(super) fn successor(&self, delay: Duration) -> Self {
+        Self {
+            generation: WorkerGeneration::default(),
+            delay: Some(delay),
+            ..self.clone()
+        }
+    }
+
+    /// No thread follows for now, and why. Whether that is news.
+    pub(super) fn unassigned(&self, message: &str) -> bool {
+        let message = message.to_owned();
+        let vacant = ReplicaState::Restarting { message };
+        let before = std::mem::replace(&mut *lock(&self.shared.state), vacant.clone());
+        let is_news = before != vacant;
+        if is_news {
+            self.changes.announce();
+        }
+        is_news
+    }
+
+    /// None will follow.
+    pub(super) fn removed(&self) {
+        *lock(&self.shared.state) = ReplicaState::Removed;
+        self.changes.announce();
+    }
+
+    /// The time of its thread.
+    pub(super) fn generation(&self) -> &WorkerGeneration {
+        &self.generation
+    }
+
+    /// Until dropped, its thread has not ended.
+    pub(super) fn guard(&self) -> WorkerGuard {
+        WorkerGuard(self.clone())
+    }
+
+    /// Its thread begins to work at `now`.
+    pub(super) fn begin_turn(&self, work: Work, now: Stamp) {
+        self.generation.begin_turn(work, now);
+        if let Some(notifier) = &self.notifier {
+            notifier.notify();
+        }
+    }
+
+    /// Its thread is back.
+    pub(super) fn end_turn(&self) {
+        self.generation.end_turn();
+    }
+
+    /// What its thread is at work at without coming back, and since when.
+    pub(crate) fn at_work(&self) -> Option<(Work, Stamp)> {
+        self.generation.at_work()
+    }
+
+    /// The figures now.
+    #[must_use]
+    pub fn stats(&self) -> ReplicaStats {
+        *lock(&self.shared.stats)
+    }
+
+    /// Changes the figures. Readers hold the lock for a copy only.
+    fn count(&self, change: impl FnOnce(&mut ReplicaStats)) {
+        let mut stats = lock(&self.shared.stats);
+        if !self.is_given_up() {
+            change(&mut stats);
+        }
+    }
+}
+
+/// Held by a worker thread until it ends.
+pub(super) struct WorkerGuard(ReplicaStatus);
+
+impl Drop for WorkerGuard {
+    fn drop(&mut self) {
+        self.0.generation.end();
+        self.0.changes.announce();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::progress::StageProgress;
+    use super::*;
+
+    #[derive(Default)]
+    struct Heard(Mutex<Vec<EngineEvent>>);
+
+    impl EngineSink for Heard {
+        fn on_event(&self, event: &EngineEvent) {
+            lock(&self.0).push(event.clone());
+        }
+    }
+
+    fn at(ms: u64) -> Stamp {
+        Stamp(Duration::from_millis(ms))
+    }
+
+    fn status() -> (ReplicaStatus, Arc<Heard>) {
+        let restart = Restart {
+            first_delay: Duration::from_secs(1),
+            max_delay: Duration::from_secs(9),
+            healthy_after: Duration::from_secs(60),
+        };
+        let heard = Arc::new(Heard::default());
+        let status = ReplicaStatus::new("talker", ReplicaId(0), restart, Changes::default());
+        (status.observed_by(Arc::clone(&heard) as _), heard)
+    }
+
+    #[test]
+    fn what_a_thread_writes_after_it_was_given_up_counts_for_nothing() {
+        let (status, heard) = status();
+        status.up(at(0));
+        status.count(|stats| stats.running = 2);
+        let timeline = SeqTimeline::new(SeqId(1), &StageProgress::default(), None, at(10));
+        status.took(SeqId(1), timeline);
+        status.give_up("it hangs", at(40));
+        let lost = timeline.end(FinishReason::Error("it hangs".to_owned()), None, at(40));
+        let told = [
+            timeline.begin(),
+            EngineEvent::Finished(lost.clone()),
+            EngineEvent::Idle,
+        ];
+        assert_eq!(*lock(&heard.0), told);
+
+        status.done(SeqId(1), lost);
+        status.tell(&EngineEvent::Starved);
+        status.count(|stats| stats.running = 7);
+        status.set(ReplicaState::Removed);
+        status.die("twice");
+        assert_eq!(lock(&heard.0).len(), told.len());
+        assert_eq!((status.stats().running, status.stats().deaths), (0, 1));
+        let message = "it hangs".to_owned();
+        assert_eq!(status.last_error(), Some(message.clone()));
+        assert_eq!(status.state(), ReplicaState::Restarting { message });
+        assert!(status.generation().lost().is_cancelled());
+    }
+
+    #[test]
+    fn the_thread_that_follows_waits_longer_every_time_and_counts_again() {
+        let (first, _) = status();
+        first.up(at(0));
+        first.give_up("it hangs", at(1));
+        let second = first.successor(first.down(at(1)));
+        assert_eq!(second.delay(), Some(Duration::from_secs(1)));
+        second.up(at(1_001));
+        assert_eq!(second.state(), ReplicaState::Ready);
+        assert_eq!(second.down(at(1_002)), Duration::from_secs(2));
+        assert!(!second.is_given_up() && second.life() == 1);
+    }
+}

@@ -1,0 +1,436 @@
+//! The thread of a replica: warms its model up, takes jobs, steps, sleeps, and survives a panic of the model.
+//!
+//! Every turn of the loop runs under `catch_unwind`. After a panic nothing that the engine holds can be trusted: all its
+//! sequences are lost, the engine is dropped and, after a wait that grows with every failure in a row, built anew. Meanwhile
+//! jobs are lost at once, so that they can go elsewhere. Only a model that could not be built in the first place
+//! is given up. A thread whose step did not return in time was given up meanwhile by its pool: another thread works for the
+//! replica, and this one drops all it has and ends.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use omni_engine::Stamp;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::events::EngineEvent;
+use super::family::BackendError;
+use super::flow::End;
+use super::generation::{Work, WorkerGeneration};
+use super::handle::StageHandle;
+use super::notifier::{CancelFlag, Notifier};
+use super::replica::ReplicaState;
+use super::sides::lost;
+use super::status::ReplicaStatus;
+use crate::clock::Clock;
+
+const GIVEN_UP: &str = "the replica was given up meanwhile";
+
+/// An engine with the sequences it works on; what differs between stages.
+pub(crate) trait Core: Send {
+    /// What it is asked to do.
+    type Job: Send;
+
+    /// Builds model and engine.
+    fn load(&mut self) -> Result<(), BackendError>;
+
+    /// One step of the warm-up: a little work that no caller asked for and no figure counts, so that the first caller does not pay for
+    /// what happens once. False when it is over. Called after [`load`](Self::load) until then.
+    fn warm_up(&mut self) -> Result<bool, BackendError> {
+        Ok(false)
+    }
+
+    /// Takes a job; one that cannot run is ended here, and one that was cancelled is dropped: it must not take the place of
+    /// another. Without an engine every job is lost.
+    fn accept(&mut self, job: Self::Job);
+
+    /// Whether it takes a job now. Jobs that it does not take wait in the mailbox, where they are bounded.
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    /// Looks at cancellations and at both sides of every sequence.
+    fn tend(&mut self);
+
+    /// Whether a step would do anything.
+    fn has_work(&self) -> bool;
+
+    /// When to look again although nothing rings.
+    fn wake_at(&self) -> Option<Stamp>;
+
+    /// One step.
+    fn step(&mut self);
+
+    /// Writes what is so now (and not what was done) to the replica's figures; called before it sleeps.
+    fn settle(&mut self);
+
+    /// Ends every sequence with `end` and drops the engine.
+    fn end_all(&mut self, end: &End);
+
+    /// Why the engine is of no use any more, if that can be without a panic.
+    fn fault(&mut self) -> Option<String> {
+        None
+    }
+
+    /// Sleeps until `wake` is rung, or for `timeout`.
+    fn sleep(&mut self, wake: &Notifier, timeout: Option<Duration>) {
+        wake.sleep(timeout);
+    }
+}
+
+/// The body of a replica's thread, for its starter to run.
+pub struct StageBody {
+    run: Box<dyn FnOnce() + Send>,
+    generation: WorkerGeneration,
+}
+
+impl StageBody {
+    /// Works until the replica is stopped, or its model cannot be built.
+    pub fn run(self) {
+        (self.run)();
+    }
+
+    /// Cancelled when the thread was given up because a step does not return: it may never end.
+    #[must_use]
+    pub fn given_up(&self) -> CancellationToken {
+        self.generation.lost().clone()
+    }
+}
+
+impl fmt::Debug for StageBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StageBody")
+    }
+}
+
+/// Puts a core behind a mailbox of `mailbox` jobs.
+pub(super) fn stage<C: Core + 'static>(
+    core: C,
+    status: ReplicaStatus,
+    mailbox: usize,
+    clock: Clock,
+) -> (StageHandle<C::Job>, StageBody) {
+    let parts = StageParts {
+        mailbox,
+        wake: Notifier::default(),
+        stop: CancelFlag::default(),
+        status,
+        clock,
+    };
+    stage_of(core, parts)
+}
+
+/// What a replica has beside its core.
+pub(crate) struct StageParts {
+    /// Jobs that may wait.
+    pub(crate) mailbox: usize,
+    /// Its notifier.
+    pub(crate) wake: Notifier,
+    /// Set when it is to stop.
+    pub(crate) stop: CancelFlag,
+    /// Where its state and figures are written.
+    pub(crate) status: ReplicaStatus,
+    /// The time.
+    pub(crate) clock: Clock,
+}
+
+/// Puts a core behind a mailbox.
+pub(crate) fn stage_of<C: Core + 'static>(core: C, parts: StageParts) -> (StageHandle<C::Job>, StageBody) {
+    let StageParts {
+        mailbox,
+        wake,
+        stop,
+        status,
+        clock,
+    } = parts;
+    let name = status.stage();
+    let (jobs_tx, jobs) = mpsc::channel(mailbox);
+    let generation = status.generation().clone();
+    let handle = StageHandle::new(name, jobs_tx, wake.clone(), stop.clone(), generation.clone());
+    let worker = Worker {
+        name,
+        core,
+        jobs,
+        wake,
+        stop,
+        status,
+        clock,
+    };
+    let run = Box::new(move || {
+        let _guard = worker.status.guard();
+        worker.run();
+    });
+    (handle, StageBody { run, generation })
+}
+
+struct Worker<C: Core> {
+    name: &'static str,
+    core: C,
+    jobs: mpsc::Receiver<C::Job>,
+    wake: Notifier,
+    stop: CancelFlag,
+    status: ReplicaStatus,
+    clock: Clock,
+}
+
+/// What one turn of the loop came to.
+enum Turn {
+    Worked,
+    /// Nothing to do until a ring or that time.
+    Idle(Option<Stamp>),
+    /// The engine is of no use any more.
+    Died(String),
+    /// Stopped, or no more jobs can be sent.
+    Over,
+}
+
+impl<C: Core> Worker<C> {
+    fn run(mut self) {
+        let end = match self.begin() {
+            Ok(()) => self.work(),
+            Err(end) => end,
+        };
+        if self.status.is_given_up() {
+            self.leave();
+        }
+        self.refuse_waiting();
+        self.status.set(end);
+    }
+
+    /// Builds the model for the first time, or anew where a thread before this one was given up. The error is the state to end
+    /// in.
+    fn begin(&mut self) -> Result<(), ReplicaState> {
+        if let Some(delay) = self.status.delay() {
+            return match self.rebuild(delay) {
+                true => Ok(()),
+                false => Err(ReplicaState::Removed),
+            };
+        }
+        match self.load() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(ReplicaState::Removed),
+            // A model that comes to nothing because it is not wanted any more has not failed.
+            Err(_) if self.stop.is_set() => Err(ReplicaState::Removed),
+            Err(message) => {
+                if !self.status.is_given_up() {
+                    tracing::error!(stage = self.name, replica = %self.status.id(), message, "a replica has no model");
+                }
+                Err(ReplicaState::Failed { message })
+            }
+        }
+    }
+
+    /// Its model has returned after all, too late.
+    fn leave(&mut self) {
+        tracing::warn!(
+            stage = self.name,
+            replica = %self.status.id(),
+            "a model has returned after its replica was given up; its thread ends"
+        );
+        self.end_all(&lost(self.name));
+    }
+
+    /// Turns until the end; returns the state to end in.
+    fn work(&mut self) -> ReplicaState {
+        loop {
+            self.status.begin_turn(Work::Step, self.clock.now());
+            let turn = catch_unwind(AssertUnwindSafe(|| self.turn()));
+            self.status.end_turn();
+            if self.status.is_given_up() {
+                return ReplicaState::Removed;
+            }
+            match turn {
+                Ok(Turn::Worked) => {}
+                Ok(Turn::Idle(until)) => {
+                    self.core.settle();
+                    let timeout = until.map(|at| at.since(self.clock.now()));
+                    self.core.sleep(&self.wake, timeout);
+                }
+                Ok(Turn::Over) => {
+                    let message = "the server stopped".to_owned();
+                    self.end_all(&End::Failed {
+                        stage: self.name,
+                        message,
+                    });
+                    return ReplicaState::Removed;
+                }
+                Ok(Turn::Died(message)) => {
+                    if !self.recover(message) {
+                        return ReplicaState::Removed;
+                    }
+                }
+                Err(panic) => {
+                    if !self.recover(panic_message(&*panic)) {
+                        return ReplicaState::Removed;
+                    }
+                }
+            }
+        }
+    }
+
+    fn turn(&mut self) -> Turn {
+        // What was cancelled leaves before new jobs come: it keeps no place from them.
+        self.core.tend();
+        let mut accepted = false;
+        while self.core.has_room() {
+            match self.jobs.try_recv() {
+                Ok(job) => self.core.accept(job),
+                Err(mpsc::error::TryRecvError::Empty) => break,
+                Err(mpsc::error::TryRecvError::Disconnected) => return Turn::Over,
+            }
+            accepted = true;
+        }
+        if self.stop.is_set() {
+            return Turn::Over;
+        }
+        if accepted {
+            // The first inputs of the new ones are there, and their notifier has rung.
+            self.core.tend();
+        }
+        if let Some(message) = self.core.fault() {
+            return Turn::Died(message);
+        }
+        if self.core.has_work() {
+            self.core.step();
+            return Turn::Worked;
+        }
+        Turn::Idle(self.core.wake_at())
+    }
+
+    /// The model died: waits and builds it anew until that works. False if it was told to stop meanwhile.
+    fn recover(&mut self, message: String) -> bool {
+        let delay = self.die(message);
+        self.rebuild(delay)
+    }
+
+    /// The model died. Returns how long to wait before it is built anew.
+    fn die(&mut self, message: String) -> Duration {
+        let delay = self.status.down(self.clock.now());
+        tracing::error!(
+            stage = self.name,
+            replica = %self.status.id(),
+            message,
+            again_in_ms = delay.as_millis(),
+            "a replica died, its model is built anew"
+        );
+        // First the state, so that work that is told of a loss does not come back here.
+        self.status.die(&message);
+        self.end_all(&End::Lost {
+            stage: self.name,
+            message,
+        });
+        delay
+    }
+
+    /// Builds the model anew after `delay`, again and again until that works. False if it was told to stop meanwhile, or given
+    /// up.
+    fn rebuild(&mut self, mut delay: Duration) -> bool {
+        loop {
+            if !self.wait(delay) {
+                return false;
+            }
+            match self.load() {
+                Ok(up) => return up,
+                Err(_) if self.status.is_given_up() || self.stop.is_set() => return false,
+                Err(message) => delay = self.die(message),
+            }
+        }
+    }
+
+    /// Waits, and loses the jobs that come although none should. False if it was told to stop.
+    fn wait(&mut self, delay: Duration) -> bool {
+        let until = self.clock.now() + delay;
+        loop {
+            while let Ok(job) = self.jobs.try_recv() {
+                self.core.accept(job);
+            }
+            if self.stop.is_set() {
+                return false;
+            }
+            match until.since(self.clock.now()) {
+                Duration::ZERO => return true,
+                left => self.wake.sleep(Some(left)),
+            }
+        }
+    }
+
+    /// Builds the model and warms it up. False if it was told to stop meanwhile. Building is a turn: it may hang, in a driver or
+    /// on a disk.
+    fn load(&mut self) -> Result<bool, String> {
+        let begun = self.clock.now();
+        self.status.begin_turn(Work::Build, begun);
+        let built = caught(|| self.core.load());
+        self.status.end_turn();
+        if self.status.is_given_up() {
+            return Err(GIVEN_UP.to_owned());
+        }
+        built?;
+        self.status.tell(&EngineEvent::Loaded {
+            after: self.clock.since(begun),
+        });
+        let warm = self.warm_up();
+        if !matches!(warm, Ok(true)) {
+            // The engine may hold anything.
+            self.end_all(&lost(self.name));
+            return warm.map_err(|message| format!("the warm-up failed: {message}"));
+        }
+        self.status.up(self.clock.now());
+        Ok(true)
+    }
+
+    /// A step of it counts as a turn: it may hang like any other. False if it was told to stop before it was over.
+    fn warm_up(&mut self) -> Result<bool, String> {
+        while !self.stop.is_set() {
+            self.status.begin_turn(Work::Step, self.clock.now());
+            let step = caught(|| self.core.warm_up());
+            self.status.end_turn();
+            if self.status.is_given_up() {
+                return Err(GIVEN_UP.to_owned());
+            }
+            if !step? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// A model that panicked may do so again when it is dropped.
+    fn end_all(&mut self, end: &End) {
+        let ended = catch_unwind(AssertUnwindSafe(|| self.core.end_all(end)));
+        if let Err(panic) = ended {
+            let message = panic_message(&*panic);
+            tracing::error!(
+                stage = self.name,
+                message,
+                "a model panicked while it was dropped"
+            );
+        }
+        self.core.settle();
+    }
+
+    /// Ends the jobs that will not be worked on.
+    fn refuse_waiting(&mut self) {
+        self.jobs.close();
+        while let Ok(job) = self.jobs.try_recv() {
+            self.core.accept(job);
+        }
+    }
+}
+
+/// What `work` came to; a panic is an error.
+fn caught<T>(work: impl FnOnce() -> Result<T, BackendError>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|panic| Err(BackendError(panic_message(&*panic))))
+        .map_err(|error| error.to_string())
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .map_or_else(|| "panic".to_owned(), |text| format!("panic: {text}"))
+}
+
+#[cfg(test)]
+mod tests;

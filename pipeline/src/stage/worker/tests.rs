@@ -1,0 +1,149 @@
+use super::super::replica::{Changes, ReplicaId};
+use super::*;
+use crate::settings::Restart;
+use std::sync::mpsc::sync_channel;
+
+/// Has one place, and keeps a job until it is cancelled.
+#[derive(Default)]
+struct OnePlace {
+    place: Option<CancelFlag>,
+    refused: usize,
+}
+
+impl Core for OnePlace {
+    type Job = CancelFlag;
+
+    fn load(&mut self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    fn accept(&mut self, job: CancelFlag) {
+        match self.place {
+            Some(_) => self.refused += 1,
+            None => self.place = Some(job),
+        }
+    }
+
+    fn tend(&mut self) {
+        self.place.take_if(|job| job.is_set());
+    }
+
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    fn wake_at(&self) -> Option<Stamp> {
+        None
+    }
+
+    fn step(&mut self) {}
+
+    fn settle(&mut self) {}
+
+    fn end_all(&mut self, _end: &End) {
+        self.place = None;
+    }
+}
+
+fn restart() -> Restart {
+    Restart {
+        first_delay: Duration::ZERO,
+        max_delay: Duration::ZERO,
+        healthy_after: Duration::ZERO,
+    }
+}
+
+fn status() -> ReplicaStatus {
+    ReplicaStatus::new("test", ReplicaId(0), restart(), Changes::default())
+}
+
+#[test]
+fn a_cancelled_job_leaves_before_the_next_one_comes() {
+    let (jobs, mailbox) = mpsc::channel(4);
+    let status = status();
+    let mut worker = Worker {
+        name: "test",
+        core: OnePlace::default(),
+        jobs: mailbox,
+        wake: Notifier::default(),
+        stop: CancelFlag::default(),
+        status,
+        clock: Clock::start(),
+    };
+    let first = CancelFlag::default();
+    jobs.try_send(first.clone()).unwrap();
+    worker.turn();
+    first.set();
+    jobs.try_send(CancelFlag::default()).unwrap();
+    worker.turn();
+    assert_eq!(worker.core.refused, 0);
+    assert!(worker.core.place.is_some());
+}
+
+/// Whose warm-up is told to stop before it is over.
+struct Interrupted(CancelFlag);
+
+impl Core for Interrupted {
+    type Job = ();
+
+    fn load(&mut self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    fn warm_up(&mut self) -> Result<bool, BackendError> {
+        self.0.set();
+        Ok(true)
+    }
+
+    fn accept(&mut self, (): ()) {}
+
+    fn tend(&mut self) {}
+
+    fn has_work(&self) -> bool {
+        false
+    }
+
+    fn wake_at(&self) -> Option<Stamp> {
+        None
+    }
+
+    fn step(&mut self) {}
+
+    fn settle(&mut self) {}
+
+    fn end_all(&mut self, _end: &End) {}
+}
+
+#[test]
+fn a_replica_that_is_stopped_in_its_warm_up_is_never_ready() {
+    let (changes, stop) = (Changes::default(), CancelFlag::default());
+    let seen = changes.follow();
+    let status = ReplicaStatus::new("test", ReplicaId(0), restart(), changes);
+    let parts = StageParts {
+        mailbox: 1,
+        wake: Notifier::default(),
+        stop: stop.clone(),
+        status: status.clone(),
+        clock: Clock::start(),
+    };
+    let (_handle, body) = stage_of(Interrupted(stop), parts);
+    let before = *seen.borrow();
+    body.run();
+    assert_eq!(status.state(), ReplicaState::Removed);
+    // One when it is removed, one when its thread ends.
+    assert_eq!(*seen.borrow() - before, 2);
+}
+
+#[test]
+fn a_stage_whose_handle_is_dropped_ends() {
+    let (handle, body) = stage(OnePlace::default(), status(), 1, Clock::start());
+    let (ended, end) = sync_channel(1);
+    let thread = std::thread::spawn(move || {
+        body.run();
+        ended.send(()).unwrap();
+    });
+    drop(handle);
+    // Longer than anything takes; only a test that fails waits for it.
+    assert_eq!(end.recv_timeout(Duration::from_secs(30)), Ok(()));
+    thread.join().unwrap();
+}

@@ -1,0 +1,38 @@
+//! The trace that a request belongs to, as the stages pass it on.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+/// Where the spans of a request belong, in the terms of the program that makes spans. The stages hand it to that program's
+/// [`EdgeSink`](crate::connector::EdgeSink) and never look into it, so that this crate needs no tracing system.
+#[derive(Clone)]
+pub struct TraceHandle(Arc<dyn Any + Send + Sync>);
+
+impl TraceHandle {
+    /// Of that context.
+    pub fn new<T: Any + Send + Sync>(context: Arc<T>) -> Self {
+        Self(context)
+    }
+
+    /// The context, if it is one of that type.
+    #[must_use]
+    pub fn get<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        Arc::clone(&self.0).downcast().ok()
+    }
+}
+
+/// The same context, and not one like it.
+impl PartialEq for TraceHandle {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for TraceHandle {}
+
+impl fmt::Debug for TraceHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TraceHandle")
+    }
+}

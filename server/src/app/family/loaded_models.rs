@@ -1,0 +1,277 @@
+//! One checkpoint on every device that a stage of this process computes on.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+use omni_models::{
+    CODE2WAV, CheckpointSource, DType, Kernels, LoadOptions, Parts, QWEN3_OMNI, SpeechModel, TALKER,
+};
+
+use crate::config::Device;
+use crate::config::deploy::{Deploy, Dtype, Placement, Stage, Weights};
+use crate::model::DeviceFigures;
+
+/// What of a pipeline this process computes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum ProcessRole {
+    /// The stages whose replicas are threads.
+    Server {
+        /// Without the thinker.
+        speech_only: bool,
+    },
+    /// One replica of one stage.
+    Stage {
+        /// The stage's name.
+        stage: &'static str,
+        /// The replica's number.
+        replica: u32,
+    },
+}
+
+impl ProcessRole {
+    /// Where it computes the stage of that name.
+    pub(super) fn targets(self, name: &str, deploy: &Deploy) -> Vec<ComputeTarget> {
+        let stage = deploy.stage(name);
+        let mut targets: Vec<_> = match self {
+            Self::Server { speech_only } => {
+                let left_out = speech_only && QWEN3_OMNI.speech_only().stage(name).is_none();
+                match stage.placement {
+                    Placement::Thread if !left_out => (0..).take(stage.devices.len()).collect(),
+                    _ => Vec::new(),
+                }
+            }
+            Self::Stage { stage, replica } if stage == name => vec![replica],
+            Self::Stage { .. } => Vec::new(),
+        }
+        .into_iter()
+        .map(|replica| ComputeTarget::of(stage, replica))
+        .collect();
+        targets.sort_unstable();
+        targets.dedup();
+        targets
+    }
+
+    /// Whether this process holds conversations.
+    pub(super) fn converses(self) -> bool {
+        match self {
+            Self::Server { speech_only } => !speech_only,
+            Self::Stage { stage, .. } => QWEN3_OMNI.answers().is_some_and(|node| node.name == stage),
+        }
+    }
+}
+
+/// How a replica computes. Replicas that do it in the same way share weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ComputeTarget {
+    device: Device,
+    dtype: Dtype,
+    weights: Weights,
+    /// Every kernel on its own, without graphs.
+    eager: bool,
+}
+
+impl fmt::Display for ComputeTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in {}", self.device, self.dtype)
+    }
+}
+
+impl ComputeTarget {
+    pub(super) fn of(stage: &Stage, replica: u32) -> Self {
+        let device = stage.device(replica);
+        let (dtype, weights) = match (device.is_gpu(), stage.dtype, stage.weights) {
+            // A GPU keeps weights in `dtype`.
+            (true, dtype, _) => (dtype, Weights::Auto),
+            // The processor's kernels compute in f32; what halves give is that less is read.
+            (false, Dtype::Bf16, Weights::Auto) => (Dtype::F32, Weights::Bf16),
+            (false, _, weights) => (Dtype::F32, weights),
+        };
+        Self {
+            device,
+            dtype,
+            weights,
+            eager: stage.enforce_eager && device.is_gpu(),
+        }
+    }
+
+    fn options(self, parts: Parts) -> LoadOptions {
+        let graphs = !self.eager;
+        LoadOptions {
+            dtype: dtype(self.dtype),
+            weights: match self.weights {
+                Weights::Auto => omni_models::Weights::Stored,
+                Weights::F32 => omni_models::Weights::F32,
+                Weights::Bf16 => omni_models::Weights::Bf16,
+                Weights::Bf16Products => omni_models::Weights::Bf16Products,
+                Weights::Int8 => omni_models::Weights::Int8,
+                Weights::Int4 => omni_models::Weights::Int4,
+            },
+            kernels: match self.device {
+                Device::Cpu => Kernels::Auto,
+                Device::Cuda(number) => Kernels::Cuda {
+                    device: number as usize,
+                    graphs,
+                },
+                #[cfg(feature = "emulator")]
+                Device::Emulated if graphs => Kernels::EmulatedLate,
+                #[cfg(feature = "emulator")]
+                Device::Emulated => Kernels::Emulated { graphs: false },
+            },
+            parts,
+        }
+    }
+}
+
+/// How the first replica of a stage is loaded.
+pub(super) fn options(stage: &Stage) -> LoadOptions {
+    ComputeTarget::of(stage, 0).options(Parts::default())
+}
+
+/// The models' own word for a number format.
+fn dtype(dtype: Dtype) -> DType {
+    match dtype {
+        Dtype::F32 => DType::F32,
+        Dtype::Bf16 => DType::Bf16,
+        Dtype::F16 => DType::F16,
+    }
+}
+
+/// The models, at least one.
+#[derive(Debug)]
+pub(super) struct LoadedModels(BTreeMap<ComputeTarget, SpeechModel>);
+
+impl LoadedModels {
+    /// Loads what `role` needs.
+    ///
+    /// # Errors
+    /// With everything that is wrong with the checkpoint, or with the device.
+    pub(super) fn load(
+        checkpoint: &CheckpointSource,
+        name: &str,
+        deploy: &Deploy,
+        role: ProcessRole,
+    ) -> anyhow::Result<Self> {
+        const NOTHING: Parts = Parts {
+            talker: false,
+            code2wav: false,
+        };
+        let mut wanted: BTreeMap<ComputeTarget, Parts> = BTreeMap::new();
+        let speech = QWEN3_OMNI.speech_only();
+        for stage in &*QWEN3_OMNI.stages {
+            // The others are read with what converses, from a model that is there.
+            let speaks = speech.stage(stage.name).is_some();
+            if !speaks && !role.converses() {
+                continue;
+            }
+            for target in role.targets(stage.name, deploy) {
+                let parts = wanted.entry(target).or_insert(NOTHING);
+                parts.talker |= stage.name == TALKER;
+                parts.code2wav |= stage.name == CODE2WAV;
+            }
+        }
+        if wanted.is_empty() {
+            // What is not computed here is asked about here all the same.
+            let target = ComputeTarget {
+                device: Device::Cpu,
+                dtype: Dtype::F32,
+                weights: Weights::Auto,
+                eager: false,
+            };
+            wanted.insert(target, NOTHING);
+        }
+        let options: Vec<_> = wanted
+            .iter()
+            .map(|(target, parts)| target.options(*parts))
+            .collect();
+        let targets = || {
+            wanted
+                .keys()
+                .map(ComputeTarget::to_string)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let models = SpeechModel::load_each(checkpoint.clone(), &options)
+            .with_context(|| format!("cannot load the model {name} for {}", targets()))?;
+        let models: BTreeMap<ComputeTarget, SpeechModel> = wanted.into_keys().zip(models).collect();
+        for (target, model) in models.iter().filter(|(target, _)| target.device.is_gpu()) {
+            warn_of_fallbacks(model, target.device);
+        }
+        Ok(Self(models))
+    }
+
+    /// For what is the same in all of them.
+    ///
+    /// # Panics
+    /// Never: there is one.
+    pub(super) fn any(&self) -> &SpeechModel {
+        self.0.values().next().expect("at least one model is loaded")
+    }
+
+    /// The model that computes there, if one does.
+    pub(super) fn at(&self, target: ComputeTarget) -> Option<&SpeechModel> {
+        self.0.get(&target)
+    }
+
+    /// What GPUs were asked to do so far, device by device.
+    pub(super) fn figures(&self) -> Vec<DeviceFigures> {
+        let mut figures: BTreeMap<Device, DeviceFigures> = BTreeMap::new();
+        for (target, model) in &self.0 {
+            let Some(own) = model.gpu_figures() else { continue };
+            let device = target.device;
+            let sum = figures
+                .entry(device)
+                .or_insert_with(|| DeviceFigures::new(device));
+            sum.launches += own.launches;
+            sum.graphs += own.graphs;
+            sum.replays += own.replays;
+            sum.graph_launches += own.recorded_launches + own.replayed_launches;
+            sum.fallbacks += own.fallbacks;
+        }
+        figures.into_values().collect()
+    }
+}
+
+/// One warning for each model; the rest is in the metrics.
+fn warn_of_fallbacks(model: &SpeechModel, device: Device) {
+    let told = AtomicBool::new(false);
+    model.tell_gpu_fallbacks(Box::new(move |why| {
+        if told.swap(true, Ordering::Relaxed) {
+            tracing::debug!(%device, why, "a step is not a graph");
+        } else {
+            tracing::warn!(
+                %device,
+                why,
+                "a step is not a graph: it is computed as well, but takes longer. More of them are only counted \
+                 (vllm:omni_gpu_graph_fallbacks_total)"
+            );
+        }
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::deploy::resolve;
+
+    #[test]
+    fn a_processor_computes_in_f32_and_halves_are_how_its_weights_are_kept() {
+        for (sets, weights) in [
+            (&["stages.talker.dtype=bf16"][..], omni_models::Weights::Bf16),
+            (&["stages.talker.dtype=f16"], omni_models::Weights::Stored),
+            (&["stages.talker.weights=int8"], omni_models::Weights::Int8),
+            (&[], omni_models::Weights::Stored),
+        ] {
+            let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+            let deploy = resolve(None, &sets, 64).expect("legal settings").deploy;
+            let options = options(deploy.stage(TALKER));
+            assert_eq!(
+                (options.dtype, options.kernels),
+                (DType::F32, Kernels::Auto),
+                "{sets:?}"
+            );
+            assert_eq!(options.weights, weights, "{sets:?}");
+        }
+    }
+}

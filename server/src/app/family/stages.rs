@@ -1,0 +1,313 @@
+//! The stages of Qwen3-Omni and Qwen3-TTS: the model of each, and requests in its form.
+
+use std::sync::Arc;
+
+use omni_engine::{ChunkOutput, CodecFrame, StageGraph};
+use omni_models::{
+    AudioEncoder, CODE2WAV, Code2Wav, DType, ENCODER, QWEN3_OMNI, SpeechModel, TALKER, THINKER, Talker,
+    Thinker, ThinkerToken, UserRow, Voice, VoiceSource,
+};
+use omni_pipeline::item::{AudioPiece, Item};
+use omni_pipeline::request::{ContextRow, Sampling, SpeechRequest, StageRequest, TextRequest};
+use omni_pipeline::stage::{
+    ArBackend, BackendError, ChunkBackend, KvFormat, KvPosition, Launch, OneShotBackend, ReplicaId,
+    StageBody, StageFamily, StageHandle, WarmUp,
+};
+
+use super::LoadedModel;
+use super::chat_networks::{self, ChatNetworks};
+use super::loaded_models::{ComputeTarget, options};
+use super::voice_encoder::{cloned, silent_voice};
+use crate::model::{ChatMessage, Converse as _, ModelInfo as _, Part, Role};
+
+/// What warms the talker up: spoken, unheard.
+const SPOKEN: &str = "hello.";
+/// Frames of it, most; and frames that warm code2wav up.
+const WARM_UP_FRAMES: u32 = 8;
+/// What warms the thinker up: answered, unread.
+const ASKED: &str = "hello";
+/// Tokens of that answer, most.
+const WARM_UP_TOKENS: u32 = 2;
+/// What warms the encoder up: silence of this length that no caller sent.
+const WARM_UP_AUDIO: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// The user's turns in the talker's own form.
+fn user_rows(rows: &[ContextRow]) -> Vec<UserRow> {
+    let rows = rows.iter().filter_map(|row| match row {
+        ContextRow::Token(id) => Some(UserRow::Token(*id)),
+        ContextRow::Hidden(values) => Some(UserRow::Hidden(values.to_vec())),
+        // A request for speech waits for it first.
+        ContextRow::Awaited(_) => None,
+    });
+    rows.collect()
+}
+
+/// Whether two BCP-47 tags are of one language, wherever that is spoken.
+fn same_primary(a: &str, b: &str) -> bool {
+    let primary = |tag: &str| tag.split('-').next().unwrap_or_default().to_ascii_lowercase();
+    primary(a) == primary(b)
+}
+
+impl LoadedModel {
+    /// The model for a replica of a stage.
+    fn model(&self, stage: &str, replica: ReplicaId) -> Result<&SpeechModel, BackendError> {
+        let target = ComputeTarget::of(self.deploy.stage(stage), replica.0);
+        let model = self.loaded_models.at(target);
+        model.ok_or_else(|| BackendError(format!("the model was not loaded for {target}")))
+    }
+
+    /// The user turn that tells how to speak.
+    fn instructed(&self, instructions: &str) -> Vec<UserRow> {
+        match self.loaded_models.any().instruction(instructions) {
+            Ok(tokens) => tokens.into_iter().map(UserRow::Token).collect(),
+            // Every text has tokens where single bytes have, as in all published vocabularies.
+            Err(error) => {
+                tracing::warn!(%error, "instructions are left out");
+                self.user.clone()
+            }
+        }
+    }
+
+    pub(super) fn conversing(&self) -> Result<&ChatNetworks, BackendError> {
+        self.chat_networks
+            .as_ref()
+            .map_err(|why| BackendError(why.clone()))
+    }
+
+    fn kv_position(&self, stage: &str) -> Option<KvPosition> {
+        let model = self.loaded_models.any();
+        let options = options(self.deploy.stage(stage));
+        let bytes = match stage {
+            TALKER => model.talker_kv_position_bytes(options),
+            THINKER => model.thinker_kv_position_bytes(options).ok()?,
+            _ => return None,
+        };
+        let format = match options.cached() {
+            DType::F32 => KvFormat::Float32,
+            DType::Bf16 => KvFormat::Bfloat16,
+            DType::F16 => KvFormat::Float16,
+        };
+        Some(KvPosition { bytes, format })
+    }
+
+    fn talker_request(&self, request: SpeechRequest) -> omni_models::TalkerRequest {
+        let defaults = self.loaded_models.any().defaults();
+        let (asked, own) = (request.sampling, defaults.talker);
+        let talker = omni_models::Sampling {
+            temperature: asked.temperature.unwrap_or(own.temperature),
+            top_p: asked.top_p.unwrap_or(own.top_p),
+            top_k: asked.top_k.unwrap_or(own.top_k),
+            repetition_penalty: asked.repetition_penalty.unwrap_or(own.repetition_penalty),
+            ..own
+        };
+        // Greedy means greedy throughout.
+        let predictor = match asked.temperature {
+            Some(0.0) => defaults.predictor.greedy(),
+            _ => defaults.predictor,
+        };
+        let limits = self.loaded_models.any().limits();
+        let language = request.language.as_deref().and_then(|tag| {
+            let known = limits.languages.iter().find(|known| same_primary(known.tag, tag));
+            known.map(|known| known.name.clone())
+        });
+        let user = match (request.context, request.instructions) {
+            (Some(rows), _) => user_rows(&rows),
+            (None, Some(instructions)) => self.instructed(&instructions),
+            (None, None) => self.user.clone(),
+        };
+        omni_models::TalkerRequest {
+            user,
+            voice: match (&request.voice_prompt, limits.voice_source) {
+                (Some(prompt), _) => cloned(prompt),
+                (None, VoiceSource::Descriptions) => Voice::Described,
+                (None, VoiceSource::Names) => Voice::Named(request.voice),
+                (None, VoiceSource::Recordings) => silent_voice(limits.voice_width),
+            },
+            language,
+            text: None,
+            talker,
+            predictor,
+            seed: request.seed,
+            max_frames: self.ends.frames.unwrap_or(defaults.max_frames),
+        }
+    }
+
+    fn thinker_request(&self, request: TextRequest) -> omni_models::ThinkerRequest {
+        let model = self.loaded_models.any();
+        let (own, end) = (model.defaults().thinker, model.text_tokens().im_end);
+        let mut request = chat_networks::thinker_request(request, own, end);
+        request.max_tokens = self.ends.tokens.unwrap_or(request.max_tokens);
+        request
+    }
+}
+
+impl StageFamily for LoadedModel {
+    fn graph(&self) -> StageGraph {
+        match &self.chat_networks {
+            Ok(chat_networks) if chat_networks.info().hearing.is_some() => QWEN3_OMNI.clone(),
+            Ok(_) => QWEN3_OMNI.only(|stage| stage.name != ENCODER),
+            Err(_) => QWEN3_OMNI.speech_only(),
+        }
+    }
+
+    fn launch(self: Arc<Self>, stage: &'static str, launch: Launch) -> (StageHandle, StageBody) {
+        let replica = launch.replica();
+        match stage {
+            THINKER => launch.autoregressive(ThinkerStage(self, replica)),
+            TALKER => launch.autoregressive(TalkerStage(self, replica)),
+            ENCODER => launch.one_shot(EncoderStage(self, replica)),
+            _ => launch.chunk(Code2WavStage(self, replica)),
+        }
+    }
+}
+
+struct TalkerStage(Arc<LoadedModel>, ReplicaId);
+
+impl ArBackend for TalkerStage {
+    type Model = Talker;
+
+    fn load(&self) -> Result<Talker, BackendError> {
+        let talker = self.0.model(TALKER, self.1)?.talker(self.0.kv);
+        talker.map_err(|error| BackendError(error.to_string()))
+    }
+
+    fn request(&self, request: StageRequest) -> Result<omni_models::TalkerRequest, BackendError> {
+        match request {
+            StageRequest::Speech(request) => Ok(self.0.talker_request(request)),
+            other => Err(BackendError::unexpected(&other)),
+        }
+    }
+
+    fn item(frame: CodecFrame) -> Item {
+        frame.into()
+    }
+
+    fn warm_up(&self) -> Result<WarmUp, BackendError> {
+        let info = self.0.info();
+        let request = SpeechRequest {
+            voice: info
+                .voices
+                .first()
+                .map(|voice| voice.id.clone())
+                .unwrap_or_default(),
+            voice_prompt: None,
+            embedding: None,
+            language: info.languages.first().cloned(),
+            instructions: None,
+            sampling: Sampling::default(),
+            seed: 0,
+            context: None,
+            generated: false,
+            max_outputs: WARM_UP_FRAMES,
+        };
+        Ok(WarmUp {
+            request: StageRequest::Speech(request),
+            inputs: vec![Item::Text(self.0.encode(SPOKEN)?)],
+        })
+    }
+
+    fn kv_position(&self) -> Option<KvPosition> {
+        self.0.kv_position(TALKER)
+    }
+}
+
+struct ThinkerStage(Arc<LoadedModel>, ReplicaId);
+
+impl ArBackend for ThinkerStage {
+    type Model = Thinker;
+
+    fn load(&self) -> Result<Thinker, BackendError> {
+        let target = ComputeTarget::of(self.0.deploy.stage(THINKER), self.1.0);
+        self.0.conversing()?.thinker(target)
+    }
+
+    fn request(&self, request: StageRequest) -> Result<omni_models::ThinkerRequest, BackendError> {
+        match request {
+            StageRequest::Text(request) => Ok(self.0.thinker_request(request)),
+            other => Err(BackendError::unexpected(&other)),
+        }
+    }
+
+    fn item(token: ThinkerToken) -> Item {
+        Item::Reply(chat_networks::reply(token))
+    }
+
+    fn warm_up(&self) -> Result<WarmUp, BackendError> {
+        let greeting = ChatMessage {
+            role: Role::User,
+            parts: vec![Part::Text(ASKED.into())],
+        };
+        let prompt = self.0.prompt(&[greeting]);
+        let prompt = prompt.map_err(|error| BackendError(format!("the warm-up is refused: {error}")))?;
+        let request = TextRequest {
+            prompt: prompt.pieces,
+            sampling: Sampling::default(),
+            seed: 0,
+            export_hidden: false,
+            salt: omni_engine::CacheSalt::default(),
+            max_outputs: WARM_UP_TOKENS,
+        };
+        Ok(WarmUp {
+            request: StageRequest::Text(request),
+            inputs: Vec::new(),
+        })
+    }
+
+    fn kv_position(&self) -> Option<KvPosition> {
+        self.0.kv_position(THINKER)
+    }
+}
+
+struct Code2WavStage(Arc<LoadedModel>, ReplicaId);
+
+impl ChunkBackend for Code2WavStage {
+    type Model = Code2Wav;
+
+    fn load(&self) -> Result<Code2Wav, BackendError> {
+        let code2wav = self.0.model(CODE2WAV, self.1)?.code2wav();
+        code2wav.map_err(|error| BackendError(error.to_string()))
+    }
+
+    fn item(chunk: ChunkOutput<f32>) -> Item {
+        Item::Audio(AudioPiece {
+            samples: chunk.samples,
+            frames: chunk.items,
+        })
+    }
+
+    /// Any frame that it decodes, whatever it sounds like.
+    fn warm_up(&self) -> Vec<Item> {
+        let groups = self.0.loaded_models.any().limits().code_groups as usize;
+        let frame = CodecFrame(vec![0; groups].into());
+        vec![Item::Frames(vec![frame; WARM_UP_FRAMES as usize])]
+    }
+}
+
+struct EncoderStage(Arc<LoadedModel>, ReplicaId);
+
+impl OneShotBackend for EncoderStage {
+    type Model = AudioEncoder;
+
+    fn load(&self) -> Result<AudioEncoder, BackendError> {
+        let target = ComputeTarget::of(self.0.deploy.stage(ENCODER), self.1.0);
+        self.0.conversing()?.encoder(target)
+    }
+
+    fn request(&self, request: StageRequest) -> Result<Arc<[f32]>, BackendError> {
+        match request {
+            StageRequest::Encode(samples) => Ok(samples),
+            other => Err(BackendError::unexpected(&other)),
+        }
+    }
+
+    fn item(rows: Arc<[f32]>) -> Item {
+        Item::Embedding(rows)
+    }
+
+    fn warm_up(&self) -> Result<StageRequest, BackendError> {
+        let hearing = self.0.chat().map_err(BackendError)?.hearing;
+        let hearing = hearing.ok_or_else(|| BackendError("the model does not hear".to_owned()))?;
+        let samples = hearing.sample_rate.samples(WARM_UP_AUDIO.min(hearing.max_audio));
+        Ok(StageRequest::Encode(vec![0.0; samples.len()].into()))
+    }
+}

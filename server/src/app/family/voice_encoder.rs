@@ -1,0 +1,124 @@
+//! Voices of recordings for a loaded model: its encoders, and its own form of a voice.
+
+use std::sync::Arc;
+
+use omni_audio::SampleRate;
+use omni_engine::CodecFrame;
+use omni_models::{SpeechModel, VOICE_SAMPLE_RATE, VoiceEncoder};
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
+
+use crate::model::{EncodeVoice, VoiceShape, VoiceSource, VoiceSupport};
+use omni_pipeline::request::VoicePrompt;
+use omni_pipeline::stage::BackendError;
+
+/// Bytes of a hash that tell checkpoints apart.
+const FINGERPRINT: usize = 8;
+
+/// The encoders of a model. Their weights are read when they are first needed, and kept.
+#[derive(Debug, Default)]
+pub(super) struct VoiceEncoders(Mutex<Option<Arc<Encoders>>>);
+
+#[derive(Debug)]
+struct Encoders {
+    model: VoiceEncoder,
+    rate: SampleRate,
+}
+
+impl VoiceEncoders {
+    /// Those of `model`.
+    ///
+    /// # Errors
+    /// If it has none, or if they cannot be read; the next call tries again.
+    pub(super) fn of(&self, model: &SpeechModel) -> Result<Arc<dyn EncodeVoice>, BackendError> {
+        let mut kept = self.0.lock();
+        if let Some(encoders) = &*kept {
+            return Ok(Arc::clone(encoders) as Arc<dyn EncodeVoice>);
+        }
+        let said = |error: &dyn std::fmt::Display| BackendError(error.to_string());
+        let encoders = Arc::new(Encoders {
+            model: model.load_voice_encoder().map_err(|error| said(&error))?,
+            rate: SampleRate::new(VOICE_SAMPLE_RATE).map_err(|error| said(&error))?,
+        });
+        *kept = Some(Arc::clone(&encoders));
+        Ok(encoders)
+    }
+}
+
+impl EncodeVoice for Encoders {
+    fn sample_rate(&self) -> SampleRate {
+        self.rate
+    }
+
+    fn x_vector(&self, samples: &[f32]) -> Result<Vec<f32>, BackendError> {
+        let vector = self.model.x_vector(samples);
+        vector.map_err(|error| BackendError(error.to_string()))
+    }
+
+    fn frames(&self, samples: &[f32]) -> Result<Vec<CodecFrame>, BackendError> {
+        let frames = self.model.frames(samples);
+        let frames = frames.map_err(|error| BackendError(error.to_string()))?;
+        Ok(frames.into_iter().map(|codes| CodecFrame(codes.into())).collect())
+    }
+}
+
+/// Where the voices of `model` come from.
+pub(super) fn support(model: &SpeechModel) -> anyhow::Result<VoiceSupport> {
+    let limits = model.limits();
+    let source = match limits.voice_source {
+        omni_models::VoiceSource::Names => VoiceSource::Names,
+        omni_models::VoiceSource::Recordings => VoiceSource::Recordings,
+        omni_models::VoiceSource::Descriptions => VoiceSource::Descriptions,
+    };
+    let shape = match source {
+        VoiceSource::Recordings => Some(VoiceShape {
+            width: limits.voice_width,
+            groups: limits.code_groups,
+            codes: limits.codebook_size,
+            text_vocab: limits.text_vocab,
+            fingerprint: fingerprint(model)?,
+        }),
+        VoiceSource::Names | VoiceSource::Descriptions => None,
+    };
+    Ok(VoiceSupport {
+        source,
+        shape,
+        kept: None,
+    })
+}
+
+/// A part of a hash over both configurations of a checkpoint.
+fn fingerprint(model: &SpeechModel) -> anyhow::Result<String> {
+    let mut hash = Sha256::new();
+    for file in ["config.json", "speech_tokenizer/config.json"] {
+        hash.update(model.file(file)?.unwrap_or_default());
+    }
+    let hash = hash.finalize();
+    Ok(hash[..FINGERPRINT]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
+}
+
+/// A voice in the talker's own form.
+pub(super) fn cloned(prompt: &VoicePrompt) -> omni_models::Voice {
+    let reference = prompt
+        .reference
+        .as_ref()
+        .map(|reference| omni_models::VoiceReference {
+            frames: reference.frames.iter().map(|frame| frame.0.to_vec()).collect(),
+            text: reference.text.clone(),
+        });
+    omni_models::Voice::Cloned(Arc::new(omni_models::VoicePrompt {
+        x_vector: prompt.x_vector.clone(),
+        reference,
+    }))
+}
+
+/// A voice of zeros, `width` numbers wide, with which a talker without voices of its own is warmed up.
+pub(super) fn silent_voice(width: u32) -> omni_models::Voice {
+    cloned(&VoicePrompt {
+        x_vector: vec![0.0; width as usize],
+        reference: None,
+    })
+}

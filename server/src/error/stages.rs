@@ -1,0 +1,52 @@
+//! What goes wrong in the stages, as its caller is told.
+
+use std::time::Duration;
+
+use omni_pipeline::orchestrator::{AdmissionError, StageError};
+use omni_pipeline::stage::End;
+
+use super::{ErrorKind, InvalidField, ServeError};
+use crate::drain::ShutdownError;
+
+const RETRY: Duration = Duration::from_secs(1);
+const RETRY_LOADING: Duration = Duration::from_secs(2);
+
+impl From<StageError> for ServeError {
+    fn from(error: StageError) -> Self {
+        use StageError as E;
+        let new = |kind, reason| Self::new(kind, reason, error.to_string());
+        match error {
+            E::Failed { stage, .. } => new(ErrorKind::Internal, "STAGE_FAILED").with("stage", stage),
+            E::Unavailable { stage, .. } => new(ErrorKind::Unavailable, "STAGE_UNAVAILABLE")
+                .with("stage", stage)
+                .retry_in(RETRY),
+            E::Overloaded(_) => new(ErrorKind::Overloaded, "SERVER_OVERLOADED").retry_in(RETRY),
+            E::Loading => new(ErrorKind::Loading, "MODEL_LOADING").retry_in(RETRY_LOADING),
+        }
+    }
+}
+
+impl From<AdmissionError> for ServeError {
+    fn from(error: AdmissionError) -> Self {
+        match &error {
+            AdmissionError::QueueFull { retry, .. } => {
+                Self::new(ErrorKind::QueueFull, "SERVER_OVERLOADED", error.to_string()).retry_in(*retry)
+            }
+            AdmissionError::Stopped => ShutdownError::Stopped.into(),
+        }
+    }
+}
+
+impl ServeError {
+    /// Why a sequence with this end failed, if it did; `input` is the field that a model rejects.
+    #[must_use]
+    pub fn of_end(end: End, input: &'static str) -> Option<Self> {
+        Some(match end {
+            End::Stop | End::Length | End::Repetition => return None,
+            End::Rejected(problem) => InvalidField::new(input, problem).into(),
+            End::Overloaded(message) => StageError::Overloaded(message).into(),
+            End::Failed { stage, message } => StageError::Failed { stage, message }.into(),
+            End::Lost { stage, message } => StageError::Unavailable { stage, message }.into(),
+        })
+    }
+}

@@ -1,0 +1,237 @@
+//! What a model that converses is to its callers, in plain data.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use omni_audio::Samples;
+use omni_pipeline::request::{Clip, ContextRow, PromptPiece, Sampling};
+
+use super::speech::PromptError;
+use crate::error::{ErrorKind, ServeError, seconds};
+
+/// What a model says about its conversations.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChatInfo {
+    /// Most positions of a conversation and its answer together: text tokens and rows of audio.
+    pub max_context: u32,
+    /// Most tokens of an answer where a caller sets nothing.
+    pub default_max_tokens: u32,
+    /// What it uses where a caller sets nothing.
+    pub default_sampling: Sampling,
+    /// What it takes of speech; `None` if it cannot hear.
+    pub hearing: Option<Hearing>,
+    /// How its answers are spoken.
+    pub voicing: Voicing,
+    /// Whether the stage that speaks is told what it answers.
+    pub speech_context: bool,
+    /// Whether it asks for functions that a conversation offers.
+    pub tools: bool,
+}
+
+/// What a model that hears takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hearing {
+    /// Samples per second.
+    pub sample_rate: omni_audio::SampleRate,
+    /// Shortest audio that it makes anything of.
+    pub min_audio: Duration,
+    /// Longest audio of one message.
+    pub max_audio: Duration,
+    /// Positions that a second of audio takes.
+    pub rows_per_second: u32,
+    /// Bytes of what the model makes of one such position.
+    pub row_bytes: u32,
+}
+
+impl Hearing {
+    /// Positions that so many samples take, less one at most.
+    #[must_use]
+    pub fn rows(&self, samples: usize) -> usize {
+        let rows = samples as u64 * u64::from(self.rows_per_second) / u64::from(self.sample_rate.hz());
+        usize::try_from(rows).unwrap_or(usize::MAX)
+    }
+
+    /// Bytes of what the model makes of so many samples, at most.
+    #[must_use]
+    pub fn row_bytes(&self, samples: usize) -> usize {
+        (self.rows(samples) + 1) * self.row_bytes as usize
+    }
+
+    /// Checks that so many samples, which came as `field`, are enough to be heard.
+    pub(crate) fn check_short(&self, samples: usize, field: &'static str) -> Result<(), AudioInputError> {
+        match samples < self.sample_rate.samples(self.min_audio).len() {
+            true => Err(AudioInputError::TooShort {
+                field,
+                got: self.sample_rate.duration(Samples(samples as u64)),
+                limit: self.min_audio,
+            }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Audio that the model does not take.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AudioInputError {
+    #[error("{field}: the model cannot hear, send text")]
+    NotSupported { field: &'static str },
+    #[error("{field} has {} ms of audio, the model hears nothing shorter than {} ms", millis(.got), millis(.limit))]
+    TooShort {
+        field: &'static str,
+        got: Duration,
+        limit: Duration,
+    },
+    /// It is more than one message may have.
+    #[error("the audio of the message is longer than {}, which is the limit", seconds(.limit))]
+    TooLong { limit: Duration },
+}
+
+fn millis(time: &Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+impl From<AudioInputError> for ServeError {
+    fn from(error: AudioInputError) -> Self {
+        use AudioInputError as E;
+        let new = |reason| Self::new(ErrorKind::InvalidArgument, reason, error.to_string());
+        match error {
+            E::NotSupported { field } => new("AUDIO_INPUT_NOT_SUPPORTED").about(field),
+            E::TooShort { field, .. } => new("AUDIO_TOO_SHORT").about(field),
+            E::TooLong { .. } => new("AUDIO_TOO_LONG"),
+        }
+    }
+}
+
+/// How an answer gets to the stage that speaks it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Voicing {
+    /// The answer's tokens as they are, in one sequence behind the user's turns: as the model was trained.
+    Tokens,
+    /// Its text, through the text front end, sentence by sentence: for a voice that was trained on words alone.
+    Words,
+}
+
+/// The speaker of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Says how the model shall behave.
+    System,
+    /// The caller's side.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// A piece of what is said.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Part {
+    /// Text.
+    Text(Arc<str>),
+    /// Speech or other sound, at [`Hearing::sample_rate`]. A conversation is read anew for every answer, but every recording is encoded
+    /// once.
+    Audio(Clip),
+    /// About functions that the model may ask for.
+    Tool(ToolPart),
+}
+
+/// A part of a message that is about functions.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToolPart {
+    /// One that the model may ask for, as JSON.
+    Offer(Arc<str>),
+    /// The model asked for one.
+    Call {
+        /// Which.
+        name: Arc<str>,
+        /// What with, as a JSON object.
+        arguments: Arc<str>,
+    },
+    /// What one gave.
+    Result(Arc<str>),
+}
+
+impl ToolPart {
+    /// Its text, in characters.
+    #[must_use]
+    pub fn characters(&self) -> usize {
+        match self {
+            Self::Offer(text) | Self::Result(text) => text.chars().count(),
+            Self::Call { name, arguments } => name.chars().count() + arguments.chars().count(),
+        }
+    }
+
+    /// Its text, in bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Offer(text) | Self::Result(text) => text.len(),
+            Self::Call { name, arguments } => name.len() + arguments.len(),
+        }
+    }
+}
+
+/// Opens a call in what a model writes, and closes it: between them stands JSON with `name` and `arguments`.
+pub const TOOL_CALL: [&str; 2] = ["<tool_call>", "</tool_call>"];
+
+/// What is said.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChatMessage {
+    /// The speaker.
+    pub role: Role,
+    /// What, in order.
+    pub parts: Vec<Part>,
+}
+
+/// A conversation as the model reads it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Prompt {
+    /// For the stage that answers, up to where the answer begins.
+    pub pieces: Vec<PromptPiece>,
+    /// For the stage that speaks: the user's turns, one after another.
+    pub context: Vec<Vec<ContextRow>>,
+    /// Tokens of the answer that the template has written already; they are spoken first.
+    pub opening: Vec<u32>,
+}
+
+impl Prompt {
+    /// Text tokens in it.
+    #[must_use]
+    pub fn text_tokens(&self) -> usize {
+        let tokens = |piece: &PromptPiece| match piece {
+            PromptPiece::Tokens(tokens) => tokens.len(),
+            PromptPiece::Audio { .. } => 0,
+        };
+        self.pieces.iter().map(tokens).sum()
+    }
+
+    /// Rows of audio in it.
+    #[must_use]
+    pub fn audio_rows(&self) -> usize {
+        let rows = |piece: &PromptPiece| match piece {
+            PromptPiece::Tokens(_) => 0,
+            PromptPiece::Audio { rows, .. } => *rows as usize,
+        };
+        self.pieces.iter().map(rows).sum()
+    }
+
+    /// Positions that it takes.
+    #[must_use]
+    pub fn positions(&self) -> usize {
+        self.text_tokens() + self.audio_rows()
+    }
+}
+
+/// Turns the tokens of one answer into text.
+pub trait Detokenizer: Send {
+    /// The text that is certain with this token: whole characters, often none.
+    fn push(&mut self, token: u32) -> String;
+
+    /// What is left when no more tokens come.
+    fn finish(&mut self) -> String;
+}
+
+/// Turns conversations into prompts.
+pub type PromptBuilder = Arc<dyn Fn(&[ChatMessage]) -> Result<Prompt, PromptError> + Send + Sync>;
+
+/// Makes a [`Detokenizer`] for one answer.
+pub type DetokenizerMaker = Arc<dyn Fn() -> Box<dyn Detokenizer> + Send + Sync>;

@@ -1,0 +1,86 @@
+//! Voices of recordings, in plain data: what is computed once of a recording, and travels with every request that speaks in its voice.
+
+use std::fmt;
+use std::sync::Arc;
+
+use omni_audio::SampleRate;
+use omni_engine::CodecFrame;
+use omni_pipeline::request::VoicePrompt;
+use omni_pipeline::stage::BackendError;
+
+/// Where a model's voices come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum VoiceSource {
+    /// It has voices of its own, with names.
+    #[default]
+    Names,
+    /// Recordings.
+    Recordings,
+    /// Descriptions in words.
+    Descriptions,
+}
+
+/// What voices of recordings look like to a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VoiceShape {
+    /// Numbers of a speaker's vector.
+    pub width: u32,
+    /// Codes of a frame.
+    pub groups: u32,
+    /// Every code is below this.
+    pub codes: u32,
+    /// Every text token is below this.
+    pub text_vocab: u32,
+    /// Tells checkpoints of one shape apart: a part of a hash over their configuration.
+    pub fingerprint: String,
+}
+
+/// How a model gets voices besides its own.
+#[derive(Debug, Clone, Default)]
+pub struct VoiceSupport {
+    /// Where its voices come from.
+    pub source: VoiceSource,
+    /// What voices of recordings look like to it, if it takes them.
+    pub shape: Option<VoiceShape>,
+    /// The voices that are kept beside its own, as the caller of a request sees them.
+    pub kept: Option<Arc<dyn KeptVoices>>,
+}
+
+/// What a name of a kept voice stands for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum VoiceContent {
+    /// What was computed of a recording.
+    Prompt(Arc<VoicePrompt>),
+    /// The words that describe it to the model.
+    Description(Arc<str>),
+}
+
+/// Voices that are kept beside a model's own, as one caller sees them.
+pub trait KeptVoices: fmt::Debug + Send + Sync {
+    /// The voice of that name, with the name as it was given; the error is why the model cannot speak with it.
+    fn find(&self, name: &str) -> Option<Result<(String, VoiceContent), String>>;
+
+    /// The names of all that the model can speak with, sorted.
+    fn names(&self) -> Vec<String>;
+}
+
+/// Makes voices of recordings. Every call may take seconds.
+pub trait EncodeVoice: Send + Sync {
+    /// Rate of the recordings that it takes.
+    fn sample_rate(&self) -> SampleRate;
+
+    /// The speaker's vector of mono samples in `[-1, 1]`.
+    ///
+    /// # Errors
+    /// If it cannot be computed.
+    fn x_vector(&self, samples: &[f32]) -> Result<Vec<f32>, BackendError>;
+
+    /// The codec frames of the same; the last one may be cut short.
+    ///
+    /// # Errors
+    /// If they cannot be computed.
+    fn frames(&self, samples: &[f32]) -> Result<Vec<CodecFrame>, BackendError>;
+}
+
+/// Gives what makes voices of recordings, or says why the model has none. Reads its weights when it is first asked.
+pub type VoiceEncoderSource = Arc<dyn Fn() -> Result<Arc<dyn EncodeVoice>, BackendError> + Send + Sync>;

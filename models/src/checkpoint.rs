@@ -50,9 +50,6 @@ pub enum CheckpointSource {
 /// Longest piece of a tensor that is read between two signs of progress.
 const PIECE: u64 = 16 << 20;
 
-/// Bytes of a tensor from which on it is read into pages of its own.
-const PAGED: usize = 1 << 20;
-
 static PROGRESS: AtomicU64 = AtomicU64::new(0);
 
 /// A number that grows whenever this process has read a part of a checkpoint's tensors, whichever thread does: while it stands
@@ -152,12 +149,9 @@ impl CheckpointSource {
         let (Self::Dir(dir), size) = (self, usize::try_from(end - begin).unwrap_or(usize::MAX)) else {
             return Ok(None);
         };
-        let pages = (size >= PAGED).then(|| MmapMut::map_anon(size).ok()).flatten();
-        let Some(mut pages) = pages else {
+        let Some(mut pages) = tensor::pages(size) else {
             return Ok(None);
         };
-        #[cfg(target_os = "linux")]
-        let _ = pages.advise(memmap2::Advice::HugePage);
         let failed = |e: &std::io::Error| LoadError::read(name, e);
         let mut file = File::open(dir.join(name)).map_err(|e| failed(&e))?;
         file.seek(SeekFrom::Start(begin)).map_err(|e| failed(&e))?;

@@ -424,7 +424,7 @@ impl Attention for Cpu {
 
     fn kv(&self, slots: usize, width: usize) -> Result<Kv> {
         let numbers = if self.weights.caches_halves() {
-            Numbers::Bf16(Lists::of(slots, width))
+            Numbers::F16(Lists::of(slots, width))
         } else {
             Numbers::F32(Lists::of(slots, width))
         };
@@ -434,7 +434,7 @@ impl Attention for Cpu {
     fn grow(&self, kv: &mut Kv, slots: usize) -> Result<()> {
         match &mut kv.numbers {
             Numbers::F32(lists) => lists.grow(slots, kv.width),
-            Numbers::Bf16(lists) => lists.grow(slots, kv.width),
+            Numbers::F16(lists) => lists.grow(slots, kv.width),
         }
         Ok(())
     }
@@ -452,7 +452,7 @@ impl Attention for Cpu {
         attention::rotate_heads(self.isa, qkv.data_mut(), shape, norms, &rope.cos, &rope.sin);
         Ok(match &mut kv.numbers {
             Numbers::F32(lists) => attention::attend_cached(self.isa, shape, &qkv, batch, lists),
-            Numbers::Bf16(lists) => attention::attend_cached(self.isa, shape, &qkv, batch, lists),
+            Numbers::F16(lists) => attention::attend_cached(self.isa, shape, &qkv, batch, lists),
         })
     }
 

@@ -85,6 +85,41 @@ enum Values {
     Made(Recipe),
 }
 
+/// Bytes of a tensor from which on it is staged in pages of its own.
+const PAGED: usize = 1 << 20;
+
+/// Zeros in pages of their own, where that is worth it and the system gives them.
+pub(super) fn pages(size: usize) -> Option<MmapMut> {
+    let pages = (size >= PAGED).then(|| MmapMut::map_anon(size).ok()).flatten()?;
+    // A system without large pages is slower and otherwise the same.
+    #[cfg(target_os = "linux")]
+    let _ = pages.advise(memmap2::Advice::HugePage);
+    Some(pages)
+}
+
+/// A tensor of `count` elements of `N` bytes, of which `source` says where they are in `stored`.
+fn rearrange<const N: usize>(
+    dtype: DType,
+    shape: Vec<usize>,
+    stored: &[u8],
+    count: usize,
+    source: impl Fn(usize) -> usize,
+) -> HostTensor {
+    let stored = stored.as_chunks::<N>().0;
+    let fill = |bytes: &mut [u8]| {
+        for (i, to) in bytes.as_chunks_mut::<N>().0.iter_mut().enumerate() {
+            *to = stored[source(i)];
+        }
+    };
+    if let Some(mut pages) = pages(count * N) {
+        fill(&mut pages);
+        return HostTensor::paged(dtype, shape, pages);
+    }
+    let mut bytes = vec![0; count * N];
+    fill(&mut bytes);
+    HostTensor::stored(dtype, shape, Cow::Owned(bytes))
+}
+
 impl HostTensor {
     pub(crate) fn stored(dtype: DType, shape: Vec<usize>, bytes: Cow<'static, [u8]>) -> Self {
         let values = Values::Stored(bytes);
@@ -175,13 +210,10 @@ impl HostTensor {
             Values::Made(recipe) => return Self::made(shape, *recipe),
         };
         let count: usize = shape.iter().product();
-        let width = if self.dtype == DType::F32 { 4 } else { 2 };
-        let mut bytes = Vec::with_capacity(count * width);
-        for i in 0..count {
-            let at = source(i) * width;
-            bytes.extend_from_slice(&stored[at..at + width]);
+        match self.dtype {
+            DType::F32 => rearrange::<4>(self.dtype.clone(), shape, stored, count, source),
+            _ => rearrange::<2>(self.dtype.clone(), shape, stored, count, source),
         }
-        Self::stored(self.dtype.clone(), shape, Cow::Owned(bytes))
     }
 
     /// `[out, in, k]` to `[out, k * in]`: the matrix that a causal convolution multiplies its taps with, oldest first.

@@ -44,7 +44,7 @@ pub enum Weights {
 }
 
 impl Weights {
-    /// Whether keys and values are cached in bf16, next to factors of which that changes no more than they did.
+    /// Whether keys and values are cached in f16, next to factors whose rounding changes more.
     pub(crate) fn caches_halves(self) -> bool {
         matches!(self, Self::Int8 | Self::Int4 | Self::Bf16Products)
     }
@@ -55,7 +55,7 @@ impl LoadOptions {
     #[must_use]
     pub fn cached(self) -> DType {
         match (self.kernels, self.dtype) {
-            (Kernels::Auto, DType::F32) if self.weights.caches_halves() => DType::Bf16,
+            (Kernels::Auto, DType::F32) if self.weights.caches_halves() => DType::F16,
             (_, dtype) => dtype,
         }
     }

@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use crate::backend::{AttentionShape, Batch, Span};
 
-use super::gemm::simd::{self, Simd};
+use super::gemm::simd::{self, Widen};
 use super::held::Lists;
 use super::isa::{Isa, PORTABLE_FMA};
 use super::pointwise::{fma, sum};
@@ -243,7 +243,7 @@ fn attend_avx512<N: Number>(job: &Job<'_, N>, out: &mut [f32], scores: &mut Vec<
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
+#[target_feature(enable = "avx2,fma,f16c")]
 fn attend_avx2<N: Number>(job: &Job<'_, N>, out: &mut [f32], scores: &mut Vec<f32>) {
     // SAFETY: compiled with the instructions that the vector type needs.
     unsafe { job.run::<simd::Avx2, true>(out, scores) }
@@ -262,7 +262,7 @@ impl<N: Number> Job<'_, N> {
     /// # Safety
     /// The machine must have `S`'s instructions.
     #[inline(always)]
-    unsafe fn run<S: Simd, const FUSED: bool>(&self, out: &mut [f32], scores: &mut Vec<f32>) {
+    unsafe fn run<S: Widen, const FUSED: bool>(&self, out: &mut [f32], scores: &mut Vec<f32>) {
         let count = self.qkv.len() / row_width(self.shape) * (self.shape.heads / self.shape.kv_heads);
         for head in 0..self.shape.kv_heads {
             let mut first = 0;

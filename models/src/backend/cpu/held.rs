@@ -1,7 +1,7 @@
 //! What is held besides rows: tables, ids, what streams and sequences remember.
 
 use crate::backend::{ComputeError, Result};
-use half::bf16;
+use half::f16;
 
 #[cfg(unix)]
 use crate::checkpoint::FileRows;
@@ -100,7 +100,7 @@ pub(crate) struct Kv {
 /// Keys and values, in one format.
 pub(super) enum Numbers {
     F32(Lists<f32>),
-    Bf16(Lists<bf16>),
+    F16(Lists<f16>),
 }
 
 pub(super) struct Lists<N> {

@@ -170,7 +170,7 @@ pub(super) const SECTIONS: &[Section] = &[
                 "Number format that the processor keeps the matrices in: `auto` as the checkpoint stores them, `int8` in 8.5 and \
                  `int4` in 4.5 bits a weight, quantised when the model is loaded (32 inputs of an output share a scale). Activations \
                  stay f32, or are rounded to 16 bits for processors with AVX512-VNNI; routers and lookup tables stay as stored, with \
-                 `int4` output heads are `int8`, and with both the KV cache is bf16. Fewer bits are read sooner; what is computed is \
+                 `int4` output heads are `int8`, and with both the KV cache is f16. Fewer bits are read sooner; what is computed is \
                  then no longer what the checkpoint says to the bit. Not for GPUs.",
             ),
             setting(

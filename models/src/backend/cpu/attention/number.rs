@@ -1,14 +1,14 @@
 //! What keys and values are cached in.
 #![expect(unsafe_code, reason = "vector intrinsics, behind a trait of one line each")]
 
-use half::bf16;
+use half::f16;
 
-use super::super::gemm::simd::Simd;
+use super::super::gemm::simd::Widen;
 
 /// A number of the cache, and how a vector of them is read.
 ///
 /// # Safety
-/// `load` may only run where the machine has the instructions of `S`, with a pointer to [`Simd::LANES`] numbers.
+/// `load` may only run where the machine has the instructions of `S`, with a pointer to `S::LANES` numbers.
 pub(in crate::backend::cpu) unsafe trait Number:
     Copy + Send + 'static
 {
@@ -16,7 +16,7 @@ pub(in crate::backend::cpu) unsafe trait Number:
     const ZERO: Self;
     fn of(x: f32) -> Self;
     fn value(self) -> f32;
-    unsafe fn load<S: Simd>(p: *const Self) -> S::V;
+    unsafe fn load<S: Widen>(p: *const Self) -> S::V;
 }
 
 // SAFETY: reads as many numbers as the trait says.
@@ -34,19 +34,20 @@ unsafe impl Number for f32 {
     }
 
     #[inline(always)]
-    unsafe fn load<S: Simd>(p: *const f32) -> S::V {
+    unsafe fn load<S: Widen>(p: *const f32) -> S::V {
         // SAFETY: the caller's promise.
         unsafe { S::load(p) }
     }
 }
 
-// SAFETY: reads as many numbers as the trait says; a `bf16` is the upper half of an f32.
-unsafe impl Number for bf16 {
-    const ZERO: bf16 = bf16::NEG_ZERO;
+// SAFETY: reads as many numbers as the trait says.
+unsafe impl Number for f16 {
+    const ZERO: f16 = f16::NEG_ZERO;
 
     #[inline(always)]
-    fn of(x: f32) -> bf16 {
-        bf16::from_f32(x)
+    fn of(x: f32) -> f16 {
+        // Beyond the largest would be infinite, and an infinite key makes every score no number. What is no number stays so.
+        f16::from_f32(x.clamp(f16::MIN.to_f32(), f16::MAX.to_f32()))
     }
 
     #[inline(always)]
@@ -55,8 +56,8 @@ unsafe impl Number for bf16 {
     }
 
     #[inline(always)]
-    unsafe fn load<S: Simd>(p: *const bf16) -> S::V {
+    unsafe fn load<S: Widen>(p: *const f16) -> S::V {
         // SAFETY: the caller's promise.
-        unsafe { S::upper(p.cast()) }
+        unsafe { S::half_precision(p.cast()) }
     }
 }

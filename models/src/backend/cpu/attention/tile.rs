@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use super::super::gemm::simd::Simd;
+use super::super::gemm::simd::Widen;
 use super::super::pointwise::{exp, fma, sum};
 use super::{KEY_GROUP, Number, Seen};
 
@@ -38,7 +38,7 @@ pub(super) struct Query<'a> {
 /// # Safety
 /// The machine must have `S`'s instructions.
 #[inline(always)]
-pub(super) unsafe fn attend<S: Simd, N: Number, const FUSED: bool, const R: usize>(
+pub(super) unsafe fn attend<S: Widen, N: Number, const FUSED: bool, const R: usize>(
     queries: [Query<'_>; R],
     head: usize,
     seen: &Seen<'_, N>,
@@ -99,7 +99,7 @@ pub(super) unsafe fn attend<S: Simd, N: Number, const FUSED: bool, const R: usiz
 /// # Safety
 /// The machine must have `S`'s instructions.
 #[inline(always)]
-unsafe fn score<S: Simd, N: Number, const R: usize>(
+unsafe fn score<S: Widen, N: Number, const R: usize>(
     queries: &[Query<'_>; R],
     keys: &[N],
 ) -> [[f32; KEY_GROUP]; R] {
@@ -175,7 +175,7 @@ impl<N: Number, const R: usize> Blend<'_, N, R> {
     /// # Safety
     /// The machine must have `S`'s instructions.
     #[inline(always)]
-    unsafe fn columns<S: Simd, const FUSED: bool>(&mut self, at: usize, dim: usize) {
+    unsafe fn columns<S: Widen, const FUSED: bool>(&mut self, at: usize, dim: usize) {
         let mut column = 0;
         while column < dim {
             let (from, left) = (at + column, dim - column);
@@ -199,7 +199,7 @@ impl<N: Number, const R: usize> Blend<'_, N, R> {
     /// The machine must have `S`'s instructions.
     #[expect(clippy::needless_range_loop, reason = "the same row of several arrays")]
     #[inline(always)]
-    unsafe fn vectors<S: Simd, const C: usize>(&mut self, from: usize, column: usize) -> usize {
+    unsafe fn vectors<S: Widen, const C: usize>(&mut self, from: usize, column: usize) -> usize {
         let width = C * S::LANES;
         assert!(
             self.weights.iter().all(|w| w.len() == self.slots.len()),

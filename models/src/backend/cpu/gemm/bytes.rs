@@ -10,7 +10,7 @@ use std::arch::x86_64::*;
 use super::super::isa::Isa;
 use super::Job;
 use super::quant::{Bits, GROUP};
-use super::simd::{Avx512, Simd};
+use super::simd::{Avx512, Simd, Widen};
 use super::tile::{each_row, store};
 
 /// Most that an activation can be: 127 high bytes of 256 each.

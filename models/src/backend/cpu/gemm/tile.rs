@@ -2,7 +2,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::simd::{Avx2, Avx512};
-use super::simd::{Portable, Quantised, Simd, Storage};
+use super::simd::{Nibbles, Portable, Quantised, Simd, Storage, Widen};
 use super::{Job, quant};
 
 /// Start of a block: element of the left factor, row of the output.
@@ -35,7 +35,7 @@ pub(super) use {each_row, with_rows};
 ///
 /// # Safety
 /// As the functions of the same names below.
-pub(super) unsafe trait Tiles: Simd {
+pub(super) unsafe trait Tiles: Nibbles {
     unsafe fn block<W: Storage, const M: usize, const P: usize>(
         job: &Job<'_>,
         data: &[W::Element],
@@ -140,7 +140,7 @@ pub(super) unsafe fn wide<S: Tiles, W: Storage>(
 /// # Safety
 /// As [`wide`].
 #[inline(always)]
-unsafe fn block<S: Simd, W: Storage, const M: usize, const P: usize>(
+unsafe fn block<S: Widen, W: Storage, const M: usize, const P: usize>(
     job: &Job<'_>,
     data: &[W::Element],
     (src, dst): Start,
@@ -237,7 +237,7 @@ pub(super) unsafe fn wide_quantised<S: Tiles, Q: Quantised>(
 /// # Safety
 /// As [`wide_quantised`].
 #[inline(always)]
-unsafe fn quantised_block<S: Simd, Q: Quantised, const M: usize, const P: usize>(
+unsafe fn quantised_block<S: Nibbles, Q: Quantised, const M: usize, const P: usize>(
     job: &Job<'_>,
     data: &[u32],
     (src, dst): Start,

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use omni_engine::{ArModel, ModelError};
+use omni_engine::{ModelError, Sequences};
 use omni_models::testing::{Run, greedy, request, speak, step, tokens};
 use omni_models::{CheckpointSource, KvOptions, LoadOptions, Sampling, SpeechModel, TalkerRequest, Weights};
 

@@ -61,11 +61,11 @@ const CODES: [&str; 17] = [
 impl GrpcCode {
     const UNKNOWN: usize = 2;
 
-    /// As the status codes of HTTP have it that stand for these.
+    /// As the status codes of HTTP have it that stand for these. The only deadline that a call of this server can exceed is its caller's.
     fn class(self) -> ResponseClass {
         match CODES[self.index()] {
             "OK" => ResponseClass::Success,
-            "Unknown" | "DeadlineExceeded" | "Unimplemented" | "Internal" | "Unavailable" | "DataLoss" => {
+            "Unknown" | "Unimplemented" | "Internal" | "Unavailable" | "DataLoss" => {
                 ResponseClass::ServerError
             }
             _ => ResponseClass::ClientError,
@@ -144,5 +144,25 @@ impl GrpcInstruments {
         self.of_code(code).increment(1);
         self.handling.record(after);
         self.responses.answered(code.class());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(name: &str) -> ResponseClass {
+        let index = CODES
+            .iter()
+            .position(|code| *code == name)
+            .expect("a code of gRPC");
+        GrpcCode(index as i32).class()
+    }
+
+    #[test]
+    fn a_deadline_that_a_caller_set_is_not_the_servers_fault() {
+        assert!(matches!(class("DeadlineExceeded"), ResponseClass::ClientError));
+        assert!(matches!(class("Internal"), ResponseClass::ServerError));
+        assert!(matches!(class("OK"), ResponseClass::Success));
     }
 }

@@ -184,6 +184,32 @@ async fn hints_that_cannot_be_followed_are_ignored_and_the_answer_says_so() {
 }
 
 #[tokio::test]
+async fn a_conversation_that_another_model_called_tools_in_goes_on_without_them() {
+    let script = FakeScript {
+        no_tools: true,
+        ..FakeScript::default()
+    };
+    let server = TestServer::fake(script, &[]).await;
+    let call = json!({"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+    let asked = json!({"messages": [
+        {"role": "user", "content": "what is it"},
+        {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "it rains"},
+        {"role": "assistant", "content": "It rains."},
+        {"role": "user", "content": "recite"},
+    ]});
+    let answer = chat(&server, &asked).await;
+    assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
+    assert_eq!(answer.header("x-omni-ignored"), "messages");
+    let text = parsed(&answer)["choices"][0]["message"]["content"].to_string();
+    assert!(
+        text.contains("user:what is it|assistant:It rains.|user:recite"),
+        "{text}"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_strict_server_refuses_them() {
     let script = FakeScript {
         no_tools: true,

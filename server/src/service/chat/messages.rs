@@ -55,8 +55,14 @@ impl PartRequest {
         }
     }
 
-    fn is_tool(&self) -> bool {
-        matches!(self, Self::Tool { .. })
+    /// The field of what it says of functions, if it does.
+    fn tool(&self) -> Option<&'static str> {
+        match self {
+            Self::Tool { .. } => Some(TOOL),
+            Self::ToolCall { .. } => Some(TOOL_CALL),
+            Self::ToolResult(_) => Some(TOOL_RESULT),
+            Self::Text(_) | Self::Audio { .. } => None,
+        }
     }
 }
 
@@ -82,12 +88,19 @@ pub(super) fn without_tools(
     known: &ChatModel,
     ignored: &mut Vec<IgnoredField>,
 ) -> Result<bool, ServeError> {
-    if known.chat.tools || !message.parts.iter().any(PartRequest::is_tool) {
+    let said = message.parts.len();
+    if known.chat.tools {
         return Ok(true);
     }
-    hint(TOOL, NO_TOOLS, known.speech.terms.strict, ignored)?;
-    message.parts.retain(|part| !part.is_tool());
-    Ok(!message.parts.is_empty())
+    for field in [TOOL, TOOL_CALL, TOOL_RESULT] {
+        let known_already = ignored.iter().any(|one| one.field == field);
+        if !known_already && message.parts.iter().any(|part| part.tool() == Some(field)) {
+            hint(field, NO_TOOLS, known.speech.terms.strict, ignored)?;
+        }
+    }
+    message.parts.retain(|part| part.tool().is_none());
+    // A message that was empty before is refused elsewhere.
+    Ok(said == 0 || !message.parts.is_empty())
 }
 
 const NO_TOOLS: &str = "this model calls no tools";

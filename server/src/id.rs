@@ -3,6 +3,20 @@
 use std::fmt;
 use std::sync::Arc;
 
+tokio::task_local! {
+    static REQUEST: Arc<str>;
+}
+
+/// Runs `work` as a part of the request of that name.
+pub(crate) fn in_request<F: Future>(name: Arc<str>, work: F) -> impl Future<Output = F::Output> {
+    REQUEST.scope(name, work)
+}
+
+/// The name of the request that the current task is a part of.
+pub(crate) fn current_request() -> Option<Arc<str>> {
+    REQUEST.try_with(Arc::clone).ok()
+}
+
 /// Names one call in the log and towards its caller. Random, so that it is unique across restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SessionId(u64);

@@ -208,7 +208,20 @@ fn feed_rest(telemetry: &Telemetry) {
     });
     CertificateInstrument::new(meter).expires(SystemTime::now());
     ProtocolInstruments::new(meter, Protocol::Wyoming).ended(RequestResult::Ok);
+    feed_voices(&VoiceInstruments::new(meter));
     TraceInstruments::new(meter).exported(1);
+}
+
+fn feed_voices(voices: &VoiceInstruments) {
+    voices.encoding_began();
+    voices.looked_up(true);
+    voices.evicted();
+    voices.encoded(VoiceKind::InContext, ms(900));
+    voices.encoding_ended();
+    voices.created(VoiceMaterial::Recording, VoiceCreation::Kept);
+    voices.kept(|_| 1, 4_096);
+    voices.requested(VoiceProvenance::Kept, VoiceKind::InContext);
+    voices.deleted(VoiceDeletion::Deleted);
 }
 
 /// The lines of samples in `text`.

@@ -247,7 +247,7 @@ impl Shared {
             drop(state);
             let problem = match stands {
                 true => format!(
-                    "a place is expected in {wait:.1?}, and while more is asked for than can be done nobody waits longer than {longest:?}"
+                    "a place is expected in {wait:.1?}, and while more is asked for than can be done no request waits longer than {longest:?}"
                 ),
                 false => format!("a place is expected in {wait:.1?}, the longest wait is {longest:?}"),
             };

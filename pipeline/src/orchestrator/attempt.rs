@@ -55,7 +55,7 @@ impl From<End> for Ended {
     }
 }
 
-/// For whom the job of an attempt is done.
+/// The request that the job of an attempt belongs to.
 #[derive(Clone)]
 pub(super) struct Client {
     /// When the request arrived.

@@ -12,6 +12,7 @@ use super::call::CallContext;
 use super::limiter::{FairLimiter, FairPermit};
 use crate::caller::{Caller, StreamPlace};
 use crate::error::{ErrorKind, ServeError};
+use crate::id::{current_request, in_request};
 use crate::session::{
     EventSender, RecordSink, Registry, RegistryGuard, SessionChange, SessionDeps, SessionHandle,
     event_channel,
@@ -139,8 +140,12 @@ impl CallGate {
             drop(open);
             drop(permit);
         };
-        // Log lines of the session name the request that opened it.
-        self.tasks.spawn(session.in_current_span());
+        // Log lines and figures of the session name the request that opened it.
+        let session = session.in_current_span();
+        match current_request() {
+            Some(name) => self.tasks.spawn(in_request(name, session)),
+            None => self.tasks.spawn(session),
+        };
         ReceiverStream::new(events)
     }
 }

@@ -9,7 +9,7 @@ use axum::response::Response;
 use http::{HeaderName, HeaderValue};
 use tracing::Instrument as _;
 
-use crate::id::random_u64;
+use crate::id::{in_request, random_u64};
 
 /// The header of requests and answers.
 const HEADER: HeaderName = HeaderName::from_static("x-request-id");
@@ -22,8 +22,9 @@ pub(crate) async fn named(mut request: Request, next: Next) -> Response {
     let id = own.cloned().unwrap_or_else(new);
     request.headers_mut().insert(HEADER, id.clone());
     // At the level of errors, so that lines of any level have it.
-    let span = tracing::error_span!("request", request_id = %id.to_str().unwrap_or_default());
-    let mut response = next.run(request).instrument(span).await;
+    let name = id.to_str().unwrap_or_default();
+    let span = tracing::error_span!("request", request_id = %name);
+    let mut response = in_request(name.into(), next.run(request)).instrument(span).await;
     response.headers_mut().insert(HEADER, id);
     response
 }

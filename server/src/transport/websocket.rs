@@ -214,8 +214,8 @@ pub(crate) struct WebSocket {
     closing: CancellationToken,
     /// When the peer last said something.
     heard: Instant,
-    /// Whether it was asked since then.
-    asked: bool,
+    /// When it was sent a ping since then.
+    pinged: Option<Instant>,
 }
 
 impl WebSocket {
@@ -232,7 +232,7 @@ impl WebSocket {
             limits,
             closing,
             heard: Instant::now(),
-            asked: false,
+            pinged: None,
         }
     }
 
@@ -244,15 +244,16 @@ impl WebSocket {
     /// The next message. May be dropped before it has come.
     pub(crate) async fn next(&mut self) -> Result<Message, Ended> {
         loop {
-            let mut patience = self.limits.keepalive;
-            if self.asked {
-                patience += self.limits.keepalive_timeout;
-            }
+            // Counted from the ping: a session that reads nothing for a while must not take that time from the peer's.
+            let deadline = match self.pinged {
+                Some(pinged) => pinged + self.limits.keepalive_timeout,
+                None => self.heard + self.limits.keepalive,
+            };
             tokio::select! {
                 biased;
                 message = self.stream.next() => {
                     self.heard = Instant::now();
-                    self.asked = false;
+                    self.pinged = None;
                     match message {
                         Some(Ok(WsMessage::Text(text))) => return Ok(Message::Text(text.as_str().to_owned())),
                         Some(Ok(WsMessage::Binary(bytes))) => return Ok(Message::Binary(bytes)),
@@ -262,11 +263,11 @@ impl WebSocket {
                         Some(Err(error)) => return Err(ended(&error)),
                     }
                 }
-                () = sleep_until(self.heard + patience) => {
-                    if self.asked {
+                () = sleep_until(deadline) => {
+                    if self.pinged.is_some() {
                         return Err(Ended::Gone);
                     }
-                    self.asked = true;
+                    self.pinged = Some(Instant::now());
                     self.write(WsMessage::Ping(Bytes::new())).await?;
                 }
             }

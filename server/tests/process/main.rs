@@ -431,3 +431,29 @@ fn every_command_has_a_page_that_names_the_program_and_its_version() {
         );
     }
 }
+
+#[tokio::test]
+async fn lines_of_torchserves_metrics_carry_the_callers_name_of_the_request() {
+    let server = Server::start(&["--metrics-enable", "torchserve", "--metrics-mode", "log"]);
+    let mut client = SpeechServiceClient::connect(format!("http://{}", server.address))
+        .await
+        .expect("it listens");
+    let mut request = tonic::Request::new(v1::SynthesizeRequest {
+        config: None,
+        text: "Hello.".into(),
+    });
+    let name = "mine-7".parse().expect("a value of metadata");
+    request.metadata_mut().insert("x-request-id", name);
+    let mut responses = client
+        .synthesize(request)
+        .await
+        .expect("it is taken")
+        .into_inner();
+    while responses.message().await.expect("it ends well").is_some() {}
+    drop(client);
+    server.signal("-TERM");
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0));
+    let named = |line: &&str| line.contains("PredictionTime") && line.contains("requestID:mine-7/u1");
+    assert!(log.lines().any(|line| named(&line)), "{log}");
+}

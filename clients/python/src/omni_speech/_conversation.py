@@ -111,9 +111,11 @@ class Conversation:
     async def _write(self, request: chat_pb2.ConverseRequest) -> None:
         try:
             await self._call.write(request)
-        except grpc.aio.UsageError:
-            # The call is over: what ended it says more.
-            await self._next()
+        except asyncio.InvalidStateError:
+            # The call is over: what ended it says more, and stands behind what was not read yet.
+            async with self._reading:
+                while True:
+                    await self._next()
         except grpc.RpcError as error:
             raise of_call(error) from None
 

@@ -10,6 +10,7 @@ use omni_telemetry::{
 
 use super::live::Live;
 use crate::error::{ErrorKind as K, ServeError};
+use crate::id::{SessionId, current_request};
 use crate::session::{Outcome, StageFigures, Timings, Track, TurnRecord, UtteranceRecord};
 use omni_pipeline::stage::ReplicaId;
 
@@ -54,6 +55,14 @@ struct End<'a> {
     error: Option<&'a ServeError>,
 }
 
+/// The caller's name of the request, if it has one, with what of it this is; records are taken on the task of its session.
+fn request_id(session: SessionId, part: impl std::fmt::Display) -> String {
+    match current_request() {
+        Some(name) => format!("{name}/{part}"),
+        None => format!("{session}/{part}"),
+    }
+}
+
 /// The account of an utterance.
 pub(super) fn utterance(live: &Live, record: &UtteranceRecord) -> Account {
     let (timings, usage) = (&record.timings, &record.usage);
@@ -65,7 +74,7 @@ pub(super) fn utterance(live: &Live, record: &UtteranceRecord) -> Account {
     let served = timings.total.saturating_sub(timings.text_wait);
     Account {
         request: RequestRecord {
-            id: format!("{}/{}", record.session, record.utterance),
+            id: request_id(record.session, &record.utterance),
             outcome: end.outcome(),
             latency: served,
             queue_wait: timings.wait,
@@ -112,7 +121,7 @@ pub(super) fn turn(live: &Live, record: &TurnRecord) -> Account {
     let last_output = written.max(spoken).unwrap_or_default();
     Account {
         request: RequestRecord {
-            id: format!("{}/{}", record.session, record.response),
+            id: request_id(record.session, &record.response),
             outcome: end.outcome(),
             latency: timings.total,
             queue_wait: timings.submitted,

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from omni_speech.v1 import audio_pb2 as omni_dot_v1_dot_audio__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15omni/v1/catalog.proto\x12\x07omni.v1\x1a\x13omni/v1/audio.proto\"\xd0\x01\n\x05Model\x12\n\n\x02id\x18\x01 \x01(\t\x12\x14\n\x0c\x64isplay_name\x18\x02 \x01(\t\x12\x14\n\x0c\x63\x61pabilities\x18\x03 \x03(\t\x12\x11\n\tlanguages\x18\x04 \x03(\t\x12+\n\rnative_output\x18\x05 \x01(\x0b\x32\x14.omni.v1.AudioFormat\x12\x1a\n\x12max_context_tokens\x18\x06 \x01(\r\x12\r\n\x05ready\x18\x07 \x01(\x08\x12\x13\n\x0b\x64\x65scription\x18\x08 \x01(\t\x12\x0f\n\x07\x61liases\x18\t \x03(\t\":\n\x11ListModelsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"M\n\x12ListModelsResponse\x12\x1e\n\x06models\x18\x01 \x03(\x0b\x32\x0e.omni.v1.Model\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x86\x01\n\x05Voice\x12\n\n\x02id\x18\x01 \x01(\t\x12\x14\n\x0c\x64isplay_name\x18\x02 \x01(\t\x12\x11\n\tlanguages\x18\x03 \x03(\t\x12\x13\n\x0b\x64\x65scription\x18\x04 \x01(\t\x12\x0e\n\x06models\x18\x05 \x03(\t\x12\x0f\n\x07\x61liases\x18\x06 \x03(\t\x12\x12\n\nis_default\x18\x07 \x01(\x08\"[\n\x11ListVoicesRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x10\n\x08language\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"M\n\x12ListVoicesResponse\x12\x1e\n\x06voices\x18\x01 \x03(\x0b\x32\x0e.omni.v1.Voice\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\x9e\x01\n\x0e\x43\x61talogService\x12\x45\n\nListModels\x12\x1a.omni.v1.ListModelsRequest\x1a\x1b.omni.v1.ListModelsResponse\x12\x45\n\nListVoices\x12\x1a.omni.v1.ListVoicesRequest\x1a\x1b.omni.v1.ListVoicesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15omni/v1/catalog.proto\x12\x07omni.v1\x1a\x13omni/v1/audio.proto\"\xed\x01\n\x05Model\x12\n\n\x02id\x18\x01 \x01(\t\x12\x14\n\x0c\x64isplay_name\x18\x02 \x01(\t\x12\x14\n\x0c\x63\x61pabilities\x18\x03 \x03(\t\x12\x11\n\tlanguages\x18\x04 \x03(\t\x12+\n\rnative_output\x18\x05 \x01(\x0b\x32\x14.omni.v1.AudioFormat\x12\x1a\n\x12max_context_tokens\x18\x06 \x01(\r\x12\r\n\x05ready\x18\x07 \x01(\x08\x12\x13\n\x0b\x64\x65scription\x18\x08 \x01(\t\x12\x0f\n\x07\x61liases\x18\t \x03(\t\x12\x1b\n\x13\x61lignment_languages\x18\n \x03(\t\":\n\x11ListModelsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"M\n\x12ListModelsResponse\x12\x1e\n\x06models\x18\x01 \x03(\x0b\x32\x0e.omni.v1.Model\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x86\x01\n\x05Voice\x12\n\n\x02id\x18\x01 \x01(\t\x12\x14\n\x0c\x64isplay_name\x18\x02 \x01(\t\x12\x11\n\tlanguages\x18\x03 \x03(\t\x12\x13\n\x0b\x64\x65scription\x18\x04 \x01(\t\x12\x0e\n\x06models\x18\x05 \x03(\t\x12\x0f\n\x07\x61liases\x18\x06 \x03(\t\x12\x12\n\nis_default\x18\x07 \x01(\x08\"[\n\x11ListVoicesRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x10\n\x08language\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"M\n\x12ListVoicesResponse\x12\x1e\n\x06voices\x18\x01 \x03(\x0b\x32\x0e.omni.v1.Voice\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\x9e\x01\n\x0e\x43\x61talogService\x12\x45\n\nListModels\x12\x1a.omni.v1.ListModelsRequest\x1a\x1b.omni.v1.ListModelsResponse\x12\x45\n\nListVoices\x12\x1a.omni.v1.ListVoicesRequest\x1a\x1b.omni.v1.ListVoicesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,17 +33,17 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'omni.v1.catalog_pb2', _glob
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_MODEL']._serialized_start=56
-  _globals['_MODEL']._serialized_end=264
-  _globals['_LISTMODELSREQUEST']._serialized_start=266
-  _globals['_LISTMODELSREQUEST']._serialized_end=324
-  _globals['_LISTMODELSRESPONSE']._serialized_start=326
-  _globals['_LISTMODELSRESPONSE']._serialized_end=403
-  _globals['_VOICE']._serialized_start=406
-  _globals['_VOICE']._serialized_end=540
-  _globals['_LISTVOICESREQUEST']._serialized_start=542
-  _globals['_LISTVOICESREQUEST']._serialized_end=633
-  _globals['_LISTVOICESRESPONSE']._serialized_start=635
-  _globals['_LISTVOICESRESPONSE']._serialized_end=712
-  _globals['_CATALOGSERVICE']._serialized_start=715
-  _globals['_CATALOGSERVICE']._serialized_end=873
+  _globals['_MODEL']._serialized_end=293
+  _globals['_LISTMODELSREQUEST']._serialized_start=295
+  _globals['_LISTMODELSREQUEST']._serialized_end=353
+  _globals['_LISTMODELSRESPONSE']._serialized_start=355
+  _globals['_LISTMODELSRESPONSE']._serialized_end=432
+  _globals['_VOICE']._serialized_start=435
+  _globals['_VOICE']._serialized_end=569
+  _globals['_LISTVOICESREQUEST']._serialized_start=571
+  _globals['_LISTVOICESREQUEST']._serialized_end=662
+  _globals['_LISTVOICESRESPONSE']._serialized_start=664
+  _globals['_LISTVOICESRESPONSE']._serialized_end=741
+  _globals['_CATALOGSERVICE']._serialized_start=744
+  _globals['_CATALOGSERVICE']._serialized_end=902
 # @@protoc_insertion_point(module_scope)

@@ -34,6 +34,7 @@ class Model(_message.Message):
     READY_FIELD_NUMBER: _builtins.int
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     ALIASES_FIELD_NUMBER: _builtins.int
+    ALIGNMENT_LANGUAGES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """What SpeechConfig.model and ChatConfig.model take."""
     display_name: _builtins.str
@@ -60,6 +61,12 @@ class Model(_message.Message):
     def aliases(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Other names that stand for it where a model is named, whatever their case."""
 
+    @_builtins.property
+    def alignment_languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Those of `languages` for which SpeechConfig.alignment gives word times; for others it is refused. How exact they are was measured
+        in English; in other languages words are placed by the usual lengths of their letters or syllables and by pauses.
+        """
+
     def __init__(
         self,
         *,
@@ -72,10 +79,11 @@ class Model(_message.Message):
         ready: _builtins.bool = ...,
         description: _builtins.str = ...,
         aliases: _abc.Iterable[_builtins.str] | None = ...,
+        alignment_languages: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["native_output", b"native_output"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "capabilities", b"capabilities", "description", b"description", "display_name", b"display_name", "id", b"id", "languages", b"languages", "max_context_tokens", b"max_context_tokens", "native_output", b"native_output", "ready", b"ready"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "alignment_languages", b"alignment_languages", "capabilities", b"capabilities", "description", b"description", "display_name", b"display_name", "id", b"id", "languages", b"languages", "max_context_tokens", b"max_context_tokens", "native_output", b"native_output", "ready", b"ready"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

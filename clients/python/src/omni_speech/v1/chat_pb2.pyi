@@ -92,7 +92,7 @@ class AudioClip(_message.Message):
     """
     @_builtins.property
     def format(self) -> _audio_pb2.AudioFormat:
-        """What the bytes are: PCM, G.711, WAV of 16-bit samples, or Ogg Opus. The last two are described by their own headers, and
+        """What the bytes are: PCM, G.711, WAV, or Ogg Opus. The last two are described by their own headers, and
         the other fields are 0; the others name their rate and channels here: 8000 to 48000 Hz, 0 for what the model hears
         (G.711: 8000), and one or two channels, which are mixed to one. What the server does not take is refused
         with INVALID_ARGUMENT, reason UNSUPPORTED_AUDIO_FORMAT.

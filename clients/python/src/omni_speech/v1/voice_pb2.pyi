@@ -130,7 +130,7 @@ class VoiceRecording(_message.Message):
     X_VECTOR_ONLY_FIELD_NUMBER: _builtins.int
     CONSENT_FIELD_NUMBER: _builtins.int
     audio: _builtins.bytes
-    """WAV (16 bits), FLAC or Ogg Opus, whose first bytes say so, or bare samples in `format`. One or two channels, 8000 to 48000 Hz, at most
+    """WAV, FLAC or Ogg Opus, whose first bytes say so, or bare samples in `format`. One or two channels, 8000 to 48000 Hz, at most
     10 MiB. Silence around the speech is cut off; 1 to 60 s are to be left.
     """
     transcript: _builtins.str
@@ -173,7 +173,7 @@ class CreateVoiceRequest(_message.Message):
     DESIGN_FIELD_NUMBER: _builtins.int
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """1 to 64 letters, digits, spaces and any of - _ . '; case makes no difference."""
+    """1 to 64 letters, digits, spaces and any of - _ . ', at least one of them a letter or a digit; case makes no difference."""
     design: _builtins.str
     """How it sounds, in words: for a VoiceDesign checkpoint. The words are kept, and are told the model with every request."""
     description: _builtins.str

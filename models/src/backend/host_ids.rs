@@ -58,13 +58,13 @@ impl HostIds {
         self.values.iter().skip(column).step_by(self.columns).copied()
     }
 
-    /// [`IdStore::grow_ids`](super::IdStore::grow_ids).
+    /// [`IdStore::grow_ids`].
     fn grow(&mut self, rows: usize) {
         let values = self.values.len().max(rows * self.columns);
         self.values.resize(values, 0);
     }
 
-    /// [`IdStore::put_ids`](super::IdStore::put_ids).
+    /// [`IdStore::put_ids`].
     fn put(&mut self, rows: &[u32], from: &Self) {
         for (&row, ids) in rows.iter().zip(from.values.chunks(from.columns)) {
             let at = row as usize * self.columns;
@@ -74,7 +74,7 @@ impl HostIds {
         }
     }
 
-    /// [`IdStore::take_ids`](super::IdStore::take_ids).
+    /// [`IdStore::take_ids`].
     fn take(&self, rows: &[u32]) -> Self {
         let none = vec![u32::MAX; self.columns];
         let row = |&row: &u32| {

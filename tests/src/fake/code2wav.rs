@@ -6,7 +6,7 @@ use omni_engine::{ChunkBounds, ChunkModel, CodecFrame, Decoded, ModelError, SeqI
 
 use super::{FAKE_RATE, FAKE_SAMPLES_PER_FRAME, FakeScript, Prepared};
 
-/// The vocoder of [`FakeSpeech`].
+/// The vocoder of [`super::FakeSpeech`].
 #[derive(Debug)]
 pub(super) struct FakeCode2Wav {
     script: FakeScript,

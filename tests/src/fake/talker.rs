@@ -18,7 +18,7 @@ struct Speaking {
     spoken: usize,
 }
 
-/// The talker of [`FakeSpeech`].
+/// The talker of [`super::FakeSpeech`].
 #[derive(Debug)]
 pub(super) struct FakeTalker {
     script: FakeScript,

@@ -12,7 +12,7 @@ use std::fmt;
 
 use crate::resample::Resampler;
 use crate::units::{SampleRate, Samples};
-use crate::wav::{Wav, WavError};
+use crate::wav::{Wav, WavError, WavHeader};
 use ogg_opus::OggOpus;
 use opus::Packets;
 use raw::Raw;
@@ -227,7 +227,8 @@ impl Decoder {
             }
             Source::Ogg(ogg) => ogg.finish()?,
             Source::Wav(file) => {
-                let Wav { header, samples } = Wav::parse(file)?;
+                let most = |header: &WavHeader| Resampler::covering(self.limit, self.to, header.rate);
+                let Wav { header, samples } = Wav::parse_at_most(file, most)?;
                 check(header.rate, header.channels)?;
                 self.resampler = Some(Resampler::new(header.rate, self.to));
                 raw::mix(samples.into_iter(), header.channels, &mut self.scratch);

@@ -106,6 +106,14 @@ pub enum WavError {
         /// Bits per sample.
         bits: u16,
     },
+    /// Samples with room between them, or frames of another size than their samples have.
+    #[error("the WAV file has frames of {got} bytes, expected {expected}: its samples are not packed")]
+    FrameSize {
+        /// What its header says.
+        got: u16,
+        /// Bytes of the samples of all channels.
+        expected: u32,
+    },
     /// Floats that mean nothing.
     #[error("the WAV file has samples that are infinite or no numbers")]
     NotFinite,
@@ -133,6 +141,14 @@ impl Wav {
     /// # Errors
     /// [`WavError`] says what is wrong with the file.
     pub fn parse(bytes: &[u8]) -> Result<Self, WavError> {
+        Self::parse_at_most(bytes, |_| Samples(u64::MAX))
+    }
+
+    /// As [`parse`](Self::parse), but reads no more than one frame beyond those that `most` makes of the header.
+    ///
+    /// # Errors
+    /// As those of [`parse`](Self::parse).
+    pub fn parse_at_most(bytes: &[u8], most: impl FnOnce(&WavHeader) -> Samples) -> Result<Self, WavError> {
         if bytes.get(..4) != Some(b"RIFF") || bytes.get(8..12) != Some(b"WAVE") {
             return Err(WavError::NotWav);
         }
@@ -148,7 +164,9 @@ impl Wav {
                 b"fmt " => format = Some(parse_format(body, at + 8)?),
                 b"data" => {
                     let (header, format) = format.ok_or(WavError::NoFormat)?;
-                    let samples = format.read(body)?;
+                    let frame = format.bytes() * usize::from(header.channels);
+                    let frames = most(&header).len().saturating_add(1);
+                    let samples = format.read(&body[..body.len().min(frames.saturating_mul(frame))])?;
                     return Ok(Self { header, samples });
                 }
                 _ => {}
@@ -188,6 +206,10 @@ fn parse_format(body: &[u8], at: usize) -> Result<(WavHeader, SampleFormat), Wav
     let samples = SampleFormat::of(format, bits).ok_or(WavError::Format { format, bits })?;
     if channels == 0 {
         return Err(WavError::NoChannels);
+    }
+    let (got, expected) = (u16_at(body, 12), samples.bytes() as u32 * u32::from(channels));
+    if u32::from(got) != expected {
+        return Err(WavError::FrameSize { got, expected });
     }
     let header = WavHeader {
         rate: SampleRate::new(u32_at(body, 4))?,
@@ -323,6 +345,24 @@ mod tests {
         }
         let nothing = of(3, 32, &f32::NAN.to_le_bytes());
         assert_eq!(Wav::parse(&nothing), Err(WavError::NotFinite));
+    }
+
+    #[test]
+    fn samples_with_room_between_them_are_refused_and_not_read_as_noise() {
+        let mut file = of(1, 24, &[0; 8]);
+        // 24 bits in containers of four bytes.
+        file[32..34].copy_from_slice(&4_u16.to_le_bytes());
+        assert_eq!(
+            Wav::parse(&file),
+            Err(WavError::FrameSize { got: 4, expected: 3 })
+        );
+    }
+
+    #[test]
+    fn no_more_is_read_than_is_wanted_and_one_frame() {
+        let file = finished_file(&[1, 2, 3, 4, 5]);
+        let wav = Wav::parse_at_most(&file, |_| Samples(2)).unwrap();
+        assert_eq!(wav.len(), Samples(3));
     }
 
     #[test]

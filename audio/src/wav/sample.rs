@@ -36,6 +36,17 @@ impl SampleFormat {
         }
     }
 
+    /// Bytes of a sample.
+    pub(super) fn bytes(self) -> usize {
+        match self {
+            Self::Alaw | Self::Mulaw => 1,
+            Self::Int16 => 2,
+            Self::Int24 => 3,
+            Self::Int32 | Self::Float32 => 4,
+            Self::Float64 => 8,
+        }
+    }
+
     /// The samples of `bytes`; a part of a sample at the end is left out.
     pub(super) fn read(self, bytes: &[u8]) -> Result<Vec<f32>, WavError> {
         Ok(match self {

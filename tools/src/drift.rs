@@ -18,6 +18,8 @@ use safetensors::{Dtype, SafeTensors};
 
 /// Longest speech that is read.
 const LONGEST: Duration = Duration::from_secs(3_600);
+/// The least speech of which a vector is made.
+const SHORTEST: Duration = Duration::from_secs(1);
 /// What the two ends of the speech are compared by.
 const END: Duration = Duration::from_secs(60);
 
@@ -121,13 +123,15 @@ impl SpeakerModel {
         }
     }
 
-    /// The distance of every whole window of `speech` from `voice`. What is left at the end counts if it is at least half of one.
+    /// The distance of every whole window of `speech` from `voice`. What is left at the end counts if it is at least half of one,
+    /// and as long as a vector needs.
     ///
     /// # Errors
     /// If the speech is shorter than that, or if the voice is of a checkpoint of another size.
     pub fn drift(&self, voice: &[f32], speech: &[f32], window: Duration) -> anyhow::Result<Vec<Window>> {
         let length = self.rate.samples(window).len().max(1);
-        let whole = speech.chunks(length).filter(|part| 2 * part.len() >= length);
+        let least = length.div_ceil(2).max(self.rate.samples(SHORTEST).len());
+        let whole = speech.chunks(length).filter(|part| part.len() >= least);
         let windows = whole.enumerate().map(|(n, part)| {
             let vector = self.vector(part)?;
             Ok(Window {
@@ -137,7 +141,10 @@ impl SpeakerModel {
             })
         });
         let windows = windows.collect::<anyhow::Result<Vec<_>>>()?;
-        ensure!(!windows.is_empty(), "the speech is shorter than half a window");
+        ensure!(
+            !windows.is_empty(),
+            "the speech is shorter than half a window, or than a second"
+        );
         Ok(windows)
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures::future::select_all;
-use omni_engine::{GraphError, StageGraph, Stamp};
+use omni_engine::{StageGraph, Stamp};
 
 use super::wiring::{Wiring, WiringError};
 use crate::clock::Clock;
@@ -180,10 +180,12 @@ impl From<Unbound> for End {
         match StageError::from(unbound) {
             StageError::Failed { stage, message } => Self::Failed { stage, message },
             StageError::Unavailable { stage, message } => Self::Lost { stage, message },
-            other => Self::Failed {
+            // A replica that was added still builds its model: the request may come again.
+            loading @ StageError::Loading => Self::Lost {
                 stage,
-                message: other.to_string(),
+                message: loading.to_string(),
             },
+            StageError::Overloaded(message) => Self::Overloaded(message),
         }
     }
 }
@@ -340,12 +342,5 @@ impl Pipeline {
 
     pub(super) fn capacity(&self, stage: usize) -> u32 {
         self.stages[stage].capacity
-    }
-}
-
-/// What is wrong with a graph, as a pipeline is to be made of it.
-impl From<GraphError> for WiringError {
-    fn from(error: GraphError) -> Self {
-        Self::Graph(error)
     }
 }

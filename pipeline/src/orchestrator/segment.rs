@@ -69,15 +69,21 @@ impl fmt::Debug for Segment {
 
 impl Segment {
     /// A sequence that waits for a replica.
-    pub(super) fn new(pipeline: Arc<Pipeline>, spec: SegmentSpec) -> Self {
+    pub(super) fn new(pipeline: Arc<Pipeline>, mut spec: SegmentSpec) -> Self {
         let client = Client {
             arrived: spec.arrived,
             request: Arc::clone(&spec.request_held),
             trace: spec.trace.clone(),
         };
         let recording = pipeline.wiring.speaker.zip(spec.recording.clone());
-        let encoding =
-            recording.map(|(stage, recording)| Encoding::new(&pipeline, stage, recording, client.clone()));
+        let encoding = recording.and_then(|(stage, recording)| match recording.embedding() {
+            // Encoded for a sequence before: this one can be submitted at once.
+            Some(embedding) => {
+                spec.request.embedding = Some(embedding.clone());
+                None
+            }
+            None => Some(Encoding::new(&pipeline, stage, recording, client.clone())),
+        });
         Self {
             pushed: spec.tokens.len() as u32,
             client,
@@ -247,6 +253,7 @@ impl Segment {
     /// Waits until its voice is encoded and there are replicas, and submits it; the error is how it ends if there are none in time.
     async fn wait(&mut self) -> Result<(), End> {
         if let Some(encoding) = &mut self.encoding {
+            // Its figures are those of its own stage: a sequence reports the stages of its path.
             encoding.done().await?;
             self.encoding = None;
             let recording = self.spec.recording.as_ref();

@@ -20,7 +20,7 @@ pub(super) struct Wiring {
 pub enum WiringError {
     /// It contradicts itself.
     #[error("the stage graph cannot be run: {0}")]
-    Graph(GraphError),
+    Graph(#[from] GraphError),
     /// Speech passes fewer than two stages.
     #[error("speech passes the stages [{}], expected one that reads text and one behind it that gives audio", .0.join(", "))]
     Speech(Vec<&'static str>),

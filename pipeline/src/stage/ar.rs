@@ -21,6 +21,9 @@ use crate::request::StageRequest;
 /// The stage before, and how long it may deliver nothing.
 type Upstream = Option<(&'static str, Duration)>;
 
+/// Why a sequence fails that reads the items of a stage before, and came without them.
+pub(super) const NO_INPUTS: &str = "it was given no inputs";
+
 pub(super) struct Ar<B: ArBackend> {
     backend: B,
     config: ArConfig,
@@ -160,7 +163,7 @@ impl<B: ArBackend> Core for Ar<B> {
         };
         let inputs = job.inputs.filter(|_| options.needs_rows).map(Source::new);
         if options.needs_rows && inputs.is_none() {
-            return sink.end(failed(self.driver.stage(), "it was given no inputs"));
+            return sink.end(failed(self.driver.stage(), NO_INPUTS));
         }
         let max_outputs = job.request.max_outputs();
         let request = match self.backend.request(job.request) {

@@ -6,7 +6,7 @@ use omni_engine::{
     ChunkConfig, ChunkEngine, ChunkModel, FinishReason, OpenError, SeqId, Stamp, StreamOptions,
 };
 
-use super::ar::unexpected;
+use super::ar::{NO_INPUTS, unexpected};
 use super::driver::{Admission, Course, Driver, Verdict, WARM_UP};
 use super::events::EngineEvent;
 use super::family::{BackendError, ChunkBackend};
@@ -121,8 +121,11 @@ impl<B: ChunkBackend> Core for Chunk<B> {
             return;
         }
         let (sink, stage) = (Sink::new(job.outputs), self.driver.stage());
-        let (StageRequest::Decode(decode), Some(source)) = (&job.request, job.inputs) else {
+        let StageRequest::Decode(decode) = &job.request else {
             return sink.end(failed(stage, BackendError::unexpected(&job.request).0));
+        };
+        let Some(source) = job.inputs else {
+            return sink.end(failed(stage, NO_INPUTS));
         };
         let lead = u32::try_from(decode.lead.len()).unwrap_or(u32::MAX);
         let led = match decode.lead.is_empty() {

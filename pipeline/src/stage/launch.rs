@@ -8,11 +8,10 @@ use super::ar::Ar;
 use super::chunk::Chunk;
 use super::family::{ArBackend, ChunkBackend, OneShotBackend};
 use super::handle::StageHandle;
-use super::job::StageJob;
 use super::one_shot::OneShot;
 use super::replica::ReplicaId;
 use super::status::ReplicaStatus;
-use super::worker::{Core, StageBody, stage};
+use super::worker::{StageBody, stage};
 use crate::clock::Clock;
 
 /// How the replicas of a stage are run.
@@ -89,7 +88,7 @@ impl Launch {
             &self.status,
             self.clock,
         );
-        start(core, self.settings.mailbox, self.status, self.clock)
+        stage(core, self.status, self.settings.mailbox, self.clock)
     }
 
     /// A chunk stage.
@@ -107,7 +106,7 @@ impl Launch {
         };
         let streams = (config.clone(), options, samples_per_frame);
         let core = Chunk::new(backend, streams, self.settings.upstream, &self.status, self.clock);
-        start(core, self.settings.mailbox, self.status, self.clock)
+        stage(core, self.status, self.settings.mailbox, self.clock)
     }
 
     /// A one-shot stage.
@@ -119,7 +118,7 @@ impl Launch {
             self.disagree("a one-shot stage");
         };
         let core = OneShot::new(backend, config, &self.status, self.clock);
-        start(core, self.settings.mailbox, self.status, self.clock)
+        stage(core, self.status, self.settings.mailbox, self.clock)
     }
 
     fn disagree(&self, kind: &str) -> ! {
@@ -129,13 +128,4 @@ impl Launch {
             self.settings
         )
     }
-}
-
-fn start<C: Core<Job = StageJob> + 'static>(
-    core: C,
-    mailbox: usize,
-    status: ReplicaStatus,
-    clock: Clock,
-) -> (StageHandle, StageBody) {
-    stage(core, status, mailbox, clock)
 }

@@ -13,7 +13,7 @@ use crate::stage::TransferStamps;
 /// What is in an item that came.
 pub(in crate::connector) fn payload_of(item: v1::Item) -> Result<Payload, WireError> {
     item.payload
-        .ok_or_else(|| WireError::absent("an item", "tokens, a codec frame or audio"))
+        .ok_or_else(|| WireError::absent("an item", "a payload"))
 }
 
 /// An item as it is sent.

@@ -259,7 +259,12 @@ impl WebSocket {
                         Some(Ok(WsMessage::Binary(bytes))) => return Ok(Message::Binary(bytes)),
                         // A ping is answered by the library, with what is read or written next.
                         Some(Ok(WsMessage::Ping(_) | WsMessage::Pong(_) | WsMessage::Frame(_))) => {}
-                        Some(Ok(WsMessage::Close(_))) | None => return Err(Ended::Gone),
+                        Some(Ok(WsMessage::Close(_))) => {
+                            // The library agrees to the end when it is asked for more.
+                            let _ = timeout(LINGER, self.stream.next()).await;
+                            return Err(Ended::Gone);
+                        }
+                        None => return Err(Ended::Gone),
                         Some(Err(error)) => return Err(ended(&error)),
                     }
                 }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use omni_telemetry::RequestResult;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::messages::{self, ClientMessage, Configured};
+use super::messages::{self, ClientMessage, Configured, Delivery};
 use super::utterances::{Frame, Utterances};
 use crate::caller::Tenant;
 use crate::error::{ErrorKind, ServeError};
@@ -17,7 +18,7 @@ use crate::model::SpeechInfo;
 use crate::openai::OpenAi;
 use crate::openai::error::ApiError;
 use crate::openai::speech::named;
-use crate::service::{CallContext, CallPermit};
+use crate::service::{CallContext, CallPermit, SpeechRequest};
 use crate::session::{Command, Event, Session};
 use crate::transport::{Ended, Message, WebSocket};
 
@@ -96,7 +97,15 @@ pub(super) struct Connection {
     /// Until the session has it.
     permit: Option<CallPermit>,
     running: Option<Running>,
+    /// The last config, while the voice of its recording is being made.
+    pending: Option<Pending>,
     born: Instant,
+}
+
+/// A config that waits for its voice. Messages wait with it, events do not.
+struct Pending {
+    delivery: Delivery,
+    request: BoxFuture<'static, Result<SpeechRequest, ServeError>>,
 }
 
 impl Connection {
@@ -107,6 +116,7 @@ impl Connection {
             call,
             permit: Some(permit),
             running: None,
+            pending: None,
             born: Instant::now(),
         }
     }
@@ -118,8 +128,12 @@ impl Connection {
                 break end;
             }
         };
+        let result = match end {
+            End::Gone => RequestResult::Cancelled,
+            End::Done | End::Closing | End::Refused(..) => RequestResult::Error,
+        };
         for _ in 0..self.running.take().map_or(0, |running| running.utterances.open()) {
-            self.openai.requests.ended(RequestResult::Cancelled);
+            self.openai.requests.ended(result);
         }
         match end {
             End::Gone => {}
@@ -134,18 +148,32 @@ impl Connection {
         }
     }
 
-    /// Waits for what comes first, a message or an event of the session.
+    /// Waits for what comes first: a message, an event of the session, or the voice of a config.
     async fn step(&mut self) -> Result<(), End> {
-        let Some(running) = &mut self.running else {
+        if self.running.is_none() && self.pending.is_none() {
             return self.opening().await;
-        };
+        }
+        let closing = self.socket.closing();
+        let (waits, commands) = (
+            self.pending.is_some(),
+            self.running.as_ref().and_then(|r| r.commands.clone()),
+        );
         tokio::select! {
-            event = running.events.next() => match event {
+            event = next_event(self.running.as_mut()) => match event {
                 Some(Ok(event)) => self.relay(event).await,
                 Some(Err(error)) => Err(over(&error)),
                 None => Err(End::Done),
             },
-            message = heard(&mut self.socket, running.commands.as_ref()) => self.take(message?).await,
+            (delivery, request) = voiced(&mut self.pending) => {
+                self.pending = None;
+                let done = match request {
+                    Ok(request) => self.configured(delivery, &request),
+                    Err(error) => Err(Refusal::Message(named(&error))),
+                };
+                self.answer(done).await
+            }
+            () = closing.cancelled(), if waits && self.running.is_none() => Err(End::Closing),
+            message = heard(&mut self.socket, commands.as_ref()), if !waits => self.take(message?).await,
         }
     }
 
@@ -168,9 +196,14 @@ impl Connection {
             Message::Binary(_) => Err(ApiError::invalid(None, "a message is binary, expected text")),
         };
         let done = match parsed {
-            Ok(message) => self.obey(message).await,
+            Ok(message) => self.obey(message),
             Err(error) => Err(Refusal::Message(error)),
         };
+        self.answer(done).await
+    }
+
+    /// Tells what is wrong with a message, or ends with the connection.
+    async fn answer(&mut self, done: Result<(), Refusal>) -> Result<(), End> {
         match done {
             Ok(()) => Ok(()),
             Err(Refusal::Message(error)) => self.tell(&messages::error(&error, None)).await,
@@ -178,9 +211,9 @@ impl Connection {
         }
     }
 
-    async fn obey(&mut self, message: ClientMessage) -> Result<(), Refusal> {
+    fn obey(&mut self, message: ClientMessage) -> Result<(), Refusal> {
         let running = match message {
-            ClientMessage::Config(config) => return self.configure(*config).await,
+            ClientMessage::Config(config) => return self.configure(*config),
             ClientMessage::Close if self.running.is_none() => return Err(Refusal::Connection(End::Done)),
             _ => self.running.as_mut().ok_or_else(|| {
                 let problem = "there is no session yet, send session.config first";
@@ -206,7 +239,7 @@ impl Connection {
         Ok(())
     }
 
-    async fn configure(&mut self, config: Configured) -> Result<(), Refusal> {
+    fn configure(&mut self, config: Configured) -> Result<(), Refusal> {
         if self
             .running
             .as_ref()
@@ -215,22 +248,24 @@ impl Connection {
             let problem = "text is buffered, send input.done before another session.config";
             return Err(Refusal::Message(ApiError::invalid(Some("type"), problem)));
         }
-        let refused = |error: ServeError| Refusal::Message(named(&error));
-        let (
-            speech,
-            Call {
-                info,
-                tenant,
-                context,
-            },
-        ) = (&self.openai.speech, &self.call);
-        let request = speech.imitated(*tenant, config.request).await.map_err(refused)?;
-        let settings = request.settings(info).map_err(refused)?;
+        let (speech, tenant) = (self.openai.speech.clone(), self.call.tenant);
+        self.pending = Some(Pending {
+            delivery: config.delivery,
+            request: Box::pin(async move { speech.imitated(tenant, config.request).await }),
+        });
+        Ok(())
+    }
+
+    fn configured(&mut self, delivery: Delivery, request: &SpeechRequest) -> Result<(), Refusal> {
+        let (speech, call) = (&self.openai.speech, &self.call);
+        let settings = request
+            .settings(&call.info)
+            .map_err(|error| Refusal::Message(named(&error)))?;
         if let Some(permit) = self.permit.take() {
             let (sender, commands) = mpsc::channel(COMMANDS);
             let commands = ReceiverStream::new(commands);
             // There is no message that stops an utterance, nor one that says "too much".
-            let events = speech.open(context.clone(), commands, permit, Session::holding_back);
+            let events = speech.open(call.context.clone(), commands, permit, Session::holding_back);
             self.running = Some(Running {
                 commands: Some(sender),
                 events,
@@ -238,7 +273,7 @@ impl Connection {
             });
         }
         if let Some(running) = &mut self.running {
-            running.utterances.configured(config.delivery);
+            running.utterances.configured(delivery);
             running.command(Command::Configure(Box::new(settings)));
         }
         Ok(())
@@ -277,6 +312,21 @@ enum Refusal {
     /// Itself.
     Message(ApiError),
     Connection(End),
+}
+
+async fn next_event(running: Option<&mut Running>) -> Option<Result<Event, ServeError>> {
+    match running {
+        Some(running) => running.events.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The request of a config whose voice is made, without end where there is none.
+async fn voiced(pending: &mut Option<Pending>) -> (Delivery, Result<SpeechRequest, ServeError>) {
+    match pending {
+        Some(pending) => (pending.delivery, (&mut pending.request).await),
+        None => std::future::pending().await,
+    }
 }
 
 /// The next message, when there is room for what it says. After the last one only the end of the connection counts.

@@ -2,7 +2,8 @@
 //!
 //! Times are those on the processor, so that what else runs on the machine does not count.
 //!
-//! Uses the embedded checkpoint, or the directory in `OMNI_BENCH_CHECKPOINT`.
+//! Uses the embedded checkpoint, or the directory in `OMNI_BENCH_CHECKPOINT`; with its matrices as stored, or as `OMNI_BENCH_WEIGHTS` says:
+//! `int8` or `int4`, and then the vocoder's products in bf16, where the processor multiplies these.
 
 mod thinker;
 
@@ -12,7 +13,9 @@ use std::path::{Path, PathBuf};
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use omni_engine::{BlockId, ChunkModel, CodecFrame, SeqId, SeqStep, Sequences, StepExecutor};
-use omni_models::{CheckpointSource, KvOptions, LoadOptions, SpeechModel, Talker, TalkerRequest, UserRow};
+use omni_models::{
+    CheckpointSource, KvOptions, LoadOptions, SpeechModel, Talker, TalkerRequest, UserRow, Weights,
+};
 
 /// Time that the measuring thread spends on the processor, in nanoseconds.
 struct ProcessorTime(WallTime);
@@ -56,9 +59,20 @@ fn checkpoint() -> PathBuf {
     named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("embedded/checkpoint"))
 }
 
-fn model() -> SpeechModel {
-    SpeechModel::load(CheckpointSource::Dir(checkpoint()), LoadOptions::default())
-        .expect("the checkpoint loads")
+/// As the server loads its stages: the vocoder is never quantised.
+fn model(vocoder: bool) -> SpeechModel {
+    let weights = match std::env::var("OMNI_BENCH_WEIGHTS").as_deref() {
+        Ok("int8" | "int4") if vocoder => Weights::Bf16Products,
+        Ok("int8") => Weights::Int8,
+        Ok("int4") => Weights::Int4,
+        Ok(other) => panic!("OMNI_BENCH_WEIGHTS is {other}, expected int8 or int4"),
+        Err(_) => Weights::Stored,
+    };
+    let options = LoadOptions {
+        weights,
+        ..LoadOptions::default()
+    };
+    SpeechModel::load(CheckpointSource::Dir(checkpoint()), options).expect("the checkpoint loads")
 }
 
 const BLOCK: u32 = 16;
@@ -152,15 +166,18 @@ fn request(model: &SpeechModel) -> TalkerRequest {
 }
 
 fn talker(c: &mut Criterion<ProcessorTime>) {
-    let model = model();
+    let model = model(false);
     let mut group = c.benchmark_group("talker");
     for sequences in [1, 4, 16] {
-        let mut speakers = Speakers::new(&model, sequences);
+        // Made for those benchmarks only that are chosen.
+        let mut made = None;
         group.bench_function(BenchmarkId::new("step", sequences), |b| {
+            let speakers = made.get_or_insert_with(|| Speakers::new(&model, sequences));
             b.iter(|| speakers.again());
         });
         // Sampling grows the sequence; computing again does not.
         group.bench_function(BenchmarkId::new("frame", sequences), |b| {
+            let speakers = made.get_or_insert_with(|| Speakers::new(&model, sequences));
             b.iter(|| speakers.sample());
         });
     }
@@ -195,7 +212,7 @@ fn talker(c: &mut Criterion<ProcessorTime>) {
 }
 
 fn code2wav(c: &mut Criterion<ProcessorTime>) {
-    let model = model();
+    let model = model(true);
     let limits = model.limits();
     let frame = |t: u32| {
         CodecFrame(
@@ -224,7 +241,7 @@ fn code2wav(c: &mut Criterion<ProcessorTime>) {
 }
 
 fn load(c: &mut Criterion<ProcessorTime>) {
-    c.bench_function("load", |b| b.iter(model));
+    c.bench_function("load", |b| b.iter(|| model(false)));
 }
 
 criterion_group!(

@@ -60,7 +60,7 @@ pub(super) fn multiply(isa: Isa, w: &Matrix, x: &Lhs<'_>, segments: &[Segment], 
     };
     #[cfg(target_arch = "x86_64")]
     let bytes = match w.storage() {
-        Panels::Bytes(..) => bytes::quantised(isa, x.data),
+        Panels::Bytes(bits, _) => bytes::quantised(isa, *bits, x.data),
         _ => Vec::new(),
     };
     let job = Job {
@@ -177,7 +177,7 @@ unsafe fn run_group<S: Tiles>(job: &Job<'_>, group: usize) {
         let most = match job.w.storage() {
             Panels::Quantised(..) => S::MAX_QUANTISED_ROWS,
             #[cfg(target_arch = "x86_64")]
-            Panels::Bytes(..) => bytes::MAX_ROWS,
+            Panels::Bytes(..) => bytes::max_rows(S::LANES),
             _ => S::MAX_ROWS,
         };
         let blocks = s.rows.div_ceil(most);

@@ -1,0 +1,235 @@
+//! Products of bytes and of 16 bits, summed up in pairs (AVX2).
+//!
+//! Four bits times a signed byte fit 32 times into a sum of 16 bits, so a whole group is summed up there: 15 * 128 * 16 is 30,720. Eight
+//! bits would not fit, even twice; they are widened, and multiplied with the activations' 16 bits at once.
+
+use std::arch::x86_64::*;
+
+use super::super::Job;
+use super::super::quant::{Bits, GROUP};
+use super::super::simd::{Avx2, Simd as _, Widen as _};
+use super::super::tile::{each_row, store};
+use super::{AHEAD, Group, MOST};
+
+/// Rows of a block: the sums of as many are kept in registers.
+pub(super) const MAX_ROWS: usize = 2;
+
+/// Writes the numbers of a group of zeros.
+#[target_feature(enable = "avx2,fma")]
+pub(super) fn quantise(bits: Bits, x: &[f32; GROUP], group: &mut Group) {
+    // Without their sign, numbers are ordered as their bits are, and what is infinite or no number comes last.
+    let largest = x.iter().fold(0, |most, x| most.max(x.abs().to_bits()));
+    let largest = f32::from_bits(largest);
+    if !largest.is_finite() {
+        // A whole number cannot say it, and what is computed must not look sound.
+        group.scale = f32::NAN;
+        return;
+    }
+    let inverse = MOST / largest;
+    if !inverse.is_finite() {
+        // Zeros, or as good as that.
+        return;
+    }
+    group.scale = largest / MOST;
+    let mut whole = [0; GROUP];
+    let inverse = _mm256_set1_ps(inverse);
+    for (x, whole) in x.as_chunks::<8>().0.iter().zip(whole.as_chunks_mut::<8>().0) {
+        // SAFETY: both are as long as the vectors.
+        unsafe {
+            let scaled = _mm256_mul_ps(_mm256_loadu_ps(x.as_ptr()), inverse);
+            _mm256_storeu_si256(whole.as_mut_ptr().cast(), _mm256_cvtps_epi32(scaled));
+        }
+    }
+    group.sum = whole.iter().sum();
+    let [first, second] = &mut group.halves;
+    for ((quad, first), second) in whole.as_chunks::<4>().0.iter().zip(first).zip(second) {
+        match bits {
+            Bits::Eight => {
+                let pair = |a: i32, b: i32| a & 0xFFFF | b << 16;
+                *first = pair(quad[0], quad[2]);
+                *second = pair(quad[1], quad[3]);
+            }
+            Bits::Four => {
+                let high = quad.map(|whole| (whole + 128) >> 8);
+                let low: [i32; 4] = std::array::from_fn(|i| quad[i] - (high[i] << 8));
+                let bytes = |quad: [i32; 4]| i32::from_le_bytes(quad.map(|byte| byte as u8));
+                *first = bytes(high);
+                *second = bytes(low);
+            }
+        }
+    }
+}
+
+/// How a group of two vectors' columns is multiplied.
+///
+/// # Safety
+/// Runs inside functions compiled for AVX2, into which it is inlined. `weights` must point to the group's weights, and `row` give `M` rows.
+unsafe trait Product {
+    const BITS: Bits;
+    /// What was added to every weight.
+    const SHIFT: i32;
+    /// The whole sums of each row, with what the shift adds.
+    unsafe fn sums<'a, const M: usize>(
+        weights: *const u32,
+        row: impl Fn(usize) -> &'a Group,
+    ) -> [[__m256i; 2]; M];
+}
+
+struct Eight;
+
+struct Four;
+
+const LANES: usize = Avx2::LANES;
+
+/// The two vectors at `at`, and a request for those that are a while ahead.
+#[inline(always)]
+unsafe fn words(at: *const u32) -> [__m256i; 2] {
+    // SAFETY: the caller's promise; what is only fetched ahead may be anywhere.
+    unsafe {
+        _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(AHEAD).cast());
+        [
+            _mm256_loadu_si256(at.cast()),
+            _mm256_loadu_si256(at.add(LANES).cast()),
+        ]
+    }
+}
+
+// SAFETY: uses the instructions that the trait names, and reads one group.
+unsafe impl Product for Eight {
+    const BITS: Bits = Bits::Eight;
+    const SHIFT: i32 = 128;
+
+    #[inline(always)]
+    unsafe fn sums<'a, const M: usize>(
+        weights: *const u32,
+        row: impl Fn(usize) -> &'a Group,
+    ) -> [[__m256i; 2]; M] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut sums = [[_mm256_setzero_si256(); 2]; M];
+            for quad in 0..GROUP / 4 {
+                let words = words(weights.add(quad * 2 * LANES));
+                let even = words.map(|words| _mm256_and_si256(words, _mm256_set1_epi16(255)));
+                let odd = words.map(|words| _mm256_srli_epi16::<8>(words));
+                for (m, sums) in sums.iter_mut().enumerate() {
+                    let [a, b] = row(m).halves.map(|half| _mm256_set1_epi32(half[quad]));
+                    for c in 0..2 {
+                        let two =
+                            _mm256_add_epi32(_mm256_madd_epi16(even[c], a), _mm256_madd_epi16(odd[c], b));
+                        sums[c] = _mm256_add_epi32(sums[c], two);
+                    }
+                }
+            }
+            sums
+        }
+    }
+}
+
+// SAFETY: uses the instructions that the trait names, and reads one group.
+unsafe impl Product for Four {
+    const BITS: Bits = Bits::Four;
+    const SHIFT: i32 = 8;
+
+    #[inline(always)]
+    unsafe fn sums<'a, const M: usize>(
+        weights: *const u32,
+        row: impl Fn(usize) -> &'a Group,
+    ) -> [[__m256i; 2]; M] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut high = [[_mm256_setzero_si256(); 2]; M];
+            let mut low = [[_mm256_setzero_si256(); 2]; M];
+            for eight in 0..GROUP / 8 {
+                let words = words(weights.add(eight * 2 * LANES));
+                let fifteen = _mm256_set1_epi8(15);
+                let quads = [
+                    words.map(|words| _mm256_and_si256(words, fifteen)),
+                    words.map(|words| _mm256_and_si256(_mm256_srli_epi16::<4>(words), fifteen)),
+                ];
+                for (nth, quads) in quads.iter().enumerate() {
+                    for m in 0..M {
+                        let [a, b] = row(m).halves.map(|half| _mm256_set1_epi32(half[2 * eight + nth]));
+                        for c in 0..2 {
+                            high[m][c] = _mm256_add_epi16(high[m][c], _mm256_maddubs_epi16(quads[c], a));
+                            low[m][c] = _mm256_add_epi16(low[m][c], _mm256_maddubs_epi16(quads[c], b));
+                        }
+                    }
+                }
+            }
+            let ones = _mm256_set1_epi16(1);
+            let mut sums = [[_mm256_setzero_si256(); 2]; M];
+            for m in 0..M {
+                for c in 0..2 {
+                    let high = _mm256_slli_epi32::<8>(_mm256_madd_epi16(high[m][c], ones));
+                    sums[m][c] = _mm256_add_epi32(high, _mm256_madd_epi16(low[m][c], ones));
+                }
+            }
+            sums
+        }
+    }
+}
+
+/// Rows of one block times one panel.
+///
+/// # Safety
+/// As [`super::wide`].
+pub(super) unsafe fn panel(
+    job: &Job<'_>,
+    (bits, data): (Bits, &[u32]),
+    rows: usize,
+    at: (usize, usize),
+    panel: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (bits, rows) {
+            (Bits::Eight, 1) => block::<Eight, 1>(job, data, at, panel),
+            (Bits::Eight, 2) => block::<Eight, 2>(job, data, at, panel),
+            (Bits::Four, 1) => block::<Four, 1>(job, data, at, panel),
+            (Bits::Four, 2) => block::<Four, 2>(job, data, at, panel),
+            _ => unreachable!("a block of bytes has at most {MAX_ROWS} rows"),
+        }
+    }
+}
+
+/// `M` rows times one panel: one panel is one stream of memory, which is read faster than several.
+///
+/// # Safety
+/// As [`super::wide`].
+#[target_feature(enable = "avx2,fma")]
+unsafe fn block<P: Product, const M: usize>(
+    job: &Job<'_>,
+    data: &[u32],
+    (src, dst): (usize, usize),
+    panel: usize,
+) {
+    let x = job.x;
+    let group_words = P::BITS.group_words(LANES);
+    let size = job.w.inputs() / GROUP * group_words;
+    // SAFETY: by `check` every row and tap of the block is inside `x.data` and begins with a group, and a tap is whole groups, so
+    // its groups are inside `bytes`; the panels are inside `data`, and the bias has a number for each of their columns.
+    unsafe {
+        let bias = job.w.bias().as_ptr().add(panel * 2 * LANES);
+        let bias = [_mm256_loadu_ps(bias), _mm256_loadu_ps(bias.add(LANES))];
+        let mut acc = [bias; M];
+        let mut group = data.as_ptr().add(panel * size);
+        for tap in 0..x.taps {
+            let rows = job.bytes.as_ptr().add((src + tap * x.tap_stride) / GROUP);
+            for d in 0..x.depth / GROUP {
+                let row = |m: usize| &*rows.add(m * x.row_stride / GROUP + d);
+                let sums: [[__m256i; 2]; M] = P::sums(group.add(LANES), row);
+                let scales = Avx2::halves(group);
+                for m in 0..M {
+                    let (scale, shifted) = (_mm256_set1_ps(row(m).scale), row(m).sum * P::SHIFT);
+                    for c in 0..2 {
+                        let sum = _mm256_sub_epi32(sums[m][c], _mm256_set1_epi32(shifted));
+                        let scale = _mm256_mul_ps(scales[c], scale);
+                        acc[m][c] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), scale, acc[m][c]);
+                    }
+                }
+                group = group.add(group_words);
+            }
+        }
+        each_row!(M, |m| store::<Avx2, 2>(job, dst + m, panel * 2 * LANES, &acc[m]));
+    }
+}

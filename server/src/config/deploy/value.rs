@@ -21,6 +21,8 @@ pub(super) enum Kind {
     Count { min: u64, max: u64 },
     /// A number; more than `above` where that is given.
     Real { above: Option<f64>, min: f64, max: f64 },
+    /// A number, or 0, which turns off what it is for.
+    RealOrZero { min: f64, max: f64 },
     /// A duration of at least so many milliseconds.
     Time { min_ms: u64 },
     /// An amount of memory.
@@ -101,6 +103,7 @@ impl fmt::Display for Kind {
                 min,
                 max,
             } => write!(f, "a number from {min} to {max}"),
+            Self::RealOrZero { min, max } => write!(f, "a number from {min} to {max}, or 0"),
             Self::Time { min_ms } => {
                 let (min, max) = (written(Duration::from_millis(*min_ms)), written(MAX_TIME));
                 write!(f, "a time from {min} to {max}, like 500ms, 10s or 5m")
@@ -138,8 +141,11 @@ impl Kind {
             Self::Count { min, max } => count(node, *min, *max).map(Setup::Count).ok_or_else(shown),
             Self::Real { above, min, max } => {
                 let good = |x: &f64| x >= min && x <= max && above.is_none_or(|above| *x > above);
-                let number = plain(node).and_then(|text| text.parse().ok());
-                number.filter(good).map(Setup::Real).ok_or_else(shown)
+                real(node).filter(good).map(Setup::Real).ok_or_else(shown)
+            }
+            Self::RealOrZero { min, max } => {
+                let good = |x: &f64| *x == 0.0 || (x >= min && x <= max);
+                real(node).filter(good).map(Setup::Real).ok_or_else(shown)
             }
             Self::Time { min_ms } => {
                 let least = Duration::from_millis(*min_ms);
@@ -181,6 +187,11 @@ fn bytes(text: &str) -> Option<u64> {
     number
         .checked_mul(size)
         .filter(|bytes| (1 << 10..=1 << 40).contains(bytes))
+}
+
+/// A number that is not quoted.
+fn real(node: &Node) -> Option<f64> {
+    plain(node).and_then(|text| text.parse().ok())
 }
 
 /// The text of a scalar that is not quoted.
@@ -290,6 +301,20 @@ mod tests {
                 },
                 "1",
             ),
+            (
+                Kind::RealOrZero {
+                    min: -40.0,
+                    max: -10.0,
+                },
+                "-19.5",
+            ),
+            (
+                Kind::RealOrZero {
+                    min: -40.0,
+                    max: -10.0,
+                },
+                "0",
+            ),
             (Kind::Time { min_ms: 1 }, "1500ms"),
             (Kind::Time { min_ms: 1 }, "90s"),
             (Kind::Time { min_ms: 1 }, "10m"),
@@ -319,6 +344,14 @@ mod tests {
             (count, "1.5", "found 1.5"),
             (count, "-1", "found -1"),
             (count, "[1]", "found a list"),
+            (
+                Kind::RealOrZero {
+                    min: -40.0,
+                    max: -10.0,
+                },
+                "-5",
+                "found -5, expected a number from -40 to -10, or 0",
+            ),
             (
                 Kind::Real {
                     above: Some(0.0),

@@ -29,13 +29,12 @@ pub(super) const VOICES: &[Setting] = &[
     ),
     setting(
         "voices.loudness",
-        Kind::Real {
-            above: None,
+        Kind::RealOrZero {
             min: -40.0,
-            max: 0.0,
+            max: -10.0,
         },
         Is("-19"),
-        "Loudness in LUFS (ITU-R BS.1770-4), -40 to -10, to which recordings are brought before they become voices, so that voices of soft \
+        "Loudness in LUFS (ITU-R BS.1770-4) to which recordings are brought before they become voices, so that voices of soft \
          and of loud recordings are alike; `0` leaves them as they are.",
     ),
 ];

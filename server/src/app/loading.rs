@@ -1,6 +1,6 @@
 //! Reading a model on a thread of its own, and noticing when that gets nowhere.
 //!
-//! Reading a large checkpoint takes minutes, and on a slow disk longer than anybody can say. So no bound is put on the whole of
+//! Reading a large checkpoint takes minutes, and on a slow disk a time that cannot be foretold. So no bound is put on the whole of
 //! it, but on the time without progress: a disk, a driver or a network file system that hangs delivers nothing.
 
 use std::io;

@@ -103,8 +103,8 @@ pub struct RawMetrics {
     #[arg(long, env = "OMNI_METRICS_MODE", value_name = "MODE", value_parser = MetricsMode::WORDS)]
     pub metrics_mode: Option<String>,
 
-    /// Whether callers may declare and record metrics of their own over gRPC (MetricsService): "on" or "off". Whoever can
-    /// call the server can then write what its operators look at
+    /// Whether callers may declare and record metrics of their own over gRPC (MetricsService): "on" or "off". With
+    /// "on", all that can call the server can write what its operators look at
     #[arg(long, env = "OMNI_METRICS_SERVICE", default_value = "off", value_name = "on|off",
           value_parser = ["on", "off"])]
     pub metrics_service: String,
@@ -156,7 +156,7 @@ pub struct MetricsSettings {
     pub show_hidden: Option<Release>,
     /// Time between two lines of statistics.
     pub log_interval: Duration,
-    /// Whether tables of requests are for everybody.
+    /// Whether tables of requests are logged at level info.
     pub log_tables: bool,
     /// Time between two looks at the machine for the log.
     pub look_interval: Duration,

@@ -28,7 +28,7 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// Its key, PEM.
     pub key: PathBuf,
-    /// Authorities whose clients are served, PEM; anybody is, if there are none.
+    /// Authorities whose clients are served, PEM. Without them all clients are.
     pub client_ca: Option<PathBuf>,
 }
 

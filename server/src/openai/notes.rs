@@ -68,7 +68,7 @@ pub(super) fn renamed(fields: &[IgnoredField], names: &[(&str, &str)]) -> Vec<St
 #[derive(Debug, Clone)]
 pub(super) struct Refusal(pub(super) String);
 
-/// Writes a line about every request that was refused or failed. What anybody can cause without a key is written at a lower level,
+/// Writes a line about every request that was refused or failed. What can be caused without a key is written at a lower level,
 /// so that a scanner fills no disk.
 pub(super) async fn refusals(request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), excerpt(request.uri().path()));

@@ -1,8 +1,8 @@
-//! BodyBudget of requests that no session has taken over yet.
+//! The bodies of requests that no session has taken over yet, and their shared budget.
 //!
-//! A call with one message is read before anything is asked of it: neither the places for sessions nor a key's quotas bound what is
-//! read. So all such bodies share one budget, counted as they arrive and until their call has its place or is refused. Within it nobody
-//! may hold more than is left for everybody else: a caller that fills its part does not lock the others out.
+//! A call with one message is read before it has a permit: neither the bound of sessions nor a key's quotas bound what is
+//! read. So all such bodies share one budget, counted as they arrive and until their call has its permit or is refused. A caller may
+//! hold at most as much of it as is left for all others: one that fills its part does not lock them out.
 
 use std::collections::HashMap;
 use std::pin::Pin;

@@ -17,7 +17,7 @@ use tokio_rustls::rustls::{ServerConfig, ServerConnection, crypto};
 
 use crate::{Server, line_with, omni_server};
 
-/// A certificate for this machine that nobody but its maker has signed, and its key.
+/// A self-signed certificate for this machine, and its key.
 fn certificate(maker: &str) -> (Certificate, KeyPair) {
     let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("a name");
     params.distinguished_name.push(DnType::CommonName, maker);
@@ -34,7 +34,7 @@ fn pem(certificate: &[u8]) -> String {
     )
 }
 
-/// Shows a certificate to whoever comes, until nobody is left; gives its address.
+/// Shows a certificate to all that connect, until the last has gone; gives its address.
 fn stranger() -> String {
     let (shown, key) = certificate("a stranger");
     let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
@@ -52,7 +52,7 @@ fn stranger() -> String {
         for stream in listener.incoming().flatten() {
             let mut stream = stream;
             let mut session = ServerConnection::new(Arc::clone(&config)).expect("a session");
-            // Whoever does not trust it hangs up.
+            // A client that does not trust it hangs up.
             let _ = session.complete_io(&mut stream);
         }
     });

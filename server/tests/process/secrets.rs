@@ -98,7 +98,7 @@ fn answer(stream: &TcpStream) -> String {
     while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).unwrap_or(0) > 0 {}
     let repeated = head.replace("\r\n", " ");
     let length = repeated.len();
-    // Whoever does not read it has heard enough.
+    // A test that does not read it has heard enough.
     let _ = write!(
         &*stream,
         "HTTP/1.1 401 Unauthorized\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{repeated}"
@@ -106,7 +106,7 @@ fn answer(stream: &TcpStream) -> String {
     head
 }
 
-/// A server whose log is a file: nobody has to read it while it works.
+/// A server whose log is a file, which need not be read while it works.
 struct Server {
     process: Child,
     address: String,

@@ -87,7 +87,7 @@ impl Server {
         children
     }
 
-    /// Stops it well; the rest of the log, which is whole only when nobody is left who writes to it.
+    /// Stops it well; the rest of the log, which is whole only when the last process that writes to it has ended.
     fn stop(mut self) -> String {
         signal("-TERM", self.process.id());
         let status = self.process.wait().expect("it ends");
@@ -231,7 +231,7 @@ async fn a_process_has_the_random_weights_of_the_server() {
     there.stop();
 }
 
-/// Much more than fits into the buffers on its way: whoever does not read it keeps it from being finished.
+/// Much more than fits into the buffers on its way: a client that does not read it keeps it from being finished.
 fn long_text() -> String {
     SENTENCES[0].repeat(40)
 }

@@ -19,7 +19,7 @@ pub enum VoiceError {
     #[error("there is a voice {name:?} already, delete it first or take another name")]
     Exists { name: String },
     #[error("the voice {name:?} is shared by all callers: only the operator of the server removes it")]
-    Everybodys { name: String },
+    SharedByAll { name: String },
     #[error("{held} of at most {limit} {unit} are kept here, delete one first")]
     Full {
         held: u64,
@@ -119,7 +119,7 @@ impl VoiceError {
             Self::Name { .. } => (K::InvalidArgument, "VOICE_NAME_INVALID", Some("name")),
             Self::NotFound { .. } => (K::NotFound, "VOICE_NOT_FOUND", Some("name")),
             Self::Exists { .. } => (K::FailedPrecondition, "VOICE_EXISTS", Some("name")),
-            Self::Everybodys { .. } => (K::PermissionDenied, "VOICE_NOT_OWNED", Some("name")),
+            Self::SharedByAll { .. } => (K::PermissionDenied, "VOICE_NOT_OWNED", Some("name")),
             Self::Full { .. } => (K::LimitReached, "VOICES_FULL", None),
             Self::Store(_) => (K::Unavailable, "VOICE_NOT_STORED", None),
             Self::Misfit { .. } => (K::FailedPrecondition, "VOICE_OF_ANOTHER_MODEL", None),

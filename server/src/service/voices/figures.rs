@@ -68,7 +68,7 @@ impl Figures {
     pub(super) fn deleted(&self, result: &Result<(), VoiceError>) {
         self.instruments.deleted(match result {
             Ok(()) => VoiceDeletion::Deleted,
-            Err(VoiceError::Everybodys { .. }) => VoiceDeletion::NotOwned,
+            Err(VoiceError::SharedByAll { .. }) => VoiceDeletion::NotOwned,
             Err(VoiceError::NotFound { .. }) => VoiceDeletion::NotFound,
             Err(_) => VoiceDeletion::NotStored,
         });

@@ -50,7 +50,7 @@ pub struct VoiceStore {
     /// Held as long as the folder is this server's.
     _lock: Option<File>,
     limits: StoreLimits,
-    held: RwLock<Shelf>,
+    held: RwLock<KeptVoices>,
     /// Held while a file is written or removed: what is checked before still holds after.
     writing: Mutex<()>,
 }
@@ -59,12 +59,12 @@ pub struct VoiceStore {
 type Key = (Owner, String);
 
 #[derive(Debug, Default)]
-struct Shelf {
+struct KeptVoices {
     voices: BTreeMap<Key, Entry>,
     bytes: u64,
 }
 
-impl Shelf {
+impl KeptVoices {
     /// The voices of an owner, by what their names have in common.
     fn of(&self, owner: &Owner) -> impl Iterator<Item = (&String, &Entry)> {
         let from = self.voices.range((owner.clone(), String::new())..);
@@ -170,7 +170,7 @@ impl VoiceStore {
         self.room(&self.held.read(), owner, name, 0)
     }
 
-    fn room(&self, held: &Shelf, owner: &Owner, name: &VoiceName, bytes: u64) -> Result<(), VoiceError> {
+    fn room(&self, held: &KeptVoices, owner: &Owner, name: &VoiceName, bytes: u64) -> Result<(), VoiceError> {
         if held.voices.contains_key(&key(owner, name.as_str())) {
             let name = name.to_string();
             return Err(VoiceError::Exists { name });
@@ -260,7 +260,7 @@ impl VoiceStore {
                 Some(entry) => entry.path.clone(),
                 None if self.is_shared_name(&held, name) => {
                     let name = crate::error::excerpt(name);
-                    return Err(VoiceError::Everybodys { name });
+                    return Err(VoiceError::SharedByAll { name });
                 }
                 None => return Err(VoiceError::not_found(name)),
             }
@@ -279,7 +279,7 @@ impl VoiceStore {
         Ok(())
     }
 
-    fn is_shared_name(&self, held: &Shelf, name: &str) -> bool {
+    fn is_shared_name(&self, held: &KeptVoices, name: &str) -> bool {
         held.voices.contains_key(&key(&Owner::shared(), name))
     }
 }

@@ -51,7 +51,7 @@ fn another_owner_neither_finds_nor_deletes_a_voice() {
     ));
     assert!(matches!(
         store.remove(&b, "Otto"),
-        Err(VoiceError::Everybodys { .. })
+        Err(VoiceError::SharedByAll { .. })
     ));
     store.remove(&a, "anna").unwrap();
     assert!(store.find(&a, "Anna").is_none());

@@ -2,8 +2,8 @@
 //!
 //! Times are those on the processor, so that what else runs on the machine does not count.
 //!
-//! Uses the embedded checkpoint, or the directory in `OMNI_BENCH_CHECKPOINT`; with its matrices as stored, or as `OMNI_BENCH_WEIGHTS` says:
-//! `int8` or `int4`, and then the vocoder's products in bf16, where the processor multiplies these.
+//! Uses the embedded checkpoint, or the directory in `OMNI_BENCH_CHECKPOINT` with its matrices as stored. `OMNI_BENCH_WEIGHTS`
+//! quantises them (`int8` or `int4`); the vocoder then rounds the factors of its products.
 
 mod thinker;
 
@@ -62,7 +62,7 @@ fn checkpoint() -> PathBuf {
 /// As the server loads its stages: the vocoder is never quantised.
 fn model(vocoder: bool) -> SpeechModel {
     let weights = match std::env::var("OMNI_BENCH_WEIGHTS").as_deref() {
-        Ok("int8" | "int4") if vocoder => Weights::Bf16Products,
+        Ok("int8" | "int4") if vocoder => Weights::RoundedProducts,
         Ok("int8") => Weights::Int8,
         Ok("int4") => Weights::Int4,
         Ok(other) => panic!("OMNI_BENCH_WEIGHTS is {other}, expected int8 or int4"),
@@ -169,7 +169,7 @@ fn talker(c: &mut Criterion<ProcessorTime>) {
     let model = model(false);
     let mut group = c.benchmark_group("talker");
     for sequences in [1, 4, 16] {
-        // Made for those benchmarks only that are chosen.
+        // Only the chosen benchmarks make them.
         let mut made = None;
         group.bench_function(BenchmarkId::new("step", sequences), |b| {
             let speakers = made.get_or_insert_with(|| Speakers::new(&model, sequences));
@@ -225,14 +225,18 @@ fn code2wav(c: &mut Criterion<ProcessorTime>) {
     let mut group = c.benchmark_group("code2wav");
     for streams in [1_u64, 4, 16] {
         for chunk in [1, 2, 4, 8] {
-            let mut code2wav = model.code2wav().expect("a vocoder");
-            (0..streams).for_each(|id| code2wav.open(SeqId(id)).expect("a stream opens"));
             let batch: Vec<_> = (0..streams).map(|id| (SeqId(id), &frames[..chunk])).collect();
-            for _ in 0..8 {
-                code2wav.decode(&batch).expect("frames decode");
-            }
+            let mut made = None;
             let id = BenchmarkId::new(format!("{streams} streams"), format!("{chunk} frames"));
             group.bench_function(id, |b| {
+                let code2wav = made.get_or_insert_with(|| {
+                    let mut code2wav = model.code2wav().expect("a vocoder");
+                    (0..streams).for_each(|id| code2wav.open(SeqId(id)).expect("a stream opens"));
+                    for _ in 0..8 {
+                        code2wav.decode(&batch).expect("frames decode");
+                    }
+                    code2wav
+                });
                 b.iter(|| black_box(code2wav.decode(&batch).expect("frames decode")));
             });
         }

@@ -283,7 +283,8 @@ impl Convolutions for Cpu {
     ) -> Result<Rows> {
         let (w, taps, lens) = (&conv.matrix, conv.taps, signals.lens());
         let padded = self.pad(taps, act, x, signals, past);
-        if lens.len() > 1 && lens.iter().any(|&len| len < SHORT_SIGNAL) {
+        let short = lens.len() > 1 && lens.iter().any(|&len| len < SHORT_SIGNAL);
+        if short || w.needs_groups() && !x.width().is_multiple_of(gemm::GROUP_OF_INPUTS) {
             return self.linear(w, &padded.windows(taps, lens));
         }
         let (width, mut dst) = (x.width(), 0);

@@ -24,7 +24,7 @@ impl DType {
 
 /// Number format that the processor's kernels keep the matrices of the language models in (talker, code predictor, thinker),
 /// which are most of what a step reads. Activations are f32 with all of them; vocoder, routers and lookup tables stay as stored,
-/// but for [`Weights::Bf16Products`].
+/// but for [`Weights::RoundedProducts`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Weights {
     /// As stored: f32 or bf16 (f16 is widened).
@@ -34,9 +34,9 @@ pub enum Weights {
     F32,
     /// 16 bits with the range of 32.
     Bf16,
-    /// As [`Weights::Stored`], but where the processor multiplies pairs of bf16 (AVX512-BF16) both factors of a product are rounded to
-    /// 16 bits, and sums are f32. For the vocoder, which is bound by its products.
-    Bf16Products,
+    /// As [`Weights::Stored`], but both factors of a product are rounded where that is faster: to bf16 with AVX512-BF16, to whole numbers of
+    /// 14 bits (32 share a scale) with AVX2 and no AVX-512. Sums are f32. For the vocoder, which is bound by its products.
+    RoundedProducts,
     /// 8 bits and a scale for 32 inputs of an output: 8.5 bits a weight.
     Int8,
     /// 4 bits and a scale for 32 inputs of an output: 4.5 bits a weight. Output heads, which choose, are [`Weights::Int8`].
@@ -46,7 +46,7 @@ pub enum Weights {
 impl Weights {
     /// Whether keys and values are cached in f16, next to factors whose rounding changes more.
     pub(crate) fn caches_halves(self) -> bool {
-        matches!(self, Self::Int8 | Self::Int4 | Self::Bf16Products)
+        matches!(self, Self::Int8 | Self::Int4 | Self::RoundedProducts)
     }
 }
 

@@ -70,7 +70,7 @@ fn speaks_as_the_reference_alone_and_together() {
 #[test]
 fn products_of_rounded_factors_stay_near_the_reference() {
     let model = load(LoadOptions {
-        weights: Weights::Bf16Products,
+        weights: Weights::RoundedProducts,
         ..LoadOptions::default()
     });
     let groups = model.limits().code_groups as usize;

@@ -23,7 +23,7 @@ use hyper_util::rt::TokioIo;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::error::{CapacityError, Error as WsError};
+use tokio_tungstenite::tungstenite::error::{CapacityError, Error as WsError, ProtocolError};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
@@ -260,7 +260,7 @@ impl WebSocket {
                         // A ping is answered by the library, with what is read or written next.
                         Some(Ok(WsMessage::Ping(_) | WsMessage::Pong(_) | WsMessage::Frame(_))) => {}
                         Some(Ok(WsMessage::Close(_))) => {
-                            // The library agrees to the end when it is asked for more.
+                            // The library sends its own close frame with the next read.
                             let _ = timeout(LINGER, self.stream.next()).await;
                             return Err(Ended::Gone);
                         }
@@ -320,6 +320,8 @@ const LINGER: Duration = Duration::from_secs(1);
 fn ended(error: &WsError) -> Ended {
     match error {
         WsError::Capacity(CapacityError::MessageTooLong { .. }) => Ended::TooLong,
+        // The connection ended without a close: nothing was said wrong.
+        WsError::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Ended::Gone,
         WsError::Protocol(_) | WsError::Utf8(_) | WsError::Capacity(_) => Ended::Invalid,
         _ => Ended::Gone,
     }

@@ -10,6 +10,8 @@
 
 #[cfg(target_arch = "x86_64")]
 mod bytes;
+#[cfg(target_arch = "x86_64")]
+mod int16;
 mod pack;
 #[cfg(target_arch = "x86_64")]
 mod pairs;
@@ -23,6 +25,7 @@ use super::isa::Isa;
 pub(super) use pack::Matrix;
 use pack::Panels;
 use quant::Bits;
+pub(super) use quant::GROUP as GROUP_OF_INPUTS;
 use tile::Tiles;
 
 /// The left factor: row `m`, column `tap * depth + d` is `data[start + m * row_stride + tap * tap_stride + d]`.
@@ -63,10 +66,17 @@ pub(super) fn multiply(isa: Isa, w: &Matrix, x: &Lhs<'_>, segments: &[Segment], 
         Panels::Bytes(bits, _) => bytes::quantised(isa, *bits, x.data),
         _ => Vec::new(),
     };
+    #[cfg(target_arch = "x86_64")]
+    let int16 = match w.storage() {
+        Panels::Int16(_) => int16::rounded(isa, x.data),
+        _ => int16::Rounded::default(),
+    };
     let job = Job {
         w,
         x,
         rounded: &rounded,
+        #[cfg(target_arch = "x86_64")]
+        int16: &int16,
         #[cfg(target_arch = "x86_64")]
         bytes: &bytes,
         segments,
@@ -100,7 +110,7 @@ fn check(isa: Isa, w: &Matrix, x: &Lhs<'_>, segments: &[Segment], out: &[f32]) {
             x.depth
         );
     }
-    if matches!(w.storage(), Panels::Bytes(..)) {
+    if w.needs_groups() {
         let starts = segments.iter().map(|s| s.src);
         let whole = starts.chain([x.row_stride, x.tap_stride, x.depth]);
         for at in whole {
@@ -109,7 +119,6 @@ fn check(isa: Isa, w: &Matrix, x: &Lhs<'_>, segments: &[Segment], out: &[f32]) {
                 "{at} numbers are no whole groups"
             );
         }
-        assert!(isa.multiplies_bytes(), "bytes without the instructions for them");
     }
     if matches!(w.storage(), Panels::Pairs(_)) {
         assert!(
@@ -141,6 +150,9 @@ struct Job<'a> {
     x: &'a Lhs<'a>,
     /// `x.data` in bf16, for a matrix of pairs.
     rounded: &'a [u16],
+    /// `x.data` in 14 bits, for a matrix of those.
+    #[cfg(target_arch = "x86_64")]
+    int16: &'a int16::Rounded,
     /// `x.data` in bytes, for a matrix of those.
     #[cfg(target_arch = "x86_64")]
     bytes: &'a [bytes::Group],
@@ -178,6 +190,8 @@ unsafe fn run_group<S: Tiles>(job: &Job<'_>, group: usize) {
             Panels::Quantised(..) => S::MAX_QUANTISED_ROWS,
             #[cfg(target_arch = "x86_64")]
             Panels::Bytes(..) => bytes::max_rows(S::LANES),
+            #[cfg(target_arch = "x86_64")]
+            Panels::Int16(_) => int16::MAX_ROWS,
             _ => S::MAX_ROWS,
         };
         let blocks = s.rows.div_ceil(most);
@@ -193,8 +207,10 @@ unsafe fn run_group<S: Tiles>(job: &Job<'_>, group: usize) {
                     Panels::Pairs(data) => pairs::wide(job, data, rows, at, first, count),
                     #[cfg(target_arch = "x86_64")]
                     Panels::Bytes(bits, data) => bytes::wide(job, (*bits, data), rows, at, first, count),
+                    #[cfg(target_arch = "x86_64")]
+                    Panels::Int16(data) => int16::wide(job, data, rows, at, first, count),
                     #[cfg(not(target_arch = "x86_64"))]
-                    Panels::Pairs(_) | Panels::Bytes(..) => {}
+                    Panels::Pairs(_) | Panels::Int16(_) | Panels::Bytes(..) => {}
                     Panels::F32(data) => tile::wide::<S, simd::F32>(job, data, rows, at, first, count),
                     Panels::Bf16(data) => tile::wide::<S, simd::Bf16>(job, data, rows, at, first, count),
                     Panels::Quantised(Bits::Eight, data) => {

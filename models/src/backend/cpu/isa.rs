@@ -43,7 +43,7 @@ impl Isa {
         return false;
     }
 
-    /// Whether whole numbers of a byte are multiplied as such: faster than as f32.
+    /// Whether quantised weights are multiplied as whole numbers, which is faster than widening them to f32.
     pub(super) fn multiplies_bytes(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         return match self {
@@ -53,6 +53,11 @@ impl Isa {
         };
         #[cfg(not(target_arch = "x86_64"))]
         return false;
+    }
+
+    /// Whether two products of 16 bits are one instruction, and there is nothing better for what needs more than a byte.
+    pub(super) fn multiplies_int16(self) -> bool {
+        self == Self::Avx2
     }
 
     /// All that this machine has, best first.

@@ -104,7 +104,7 @@ impl ComputeTarget {
                 Weights::Auto => omni_models::Weights::Stored,
                 Weights::F32 => omni_models::Weights::F32,
                 Weights::Bf16 => omni_models::Weights::Bf16,
-                Weights::Bf16Products => omni_models::Weights::Bf16Products,
+                Weights::RoundedProducts => omni_models::Weights::RoundedProducts,
                 Weights::Int8 => omni_models::Weights::Int8,
                 Weights::Int4 => omni_models::Weights::Int4,
             },

@@ -169,7 +169,7 @@ pub(super) const SECTIONS: &[Section] = &[
                 Is("auto"),
                 "Number format that the processor keeps the matrices in: `auto` as the checkpoint stores them, `int8` in 8.5 and \
                  `int4` in 4.5 bits a weight, quantised when the model is loaded (32 inputs of an output share a scale). Activations \
-                 stay f32, or are rounded to 16 bits for processors with AVX512-VNNI; routers and lookup tables stay as stored, with \
+                 stay f32, or are rounded to 16 bits for processors with AVX2 or AVX512-VNNI; routers and lookup tables stay as stored, with \
                  `int4` output heads are `int8`, and with both the KV cache is f16. Fewer bits are read sooner; what is computed is \
                  then no longer what the checkpoint says to the bit. Not for GPUs.",
             ),
@@ -346,8 +346,9 @@ pub(super) const SECTIONS: &[Section] = &[
                 "products",
                 Kind::Choice(&["f32", "bf16", "fewest"]),
                 Is("f32"),
-                "Number format of the factors of products on a processor; sums are f32. `bf16` rounds both factors to 16 bits where \
-                 the processor has AVX512-BF16; others compute in f32. Not for GPUs; `fewest` is `bf16` on a processor, and nothing to a GPU.",
+                "Number format of the factors of products on a processor; sums are f32. `bf16` rounds both factors where \
+                 that is faster: to bf16 with AVX512-BF16, with AVX2 and no AVX-512 to whole numbers of 14 bits, 32 of which share a \
+                 scale; other processors compute in f32. Not for GPUs; `fewest` is `bf16` on a processor, and nothing to a GPU.",
             ),
             setting(
                 "max_streams",

@@ -185,7 +185,7 @@ pub enum Weights {
     /// 16-bit with the exponent of f32.
     Bf16,
     /// As the checkpoint stores them, and both factors of products rounded to 16 bits.
-    Bf16Products,
+    RoundedProducts,
     /// 8 bits, and a scale for every 32.
     Int8,
     /// 4 bits, and a scale for every 32.
@@ -472,7 +472,7 @@ impl Scope<'_> {
             other => unreachable!("ramp is {other:?}"),
         };
         let weights = match self.choice("products") {
-            "bf16" | "fewest" => Weights::Bf16Products,
+            "bf16" | "fewest" => Weights::RoundedProducts,
             _ => Weights::Auto,
         };
         ChunkStage {

@@ -81,11 +81,13 @@ pub(super) struct Call {
     pub(super) context: CallContext,
 }
 
+type Events = ReceiverStream<Result<Event, ServeError>>;
+
 /// A session that runs.
 struct Running {
     /// None when nothing more will be said.
     commands: Option<mpsc::Sender<Result<Command, ServeError>>>,
-    events: ReceiverStream<Result<Event, ServeError>>,
+    events: Events,
     utterances: Utterances,
 }
 
@@ -99,10 +101,12 @@ pub(super) struct Connection {
     running: Option<Running>,
     /// The last config, while the voice of its recording is being made.
     pending: Option<Pending>,
+    /// The message behind that config: it waits, and what comes behind it stays unread.
+    held: Option<Message>,
     born: Instant,
 }
 
-/// A config that waits for its voice. Messages wait with it, events do not.
+/// A config that waits for its voice. Messages wait with it, events and the end of the connection do not.
 struct Pending {
     delivery: Delivery,
     request: BoxFuture<'static, Result<SpeechRequest, ServeError>>,
@@ -117,6 +121,7 @@ impl Connection {
             permit: Some(permit),
             running: None,
             pending: None,
+            held: None,
             born: Instant::now(),
         }
     }
@@ -150,35 +155,40 @@ impl Connection {
 
     /// Waits for what comes first: a message, an event of the session, or the voice of a config.
     async fn step(&mut self) -> Result<(), End> {
-        if self.running.is_none() && self.pending.is_none() {
-            return self.opening().await;
-        }
+        let waits = self.pending.is_some();
         let closing = self.socket.closing();
-        let (waits, commands) = (
-            self.pending.is_some(),
-            self.running.as_ref().and_then(|r| r.commands.clone()),
-        );
+        let (events, commands) = match &mut self.running {
+            Some(running) => (Some(&mut running.events), running.commands.as_ref()),
+            None if waits => (None, None),
+            None => return self.opening().await,
+        };
         tokio::select! {
-            event = next_event(self.running.as_mut()) => match event {
+            event = next_event(events) => match event {
                 Some(Ok(event)) => self.relay(event).await,
                 Some(Err(error)) => Err(over(&error)),
                 None => Err(End::Done),
             },
             (delivery, request) = voiced(&mut self.pending) => {
                 self.pending = None;
+                // A peer without a session may take its time anew.
+                self.born = Instant::now();
                 let done = match request {
                     Ok(request) => self.configured(delivery, &request),
                     Err(error) => Err(Refusal::Message(named(&error))),
                 };
                 self.answer(done).await
             }
-            () = closing.cancelled(), if waits && self.running.is_none() => Err(End::Closing),
-            message = heard(&mut self.socket, commands.as_ref()), if !waits => self.take(message?).await,
+            // A session that runs ends by itself.
+            () = closing.cancelled(), if waits && commands.is_none() => Err(End::Closing),
+            message = heard(&mut self.socket, &mut self.held, commands, waits) => self.take(message?).await,
         }
     }
 
     /// Before there is a session.
     async fn opening(&mut self) -> Result<(), End> {
+        if let Some(message) = self.held.take() {
+            return self.take(message).await;
+        }
         let (closing, late) = (self.socket.closing(), self.born + self.openai.limits.request_time);
         tokio::select! {
             () = closing.cancelled() => Err(End::Closing),
@@ -299,7 +309,7 @@ impl Connection {
 }
 
 impl Running {
-    /// There is room: it was waited for before the message was read. A session that is over says so itself.
+    /// There is room: it was waited for before the message was taken, and none is taken while a config is pending. A session that is over says so itself.
     fn command(&self, command: Command) {
         if let Some(commands) = &self.commands {
             let _ = commands.try_send(Ok(command));
@@ -314,14 +324,15 @@ enum Refusal {
     Connection(End),
 }
 
-async fn next_event(running: Option<&mut Running>) -> Option<Result<Event, ServeError>> {
-    match running {
-        Some(running) => running.events.next().await,
+/// The next event of a session, never if there is none.
+async fn next_event(events: Option<&mut Events>) -> Option<Result<Event, ServeError>> {
+    match events {
+        Some(events) => events.next().await,
         None => std::future::pending().await,
     }
 }
 
-/// The request of a config whose voice is made, without end where there is none.
+/// Waits for the voice of the pending config, forever if none is pending.
 async fn voiced(pending: &mut Option<Pending>) -> (Delivery, Result<SpeechRequest, ServeError>) {
     match pending {
         Some(pending) => (pending.delivery, (&mut pending.request).await),
@@ -332,8 +343,17 @@ async fn voiced(pending: &mut Option<Pending>) -> (Delivery, Result<SpeechReques
 /// The next message, when there is room for what it says. After the last one only the end of the connection counts.
 async fn heard(
     socket: &mut WebSocket,
+    held: &mut Option<Message>,
     commands: Option<&mpsc::Sender<Result<Command, ServeError>>>,
+    waits: bool,
 ) -> Result<Message, Ended> {
+    if waits {
+        if held.is_none() {
+            *held = Some(socket.next().await?);
+        }
+        // The peer is listened to until it says something: so its end is noticed.
+        return std::future::pending().await;
+    }
     let Some(commands) = commands else {
         loop {
             socket.next().await?;
@@ -344,5 +364,8 @@ async fn heard(
         // The session is over, and says why.
         Err(_) => std::future::pending().await,
     }
-    socket.next().await
+    match held.take() {
+        Some(message) => Ok(message),
+        None => socket.next().await,
+    }
 }

@@ -22,8 +22,8 @@ const AHEAD: usize = 2048;
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Group {
-    /// What is multiplied with the weights of four inputs each, in two halves: the high and the low signed bytes of the four numbers
-    /// `256 * high + low`, or the first and the third of them beside the second and the fourth, with 16 bits each.
+    /// Four inputs each, in two halves. AVX-512, and AVX2 with four bits, hold the high bytes and then the low bytes of `256 * high + low`.
+    /// AVX2 with eight bits holds inputs 0 and 2 of each four, then 1 and 3, in 16 bits each.
     halves: [[i32; GROUP / 4]; 2],
     /// Their sum.
     sum: i32,
@@ -52,7 +52,7 @@ pub(super) fn quantised(isa: Isa, bits: Bits, x: &[f32]) -> Vec<Group> {
     groups
 }
 
-/// Rows of a block, the sums of as many are kept in registers: of a matrix packed for vectors of `lanes`.
+/// Most rows of a block, for a matrix packed for vectors of `lanes`: registers hold the sums of so many.
 pub(super) fn max_rows(lanes: usize) -> usize {
     if lanes == Avx512::LANES {
         avx512::MAX_ROWS

@@ -20,9 +20,11 @@ pub(super) enum Panels {
     /// `[panel][k / 2][2 * lanes]`: in each word two neighbouring inputs of a column as bf16, the first in the lower half. Rows of
     /// `x` are rounded to bf16 for it.
     Pairs(Words<u32>),
+    /// `[panel][group][...]`, see `int16`. Rows of `x` are rounded to 14 bits for it.
+    Int16(Words<u32>),
     /// `[panel][group][...]`, see [`quant`].
     Quantised(Bits, Words<u32>),
-    /// The same where the processor multiplies bytes: rows of `x` are rounded to 16 bits for it.
+    /// The same for products of whole numbers: rows of `x` are rounded to 16 bits for it.
     Bytes(Bits, Words<u32>),
 }
 
@@ -72,6 +74,7 @@ pub(super) enum Layout {
     F32,
     Bf16,
     Pairs,
+    Int16,
     Quantised(Bits),
     Bytes(Bits),
 }
@@ -92,8 +95,15 @@ impl Source<'_> {
             Weights::Int4 if self.inputs.is_multiple_of(quant::GROUP) => quantised(Bits::Four),
             // Inputs of a convolution are those of its taps, one after another. No pair may be of two taps: of as many inputs each
             // has an even number.
-            Weights::Bf16Products if isa.multiplies_pairs() && self.inputs.is_multiple_of(quant::GROUP) => {
+            Weights::RoundedProducts
+                if isa.multiplies_pairs() && self.inputs.is_multiple_of(quant::GROUP) =>
+            {
                 Layout::Pairs
+            }
+            Weights::RoundedProducts
+                if isa.multiplies_int16() && self.inputs.is_multiple_of(quant::GROUP) =>
+            {
+                Layout::Int16
             }
             Weights::F32 => Layout::F32,
             Weights::Bf16 => Layout::Bf16,
@@ -177,6 +187,14 @@ impl Matrix {
             Layout::F32 => Panels::F32(pack_f32(source, count, outputs, lanes)),
             Layout::Bf16 => Panels::Bf16(pack_bf16(source, count, outputs, lanes)),
             Layout::Pairs => Panels::Pairs(pack_pairs(source, count, outputs, lanes)),
+            #[cfg(target_arch = "x86_64")]
+            Layout::Int16 => {
+                let widen = |n: usize, row: &mut [f32]| source.widen(n, row, 1);
+                let columns = outputs.min(count * 2 * lanes);
+                Panels::Int16(super::int16::pack(isa, (inputs, columns), count, widen))
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            Layout::Int16 => Panels::F32(pack_f32(source, count, outputs, lanes)),
             Layout::Quantised(bits) => Panels::Quantised(bits, quantised(bits, Order::Inputs)),
             Layout::Bytes(bits) => Panels::Bytes(bits, quantised(bits, Order::Quads)),
         };
@@ -211,6 +229,11 @@ impl Matrix {
     /// Panels of two vectors.
     pub(super) fn panels(&self) -> usize {
         self.count
+    }
+
+    /// Whether rows of `x`, and their taps, must begin with a whole group.
+    pub(in crate::backend::cpu) fn needs_groups(&self) -> bool {
+        matches!(self.panels, Panels::Bytes(..) | Panels::Int16(_))
     }
 
     pub(super) fn has_tail(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Weights in fewer bits: groups of 32 inputs of one output share a scale, and each weight is a small whole number of it.
 //!
 //! Quantisation happens once, when a matrix is packed. The product multiplies the whole numbers with the activations, sums up a
-//! group, and applies the scale to that sum. Activations are f32, or of 16 bits where the processor multiplies bytes.
+//! group, and applies the scale to that sum. Activations are f32, or of 16 bits with AVX2 and AVX512-VNNI.
 
 use half::bf16;
 use rayon::prelude::*;
@@ -10,7 +10,7 @@ use crate::backend::cpu::arena::Words;
 use crate::backend::cpu::isa::Isa;
 
 /// Inputs that share a scale.
-pub(super) const GROUP: usize = 32;
+pub(in crate::backend::cpu) const GROUP: usize = 32;
 
 /// How a weight is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Products of bytes and of 16 bits, summed up in pairs (AVX2).
 //!
-//! Four bits times a signed byte fit 32 times into a sum of 16 bits, so a whole group is summed up there: 15 * 128 * 16 is 30,720. Eight
-//! bits would not fit, even twice; they are widened, and multiplied with the activations' 16 bits at once.
+//! A lane of 16 bits sums up 16 products of four bits and a signed byte, at most 15 * 128 * 16 = 30,720 in size; two lanes hold a column's
+//! group of 32. Products of eight bits do not fit: these weights are widened to 16 bits and multiplied with the activations' 16 bits.
 
 use std::arch::x86_64::*;
 
@@ -14,7 +14,7 @@ use super::{AHEAD, Group, MOST};
 /// Rows of a block: the sums of as many are kept in registers.
 pub(super) const MAX_ROWS: usize = 2;
 
-/// Writes the numbers of a group of zeros.
+/// Writes the numbers of `x` into `group`, which must be [`super::NONE`].
 #[target_feature(enable = "avx2,fma")]
 pub(super) fn quantise(bits: Bits, x: &[f32; GROUP], group: &mut Group) {
     // Without their sign, numbers are ordered as their bits are, and what is infinite or no number comes last.
@@ -63,16 +63,14 @@ pub(super) fn quantise(bits: Bits, x: &[f32; GROUP], group: &mut Group) {
 /// How a group of two vectors' columns is multiplied.
 ///
 /// # Safety
-/// Runs inside functions compiled for AVX2, into which it is inlined. `weights` must point to the group's weights, and `row` give `M` rows.
+/// Runs inside functions compiled for AVX2, into which it is inlined. `weights` must point to the group's weights.
 unsafe trait Product {
     const BITS: Bits;
     /// What was added to every weight.
     const SHIFT: i32;
-    /// The whole sums of each row, with what the shift adds.
-    unsafe fn sums<'a, const M: usize>(
-        weights: *const u32,
-        row: impl Fn(usize) -> &'a Group,
-    ) -> [[__m256i; 2]; M];
+    /// The whole sums of each row, with what the shift adds. No closure may hold an instruction: it would not be compiled for AVX2, and
+    /// then not be inlined.
+    unsafe fn sums<const M: usize>(weights: *const u32, rows: &[&Group; M]) -> [[__m256i; 2]; M];
 }
 
 struct Eight;
@@ -82,6 +80,9 @@ struct Four;
 const LANES: usize = Avx2::LANES;
 
 /// The two vectors at `at`, and a request for those that are a while ahead.
+///
+/// # Safety
+/// Runs inside functions compiled for AVX2; both vectors must be there.
 #[inline(always)]
 unsafe fn words(at: *const u32) -> [__m256i; 2] {
     // SAFETY: the caller's promise; what is only fetched ahead may be anywhere.
@@ -100,23 +101,25 @@ unsafe impl Product for Eight {
     const SHIFT: i32 = 128;
 
     #[inline(always)]
-    unsafe fn sums<'a, const M: usize>(
-        weights: *const u32,
-        row: impl Fn(usize) -> &'a Group,
-    ) -> [[__m256i; 2]; M] {
+    unsafe fn sums<const M: usize>(weights: *const u32, rows: &[&Group; M]) -> [[__m256i; 2]; M] {
         // SAFETY: the caller's promise.
         unsafe {
             let mut sums = [[_mm256_setzero_si256(); 2]; M];
             for quad in 0..GROUP / 4 {
                 let words = words(weights.add(quad * 2 * LANES));
-                let even = words.map(|words| _mm256_and_si256(words, _mm256_set1_epi16(255)));
-                let odd = words.map(|words| _mm256_srli_epi16::<8>(words));
-                for (m, sums) in sums.iter_mut().enumerate() {
-                    let [a, b] = row(m).halves.map(|half| _mm256_set1_epi32(half[quad]));
+                let bytes = _mm256_set1_epi16(255);
+                let even = [
+                    _mm256_and_si256(words[0], bytes),
+                    _mm256_and_si256(words[1], bytes),
+                ];
+                let odd = [_mm256_srli_epi16::<8>(words[0]), _mm256_srli_epi16::<8>(words[1])];
+                for m in 0..M {
+                    let a = _mm256_set1_epi32(rows[m].halves[0][quad]);
+                    let b = _mm256_set1_epi32(rows[m].halves[1][quad]);
                     for c in 0..2 {
                         let two =
                             _mm256_add_epi32(_mm256_madd_epi16(even[c], a), _mm256_madd_epi16(odd[c], b));
-                        sums[c] = _mm256_add_epi32(sums[c], two);
+                        sums[m][c] = _mm256_add_epi32(sums[m][c], two);
                     }
                 }
             }
@@ -131,10 +134,7 @@ unsafe impl Product for Four {
     const SHIFT: i32 = 8;
 
     #[inline(always)]
-    unsafe fn sums<'a, const M: usize>(
-        weights: *const u32,
-        row: impl Fn(usize) -> &'a Group,
-    ) -> [[__m256i; 2]; M] {
+    unsafe fn sums<const M: usize>(weights: *const u32, rows: &[&Group; M]) -> [[__m256i; 2]; M] {
         // SAFETY: the caller's promise.
         unsafe {
             let mut high = [[_mm256_setzero_si256(); 2]; M];
@@ -142,16 +142,24 @@ unsafe impl Product for Four {
             for eight in 0..GROUP / 8 {
                 let words = words(weights.add(eight * 2 * LANES));
                 let fifteen = _mm256_set1_epi8(15);
+                let upper = [_mm256_srli_epi16::<4>(words[0]), _mm256_srli_epi16::<4>(words[1])];
                 let quads = [
-                    words.map(|words| _mm256_and_si256(words, fifteen)),
-                    words.map(|words| _mm256_and_si256(_mm256_srli_epi16::<4>(words), fifteen)),
+                    [
+                        _mm256_and_si256(words[0], fifteen),
+                        _mm256_and_si256(words[1], fifteen),
+                    ],
+                    [
+                        _mm256_and_si256(upper[0], fifteen),
+                        _mm256_and_si256(upper[1], fifteen),
+                    ],
                 ];
-                for (nth, quads) in quads.iter().enumerate() {
+                for nth in 0..2 {
                     for m in 0..M {
-                        let [a, b] = row(m).halves.map(|half| _mm256_set1_epi32(half[2 * eight + nth]));
+                        let a = _mm256_set1_epi32(rows[m].halves[0][2 * eight + nth]);
+                        let b = _mm256_set1_epi32(rows[m].halves[1][2 * eight + nth]);
                         for c in 0..2 {
-                            high[m][c] = _mm256_add_epi16(high[m][c], _mm256_maddubs_epi16(quads[c], a));
-                            low[m][c] = _mm256_add_epi16(low[m][c], _mm256_maddubs_epi16(quads[c], b));
+                            high[m][c] = _mm256_add_epi16(high[m][c], _mm256_maddubs_epi16(quads[nth][c], a));
+                            low[m][c] = _mm256_add_epi16(low[m][c], _mm256_maddubs_epi16(quads[nth][c], b));
                         }
                     }
                 }
@@ -216,11 +224,14 @@ unsafe fn block<P: Product, const M: usize>(
         for tap in 0..x.taps {
             let rows = job.bytes.as_ptr().add((src + tap * x.tap_stride) / GROUP);
             for d in 0..x.depth / GROUP {
-                let row = |m: usize| &*rows.add(m * x.row_stride / GROUP + d);
-                let sums: [[__m256i; 2]; M] = P::sums(group.add(LANES), row);
+                let mut each = [&*rows.add(d); M];
+                for (m, row) in each.iter_mut().enumerate() {
+                    *row = &*rows.add(m * x.row_stride / GROUP + d);
+                }
+                let sums = P::sums(group.add(LANES), &each);
                 let scales = Avx2::halves(group);
                 for m in 0..M {
-                    let (scale, shifted) = (_mm256_set1_ps(row(m).scale), row(m).sum * P::SHIFT);
+                    let (scale, shifted) = (_mm256_set1_ps(each[m].scale), each[m].sum * P::SHIFT);
                     for c in 0..2 {
                         let sum = _mm256_sub_epi32(sums[m][c], _mm256_set1_epi32(shifted));
                         let scale = _mm256_mul_ps(scales[c], scale);

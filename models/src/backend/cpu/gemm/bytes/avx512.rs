@@ -8,7 +8,7 @@ use super::super::simd::{Avx512, Simd as _, Widen as _};
 use super::super::tile::{each_row, store};
 use super::{AHEAD, Group, MOST};
 
-/// Writes the numbers of a group of zeros.
+/// Writes the numbers of `x` into `group`, which must be [`super::NONE`].
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
 pub(super) fn quantise(x: &[f32; GROUP], group: &mut Group) {
     // SAFETY: both loads are inside `x`; every store is as long as what it writes to.

@@ -32,14 +32,15 @@ use crate::config::Config;
 use crate::drain::Drain;
 use crate::grpc::{
     Access, AdminState, CHAT_SERVICE_NAME, GrpcCatalog, GrpcChat, GrpcSpeech, GrpcVoices,
-    METRICS_SERVICE_NAME, Riva, SERVICE_NAMES, ServerInfo, Services, serve,
+    METRICS_SERVICE_NAME, Riva, SERVICE_NAMES, ServerInfo, Services, Watch, serve,
 };
 use crate::model::Converse;
 use crate::openai::{OpenAi, Sites};
 use crate::orchestrator::Orchestrator;
 use crate::service::voices::{StoreLimits, VoiceStore};
 use crate::service::{CallGate, Catalog, ChatService, SpeechService, Voices};
-use crate::session::{Recent, RecordSink, Registry, SessionDeps, SessionLimits};
+use crate::session::{Courses, Recent, RecordSink, Registry, SessionDeps, SessionLimits};
+use crate::studio;
 use crate::tasks::Tasks;
 use crate::transport::{BodyBudget, BufferedResponses, Keys, Tls};
 use crate::wyoming::Wyoming;
@@ -158,7 +159,8 @@ impl App {
         .await?;
         let traces = traces.start(metrics.telemetry(), &orchestrator);
         let sinks = traces.observe(metrics.observe(sinks));
-        let sinks = admin::beside(&recent, clock, sinks);
+        let courses = config.shows_work().then(Arc::<Courses>::default);
+        let sinks = admin::beside(&recent, courses.as_ref(), clock, sinks);
         let deps = SessionDeps {
             orchestrator: orchestrator.clone(),
             clock,
@@ -208,6 +210,7 @@ impl App {
                 metrics_encrypted: config.metrics.tls,
                 encrypted: config.tls.is_some(),
                 strict: config.strict,
+                studio: config.studio,
                 grpc_services: &GRPC_SERVICES,
                 metrics_service: METRICS_SERVICE_NAME,
             },
@@ -227,18 +230,6 @@ impl App {
             }
             None => None,
         };
-        let services = Services {
-            riva: Riva::new(speech.clone(), buffered, most),
-            voices: GrpcVoices::new(voices.clone(), speech.clone()),
-            speech: GrpcSpeech::new(speech, most),
-            chat: GrpcChat::new(chat, most),
-            catalog: GrpcCatalog::new(catalog),
-            bodies,
-            measurements: metrics.measurements(&stop),
-            routes: metrics.routes(openai.routes()),
-        };
-        let closing = CancellationToken::clone(&close).cancelled_owned();
-        let calls = metrics.calls()?;
         let state = AdminState {
             about: ServerInfo {
                 started,
@@ -250,7 +241,28 @@ impl App {
             recent,
             clock,
             drain: drain.clone(),
+            close: CancellationToken::clone(&close),
+        };
+        let services = Services {
+            watch: courses.map(|courses| Watch::new(state.clone(), courses)),
+            riva: Riva::new(speech.clone(), buffered, most),
+            voices: GrpcVoices::new(voices.clone(), speech.clone()),
+            speech: GrpcSpeech::new(speech, most),
+            chat: GrpcChat::new(chat, most),
+            catalog: GrpcCatalog::new(catalog),
+            bodies,
+            measurements: metrics.measurements(&stop),
+            routes: metrics.routes(match config.studio {
+                true => openai.routes().merge(studio::routes()),
+                false => openai.routes(),
+            }),
+        };
+        let closing = CancellationToken::clone(&close).cancelled_owned();
+        let calls = metrics.calls()?;
+        // Operators are served to the end.
+        let state = AdminState {
             close: CancellationToken::new(),
+            ..state
         };
         let admin = match config.admin_listen {
             Some(wanted) => {

@@ -60,6 +60,8 @@ pub struct Sites {
     pub encrypted: bool,
     /// Whether hints that cannot be followed are refused.
     pub strict: bool,
+    /// Whether the page for browsers is served beside.
+    pub studio: bool,
     /// Full names of the gRPC services on the same port.
     pub grpc_services: &'static [&'static str],
     /// That of the one for measurements, which is not always on.
@@ -174,7 +176,7 @@ impl OpenAi {
     /// The routes.
     pub fn routes(self) -> Router {
         Router::new()
-            .route("/", get(index::index))
+            .route("/", get(index::root))
             .route("/v1", get(index::index))
             .route("/v1/", get(index::index))
             .route("/health", get(index::health))

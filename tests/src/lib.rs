@@ -4,6 +4,7 @@
 //! race is a sequence of events and not of sleeps. Every stream that a [`Call`] records is checked against the protocol by
 //! [`check`].
 
+mod browser;
 mod call;
 mod certificates;
 mod chat;
@@ -23,6 +24,7 @@ mod rules;
 mod server;
 mod wire;
 
+pub use browser::browse;
 pub use call::{
     Call, Utterance, audio_of, audio_of_request, cancel, config, endless, error_reason, finish, flush, named,
     reason, seeded, text,

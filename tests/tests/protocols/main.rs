@@ -14,6 +14,7 @@ mod service;
 mod sessions;
 mod speak_protocol;
 mod speech_stream;
+mod studio;
 mod text_buffering;
 mod too_much;
 mod whole_answers;

@@ -84,7 +84,7 @@ train-embedded: ## Train the embedded voice again (hours; Python, PyTorch, espea
 	@models/embedded/train.sh
 
 studio: ## Build the page for browsers after changing studio/ (Node and npm)
-	@scripts/setup node && cd studio && npm run --silent build
+	@scripts/setup studio && cd studio && npm run --silent build
 
 proto: ## Regenerate the protocol code after changing a .proto file
 	@$(CARGO) run --quiet --locked -p omni-proto --example regenerate_proto

@@ -1,12 +1,13 @@
 //! OpenAI's HTTP API, over the same services as gRPC: JSON in, requests in domain types to the service, JSON or audio out.
 //!
-//! In: `POST /v1/audio/speech`, the WebSocket `GET /v1/audio/speech/stream`, `GET`, `POST` and `DELETE /v1/audio/voices`, `GET /v1/audio/models`, `GET /v1/models`, `POST /v1/chat/completions`, the
-//! health of the server, and every path that does not exist. What changes an answer and cannot be honoured is refused by name. Hints
+//! In: `POST /v1/audio/speech`, the WebSocket `GET /v1/audio/speech/stream`, `GET`, `POST` and `DELETE /v1/audio/voices`, `GET /v1/audio/models`, `GET /v1/models`, `POST /v1/chat/completions`, the WebSocket
+//! `GET /v1/realtime`, the health of the server, and every path that does not exist. What changes an answer and cannot be honoured is refused by name. Hints
 //! that the model cannot follow are ignored, unless the server is strict, and the header `x-omni-ignored` names them.
 
 mod answer;
 mod calls;
 mod chat;
+mod closing;
 mod error;
 mod index;
 mod json;
@@ -17,6 +18,7 @@ mod multipart;
 mod notes;
 pub mod parsers;
 mod question;
+mod realtime;
 mod sound;
 mod speech;
 mod stream;
@@ -191,6 +193,7 @@ impl OpenAi {
             .route("/v1/models", get(listing::models))
             .route("/v1/models/{*id}", get(listing::model))
             .route("/v1/chat/completions", post(chat::create))
+            .route("/v1/realtime", get(realtime::open))
             .fallback(missing::route)
             .method_not_allowed_fallback(missing::method)
             .with_state(self)

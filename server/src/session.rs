@@ -33,8 +33,9 @@ mod utterance;
 
 pub use alignment::TimedText;
 pub use chat::{
-    ChatCommand, ChatEvent, ChatEventBody, ChatLimits, ChatReady, ChatSession, ChatSettings, Modalities,
-    NewMessage, Respond, ResponseDone, Said, TokenIntervals, TurnRecord, TurnTimings, TurnUsage,
+    ChatCommand, ChatEvent, ChatEventBody, ChatLimits, ChatReady, ChatSession, ChatSettings,
+    GivenConversation, Modalities, NewMessage, Respond, ResponseDone, Said, TokenIntervals, TurnRecord,
+    TurnTimings, TurnUsage,
 };
 pub use courses::{Course, Courses, EndedRequest};
 pub use error::{CallerGone, ProtocolError, SessionCancelled, SessionTimeout, UtteranceError};

@@ -35,6 +35,14 @@ impl ApiError {
         }
     }
 
+    /// The same with a code of its own, stable, for programs.
+    pub(super) fn coded(code: &str, param: Option<&str>, message: impl Into<String>) -> Self {
+        Self {
+            code: Some(code.to_owned()),
+            ..Self::invalid(param, message)
+        }
+    }
+
     /// A request that was not read. `code` is stable, for programs.
     pub(super) fn unread(status: StatusCode, code: &str, message: &str) -> Self {
         Self {

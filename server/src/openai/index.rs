@@ -14,7 +14,7 @@ use crate::error::ServeError;
 pub(super) const VOICE: &str = "/v1/audio/voices/{name}";
 
 /// Routes under `/v1`: method and path.
-pub(super) const ROUTES: [(&str, &str); 9] = [
+pub(super) const ROUTES: [(&str, &str); 10] = [
     ("POST", "/v1/audio/speech"),
     ("GET", "/v1/audio/speech/stream"),
     ("GET", "/v1/audio/voices"),
@@ -22,6 +22,7 @@ pub(super) const ROUTES: [(&str, &str); 9] = [
     ("DELETE", VOICE),
     ("GET", "/v1/audio/models"),
     ("POST", "/v1/chat/completions"),
+    ("GET", "/v1/realtime"),
     ("GET", "/v1/models"),
     ("GET", "/v1/models/{id}"),
 ];

@@ -9,6 +9,7 @@ mod interruption;
 mod openai;
 mod pacing;
 mod python_package;
+mod realtime;
 mod riva;
 mod service;
 mod sessions;

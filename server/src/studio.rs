@@ -3,11 +3,16 @@
 //! In: `GET` below `/studio/`. Out: files that are part of the program, made of the sources in `studio/` (`make studio`). The page calls
 //! the services of the same port as every other client does; the files themselves need no API key.
 
+use std::io::Write as _;
+use std::sync::Arc;
+
 use axum::Router;
 use axum::body::Bytes;
 use axum::middleware::map_response;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::get;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use http::header::{self, HeaderMap, HeaderName};
 use http::{HeaderValue, StatusCode};
 use sha2::{Digest as _, Sha256};
@@ -55,35 +60,64 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 pub fn routes() -> Router {
     let router = Router::new().route("/studio", get(async || Redirect::permanent("/studio/")));
     let router = FILES.into_iter().fold(router, |router, file| {
-        let tag = tag(file.data);
-        let answer = move |asked: HeaderMap| std::future::ready(answer(file, &tag, &asked));
+        let page = Arc::new(Prepared::of(file));
+        let answer = move |asked: HeaderMap| std::future::ready(page.answer(&asked));
         router.route(file.path, get(answer))
     });
     router.layer(map_response(guarded))
 }
 
-/// Names what is in a file.
-fn tag(data: &[u8]) -> HeaderValue {
-    let digest = Sha256::digest(data);
-    let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    // Digits in quotes are always a value.
-    HeaderValue::from_str(&format!("\"{name}\"")).unwrap_or(HeaderValue::from_static("\"\""))
+/// A file, ready to be sent.
+#[derive(Debug)]
+struct Prepared {
+    file: File,
+    /// Names what is in it, packed or not.
+    tag: HeaderValue,
+    /// The same by gzip, where that is shorter.
+    packed: Option<Bytes>,
 }
 
-fn answer(file: File, tag: &HeaderValue, asked: &HeaderMap) -> Response {
-    let known = asked.get_all(header::IF_NONE_MATCH).iter();
-    let known = known.filter_map(|tags| tags.to_str().ok());
-    let mut known = known.flat_map(|tags| tags.split(',')).map(str::trim);
-    let same = known.any(|known| known.trim_start_matches("W/").as_bytes() == tag.as_bytes());
-    let mut response = match same {
-        true => StatusCode::NOT_MODIFIED.into_response(),
-        false => {
-            let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(file.kind))];
-            (kind, Bytes::from_static(file.data)).into_response()
+impl Prepared {
+    fn of(file: File) -> Self {
+        let digest = Sha256::digest(file.data);
+        let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+        let packed = gzip.write_all(file.data).and_then(|()| gzip.finish());
+        let packed = packed.ok().filter(|packed| packed.len() < file.data.len());
+        Self {
+            file,
+            // Digits in quotes are always a value.
+            tag: HeaderValue::from_str(&format!("W/\"{name}\"")).unwrap_or(HeaderValue::from_static("W/\"\"")),
+            packed: packed.map(Bytes::from),
         }
-    };
-    response.headers_mut().insert(header::ETAG, tag.clone());
-    response
+    }
+
+    fn answer(&self, asked: &HeaderMap) -> Response {
+        let mut response = match lists(asked, &header::IF_NONE_MATCH, |tag| tag == self.tag) {
+            true => StatusCode::NOT_MODIFIED.into_response(),
+            false => self.whole(asked),
+        };
+        response.headers_mut().insert(header::ETAG, self.tag.clone());
+        response
+    }
+
+    fn whole(&self, asked: &HeaderMap) -> Response {
+        let takes = |coding: &str| coding == "gzip" || coding.starts_with("gzip;") && !coding.ends_with("q=0");
+        let packed = self.packed.clone();
+        let packed = packed.filter(|_| lists(asked, &header::ACCEPT_ENCODING, takes));
+        let kind = (header::CONTENT_TYPE, self.file.kind);
+        match packed {
+            Some(packed) => ([kind, (header::CONTENT_ENCODING, "gzip")], packed).into_response(),
+            None => ([kind], Bytes::from_static(self.file.data)).into_response(),
+        }
+    }
+}
+
+/// Whether a part of a header between commas is what is looked for.
+fn lists(asked: &HeaderMap, name: &HeaderName, wanted: impl Fn(&str) -> bool) -> bool {
+    let lines = asked.get_all(name).iter();
+    let lines = lines.filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(',')).any(|part| wanted(part.trim()))
 }
 
 /// With the headers of every answer, besides its kind and tag.
@@ -106,6 +140,7 @@ async fn guarded(mut response: Response) -> Response {
         ),
         // Kept, and asked for again with its tag: a server that was replaced is noticed at once.
         (header::CACHE_CONTROL, "no-cache"),
+        (header::VARY, "accept-encoding"),
     ];
     let headers = headers.map(|(name, value)| (name, HeaderValue::from_static(value)));
     response.headers_mut().extend(headers);

@@ -5,11 +5,13 @@ import { look, served } from "./api";
 import { keys, useKey } from "./key";
 import { Speak } from "./speak";
 import { useStore } from "./store";
+import { Talk } from "./talk";
 import { Voices } from "./voices";
 import { Watch } from "./watch";
 
 const VIEWS = [
   { id: "speak", title: "Write and hear", View: Speak },
+  { id: "talk", title: "Talk", View: Talk },
   { id: "voices", title: "Voices", View: Voices },
   { id: "watch", title: "Watch", View: Watch },
 ] as const;

@@ -204,7 +204,7 @@ export function Speak({ shown }: { shown: boolean }) {
           {warning.message}
         </p>
       ))}
-      {speaking.take && (
+      {speaking.take && !(speaking.problem && speaking.take.length === 0) && (
         <div class="result">
           <Waveform take={speaking.take} player={speaker.player} onSeek={(sample) => speaker.replay(sample)} />
           <Words

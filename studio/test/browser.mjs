@@ -32,7 +32,7 @@ function tap() {
 /** The page at `url`, in a browser of its own; `microphone` is a file that it hears. */
 export async function open(url, { microphone } = {}) {
   const home = mkdtempSync(join(tmpdir(), "studio-"));
-  const fake = ["--use-fake-device-for-media-stream", `--use-file-for-fake-audio-capture=${microphone}`];
+  const fake = ["--use-fake-device-for-media-stream", `--use-file-for-fake-audio-capture=${microphone}%noloop`];
   const browser = await puppeteer.launch({
     executablePath: process.env.OMNI_TEST_CHROMIUM ?? "/usr/bin/chromium",
     userDataDir: home,

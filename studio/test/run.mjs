@@ -3,6 +3,7 @@ const [, , name, url, values = "{}"] = process.argv;
 const scenarios = {
   ...(await import("./speak.mjs")),
   ...(await import("./watch.mjs")),
+  ...(await import("./talk.mjs")),
   ...(await import("./voices.mjs")),
 };
 await scenarios[name](url, JSON.parse(values));

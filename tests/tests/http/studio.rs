@@ -51,13 +51,19 @@ async fn the_page_and_its_files_come_with_a_policy_that_lets_them_do_no_more_tha
         assert_eq!(answer.header("x-content-type-options"), "nosniff");
         assert_eq!(answer.header("referrer-policy"), "no-referrer");
         let tag = answer.header("etag").to_owned();
-        for tags in [tag.clone(), format!("\"other\", W/{tag}")] {
+        for tags in [tag.clone(), format!("\"other\", {tag}")] {
             let again = http(&server, "GET", path, &[("if-none-match", &tags)], "").await;
             assert_eq!(again.status, StatusCode::NOT_MODIFIED, "{tags}");
             assert_eq!((again.body.len(), again.header("etag")), (0, tag.as_str()));
         }
         let other = http(&server, "GET", path, &[("if-none-match", "\"other\"")], "").await;
         assert_eq!(other.body, answer.body);
+        let packed = http(&server, "GET", path, &[("accept-encoding", "br, gzip;q=0.5")], "").await;
+        // A browser unpacks it: the other tests of the page would notice.
+        let is_packed = packed.header("content-encoding") == "gzip";
+        assert_eq!(is_packed, packed.body.starts_with(&[0x1f, 0x8b]), "{path}");
+        assert_eq!(is_packed, packed.body.len() < answer.body.len(), "{path}");
+        assert_eq!((packed.header("etag"), packed.header("vary")), (tag.as_str(), "accept-encoding"));
         let posted = http(&server, "POST", path, &[], "").await;
         assert_eq!(posted.status, StatusCode::METHOD_NOT_ALLOWED);
     }

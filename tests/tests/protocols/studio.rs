@@ -2,8 +2,10 @@
 
 use std::fs;
 
-use omni_server::config::{Quotas, Scope, new_key};
-use omni_tests::{FakeScript, TestServer, browse};
+use omni_audio::{SampleRate, Samples, WavHeader};
+use omni_server::app::load_model;
+use omni_server::config::{ModelSource, Quotas, Scope, deploy::resolve, new_key};
+use omni_tests::{FakeScript, TestServer, browse, http};
 
 async fn fake(arguments: &[&str]) -> TestServer {
     TestServer::fake(FakeScript::default(), arguments).await
@@ -72,4 +74,57 @@ async fn where_keys_are_asked_for_the_page_asks_for_one_and_keeps_it_in_its_tab(
     let values = serde_json::json!({"good": good}).to_string();
     browse("key", &page(&server), &values).await;
     server.stop().await;
+}
+
+#[tokio::test]
+async fn a_conversation_in_writing_is_heard_turn_by_turn() {
+    tried("talk", &[]).await;
+}
+
+async fn embedded() -> TestServer {
+    let deploy = resolve(None, &[], 64).expect("the defaults").deploy;
+    let load = move || load_model(&ModelSource::Embedded, &deploy, false);
+    let mut server = TestServer::launch(&[], load).await;
+    server.app.ready().await.expect("the embedded model loads");
+    server
+}
+
+#[tokio::test]
+async fn an_answer_is_interrupted_where_it_is_heard_and_the_conversation_keeps_that() {
+    let server = embedded().await;
+    browse("interrupt", &page(&server), "{}").await;
+    server.stop().await;
+}
+
+/// A file in which the embedded voice speaks, with silence around it.
+async fn spoken(server: &TestServer) -> tempfile::NamedTempFile {
+    let body = r#"{"input": "Good morning. How are you today?", "response_format": "pcm", "seed": 1}"#;
+    let kind = [("content-type", "application/json")];
+    let speech = http(server, "POST", "/v1/audio/speech", &kind, body).await.body;
+    let rate = SampleRate::new(24_000).expect("a rate");
+    let silence = vec![0; 3 * 2 * 24_000];
+    let samples = [&silence[..], &speech, &silence].concat();
+    let mut file = WavHeader::mono(rate).finished(Samples(samples.len() as u64 / 2)).to_vec();
+    file.extend(samples);
+    let recording = tempfile::Builder::new().suffix(".wav").tempfile();
+    let recording = recording.expect("a file");
+    fs::write(recording.path(), file).expect("written");
+    recording
+}
+
+#[tokio::test]
+async fn what_is_said_into_the_microphone_is_a_turn_also_for_a_model_that_does_not_hear() {
+    let deaf = embedded().await;
+    let recording = spoken(&deaf).await;
+    let script = FakeScript {
+        hears: true,
+        ..FakeScript::default()
+    };
+    let hearing = TestServer::fake(script, &[]).await;
+    for (server, hears) in [(&deaf, false), (&hearing, true)] {
+        let values = serde_json::json!({"recording": recording.path(), "hears": hears});
+        browse("microphone", &page(server), &values.to_string()).await;
+    }
+    deaf.stop().await;
+    hearing.stop().await;
 }

@@ -31,5 +31,6 @@ export function useKey(key: string) {
 
 /** A call was refused for want of a key: its field is shown. */
 export function askForKey(why: string) {
-  keys.set({ ...keys.value, asked: why });
+  const { key } = keys.value;
+  keys.set({ key, asked: key ? why : "This server asks for an API key." });
 }

@@ -262,9 +262,13 @@ export function Speak({ shown }: { shown: boolean }) {
                 {outcome?.seed === undefined ? (
                   "–"
                 ) : (
-                  <button type="button" class="link" onClick={() => change({ seed: String(outcome.seed) })}>
+                  <button
+                    type="button"
+                    class="link"
+                    aria-label={`${outcome.seed}: use it again`}
+                    onClick={() => change({ seed: String(outcome.seed) })}
+                  >
                     {String(outcome.seed)}
-                    <span class="unseen">: use it again</span>
                   </button>
                 )}
               </dd>

@@ -138,9 +138,14 @@ function RequestRow({ request, chosen, choose }: { request: RequestCourse; chose
   return (
     <tr class={chosen ? "chosen" : ""}>
       <th scope="row">
-        <button type="button" class="link" aria-pressed={chosen} onClick={choose}>
+        <button
+          type="button"
+          class="link"
+          aria-pressed={chosen}
+          aria-label={`${request.number}: show its course`}
+          onClick={choose}
+        >
           {String(request.number)}
-          <span class="unseen">: show its course</span>
         </button>
       </th>
       <td>{request.answer ? "answer" : "utterance"}</td>

@@ -18,7 +18,7 @@ export async function watch(url) {
   // What ended before the page was opened, and what ends while it is.
   await studio.until(() => document.querySelector(".waterfall"));
   await speech(url, {});
-  await studio.until(() => document.querySelector("h2")?.parentElement.textContent.includes("Course of request 2"));
+  await studio.until(() => document.querySelector("section:not([hidden])").textContent.includes("Course of request 2"));
   const steps = await studio.page.$$eval(".waterfall tbody th", (heads) => heads.map((head) => head.textContent));
   for (const step of ["queue", "session → talker", "talker → code2wav", "code2wav → caller", "first packet"]) {
     assert.ok(steps.includes(step), `${step} is missing in ${steps}`);

@@ -2,14 +2,14 @@
 import assert from "node:assert/strict";
 import { open } from "./browser.mjs";
 
-async function fill(studio, name, text) {
-  const field = await studio.page.waitForSelector(`::-p-aria([name^="${name}"][role="textbox"])`).catch(() => undefined);
-  const label = field ?? (await studio.page.evaluateHandle((name) => {
+/** Writes into the field whose label begins so. */
+async function fill(studio, label, text) {
+  const field = await studio.page.waitForFunction((label) => {
     const labels = [...document.querySelectorAll("section:not([hidden]) label")];
-    return labels.find((label) => label.textContent.startsWith(name)).querySelector("input, textarea");
-  }, name));
-  await label.click();
-  await label.type(text);
+    return labels.find((node) => node.textContent.startsWith(label))?.querySelector("input, textarea");
+  }, {}, label);
+  await field.click();
+  await field.type(text);
 }
 
 async function hearsSomething(studio) {

@@ -13,17 +13,28 @@ function stateName(state: ReplicaState): string {
   return (ReplicaState[state] ?? "unknown").toLowerCase();
 }
 
-function Chart({ loads, name }: { loads: Load[]; name: string }) {
+/** What a stage had in its batches and before them in the last minute. */
+function StageChart({ loads, name }: { loads: Load[]; name: string }) {
   const most = Math.max(1, ...loads.map(({ running, waiting }) => running + waiting));
   const line = (of: (load: Load) => number) =>
     loads.map((load, index) => `${LOOKS - loads.length + index},${20 - (of(load) / most) * 18}`).join(" ");
   const now = loads.at(-1);
-  const said = `${name}: ${now?.running ?? 0} running, ${now?.waiting ?? 0} waiting; at most ${most} in the last minute`;
   return (
-    <svg class="chart" viewBox={`0 0 ${LOOKS} 22`} preserveAspectRatio="none" role="img" aria-label={said}>
-      <polyline class="waiting" points={line(({ running, waiting }) => running + waiting)} />
-      <polyline class="running" points={line(({ running }) => running)} />
-    </svg>
+    <>
+      <figcaption>
+        {name}: {now?.running ?? 0} running, {now?.waiting ?? 0} waiting
+      </figcaption>
+      <svg
+        class="chart"
+        viewBox={`0 0 ${LOOKS} 22`}
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={`The last minute of ${name}: at most ${most} at once`}
+      >
+        <polyline class="waiting" points={line(({ running, waiting }) => running + waiting)} />
+        <polyline class="running" points={line(({ running }) => running)} />
+      </svg>
+    </>
   );
 }
 
@@ -59,8 +70,8 @@ function Figures() {
     ["Refused", `${stats?.refused ?? "–"}`],
     ["Requests per second", stats?.requestsPerSecond.toFixed(2) ?? "–"],
     ["Audio per second", stats ? `${stats.audioSecondsPerSecond.toFixed(2)} s` : "–"],
-    ["First packet, half of them", brief(millis(first?.p50))],
-    ["First packet, 95 of 100", brief(millis(first?.p95))],
+    ["First packet, median", brief(millis(first?.p50))],
+    ["First packet, 95 %", brief(millis(first?.p95))],
     ["Without a gap", ratio === undefined ? "–" : `${(ratio * 100).toFixed(0)} %`],
   ];
   return (
@@ -83,8 +94,7 @@ function Stages() {
       <div class="charts">
         {stats?.stages.map((stage) => (
           <figure key={stage.name}>
-            <figcaption>{stage.name}</figcaption>
-            <Chart name={stage.name} loads={loads.get(stage.name) ?? []} />
+            <StageChart name={stage.name} loads={loads.get(stage.name) ?? []} />
           </figure>
         ))}
       </div>

@@ -25,7 +25,7 @@ export async function watch(url) {
   }
   assert.ok(steps.some((step) => /^talker \d+$/.test(step)) && steps.some((step) => /^code2wav \d+$/.test(step)), `${steps}`);
   assert.match(await studio.figure("Running"), /^\d+$/);
-  assert.match(await studio.figure("First packet, half of them"), /^[\d.]+ m?s$/);
+  assert.match(await studio.figure("First packet, median"), /^[\d.]+ m?s$/);
   const replicas = await studio.page.$$eval('[aria-label="Replicas"] tbody tr', (rows) => rows.map((row) => row.innerText));
   assert.ok(replicas.some((row) => row.includes("talker") && row.includes("ready")), `${replicas}`);
   // An older request is chosen, and looked at to its end.

@@ -11,6 +11,7 @@ use omni_audio::{SampleRate, SpeechDetector};
 use omni_telemetry::RequestResult;
 use serde_json::{Value, json};
 
+use self::transcripts::Transcripts;
 use super::conversation::Conversation;
 use super::events::{ClientEvent, Head};
 use super::ids::Ids;
@@ -18,7 +19,6 @@ use super::input::{InputBuffer, InputChange};
 use super::items::Item;
 use super::response::{Response, ResponseEnd, Writing};
 use super::settings::{Settings, SettingsPatch};
-use self::transcripts::Transcripts;
 use crate::error::ServeError;
 use crate::model::Part;
 use crate::openai::error::ApiError;
@@ -116,6 +116,11 @@ impl Session {
             self.transcribe_next();
         }
         std::mem::take(&mut self.effects)
+    }
+
+    /// Whether there is something to be told.
+    pub(super) fn has_news(&self) -> bool {
+        !self.effects.out.is_empty()
     }
 
     /// The name of the next event.
@@ -261,7 +266,9 @@ impl Session {
 
     /// The answering session says this.
     pub(super) fn answered(&mut self, event: ChatEvent) {
-        let Some(event) = self.wrote_down(event.body) else { return };
+        let Some(event) = self.wrote_down(event.body) else {
+            return;
+        };
         match event {
             ChatEventBody::Started => self.with_response(|response, to| response.begin(to)),
             ChatEventBody::Text(text) => self.with_response(|response, to| response.text(text, to)),
@@ -316,10 +323,7 @@ impl Session {
             return;
         };
         // It was complete before it could be cut: then it is cut now.
-        let whole = matches!(
-            end.outcome,
-            Outcome::Stop | Outcome::Length | Outcome::Repetition
-        );
+        let whole = matches!(end.outcome, Outcome::Stop | Outcome::Length | Outcome::Repetition);
         self.effects.ended.push(match end.outcome {
             Outcome::Interrupted => RequestResult::Cancelled,
             Outcome::Error | Outcome::Aborted => RequestResult::Error,

@@ -157,7 +157,10 @@ async fn what_is_refused_is_told_by_its_name_and_the_connection_goes_on() {
     }
     for (response, param) in [
         (json!({"conversation": "conv_1"}), "response.conversation"),
-        (json!({"audio": {"output": {"voice": "zz"}}}), "response.audio.output.voice"),
+        (
+            json!({"audio": {"output": {"voice": "zz"}}}),
+            "response.audio.output.voice",
+        ),
         (json!({"metadata": {"a": "b".repeat(600)}}), "response.metadata"),
     ] {
         client.respond(response).await;

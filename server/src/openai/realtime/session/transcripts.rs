@@ -56,7 +56,11 @@ impl Session {
     /// A recording has come that is wanted in writing.
     pub(super) fn transcribe(&mut self, item: &str, recording: Option<Part>) {
         let Some(audio) = recording else {
-            let error = ApiError::coded("audio_input_not_supported", None, "the model cannot hear, send text");
+            let error = ApiError::coded(
+                "audio_input_not_supported",
+                None,
+                "the model cannot hear, send text",
+            );
             return self.untranscribed(item, &error);
         };
         let item = item.to_owned();
@@ -65,7 +69,10 @@ impl Session {
             && let Some(oldest) = self.transcripts.waiting.pop_front()
         {
             let problem = "more recordings wait to be written down than are kept";
-            self.untranscribed(&oldest.item, &ApiError::coded("too_many_recordings", None, problem));
+            self.untranscribed(
+                &oldest.item,
+                &ApiError::coded("too_many_recordings", None, problem),
+            );
         }
     }
 
@@ -81,7 +88,9 @@ impl Session {
         if self.active.is_some() || self.transcripts.current.is_some() || self.cutting.is_some() {
             return;
         }
-        let Some(recording) = self.transcripts.waiting.pop_front() else { return };
+        let Some(recording) = self.transcripts.waiting.pop_front() else {
+            return;
+        };
         let mut settings = self.settings.checked.clone();
         settings.modalities = Modalities {
             text: true,
@@ -142,14 +151,17 @@ impl Session {
     }
 
     fn wrote_all(&mut self, done: &ResponseDone) {
-        let Some(current) = self.transcripts.current.take() else { return };
+        let Some(current) = self.transcripts.current.take() else {
+            return;
+        };
         let item = &current.recording.item;
         match (done.outcome, &done.error) {
             (Outcome::Interrupted, _) => self.transcripts.waiting.push_front(current.recording),
             (Outcome::Error | Outcome::Aborted, Some(error)) => self.untranscribed(item, &named(error)),
             _ => {
                 let text = current.text.trim();
-                self.conversation.change(item, |item| item.told["content"][0]["transcript"] = json!(text));
+                self.conversation
+                    .change(item, |item| item.told["content"][0]["transcript"] = json!(text));
                 self.tell(transcribed(item, text, done));
             }
         }

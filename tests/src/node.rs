@@ -19,10 +19,11 @@ pub async fn node(
     arguments: &[&str],
 ) -> Option<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools/clients/node");
-    let has_node = Command::new("node").arg("--version").output().is_ok();
+    let runs = |program: &str| Command::new(program).arg("--version").output().is_ok();
     let has_package = folder.join("node_modules").join(package).exists();
-    if !has_node || !has_package {
-        let required = has_node && std::env::var_os(REQUIRED).is_some_and(|value| value == "1");
+    if !has_package || !runs("node") {
+        let wanted = std::env::var_os(REQUIRED).is_some_and(|value| value == "1");
+        let required = wanted && runs("node") && runs("npm");
         assert!(!required, "{package} is not installed in {}", folder.display());
         let word =
             format!("skipped: {package} or Node.js is not installed (scripts/setup test fetches the former)");

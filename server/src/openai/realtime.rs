@@ -7,6 +7,7 @@
 mod connection;
 mod conversation;
 mod events;
+mod formats;
 mod ids;
 mod input;
 mod items;
@@ -14,6 +15,7 @@ mod response;
 mod session;
 mod settings;
 mod tools;
+mod turn_detection;
 
 use axum::extract::State;
 use axum::http::request::Parts;

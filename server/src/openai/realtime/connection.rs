@@ -138,6 +138,10 @@ impl Connection {
     }
 
     async fn step(&mut self) -> Result<(), End> {
+        // A notice that could not be spoken ends at once.
+        if self.session.has_news() {
+            return Ok(());
+        }
         if !self.session.settles() && self.session.hears_more() {
             self.session.hear();
             return Ok(());

@@ -8,7 +8,8 @@ use std::time::Duration;
 use omni_audio::{Decoder, Resampler, SampleRate, Samples, SpeechChange, SpeechDetector, SpeechThresholds};
 use omni_pipeline::request::Clip;
 
-use super::settings::{AudioFormat, ServerVad};
+use super::formats::AudioFormat;
+use super::turn_detection::ServerVad;
 use crate::model::{Hearing, Part};
 use crate::openai::error::ApiError;
 

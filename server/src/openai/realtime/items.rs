@@ -5,7 +5,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::settings::{AudioFormat, named};
+use super::formats::AudioFormat;
+use super::settings::named;
 use crate::error::excerpt;
 use crate::model::{ChatMessage, Part, Role, ToolPart};
 use crate::openai::error::ApiError;

@@ -1,15 +1,17 @@
 //! One session, without its socket: what clients say and what the answering session tells become events for the client and commands.
 //!
-//! Whoever drives it hands over client events only while it does not [settle](Session::settles), so that what a client asks for always
+//! Its caller hands over what a client says only while it does not [settle](Session::settles), so that what a client asks for always
 //! meets a conversation that is complete.
 
 mod items;
 mod responses;
+mod transcripts;
 
 use omni_audio::{SampleRate, SpeechDetector};
 use omni_telemetry::RequestResult;
 use serde_json::{Value, json};
 
+use self::transcripts::Transcripts;
 use super::conversation::Conversation;
 use super::events::{ClientEvent, Head};
 use super::ids::Ids;
@@ -60,6 +62,7 @@ pub(super) struct Session {
     cutting: Option<(String, u64)>,
     /// It was said that the model cannot hear.
     said_deaf: bool,
+    transcripts: Transcripts,
     effects: Effects,
 }
 
@@ -96,6 +99,7 @@ impl Session {
             last_hz: 0,
             cutting: None,
             said_deaf: false,
+            transcripts: Transcripts::default(),
             effects: Effects::default(),
         };
         session.effects.commands.push(ChatCommand::Configure {
@@ -108,7 +112,15 @@ impl Session {
 
     /// What is to be done; once.
     pub(super) fn effects(&mut self) -> Effects {
+        if !self.hears_more() {
+            self.transcribe_next();
+        }
         std::mem::take(&mut self.effects)
+    }
+
+    /// Whether there is something to be told.
+    pub(super) fn has_news(&self) -> bool {
+        !self.effects.out.is_empty()
     }
 
     /// The name of the next event.
@@ -119,7 +131,7 @@ impl Session {
     /// Whether nothing else is to be asked of it before the answering session has spoken.
     pub(super) fn settles(&self) -> bool {
         let cancelled = |active: &Active| active.response.cancelled.is_some();
-        self.cutting.is_some() || self.active.as_ref().is_some_and(cancelled)
+        self.cutting.is_some() || self.transcripts.settles() || self.active.as_ref().is_some_and(cancelled)
     }
 
     /// Whether a response is in progress.
@@ -225,7 +237,7 @@ impl Session {
 
     /// The user has said something.
     fn committed(&mut self, id: String, recording: Option<Part>) -> Result<(), ApiError> {
-        let item = Item::recording(id.clone(), recording);
+        let item = Item::recording(id.clone(), recording.clone());
         let told = item.told.clone();
         let previous = self.conversation.insert(item, None)?;
         self.tell(json!({
@@ -233,12 +245,7 @@ impl Session {
         }));
         self.tell_item(&told, previous.as_deref());
         if self.settings.transcription.is_some() {
-            let problem = "what was said is not written down: this server gives no transcript of it";
-            let error = json!({"type": "invalid_request_error", "code": "not_offered", "message": problem, "param": null});
-            self.tell(json!({
-                "type": "conversation.item.input_audio_transcription.failed", "item_id": id, "content_index": 0,
-                "error": error,
-            }));
+            self.transcribe(&id, recording);
         }
         self.trim();
         Ok(())
@@ -259,7 +266,10 @@ impl Session {
 
     /// The answering session says this.
     pub(super) fn answered(&mut self, event: ChatEvent) {
-        match event.body {
+        let Some(event) = self.wrote_down(event.body) else {
+            return;
+        };
+        match event {
             ChatEventBody::Started => self.with_response(|response, to| response.begin(to)),
             ChatEventBody::Text(text) => self.with_response(|response, to| response.text(text, to)),
             ChatEventBody::Audio(audio) => self.spoke(&audio),
@@ -312,6 +322,8 @@ impl Session {
         let Some(mut active) = self.active.take() else {
             return;
         };
+        // It was complete before it could be cut: then it is cut now.
+        let whole = matches!(end.outcome, Outcome::Stop | Outcome::Length | Outcome::Repetition);
         self.effects.ended.push(match end.outcome {
             Outcome::Interrupted => RequestResult::Cancelled,
             Outcome::Error | Outcome::Aborted => RequestResult::Error,
@@ -323,9 +335,13 @@ impl Session {
             out: &mut self.effects.out,
         };
         let item = active.response.end(end, &mut to);
-        if let (Some(item), Some(heard_ms)) = (&item, active.cut) {
-            self.tell(truncated(item, heard_ms));
+        match (&item, active.cut) {
+            (Some(item), Some(heard_ms)) if whole => self.cutting = Some((item.clone(), heard_ms)),
+            (Some(item), Some(heard_ms)) => self.tell(truncated(item, heard_ms)),
+            _ => {}
         }
+        // Quotas here are of characters and seconds of audio, and this event knows requests and tokens only.
+        self.tell(json!({"type": "rate_limits.updated", "rate_limits": []}));
         self.last = item
             .filter(|_| !active.notice)
             .map(|item| (active.response.id, item));

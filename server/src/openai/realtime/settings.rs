@@ -1,19 +1,18 @@
 //! The settings of a session: as they come, as they are in force, and as the client is told of them.
 
 use std::fmt;
-use std::time::Duration;
 
-use omni_audio::{Encoding, InputEncoding, InputFormat, SampleRate};
 use serde::de::{Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
+use super::formats::{AudioFormat, FormatPatch};
 use super::tools::{Tool, ToolChoice};
+use super::turn_detection::{ServerVad, TurnDetectionPatch};
 use crate::error::{ServeError, excerpt};
 use crate::openai::error::ApiError;
 use crate::openai::lean::{BoundedVec, TextOr};
 use crate::openai::sound::{Voice, voice_name};
-use crate::service::delivery::OutputRequest;
 use crate::service::settings::SamplingRequest;
 use crate::service::{ChatModel, ChatRequest};
 use crate::session::{ChatSettings, Modalities};
@@ -34,9 +33,6 @@ pub(super) const NAMES: [(&str, &str); 9] = [
 /// Longest lists.
 const FEW: usize = 8;
 const TOOLS: usize = 128;
-/// Bounds of what speech detection may be told.
-const MAX_PADDING: u32 = 5_000;
-const MAX_SILENCE: u32 = 60_000;
 
 /// What a service said of an error, by this protocol's names.
 pub(super) fn named(error: &ServeError) -> ApiError {
@@ -85,27 +81,8 @@ struct OutputPatch {
 }
 
 #[derive(Debug, Deserialize)]
-struct FormatPatch {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    rate: Option<u32>,
-}
-
-#[derive(Debug, Deserialize)]
 struct TranscriptionPatch {
     model: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct TurnDetectionPatch {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    threshold: Option<f32>,
-    prefix_padding_ms: Option<u32>,
-    silence_duration_ms: Option<u32>,
-    idle_timeout_ms: Option<u32>,
-    create_response: Option<bool>,
-    interrupt_response: Option<bool>,
 }
 
 /// A number of tokens, or `inf`: none.
@@ -134,157 +111,6 @@ impl<'de> Deserialize<'de> for MaxTokens {
             }
         }
         deserializer.deserialize_any(NumberOrInf)
-    }
-}
-
-/// A layout of audio.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AudioFormat {
-    /// 16-bit samples at 24 kHz.
-    Pcm,
-    /// G.711, 8 kHz.
-    Mulaw,
-    Alaw,
-}
-
-impl AudioFormat {
-    /// Samples per second.
-    pub(super) fn hz(self) -> u32 {
-        match self {
-            Self::Pcm => 24_000,
-            Self::Mulaw | Self::Alaw => 8_000,
-        }
-    }
-
-    fn of(patch: &FormatPatch, param: &str) -> Result<Self, ApiError> {
-        let format = match patch.kind.as_deref() {
-            Some("audio/pcm") | None => Self::Pcm,
-            Some("audio/pcmu") => Self::Mulaw,
-            Some("audio/pcma") => Self::Alaw,
-            Some(other) => {
-                let other = excerpt(other);
-                let problem =
-                    format!("{param}.type is {other:?}, expected audio/pcm, audio/pcmu or audio/pcma");
-                return Err(ApiError::invalid(Some(&format!("{param}.type")), problem));
-            }
-        };
-        match patch.rate {
-            Some(rate) if rate != format.hz() => {
-                let problem = format!("{param}.rate is {rate}, expected {}", format.hz());
-                Err(ApiError::invalid(Some(&format!("{param}.rate")), problem))
-            }
-            _ => Ok(format),
-        }
-    }
-
-    /// As audio that comes in.
-    pub(super) fn input(self) -> Option<InputFormat> {
-        Some(InputFormat {
-            encoding: match self {
-                Self::Pcm => InputEncoding::Pcm16,
-                Self::Mulaw => InputEncoding::Mulaw,
-                Self::Alaw => InputEncoding::Alaw,
-            },
-            rate: SampleRate::new(self.hz()).ok()?,
-            channels: 1,
-        })
-    }
-
-    fn output(self) -> OutputRequest {
-        OutputRequest {
-            encoding: match self {
-                Self::Pcm => Encoding::Pcm16,
-                Self::Mulaw => Encoding::Mulaw,
-                Self::Alaw => Encoding::Alaw,
-            },
-            sample_rate_hz: self.hz(),
-            channels: 1,
-            ..OutputRequest::default()
-        }
-    }
-
-    fn json(self) -> Value {
-        match self {
-            Self::Pcm => json!({"type": "audio/pcm", "rate": self.hz()}),
-            Self::Mulaw => json!({"type": "audio/pcmu"}),
-            Self::Alaw => json!({"type": "audio/pcma"}),
-        }
-    }
-}
-
-/// When the server decides that the user has spoken.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct ServerVad {
-    pub(super) threshold: f32,
-    /// Audio kept from before the speech.
-    pub(super) prefix: Duration,
-    pub(super) silence: Duration,
-    pub(super) creates: bool,
-    pub(super) interrupts: bool,
-}
-
-impl Default for ServerVad {
-    fn default() -> Self {
-        Self {
-            threshold: 0.5,
-            prefix: Duration::from_millis(300),
-            silence: Duration::from_millis(500),
-            creates: true,
-            interrupts: true,
-        }
-    }
-}
-
-const TURNS: &str = "session.audio.input.turn_detection";
-
-impl ServerVad {
-    fn patched(self, patch: &TurnDetectionPatch) -> Result<Self, ApiError> {
-        let refuse = |field: &str, problem: String| {
-            let param = format!("{TURNS}.{field}");
-            Err(ApiError::invalid(Some(&param), format!("{param} {problem}")))
-        };
-        match patch.kind.as_deref() {
-            Some("server_vad") | None => {}
-            Some(other) => {
-                let expected = "expected server_vad, or null in the place of turn_detection";
-                return refuse("type", format!("is {:?}, {expected}", excerpt(other)));
-            }
-        }
-        if patch.idle_timeout_ms.is_some() {
-            return refuse("idle_timeout_ms", "is not offered, expected null".to_owned());
-        }
-        let threshold = patch.threshold.unwrap_or(self.threshold);
-        if !(0.0..=1.0).contains(&threshold) {
-            return refuse("threshold", format!("is {threshold}, expected 0 to 1"));
-        }
-        for (field, got, most) in [
-            ("prefix_padding_ms", patch.prefix_padding_ms, MAX_PADDING),
-            ("silence_duration_ms", patch.silence_duration_ms, MAX_SILENCE),
-        ] {
-            if let Some(got) = got.filter(|got| *got > most) {
-                return refuse(field, format!("is {got}, expected at most {most}"));
-            }
-        }
-        let millis = |ms: Option<u32>, before| ms.map_or(before, |ms| Duration::from_millis(ms.into()));
-        Ok(Self {
-            threshold,
-            prefix: millis(patch.prefix_padding_ms, self.prefix),
-            silence: millis(patch.silence_duration_ms, self.silence),
-            creates: patch.create_response.unwrap_or(self.creates),
-            interrupts: patch.interrupt_response.unwrap_or(self.interrupts),
-        })
-    }
-
-    fn json(self) -> Value {
-        json!({
-            "type": "server_vad",
-            "threshold": self.threshold,
-            "prefix_padding_ms": self.prefix.as_millis() as u64,
-            "silence_duration_ms": self.silence.as_millis() as u64,
-            "idle_timeout_ms": null,
-            "create_response": self.creates,
-            "interrupt_response": self.interrupts,
-        })
     }
 }
 

@@ -155,8 +155,17 @@ async fn what_is_refused_is_told_by_its_name_and_the_connection_goes_on() {
             .await;
         assert_eq!(client.error().await.1, param, "{session}");
     }
-    client.respond(json!({"conversation": "conv_1"})).await;
-    assert_eq!(client.error().await.1, "response.conversation");
+    for (response, param) in [
+        (json!({"conversation": "conv_1"}), "response.conversation"),
+        (
+            json!({"audio": {"output": {"voice": "zz"}}}),
+            "response.audio.output.voice",
+        ),
+        (json!({"metadata": {"a": "b".repeat(600)}}), "response.metadata"),
+    ] {
+        client.respond(response).await;
+        assert_eq!(client.error().await.1, param);
+    }
     assert_eq!(client.ask("say Hello.").await.transcript, "Hello.");
     server.stop().await;
 }
@@ -226,7 +235,7 @@ async fn a_session_that_is_idle_ends_with_its_reason() {
 #[tokio::test]
 async fn a_server_that_ends_finishes_the_response_in_progress() {
     let script = FakeScript::default();
-    let mut server = TestServer::fake(script.clone(), &[]).await;
+    let server = TestServer::fake(script.clone(), &[]).await;
     let mut client = Client::connect(&server).await;
     script.code2wav.close();
     client.say("say Hello.").await;

@@ -20,8 +20,7 @@ async fn spoken() -> Vec<u8> {
         let load = move || load_model(&ModelSource::Embedded, &deploy, false);
         let mut server = TestServer::launch(&[], load).await;
         server.app.ready().await.expect("the embedded model loads");
-        let body =
-            json!({"input": "Hello there, how are you?", "response_format": "pcm", "seed": 1}).to_string();
+        let body = json!({"input": "Hello there.", "response_format": "pcm", "seed": 1}).to_string();
         let kind = [("content-type", "application/json")];
         let answer = http(&server, "POST", "/v1/audio/speech", &kind, body).await;
         server.stop().await;
@@ -223,18 +222,12 @@ async fn turns_may_be_detected_without_an_answer_or_an_interruption() {
     let mut client = Client::connect(&server).await;
     let turns = json!({"type": "server_vad", "create_response": false, "interrupt_response": false});
     client
-        .update(
-            json!({"audio": {"input": {"turn_detection": turns, "transcription": {"model": "whisper-1"}}}}),
-        )
+        .update(json!({"audio": {"input": {"turn_detection": turns}}}))
         .await;
     hear(&mut client, &speech).await;
     hear(&mut client, &silence(1.0)).await;
     client.expect("input_audio_buffer.speech_started").await;
     client.until("conversation.item.done").await;
-    let failed = client
-        .expect("conversation.item.input_audio_transcription.failed")
-        .await;
-    assert_eq!(failed["error"]["code"], "not_offered");
     client.respond(json!({})).await;
     let heard = client.heard().await;
     assert!(
@@ -242,6 +235,65 @@ async fn turns_may_be_detected_without_an_answer_or_an_interruption() {
         "{}",
         heard.transcript
     );
+    server.stop().await;
+}
+
+const COMPLETED: &str = "conversation.item.input_audio_transcription.completed";
+
+#[tokio::test]
+async fn recordings_are_written_down_where_that_is_wanted_and_responses_go_first() {
+    let script = FakeScript {
+        hears: true,
+        ..FakeScript::default()
+    };
+    let server = TestServer::fake(script.clone(), &[]).await;
+    let mut client = Client::connect(&server).await;
+    let input = json!({"turn_detection": null, "transcription": {"model": "whisper-1"}});
+    client.update(json!({"audio": {"input": input}})).await;
+    client.append(&silence(0.5)).await;
+    client.send(json!({"type": "input_audio_buffer.commit"})).await;
+    let item = client.expect("input_audio_buffer.committed").await["item_id"].clone();
+    let completed = client.until(COMPLETED).await;
+    assert_eq!(completed["item_id"], item);
+    assert!(
+        completed["transcript"]
+            .as_str()
+            .expect("text")
+            .starts_with("You said: ["),
+        "{completed}"
+    );
+    client
+        .send(json!({"type": "conversation.item.retrieve", "item_id": item}))
+        .await;
+    let retrieved = client.expect("conversation.item.retrieved").await;
+    assert_eq!(
+        retrieved["item"]["content"][0]["transcript"],
+        completed["transcript"]
+    );
+
+    // The model writes nothing down while it is held, and is asked for a response.
+    script.thinker.close();
+    client.append(&silence(0.5)).await;
+    client.send(json!({"type": "input_audio_buffer.commit"})).await;
+    client.until("conversation.item.done").await;
+    client.respond(json!({})).await;
+    script.thinker.open();
+    let heard = client.heard().await;
+    assert_eq!((heard.status(), heard.count(COMPLETED)), ("completed", 0));
+    client.expect(COMPLETED).await;
+    drop(client);
+    over(&server).await;
+    server.stop().await;
+
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let mut client = Client::connect(&server).await;
+    client.update(json!({"audio": {"input": input}})).await;
+    client.append(&silence(0.5)).await;
+    client.send(json!({"type": "input_audio_buffer.commit"})).await;
+    let failed = client
+        .until("conversation.item.input_audio_transcription.failed")
+        .await;
+    assert_eq!(failed["error"]["code"], "audio_input_not_supported");
     server.stop().await;
 }
 

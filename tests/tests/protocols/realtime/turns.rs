@@ -105,10 +105,9 @@ async fn an_answer_aloud_comes_with_all_its_events_in_their_order() {
         recited.transcript,
         "user:say Hello there.|assistant:Hello there.|user:recite|"
     );
+    drop(client);
     server.chats_over(2).await;
     assert_eq!(requests(&server, "ok").await, 2.0);
-    drop(client);
-    over(&server).await;
     server.stop().await;
 }
 

@@ -36,7 +36,11 @@ impl Session {
                 problem,
             ));
         }
-        let settings = self.settings.patched(patch, &self.model)?;
+        let Some((body, patch)) = self.waits_for_transcript(body, patch) else {
+            return Ok(());
+        };
+        let settings = self.settings.patched(patch, &self.model);
+        let settings = settings.map_err(|error| error.moved("session.", "response."))?;
         let keeps = body.conversation.as_deref() != Some("none");
         let unheard = body.input.is_none() && self.conversation.ends_unheard();
         let (messages, characters) = match body.input {

@@ -87,7 +87,8 @@ impl Prepared {
         Self {
             file,
             // Digits in quotes are always a value.
-            tag: HeaderValue::from_str(&format!("W/\"{name}\"")).unwrap_or(HeaderValue::from_static("W/\"\"")),
+            tag: HeaderValue::from_str(&format!("W/\"{name}\""))
+                .unwrap_or(HeaderValue::from_static("W/\"\"")),
             packed: packed.map(Bytes::from),
         }
     }
@@ -102,7 +103,8 @@ impl Prepared {
     }
 
     fn whole(&self, asked: &HeaderMap) -> Response {
-        let takes = |coding: &str| coding == "gzip" || coding.starts_with("gzip;") && !coding.ends_with("q=0");
+        let takes =
+            |coding: &str| coding == "gzip" || coding.starts_with("gzip;") && !coding.ends_with("q=0");
         let packed = self.packed.clone();
         let packed = packed.filter(|_| lists(asked, &header::ACCEPT_ENCODING, takes));
         let kind = (header::CONTENT_TYPE, self.file.kind);
@@ -117,7 +119,9 @@ impl Prepared {
 fn lists(asked: &HeaderMap, name: &HeaderName, wanted: impl Fn(&str) -> bool) -> bool {
     let lines = asked.get_all(name).iter();
     let lines = lines.filter_map(|line| line.to_str().ok());
-    lines.flat_map(|line| line.split(',')).any(|part| wanted(part.trim()))
+    lines
+        .flat_map(|line| line.split(','))
+        .any(|part| wanted(part.trim()))
 }
 
 /// With the headers of every answer, besides its kind and tag.

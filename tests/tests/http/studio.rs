@@ -63,7 +63,10 @@ async fn the_page_and_its_files_come_with_a_policy_that_lets_them_do_no_more_tha
         let is_packed = packed.header("content-encoding") == "gzip";
         assert_eq!(is_packed, packed.body.starts_with(&[0x1f, 0x8b]), "{path}");
         assert_eq!(is_packed, packed.body.len() < answer.body.len(), "{path}");
-        assert_eq!((packed.header("etag"), packed.header("vary")), (tag.as_str(), "accept-encoding"));
+        assert_eq!(
+            (packed.header("etag"), packed.header("vary")),
+            (tag.as_str(), "accept-encoding")
+        );
         let posted = http(&server, "POST", path, &[], "").await;
         assert_eq!(posted.status, StatusCode::METHOD_NOT_ALLOWED);
     }

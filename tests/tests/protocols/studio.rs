@@ -104,7 +104,9 @@ async fn spoken(server: &TestServer) -> tempfile::NamedTempFile {
     let rate = SampleRate::new(24_000).expect("a rate");
     let silence = vec![0; 3 * 2 * 24_000];
     let samples = [&silence[..], &speech, &silence].concat();
-    let mut file = WavHeader::mono(rate).finished(Samples(samples.len() as u64 / 2)).to_vec();
+    let mut file = WavHeader::mono(rate)
+        .finished(Samples(samples.len() as u64 / 2))
+        .to_vec();
     file.extend(samples);
     let recording = tempfile::Builder::new().suffix(".wav").tempfile();
     let recording = recording.expect("a file");

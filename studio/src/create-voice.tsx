@@ -17,6 +17,7 @@ export function CreateVoice({ origins, onMade }: Props) {
   const [description, setDescription] = useState("");
   const [design, setDesign] = useState("");
   const [recording, setRecording] = useState<Recording>();
+  const [made, setMade] = useState(0);
   const [transcript, setTranscript] = useState("");
   const [agreed, setAgreed] = useState(false);
   const [consent, setConsent] = useState("");
@@ -43,6 +44,7 @@ export function CreateVoice({ origins, onMade }: Props) {
       setState({ busy: false, said: `${name} is kept.`, problem: "" });
       setName("");
       setRecording(undefined);
+      setMade(made + 1);
       onMade();
     } catch (failure) {
       setState({ busy: false, said: "", problem: told(failure) });
@@ -85,7 +87,7 @@ export function CreateVoice({ origins, onMade }: Props) {
         </label>
       ) : (
         <>
-          <Recorder recording={recording} onRecording={setRecording} />
+          <Recorder key={made} recording={recording} onRecording={setRecording} />
           <label class="field">
             <span>What is said in it. Empty: only the sound of the voice is kept, which resembles it less</span>
             <textarea rows={2} value={transcript} onInput={(event) => setTranscript(event.currentTarget.value)} />

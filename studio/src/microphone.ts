@@ -1,8 +1,9 @@
 /** A microphone that is open: frames of 20 ms, one channel, as floats. */
 export class Microphone {
   private constructor(
-    readonly context: AudioContext,
+    private readonly context: AudioContext,
     private readonly stream: MediaStream,
+    private readonly node: AudioWorkletNode,
   ) {}
 
   /** Asks the user for the microphone, and gives what it hears at this rate to `frame`. */
@@ -17,7 +18,7 @@ export class Microphone {
       node.port.onmessage = (event: MessageEvent<Float32Array>) => frame(event.data);
       context.createMediaStreamSource(stream).connect(node);
       await context.resume();
-      return new Microphone(context, stream);
+      return new Microphone(context, stream, node);
     } catch (failure) {
       for (const track of stream.getTracks()) track.stop();
       await context.close();
@@ -25,7 +26,9 @@ export class Microphone {
     }
   }
 
+  /** Ends it; nothing more is handed on. */
   async close(): Promise<void> {
+    this.node.port.onmessage = null;
     for (const track of this.stream.getTracks()) track.stop();
     await this.context.close();
   }

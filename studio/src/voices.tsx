@@ -80,11 +80,11 @@ function Confirm({ name, onAnswer }: { name: string; onAnswer: (sure: boolean) =
     <dialog ref={dialog} aria-labelledby="confirm" onClose={() => onAnswer(dialog.current?.returnValue === "delete")}>
       <p id="confirm">Delete {name}? The voice cannot be brought back.</p>
       <div class="actions">
-        <button type="button" class="primary" onClick={() => dialog.current?.close("delete")}>
-          Delete
-        </button>
         <button type="button" onClick={() => dialog.current?.close("")}>
           Keep
+        </button>
+        <button type="button" class="primary" onClick={() => dialog.current?.close("delete")}>
+          Delete
         </button>
       </div>
     </dialog>

@@ -57,6 +57,7 @@ export async function clone(url, { recording, transcript }) {
   assert.ok((await studio.page.$eval("meter", (meter) => meter.max)) === 1);
   await studio.press("Stop recording");
   await studio.page.waitForSelector("audio");
+  assert.equal(await studio.page.$('[role="timer"]'), null, "it has stopped");
   await fill(studio, "How the speaker agreed", "It is a test.");
   await studio.page.click('form.create input[type="checkbox"]');
   await studio.judge("voices-recorded");

@@ -1,13 +1,13 @@
 //! OpenAI's HTTP API, over the same services as gRPC: JSON in, requests in domain types to the service, JSON or audio out.
 //!
-//! In: `POST /v1/audio/speech`, the WebSocket `GET /v1/audio/speech/stream`, `GET`, `POST` and `DELETE /v1/audio/voices`, `GET /v1/audio/models`, `GET /v1/models`, `POST /v1/chat/completions`, the WebSocket
-//! `GET /v1/realtime`, the health of the server, and every path that does not exist. What changes an answer and cannot be honoured is refused by name. Hints
-//! that the model cannot follow are ignored, unless the server is strict, and the header `x-omni-ignored` names them.
+//! In: `POST /v1/audio/speech`, the WebSockets `GET /v1/audio/speech/stream` and `GET /v1/realtime`, `GET`, `POST` and `DELETE
+//! /v1/audio/voices`, `GET /v1/audio/models`, `GET /v1/models`, `POST /v1/chat/completions`, the health of the server, and every path
+//! that does not exist. What changes an answer and cannot be honoured is refused by name. Hints that the model cannot follow are ignored,
+//! unless the server is strict, and the header `x-omni-ignored` names them.
 
 mod answer;
 mod calls;
 mod chat;
-mod closing;
 mod error;
 mod index;
 mod json;
@@ -23,6 +23,7 @@ mod sound;
 mod speech;
 mod stream;
 mod voices;
+mod websocket;
 
 use std::error::Error;
 use std::net::SocketAddr;

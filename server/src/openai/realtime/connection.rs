@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use omni_telemetry::RequestResult;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -18,8 +18,8 @@ use super::settings::named;
 use crate::caller::Caller;
 use crate::error::ServeError;
 use crate::openai::OpenAi;
-use crate::openai::closing::{End, code, over};
 use crate::openai::error::ApiError;
+use crate::openai::websocket::{End, code, over};
 use crate::service::{CallContext, CallPermit};
 use crate::session::{
     ChatCommand, ChatEvent, ChatSettings, Command, Event, EventBody, Outcome, Session as SpeechSession,
@@ -144,12 +144,15 @@ impl Connection {
         }
         if !self.session.settles() && self.session.hears_more() {
             self.session.hear();
-            return Ok(());
+            // Others' audio passes here, too, and that of a response in progress.
+            tokio::task::yield_now().await;
+            return match self.events.next().now_or_never() {
+                Some(event) => self.answered(event),
+                None => Ok(()),
+            };
         }
         match self.next().await {
-            Next::Answer(Some(Ok(event))) => self.session.answered(event),
-            Next::Answer(Some(Err(error))) => return Err(over(&error, named(&error))),
-            Next::Answer(None) => return Err(End::Done),
+            Next::Answer(event) => return self.answered(event),
             Next::Notice(event) => self.noticed(event),
             Next::Said(message) => match message? {
                 Message::Text(text) => {
@@ -167,6 +170,17 @@ impl Connection {
             },
         }
         Ok(())
+    }
+
+    fn answered(&mut self, event: Option<Result<ChatEvent, ServeError>>) -> Result<(), End> {
+        match event {
+            Some(Ok(event)) => {
+                self.session.answered(event);
+                Ok(())
+            }
+            Some(Err(error)) => Err(over(&error, named(&error))),
+            None => Err(End::Done),
+        }
     }
 
     async fn next(&mut self) -> Next {

@@ -1,5 +1,7 @@
 //! Layouts of audio by their names in this protocol.
 
+use std::time::Duration;
+
 use omni_audio::{Encoding, InputEncoding, InputFormat, SampleRate};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -33,6 +35,20 @@ impl AudioFormat {
             Self::Pcm => 24_000,
             Self::Mulaw | Self::Alaw => 8_000,
         }
+    }
+
+    /// Bytes of one sample.
+    pub(super) fn sample_bytes(self) -> usize {
+        match self {
+            Self::Pcm => 2,
+            Self::Mulaw | Self::Alaw => 1,
+        }
+    }
+
+    /// Playing time of so many bytes.
+    pub(super) fn playing(self, bytes: usize) -> Duration {
+        let samples = (bytes / self.sample_bytes()) as u64;
+        Duration::from_nanos(samples.saturating_mul(1_000_000_000) / u64::from(self.hz()))
     }
 
     pub(super) fn of(patch: &FormatPatch, param: &str) -> Result<Self, ApiError> {

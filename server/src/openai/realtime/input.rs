@@ -10,6 +10,7 @@ use omni_pipeline::request::Clip;
 
 use super::formats::AudioFormat;
 use super::turn_detection::ServerVad;
+use crate::error::seconds;
 use crate::model::{Hearing, Part};
 use crate::openai::error::ApiError;
 
@@ -17,8 +18,9 @@ use crate::openai::error::ApiError;
 const SHORTEST: Duration = Duration::from_millis(100);
 /// Longest recording of a model that cannot hear: nothing of it is kept.
 const UNHEARD: Duration = Duration::from_secs(15 * 60);
-/// Samples that are looked at in one step.
-const STEP: usize = 1_600;
+/// Audio that is looked at in one step, and steps that are made at once: others' audio passes there, too.
+const STEP_MS: usize = 100;
+const STEPS: usize = 10;
 
 /// Something happened in what the user says; times in milliseconds from the first sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +39,8 @@ pub(super) struct InputBuffer {
     format: AudioFormat,
     /// None before the first bytes in a format.
     decoder: Option<Decoder>,
-    /// Decoded, and not looked at yet.
-    waiting: Vec<f32>,
+    /// Bytes of one message, as they came.
+    waiting: Vec<u8>,
     looked: usize,
     /// What may become a recording; empty if the model cannot hear.
     samples: Vec<f32>,
@@ -121,36 +123,27 @@ impl InputBuffer {
     /// # Errors
     /// If it is no audio of the format, or more than there is room for.
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), ApiError> {
-        let refuse = |problem: String| Err(ApiError::invalid(Some("audio"), problem));
-        let decoder = match &mut self.decoder {
-            Some(decoder) => decoder,
-            none => {
-                let format = self.format.input();
-                let new = format.map(|format| Decoder::new(format, self.rate, Samples(u64::MAX)));
-                match new {
-                    Some(Ok(decoder)) => none.insert(decoder),
-                    _ => return refuse("audio is in a format that is not decoded".to_owned()),
-                }
-            }
-        };
-        self.waiting.drain(..self.looked);
-        self.looked = 0;
-        let before = self.waiting.len();
-        if let Err(error) = decoder.push(bytes, &mut self.waiting) {
-            self.decoder = None;
-            self.waiting.truncate(before);
-            return refuse(format!("audio {error}"));
+        let sample = self.format.sample_bytes();
+        if bytes.len() % sample != 0 {
+            let problem = format!(
+                "audio has {} bytes, expected whole samples of {sample} bytes",
+                bytes.len()
+            );
+            return Err(ApiError::invalid(Some("audio"), problem));
         }
         // With turn detection a recording that is too long is ended.
-        let length = self.ends - self.begins + self.waiting.len() as u64;
-        if self.detection.is_none() && length > self.longest() {
-            self.waiting.truncate(before);
-            let limit = crate::error::seconds(&self.rate.duration(Samples(self.longest())));
+        let length = self.rate.duration(Samples(self.ends - self.begins)) + self.format.playing(bytes.len());
+        let longest = self.rate.duration(Samples(self.longest()));
+        if self.detection.is_none() && length > longest {
+            let limit = seconds(&longest);
             let problem = format!(
                 "audio: the buffer would have more than {limit}, which is the limit: commit or clear it first"
             );
             return Err(ApiError::coded("input_audio_buffer_full", Some("audio"), problem));
         }
+        self.waiting.drain(..self.looked);
+        self.looked = 0;
+        self.waiting.extend_from_slice(bytes);
         Ok(())
     }
 
@@ -159,25 +152,40 @@ impl InputBuffer {
         self.looked < self.waiting.len()
     }
 
-    /// Looks at what has come, until something happens in it.
+    /// Looks at the next second of what has come, or less if something happens in it.
     pub(super) fn advance(&mut self) -> Option<InputChange> {
-        loop {
+        for _ in 0..STEPS {
             if let Some(change) = self.change() {
                 return Some(change);
             }
-            let step = STEP.min(self.waiting.len() - self.looked);
-            if step == 0 {
+            if !self.is_waiting() {
                 return None;
             }
-            let piece = &self.waiting[self.looked..self.looked + step];
-            self.looked += step;
-            self.ends += step as u64;
-            if self.hearing.is_some() {
-                self.samples.extend_from_slice(piece);
-            }
-            if let Some(detection) = &mut self.detection {
-                detection.detector.push(piece);
-            }
+            self.look();
+        }
+        self.change()
+    }
+
+    /// Looks at the next piece.
+    fn look(&mut self) {
+        let bytes = STEP_MS * self.format.hz() as usize / 1_000 * self.format.sample_bytes();
+        let end = (self.looked + bytes).min(self.waiting.len());
+        let mut piece = Vec::with_capacity(STEP_MS * self.rate.hz() as usize / 1_000);
+        if self.decoder.is_none() {
+            let format = self.format.input();
+            self.decoder = format.and_then(|format| Decoder::new(format, self.rate, Samples(u64::MAX)).ok());
+        }
+        if let Some(decoder) = &mut self.decoder {
+            // Whole samples of these formats are always decoded.
+            let _ = decoder.push(&self.waiting[self.looked..end], &mut piece);
+        }
+        self.looked = end;
+        self.ends += piece.len() as u64;
+        if let Some(detection) = &mut self.detection {
+            detection.detector.push(&piece);
+        }
+        if self.hearing.is_some() {
+            self.samples.append(&mut piece);
         }
     }
 
@@ -268,7 +276,6 @@ impl InputBuffer {
 
     /// Drops what was said since the last recording.
     pub(super) fn clear(&mut self) {
-        self.ends += (self.waiting.len() - self.looked) as u64;
         self.waiting.clear();
         self.looked = 0;
         if let Some(detection) = &mut self.detection {

@@ -1,8 +1,47 @@
-//! How the WebSockets of these protocols end.
+//! What the WebSockets of these protocols share: keys of pages, bounds, and how they end.
 
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
+
+use super::OpenAi;
 use super::error::ApiError;
+use super::voices::of_no_other_page;
+use crate::caller::Caller;
+use crate::config::Scope;
 use crate::error::{ErrorKind, ServeError};
-use crate::transport::Ended;
+use crate::transport::{Ended, Handshake, WebSocketLimits, key_protocol};
+
+/// Lets in a request for a WebSocket by a caller whose key opens `scope`; pages offer theirs as a subprotocol.
+pub(super) fn let_in(
+    openai: &OpenAi,
+    head: &mut Parts,
+    scope: Scope,
+) -> Result<(Caller, Handshake), ApiError> {
+    if let Some(key) = key_protocol(&head.headers)
+        && !head.headers.contains_key(header::AUTHORIZATION)
+        && let Ok(bearer) = HeaderValue::try_from(format!("Bearer {key}"))
+    {
+        head.headers.insert(header::AUTHORIZATION, bearer);
+    }
+    let caller = openai.allow(head, Some(scope))?;
+    // A browser lets any page open a WebSocket without asking first.
+    of_no_other_page(head)?;
+    let handshake = Handshake::of(head).map_err(|error| {
+        let status = StatusCode::UPGRADE_REQUIRED;
+        ApiError::unread(status, "websocket_expected", &error.to_string())
+    })?;
+    Ok((caller, handshake))
+}
+
+/// The bounds of every WebSocket.
+pub(super) fn limits(openai: &OpenAi) -> WebSocketLimits {
+    WebSocketLimits {
+        message_bytes: openai.limits.message_bytes,
+        keepalive: openai.limits.keepalive,
+        keepalive_timeout: openai.limits.keepalive_timeout,
+        stall_timeout: openai.speech.limits().stall_timeout,
+    }
+}
 
 /// Codes of RFC 6455, section 7.4.1.
 pub(super) mod code {

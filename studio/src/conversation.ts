@@ -31,7 +31,7 @@ export interface Talking {
   answering: boolean;
   /** The microphone is open. */
   listening: boolean;
-  /** The server hears somebody speak. */
+  /** The server hears speech in the microphone. */
   speaking: boolean;
   /** Greatest magnitude in the microphone, 0 to 1. */
   level: number;
@@ -180,7 +180,7 @@ export class Conversation {
     });
   }
 
-  /** Opens the microphone; the server decides when somebody speaks. */
+  /** Opens the microphone; the server decides where a turn begins and ends. */
   async listen(): Promise<void> {
     try {
       this.microphone = await Microphone.open(RATE, (samples) => {
@@ -271,7 +271,7 @@ export class Conversation {
     }
   }
 
-  /** Somebody speaks: the server has ended the answer itself, and is told how much of it was heard. */
+  /** The microphone has speech: the server has ended the answer itself, and is told how much of it was heard. */
   private heardSpeech() {
     const { playing, position } = this.player.state.value;
     this.tell({ speaking: true });

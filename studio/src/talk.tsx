@@ -6,7 +6,7 @@ import { brief } from "./text";
 
 const conversation = new Conversation();
 
-/** What was said; of an answer that was interrupted, what nobody heard is grey. */
+/** What was said; of an answer that was interrupted, what was not heard is grey. */
 function Said({ turn }: { turn: Turn }) {
   const { text, heard } = turn;
   const cut = heard === undefined || !text.startsWith(heard) ? text.length : heard.length;

@@ -38,7 +38,7 @@ export async function watch(url) {
   await studio.close();
 }
 
-/** A server that shows its work to nobody says so. */
+/** A server that does not show its work says so. */
 export async function hidden(url) {
   const studio = await open(url);
   await studio.view("Watch");

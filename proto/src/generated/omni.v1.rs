@@ -5525,7 +5525,7 @@ pub mod watch_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// As AdminService.WatchStats. `include_sessions` is refused: who calls from where is for operators.
+        /// As AdminService.WatchStats. `include_sessions` is refused: which caller comes from where is for operators.
         pub async fn watch_stats(
             &mut self,
             request: impl tonic::IntoRequest<super::WatchStatsRequest>,
@@ -5596,7 +5596,7 @@ pub mod watch_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// As AdminService.WatchStats. `include_sessions` is refused: who calls from where is for operators.
+        /// As AdminService.WatchStats. `include_sessions` is refused: which caller comes from where is for operators.
         async fn watch_stats(
             &self,
             request: tonic::Request<super::WatchStatsRequest>,

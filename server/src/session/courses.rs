@@ -21,7 +21,7 @@ pub enum EndedRequest {
     /// An utterance.
     Utterance(UtteranceRecord),
     /// An answer.
-    Turn(TurnRecord),
+    Turn(Box<TurnRecord>),
 }
 
 /// A request that ended.
@@ -62,10 +62,10 @@ impl Courses {
 
     /// An answer ended.
     pub fn turn(&self, record: &TurnRecord) {
-        self.add(EndedRequest::Turn(TurnRecord {
+        self.add(EndedRequest::Turn(Box::new(TurnRecord {
             track: None,
             ..record.clone()
-        }));
+        })));
     }
 
     fn add(&self, request: EndedRequest) {

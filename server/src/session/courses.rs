@@ -19,7 +19,7 @@ const MOST: usize = 100;
 #[derive(Debug, Clone)]
 pub enum EndedRequest {
     /// An utterance.
-    Utterance(UtteranceRecord),
+    Utterance(Box<UtteranceRecord>),
     /// An answer.
     Turn(Box<TurnRecord>),
 }
@@ -54,10 +54,10 @@ impl Default for Courses {
 impl Courses {
     /// An utterance ended.
     pub fn utterance(&self, record: &UtteranceRecord) {
-        self.add(EndedRequest::Utterance(UtteranceRecord {
+        self.add(EndedRequest::Utterance(Box::new(UtteranceRecord {
             track: None,
             ..record.clone()
-        }));
+        })));
     }
 
     /// An answer ended.

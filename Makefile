@@ -21,7 +21,7 @@ QUICK    := $(or $(CARGO_TARGET_DIR),target)/debug
 CARGO    := cargo
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help speak serve test check bench bench-cost bench-service soak fuzz train-embedded fmt proto setup build quick cuda gpu-folder gpu-check gpu-bench
+.PHONY: help speak serve test check bench bench-cost bench-service soak fuzz train-embedded fmt proto studio setup build quick cuda gpu-folder gpu-check gpu-bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,7 +57,7 @@ serve: build ## Run omni-server on LISTEN=127.0.0.1:50051 with MODEL=embedded
 
 test: ## Run every test
 	@scripts/setup test
-	@OMNI_REQUIRE_CLIENTS="$$(scripts/setup clients-required)" CARGO="$(CARGO)" scripts/test
+	@OMNI_REQUIRE_CLIENTS="$$(scripts/setup clients-required)" OMNI_REQUIRE_BROWSER="$$(scripts/setup browser-required)" CARGO="$(CARGO)" scripts/test
 
 check: setup ## Formatting, lints, docs, licences, generated files
 	@scripts/check
@@ -82,6 +82,9 @@ fuzz: setup ## Look for input that breaks a parser, SECONDS=60 for each (install
 
 train-embedded: ## Train the embedded voice again (hours; Python, PyTorch, espeak-ng)
 	@models/embedded/train.sh
+
+studio: ## Build the page for browsers after changing studio/ (Node and npm)
+	@scripts/setup studio && cd studio && npm run --silent build
 
 proto: ## Regenerate the protocol code after changing a .proto file
 	@$(CARGO) run --quiet --locked -p omni-proto --example regenerate_proto

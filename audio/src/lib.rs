@@ -1,10 +1,11 @@
-//! Audio formats in and out, resampling, speed, silence, joining, levels and the playback-continuity simulation. No async, no
-//! tensors.
+//! Audio formats in and out, resampling, speed, silence, joining, levels, where speech is, and the playback-continuity simulation. No
+//! async, no tensors.
 //!
 //! Samples come in as `f32` in `[-1, 1]` or as 16-bit integers, one channel; they go out as bytes, as other samples or as
 //! plain measurements. Nothing here reads a clock, opens a file by name or knows of requests: a server and a client use
 //! the very same values.
 
+mod activity;
 mod click;
 mod continuity;
 mod decode;
@@ -25,6 +26,7 @@ mod trim;
 mod units;
 mod wav;
 
+pub use activity::{SpeechChange, SpeechDetector, SpeechThresholds};
 pub use click::{Join, worst_join};
 pub use continuity::{Continuity, ContinuityReport};
 pub use decode::{DecodeError, Decoder, InputEncoding, InputFormat};

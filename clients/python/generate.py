@@ -16,7 +16,7 @@ from grpc_tools import protoc
 HERE = Path(__file__).resolve().parent
 PROTOS = HERE.parent.parent / "proto" / "proto"
 OUTPUT = HERE / "src" / "omni_speech" / "v1"
-# What callers use: AdminService and MetricsService are for others.
+# What callers use: AdminService, MetricsService and WatchService are for others.
 FILES = ["audio", "common", "speech", "chat", "catalog", "voice"]
 OURS = "from omni_speech.v1 import "
 

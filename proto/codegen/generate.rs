@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-const FILES: [&str; 10] = [
+const FILES: [&str; 11] = [
     "omni/v1/common.proto",
     "omni/v1/audio.proto",
     "omni/v1/speech.proto",
@@ -16,6 +16,7 @@ const FILES: [&str; 10] = [
     "omni/v1/voice.proto",
     "omni/v1/metrics.proto",
     "omni/v1/admin.proto",
+    "omni/v1/watch.proto",
     "riva/audio.proto",
     "riva/tts.proto",
 ];

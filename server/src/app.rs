@@ -3,6 +3,7 @@
 mod admin;
 mod family;
 mod health;
+mod limits;
 mod loading;
 mod log;
 mod metrics;
@@ -20,8 +21,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, anyhow};
 use http::HeaderValue;
-use omni_audio::Loudness;
-use omni_telemetry::{Listener, Protocol, VoiceInstruments};
+use omni_telemetry::{Listener, Protocol};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -32,14 +32,14 @@ use crate::config::Config;
 use crate::drain::Drain;
 use crate::grpc::{
     Access, AdminState, CHAT_SERVICE_NAME, GrpcCatalog, GrpcChat, GrpcSpeech, GrpcVoices,
-    METRICS_SERVICE_NAME, Riva, SERVICE_NAMES, ServerInfo, Services, serve,
+    METRICS_SERVICE_NAME, Riva, SERVICE_NAMES, ServerInfo, Services, Watch, serve,
 };
 use crate::model::Converse;
 use crate::openai::{OpenAi, Sites};
 use crate::orchestrator::Orchestrator;
-use crate::service::voices::{StoreLimits, VoiceStore};
 use crate::service::{CallGate, Catalog, ChatService, SpeechService, Voices};
-use crate::session::{Recent, RecordSink, Registry, SessionDeps, SessionLimits};
+use crate::session::{Courses, Recent, RecordSink, Registry, SessionDeps};
+use crate::studio;
 use crate::tasks::Tasks;
 use crate::transport::{BodyBudget, BufferedResponses, Keys, Tls};
 use crate::wyoming::Wyoming;
@@ -49,7 +49,6 @@ use metrics::Metrics;
 use model::ModelStart;
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::EdgeSink;
-use omni_pipeline::orchestrator::AdmissionLimits;
 use traces::Traces;
 use wyoming::WyomingListener;
 
@@ -146,7 +145,7 @@ impl App {
         let tasks = Arc::new(Tasks::default());
         let clock = Clock::start();
         let recent = Arc::new(Recent::new(clock.now()));
-        let orchestrator = Orchestrator::new(admission_limits(config), CancellationToken::clone(&draining));
+        let orchestrator = Orchestrator::new(limits::admission(config), CancellationToken::clone(&draining));
         let traces = traces::Prepared::new(config.traces.as_ref())?;
         let metrics = Metrics::start(
             &config.metrics,
@@ -158,11 +157,12 @@ impl App {
         .await?;
         let traces = traces.start(metrics.telemetry(), &orchestrator);
         let sinks = traces.observe(metrics.observe(sinks));
-        let sinks = admin::beside(&recent, clock, sinks);
+        let courses = config.shows_work().then(Arc::<Courses>::default);
+        let sinks = admin::beside(&recent, courses.as_ref(), clock, sinks);
         let deps = SessionDeps {
             orchestrator: orchestrator.clone(),
             clock,
-            limits: session_limits(config),
+            limits: limits::sessions(config),
             records: sinks.records,
             stop: CancellationToken::clone(&stop),
         };
@@ -188,7 +188,7 @@ impl App {
         let (max_sessions, most) = (config.max_sessions, config.connections.message_bytes);
         let bodies = BodyBudget::new(config.connections.body_bytes, Arc::clone(&deps.records));
         let gate = CallGate::new(deps, Arc::clone(&tasks), registry.clone(), max_sessions);
-        let voices = voices(config, &orchestrator, gate.clone(), metrics.voices())?;
+        let voices = limits::voices(config, &orchestrator, gate.clone(), metrics.voices())?;
         let speech = SpeechService::new(gate.clone(), voices.clone());
         let chat = ChatService::new(gate);
         let catalog = Catalog::new(orchestrator.clone(), voices.clone());
@@ -208,6 +208,7 @@ impl App {
                 metrics_encrypted: config.metrics.tls,
                 encrypted: config.tls.is_some(),
                 strict: config.strict,
+                studio: config.studio,
                 grpc_services: &GRPC_SERVICES,
                 metrics_service: METRICS_SERVICE_NAME,
             },
@@ -227,18 +228,6 @@ impl App {
             }
             None => None,
         };
-        let services = Services {
-            riva: Riva::new(speech.clone(), buffered, most),
-            voices: GrpcVoices::new(voices.clone(), speech.clone()),
-            speech: GrpcSpeech::new(speech, most),
-            chat: GrpcChat::new(chat, most),
-            catalog: GrpcCatalog::new(catalog),
-            bodies,
-            measurements: metrics.measurements(&stop),
-            routes: metrics.routes(openai.routes()),
-        };
-        let closing = CancellationToken::clone(&close).cancelled_owned();
-        let calls = metrics.calls()?;
         let state = AdminState {
             about: ServerInfo {
                 started,
@@ -250,7 +239,28 @@ impl App {
             recent,
             clock,
             drain: drain.clone(),
+            close: CancellationToken::clone(&close),
+        };
+        let services = Services {
+            watch: courses.map(|courses| Watch::new(state.clone(), courses)),
+            riva: Riva::new(speech.clone(), buffered, most),
+            voices: GrpcVoices::new(voices.clone(), speech.clone()),
+            speech: GrpcSpeech::new(speech, most),
+            chat: GrpcChat::new(chat, most),
+            catalog: GrpcCatalog::new(catalog),
+            bodies,
+            measurements: metrics.measurements(&stop),
+            routes: metrics.routes(match config.studio {
+                true => openai.routes().merge(studio::routes()),
+                false => openai.routes(),
+            }),
+        };
+        let closing = CancellationToken::clone(&close).cancelled_owned();
+        let calls = metrics.calls()?;
+        // Operators are served to the end.
+        let state = AdminState {
             close: CancellationToken::new(),
+            ..state
         };
         let admin = match config.admin_listen {
             Some(wanted) => {
@@ -435,31 +445,6 @@ impl App {
     }
 }
 
-/// The voices that are kept, in a directory if there is one.
-fn voices(
-    config: &Config,
-    orchestrator: &Orchestrator,
-    gate: CallGate,
-    instruments: Arc<VoiceInstruments>,
-) -> anyhow::Result<Voices> {
-    let loudness = config.deploy.voices.loudness.map(Loudness::new);
-    let loudness = loudness.transpose().context("voices.loudness")?;
-    let limits = StoreLimits {
-        voices: config.deploy.voices.max_voices,
-        voices_per_key: config.deploy.voices.max_voices_per_key,
-        bytes: config.deploy.voices.max_bytes,
-    };
-    let store = match &config.voices {
-        None => VoiceStore::in_memory(limits),
-        Some(dir) => {
-            let opened = VoiceStore::open(dir, limits);
-            opened.with_context(|| format!("--voices {}", dir.display()))?
-        }
-    };
-    let voices = Voices::new(store, orchestrator.clone(), gate, loudness, instruments);
-    Ok(voices)
-}
-
 /// Loads the model, then keeps the health report true.
 async fn keep<B, L>(
     start: ModelStart,
@@ -491,28 +476,6 @@ async fn keep<B, L>(
         Err(error) => {
             readiness.send_replace(Readiness::Failed(format!("{error:#}")));
         }
-    }
-}
-
-fn admission_limits(config: &Config) -> AdmissionLimits {
-    AdmissionLimits {
-        max_active: config.max_active,
-        max_waiting: config.max_waiting,
-        max_wait: config.max_wait,
-        overload_wait: config.overload_wait,
-    }
-}
-
-fn session_limits(config: &Config) -> SessionLimits {
-    SessionLimits {
-        max_text_bytes: config.max_text_bytes,
-        max_buffered_text_bytes: config.max_buffered_text_bytes,
-        max_audio: config.max_audio,
-        idle_timeout: config.idle_timeout,
-        max_age: config.max_session_age,
-        stall_timeout: config.stall_timeout,
-        max_text_pause: config.max_text_pause,
-        ..SessionLimits::default()
     }
 }
 

@@ -25,7 +25,7 @@ pub use device::{Chosen, Device, Probe, Wanted};
 pub use keys::{Holder, KeyFile, KeyHash, Scope, hash, new_key};
 pub use metrics::{MetricsListen, MetricsSettings, RawMetrics, RawPush, SecretUrl, hostname};
 pub use quotas::{Quota, Quotas};
-pub use raw::{LogFormat, MetricsCommand, RawConfig, ServerCommand};
+pub use raw::{LogFormat, MetricsCommand, RawConfig, ServerCommand, StudioMode};
 pub use source::ModelSource;
 pub use tls::{TlsFiles, TlsIdentity, subject};
 pub use traces::{RawTraces, TraceSettings};
@@ -55,6 +55,8 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// What connections may take.
     pub connections: ConnectionLimits,
+    /// Whether the page for browsers is served.
+    pub studio: bool,
     /// Where operators are served, if they are.
     pub admin_listen: Option<SocketAddr>,
     /// Where Wyoming is spoken, if it is.
@@ -99,6 +101,14 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Which log lines.
     pub log_level: String,
+}
+
+impl Config {
+    /// Whether callers may watch the server at work: where the page for that is served, and those of other machines only with a key.
+    #[must_use]
+    pub fn shows_work(&self) -> bool {
+        self.studio && (self.listen.ip().is_loopback() || self.api_keys.is_some())
+    }
 }
 
 /// Everything that is wrong with a configuration.
@@ -285,6 +295,7 @@ impl RawConfig {
             listen: self.listen,
             tls,
             connections: self.transport.limits(),
+            studio: self.studio.serves(self.listen),
             admin_listen: self.admin_listen,
             wyoming: self.wyoming.settings(),
             api_keys: self.api_keys,

@@ -23,6 +23,7 @@ mod speech;
 mod status;
 mod unpacked;
 mod voices;
+mod watch;
 
 pub use admin::{Admin, AdminState, ServerInfo};
 pub use calls::CountCalls;
@@ -37,3 +38,4 @@ pub use serve::{
 pub use speech::GrpcSpeech;
 pub use status::{rpc_status, status};
 pub use voices::GrpcVoices;
+pub use watch::Watch;

@@ -5,7 +5,7 @@
 //! | level | modules | |
 //! |---|---|---|
 //! | 8 | `app`, `main` | composition root: names concrete types, starts tasks |
-//! | 7 | `grpc`, `openai`, `wyoming` | protocols: messages and JSON to domain types and back; none knows another |
+//! | 7 | `grpc`, `openai`, `studio`, `wyoming` | protocols: messages and JSON to domain types and back, and the page for browsers; none knows another |
 //! | 6 | `transport` | HTTP below the protocols: connections, API keys, bounds of bodies |
 //! | 5 | `service` | speech, chat, voices and catalogue, free of protocols |
 //! | 4 | `session` | one call: text in, events out, every utterance accounted for |
@@ -34,6 +34,7 @@ pub mod orchestrator;
 pub mod reload;
 pub mod service;
 pub mod session;
+pub mod studio;
 pub mod tasks;
 pub mod transport;
 pub mod wyoming;

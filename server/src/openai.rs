@@ -1,8 +1,9 @@
 //! OpenAI's HTTP API, over the same services as gRPC: JSON in, requests in domain types to the service, JSON or audio out.
 //!
-//! In: `POST /v1/audio/speech`, the WebSocket `GET /v1/audio/speech/stream`, `GET`, `POST` and `DELETE /v1/audio/voices`, `GET /v1/audio/models`, `GET /v1/models`, `POST /v1/chat/completions`, the
-//! health of the server, and every path that does not exist. What changes an answer and cannot be honoured is refused by name. Hints
-//! that the model cannot follow are ignored, unless the server is strict, and the header `x-omni-ignored` names them.
+//! In: `POST /v1/audio/speech`, the WebSockets `GET /v1/audio/speech/stream` and `GET /v1/realtime`, `GET`, `POST` and `DELETE
+//! /v1/audio/voices`, `GET /v1/audio/models`, `GET /v1/models`, `POST /v1/chat/completions`, the health of the server, and every path
+//! that does not exist. What changes an answer and cannot be honoured is refused by name. Hints that the model cannot follow are ignored,
+//! unless the server is strict, and the header `x-omni-ignored` names them.
 
 mod answer;
 mod calls;
@@ -17,10 +18,12 @@ mod multipart;
 mod notes;
 pub mod parsers;
 mod question;
+mod realtime;
 mod sound;
 mod speech;
 mod stream;
 mod voices;
+mod websocket;
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -60,6 +63,8 @@ pub struct Sites {
     pub encrypted: bool,
     /// Whether hints that cannot be followed are refused.
     pub strict: bool,
+    /// Whether the page for browsers is served beside.
+    pub studio: bool,
     /// Full names of the gRPC services on the same port.
     pub grpc_services: &'static [&'static str],
     /// That of the one for measurements, which is not always on.
@@ -174,7 +179,7 @@ impl OpenAi {
     /// The routes.
     pub fn routes(self) -> Router {
         Router::new()
-            .route("/", get(index::index))
+            .route("/", get(index::root))
             .route("/v1", get(index::index))
             .route("/v1/", get(index::index))
             .route("/health", get(index::health))
@@ -189,6 +194,7 @@ impl OpenAi {
             .route("/v1/models", get(listing::models))
             .route("/v1/models/{*id}", get(listing::model))
             .route("/v1/chat/completions", post(chat::create))
+            .route("/v1/realtime", get(realtime::open))
             .fallback(missing::route)
             .method_not_allowed_fallback(missing::method)
             .with_state(self)

@@ -8,6 +8,7 @@
 mod alignment;
 mod alternate;
 mod chat;
+mod courses;
 mod delivery_stats;
 mod error;
 mod event_channel;
@@ -32,9 +33,11 @@ mod utterance;
 
 pub use alignment::TimedText;
 pub use chat::{
-    ChatCommand, ChatEvent, ChatEventBody, ChatLimits, ChatReady, ChatSession, ChatSettings, Modalities,
-    NewMessage, Respond, ResponseDone, Said, TokenIntervals, TurnRecord, TurnTimings, TurnUsage,
+    ChatCommand, ChatEvent, ChatEventBody, ChatLimits, ChatReady, ChatSession, ChatSettings,
+    GivenConversation, Modalities, NewMessage, Respond, ResponseDone, Said, TokenIntervals, TurnRecord,
+    TurnTimings, TurnUsage,
 };
+pub use courses::{Course, Courses, EndedRequest};
 pub use error::{CallerGone, ProtocolError, SessionCancelled, SessionTimeout, UtteranceError};
 pub use event_channel::{EventSender, event_channel};
 pub use limits::SessionLimits;

@@ -4,6 +4,7 @@
 //! race is a sequence of events and not of sleeps. Every stream that a [`Call`] records is checked against the protocol by
 //! [`check`].
 
+mod browser;
 mod call;
 mod certificates;
 mod chat;
@@ -16,6 +17,7 @@ mod held;
 mod history;
 mod http;
 mod metrics;
+mod node;
 pub mod parsers;
 mod python;
 mod remote;
@@ -23,6 +25,7 @@ mod rules;
 mod server;
 mod wire;
 
+pub use browser::browse;
 pub use call::{
     Call, Utterance, audio_of, audio_of_request, cancel, config, endless, error_reason, finish, flush, named,
     reason, seeded, text,
@@ -43,6 +46,7 @@ pub use held::Held;
 pub use history::{History, Whole, check};
 pub use http::{HttpAnswer, http, http_to, http2};
 pub use metrics::{Reading, Sample, TEXT, get, speak, vanish};
+pub use node::node;
 pub use python::python;
 pub use remote::{Chunks, Make, RemoteStage, SETTINGS, host, stage_names};
 pub use server::{Edges, Records, TestServer};

@@ -40,7 +40,7 @@ pub struct Parser {
 }
 
 /// All of them.
-pub const PARSERS: [Parser; 37] = [
+pub const PARSERS: [Parser; 38] = [
     parser(
         "audio_wav",
         |bytes| decode(InputEncoding::Wav, bytes),
@@ -98,6 +98,12 @@ pub const PARSERS: [Parser; 37] = [
         "openai_stream",
         openai::parsers::stream_message,
         outside::stream,
+        1,
+    ),
+    parser(
+        "openai_realtime",
+        openai::parsers::realtime_event,
+        outside::realtime,
         1,
     ),
     parser("wyoming_events", wyoming::parsers::events, outside::wyoming, 1),

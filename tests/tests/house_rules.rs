@@ -56,7 +56,7 @@ const SERVER: &[&[&str]] = &[
     &["session"],
     &["service"],
     &["transport"],
-    &["grpc", "openai", "wyoming"],
+    &["grpc", "openai", "studio", "wyoming"],
     &["app", "main", "lib"],
 ];
 
@@ -72,7 +72,7 @@ const PIPELINE: &[&[&str]] = &[
 ];
 
 /// Modules of protocols, none of which knows another.
-const PROTOCOLS: [&str; 3] = ["grpc", "openai", "wyoming"];
+const PROTOCOLS: [&str; 4] = ["grpc", "openai", "studio", "wyoming"];
 
 fn level(levels: &[&[&str]], module: &str) -> usize {
     levels

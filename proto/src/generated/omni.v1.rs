@@ -1974,7 +1974,8 @@ pub struct Model {
     /// For people.
     #[prost(string, tag = "2")]
     pub display_name: ::prost::alloc::string::String,
-    /// What it can do: "speech" (SpeechService), "chat" (ChatService), "audio_input" (ChatService takes speech too).
+    /// What it can do: "speech" (SpeechService), "chat" (ChatService), "audio_input" (ChatService takes speech too), "voice_cloning" and
+    /// "voice_design" (VoiceService makes voices of recordings, and of descriptions).
     #[prost(string, repeated, tag = "3")]
     pub capabilities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// BCP-47 tags of what it speaks; empty if it does not say.
@@ -5330,6 +5331,498 @@ pub mod admin_service_server {
     /// Generated gRPC service name
     pub const SERVICE_NAME: &str = "omni.v1.AdminService";
     impl<T> tonic::server::NamedService for AdminServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// Asks for courses.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchRequestsRequest {
+    /// Most requests to begin with, of those that ended already: up to 100, which are kept. Absent: all of these.
+    #[prost(uint32, optional, tag = "1")]
+    pub last: ::core::option::Option<u32>,
+}
+/// Requests that ended, oldest first. The first answer comes at once, and is empty if there are none.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchRequestsResponse {
+    /// One or more, but for the first answer.
+    #[prost(message, repeated, tag = "1")]
+    pub requests: ::prost::alloc::vec::Vec<RequestCourse>,
+}
+/// When one stage worked on a request. Times count from the beginning of the request.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StageCourse {
+    /// Name of the stage, as in Stage.
+    #[prost(string, tag = "1")]
+    pub stage: ::prost::alloc::string::String,
+    /// Which of its replicas did the work.
+    #[prost(string, tag = "2")]
+    pub replica: ::prost::alloc::string::String,
+    /// Its first step began.
+    #[prost(message, optional, tag = "3")]
+    pub started: ::core::option::Option<::prost_types::Duration>,
+    /// The step that gave its first output ended. What the next stage's `started` is later is the time on the edge between them.
+    #[prost(message, optional, tag = "4")]
+    pub first_output: ::core::option::Option<::prost_types::Duration>,
+    /// The step that gave its last output ended.
+    #[prost(message, optional, tag = "5")]
+    pub last_output: ::core::option::Option<::prost_types::Duration>,
+    /// Steps in which the request took part.
+    #[prost(message, optional, tag = "6")]
+    pub busy: ::core::option::Option<::prost_types::Duration>,
+    /// Times that it ran out of input although the stage before should have delivered.
+    #[prost(uint32, tag = "7")]
+    pub starved: u32,
+}
+/// What became of one utterance or answer, and when. It holds no text. Times count from its beginning: the first text of an
+/// utterance, or the request for an answer. A time is absent if that did not happen.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RequestCourse {
+    /// 1, 2, 3, ... in the order in which they ended.
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    /// When it ended.
+    #[prost(message, optional, tag = "2")]
+    pub ended: ::core::option::Option<::prost_types::Timestamp>,
+    /// Its session, as in the log.
+    #[prost(string, tag = "3")]
+    pub session_id: ::prost::alloc::string::String,
+    /// Its utterance or response, as in the log.
+    #[prost(string, tag = "4")]
+    pub request_id: ::prost::alloc::string::String,
+    /// It is an answer of a conversation.
+    #[prost(bool, tag = "5")]
+    pub answer: bool,
+    /// The voice that was asked for.
+    #[prost(string, tag = "6")]
+    pub voice: ::prost::alloc::string::String,
+    /// "stop", "length", "repetition", "interrupted", "error" or "aborted".
+    #[prost(string, tag = "7")]
+    pub outcome: ::prost::alloc::string::String,
+    /// The reason of its error; empty without one.
+    #[prost(string, tag = "8")]
+    pub error_reason: ::prost::alloc::string::String,
+    /// It asked for a place: of an utterance, because there was something to speak.
+    #[prost(message, optional, tag = "9")]
+    pub ready: ::core::option::Option<::prost_types::Duration>,
+    /// It had a place, and was handed over to the first stage.
+    #[prost(message, optional, tag = "10")]
+    pub admitted: ::core::option::Option<::prost_types::Duration>,
+    /// The stages that it passed, first to last.
+    #[prost(message, repeated, tag = "11")]
+    pub stages: ::prost::alloc::vec::Vec<StageCourse>,
+    /// The first text was handed to the transport.
+    #[prost(message, optional, tag = "12")]
+    pub first_text: ::core::option::Option<::prost_types::Duration>,
+    /// The first packet of audio was handed to the transport.
+    #[prost(message, optional, tag = "13")]
+    pub first_packet: ::core::option::Option<::prost_types::Duration>,
+    /// The longest time between two packets after that, pauses of the caller not included.
+    #[prost(message, optional, tag = "14")]
+    pub longest_gap: ::core::option::Option<::prost_types::Duration>,
+    /// The worst lateness of a packet for a player without a buffer.
+    #[prost(message, optional, tag = "15")]
+    pub worst_underrun: ::core::option::Option<::prost_types::Duration>,
+    /// Playing time of the audio.
+    #[prost(message, optional, tag = "16")]
+    pub audio: ::core::option::Option<::prost_types::Duration>,
+    /// The end.
+    #[prost(message, optional, tag = "17")]
+    pub total: ::core::option::Option<::prost_types::Duration>,
+    /// Time of the stages over playing time; 0 without audio.
+    #[prost(double, tag = "18")]
+    pub real_time_factor: f64,
+}
+/// Generated client implementations.
+pub mod watch_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Shows a server at work and changes nothing. Served beside the services for callers where the page Studio is (--studio), at a
+    /// loopback address or where the server asks for API keys; then one with the scope "admin" is needed.
+    #[derive(Debug, Clone)]
+    pub struct WatchServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl WatchServiceClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> WatchServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> WatchServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            WatchServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// As AdminService.WatchStats. `include_sessions` is refused: which caller comes from where is for operators.
+        pub async fn watch_stats(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WatchStatsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::WatchStatsResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.WatchService/WatchStats",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.WatchService", "WatchStats"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// The courses of the utterances and answers that ended last, and of every one that ends from now on.
+        pub async fn watch_requests(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WatchRequestsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::WatchRequestsResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.WatchService/WatchRequests",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.WatchService", "WatchRequests"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod watch_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with WatchServiceServer.
+    #[async_trait]
+    pub trait WatchService: std::marker::Send + std::marker::Sync + 'static {
+        /// Server streaming response type for the WatchStats method.
+        type WatchStatsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::WatchStatsResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// As AdminService.WatchStats. `include_sessions` is refused: which caller comes from where is for operators.
+        async fn watch_stats(
+            &self,
+            request: tonic::Request<super::WatchStatsRequest>,
+        ) -> std::result::Result<tonic::Response<Self::WatchStatsStream>, tonic::Status>;
+        /// Server streaming response type for the WatchRequests method.
+        type WatchRequestsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::WatchRequestsResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// The courses of the utterances and answers that ended last, and of every one that ends from now on.
+        async fn watch_requests(
+            &self,
+            request: tonic::Request<super::WatchRequestsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::WatchRequestsStream>,
+            tonic::Status,
+        >;
+    }
+    /// Shows a server at work and changes nothing. Served beside the services for callers where the page Studio is (--studio), at a
+    /// loopback address or where the server asks for API keys; then one with the scope "admin" is needed.
+    #[derive(Debug)]
+    pub struct WatchServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> WatchServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for WatchServiceServer<T>
+    where
+        T: WatchService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/omni.v1.WatchService/WatchStats" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchStatsSvc<T: WatchService>(pub Arc<T>);
+                    impl<
+                        T: WatchService,
+                    > tonic::server::ServerStreamingService<super::WatchStatsRequest>
+                    for WatchStatsSvc<T> {
+                        type Response = super::WatchStatsResponse;
+                        type ResponseStream = T::WatchStatsStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchStatsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as WatchService>::watch_stats(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchStatsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/omni.v1.WatchService/WatchRequests" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchRequestsSvc<T: WatchService>(pub Arc<T>);
+                    impl<
+                        T: WatchService,
+                    > tonic::server::ServerStreamingService<super::WatchRequestsRequest>
+                    for WatchRequestsSvc<T> {
+                        type Response = super::WatchRequestsResponse;
+                        type ResponseStream = T::WatchRequestsStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchRequestsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as WatchService>::watch_requests(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchRequestsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for WatchServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "omni.v1.WatchService";
+    impl<T> tonic::server::NamedService for WatchServiceServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
 }

@@ -14,7 +14,7 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 
 use super::Sinks;
 use crate::grpc::{Access, Admin, AdminState, CountCalls, serve_admin};
-use crate::session::{Packet, Recent, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
+use crate::session::{Courses, Packet, Recent, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
 use omni_pipeline::clock::Clock;
 
 /// How long operators' connections may take to close.
@@ -69,12 +69,18 @@ impl AdminListener {
     }
 }
 
-/// Sinks that keep what ended in `recent`, and feed `sinks` as well.
-pub(super) fn beside(recent: &Arc<Recent>, clock: Clock, sinks: Sinks) -> Sinks {
+/// Sinks that keep what ended in `recent`, and in `courses` if they may be watched, and feed `sinks` as well.
+pub(super) fn beside(
+    recent: &Arc<Recent>,
+    courses: Option<&Arc<Courses>>,
+    clock: Clock,
+    sinks: Sinks,
+) -> Sinks {
     let recent = Arc::clone(recent);
     Sinks {
         records: Arc::new(Beside {
             recent,
+            courses: courses.cloned(),
             clock,
             sink: sinks.records,
         }),
@@ -84,6 +90,7 @@ pub(super) fn beside(recent: &Arc<Recent>, clock: Clock, sinks: Sinks) -> Sinks 
 
 struct Beside {
     recent: Arc<Recent>,
+    courses: Option<Arc<Courses>>,
     clock: Clock,
     sink: Arc<dyn RecordSink>,
 }
@@ -95,11 +102,17 @@ impl RecordSink for Beside {
 
     fn utterance(&self, record: &UtteranceRecord) {
         self.recent.utterance(record, self.clock.now());
+        if let Some(courses) = &self.courses {
+            courses.utterance(record);
+        }
         self.sink.utterance(record);
     }
 
     fn turn(&self, record: &TurnRecord) {
         self.recent.turn(record, self.clock.now());
+        if let Some(courses) = &self.courses {
+            courses.turn(record);
+        }
         self.sink.turn(record);
     }
 

@@ -28,6 +28,28 @@ pub enum LogFormat {
     Json,
 }
 
+/// Whether Studio, the page for browsers, is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StudioMode {
+    /// Where callers are served at a loopback address
+    Auto,
+    /// Served
+    On,
+    /// Not served
+    Off,
+}
+
+impl StudioMode {
+    /// Whether it is served to callers of this address.
+    pub(super) fn serves(self, listen: SocketAddr) -> bool {
+        match self {
+            Self::Auto => listen.ip().is_loopback(),
+            Self::On => true,
+            Self::Off => false,
+        }
+    }
+}
+
 /// What to do instead of serving.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum ServerCommand {
@@ -135,6 +157,21 @@ pub struct RawConfig {
         value_name = "ADDRESS"
     )]
     pub listen: SocketAddr,
+
+    /// Serve Studio, a page for browsers, at /studio/ of the same port: hear texts, talk, keep voices, and watch the server at work.
+    /// auto serves it where --listen is a loopback address. Other machines are shown the server at work only with --api-keys, to keys
+    /// of the scope admin
+    #[arg(
+        long,
+        env = "OMNI_STUDIO",
+        value_enum,
+        default_value = "auto",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "on",
+        value_name = "MODE"
+    )]
+    pub studio: StudioMode,
 
     /// Also serve operators (omni.v1.AdminService) at this address: they see the state of the server, drain it and end
     /// sessions. Where API keys are required, the scope admin is needed; non-loopback clients need an admin key in any case

@@ -12,6 +12,28 @@ fn the_defaults_are_usable() {
 }
 
 #[test]
+fn studio_is_served_to_this_machine_and_to_others_only_if_that_is_asked_for() {
+    let (own, open) = ("127.0.0.1:1", "0.0.0.0:1");
+    for (listen, flags, served, shown) in [
+        (own, &[][..], true, true),
+        (own, &["--studio=off"], false, false),
+        (own, &["--studio"], true, true),
+        ("[::1]:1", &["--studio=auto"], true, true),
+        (open, &[], false, false),
+        // What the server does is for keys there.
+        (open, &["--studio=on"], true, false),
+    ] {
+        let config = raw(&[&["--listen", listen, "--insecure-plaintext"], flags].concat());
+        let config = config.validate().unwrap();
+        assert_eq!(
+            (config.studio, config.shows_work()),
+            (served, shown),
+            "{listen} {flags:?}"
+        );
+    }
+}
+
+#[test]
 fn a_random_model_is_named_and_a_wrong_name_is_told_with_the_right_ones() {
     let config = raw(&["--model", "random:embedded@7"]).validate().unwrap();
     assert_eq!(

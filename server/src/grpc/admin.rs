@@ -29,7 +29,7 @@ use omni_pipeline::clock::Clock;
 use omni_pipeline::orchestrator::StageError;
 use omni_pipeline::stage::{PoolError, ReplicaId, ReplicaState, ReplicaView, StagePool};
 
-type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+pub(super) type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// Calls of `WatchStats` and `Drain` at once.
 const MOST_WATCHERS: usize = 32;
@@ -127,7 +127,8 @@ impl Admin {
         }
     }
 
-    fn watch(&self) -> Result<OwnedSemaphorePermit, ServeError> {
+    /// A place to watch.
+    pub(super) fn watch(&self) -> Result<OwnedSemaphorePermit, ServeError> {
         let limit = MOST_WATCHERS;
         let place = Arc::clone(&self.watchers).try_acquire_owned();
         place.map_err(|_| AdminError::TooManyWatchers { limit }.into())

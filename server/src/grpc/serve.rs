@@ -21,6 +21,7 @@ use omni_proto::v1::chat_service_server::{self, ChatServiceServer};
 use omni_proto::v1::metrics_service_server::{self, MetricsServiceServer};
 use omni_proto::v1::speech_service_server::{self, SpeechServiceServer};
 use omni_proto::v1::voice_service_server::{self, VoiceServiceServer};
+use omni_proto::v1::watch_service_server::{self, WatchServiceServer};
 use omni_telemetry::ConnectionInstruments;
 use tokio::net::TcpListener;
 use tonic::body::Body;
@@ -44,6 +45,7 @@ use super::metrics::{MAX_MESSAGE as MAX_METRICS_MESSAGE, Measurements};
 use super::riva::Riva;
 use super::speech::GrpcSpeech;
 use super::voices::{GrpcVoices, MAX_MESSAGE as MAX_VOICE_MESSAGE};
+use super::watch::Watch;
 use crate::config::{ConnectionLimits, Scope};
 use crate::error::excerpt;
 use crate::transport::{BodyBudget, Keys, Listener, Tls, origin, request_id};
@@ -80,6 +82,8 @@ pub struct Services {
     pub riva: Riva,
     /// Takes what callers measure.
     pub measurements: Measurements,
+    /// Shows the work, where it is shown.
+    pub watch: Option<Watch>,
     /// What requests get that are not gRPC, over HTTP/1.1 too.
     pub routes: axum::Router,
     /// What requests may hold before a session has them.
@@ -179,10 +183,19 @@ pub async fn serve<H: Health>(
         &layers,
         Guarded::new(&keys, Some(Scope::Metrics), metrics),
     );
+    let watches = services
+        .watch
+        .is_some()
+        .then_some(watch_service_server::SERVICE_NAME);
+    if let Some(watch) = services.watch {
+        let watch = zipped!(WatchServiceServer::new(watch)).max_decoding_message_size(MAX_ADMIN_MESSAGE);
+        routes = with(routes, &layers, Guarded::new(&keys, Some(Scope::Admin), watch));
+    }
     let measures = takes_metrics.then_some(METRICS_SERVICE_NAME);
     let names = [CHAT_SERVICE_NAME]
         .into_iter()
         .chain(measures)
+        .chain(watches)
         .chain(SERVICE_NAMES);
     let reflection = || reflection(names.clone());
     routes = with(

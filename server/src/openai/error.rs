@@ -35,6 +35,27 @@ impl ApiError {
         }
     }
 
+    /// The same with a code of its own, stable, for programs.
+    pub(super) fn coded(code: &str, param: Option<&str>, message: impl Into<String>) -> Self {
+        Self {
+            code: Some(code.to_owned()),
+            ..Self::invalid(param, message)
+        }
+    }
+
+    /// The same about a field that is under `to` here and not under `from`, with which the message begins.
+    pub(super) fn moved(mut self, from: &str, to: &str) -> Self {
+        for text in [Some(&mut self.message), self.param.as_mut()]
+            .into_iter()
+            .flatten()
+        {
+            if let Some(rest) = text.strip_prefix(from) {
+                *text = format!("{to}{rest}");
+            }
+        }
+        self
+    }
+
     /// A request that was not read. `code` is stable, for programs.
     pub(super) fn unread(status: StatusCode, code: &str, message: &str) -> Self {
         Self {

@@ -1,10 +1,10 @@
 //! What is served here, and whether it can be had now.
 
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, HOST, RETRY_AFTER};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, HOST, RETRY_AFTER, VARY};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Redirect, Response};
 use serde_json::{Value, json};
 
 use super::{OpenAi, body};
@@ -14,7 +14,7 @@ use crate::error::ServeError;
 pub(super) const VOICE: &str = "/v1/audio/voices/{name}";
 
 /// Routes under `/v1`: method and path.
-pub(super) const ROUTES: [(&str, &str); 9] = [
+pub(super) const ROUTES: [(&str, &str); 10] = [
     ("POST", "/v1/audio/speech"),
     ("GET", "/v1/audio/speech/stream"),
     ("GET", "/v1/audio/voices"),
@@ -22,6 +22,7 @@ pub(super) const ROUTES: [(&str, &str); 9] = [
     ("DELETE", VOICE),
     ("GET", "/v1/audio/models"),
     ("POST", "/v1/chat/completions"),
+    ("GET", "/v1/realtime"),
     ("GET", "/v1/models"),
     ("GET", "/v1/models/{id}"),
 ];
@@ -31,7 +32,23 @@ pub(super) fn listed() -> String {
     ROUTES.map(|(method, path)| format!("{method} {path}")).join(", ")
 }
 
-/// `GET /`, `GET /v1`: asks for no key, and names models only where none is needed or a good one came.
+/// Where the page for browsers is.
+pub(super) const STUDIO: &str = "/studio/";
+
+/// `GET /`: what is served here, to a browser as the page.
+pub(super) async fn root(openai: State<OpenAi>, head: Parts) -> Response {
+    let accepts = head.headers.get(ACCEPT).and_then(|kinds| kinds.to_str().ok());
+    let browses = accepts.is_some_and(|kinds| kinds.contains("text/html"));
+    let mut response = match browses && openai.sites.studio {
+        true => Redirect::temporary(STUDIO).into_response(),
+        false => index(openai, head).await,
+    };
+    let by = HeaderValue::from_static("accept");
+    response.headers_mut().insert(VARY, by);
+    response
+}
+
+/// `GET /v1`: asks for no key, and names models only where none is needed or a good one came.
 pub(super) async fn index(State(openai): State<OpenAi>, head: Parts) -> Response {
     let scheme = if openai.sites.encrypted { "https" } else { "http" };
     let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
@@ -44,6 +61,7 @@ pub(super) async fn index(State(openai): State<OpenAi>, head: Parts) -> Response
         "grpc_services": openai.sites.grpc_services,
         "health": "/health",
         "metrics": openai.metrics(),
+        "studio": openai.sites.studio.then_some(STUDIO),
     });
     if let Ok(models) = super::listing::listed(&openai, &head) {
         about["models"] = models.into_iter().map(|model| model.id).collect();

@@ -6,7 +6,7 @@ use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
 
 use super::error::ApiError;
-use super::index::{ROUTES, VOICE, listed};
+use super::index::{ROUTES, STUDIO, VOICE, listed};
 use super::{OpenAi, Sites};
 use crate::error::excerpt;
 
@@ -25,6 +25,7 @@ pub(super) async fn route(State(openai): State<OpenAi>, head: Parts) -> ApiError
             None => "metrics are not served over HTTP, the server was started with --metrics-listen off"
                 .to_owned(),
         },
+        "/studio" | STUDIO => "the page for browsers is off, --studio=on turns it on".to_owned(),
         path => no_route(path),
     };
     ApiError::unread(StatusCode::NOT_FOUND, "route_not_found", &problem)

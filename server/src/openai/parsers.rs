@@ -2,6 +2,7 @@
 
 use super::multipart;
 use super::question::ChatBody;
+use super::realtime;
 use super::speech::SpeechBody;
 use super::stream;
 
@@ -38,5 +39,12 @@ pub fn form(body: &[u8]) {
 pub fn stream_message(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         stream::take(text);
+    }
+}
+
+/// An event of `GET /v1/realtime`.
+pub fn realtime_event(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        realtime::take(text);
     }
 }

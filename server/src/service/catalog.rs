@@ -8,7 +8,7 @@ use super::settings::model as check_model;
 use super::voices::Voices;
 use crate::caller::Caller;
 use crate::error::ServeError;
-use crate::model::SpeechInfo;
+use crate::model::{SpeechInfo, VoiceSource};
 use crate::orchestrator::Orchestrator;
 
 /// A model that is served.
@@ -79,7 +79,14 @@ impl Catalog {
         let info = &pipeline.info;
         let chat = pipeline.chat.as_ref().ok();
         let hears = chat.is_some_and(|chat| chat.info.hearing.is_some());
-        let capabilities = [(true, "speech"), (chat.is_some(), "chat"), (hears, "audio_input")];
+        let support = &info.voice_support;
+        let capabilities = [
+            (true, "speech"),
+            (chat.is_some(), "chat"),
+            (hears, "audio_input"),
+            (support.shape.is_some(), "voice_cloning"),
+            (support.source == VoiceSource::Descriptions, "voice_design"),
+        ];
         let capabilities = capabilities.into_iter().filter(|(has, _)| *has);
         Ok(vec![ModelDescription {
             id: info.id.clone(),

@@ -17,8 +17,8 @@ use crate::caller::Caller;
 use crate::error::ServeError;
 use crate::model::{ChatInfo, SpeechInfo};
 use crate::session::{
-    ChatCommand, ChatEvent, ChatLimits, ChatSession, Modalities, NewMessage, RecordSink, Respond,
-    SessionLimits,
+    ChatCommand, ChatEvent, ChatLimits, ChatSession, ChatSettings, Modalities, NewMessage, RecordSink,
+    Respond, SessionLimits,
 };
 use omni_pipeline::orchestrator::StageError;
 
@@ -89,6 +89,14 @@ impl ChatModel {
             settings: Box::new(settings),
             history: said,
         })
+    }
+
+    /// How to converse as a request says, checked; its history is not looked at.
+    ///
+    /// # Errors
+    /// The field that cannot be honoured.
+    pub fn settings(&self, request: &ChatRequest) -> Result<ChatSettings, ServeError> {
+        settings::settings(request, self)
     }
 
     /// Checks a message; what the conversation makes of it is the session's business.

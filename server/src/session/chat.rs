@@ -20,7 +20,8 @@ mod voice;
 mod writing;
 
 pub use protocol::{
-    ChatCommand, ChatEvent, ChatEventBody, ChatReady, NewMessage, Respond, ResponseDone, Said,
+    ChatCommand, ChatEvent, ChatEventBody, ChatReady, GivenConversation, NewMessage, Respond, ResponseDone,
+    Said,
 };
 pub use record::{TokenIntervals, TurnRecord, TurnTimings, TurnUsage};
 pub use run::ChatSession;

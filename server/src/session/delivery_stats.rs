@@ -21,6 +21,7 @@ pub(super) struct DeliveryStats {
     last_audio: Option<(Stamp, Duration)>,
     sent: Samples,
     player: Continuity,
+    longest_gap: Duration,
     /// Time that the player was paused.
     paused: Duration,
     silence: LeadingSilence,
@@ -55,6 +56,7 @@ impl DeliveryStats {
             last_audio: None,
             sent: Samples::ZERO,
             player: Continuity::new(rate),
+            longest_gap: Duration::ZERO,
             paused: Duration::ZERO,
             silence: LeadingSilence::new(rate),
             stages: stages.map(figures).collect(),
@@ -84,6 +86,7 @@ impl DeliveryStats {
             let dry = first + self.rate.duration(self.sent) + self.paused;
             (gap, dry.since(now))
         });
+        self.longest_gap = next.map_or(self.longest_gap, |(gap, _)| gap.max(self.longest_gap));
         self.last_audio = Some((now, self.paused));
         self.player
             .chunk(now.since(first).saturating_sub(self.paused), samples);
@@ -149,8 +152,10 @@ impl DeliveryStats {
             figures.starved += stage.starved;
             figures.replica = stage.replica.or(figures.replica);
             figures.queue = figures.queue.or(stage.started.map(|at| at.since(submitted)));
-            let first = stage.first_output.map(|at| at.since(self.began));
-            figures.first_output = figures.first_output.or(first);
+            let since = |at: Option<Stamp>| at.map(|at| at.since(self.began));
+            figures.started = figures.started.or(since(stage.started));
+            figures.first_output = figures.first_output.or(since(stage.first_output));
+            figures.last_output = figures.last_output.max(since(stage.last_output));
             let span = stage.last_output.map(|at| at.since(submitted));
             figures.span = figures
                 .span
@@ -205,6 +210,7 @@ impl DeliveryStats {
         let audio = self.rate.duration(self.sent);
         let busy: Duration = self.stages.iter().map(|stage| stage.busy).sum();
         Timings {
+            ready: self.ready.map(|at| at.since(self.began)),
             wait: self.wait,
             queue: self.first_started.map(|at| at.since(self.began)),
             first_audio: self.first_audio.map(|at| at.since(self.began)),
@@ -225,6 +231,7 @@ impl DeliveryStats {
                 false => busy.as_secs_f64() / audio.as_secs_f64(),
             },
             worst_underrun: self.player.report().worst(),
+            longest_gap: self.longest_gap,
             stages: self.stages.clone(),
         }
     }

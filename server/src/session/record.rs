@@ -69,10 +69,14 @@ pub struct StageFigures {
     pub stage: &'static str,
     /// From hand-over of the first sequence to its first step.
     pub queue: Option<Duration>,
+    /// From the beginning of the request to that step.
+    pub started: Option<Duration>,
     /// Steps in which it took part.
     pub busy: Duration,
     /// From the first text to the stage's first output.
     pub first_output: Option<Duration>,
+    /// From the beginning of the request to the stage's last output.
+    pub last_output: Option<Duration>,
     /// From hand-over to its last output, its own queue included.
     pub span: Option<Duration>,
     /// Times that a sequence ran out of input although the stage before should have delivered.
@@ -84,6 +88,8 @@ pub struct StageFigures {
 /// When things happened to an utterance. Intervals begin at its first text.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Timings {
+    /// To the moment something could be spoken.
+    pub ready: Option<Duration>,
     /// From asking for a place to the hand-over of the first sequence.
     pub wait: Option<Duration>,
     /// To the first step of the first stage.
@@ -109,6 +115,8 @@ pub struct Timings {
     pub real_time_factor: f64,
     /// Worst lateness of a chunk for a player without a buffer.
     pub worst_underrun: Duration,
+    /// Longest time between two packets, pauses of the caller not included.
+    pub longest_gap: Duration,
     /// The part of each stage that speech passes, first to last.
     pub stages: Vec<StageFigures>,
 }

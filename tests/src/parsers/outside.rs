@@ -327,6 +327,19 @@ pub(super) fn voice() -> Vec<Vec<u8>> {
     ]
 }
 
+/// What OpenAI's clients send.
+pub(super) fn realtime() -> Vec<Vec<u8>> {
+    let events = [
+        r#"{"type":"session.update","event_id":"e1","session":{"type":"realtime","output_modalities":["audio"],"instructions":"Be brief.","audio":{"input":{"format":{"type":"audio/pcm","rate":24000},"turn_detection":{"type":"server_vad","threshold":0.5,"silence_duration_ms":200}},"output":{"format":{"type":"audio/pcmu"},"voice":{"id":"alto"},"speed":1.1}},"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}],"tool_choice":{"type":"function","name":"f"},"max_output_tokens":"inf"}}"#,
+        r#"{"type":"input_audio_buffer.append","audio":"AAAAAA=="}"#,
+        r#"{"type":"conversation.item.create","previous_item_id":"root","item":{"type":"message","role":"user","content":[{"type":"input_text","text":"Hello."}]}}"#,
+        r#"{"type":"conversation.item.truncate","item_id":"i","content_index":0,"audio_end_ms":1500}"#,
+        r#"{"type":"response.create","response":{"conversation":"none","input":[{"type":"item_reference","id":"i"}],"metadata":{"a":"b"},"max_output_tokens":5}}"#,
+        r#"{"type":"response.cancel","response_id":"r"}"#,
+    ];
+    events.map(|event| event.as_bytes().to_vec()).to_vec()
+}
+
 /// What Home Assistant sends.
 pub(super) fn wyoming() -> Vec<Vec<u8>> {
     let event = |kind: &str, data: &str, payload: &[u8]| {

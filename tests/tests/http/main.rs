@@ -3,4 +3,5 @@
 mod page;
 mod requests;
 mod routes;
+mod studio;
 mod tools;

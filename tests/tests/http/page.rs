@@ -44,13 +44,14 @@ fn heard(folder: &Path, name: &str) -> usize {
 }
 
 /// What the snippets of a client write.
-const HEARD: [(&str, &[&str]); 6] = [
+const HEARD: [(&str, &[&str]); 7] = [
     ("sh", &["hello.mp3"]),
     ("openai", &["speech.mp3", "hello.wav", "answer.pcm"]),
     ("riva", &["riva.wav"]),
     ("omni", &["three-lines.wav", "words.pcm"]),
     ("wyoming", &["wyoming.wav"]),
     ("websockets", &["websocket.pcm"]),
+    ("realtime", &["realtime.pcm"]),
 ];
 
 /// Runs a snippet in `folder`; whether its client is installed.

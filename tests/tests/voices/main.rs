@@ -8,4 +8,5 @@ mod reference;
 mod refusals;
 mod requests;
 mod riva;
+mod studio;
 mod support;

@@ -92,6 +92,8 @@ const ROUTES: [&str; 13] = [
     "/v1/models",
     "/v1/chat/completions",
 ];
+/// The files of the page for browsers.
+const STUDIO: &str = "/studio/{file}";
 /// The route to a model, whose path ends in its name.
 const MODEL: &str = "/v1/models/{*id}";
 /// The route to a voice that is kept.
@@ -101,8 +103,13 @@ fn handler(path: &str) -> &'static str {
     let below = |folder: &str| path.strip_prefix(folder).filter(|id| !id.is_empty());
     let model = below("/v1/models/").map(|_| MODEL);
     let voice = below("/v1/audio/voices/").filter(|name| !name.contains('/'));
+    let studio = (path == "/studio" || path.starts_with("/studio/")).then_some(STUDIO);
     let named = ROUTES.into_iter().find(|route| *route == path);
-    named.or(model).or(voice.map(|_| VOICE)).unwrap_or(NONE)
+    named
+        .or(model)
+        .or(studio)
+        .or(voice.map(|_| VOICE))
+        .unwrap_or(NONE)
 }
 
 /// Those that are known; a caller can make no series of its own.

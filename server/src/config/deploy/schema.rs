@@ -19,8 +19,8 @@ use voices::VOICES;
 
 /// Models that clients of OpenAI's API name by default or in their examples, speech first.
 const MODEL_ALIASES: &str = "[tts-1, tts-1-hd, gpt-4o-mini-tts, gpt-4o-audio-preview, gpt-4o-mini-audio-preview, gpt-audio, \
-     gpt-audio-mini, gpt-4o, gpt-4o-mini, gpt-4.1, gpt-4.1-mini, gpt-4.1-nano, gpt-4-turbo, gpt-4, gpt-3.5-turbo, gpt-5, gpt-5-mini, \
-     gpt-5-nano]";
+     gpt-audio-mini, gpt-realtime, gpt-realtime-mini, gpt-realtime-1.5, gpt-realtime-2, gpt-realtime-2.1, gpt-4o-realtime-preview, \
+     gpt-4o, gpt-4o-mini, gpt-4.1, gpt-4.1-mini, gpt-4.1-nano, gpt-4-turbo, gpt-4, gpt-3.5-turbo, gpt-5, gpt-5-mini, gpt-5-nano]";
 
 /// What `weights` may be.
 pub(crate) const WEIGHTS: &[&str] = &["auto", "f32", "bf16", "int8", "int4"];

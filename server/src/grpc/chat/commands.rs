@@ -99,5 +99,6 @@ fn respond(respond: &v1::CreateResponse, model: &ChatModel) -> Result<Respond, S
         id: respond.response_id.clone(),
         modalities: modalities(&respond.output_modalities, "respond.output_modalities")?,
         instructions: (!instructions.is_empty()).then(|| instructions.into()),
+        given: None,
     })
 }

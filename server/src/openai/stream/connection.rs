@@ -13,66 +13,18 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::messages::{self, ClientMessage, Configured, Delivery};
 use super::utterances::{Frame, Utterances};
 use crate::caller::Tenant;
-use crate::error::{ErrorKind, ServeError};
+use crate::error::ServeError;
 use crate::model::SpeechInfo;
 use crate::openai::OpenAi;
 use crate::openai::error::ApiError;
 use crate::openai::speech::named;
+use crate::openai::websocket::{End, code, over};
 use crate::service::{CallContext, CallPermit, SpeechRequest};
 use crate::session::{Command, Event, Session};
 use crate::transport::{Ended, Message, WebSocket};
 
 /// Commands on their way to the session.
 const COMMANDS: usize = 4;
-
-/// Codes of RFC 6455, section 7.4.1.
-mod code {
-    pub(super) const NORMAL: u16 = 1000;
-    pub(super) const GOING_AWAY: u16 = 1001;
-    pub(super) const INVALID: u16 = 1007;
-    pub(super) const POLICY: u16 = 1008;
-    pub(super) const TOO_LONG: u16 = 1009;
-    pub(super) const INTERNAL: u16 = 1011;
-    pub(super) const TRY_AGAIN: u16 = 1013;
-}
-
-/// How a connection ends.
-enum End {
-    /// The peer is gone.
-    Gone,
-    /// There is nothing more to say.
-    Done,
-    /// The port closes.
-    Closing,
-    /// The peer is told why.
-    Refused(ApiError, u16),
-}
-
-impl From<Ended> for End {
-    fn from(ended: Ended) -> Self {
-        let refused = |problem: &str, code| Self::Refused(ApiError::invalid(None, problem), code);
-        match ended {
-            Ended::Gone => Self::Gone,
-            Ended::TooLong => refused("a message is larger than is allowed", code::TOO_LONG),
-            Ended::Invalid => refused("what was sent is no WebSocket message", code::INVALID),
-        }
-    }
-}
-
-/// An error of a session, which it does not outlive.
-fn over(error: &ServeError) -> End {
-    use ErrorKind as K;
-    let code = match error.kind() {
-        K::CallerGone => return End::Gone,
-        K::ShuttingDown => code::GOING_AWAY,
-        K::OverQuota | K::TooManySessions | K::QueueFull | K::Overloaded | K::Loading | K::Unavailable => {
-            code::TRY_AGAIN
-        }
-        K::Internal => code::INTERNAL,
-        _ => code::POLICY,
-    };
-    End::Refused(named(error), code)
-}
 
 /// What is known of a call before it says anything.
 pub(super) struct Call {
@@ -165,7 +117,7 @@ impl Connection {
         tokio::select! {
             event = next_event(events) => match event {
                 Some(Ok(event)) => self.relay(event).await,
-                Some(Err(error)) => Err(over(&error)),
+                Some(Err(error)) => Err(over(&error, named(&error))),
                 None => Err(End::Done),
             },
             (delivery, request) = voiced(&mut self.pending) => {

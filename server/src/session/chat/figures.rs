@@ -73,8 +73,10 @@ impl Figures {
             answer: StageFigures {
                 stage: self.answer.stage,
                 queue: between(self.submitted, answer.started),
+                started: since(answer.started),
                 busy: answer.busy,
                 first_output: since(answer.first_output),
+                last_output: since(answer.last_output),
                 span: between(self.submitted, answer.last_output),
                 starved: answer.starved,
                 replica: answer.replica,
@@ -82,8 +84,10 @@ impl Figures {
             encoder: (encoder.outputs > 0).then(|| StageFigures {
                 stage: self.encoder.stage,
                 queue: between(self.admitted, encoder.started),
+                started: since(encoder.started),
                 busy: encoder.busy,
                 first_output: since(encoder.first_output),
+                last_output: since(encoder.last_output),
                 span: between(self.admitted, encoder.last_output),
                 starved: 0,
                 replica: encoder.replica,

@@ -137,6 +137,15 @@ impl History {
     }
 }
 
+/// A conversation that was not remembered here.
+pub(super) fn given(messages: &[ChatMessage]) -> Conversation {
+    let mut history = History::new(None);
+    for message in messages {
+        history.add(MessageId::numbered(0), message.clone());
+    }
+    history.conversation(None)
+}
+
 /// A conversation to answer, and where it may be cut.
 #[derive(Debug, Clone)]
 pub(super) struct Conversation {

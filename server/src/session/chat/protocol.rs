@@ -42,6 +42,8 @@ pub enum ChatCommand {
         /// What the listener heard of it; all that was sent if unset.
         played: Option<Samples>,
     },
+    /// Nothing is asked for, but the caller is there: the session is not idle.
+    Present,
 }
 
 /// A message to add.
@@ -62,6 +64,19 @@ pub struct Respond {
     pub modalities: Option<Modalities>,
     /// In place of those of the settings.
     pub instructions: Option<Arc<str>>,
+    /// What to answer, in place of what the session remembers. Nothing of the answer is remembered then.
+    pub given: Option<Box<GivenConversation>>,
+}
+
+/// A conversation that its caller keeps, and how to answer it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GivenConversation {
+    /// In place of those of the session; a system message takes the place of their instructions.
+    pub settings: Arc<ChatSettings>,
+    /// Oldest first. Only the first may say how the model shall behave.
+    pub messages: Vec<ChatMessage>,
+    /// Characters of it that no answer was asked for yet.
+    pub characters: usize,
 }
 
 /// What a conversation tells its caller.

@@ -10,7 +10,7 @@ use omni_audio::Samples;
 use omni_engine::{CacheSalt, Stamp};
 use omni_telemetry::TraceParent;
 
-use super::history::{History, assistant};
+use super::history::{self, History, assistant};
 use super::names::Names;
 use super::outbox::Outbox;
 use super::protocol::{ChatCommand, ChatEvent, ChatEventBody, Respond};
@@ -67,6 +67,7 @@ impl ChatSession {
             audio: Vec::new(),
             characters: 0,
             turn: None,
+            remembers: true,
             last: None,
             outbox: Outbox::default(),
             refused: false,
@@ -89,6 +90,8 @@ struct Run {
     /// Characters that have come since an answer was last begun.
     characters: usize,
     turn: Option<Turn>,
+    /// The answer in progress is one to what is remembered here, and will be.
+    remembers: bool,
     /// The answer that was done last, while it may still be cut.
     last: Option<Last>,
     outbox: Outbox,
@@ -198,7 +201,9 @@ impl Run {
         if let Some(turn) = &mut self.turn {
             turn.take(event, &mut self.outbox, now);
             // Nothing is added while an answer is in progress: the numbers are still those of the history.
-            self.history.forget(turn.take_forgotten());
+            if self.remembers {
+                self.history.forget(turn.take_forgotten());
+            }
         }
     }
 
@@ -206,7 +211,7 @@ impl Run {
         let id = turn.id().clone();
         let closed = turn.close(self.core.id(), None, now);
         self.core.deps.records.turn(&closed.record);
-        if !closed.done.said.text.is_empty() {
+        if self.remembers && !closed.done.said.text.is_empty() {
             self.remember(id.clone(), assistant(&closed.done.said.text));
         }
         self.last = Some(closed.last);
@@ -243,6 +248,8 @@ impl Run {
                 self.interrupt(&response, played)
             }
             ChatCommand::Audio(samples) if self.settings.is_some() => self.hear(samples),
+            // The time of it is taken above.
+            ChatCommand::Present => Ok(()),
             ChatCommand::Configure { settings, history } if self.turn.is_none() => {
                 self.configure(*settings, history)
             }
@@ -252,19 +259,24 @@ impl Run {
             ChatCommand::Commit { respond } => {
                 self.commit()?;
                 match respond {
-                    true => self.respond(&Respond::default(), now),
+                    true => self.respond(Respond::default(), now),
                     false => Ok(()),
                 }
             }
-            ChatCommand::Respond(respond) => self.respond(&respond, now),
+            ChatCommand::Respond(respond) => self.respond(respond, now),
             ChatCommand::Configure { .. } | ChatCommand::Interrupt { .. } | ChatCommand::Audio(_) => {
                 Err(ProtocolError::ResponseInProgress.into())
             }
         }
     }
 
-    fn respond(&mut self, respond: &Respond, now: Stamp) -> Result<(), ServeError> {
-        let Some(settings) = self.settings.clone() else {
+    fn respond(&mut self, respond: Respond, now: Stamp) -> Result<(), ServeError> {
+        let given = respond.given.as_deref();
+        let settings = given.map_or_else(
+            || self.settings.clone(),
+            |given| Some(Arc::clone(&given.settings)),
+        );
+        let Some(settings) = settings else {
             return Err(ProtocolError::NO_CONFIG.into());
         };
         if self.core.closing.is_some() {
@@ -275,7 +287,10 @@ impl Run {
         let question = Question {
             id: self.names.take(&respond.id)?,
             modalities: respond.modalities.unwrap_or(settings.modalities),
-            conversation: self.history.conversation(instructions),
+            conversation: match given {
+                Some(given) => history::given(&given.messages),
+                None => self.history.conversation(instructions),
+            },
             seed: settings.seed.unwrap_or_else(random_seed),
             salt: self.salt,
             trace: self.core.deps.records.begins(self.core.caller.as_ref(), now),
@@ -284,7 +299,9 @@ impl Run {
         self.last = None;
         let (orchestrator, limits) = (&self.core.deps.orchestrator, &self.core.deps.limits);
         let mut turn = Turn::new(question, orchestrator, limits, self.core.deps.clock, now)?;
-        let characters = self.characters + respond.instructions.as_deref().map_or(0, characters);
+        self.remembers = given.is_none();
+        let told = given.map_or(0, |given| given.characters);
+        let characters = self.characters + told + respond.instructions.as_deref().map_or(0, characters);
         match self.core.handle.begin(characters, now) {
             Ok(()) => self.characters = 0,
             // What was refused is still in the conversation, and to be paid for by the answer that reads it.

@@ -47,7 +47,9 @@ class Model(_message.Message):
     """What it is, in a sentence."""
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What it can do: "speech" (SpeechService), "chat" (ChatService), "audio_input" (ChatService takes speech too)."""
+        """What it can do: "speech" (SpeechService), "chat" (ChatService), "audio_input" (ChatService takes speech too), "voice_cloning" and
+        "voice_design" (VoiceService makes voices of recordings, and of descriptions).
+        """
 
     @_builtins.property
     def languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

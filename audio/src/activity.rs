@@ -1,0 +1,232 @@
+//! Where speech begins and ends in what is heard, as a stream (voice activity detection).
+//!
+//! In: mono samples at 16 kHz in any pieces. Out: changes, as positions counted from the first sample. The network (earshot) judges
+//! frames of 16 ms; what is decided here is how many of them make a beginning or an end. The result does not depend on how
+//! the samples were cut.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+use earshot::Detector;
+
+use crate::units::Samples;
+
+/// Samples of a frame, which is what the network takes.
+const FRAME: usize = 256;
+/// Frames of speech that make a beginning, less those of silence among them: 64 ms. A click is shorter.
+const BEGIN: u32 = 4;
+/// Speech that goes on may be so much less certain than speech that begins.
+const HYSTERESIS: f32 = 0.15;
+/// The least certain speech that goes on.
+const LOWEST: f32 = 0.05;
+
+/// What counts as speech.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SpeechThresholds {
+    /// Certainty from which a frame is speech, 0 to 1.
+    pub activation: f32,
+    /// Silence that ends it.
+    pub silence: Duration,
+}
+
+/// A change in what is heard, at a position counted from the first sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpeechChange {
+    /// Speech began there, which is some frames before it was certain.
+    Started(Samples),
+    /// Speech ended: the silence behind it is long enough there.
+    Stopped(Samples),
+}
+
+/// The state of one stream.
+pub struct SpeechDetector {
+    network: Box<Detector>,
+    activation: f32,
+    /// Samples of silence that end speech.
+    silence: u128,
+    /// Samples that make no frame yet.
+    rest: Vec<f32>,
+    /// Samples of frames that were judged.
+    judged: u64,
+    phase: Phase,
+    changes: VecDeque<SpeechChange>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    Silence,
+    /// There may be speech since then.
+    Beginning {
+        since: u64,
+        frames: u32,
+    },
+    /// Speech, of which the last frame ended there.
+    Speech {
+        until: u64,
+    },
+}
+
+impl fmt::Debug for SpeechDetector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpeechDetector")
+            .field("judged", &self.judged)
+            .field("phase", &self.phase)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SpeechDetector {
+    /// The rate of what it listens to, in Hz.
+    pub const RATE: u32 = 16_000;
+
+    /// Before the first sample.
+    #[must_use]
+    pub fn new(thresholds: SpeechThresholds) -> Self {
+        Self {
+            network: Box::default(),
+            activation: thresholds.activation,
+            silence: thresholds.silence.as_micros() * u128::from(Self::RATE) / 1_000_000,
+            rest: Vec::with_capacity(FRAME),
+            judged: 0,
+            phase: Phase::Silence,
+            changes: VecDeque::new(),
+        }
+    }
+
+    /// How long before its certainty a beginning may lie.
+    #[must_use]
+    pub fn latency() -> Samples {
+        Samples(FRAME as u64 * u64::from(2 * BEGIN))
+    }
+
+    /// Takes more samples; what changed with them is given by [`change`](Self::change).
+    pub fn push(&mut self, samples: &[f32]) {
+        let mut left = samples;
+        while !left.is_empty() {
+            let take = (FRAME - self.rest.len()).min(left.len());
+            let (head, tail) = left.split_at(take);
+            self.rest.extend_from_slice(head);
+            left = tail;
+            if self.rest.len() == FRAME {
+                let score = self.network.predict_f32(&self.rest);
+                self.rest.clear();
+                self.judge(score);
+            }
+        }
+    }
+
+    /// The oldest change that was not given out.
+    pub fn change(&mut self) -> Option<SpeechChange> {
+        self.changes.pop_front()
+    }
+
+    /// What is heard from here on is a new turn: speech in progress does not go on.
+    pub fn restart(&mut self) {
+        self.phase = Phase::Silence;
+        self.changes.clear();
+    }
+
+    fn judge(&mut self, score: f32) {
+        let begin = self.judged;
+        self.judged += FRAME as u64;
+        let voiced = score >= self.activation;
+        self.phase = match self.phase {
+            Phase::Silence if voiced => Phase::Beginning {
+                since: begin,
+                frames: 1,
+            },
+            Phase::Silence => Phase::Silence,
+            Phase::Beginning { since, frames } if voiced && frames + 1 >= BEGIN => {
+                self.changes.push_back(SpeechChange::Started(Samples(since)));
+                Phase::Speech { until: self.judged }
+            }
+            Phase::Beginning { since, frames } if voiced => Phase::Beginning {
+                since,
+                frames: frames + 1,
+            },
+            Phase::Beginning { frames: 0 | 1, .. } => Phase::Silence,
+            Phase::Beginning { since, frames } => Phase::Beginning {
+                since,
+                frames: frames - 1,
+            },
+            Phase::Speech { until } => self.ongoing(score, until),
+        };
+    }
+
+    fn ongoing(&mut self, score: f32, until: u64) -> Phase {
+        let goes_on = (self.activation - HYSTERESIS).max(LOWEST.min(self.activation));
+        if score >= goes_on {
+            return Phase::Speech { until: self.judged };
+        }
+        if u128::from(self.judged - until) < self.silence {
+            return Phase::Speech { until };
+        }
+        self.changes
+            .push_back(SpeechChange::Stopped(Samples(self.judged)));
+        Phase::Silence
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USUAL: SpeechThresholds = SpeechThresholds {
+        activation: 0.5,
+        silence: Duration::from_millis(200),
+    };
+
+    fn changes(scores: &[f32]) -> Vec<SpeechChange> {
+        let mut detector = SpeechDetector::new(USUAL);
+        scores.iter().for_each(|score| detector.judge(*score));
+        std::iter::from_fn(|| detector.change()).collect()
+    }
+
+    fn frames(count: u64) -> Samples {
+        Samples(count * FRAME as u64)
+    }
+
+    #[test]
+    fn speech_begins_where_it_was_first_heard_and_ends_behind_its_silence() {
+        let scores = [vec![0.1; 10], vec![0.9; 20], vec![0.1; 30]].concat();
+        let stopped = 10 + 20 + 13;
+        let expected = [
+            SpeechChange::Started(frames(10)),
+            SpeechChange::Stopped(frames(stopped)),
+        ];
+        assert_eq!(changes(&scores), expected);
+    }
+
+    #[test]
+    fn a_click_is_no_speech_and_a_pause_within_a_sentence_no_end() {
+        assert_eq!(changes(&[0.1, 0.9, 0.9, 0.9, 0.1, 0.1, 0.1, 0.1]), []);
+        let scores = [
+            vec![0.9; 10],
+            vec![0.1; 8],
+            vec![0.4; 1],
+            vec![0.1; 8],
+            vec![0.9; 5],
+        ]
+        .concat();
+        assert_eq!(changes(&scores), [SpeechChange::Started(Samples::ZERO)]);
+    }
+
+    #[test]
+    fn silence_and_hiss_are_no_speech_however_they_are_cut() {
+        let mut state = 1_u32;
+        let mut noise = move || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+        };
+        let silence = vec![0.0; 48_000];
+        let hiss: Vec<f32> = (0..48_000).map(|_| noise() * 0.01).collect();
+        for (name, sound) in [("silence", silence), ("hiss", hiss)] {
+            for cut in [1_000, 160] {
+                let mut detector = SpeechDetector::new(USUAL);
+                sound.chunks(cut).for_each(|chunk| detector.push(chunk));
+                assert_eq!(detector.change(), None, "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,3 @@
+#![no_main]
+
+omni_fuzz::target!("openai_realtime");

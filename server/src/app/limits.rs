@@ -1,0 +1,63 @@
+//! What may be held and for how long: from the configuration to the parts that keep to it.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use omni_audio::Loudness;
+use omni_pipeline::orchestrator::AdmissionLimits;
+use omni_telemetry::VoiceInstruments;
+
+use crate::config::Config;
+use crate::orchestrator::Orchestrator;
+use crate::service::voices::{StoreLimits, VoiceStore};
+use crate::service::{CallGate, Voices};
+use crate::session::SessionLimits;
+
+/// What waits for a place, and for how long.
+pub(super) fn admission(config: &Config) -> AdmissionLimits {
+    AdmissionLimits {
+        max_active: config.max_active,
+        max_waiting: config.max_waiting,
+        max_wait: config.max_wait,
+        overload_wait: config.overload_wait,
+    }
+}
+
+/// What a session may hold, and for how long.
+pub(super) fn sessions(config: &Config) -> SessionLimits {
+    SessionLimits {
+        max_text_bytes: config.max_text_bytes,
+        max_buffered_text_bytes: config.max_buffered_text_bytes,
+        max_audio: config.max_audio,
+        idle_timeout: config.idle_timeout,
+        max_age: config.max_session_age,
+        stall_timeout: config.stall_timeout,
+        max_text_pause: config.max_text_pause,
+        ..SessionLimits::default()
+    }
+}
+
+/// The voices that are kept, in a directory if there is one.
+pub(super) fn voices(
+    config: &Config,
+    orchestrator: &Orchestrator,
+    gate: CallGate,
+    instruments: Arc<VoiceInstruments>,
+) -> anyhow::Result<Voices> {
+    let loudness = config.deploy.voices.loudness.map(Loudness::new);
+    let loudness = loudness.transpose().context("voices.loudness")?;
+    let limits = StoreLimits {
+        voices: config.deploy.voices.max_voices,
+        voices_per_key: config.deploy.voices.max_voices_per_key,
+        bytes: config.deploy.voices.max_bytes,
+    };
+    let store = match &config.voices {
+        None => VoiceStore::in_memory(limits),
+        Some(dir) => {
+            let opened = VoiceStore::open(dir, limits);
+            opened.with_context(|| format!("--voices {}", dir.display()))?
+        }
+    };
+    let voices = Voices::new(store, orchestrator.clone(), gate, loudness, instruments);
+    Ok(voices)
+}

@@ -1,0 +1,261 @@
+//! One WebSocket: moves events between a client, its session and the session that answers.
+//!
+//! Everything is bounded: a message by its bytes, commands by a channel whose room is waited for before a message is read, events by the
+//! channel of the answering session, which stops with its reader. A client that vanishes ends the answering session, and with it
+//! everything that works for it.
+
+use std::time::Duration;
+
+use futures::{FutureExt as _, StreamExt as _};
+use omni_telemetry::RequestResult;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::session::{CANNOT_HEAR, Effects, Session};
+use super::settings::named;
+use crate::caller::Caller;
+use crate::error::ServeError;
+use crate::openai::OpenAi;
+use crate::openai::error::ApiError;
+use crate::openai::websocket::{End, code, over};
+use crate::service::{CallContext, CallPermit};
+use crate::session::{
+    ChatCommand, ChatEvent, ChatSettings, Command, Event, EventBody, Outcome, Session as SpeechSession,
+};
+use crate::transport::{Ended, Message, WebSocket};
+
+/// Commands on their way to the answering session, and those that one message may lead to.
+const COMMANDS: usize = 8;
+const ROOM: usize = 4;
+/// How often the answering session is told that its caller is there.
+const PRESENCE: Duration = Duration::from_secs(1);
+
+type Speech = ReceiverStream<Result<Event, ServeError>>;
+
+/// A connection.
+pub(super) struct Connection {
+    socket: WebSocket,
+    openai: OpenAi,
+    session: Session,
+    caller: Caller,
+    context: CallContext,
+    commands: mpsc::Sender<Result<ChatCommand, ServeError>>,
+    events: ReceiverStream<Result<ChatEvent, ServeError>>,
+    /// What is spoken that the model does not say.
+    notice: Option<Speech>,
+    present: Instant,
+}
+
+/// What happens first.
+enum Next {
+    Answer(Option<Result<ChatEvent, ServeError>>),
+    Notice(Option<Result<Event, ServeError>>),
+    Said(Result<Message, Ended>),
+}
+
+impl Connection {
+    pub(super) fn new(
+        socket: WebSocket,
+        openai: OpenAi,
+        session: Session,
+        (caller, context, permit): (Caller, CallContext, CallPermit),
+    ) -> Self {
+        let (commands, receiver) = mpsc::channel(COMMANDS);
+        let events = openai
+            .chat
+            .open(context.clone(), ReceiverStream::new(receiver), permit);
+        Self {
+            socket,
+            openai,
+            session,
+            caller,
+            context,
+            commands,
+            events,
+            notice: None,
+            present: Instant::now(),
+        }
+    }
+
+    /// From its begin to its end.
+    pub(super) async fn run(mut self) {
+        let end = loop {
+            let done = match self.flush().await {
+                Ok(()) => self.step().await,
+                Err(end) => Err(end),
+            };
+            if let Err(end) = done {
+                break end;
+            }
+        };
+        if self.session.is_active() {
+            self.openai.requests.ended(RequestResult::Cancelled);
+        }
+        match end {
+            End::Gone => {}
+            End::Done => self.socket.close(code::NORMAL, "").await,
+            End::Closing => self.socket.close(code::GOING_AWAY, "the server ends").await,
+            End::Refused(error, code) => self.refuse(&error, code).await,
+        }
+    }
+
+    async fn refuse(mut self, error: &ApiError, code: u16) {
+        self.session.refuse(error, None);
+        if self.flush().await.is_ok() {
+            self.socket.close(code, error.message()).await;
+        }
+    }
+
+    /// Does what the session wants done.
+    async fn flush(&mut self) -> Result<(), End> {
+        let Effects {
+            out,
+            commands,
+            ended,
+            notice,
+            silence,
+        } = self.session.effects();
+        for command in commands {
+            // There is room: it was waited for. A session that is over says so itself.
+            let _ = self.commands.try_send(Ok(command));
+        }
+        for result in ended {
+            self.openai.requests.ended(result);
+        }
+        if silence {
+            self.notice = None;
+        }
+        for mut event in out {
+            event["event_id"] = json!(self.session.event_id());
+            self.socket.send_text(event.to_string()).await?;
+        }
+        if let Some(settings) = notice {
+            self.speak_notice(&settings);
+        }
+        Ok(())
+    }
+
+    async fn step(&mut self) -> Result<(), End> {
+        // A notice that could not be spoken ends at once.
+        if self.session.has_news() {
+            return Ok(());
+        }
+        if !self.session.settles() && self.session.hears_more() {
+            self.session.hear();
+            // Others' audio passes here, too, and that of a response in progress.
+            tokio::task::yield_now().await;
+            return match self.events.next().now_or_never() {
+                Some(event) => self.answered(event),
+                None => Ok(()),
+            };
+        }
+        match self.next().await {
+            Next::Answer(event) => return self.answered(event),
+            Next::Notice(event) => self.noticed(event),
+            Next::Said(message) => match message? {
+                Message::Text(text) => {
+                    self.be_present();
+                    self.session.client(&text);
+                }
+                Message::Binary(_) => {
+                    let error = ApiError::coded(
+                        "invalid_event",
+                        None,
+                        "a message is binary, expected JSON as text",
+                    );
+                    self.session.refuse(&error, None);
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self, event: Option<Result<ChatEvent, ServeError>>) -> Result<(), End> {
+        match event {
+            Some(Ok(event)) => {
+                self.session.answered(event);
+                Ok(())
+            }
+            Some(Err(error)) => Err(over(&error, named(&error))),
+            None => Err(End::Done),
+        }
+    }
+
+    async fn next(&mut self) -> Next {
+        let Self {
+            socket,
+            session,
+            commands,
+            events,
+            notice,
+            ..
+        } = self;
+        let noticed = async {
+            match notice {
+                Some(notice) => notice.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            event = events.next() => Next::Answer(event),
+            event = noticed => Next::Notice(event),
+            message = heard(socket, commands), if !session.settles() => Next::Said(message),
+        }
+    }
+
+    /// A caller that is heard keeps its session from being idle.
+    fn be_present(&mut self) {
+        if self.present.elapsed() >= PRESENCE {
+            self.present = Instant::now();
+            let _ = self.commands.try_send(Ok(ChatCommand::Present));
+        }
+    }
+
+    /// Speaks what the model does not say, by a speech session of its own. Where there is no place for one, it is only written.
+    fn speak_notice(&mut self, settings: &ChatSettings) {
+        let admitted = self.openai.speech.admit("Realtime", self.caller.clone());
+        let (_, permit) = match admitted {
+            Ok(admitted) => admitted,
+            Err(error) => return self.session.ended_notice(Some(&error)),
+        };
+        let text = Command::Text {
+            text: CANNOT_HEAR.to_owned(),
+            utterance: String::new(),
+        };
+        let configure = Command::Configure(Box::new(settings.speech.clone()));
+        let commands = futures::stream::iter([configure, text, Command::Finish].map(Ok));
+        let speech = &self.openai.speech;
+        let events = speech.open(self.context.clone(), commands, permit, SpeechSession::uncut);
+        self.notice = Some(events);
+    }
+
+    fn noticed(&mut self, event: Option<Result<Event, ServeError>>) {
+        let failed = match event {
+            Some(Ok(event)) => match event.body {
+                EventBody::Audio(audio) => return self.session.spoke(&audio),
+                EventBody::Done(done) if done.outcome == Outcome::Error => done.error,
+                EventBody::Done(_) => None,
+                _ => return,
+            },
+            Some(Err(error)) => Some(error),
+            None => None,
+        };
+        self.notice = None;
+        self.session.ended_notice(failed.as_ref());
+    }
+}
+
+/// The next message, when there is room for what it leads to.
+async fn heard(
+    socket: &mut WebSocket,
+    commands: &mpsc::Sender<Result<ChatCommand, ServeError>>,
+) -> Result<Message, Ended> {
+    match commands.reserve_many(ROOM).await {
+        Ok(room) => drop(room),
+        // The session is over, and says why.
+        Err(_) => std::future::pending().await,
+    }
+    socket.next().await
+}

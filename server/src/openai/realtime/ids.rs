@@ -1,0 +1,54 @@
+//! Names that the server gives.
+
+use crate::id::random_u64;
+
+/// Names within one session; random, so that they are unique across sessions.
+#[derive(Debug)]
+pub(super) struct Ids {
+    base: u64,
+    items: u32,
+    responses: u32,
+    events: u32,
+}
+
+impl Ids {
+    pub(super) fn random() -> Self {
+        Self {
+            base: random_u64(),
+            items: 0,
+            responses: 0,
+            events: 0,
+        }
+    }
+
+    pub(super) fn session(&self) -> String {
+        format!("sess_{:016x}", self.base)
+    }
+
+    pub(super) fn conversation(&self) -> String {
+        format!("conv_{:016x}", self.base)
+    }
+
+    /// Of an item.
+    pub(super) fn item(&mut self) -> String {
+        self.items += 1;
+        format!("item_{:016x}_{}", self.base, self.items)
+    }
+
+    /// Of a call of a function.
+    pub(super) fn call(&mut self) -> String {
+        self.items += 1;
+        format!("call_{:016x}_{}", self.base, self.items)
+    }
+
+    pub(super) fn response(&mut self) -> String {
+        self.responses += 1;
+        format!("resp_{:016x}_{}", self.base, self.responses)
+    }
+
+    /// Of an event that a client is told.
+    pub(super) fn event(&mut self) -> String {
+        self.events += 1;
+        format!("event_{:016x}_{}", self.base, self.events)
+    }
+}

@@ -1,0 +1,296 @@
+//! What the user is saying: audio that is appended, and where speech begins and ends in it.
+//!
+//! In: bytes in the format of the session. Out: changes, one after the other, and recordings. Positions are counted from the first
+//! sample of the session, so that a client can find them in what it sent.
+
+use std::time::Duration;
+
+use omni_audio::{Decoder, Resampler, SampleRate, Samples, SpeechChange, SpeechDetector, SpeechThresholds};
+use omni_pipeline::request::Clip;
+
+use super::formats::AudioFormat;
+use super::turn_detection::ServerVad;
+use crate::error::seconds;
+use crate::model::{Hearing, Part};
+use crate::openai::error::ApiError;
+
+/// Shortest recording that is committed.
+const SHORTEST: Duration = Duration::from_millis(100);
+/// Longest recording of a model that cannot hear: nothing of it is kept.
+const UNHEARD: Duration = Duration::from_secs(15 * 60);
+/// Audio that is looked at in one step, and steps that are made at once: others' audio passes there, too.
+const STEP_MS: usize = 100;
+const STEPS: usize = 10;
+
+/// Something happened in what the user says; times in milliseconds from the first sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum InputChange {
+    /// Speech began. The recording begins here.
+    Started { at_ms: u64 },
+    /// Speech has ended, or is as long as a recording may be.
+    Stopped { at_ms: u64 },
+}
+
+/// The input buffer.
+#[derive(Debug)]
+pub(super) struct InputBuffer {
+    rate: SampleRate,
+    hearing: Option<Hearing>,
+    format: AudioFormat,
+    /// None before the first bytes in a format.
+    decoder: Option<Decoder>,
+    /// Bytes of one message, as they came.
+    waiting: Vec<u8>,
+    looked: usize,
+    /// What may become a recording; empty if the model cannot hear.
+    samples: Vec<f32>,
+    /// Position where that begins.
+    begins: u64,
+    /// Position of the end of what was looked at.
+    ends: u64,
+    detection: Option<Detection>,
+}
+
+#[derive(Debug)]
+struct Detection {
+    settings: ServerVad,
+    detector: SpeechDetector,
+    /// Position of its first sample.
+    offset: u64,
+    speaking: bool,
+}
+
+impl Detection {
+    fn new(settings: ServerVad, offset: u64) -> Self {
+        Self {
+            settings,
+            detector: SpeechDetector::new(SpeechThresholds {
+                activation: settings.threshold,
+                silence: settings.silence,
+            }),
+            offset,
+            speaking: false,
+        }
+    }
+}
+
+impl InputBuffer {
+    /// Of a model that hears with `hearing`.
+    pub(super) fn new(
+        rate: SampleRate,
+        hearing: Option<Hearing>,
+        format: AudioFormat,
+        turns: Option<ServerVad>,
+    ) -> Self {
+        Self {
+            rate,
+            hearing,
+            format,
+            decoder: None,
+            waiting: Vec::new(),
+            looked: 0,
+            samples: Vec::new(),
+            begins: 0,
+            ends: 0,
+            detection: turns.map(|turns| Detection::new(turns, 0)),
+        }
+    }
+
+    /// Settings for what follows. What was said so far stays.
+    pub(super) fn configure(&mut self, format: AudioFormat, turns: Option<ServerVad>) {
+        if self.format != format {
+            self.format = format;
+            self.decoder = None;
+        }
+        if self.detection.as_ref().map(|detection| detection.settings) != turns {
+            self.detection = turns.map(|turns| Detection::new(turns, self.ends));
+        }
+    }
+
+    /// Longest recording, in samples.
+    fn longest(&self) -> u64 {
+        let longest = self.hearing.map_or(UNHEARD, |hearing| hearing.max_audio);
+        self.rate.samples(longest).0
+    }
+
+    fn millis(&self, position: u64) -> u64 {
+        let time = self.rate.duration(Samples(position));
+        u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// More audio, which [`advance`](Self::advance) looks at.
+    ///
+    /// # Errors
+    /// If it is no audio of the format, or more than there is room for.
+    pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), ApiError> {
+        let sample = self.format.sample_bytes();
+        if bytes.len() % sample != 0 {
+            let problem = format!(
+                "audio has {} bytes, expected whole samples of {sample} bytes",
+                bytes.len()
+            );
+            return Err(ApiError::invalid(Some("audio"), problem));
+        }
+        // With turn detection a recording that is too long is ended.
+        let length = self.rate.duration(Samples(self.ends - self.begins)) + self.format.playing(bytes.len());
+        let longest = self.rate.duration(Samples(self.longest()));
+        if self.detection.is_none() && length > longest {
+            let limit = seconds(&longest);
+            let problem = format!(
+                "audio: the buffer would have more than {limit}, which is the limit: commit or clear it first"
+            );
+            return Err(ApiError::coded("input_audio_buffer_full", Some("audio"), problem));
+        }
+        self.waiting.drain(..self.looked);
+        self.looked = 0;
+        self.waiting.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Whether there is audio that was not looked at.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.looked < self.waiting.len()
+    }
+
+    /// Looks at the next second of what has come, or less if something happens in it.
+    pub(super) fn advance(&mut self) -> Option<InputChange> {
+        for _ in 0..STEPS {
+            if let Some(change) = self.change() {
+                return Some(change);
+            }
+            if !self.is_waiting() {
+                return None;
+            }
+            self.look();
+        }
+        self.change()
+    }
+
+    /// Looks at the next piece.
+    fn look(&mut self) {
+        let bytes = STEP_MS * self.format.hz() as usize / 1_000 * self.format.sample_bytes();
+        let end = (self.looked + bytes).min(self.waiting.len());
+        let mut piece = Vec::with_capacity(STEP_MS * self.rate.hz() as usize / 1_000);
+        if self.decoder.is_none() {
+            let format = self.format.input();
+            self.decoder = format.and_then(|format| Decoder::new(format, self.rate, Samples(u64::MAX)).ok());
+        }
+        if let Some(decoder) = &mut self.decoder {
+            // Whole samples of these formats are always decoded.
+            let _ = decoder.push(&self.waiting[self.looked..end], &mut piece);
+        }
+        self.looked = end;
+        self.ends += piece.len() as u64;
+        if let Some(detection) = &mut self.detection {
+            detection.detector.push(&piece);
+        }
+        if self.hearing.is_some() {
+            self.samples.append(&mut piece);
+        }
+    }
+
+    fn change(&mut self) -> Option<InputChange> {
+        let longest = self.longest();
+        let detection = self.detection.as_mut()?;
+        match detection.detector.change() {
+            Some(SpeechChange::Started(Samples(at))) => {
+                detection.speaking = true;
+                let prefix = self.rate.samples(detection.settings.prefix).0;
+                let begin = (detection.offset + at).saturating_sub(prefix);
+                self.forget(begin.max(self.begins));
+                let at_ms = self.millis(self.begins);
+                Some(InputChange::Started { at_ms })
+            }
+            Some(SpeechChange::Stopped(_)) => self.stopped(),
+            None if detection.speaking && self.ends - self.begins >= longest => {
+                detection.detector.restart();
+                self.stopped()
+            }
+            None if !detection.speaking => {
+                let kept = self.rate.samples(detection.settings.prefix).0 + SpeechDetector::latency().0;
+                self.forget(self.ends.saturating_sub(kept).max(self.begins));
+                None
+            }
+            None => None,
+        }
+    }
+
+    fn stopped(&mut self) -> Option<InputChange> {
+        if let Some(detection) = &mut self.detection {
+            detection.speaking = false;
+        }
+        let at_ms = self.millis(self.ends);
+        Some(InputChange::Stopped { at_ms })
+    }
+
+    /// Drops what lies before `position`.
+    fn forget(&mut self, position: u64) {
+        let dropped = usize::try_from(position - self.begins).unwrap_or(usize::MAX);
+        // Most often a step at a time: what lies behind is moved seldom enough.
+        self.samples.drain(..dropped.min(self.samples.len()));
+        self.begins = position;
+    }
+
+    /// Takes the recording out: what the model hears of it, if it can hear.
+    ///
+    /// # Errors
+    /// If there is none, or one that is too short.
+    pub(super) fn commit(&mut self) -> Result<Option<Part>, ApiError> {
+        let shortest = self
+            .hearing
+            .map_or(SHORTEST, |hearing| hearing.min_audio.max(SHORTEST));
+        let got = self.rate.duration(Samples(self.ends - self.begins));
+        let silent = self
+            .detection
+            .as_ref()
+            .is_some_and(|detection| !detection.speaking);
+        if got < shortest || silent {
+            let got = if silent { Duration::ZERO } else { got };
+            let problem = format!(
+                "the input audio buffer has {} ms of speech, expected at least {} ms",
+                got.as_millis(),
+                shortest.as_millis()
+            );
+            return Err(ApiError::coded("input_audio_buffer_commit_empty", None, problem));
+        }
+        Ok(self.take())
+    }
+
+    /// Takes out the recording whose end was detected.
+    pub(super) fn take(&mut self) -> Option<Part> {
+        let samples = std::mem::take(&mut self.samples);
+        self.restart();
+        let hearing = self.hearing?;
+        let mut heard = Vec::new();
+        match hearing.sample_rate == self.rate {
+            true => heard = samples,
+            false => {
+                let mut resampler = Resampler::new(self.rate, hearing.sample_rate);
+                resampler.push(&samples, &mut heard);
+                resampler.finish(&mut heard);
+            }
+        }
+        heard.truncate(hearing.sample_rate.samples(hearing.max_audio).len());
+        Some(Part::Audio(Clip::new(heard)))
+    }
+
+    /// Drops what was said since the last recording.
+    pub(super) fn clear(&mut self) {
+        self.waiting.clear();
+        self.looked = 0;
+        if let Some(detection) = &mut self.detection {
+            // What was not looked at is not counted by the detector.
+            *detection = Detection::new(detection.settings, self.ends);
+        }
+        self.restart();
+    }
+
+    fn restart(&mut self) {
+        self.samples.clear();
+        self.begins = self.ends;
+        if let Some(detection) = &mut self.detection {
+            detection.detector.restart();
+            detection.speaking = false;
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! One response: events of an answer become items and the events that tell of them.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Value, json};
+
+use super::conversation::Conversation;
+use super::ids::Ids;
+use super::items::{Item, call_json};
+use super::settings::Settings;
+use crate::openai::calls::{Call, Calls, Piece};
+use crate::openai::error::ApiError;
+use crate::session::{AudioOut, Outcome};
+
+/// Most functions that one answer may ask for.
+const CALLS: usize = 128;
+
+/// Where a response writes: the conversation and what the client is told.
+pub(super) struct Writing<'a> {
+    pub(super) conversation: &'a mut Conversation,
+    pub(super) ids: &'a mut Ids,
+    pub(super) out: &'a mut Vec<Value>,
+}
+
+/// How a response ended.
+pub(super) struct ResponseEnd {
+    pub(super) outcome: Outcome,
+    pub(super) error: Option<ApiError>,
+    /// What is left of its text after an interruption.
+    pub(super) kept: Option<String>,
+    pub(super) usage: Value,
+}
+
+/// A response that is asked for or in progress.
+#[derive(Debug)]
+pub(super) struct Response {
+    pub(super) id: String,
+    /// Its items become a part of the conversation.
+    pub(super) keeps: bool,
+    metadata: Option<BTreeMap<String, String>>,
+    spoken: bool,
+    /// Samples of audio per second.
+    hz: u32,
+    modalities: Value,
+    sound: Value,
+    most_tokens: Value,
+    /// Finished items, by their place.
+    output: Vec<Value>,
+    message: Option<Message>,
+    calls: Option<Calls>,
+    /// Why it was cancelled, as clients are told.
+    pub(super) cancelled: Option<&'static str>,
+}
+
+/// The message of a response.
+#[derive(Debug)]
+struct Message {
+    id: String,
+    index: usize,
+    text: String,
+    samples: u64,
+}
+
+impl Response {
+    pub(super) fn new(
+        id: String,
+        settings: &Settings,
+        keeps: bool,
+        metadata: Option<BTreeMap<String, String>>,
+    ) -> Self {
+        let offers = settings
+            .tools
+            .iter()
+            .any(|tool| settings.tool_choice.offers(tool));
+        Self {
+            id,
+            keeps,
+            metadata,
+            spoken: settings.spoken,
+            hz: settings.output.hz(),
+            modalities: settings.modalities(),
+            sound: settings.sound(),
+            most_tokens: settings.most_tokens(),
+            output: Vec::new(),
+            message: None,
+            calls: offers.then(|| Calls::new(CALLS)),
+            cancelled: None,
+        }
+    }
+
+    /// The name of its message, once that has begun.
+    pub(super) fn item(&self) -> Option<&str> {
+        self.message.as_ref().map(|message| message.id.as_str())
+    }
+
+    /// Playing time of the audio so far, in milliseconds.
+    pub(super) fn spoken_ms(&self) -> Option<u64> {
+        let message = self.message.as_ref().filter(|_| self.spoken)?;
+        // Clients round, too.
+        Some((message.samples * 1_000).div_ceil(u64::from(self.hz)))
+    }
+
+    /// Samples that are played in so many milliseconds.
+    pub(super) fn samples(&self, ms: u64) -> u64 {
+        ms.saturating_mul(u64::from(self.hz)) / 1_000
+    }
+
+    fn json(&self, conversation: &Conversation, status: &str, details: &Value, usage: &Value) -> Value {
+        json!({
+            "id": self.id,
+            "object": "realtime.response",
+            "status": status,
+            "status_details": details,
+            "output": self.output,
+            "conversation_id": self.keeps.then_some(&conversation.id),
+            "output_modalities": self.modalities,
+            "max_output_tokens": self.most_tokens,
+            "audio": {"output": self.sound},
+            "usage": usage,
+            "metadata": self.metadata,
+        })
+    }
+
+    /// It has begun.
+    pub(super) fn begin(&self, to: &mut Writing<'_>) {
+        let response = self.json(to.conversation, "in_progress", &Value::Null, &Value::Null);
+        to.out
+            .push(json!({"type": "response.created", "response": response}));
+    }
+
+    /// More of its text.
+    pub(super) fn text(&mut self, text: String, to: &mut Writing<'_>) {
+        let pieces = match &mut self.calls {
+            Some(calls) => calls.push(&text),
+            None => vec![Piece::Text(text)],
+        };
+        self.pieces(pieces, to);
+    }
+
+    fn pieces(&mut self, pieces: Vec<Piece>, to: &mut Writing<'_>) {
+        for piece in pieces {
+            match piece {
+                Piece::Text(text) => self.words(&text, to),
+                Piece::Call(call) => self.call(&call, to),
+            }
+        }
+    }
+
+    fn words(&mut self, text: &str, to: &mut Writing<'_>) {
+        let kind = match self.spoken {
+            true => "response.output_audio_transcript.delta",
+            false => "response.output_text.delta",
+        };
+        let message = self.message(to);
+        message.text.push_str(text);
+        let (item, index) = (message.id.clone(), message.index);
+        to.out.push(json!({
+            "type": kind, "response_id": self.id, "item_id": item, "output_index": index, "content_index": 0, "delta": text,
+        }));
+    }
+
+    /// More of its audio.
+    pub(super) fn audio(&mut self, audio: &AudioOut, to: &mut Writing<'_>) {
+        let message = self.message(to);
+        message.samples += audio.samples.0;
+        let (item, index) = (message.id.clone(), message.index);
+        to.out.push(json!({
+            "type": "response.output_audio.delta", "response_id": self.id, "item_id": item, "output_index": index,
+            "content_index": 0, "delta": BASE64.encode(&audio.data),
+        }));
+    }
+
+    /// The message, which begins with what it is asked for.
+    fn message(&mut self, to: &mut Writing<'_>) -> &mut Message {
+        let message = match self.message.take() {
+            Some(message) => message,
+            None => self.begin_message(to),
+        };
+        self.message.insert(message)
+    }
+
+    fn begin_message(&mut self, to: &mut Writing<'_>) -> Message {
+        let item = Item::answer(to.ids.item());
+        let (id, index) = (item.id.clone(), self.output.len());
+        self.output.push(Value::Null);
+        self.added(item, index, to);
+        let part = match self.spoken {
+            true => json!({"type": "audio", "transcript": ""}),
+            false => json!({"type": "text", "text": ""}),
+        };
+        to.out.push(json!({
+            "type": "response.content_part.added", "response_id": self.id, "item_id": id, "output_index": index,
+            "content_index": 0, "part": part,
+        }));
+        Message {
+            id,
+            index,
+            text: String::new(),
+            samples: 0,
+        }
+    }
+
+    fn added(&self, item: Item, index: usize, to: &mut Writing<'_>) {
+        let told = match item.is_call {
+            // Its arguments follow.
+            true => {
+                let field = |name: &str| item.told[name].as_str().unwrap_or_default().to_owned();
+                call_json(&item.id, &field("call_id"), &field("name"), "", "in_progress")
+            }
+            false => item.told.clone(),
+        };
+        to.out.push(json!({
+            "type": "response.output_item.added", "response_id": self.id, "output_index": index, "item": told,
+        }));
+        if self.keeps
+            && let Ok(previous) = to.conversation.insert(item, None)
+        {
+            to.out.push(json!({
+                "type": "conversation.item.added", "previous_item_id": previous, "item": told,
+            }));
+        }
+    }
+
+    fn done_item(
+        &mut self,
+        told: &Value,
+        index: usize,
+        previous: Option<Option<String>>,
+        to: &mut Writing<'_>,
+    ) {
+        to.out.push(json!({
+            "type": "response.output_item.done", "response_id": self.id, "output_index": index, "item": told,
+        }));
+        if let Some(previous) = previous {
+            to.out.push(json!({
+                "type": "conversation.item.done", "previous_item_id": previous, "item": told,
+            }));
+        }
+        if let Some(place) = self.output.get_mut(index) {
+            *place = told.clone();
+        }
+    }
+
+    /// It asks for a function.
+    fn call(&mut self, call: &Call, to: &mut Writing<'_>) {
+        let (id, call_id) = (to.ids.item(), to.ids.call());
+        let item = Item::asked(id.clone(), &call_id, &call.name, &call.arguments);
+        let (told, index) = (item.told.clone(), self.output.len());
+        self.output.push(Value::Null);
+        self.added(item, index, to);
+        let place = json!({
+            "response_id": self.id, "item_id": id, "output_index": index, "call_id": call_id,
+        });
+        let mut delta = place.clone();
+        delta["type"] = json!("response.function_call_arguments.delta");
+        delta["delta"] = json!(call.arguments);
+        let mut done = place;
+        done["type"] = json!("response.function_call_arguments.done");
+        done["name"] = json!(call.name);
+        done["arguments"] = json!(call.arguments);
+        to.out.extend([delta, done]);
+        let previous = self
+            .keeps
+            .then(|| to.conversation.change(&id, |_| {}))
+            .flatten()
+            .map(|(_, previous)| previous);
+        self.done_item(&told, index, previous, to);
+    }
+
+    /// It has ended. Gives its message, if there was one.
+    pub(super) fn end(&mut self, end: ResponseEnd, to: &mut Writing<'_>) -> Option<String> {
+        if let Some(mut calls) = self.calls.take() {
+            let pieces = calls.finish();
+            // What was about to be asked for when it was interrupted is not.
+            if end.kept.is_none() {
+                self.pieces(pieces, to);
+            }
+        }
+        let (status, details) = self.status(&end);
+        let message = self.end_message(end.kept.as_deref(), status, to);
+        self.output.retain(|item| !item.is_null());
+        let response = self.json(to.conversation, status, &details, &end.usage);
+        to.out
+            .push(json!({"type": "response.done", "response": response}));
+        message
+    }
+
+    fn status(&self, end: &ResponseEnd) -> (&'static str, Value) {
+        match (end.outcome, &end.error) {
+            (Outcome::Interrupted, _) => {
+                let reason = self.cancelled.unwrap_or("client_cancelled");
+                ("cancelled", json!({"type": "cancelled", "reason": reason}))
+            }
+            (Outcome::Length | Outcome::Repetition, _) => (
+                "incomplete",
+                json!({"type": "incomplete", "reason": "max_output_tokens"}),
+            ),
+            (Outcome::Error | Outcome::Aborted, error) => {
+                let error = error.as_ref().map(ApiError::json);
+                ("failed", json!({"type": "failed", "error": error}))
+            }
+            (Outcome::Stop, _) => ("completed", Value::Null),
+        }
+    }
+
+    fn end_message(&mut self, kept: Option<&str>, status: &str, to: &mut Writing<'_>) -> Option<String> {
+        let spoken_ms = self.spoken_ms();
+        let message = self.message.take()?;
+        let text = kept.map_or_else(|| message.text.clone(), visible);
+        let place = json!({
+            "response_id": self.id, "item_id": message.id, "output_index": message.index, "content_index": 0,
+        });
+        let event = |kind: &str, more: Value| {
+            let mut event = place.clone();
+            event["type"] = json!(kind);
+            if let (Some(event), Some(more)) = (event.as_object_mut(), more.as_object()) {
+                event.extend(more.clone());
+            }
+            event
+        };
+        to.out.extend(match self.spoken {
+            true => vec![
+                event("response.output_audio.done", json!({})),
+                event(
+                    "response.output_audio_transcript.done",
+                    json!({"transcript": text}),
+                ),
+                event(
+                    "response.content_part.done",
+                    json!({"part": {"type": "audio", "transcript": text}}),
+                ),
+            ],
+            false => vec![
+                event("response.output_text.done", json!({"text": text})),
+                event(
+                    "response.content_part.done",
+                    json!({"part": {"type": "text", "text": text}}),
+                ),
+            ],
+        });
+        let status = if status == "completed" {
+            status
+        } else {
+            "incomplete"
+        };
+        let mut alone = Item::answer(message.id.clone());
+        alone.finish(&text, spoken_ms, status);
+        let changed = self.keeps.then(|| {
+            to.conversation
+                .change(&message.id, |item| item.finish(&text, spoken_ms, status))
+        });
+        let previous = changed.flatten().map(|(_, previous)| previous);
+        self.done_item(&alone.told, message.index, previous, to);
+        Some(message.id)
+    }
+}
+
+/// What is text of what a model wrote.
+pub(super) fn visible(written: &str) -> String {
+    let mut calls = Calls::new(0);
+    let pieces = calls.push(written).into_iter().chain(calls.finish());
+    let texts = pieces.filter_map(|piece| match piece {
+        Piece::Text(text) => Some(text),
+        Piece::Call(_) => None,
+    });
+    texts.collect()
+}

@@ -1,0 +1,156 @@
+//! What clients do with items.
+
+use omni_audio::Samples;
+use serde_json::json;
+
+use super::{Active, Session};
+use crate::openai::error::ApiError;
+use crate::openai::realtime::conversation::no_item;
+use crate::openai::realtime::events::Truncation;
+use crate::openai::realtime::items::ItemBody;
+use crate::session::ChatCommand;
+
+impl Session {
+    pub(super) fn create_item(&mut self, body: ItemBody, previous: Option<&str>) -> Result<(), ApiError> {
+        let id = match &body.id {
+            Some(id) if !id.is_empty() => id.clone(),
+            _ => self.ids.item(),
+        };
+        let item = body.item(id, self.settings.input, &self.model)?;
+        let told = item.told.clone();
+        let previous = self.conversation.insert(item, previous)?;
+        self.tell_item(&told, previous.as_deref());
+        self.trim();
+        Ok(())
+    }
+
+    pub(super) fn retrieve_item(&mut self, id: &str) -> Result<(), ApiError> {
+        let item = self.conversation.get(id);
+        let told = item.map(|item| item.told.clone());
+        let told = told.ok_or_else(|| no_item("item_retrieve_invalid_item_id", "item_id", id))?;
+        self.tell(json!({"type": "conversation.item.retrieved", "item": told}));
+        Ok(())
+    }
+
+    pub(super) fn delete_item(&mut self, id: &str) -> Result<(), ApiError> {
+        let removed = self.conversation.remove(id);
+        removed.ok_or_else(|| no_item("item_delete_invalid_item_id", "item_id", id))?;
+        self.tell(json!({"type": "conversation.item.deleted", "item_id": id}));
+        Ok(())
+    }
+
+    /// Cuts an answer to what was heard of it: the one in progress or the last one by its own ledger, an earlier one in proportion.
+    pub(super) fn truncate_item(&mut self, truncation: Truncation) -> Result<(), ApiError> {
+        let Truncation {
+            item_id,
+            content_index,
+            audio_end_ms,
+        } = truncation;
+        let refuse =
+            |param: &str, problem: String| Err(ApiError::coded("invalid_value", Some(param), problem));
+        let item = self.conversation.get(&item_id);
+        let item = item.ok_or_else(|| no_item("item_truncate_invalid_item_id", "item_id", &item_id))?;
+        let running = self.active.as_ref().map(|active| &active.response);
+        let running = running.filter(|response| response.item() == Some(item_id.as_str()));
+        let length = running.map_or(item.spoken_ms, |response| response.spoken_ms());
+        let Some(length) = length else {
+            let problem = "item_id: the item is no answer that was spoken, which alone can be truncated";
+            return refuse("item_id", problem.to_owned());
+        };
+        if let Some(other) = content_index.filter(|index| *index != 0) {
+            return refuse("content_index", format!("content_index is {other}, expected 0"));
+        }
+        if audio_end_ms > length {
+            return refuse(
+                "audio_end_ms",
+                format!("audio_end_ms: the audio of {length} ms is already shorter than {audio_end_ms} ms"),
+            );
+        }
+        if running.is_some() {
+            self.interrupt("client_cancelled", Some(audio_end_ms));
+            return Ok(());
+        }
+        match self.last.as_ref().filter(|(_, item)| *item == item_id) {
+            Some((response, _)) => {
+                let played = Samples(audio_end_ms.saturating_mul(u64::from(self.last_hz)) / 1_000);
+                self.effects.commands.push(ChatCommand::Interrupt {
+                    response: response.clone(),
+                    played: Some(played),
+                });
+                self.cutting = Some((item_id, audio_end_ms));
+            }
+            None => {
+                let kept = in_proportion(item.text(), audio_end_ms, length).to_owned();
+                self.cut(&item_id, &kept, audio_end_ms);
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops the response in progress, if there is one; `heard_ms` of its audio were heard, if that is known.
+    pub(super) fn interrupt(&mut self, reason: &'static str, heard_ms: Option<u64>) {
+        let Some(Active {
+            response,
+            notice,
+            cut,
+        }) = &mut self.active
+        else {
+            return;
+        };
+        if response.cancelled.is_some() || (reason == "turn_detected" && !response.keeps) {
+            return;
+        }
+        response.cancelled = Some(reason);
+        *cut = heard_ms;
+        if *notice {
+            let text = super::CANNOT_HEAR;
+            let kept = match (heard_ms, response.spoken_ms()) {
+                (Some(heard), Some(length)) => in_proportion(text, heard, length),
+                _ => text,
+            };
+            self.effects.silence = true;
+            return self.end_interrupted(kept.to_owned());
+        }
+        self.effects.commands.push(ChatCommand::Interrupt {
+            response: response.id.clone(),
+            played: heard_ms.map(|ms| Samples(response.samples(ms))),
+        });
+    }
+}
+
+/// The words of `text` that are heard in so much of its audio, if all are equally long.
+fn in_proportion(text: &str, heard_ms: u64, length_ms: u64) -> &str {
+    if heard_ms >= length_ms {
+        return text;
+    }
+    let characters = text.chars().count() as u64;
+    let heard = usize::try_from(characters * heard_ms / length_ms).unwrap_or(usize::MAX);
+    let end = text.char_indices().nth(heard).map_or(text.len(), |(at, _)| at);
+    let (heard, rest) = text.split_at(end);
+    match rest.starts_with(char::is_whitespace) {
+        true => heard,
+        false => heard
+            .rfind(char::is_whitespace)
+            .map_or("", |at| &heard[..at])
+            .trim_end(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_earlier_answer_is_cut_between_words() {
+        for (heard, kept) in [
+            (0, ""),
+            (500, "One two"),
+            (550, "One two"),
+            (999, "One two three"),
+            (1_000, "One two three four"),
+        ] {
+            assert_eq!(in_proportion("One two three four", heard, 1_000), kept, "{heard}");
+        }
+        assert_eq!(in_proportion("", 0, 0), "");
+    }
+}

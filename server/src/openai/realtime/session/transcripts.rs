@@ -1,0 +1,190 @@
+//! What the user said, in writing: where a client wants that, a model that hears is asked to write it down.
+//!
+//! It is asked while no response is in progress, one recording after the other. A response that is asked for goes first: what was
+//! written until then is dropped, and the recording is asked about again.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::Session;
+use crate::model::{ChatMessage, Part, Role};
+use crate::openai::error::ApiError;
+use crate::openai::realtime::events::ResponseBody;
+use crate::openai::realtime::settings::{SettingsPatch, named};
+use crate::session::{
+    ChatCommand, ChatEventBody, GivenConversation, Modalities, Outcome, Respond, ResponseDone,
+};
+
+/// Recordings that wait; of more than these the oldest are given up.
+const WAITING: usize = 8;
+/// What the model is asked.
+const QUESTION: &str = "Transcribe the audio into text. Write nothing but the words that are said.";
+
+/// Recordings that are written down.
+#[derive(Debug, Default)]
+pub(super) struct Transcripts {
+    waiting: VecDeque<Recording>,
+    current: Option<Current>,
+    /// A response that waits for the current one to stop.
+    next: Option<Box<(ResponseBody, SettingsPatch)>>,
+}
+
+#[derive(Debug)]
+struct Recording {
+    item: String,
+    audio: Part,
+}
+
+#[derive(Debug)]
+struct Current {
+    recording: Recording,
+    /// The name of the answer.
+    response: String,
+    text: String,
+}
+
+impl Transcripts {
+    /// Whether a response waits.
+    pub(super) fn settles(&self) -> bool {
+        self.next.is_some()
+    }
+}
+
+impl Session {
+    /// A recording has come that is wanted in writing.
+    pub(super) fn transcribe(&mut self, item: &str, recording: Option<Part>) {
+        let Some(audio) = recording else {
+            let error = ApiError::coded(
+                "audio_input_not_supported",
+                None,
+                "the model cannot hear, send text",
+            );
+            return self.untranscribed(item, &error);
+        };
+        let item = item.to_owned();
+        self.transcripts.waiting.push_back(Recording { item, audio });
+        if self.transcripts.waiting.len() > WAITING
+            && let Some(oldest) = self.transcripts.waiting.pop_front()
+        {
+            let problem = "more recordings wait to be written down than are kept";
+            self.untranscribed(
+                &oldest.item,
+                &ApiError::coded("too_many_recordings", None, problem),
+            );
+        }
+    }
+
+    fn untranscribed(&mut self, item: &str, error: &ApiError) {
+        self.tell(json!({
+            "type": "conversation.item.input_audio_transcription.failed", "item_id": item, "content_index": 0,
+            "error": error.json(),
+        }));
+    }
+
+    /// Asks about the next recording, if nothing else is to be done.
+    pub(super) fn transcribe_next(&mut self) {
+        if self.active.is_some() || self.transcripts.current.is_some() || self.cutting.is_some() {
+            return;
+        }
+        let Some(recording) = self.transcripts.waiting.pop_front() else {
+            return;
+        };
+        let mut settings = self.settings.checked.clone();
+        settings.modalities = Modalities {
+            text: true,
+            audio: false,
+        };
+        let message = ChatMessage {
+            role: Role::User,
+            parts: vec![recording.audio.clone(), Part::Text(QUESTION.into())],
+        };
+        let response = self.ids.response();
+        let given = GivenConversation {
+            settings: Arc::new(settings),
+            messages: vec![message],
+            characters: 0,
+        };
+        self.effects.commands.push(ChatCommand::Respond(Respond {
+            id: response.clone(),
+            given: Some(Box::new(given)),
+            ..Respond::default()
+        }));
+        // Nothing of an earlier answer can be cut any more.
+        self.last = None;
+        self.transcripts.current = Some(Current {
+            recording,
+            response,
+            text: String::new(),
+        });
+    }
+
+    /// Whether a response has to wait; it is kept until then.
+    pub(super) fn waits_for_transcript(
+        &mut self,
+        body: ResponseBody,
+        patch: SettingsPatch,
+    ) -> Option<(ResponseBody, SettingsPatch)> {
+        let Some(current) = &self.transcripts.current else {
+            return Some((body, patch));
+        };
+        self.effects.commands.push(ChatCommand::Interrupt {
+            response: current.response.clone(),
+            played: None,
+        });
+        self.transcripts.next = Some(Box::new((body, patch)));
+        None
+    }
+
+    /// Takes an event of the answering session, if it is about what is being written down.
+    pub(super) fn wrote_down(&mut self, event: ChatEventBody) -> Option<ChatEventBody> {
+        let Some(current) = &mut self.transcripts.current else {
+            return Some(event);
+        };
+        match event {
+            ChatEventBody::Text(text) => current.text.push_str(&text),
+            ChatEventBody::Done(done) => self.wrote_all(&done),
+            _ => {}
+        }
+        None
+    }
+
+    fn wrote_all(&mut self, done: &ResponseDone) {
+        let Some(current) = self.transcripts.current.take() else {
+            return;
+        };
+        let item = &current.recording.item;
+        match (done.outcome, &done.error) {
+            (Outcome::Interrupted, _) => self.transcripts.waiting.push_front(current.recording),
+            (Outcome::Error | Outcome::Aborted, Some(error)) => self.untranscribed(item, &named(error)),
+            _ => {
+                let text = current.text.trim();
+                self.conversation
+                    .change(item, |item| item.told["content"][0]["transcript"] = json!(text));
+                self.tell(transcribed(item, text, done));
+            }
+        }
+        if let Some(next) = self.transcripts.next.take() {
+            let (body, patch) = *next;
+            if let Err(error) = self.create_response(body, patch) {
+                self.refuse(&error, None);
+            }
+        }
+    }
+}
+
+fn transcribed(item: &str, text: &str, done: &ResponseDone) -> Value {
+    let usage = done.usage;
+    let input = usage.prompt_tokens + usage.prompt_audio;
+    json!({
+        "type": "conversation.item.input_audio_transcription.completed", "item_id": item, "content_index": 0, "transcript": text,
+        "usage": {
+            "type": "tokens",
+            "input_tokens": input,
+            "output_tokens": usage.reply_tokens,
+            "total_tokens": input + usage.reply_tokens,
+            "input_token_details": {"text_tokens": usage.prompt_tokens, "audio_tokens": usage.prompt_audio},
+        },
+    })
+}

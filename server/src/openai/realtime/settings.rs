@@ -1,0 +1,294 @@
+//! The settings of a session: as they come, as they are in force, and as the client is told of them.
+
+use std::fmt;
+
+use serde::de::{Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+
+use super::formats::{AudioFormat, FormatPatch};
+use super::tools::{Tool, ToolChoice};
+use super::turn_detection::{ServerVad, TurnDetectionPatch};
+use crate::error::{ServeError, excerpt};
+use crate::openai::error::ApiError;
+use crate::openai::lean::{BoundedVec, TextOr};
+use crate::openai::sound::{Voice, voice_name};
+use crate::service::settings::SamplingRequest;
+use crate::service::{ChatModel, ChatRequest};
+use crate::session::{ChatSettings, Modalities};
+
+/// How fields of the service's messages begin, and what they are called here.
+pub(super) const NAMES: [(&str, &str); 9] = [
+    ("config.model", "session.model"),
+    ("config.voice", "session.audio.output.voice"),
+    ("config.speed", "session.audio.output.speed"),
+    ("config.output_audio", "session.audio.output.format"),
+    ("config.instructions", "session.instructions"),
+    ("config.text_sampling.max_tokens", "session.max_output_tokens"),
+    ("message.parts.tool", "session.tools"),
+    ("message.parts", "item.content"),
+    ("message", "item"),
+];
+
+/// Longest lists.
+const FEW: usize = 8;
+const TOOLS: usize = 128;
+
+/// What a service said of an error, by this protocol's names.
+pub(super) fn named(error: &ServeError) -> ApiError {
+    ApiError::new(error, &NAMES)
+}
+
+/// A field that tells null from nothing.
+fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(from).map(Some)
+}
+
+/// What `session.update` and `response.create` say of settings. Whatever else clients send is not looked at.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct SettingsPatch {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    model: Option<String>,
+    instructions: Option<String>,
+    output_modalities: Option<BoundedVec<String, FEW>>,
+    audio: Option<AudioPatch>,
+    pub(super) tools: Option<BoundedVec<Tool, TOOLS>>,
+    tool_choice: Option<TextOr<ToolChoice>>,
+    max_output_tokens: Option<MaxTokens>,
+}
+
+#[derive(Debug, Deserialize)]
+struct AudioPatch {
+    input: Option<InputPatch>,
+    output: Option<OutputPatch>,
+}
+
+#[derive(Debug, Deserialize)]
+struct InputPatch {
+    format: Option<FormatPatch>,
+    #[serde(default, deserialize_with = "given")]
+    transcription: Option<Option<TranscriptionPatch>>,
+    #[serde(default, deserialize_with = "given")]
+    turn_detection: Option<Option<TurnDetectionPatch>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct OutputPatch {
+    format: Option<FormatPatch>,
+    voice: Option<Voice>,
+    speed: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct TranscriptionPatch {
+    model: Option<String>,
+}
+
+/// A number of tokens, or `inf`: none.
+#[derive(Debug)]
+struct MaxTokens(Option<u32>);
+
+impl<'de> Deserialize<'de> for MaxTokens {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NumberOrInf;
+        impl Visitor<'_> for NumberOrInf {
+            type Value = MaxTokens;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of tokens or \"inf\"")
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, most: u64) -> Result<MaxTokens, E> {
+                Ok(MaxTokens(Some(u32::try_from(most).unwrap_or(u32::MAX))))
+            }
+
+            fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<MaxTokens, E> {
+                match word {
+                    "inf" => Ok(MaxTokens(None)),
+                    other => Err(E::invalid_value(Unexpected::Str(&excerpt(other)), &self)),
+                }
+            }
+        }
+        deserializer.deserialize_any(NumberOrInf)
+    }
+}
+
+/// Settings in force.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    pub(super) spoken: bool,
+    pub(super) instructions: String,
+    pub(super) input: AudioFormat,
+    pub(super) output: AudioFormat,
+    voice: String,
+    speed: Option<f64>,
+    pub(super) turns: Option<ServerVad>,
+    /// The name of the model that was asked for transcripts of the user's speech.
+    pub(super) transcription: Option<String>,
+    pub(super) tools: Vec<Tool>,
+    pub(super) tool_choice: ToolChoice,
+    max_tokens: Option<u32>,
+    /// As the service has checked them.
+    pub(super) checked: ChatSettings,
+}
+
+impl Settings {
+    /// Those of a session that was asked for nothing but a model.
+    pub(super) fn new(named_model: &str, model: &ChatModel) -> Result<Self, ServeError> {
+        let output = AudioFormat::Pcm;
+        let request = ChatRequest {
+            model: named_model.to_owned(),
+            output: output.output(),
+            ..ChatRequest::default()
+        };
+        Ok(Self {
+            spoken: true,
+            instructions: String::new(),
+            input: AudioFormat::Pcm,
+            output,
+            voice: String::new(),
+            speed: None,
+            turns: Some(ServerVad::default()),
+            transcription: None,
+            tools: Vec::new(),
+            tool_choice: ToolChoice::Auto,
+            max_tokens: None,
+            checked: model.settings(&request)?,
+        })
+    }
+
+    /// What they become with a patch; of `response.create` only what is about answers counts.
+    pub(super) fn patched(&self, patch: SettingsPatch, model: &ChatModel) -> Result<Self, ApiError> {
+        if let Some(kind) = patch.kind.as_deref().filter(|kind| *kind != "realtime") {
+            let problem = format!("session.type is {:?}, expected realtime", excerpt(kind));
+            return Err(ApiError::invalid(Some("session.type"), problem));
+        }
+        let mut new = self.clone();
+        if let Some(BoundedVec(forms)) = patch.output_modalities {
+            new.spoken = is_spoken(&forms)?;
+        }
+        new.instructions = patch.instructions.unwrap_or(new.instructions);
+        if let Some(AudioPatch { input, output }) = patch.audio {
+            new.hear(input)?;
+            new.speak(output)?;
+        }
+        if let Some(MaxTokens(most)) = patch.max_output_tokens {
+            new.max_tokens = most;
+        }
+        let strict = model.speech.terms.strict;
+        if let Some(BoundedVec(tools)) = patch.tools {
+            new.tools = Tool::offered(tools, model)?;
+        }
+        if let Some(choice) = patch.tool_choice {
+            new.tool_choice = ToolChoice::of(choice, strict)?;
+        }
+        let request = new.request(patch.model.unwrap_or_default());
+        let length = model.check_text("config.instructions", new.instructions.len());
+        let checked = length.and_then(|()| model.settings(&request));
+        new.checked = checked.map_err(|error| named(&error))?;
+        Ok(new)
+    }
+
+    fn hear(&mut self, patch: Option<InputPatch>) -> Result<(), ApiError> {
+        let Some(patch) = patch else { return Ok(()) };
+        if let Some(format) = &patch.format {
+            self.input = AudioFormat::of(format, "session.audio.input.format")?;
+        }
+        if let Some(transcription) = patch.transcription {
+            self.transcription = transcription.map(|asked| asked.model.unwrap_or_default());
+        }
+        match &patch.turn_detection {
+            None => {}
+            Some(None) => self.turns = None,
+            Some(Some(patch)) => self.turns = Some(self.turns.unwrap_or_default().patched(patch)?),
+        }
+        Ok(())
+    }
+
+    fn speak(&mut self, patch: Option<OutputPatch>) -> Result<(), ApiError> {
+        let Some(patch) = patch else { return Ok(()) };
+        if let Some(format) = &patch.format {
+            self.output = AudioFormat::of(format, "session.audio.output.format")?;
+        }
+        self.voice = patch.voice.map_or_else(|| self.voice.clone(), voice_name);
+        self.speed = patch.speed.or(self.speed);
+        Ok(())
+    }
+
+    /// The forms of answers.
+    pub(super) fn modalities(&self) -> Value {
+        match self.spoken {
+            true => json!(["audio"]),
+            false => json!(["text"]),
+        }
+    }
+
+    /// Most tokens of an answer, as clients are told.
+    pub(super) fn most_tokens(&self) -> Value {
+        self.max_tokens.map_or_else(|| json!("inf"), Value::from)
+    }
+
+    /// How answers sound, as clients are told.
+    pub(super) fn sound(&self) -> Value {
+        json!({"format": self.output.json(), "voice": self.checked.speech.voice})
+    }
+
+    fn request(&self, model: String) -> ChatRequest {
+        ChatRequest {
+            model,
+            modalities: Some(Modalities {
+                text: true,
+                audio: self.spoken,
+            }),
+            voice: self.voice.clone(),
+            output: self.output.output().rendered(self.speed, None),
+            text_sampling: SamplingRequest {
+                max_tokens: self.max_tokens,
+                ..SamplingRequest::default()
+            },
+            ..ChatRequest::default()
+        }
+    }
+
+    /// What a client is told of them.
+    pub(super) fn json(&self, id: &str, model: &ChatModel) -> Value {
+        let mut output = self.sound();
+        output["speed"] = json!(self.speed.unwrap_or(1.0));
+        json!({
+            "type": "realtime",
+            "object": "realtime.session",
+            "id": id,
+            "model": model.speech.id,
+            "output_modalities": self.modalities(),
+            "instructions": self.instructions,
+            "tools": self.tools.iter().map(Tool::json).collect::<Vec<_>>(),
+            "tool_choice": self.tool_choice.json(),
+            "max_output_tokens": self.most_tokens(),
+            "tracing": null,
+            "truncation": "auto",
+            "prompt": null,
+            "include": null,
+            "audio": {
+                "input": {
+                    "format": self.input.json(),
+                    "transcription": self.transcription.as_ref().map(|model| json!({"model": model})),
+                    "noise_reduction": null,
+                    "turn_detection": self.turns.map(ServerVad::json),
+                },
+                "output": output,
+            },
+        })
+    }
+}
+
+fn is_spoken(forms: &[String]) -> Result<bool, ApiError> {
+    match forms {
+        [form] if form == "audio" => Ok(true),
+        [form] if form == "text" => Ok(false),
+        _ => Err(ApiError::invalid(
+            Some("session.output_modalities"),
+            "session.output_modalities has something else, expected [\"audio\"] or [\"text\"]",
+        )),
+    }
+}

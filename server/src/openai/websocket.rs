@@ -1,0 +1,94 @@
+//! What the WebSockets of these protocols share: keys of pages, bounds, and how they end.
+
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
+
+use super::OpenAi;
+use super::error::ApiError;
+use super::voices::of_no_other_page;
+use crate::caller::Caller;
+use crate::config::Scope;
+use crate::error::{ErrorKind, ServeError};
+use crate::transport::{Ended, Handshake, WebSocketLimits, key_protocol};
+
+/// Lets in a request for a WebSocket by a caller whose key opens `scope`; pages offer theirs as a subprotocol.
+pub(super) fn let_in(
+    openai: &OpenAi,
+    head: &mut Parts,
+    scope: Scope,
+) -> Result<(Caller, Handshake), ApiError> {
+    if let Some(key) = key_protocol(&head.headers)
+        && !head.headers.contains_key(header::AUTHORIZATION)
+        && let Ok(bearer) = HeaderValue::try_from(format!("Bearer {key}"))
+    {
+        head.headers.insert(header::AUTHORIZATION, bearer);
+    }
+    let caller = openai.allow(head, Some(scope))?;
+    // A browser lets any page open a WebSocket without asking first.
+    of_no_other_page(head)?;
+    let handshake = Handshake::of(head).map_err(|error| {
+        let status = StatusCode::UPGRADE_REQUIRED;
+        ApiError::unread(status, "websocket_expected", &error.to_string())
+    })?;
+    Ok((caller, handshake))
+}
+
+/// The bounds of every WebSocket.
+pub(super) fn limits(openai: &OpenAi) -> WebSocketLimits {
+    WebSocketLimits {
+        message_bytes: openai.limits.message_bytes,
+        keepalive: openai.limits.keepalive,
+        keepalive_timeout: openai.limits.keepalive_timeout,
+        stall_timeout: openai.speech.limits().stall_timeout,
+    }
+}
+
+/// Codes of RFC 6455, section 7.4.1.
+pub(super) mod code {
+    pub(in crate::openai) const NORMAL: u16 = 1000;
+    pub(in crate::openai) const GOING_AWAY: u16 = 1001;
+    pub(in crate::openai) const INVALID: u16 = 1007;
+    pub(in crate::openai) const POLICY: u16 = 1008;
+    pub(in crate::openai) const TOO_LONG: u16 = 1009;
+    pub(in crate::openai) const INTERNAL: u16 = 1011;
+    pub(in crate::openai) const TRY_AGAIN: u16 = 1013;
+}
+
+/// How a connection ends.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The peer is gone.
+    Gone,
+    /// There is nothing more to say.
+    Done,
+    /// The port closes.
+    Closing,
+    /// The peer is told why.
+    Refused(ApiError, u16),
+}
+
+impl From<Ended> for End {
+    fn from(ended: Ended) -> Self {
+        let refused = |problem: &str, code| Self::Refused(ApiError::invalid(None, problem), code);
+        match ended {
+            Ended::Gone => Self::Gone,
+            Ended::TooLong => refused("a message is larger than is allowed", code::TOO_LONG),
+            Ended::Invalid => refused("what was sent is no WebSocket message", code::INVALID),
+        }
+    }
+}
+
+/// An error of a session, which its connection does not outlive; `told` is what its peer is told of it.
+pub(super) fn over(error: &ServeError, told: ApiError) -> End {
+    use ErrorKind as K;
+    let code = match error.kind() {
+        K::CallerGone => return End::Gone,
+        K::ShuttingDown => code::GOING_AWAY,
+        K::OverQuota | K::TooManySessions | K::QueueFull | K::Overloaded | K::Loading | K::Unavailable => {
+            code::TRY_AGAIN
+        }
+        K::Internal => code::INTERNAL,
+        _ => code::POLICY,
+    };
+    End::Refused(told, code)
+}

@@ -1,0 +1,100 @@
+//! The requests that ended last, for those who watch.
+//!
+//! In: records of utterances and answers, as they end. Out: [`Course`]s in that order. Bounded: beyond what is held the oldest are
+//! forgotten, and a reader that is slower than requests end misses some.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use tokio::sync::watch;
+
+use super::chat::TurnRecord;
+use super::record::UtteranceRecord;
+
+/// Most requests that are held.
+const MOST: usize = 100;
+
+/// What ended.
+#[derive(Debug, Clone)]
+pub enum EndedRequest {
+    /// An utterance.
+    Utterance(Box<UtteranceRecord>),
+    /// An answer.
+    Turn(Box<TurnRecord>),
+}
+
+/// A request that ended.
+#[derive(Debug, Clone)]
+pub struct Course {
+    /// 1, 2, 3, ... in the order of their ends.
+    pub number: u64,
+    /// When it ended.
+    pub ended: SystemTime,
+    /// What there is to tell of it.
+    pub request: EndedRequest,
+}
+
+/// Keeps what ended.
+#[derive(Debug)]
+pub struct Courses {
+    held: Mutex<VecDeque<Arc<Course>>>,
+    last: watch::Sender<u64>,
+}
+
+impl Default for Courses {
+    fn default() -> Self {
+        Self {
+            held: Mutex::default(),
+            last: watch::Sender::new(0),
+        }
+    }
+}
+
+impl Courses {
+    /// An utterance ended.
+    pub fn utterance(&self, record: &UtteranceRecord) {
+        self.add(EndedRequest::Utterance(Box::new(UtteranceRecord {
+            track: None,
+            ..record.clone()
+        })));
+    }
+
+    /// An answer ended.
+    pub fn turn(&self, record: &TurnRecord) {
+        self.add(EndedRequest::Turn(Box::new(TurnRecord {
+            track: None,
+            ..record.clone()
+        })));
+    }
+
+    fn add(&self, request: EndedRequest) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = *self.last.borrow() + 1;
+        if held.len() >= MOST {
+            held.pop_front();
+        }
+        held.push_back(Arc::new(Course {
+            number,
+            ended: SystemTime::now(),
+            request,
+        }));
+        self.last.send_replace(number);
+    }
+
+    /// Those that are held and came after the one of this number.
+    #[must_use]
+    pub fn after(&self, number: u64) -> Vec<Arc<Course>> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.iter()
+            .filter(|course| course.number > number)
+            .cloned()
+            .collect()
+    }
+
+    /// The number of the last one, now and as it changes; 0 before the first.
+    #[must_use]
+    pub fn last(&self) -> watch::Receiver<u64> {
+        self.last.subscribe()
+    }
+}

@@ -1,0 +1,289 @@
+import { useEffect, useState } from "preact/hooks";
+import { ReplicaState, type Replica, type Stage } from "./generated/omni/v1/admin_pb";
+import type { RequestCourse } from "./generated/omni/v1/watch_pb";
+import { useStore } from "./store";
+import { brief, millis } from "./text";
+import { type Load, type Rate, follow, watched } from "./watching";
+import { Waterfall } from "./waterfall";
+
+/** Looks in the width of a chart. */
+const LOOKS = 60;
+
+function stateName(state: ReplicaState): string {
+  return (ReplicaState[state] ?? "unknown").toLowerCase();
+}
+
+/** What a stage had in its batches and before them in the last minute. */
+function StageChart({ loads, name }: { loads: Load[]; name: string }) {
+  const most = Math.max(1, ...loads.map(({ running, waiting }) => running + waiting));
+  const line = (of: (load: Load) => number) =>
+    loads.map((load, index) => `${LOOKS - loads.length + index},${20 - (of(load) / most) * 18}`).join(" ");
+  const now = loads.at(-1);
+  return (
+    <>
+      <figcaption>
+        {name}: {now?.running ?? 0} running, {now?.waiting ?? 0} waiting
+      </figcaption>
+      <svg
+        class="chart"
+        viewBox={`0 0 ${LOOKS} 22`}
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={`The last minute of ${name}: at most ${most} at once`}
+      >
+        <polyline class="waiting" points={line(({ running, waiting }) => running + waiting)} />
+        <polyline class="running" points={line(({ running }) => running)} />
+      </svg>
+    </>
+  );
+}
+
+function ReplicaRow({ stage, replica, rate }: { stage: Stage; replica: Replica; rate: Rate | undefined }) {
+  return (
+    <tr>
+      <th scope="row">
+        {stage.name} {replica.id}
+      </th>
+      <td>{replica.device}</td>
+      <td class={replica.state === ReplicaState.READY ? "" : "problem"} title={replica.lastError}>
+        {stateName(replica.state)}
+      </td>
+      <td class="number">{replica.running}</td>
+      <td class="number">{replica.waiting}</td>
+      <td class="number">{replica.inFlight}</td>
+      <td class="number">{rate ? rate.steps.toFixed(1) : "–"}</td>
+      <td class="number">{rate ? `${Math.round(rate.busy * 100)} %` : "–"}</td>
+      <td class="number">{replica.kvCacheUsageRatio > 0 ? `${Math.round(replica.kvCacheUsageRatio * 100)} %` : "–"}</td>
+    </tr>
+  );
+}
+
+function Figures() {
+  const { stats } = useStore(watched);
+  const first = stats?.firstPacket;
+  const ratio = stats?.continuityRatio;
+  const figures: [string, string][] = [
+    ["Calls", `${stats?.sessions ?? "–"}`],
+    ["Running", `${stats?.running ?? "–"}`],
+    ["Waiting", `${stats?.waiting ?? "–"}`],
+    ["Expected wait", brief(millis(stats?.expectedWait))],
+    ["Refused", `${stats?.refused ?? "–"}`],
+    ["Requests per second", stats?.requestsPerSecond.toFixed(2) ?? "–"],
+    ["Audio per second", stats ? `${stats.audioSecondsPerSecond.toFixed(2)} s` : "–"],
+    ["First packet, median", brief(millis(first?.p50))],
+    ["First packet, 95 %", brief(millis(first?.p95))],
+    ["Without a gap", ratio === undefined ? "–" : `${(ratio * 100).toFixed(0)} %`],
+  ];
+  return (
+    <dl class="figures">
+      {figures.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Stages() {
+  const { stats, rates, loads } = useStore(watched);
+  return (
+    <>
+      <h2>Stages</h2>
+      <div class="charts">
+        {stats?.stages.map((stage) => (
+          <figure key={stage.name}>
+            <StageChart name={stage.name} loads={loads.get(stage.name) ?? []} />
+          </figure>
+        ))}
+      </div>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Replicas">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Replica</th>
+              <th scope="col">Device</th>
+              <th scope="col">State</th>
+              <th scope="col" class="number">
+                Batch
+              </th>
+              <th scope="col" class="number">
+                Waiting
+              </th>
+              <th scope="col" class="number">
+                Bound
+              </th>
+              <th scope="col" class="number">
+                Steps/s
+              </th>
+              <th scope="col" class="number">
+                Busy
+              </th>
+              <th scope="col" class="number">
+                KV cache
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {stats?.stages.flatMap((stage) =>
+              stage.replicas.map((replica) => (
+                <ReplicaRow
+                  key={`${stage.name}/${replica.id}`}
+                  stage={stage}
+                  replica={replica}
+                  rate={rates.get(`${stage.name}/${replica.id}`)}
+                />
+              )),
+            )}
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+function RequestRow({ request, chosen, choose }: { request: RequestCourse; chosen: boolean; choose: () => void }) {
+  const failed = request.outcome === "error" || request.outcome === "aborted";
+  return (
+    <tr class={chosen ? "chosen" : ""}>
+      <th scope="row">
+        <button
+          type="button"
+          class="link"
+          aria-pressed={chosen}
+          aria-label={`${request.number}: show its course`}
+          onClick={choose}
+        >
+          {String(request.number)}
+        </button>
+      </th>
+      <td>{request.answer ? "answer" : "utterance"}</td>
+      <td>{request.voice}</td>
+      <td class={failed ? "problem" : ""}>{request.errorReason || request.outcome}</td>
+      <td class="number">{brief(millis(request.firstPacket))}</td>
+      <td class="number">{brief(millis(request.longestGap))}</td>
+      <td class="number">{brief(millis(request.worstUnderrun))}</td>
+      <td class="number">{brief(millis(request.audio))}</td>
+      <td class="number">{brief(millis(request.total))}</td>
+    </tr>
+  );
+}
+
+function Requests() {
+  const { requests } = useStore(watched);
+  const [chosen, choose] = useState<bigint>();
+  const [whole, setWhole] = useState(false);
+  const request = requests.find(({ number }) => number === chosen) ?? requests[0];
+  if (!request) {
+    return (
+      <>
+        <h2>Requests</h2>
+        <p class="hint">None has ended yet. Speak something, and its course is drawn here.</p>
+      </>
+    );
+  }
+  return (
+    <>
+      <h2>
+        Course of request {String(request.number)}
+        {chosen === undefined && " (the last one)"}
+      </h2>
+      <label class="check">
+        <input type="checkbox" checked={whole} onChange={(event) => setWhole(event.currentTarget.checked)} />
+        <span>To the end, not only to the first packet</span>
+      </label>
+      <Waterfall request={request} whole={whole} />
+      <h2>Requests</h2>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Requests that ended last">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">No.</th>
+              <th scope="col">Kind</th>
+              <th scope="col">Voice</th>
+              <th scope="col">Outcome</th>
+              <th scope="col" class="number">
+                First packet
+              </th>
+              <th scope="col" class="number">
+                Longest gap
+              </th>
+              <th scope="col" class="number">
+                Late at most
+              </th>
+              <th scope="col" class="number">
+                Audio
+              </th>
+              <th scope="col" class="number">
+                Took
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {requests.map((one) => (
+              <RequestRow
+                key={String(one.number)}
+                request={one}
+                chosen={one === request}
+                choose={() => choose(one.number === chosen ? undefined : one.number)}
+              />
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+/** Where metrics are read, as the server says. */
+function Metrics() {
+  const [address, setAddress] = useState<string | null>();
+  useEffect(() => {
+    fetch("/", { headers: { accept: "application/json" } })
+      .then((answer) => answer.json())
+      .then((about: { metrics: string | null }) => setAddress(about.metrics))
+      .catch(() => setAddress(undefined));
+  }, []);
+  if (address === undefined) return null;
+  return (
+    <p>
+      {address ? (
+        <>
+          Every figure there is: <a href={address}>{address}</a>
+        </>
+      ) : (
+        "Metrics are not served over HTTP here (--metrics-listen off)."
+      )}
+    </p>
+  );
+}
+
+export function Watch({ shown }: { shown: boolean }) {
+  const { problem, stats } = useStore(watched);
+  useEffect(() => {
+    if (!shown) return;
+    const end = new AbortController();
+    void follow(end.signal);
+    return () => end.abort();
+  }, [shown]);
+  return (
+    <section hidden={!shown} aria-labelledby="watch-title">
+      <h1 id="watch-title">Watch</h1>
+      {problem && (
+        <p role="alert" class="problem">
+          {problem}
+        </p>
+      )}
+      {stats?.draining && <p class="problem">The server shuts down: it takes no new work.</p>}
+      {stats && (
+        <>
+          <Figures />
+          <Stages />
+          <Requests />
+        </>
+      )}
+      {shown && <Metrics />}
+    </section>
+  );
+}

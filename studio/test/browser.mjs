@@ -1,0 +1,162 @@
+// A browser with the page in it, and what every scenario asks of it: no errors, and nothing that keeps people out.
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import axe from "axe-core";
+import puppeteer from "puppeteer-core";
+
+/** Longer than anything here takes on a busy machine, in milliseconds. */
+export const PATIENCE = 60_000;
+const DESK = { width: 1280, height: 900 };
+const PHONE = { width: 380, height: 800 };
+const THEMES = ["light", "dark"];
+/** Folder for pictures of what was looked at; none are taken without it. */
+const PICTURES = process.env.OMNI_TEST_SCREENSHOTS;
+
+/** Keeps the samples that the page's player gives to the audio graph, of every node in turn. */
+function tap() {
+  window.heardSamples = [];
+  window.AudioWorkletNode = class extends window.AudioWorkletNode {
+    constructor(context, name, options) {
+      super(context, name, options);
+      if (name !== "playback") return;
+      const tap = context.createScriptProcessor(16_384, 1, 1);
+      tap.onaudioprocess = ({ inputBuffer }) => window.heardSamples.push(inputBuffer.getChannelData(0).slice());
+      this.connect(tap);
+      tap.connect(context.destination);
+    }
+  };
+}
+
+/** The page at `url`, in a browser of its own; `microphone` is a file that it hears. */
+export async function open(url, { microphone } = {}) {
+  const home = mkdtempSync(join(tmpdir(), "studio-"));
+  const fake = ["--use-fake-device-for-media-stream", `--use-file-for-fake-audio-capture=${microphone}%noloop`];
+  const browser = await puppeteer.launch({
+    executablePath: process.env.OMNI_TEST_CHROMIUM ?? "/usr/bin/chromium",
+    userDataDir: home,
+    protocolTimeout: 3 * PATIENCE,
+    args: [
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-dev-shm-usage",
+      "--autoplay-policy=no-user-gesture-required",
+      "--use-fake-ui-for-media-stream",
+      ...(microphone ? fake : []),
+    ],
+  });
+  const page = await browser.newPage();
+  page.setDefaultTimeout(PATIENCE);
+  await page.setViewport(DESK);
+  const problems = [];
+  page.on("pageerror", (error) => problems.push(`error: ${error}`));
+  page.on("console", (message) => {
+    // The tap is an old kind of node, which needs no file.
+    if (message.text().includes("ScriptProcessorNode")) return;
+    if (["error", "warn"].includes(message.type())) problems.push(`${message.type()}: ${message.text()}`);
+  });
+  page.on("requestfailed", (request) => {
+    // What the page itself gives up is no failure.
+    const why = request.failure()?.errorText;
+    if (why !== "net::ERR_ABORTED") problems.push(`${request.url()}: ${why}`);
+  });
+  page.on("request", (request) => {
+    const { protocol, origin } = new URL(request.url());
+    if (!["blob:", "data:"].includes(protocol) && origin !== new URL(url).origin) problems.push(`foreign: ${request.url()}`);
+  });
+  await page.evaluateOnNewDocument(tap);
+  await page.goto(url);
+  return new Studio(browser, page, problems, home);
+}
+
+class Studio {
+  constructor(browser, page, problems, home) {
+    Object.assign(this, { browser, page, problems, home });
+  }
+
+  /** The element of this role and name, as a screen reader finds it. */
+  at(role, name) {
+    return this.page.locator(`::-p-aria([name="${name}"][role="${role}"])`);
+  }
+
+  async press(name, role = "button") {
+    await this.at(role, name).click();
+  }
+
+  async view(title) {
+    await this.press(title, "link");
+    await this.until((title) => {
+      const heading = document.querySelector("section:not([hidden]) h1");
+      return heading?.textContent === title;
+    }, title);
+  }
+
+  /** Waits until `holds` does, in the page. */
+  async until(holds, ...values) {
+    await this.page.waitForFunction(holds, { timeout: PATIENCE, polling: 50 }, ...values);
+  }
+
+  /** What is written in the shown view. */
+  async text(selector = "main") {
+    return this.page.$eval(selector, (node) => node.innerText);
+  }
+
+  /** The value beside a figure's name. */
+  async figure(name) {
+    return this.page.$$eval(
+      "section:not([hidden]) .figures > div",
+      (figures, name) => figures.find((figure) => figure.querySelector("dt").textContent === name)?.querySelector("dd").innerText,
+      name,
+    );
+  }
+
+  /** Samples that were heard so far, without the silence in front. */
+  async heard() {
+    const all = await this.page.evaluate(() => window.heardSamples.flatMap((part) => [...part]));
+    const first = all.findIndex((sample) => sample !== 0);
+    return first < 0 ? [] : all.slice(first);
+  }
+
+  async forgetHeard() {
+    await this.page.evaluate(() => (window.heardSamples.length = 0));
+  }
+
+  /** Looks at what is shown in both themes, wide and on a phone: nothing serious for axe, nothing wider than the screen. */
+  async judge(name) {
+    for (const theme of THEMES) {
+      await this.page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: theme }]);
+      for (const viewport of [DESK, PHONE]) {
+        await this.page.setViewport(viewport);
+        const where = `${name}, ${theme}, ${viewport.width} px`;
+        // Colours that change slowly are judged when they have changed.
+        await new Promise((done) => setTimeout(done, 250));
+        const wide = await this.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        assert.ok(wide <= 0, `${where}: ${wide} px wider than the screen`);
+        await this.page.evaluate(axe.source);
+        const { violations } = await this.page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+        const serious = violations.filter(({ impact }) => ["serious", "critical"].includes(impact));
+        const told = serious.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join("; ")}`);
+        assert.deepEqual(told, [], where);
+        if (PICTURES) {
+          const path = join(PICTURES, `${name}-${theme}-${viewport.width}.png`);
+          await this.page.screenshot({ path, fullPage: true });
+        }
+      }
+    }
+    await this.page.setViewport(DESK);
+  }
+
+  /** Ends the browser, which must not have had anything to say against the page. */
+  async close() {
+    await this.browser.close();
+    rmSync(this.home, { recursive: true, force: true });
+    assert.deepEqual(this.problems, []);
+  }
+}
+
+/** The samples of a WAV file of 16 bits, as floats. */
+export function samplesOf(file) {
+  const view = new DataView(file.buffer, file.byteOffset + 44, file.byteLength - 44);
+  return Array.from({ length: view.byteLength >> 1 }, (_, index) => view.getInt16(2 * index, true) / 32_768);
+}

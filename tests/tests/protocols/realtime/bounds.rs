@@ -1,0 +1,280 @@
+//! Keys, bounds, and clients that do not behave.
+
+use std::fs;
+
+use futures::SinkExt as _;
+use hyper::StatusCode;
+use omni_server::config::{Quotas, Scope, new_key};
+use omni_tests::{FakeScript, TestServer, http};
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
+
+use super::{Client, PATH, fake, over, requests};
+
+#[tokio::test]
+async fn keys_come_by_header_and_from_pages_by_subprotocol() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys");
+    let (key, line) = new_key("chatty", &[Scope::Chat], &Quotas::default()).expect("random bytes");
+    let (speaker, other) = new_key("speaker", &[Scope::Speech], &Quotas::default()).expect("random bytes");
+    fs::write(&file, format!("{line}\n{other}\n")).unwrap();
+    let server = TestServer::fake(
+        FakeScript::default(),
+        &["--api-keys", file.to_str().expect("text")],
+    )
+    .await;
+    let refused = async |headers: &[(&str, &str)]| Client::open(&server, "", headers).await.err();
+    assert_eq!(refused(&[]).await, Some(StatusCode::UNAUTHORIZED));
+    let speaker = format!("Bearer {speaker}");
+    assert_eq!(
+        refused(&[("authorization", &speaker)]).await,
+        Some(StatusCode::FORBIDDEN)
+    );
+    let (bearer, offered) = (
+        format!("Bearer {key}"),
+        format!("realtime, openai-insecure-api-key.{key}"),
+    );
+    for (headers, protocol) in [
+        ([("authorization", bearer.as_str())], None),
+        ([("sec-websocket-protocol", offered.as_str())], Some("realtime")),
+    ] {
+        let (mut client, answered) = Client::open(&server, "", &headers).await.expect("it is accepted");
+        assert_eq!(answered.as_deref(), protocol);
+        client.expect("session.created").await;
+        assert_eq!(client.ask("say Hello.").await.transcript, "Hello.");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn other_models_other_pages_and_what_is_no_websocket_are_refused() {
+    let server = fake().await;
+    let unknown = Client::open(&server, "?model=another%2Fmodel", &[]).await.err();
+    assert_eq!(unknown, Some(StatusCode::NOT_FOUND));
+    let foreign = [("origin", "https://evil.example")];
+    assert_eq!(
+        Client::open(&server, "", &foreign).await.err(),
+        Some(StatusCode::FORBIDDEN)
+    );
+    let plain = http(&server, "GET", PATH, &[], "").await;
+    assert_eq!(plain.status, StatusCode::UPGRADE_REQUIRED);
+    assert_eq!(server.app.sessions(), 0);
+    // What clients ask for unless told otherwise.
+    assert!(Client::open(&server, "?model=gpt-realtime", &[]).await.is_ok());
+    server.stop().await;
+
+    let silent = FakeScript {
+        speech_only: true,
+        ..FakeScript::default()
+    };
+    let server = TestServer::fake(silent, &[]).await;
+    assert_eq!(
+        Client::open(&server, "", &[]).await.err(),
+        Some(StatusCode::NOT_FOUND)
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_refused_is_told_by_its_name_and_the_connection_goes_on() {
+    let server = fake().await;
+    let mut client = Client::connect(&server).await;
+    client.0.send(Message::binary(vec![1, 2])).await.unwrap();
+    assert_eq!(client.error().await.0, "invalid_event");
+    for (text, code, param) in [
+        ("{", "invalid_event", Value::Null),
+        (r#"{"type":"smoke"}"#, "unknown_event", json!("type")),
+        (
+            r#"{"type":"output_audio_buffer.clear"}"#,
+            "unsupported_event",
+            json!("type"),
+        ),
+        (
+            r#"{"type":"input_audio_buffer.append","audio":"&&"}"#,
+            "invalid_value",
+            json!("audio"),
+        ),
+        (
+            r#"{"type":"input_audio_buffer.append","audio":"AA=="}"#,
+            "invalid_field",
+            json!("audio"),
+        ),
+        (
+            r#"{"type":"input_audio_buffer.commit"}"#,
+            "input_audio_buffer_commit_empty",
+            Value::Null,
+        ),
+    ] {
+        client.0.send(Message::text(text)).await.unwrap();
+        assert_eq!(client.error().await, (code.to_owned(), param), "{text}");
+    }
+    let turns = |value: Value| json!({"audio": {"input": {"turn_detection": value}}});
+    for (session, param) in [
+        (json!({"type": "transcription"}), "session.type"),
+        (json!({"model": "another"}), "session.model"),
+        (
+            json!({"output_modalities": ["audio", "text"]}),
+            "session.output_modalities",
+        ),
+        (
+            turns(json!({"type": "semantic_vad"})),
+            "session.audio.input.turn_detection.type",
+        ),
+        (
+            turns(json!({"threshold": 2})),
+            "session.audio.input.turn_detection.threshold",
+        ),
+        (
+            turns(json!({"type": "server_vad", "idle_timeout_ms": 6_000})),
+            "session.audio.input.turn_detection.idle_timeout_ms",
+        ),
+        (
+            json!({"audio": {"input": {"format": {"type": "audio/pcm", "rate": 16_000}}}}),
+            "session.audio.input.format.rate",
+        ),
+        (
+            json!({"audio": {"output": {"format": {"type": "audio/mp3"}}}}),
+            "session.audio.output.format.type",
+        ),
+        (
+            json!({"audio": {"output": {"voice": "zz"}}}),
+            "session.audio.output.voice",
+        ),
+        (
+            json!({"audio": {"output": {"speed": 90}}}),
+            "session.audio.output.speed",
+        ),
+        (json!({"max_output_tokens": 0}), "session.max_output_tokens"),
+        (
+            json!({"tools": [{"type": "mcp", "server_label": "a"}]}),
+            "session.tools",
+        ),
+    ] {
+        client
+            .send(json!({"type": "session.update", "session": session}))
+            .await;
+        assert_eq!(client.error().await.1, param, "{session}");
+    }
+    for (response, param) in [
+        (json!({"conversation": "conv_1"}), "response.conversation"),
+        (
+            json!({"audio": {"output": {"voice": "zz"}}}),
+            "response.audio.output.voice",
+        ),
+        (json!({"metadata": {"a": "b".repeat(600)}}), "response.metadata"),
+    ] {
+        client.respond(response).await;
+        assert_eq!(client.error().await.1, param);
+    }
+    assert_eq!(client.ask("say Hello.").await.transcript, "Hello.");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_vanishes_leaves_nothing_behind() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script.clone(), &[]).await;
+    for politely in [false, true] {
+        let mut client = Client::connect(&server).await;
+        client.say("forever").await;
+        client.respond(json!({})).await;
+        client.until("response.output_audio.delta").await;
+        if politely {
+            client.0.close(None).await.expect("a close frame");
+        }
+        drop(client);
+        over(&server).await;
+    }
+    assert_eq!(requests(&server, "cancelled").await, 2.0);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_stops_reading_is_let_go() {
+    let server = TestServer::fake(FakeScript::default(), &["--stall-timeout", "50ms"]).await;
+    let mut client = Client::connect(&server).await;
+    client.say("forever").await;
+    client.respond(json!({})).await;
+    client.until("response.created").await;
+    over(&server).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn messages_without_end_end_the_connection() {
+    let server = fake().await;
+    let mut client = Client::connect(&server).await;
+    let long = json!({"type": "input_audio_buffer.append", "audio": "A".repeat(2 << 20)});
+    let _ = client.0.send(Message::text(long.to_string())).await;
+    client.expect("error").await;
+    assert_eq!(client.event().await["code"], 1009);
+    over(&server).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn sessions_are_bounded_as_those_of_other_callers() {
+    let server = TestServer::fake(FakeScript::default(), &["--max-sessions", "1"]).await;
+    let mut first = Client::connect(&server).await;
+    let second = Client::open(&server, "", &[]).await.err();
+    assert_eq!(second, Some(StatusCode::TOO_MANY_REQUESTS));
+    assert_eq!(first.ask("say Hello.").await.transcript, "Hello.");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_idle_ends_with_its_reason() {
+    let server = TestServer::fake(FakeScript::default(), &["--idle-timeout", "100ms"]).await;
+    let mut client = Client::connect(&server).await;
+    assert_eq!(client.error().await.0, "session_idle");
+    assert_eq!(client.event().await["code"], 1008);
+    over(&server).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_ends_finishes_the_response_in_progress() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script.clone(), &[]).await;
+    let mut client = Client::connect(&server).await;
+    script.code2wav.close();
+    client.say("say Hello.").await;
+    client.respond(json!({})).await;
+    client.until("response.created").await;
+    let ending = tokio::spawn(server.app.shut_down(std::future::pending()));
+    script.code2wav.open();
+    assert_eq!(client.heard().await.status(), "completed");
+    client.expect("error").await;
+    assert_eq!(client.event().await["code"], 1001);
+    ending.await.expect("it ends");
+}
+
+#[tokio::test]
+async fn what_is_said_is_paid_for_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys");
+    let quotas = Quotas {
+        characters_per_minute: Some(40),
+        ..Quotas::default()
+    };
+    let (key, line) = new_key("chatty", &[Scope::Chat], &quotas).expect("random bytes");
+    fs::write(&file, format!("{line}\n")).unwrap();
+    let server = TestServer::fake(
+        FakeScript::default(),
+        &["--api-keys", file.to_str().expect("text")],
+    )
+    .await;
+    let bearer = format!("Bearer {key}");
+    let mut client = Client::open(&server, "", &[("authorization", &bearer)])
+        .await
+        .expect("accepted")
+        .0;
+    client.expect("session.created").await;
+    for _ in 0..3 {
+        assert_eq!(client.ask("say Hello.").await.status(), "completed");
+    }
+    client.ask("say Hello.").await;
+    let over = client.ask("say Hello.").await;
+    assert_eq!(over.done["status_details"]["error"]["code"], "rate_limited");
+    server.stop().await;
+}

@@ -1,0 +1,258 @@
+//! Items: made, put in their places, taken out, and cut to what was heard.
+
+use omni_tests::{FakeScript, TestServer};
+use serde_json::{Value, json};
+
+use super::{Client, fake};
+
+async fn in_writing(server: &TestServer) -> Client {
+    let mut client = Client::connect(server).await;
+    client.update(json!({"output_modalities": ["text"]})).await;
+    client
+}
+
+fn message(role: &str, text: &str) -> Value {
+    let kind = if role == "assistant" {
+        "output_text"
+    } else {
+        "input_text"
+    };
+    json!({"type": "message", "role": role, "content": [{"type": kind, "text": text}]})
+}
+
+async fn recited(client: &mut Client) -> String {
+    client.ask("recite").await.text
+}
+
+#[tokio::test]
+async fn items_are_put_where_they_belong_and_taken_out() {
+    let server = fake().await;
+    let mut client = in_writing(&server).await;
+    let first = client.create(message("user", "one"), Value::Null).await;
+    client.create(message("user", "three"), Value::Null).await;
+    client.create(message("assistant", "two"), json!(first)).await;
+    let mut root = message("user", "zero");
+    root["id"] = json!("mine");
+    assert_eq!(client.create(root.clone(), json!("root")).await, "mine");
+    assert_eq!(
+        recited(&mut client).await,
+        "user:zero|user:one|assistant:two|user:three|user:recite|"
+    );
+    client
+        .send(json!({"type": "conversation.item.retrieve", "item_id": "mine"}))
+        .await;
+    let retrieved = client.expect("conversation.item.retrieved").await;
+    assert_eq!(retrieved["item"]["content"][0]["text"], "zero");
+    client
+        .send(json!({"type": "conversation.item.delete", "item_id": first}))
+        .await;
+    assert_eq!(
+        client.expect("conversation.item.deleted").await["item_id"],
+        json!(first)
+    );
+    let left = recited(&mut client).await;
+    assert!(left.starts_with("user:zero|assistant:two|user:three|"), "{left}");
+
+    for (event, code) in [
+        (
+            json!({"type": "conversation.item.create", "item": root}),
+            "item_create_duplicate_item_id",
+        ),
+        (
+            json!({"type": "conversation.item.create", "previous_item_id": "no", "item": message("user", "a")}),
+            "item_create_invalid_previous_item_id",
+        ),
+        (
+            json!({"type": "conversation.item.retrieve", "item_id": "no"}),
+            "item_retrieve_invalid_item_id",
+        ),
+        (
+            json!({"type": "conversation.item.delete", "item_id": first}),
+            "item_delete_invalid_item_id",
+        ),
+        (
+            json!({"type": "conversation.item.truncate", "item_id": "no", "content_index": 0, "audio_end_ms": 1}),
+            "item_truncate_invalid_item_id",
+        ),
+        (
+            json!({"type": "conversation.item.truncate", "item_id": "mine", "content_index": 0, "audio_end_ms": 1}),
+            "invalid_value",
+        ),
+    ] {
+        client.send(event).await;
+        assert_eq!(client.error().await.0, code);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_response_beside_the_conversation_reads_what_it_is_given_and_leaves_nothing() {
+    let server = fake().await;
+    let mut client = in_writing(&server).await;
+    let kept = client.say("something").await;
+    let input = json!([{"type": "item_reference", "id": kept}, message("assistant", "aha"), message("user", "recite")]);
+    client
+        .respond(json!({"conversation": "none", "input": input, "metadata": {"for": "me"}}))
+        .await;
+    let heard = client.heard().await;
+    assert_eq!(heard.text, "user:something|assistant:aha|user:recite|");
+    assert_eq!(heard.count("conversation.item.added"), 0);
+    assert_eq!(
+        (&heard.done["conversation_id"], &heard.done["metadata"]["for"]),
+        (&Value::Null, &json!("me"))
+    );
+    assert_eq!(recited(&mut client).await, "user:something|user:recite|");
+    client
+        .respond(json!({"input": [{"type": "item_reference", "id": "no"}]}))
+        .await;
+    assert_eq!(client.error().await.0, "item_reference_invalid_item_id");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_is_cut_to_what_was_heard_of_it() {
+    let server = fake().await;
+    let mut client = Client::connect(&server).await;
+    let heard = client
+        .ask("say one two three four five six seven eight nine ten")
+        .await;
+    let all_ms = heard.audio.len() as u64 / 48;
+    let truncate = |end_ms: u64, item: &str| json!({"type": "conversation.item.truncate", "item_id": item, "content_index": 0, "audio_end_ms": end_ms});
+    client.send(truncate(all_ms + 1_000, heard.item())).await;
+    assert_eq!(
+        client.error().await,
+        ("invalid_value".to_owned(), json!("audio_end_ms"))
+    );
+    client.send(truncate(all_ms / 2, heard.item())).await;
+    let truncated = client.expect("conversation.item.truncated").await;
+    assert_eq!(truncated["audio_end_ms"], all_ms / 2);
+    client
+        .send(json!({"type": "conversation.item.retrieve", "item_id": heard.item()}))
+        .await;
+    let item = client.expect("conversation.item.retrieved").await["item"].clone();
+    let kept = item["content"][0]["transcript"]
+        .as_str()
+        .expect("text")
+        .to_owned();
+    assert!(
+        heard.transcript.starts_with(&kept) && !kept.is_empty() && kept.len() < heard.transcript.len(),
+        "{kept:?}"
+    );
+    let recited = client.ask("recite").await;
+    assert!(
+        recited
+            .transcript
+            .contains(&format!("|assistant:{kept}|user:recite|")),
+        "{}",
+        recited.transcript
+    );
+
+    // An answer before the last one is cut in proportion; of one that has no audio there is nothing to cut.
+    client.send(truncate(all_ms / 4, heard.item())).await;
+    client.expect("conversation.item.truncated").await;
+    client.send(truncate(0, heard.item())).await;
+    client.expect("conversation.item.truncated").await;
+    let last = client.ask("recite").await.transcript;
+    assert!(
+        last.starts_with("user:say one two three four five six seven eight nine ten|user:recite|"),
+        "{last}"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn cutting_the_answer_in_progress_stops_it_there() {
+    let server = fake().await;
+    let mut client = Client::connect(&server).await;
+    client.say("forever").await;
+    client.respond(json!({})).await;
+    let item = client.until("response.output_audio.delta").await["item_id"].clone();
+    client
+        .send(json!({"type": "conversation.item.truncate", "item_id": item, "content_index": 0, "audio_end_ms": 20}))
+        .await;
+    let done = client.until("response.done").await["response"].clone();
+    assert_eq!(
+        (&done["status"], &done["output"][0]["id"]),
+        (&json!("cancelled"), &item)
+    );
+    assert_eq!(
+        client.expect("conversation.item.truncated").await["item_id"],
+        item
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_interruption_and_the_cut_behind_it_keep_what_was_heard() {
+    let server = fake().await;
+    let mut client = Client::connect(&server).await;
+    client.say("forever").await;
+    client.respond(json!({})).await;
+    let mut ms = 0;
+    let item = loop {
+        let delta = client.until("response.output_audio.delta").await;
+        ms += delta["delta"].as_str().expect("base64").len() as u64 * 3 / 4 / 48;
+        if ms > 2_000 {
+            break delta["item_id"].clone();
+        }
+    };
+    client.send(json!({"type": "response.cancel"})).await;
+    client
+        .send(json!({"type": "conversation.item.truncate", "item_id": item, "content_index": 0, "audio_end_ms": 1_000}))
+        .await;
+    client.until("conversation.item.truncated").await;
+    let recited = client.ask("recite").await.transcript;
+    let kept = recited
+        .split("assistant:")
+        .nth(1)
+        .expect("it")
+        .split('|')
+        .next()
+        .expect("it");
+    assert!(
+        "This goes on and on, and on. ".repeat(9).starts_with(kept) && !kept.is_empty(),
+        "{kept:?}"
+    );
+    // A character is spoken in 40 ms, so 25 are heard in a second, and the aligner may be off by a word or two.
+    assert!(kept.len() < 45, "{kept:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_no_item_is_told_what_is() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let mut client = Client::connect(&server).await;
+    for (item, param) in [
+        (json!({"type": "smoke"}), "item.type"),
+        (
+            json!({"type": "message", "role": "nobody", "content": []}),
+            "item.role",
+        ),
+        (
+            json!({"type": "message", "role": "user", "content": []}),
+            "item.content",
+        ),
+        (
+            json!({"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": "a"}]}),
+            "item.content.type",
+        ),
+        (
+            json!({"type": "message", "role": "user", "content": [{"type": "input_audio", "audio": "&"}]}),
+            "item.content.audio",
+        ),
+        (
+            json!({"type": "function_call_output", "output": "a"}),
+            "item.call_id",
+        ),
+        (
+            json!({"type": "function_call", "name": "f", "arguments": "no"}),
+            "session.tools",
+        ),
+    ] {
+        client
+            .send(json!({"type": "conversation.item.create", "item": item}))
+            .await;
+        assert_eq!(client.error().await.1, param, "{item}");
+    }
+    server.stop().await;
+}

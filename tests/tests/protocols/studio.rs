@@ -1,0 +1,132 @@
+//! Studio, the page for browsers, as a person uses it: what is pressed, heard and seen.
+
+use std::fs;
+
+use omni_audio::{SampleRate, Samples, WavHeader};
+use omni_server::app::load_model;
+use omni_server::config::{ModelSource, Quotas, Scope, deploy::resolve, new_key};
+use omni_tests::{FakeScript, TestServer, browse, http};
+
+async fn fake(arguments: &[&str]) -> TestServer {
+    TestServer::fake(FakeScript::default(), arguments).await
+}
+
+fn page(server: &TestServer) -> String {
+    format!("http://{}/studio/", server.app.address())
+}
+
+/// Does a scenario with a server of these arguments, which holds nothing afterwards.
+async fn tried(scenario: &str, arguments: &[&str]) {
+    let server = fake(arguments).await;
+    browse(scenario, &page(&server), "{}").await;
+    server
+        .until("every session has ended", || server.app.sessions() == 0)
+        .await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_written_is_heard_sample_by_sample_and_its_words_light_up() {
+    tried("speak", &[]).await;
+}
+
+#[tokio::test]
+async fn a_long_text_is_stopped_by_the_keyboard() {
+    tried("stop", &[]).await;
+}
+
+#[tokio::test]
+async fn a_text_that_is_refused_is_told_and_the_page_goes_on() {
+    tried("refused", &[]).await;
+}
+
+#[tokio::test]
+async fn stages_and_the_courses_of_requests_are_watched_as_they_end() {
+    tried("watch", &[]).await;
+}
+
+#[tokio::test]
+async fn a_server_for_other_machines_does_not_show_its_work_without_keys() {
+    let server = TestServer::adjusted(
+        &["--studio=on"],
+        |config| config.listen = ([0, 0, 0, 0], 0).into(),
+        || Ok(omni_tests::FakeSpeech::new(FakeScript::default())),
+    )
+    .await;
+    let url = format!("http://127.0.0.1:{}/studio/", server.app.address().port());
+    browse("hidden", &url, "{}").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_voices_of_a_model_are_heard_and_no_dead_buttons_are_shown() {
+    tried("voices", &[]).await;
+}
+
+#[tokio::test]
+async fn where_keys_are_asked_for_the_page_asks_for_one_and_keeps_it_in_its_tab() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("keys");
+    let scopes = [Scope::Speech, Scope::Chat, Scope::Admin];
+    let (good, line) = new_key("somebody", &scopes, &Quotas::default()).expect("random bytes");
+    fs::write(&file, line).expect("written");
+    let server = fake(&["--api-keys", file.to_str().expect("text")]).await;
+    let values = serde_json::json!({"good": good}).to_string();
+    browse("key", &page(&server), &values).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_conversation_in_writing_is_heard_turn_by_turn() {
+    tried("talk", &[]).await;
+}
+
+async fn embedded() -> TestServer {
+    let deploy = resolve(None, &[], 64).expect("the defaults").deploy;
+    let load = move || load_model(&ModelSource::Embedded, &deploy, false);
+    let mut server = TestServer::launch(&[], load).await;
+    server.app.ready().await.expect("the embedded model loads");
+    server
+}
+
+#[tokio::test]
+async fn an_answer_is_interrupted_where_it_is_heard_and_the_conversation_keeps_that() {
+    let server = embedded().await;
+    browse("interrupt", &page(&server), "{}").await;
+    server.stop().await;
+}
+
+/// A file in which the embedded voice speaks, with silence around it.
+async fn spoken(server: &TestServer) -> tempfile::NamedTempFile {
+    let body = r#"{"input": "Good morning. How are you today?", "response_format": "pcm", "seed": 1}"#;
+    let kind = [("content-type", "application/json")];
+    let speech = http(server, "POST", "/v1/audio/speech", &kind, body).await.body;
+    let rate = SampleRate::new(24_000).expect("a rate");
+    let silence = vec![0; 3 * 2 * 24_000];
+    let samples = [&silence[..], &speech, &silence].concat();
+    let mut file = WavHeader::mono(rate)
+        .finished(Samples(samples.len() as u64 / 2))
+        .to_vec();
+    file.extend(samples);
+    let recording = tempfile::Builder::new().suffix(".wav").tempfile();
+    let recording = recording.expect("a file");
+    fs::write(recording.path(), file).expect("written");
+    recording
+}
+
+#[tokio::test]
+async fn what_is_said_into_the_microphone_is_a_turn_also_for_a_model_that_does_not_hear() {
+    let deaf = embedded().await;
+    let recording = spoken(&deaf).await;
+    let script = FakeScript {
+        hears: true,
+        ..FakeScript::default()
+    };
+    let hearing = TestServer::fake(script, &[]).await;
+    for (server, hears) in [(&deaf, false), (&hearing, true)] {
+        let values = serde_json::json!({"recording": recording.path(), "hears": hears});
+        browse("microphone", &page(server), &values.to_string()).await;
+    }
+    deaf.stop().await;
+    hearing.stop().await;
+}

@@ -242,13 +242,15 @@ impl Run {
 
     fn command(&mut self, command: ChatCommand) -> Result<(), ServeError> {
         let now = self.core.now();
-        self.core.timeouts.active(now);
+        // A caller that is there must not keep alive an answer of which nothing comes.
+        if self.turn.is_none() || !matches!(command, ChatCommand::Present) {
+            self.core.timeouts.active(now);
+        }
         match command {
             ChatCommand::Interrupt { response, played } if self.settings.is_some() => {
                 self.interrupt(&response, played)
             }
             ChatCommand::Audio(samples) if self.settings.is_some() => self.hear(samples),
-            // The time of it is taken above.
             ChatCommand::Present => Ok(()),
             ChatCommand::Configure { settings, history } if self.turn.is_none() => {
                 self.configure(*settings, history)
@@ -259,18 +261,18 @@ impl Run {
             ChatCommand::Commit { respond } => {
                 self.commit()?;
                 match respond {
-                    true => self.respond(Respond::default(), now),
+                    true => self.respond(&Respond::default(), now),
                     false => Ok(()),
                 }
             }
-            ChatCommand::Respond(respond) => self.respond(respond, now),
+            ChatCommand::Respond(respond) => self.respond(&respond, now),
             ChatCommand::Configure { .. } | ChatCommand::Interrupt { .. } | ChatCommand::Audio(_) => {
                 Err(ProtocolError::ResponseInProgress.into())
             }
         }
     }
 
-    fn respond(&mut self, respond: Respond, now: Stamp) -> Result<(), ServeError> {
+    fn respond(&mut self, respond: &Respond, now: Stamp) -> Result<(), ServeError> {
         let given = respond.given.as_deref();
         let settings = given.map_or_else(
             || self.settings.clone(),

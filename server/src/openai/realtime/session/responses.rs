@@ -87,7 +87,7 @@ impl Session {
                 None,
                 "the model cannot hear, send text",
             );
-            return self.end(ResponseEnd {
+            return self.end(&ResponseEnd {
                 outcome: Outcome::Error,
                 error: Some(error),
                 kept: None,
@@ -137,7 +137,7 @@ impl Session {
     /// The answering session has ended an answer.
     pub(super) fn ended_answer(&mut self, done: &ResponseDone) {
         let kept = (done.outcome == Outcome::Interrupted).then(|| visible(&done.said.text));
-        self.end(ResponseEnd {
+        self.end(&ResponseEnd {
             outcome: done.outcome,
             error: done.error.as_ref().map(named),
             kept,
@@ -146,7 +146,7 @@ impl Session {
     }
 
     pub(super) fn end_interrupted(&mut self, kept: String) {
-        self.end(ResponseEnd {
+        self.end(&ResponseEnd {
             outcome: Outcome::Interrupted,
             error: None,
             kept: Some(kept),

@@ -342,9 +342,11 @@ impl Session {
         }
         // Quotas here are of characters and seconds of audio, and this event knows requests and tokens only.
         self.tell(json!({"type": "rate_limits.updated", "rate_limits": []}));
-        self.last = item
-            .filter(|_| !active.notice)
-            .map(|item| (active.response.id, item));
+        if active.response.keeps {
+            self.last = item
+                .filter(|_| !active.notice)
+                .map(|item| (active.response.id, item));
+        }
         self.trim();
     }
 

@@ -48,8 +48,10 @@ impl Session {
             None => self.conversation.read(&settings, &self.model)?,
         };
         let response = Response::new(self.ids.response(), &settings, keeps, body.metadata);
-        self.last = None;
-        self.last_hz = settings.output.hz();
+        if keeps {
+            self.last = None;
+            self.last_hz = settings.output.hz();
+        }
         self.active = Some(Active {
             response,
             notice: unheard,
@@ -70,6 +72,7 @@ impl Session {
             settings: Arc::new(settings.checked.clone()),
             messages,
             characters,
+            beside: !response.keeps,
         };
         self.effects.commands.push(ChatCommand::Respond(Respond {
             id: response.id.clone(),

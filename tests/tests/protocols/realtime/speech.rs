@@ -293,7 +293,14 @@ async fn recordings_are_written_down_where_that_is_wanted_and_responses_go_first
         kinds.push(client.event().await["type"].as_str().expect("a type").to_owned());
     }
     kinds.sort_unstable();
-    assert_eq!(kinds, [COMPLETED, "conversation.item.truncated", "conversation.item.truncated"]);
+    assert_eq!(
+        kinds,
+        [
+            COMPLETED,
+            "conversation.item.truncated",
+            "conversation.item.truncated"
+        ]
+    );
     drop(client);
     over(&server).await;
     server.stop().await;

@@ -144,6 +144,8 @@ impl Session {
         match event {
             ChatEventBody::Text(text) => current.text.push_str(&text),
             ChatEventBody::Done(done) => self.wrote_all(&done),
+            // Of the answer before.
+            cut @ ChatEventBody::Cut(_) => return Some(cut),
             _ => {}
         }
         None

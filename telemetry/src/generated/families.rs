@@ -386,7 +386,7 @@ pub const HTTP_REQUEST_DURATION_HIGHR_SECONDS: HistogramFamily<0> = HistogramFam
 #[rustfmt::skip]
 pub const HTTP_REQUEST_DURATION_SECONDS: HistogramFamily<2> = HistogramFamily::new(95, &["handler", "method"]);
 
-/// `vllm:omni_protocol_requests_total`: Requests for speech by Wyoming and by WebSocket that ended, by how: spoken to the end (ok), refused or failed (error), or left by their caller (cancelled).
+/// `vllm:omni_protocol_requests_total`: Requests for speech by Wyoming and by WebSocket that ended, responses of /v1/realtime among them, by how: spoken to the end (ok), refused or failed (error), or left or cancelled by their caller (cancelled).
 #[rustfmt::skip]
 pub const OMNI_PROTOCOL_REQUESTS_TOTAL: CounterFamily<2> = CounterFamily::new(96, &["protocol", "result"]);
 

@@ -29,7 +29,7 @@ use crate::transport::{Ended, Message, WebSocket};
 /// Commands on their way to the answering session, and those that one message may lead to.
 const COMMANDS: usize = 8;
 const ROOM: usize = 4;
-/// How often the answering session is told that its caller is there.
+/// How often the answering session is told that its caller is there, at least.
 const PRESENCE: Duration = Duration::from_secs(1);
 
 type Speech = ReceiverStream<Result<Event, ServeError>>;
@@ -207,7 +207,8 @@ impl Connection {
 
     /// A caller that is heard keeps its session from being idle.
     fn be_present(&mut self) {
-        if self.present.elapsed() >= PRESENCE {
+        let often = self.openai.speech.limits().idle_timeout / 4;
+        if self.present.elapsed() >= often.min(PRESENCE) {
             self.present = Instant::now();
             let _ = self.commands.try_send(Ok(ChatCommand::Present));
         }

@@ -124,7 +124,7 @@ impl InputBuffer {
     /// If it is no audio of the format, or more than there is room for.
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), ApiError> {
         let sample = self.format.sample_bytes();
-        if bytes.len() % sample != 0 {
+        if !bytes.len().is_multiple_of(sample) {
             let problem = format!(
                 "audio has {} bytes, expected whole samples of {sample} bytes",
                 bytes.len()

@@ -270,7 +270,7 @@ impl Response {
     }
 
     /// It has ended. Gives its message, if there was one.
-    pub(super) fn end(&mut self, end: ResponseEnd, to: &mut Writing<'_>) -> Option<String> {
+    pub(super) fn end(&mut self, end: &ResponseEnd, to: &mut Writing<'_>) -> Option<String> {
         if let Some(mut calls) = self.calls.take() {
             let pieces = calls.finish();
             // What was about to be asked for when it was interrupted is not.
@@ -278,7 +278,7 @@ impl Response {
                 self.pieces(pieces, to);
             }
         }
-        let (status, details) = self.status(&end);
+        let (status, details) = self.status(end);
         let message = self.end_message(end.kept.as_deref(), status, to);
         self.output.retain(|item| !item.is_null());
         let response = self.json(to.conversation, status, &details, &end.usage);

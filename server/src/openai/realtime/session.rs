@@ -171,7 +171,7 @@ impl Session {
             ClientEvent::Commit => {
                 let recording = self.input.commit()?;
                 let item = self.speech.take().unwrap_or_else(|| self.ids.item());
-                self.committed(item, recording)
+                self.committed(&item, recording)
             }
             ClientEvent::Clear => {
                 self.input.clear();
@@ -224,7 +224,7 @@ impl Session {
                 }));
                 let recording = self.input.take();
                 let creates = self.settings.turns.is_some_and(|turns| turns.creates);
-                let done = self.committed(item, recording).and_then(|()| match creates {
+                let done = self.committed(&item, recording).and_then(|()| match creates {
                     true => self.respond(),
                     false => Ok(()),
                 });
@@ -236,8 +236,8 @@ impl Session {
     }
 
     /// The user has said something.
-    fn committed(&mut self, id: String, recording: Option<Part>) -> Result<(), ApiError> {
-        let item = Item::recording(id.clone(), recording.clone());
+    fn committed(&mut self, id: &str, recording: Option<Part>) -> Result<(), ApiError> {
+        let item = Item::recording(id.to_owned(), recording.clone());
         let told = item.told.clone();
         let previous = self.conversation.insert(item, None)?;
         self.tell(json!({
@@ -245,7 +245,7 @@ impl Session {
         }));
         self.tell_item(&told, previous.as_deref());
         if self.settings.transcription.is_some() {
-            self.transcribe(&id, recording);
+            self.transcribe(id, recording);
         }
         self.trim();
         Ok(())
@@ -282,7 +282,7 @@ impl Session {
             // Settings are told when they are asked for.
             ChatEventBody::Ready(_) | ChatEventBody::MessageAdded { .. } => {}
             ChatEventBody::Warning { reason, message } => {
-                tracing::debug!(reason, message, "warning in a conversation")
+                tracing::debug!(reason, message, "warning in a conversation");
             }
         }
     }
@@ -309,7 +309,7 @@ impl Session {
             tracing::info!(%error, "a notice was written only");
         }
         if self.active.as_ref().is_some_and(|active| active.notice) {
-            self.end(ResponseEnd {
+            self.end(&ResponseEnd {
                 outcome: Outcome::Stop,
                 error: None,
                 kept: None,
@@ -318,7 +318,7 @@ impl Session {
         }
     }
 
-    fn end(&mut self, end: ResponseEnd) {
+    fn end(&mut self, end: &ResponseEnd) {
         let Some(mut active) = self.active.take() else {
             return;
         };
@@ -342,9 +342,11 @@ impl Session {
         }
         // Quotas here are of characters and seconds of audio, and this event knows requests and tokens only.
         self.tell(json!({"type": "rate_limits.updated", "rate_limits": []}));
-        self.last = item
-            .filter(|_| !active.notice)
-            .map(|item| (active.response.id, item));
+        if active.response.keeps {
+            self.last = item
+                .filter(|_| !active.notice)
+                .map(|item| (active.response.id, item));
+        }
         self.trim();
     }
 

@@ -77,6 +77,8 @@ pub struct GivenConversation {
     pub messages: Vec<ChatMessage>,
     /// Characters of it that no answer was asked for yet.
     pub characters: usize,
+    /// It is not the caller's conversation but beside that: the answer before it may still be cut.
+    pub beside: bool,
 }
 
 /// What a conversation tells its caller.

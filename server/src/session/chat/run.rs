@@ -68,6 +68,7 @@ impl ChatSession {
             characters: 0,
             turn: None,
             remembers: true,
+            beside: false,
             last: None,
             outbox: Outbox::default(),
             refused: false,
@@ -92,6 +93,8 @@ struct Run {
     turn: Option<Turn>,
     /// The answer in progress is one to what is remembered here, and will be.
     remembers: bool,
+    /// It is beside the conversation.
+    beside: bool,
     /// The answer that was done last, while it may still be cut.
     last: Option<Last>,
     outbox: Outbox,
@@ -214,7 +217,9 @@ impl Run {
         if self.remembers && !closed.done.said.text.is_empty() {
             self.remember(id.clone(), assistant(&closed.done.said.text));
         }
-        self.last = Some(closed.last);
+        if !self.beside {
+            self.last = Some(closed.last);
+        }
         self.outbox
             .push(Some(&id), ChatEventBody::Done(Box::new(closed.done)));
     }
@@ -242,13 +247,15 @@ impl Run {
 
     fn command(&mut self, command: ChatCommand) -> Result<(), ServeError> {
         let now = self.core.now();
-        self.core.timeouts.active(now);
+        // A caller that is there must not keep alive an answer of which nothing comes.
+        if self.turn.is_none() || !matches!(command, ChatCommand::Present) {
+            self.core.timeouts.active(now);
+        }
         match command {
             ChatCommand::Interrupt { response, played } if self.settings.is_some() => {
                 self.interrupt(&response, played)
             }
             ChatCommand::Audio(samples) if self.settings.is_some() => self.hear(samples),
-            // The time of it is taken above.
             ChatCommand::Present => Ok(()),
             ChatCommand::Configure { settings, history } if self.turn.is_none() => {
                 self.configure(*settings, history)
@@ -259,18 +266,18 @@ impl Run {
             ChatCommand::Commit { respond } => {
                 self.commit()?;
                 match respond {
-                    true => self.respond(Respond::default(), now),
+                    true => self.respond(&Respond::default(), now),
                     false => Ok(()),
                 }
             }
-            ChatCommand::Respond(respond) => self.respond(respond, now),
+            ChatCommand::Respond(respond) => self.respond(&respond, now),
             ChatCommand::Configure { .. } | ChatCommand::Interrupt { .. } | ChatCommand::Audio(_) => {
                 Err(ProtocolError::ResponseInProgress.into())
             }
         }
     }
 
-    fn respond(&mut self, respond: Respond, now: Stamp) -> Result<(), ServeError> {
+    fn respond(&mut self, respond: &Respond, now: Stamp) -> Result<(), ServeError> {
         let given = respond.given.as_deref();
         let settings = given.map_or_else(
             || self.settings.clone(),
@@ -296,7 +303,10 @@ impl Run {
             trace: self.core.deps.records.begins(self.core.caller.as_ref(), now),
             settings,
         };
-        self.last = None;
+        self.beside = given.is_some_and(|given| given.beside);
+        if !self.beside {
+            self.last = None;
+        }
         let (orchestrator, limits) = (&self.core.deps.orchestrator, &self.core.deps.limits);
         let mut turn = Turn::new(question, orchestrator, limits, self.core.deps.clock, now)?;
         self.remembers = given.is_none();
@@ -327,7 +337,7 @@ impl Run {
                 return silent();
             }
             turn.interrupt(played);
-        } else if self.turn.is_none()
+        } else if (self.turn.is_none() || self.beside)
             && let Some(last) = self.last.as_mut().filter(|last| named(&last.said.id))
             && let Some(played) = played
         {

@@ -280,7 +280,27 @@ async fn recordings_are_written_down_where_that_is_wanted_and_responses_go_first
     script.thinker.open();
     let heard = client.heard().await;
     assert_eq!((heard.status(), heard.count(COMPLETED)), ("completed", 0));
-    client.expect(COMPLETED).await;
+    // The answer before is cut while the model writes down, and after that.
+    for end_ms in [100, 50] {
+        client
+            .send(json!({
+                "type": "conversation.item.truncate", "item_id": heard.item(), "content_index": 0, "audio_end_ms": end_ms,
+            }))
+            .await;
+    }
+    let mut kinds = Vec::new();
+    while kinds.len() < 3 {
+        kinds.push(client.event().await["type"].as_str().expect("a type").to_owned());
+    }
+    kinds.sort_unstable();
+    assert_eq!(
+        kinds,
+        [
+            COMPLETED,
+            "conversation.item.truncated",
+            "conversation.item.truncated"
+        ]
+    );
     drop(client);
     over(&server).await;
     server.stop().await;

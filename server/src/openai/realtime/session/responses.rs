@@ -48,8 +48,10 @@ impl Session {
             None => self.conversation.read(&settings, &self.model)?,
         };
         let response = Response::new(self.ids.response(), &settings, keeps, body.metadata);
-        self.last = None;
-        self.last_hz = settings.output.hz();
+        if keeps {
+            self.last = None;
+            self.last_hz = settings.output.hz();
+        }
         self.active = Some(Active {
             response,
             notice: unheard,
@@ -70,6 +72,7 @@ impl Session {
             settings: Arc::new(settings.checked.clone()),
             messages,
             characters,
+            beside: !response.keeps,
         };
         self.effects.commands.push(ChatCommand::Respond(Respond {
             id: response.id.clone(),
@@ -87,7 +90,7 @@ impl Session {
                 None,
                 "the model cannot hear, send text",
             );
-            return self.end(ResponseEnd {
+            return self.end(&ResponseEnd {
                 outcome: Outcome::Error,
                 error: Some(error),
                 kept: None,
@@ -137,7 +140,7 @@ impl Session {
     /// The answering session has ended an answer.
     pub(super) fn ended_answer(&mut self, done: &ResponseDone) {
         let kept = (done.outcome == Outcome::Interrupted).then(|| visible(&done.said.text));
-        self.end(ResponseEnd {
+        self.end(&ResponseEnd {
             outcome: done.outcome,
             error: done.error.as_ref().map(named),
             kept,
@@ -146,7 +149,7 @@ impl Session {
     }
 
     pub(super) fn end_interrupted(&mut self, kept: String) {
-        self.end(ResponseEnd {
+        self.end(&ResponseEnd {
             outcome: Outcome::Interrupted,
             error: None,
             kept: Some(kept),

@@ -105,14 +105,13 @@ impl Session {
             settings: Arc::new(settings),
             messages: vec![message],
             characters: 0,
+            beside: true,
         };
         self.effects.commands.push(ChatCommand::Respond(Respond {
             id: response.clone(),
             given: Some(Box::new(given)),
             ..Respond::default()
         }));
-        // Nothing of an earlier answer can be cut any more.
-        self.last = None;
         self.transcripts.current = Some(Current {
             recording,
             response,
@@ -145,6 +144,8 @@ impl Session {
         match event {
             ChatEventBody::Text(text) => current.text.push_str(&text),
             ChatEventBody::Done(done) => self.wrote_all(&done),
+            // Of the answer before.
+            cut @ ChatEventBody::Cut(_) => return Some(cut),
             _ => {}
         }
         None

@@ -20,10 +20,10 @@ use super::limits::SessionLimits;
 use super::outbox::Outbox;
 use super::output::Output;
 use super::pipeline::{PipelineEvent, UtterancePipeline};
+use super::post_processing::{Done as Worked, Note, PostProcessing};
 use super::protocol::{Event, EventBody, Warning};
 use super::record::{Outcome, Packet};
 use super::settings::Settings;
-use super::studio::{Done as Worked, Note, Studio};
 use super::text::{Piece, Position, TextFront};
 use super::track::Sequences;
 use crate::error::ServeError;
@@ -68,7 +68,7 @@ pub(super) struct Utterance {
     characters: u32,
     text_tokens: u32,
     pipeline: UtterancePipeline,
-    studio: Studio,
+    post_processing: PostProcessing,
     /// There is audio of it.
     begun: bool,
     stats: DeliveryStats,
@@ -132,7 +132,12 @@ impl Utterance {
             text_tokens: 0,
             pipeline: UtterancePipeline::new(orchestrator),
             stats: DeliveryStats::new(delivery.format.rate(), model.pipeline.speech(), now),
-            studio: Studio::new(model.compute.clone(), output, alignment, settings.alignment),
+            post_processing: PostProcessing::new(
+                model.compute.clone(),
+                output,
+                alignment,
+                settings.alignment,
+            ),
             begun: false,
             told: None,
             warnings: Vec::new(),
@@ -166,7 +171,7 @@ impl Utterance {
 
     /// Its caller cannot cut it short, and so never asks what was heard of it.
     pub(super) fn uncut(mut self) -> Self {
-        self.studio.unasked();
+        self.post_processing.unasked();
         self
     }
 
@@ -244,7 +249,7 @@ impl Utterance {
     pub(super) fn cancel(&mut self, played: Option<Samples>) {
         self.finished = true;
         if !self.is_over() {
-            self.told = played.map(|played| self.studio.split(played.min(self.sent())));
+            self.told = played.map(|played| self.post_processing.split(played.min(self.sent())));
             self.request.give_up();
             self.stop(Outcome::Interrupted);
         }
@@ -288,7 +293,7 @@ impl Utterance {
         if self.is_over() {
             out.drop_audio();
             // What is being made of it is not taken back from its maker.
-            return !self.studio.is_working();
+            return !self.post_processing.is_working();
         }
         if self.has_all_text() && self.pipeline.is_idle() && self.text.peek().is_none() {
             self.finish_audio();
@@ -304,14 +309,15 @@ impl Utterance {
                 if !position.continues() {
                     // The open sequence is as long as it may be.
                     segment.push(Vec::new(), true);
-                    self.studio.note(Note::Close);
+                    self.post_processing.note(Note::Close);
                 } else if segment.has_room()
                     && let Some(piece) = self.text.next_piece()
                 {
                     self.text_tokens += piece.tokens.len() as u32;
-                    self.studio.note(Note::Extend(piece.words, piece.source_end));
+                    self.post_processing
+                        .note(Note::Extend(piece.words, piece.source_end));
                     if piece.ends {
-                        self.studio.note(Note::Close);
+                        self.post_processing.note(Note::Close);
                     }
                     segment.push(piece.tokens, piece.ends);
                 } else {
@@ -335,7 +341,7 @@ impl Utterance {
                 && let Some(segment) = self.pipeline.open_segment()
             {
                 segment.push(Vec::new(), true);
-                self.studio.note(Note::Close);
+                self.post_processing.note(Note::Close);
             }
             if self.pipeline.is_idle() {
                 self.pipeline.release();
@@ -389,9 +395,10 @@ impl Utterance {
                 .map(|(context, _)| TraceHandle::new(Arc::clone(context))),
         };
         self.stats.handed_over(now);
-        self.studio.note(Note::Begin(piece.words, piece.source_end));
+        self.post_processing
+            .note(Note::Begin(piece.words, piece.source_end));
         if piece.ends {
-            self.studio.note(Note::Close);
+            self.post_processing.note(Note::Close);
         }
         self.pipeline.start(spec, piece.pause, now)
     }
@@ -421,7 +428,7 @@ impl Utterance {
 
     /// Waits for what is made of its audio, or else for the pipeline's next event. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Progress {
-        match self.studio.done().await {
+        match self.post_processing.done().await {
             Some(done) => Progress::Worked(Box::new(done)),
             None => Progress::PipelineEvent(Box::new(self.pipeline.next().await)),
         }
@@ -444,7 +451,7 @@ impl Utterance {
 
     /// What of its text is heard when.
     pub(super) fn heard(&self) -> Heard {
-        self.studio.heard()
+        self.post_processing.heard()
     }
 
     /// Samples that were handed to the transport.

@@ -9,9 +9,9 @@ use crate::error::ServeError;
 use crate::session::alignment::TimedText;
 use crate::session::outbox::Outbox;
 use crate::session::pipeline::{Ended, PipelineEvent};
+use crate::session::post_processing::{Done, Task};
 use crate::session::protocol::EventBody;
 use crate::session::record::Outcome;
-use crate::session::studio::{Done, Task};
 use crate::session::track::SequenceRecord;
 use omni_pipeline::stage::End;
 
@@ -33,7 +33,7 @@ impl Utterance {
         match spoken {
             PipelineEvent::Admitted | PipelineEvent::TextDone => {}
             PipelineEvent::Refused(error) => self.fail(error),
-            PipelineEvent::Audio { piece, after } => self.studio.begin(Task::Audio {
+            PipelineEvent::Audio { piece, after } => self.post_processing.begin(Task::Audio {
                 samples: piece.samples,
                 after,
             }),
@@ -66,7 +66,7 @@ impl Utterance {
 
     fn ended(&mut self, ended: Ended) {
         self.account(&ended);
-        self.studio.begin(Task::Ended {
+        self.post_processing.begin(Task::Ended {
             everything: ended.end == End::Stop,
         });
         match ended.end {
@@ -94,9 +94,9 @@ impl Utterance {
 
     /// Everything is spoken: the held-back rest goes out as the last audio.
     pub(super) fn finish_audio(&mut self) {
-        if !self.finishing && !self.studio.is_working() {
+        if !self.finishing && !self.post_processing.is_working() {
             self.finishing = true;
-            self.studio.begin(Task::Finish {
+            self.post_processing.begin(Task::Finish {
                 whole: self.outcome == Outcome::Stop,
                 silence: match self.text.was_given() {
                     true => SILENCE,
@@ -111,7 +111,7 @@ impl Utterance {
         if self.begun {
             self.finish_audio();
         }
-        !self.studio.is_working()
+        !self.post_processing.is_working()
     }
 
     /// Whether audio of it was given out.

@@ -5,7 +5,7 @@ use omni_engine::Stamp;
 use super::Utterance;
 use crate::error::ServeError;
 use crate::session::error::UtteranceError;
-use crate::session::studio::Note;
+use crate::session::post_processing::Note;
 
 impl Utterance {
     /// Adds text. Beyond `limit` bytes the utterance fails.
@@ -23,7 +23,7 @@ impl Utterance {
         if !text.is_empty() {
             self.last_text = now;
         }
-        self.studio.note(Note::Write(text.to_owned()));
+        self.post_processing.note(Note::Write(text.to_owned()));
         let taken = self.text.push(text);
         self.check(taken);
     }
@@ -32,7 +32,7 @@ impl Utterance {
     pub(in crate::session) fn push_tokens(&mut self, tokens: Vec<u32>, text: &str) {
         self.characters = self.characters.saturating_add(text.chars().count() as u32);
         if self.takes_text() && !tokens.is_empty() {
-            self.studio.note(Note::Write(text.to_owned()));
+            self.post_processing.note(Note::Write(text.to_owned()));
             self.text.push_tokens(tokens, text);
         }
     }

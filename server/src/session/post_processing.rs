@@ -60,7 +60,7 @@ pub(super) struct Done {
 }
 
 /// The audio side of one utterance.
-pub(super) struct Studio {
+pub(super) struct PostProcessing {
     compute: Compute,
     bench: Arc<Bench>,
     /// The work in progress.
@@ -81,15 +81,15 @@ struct Tools {
     tells: bool,
 }
 
-impl fmt::Debug for Studio {
+impl fmt::Debug for PostProcessing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Studio")
+        f.debug_struct("PostProcessing")
             .field("works", &self.working.is_some())
             .finish_non_exhaustive()
     }
 }
 
-impl Studio {
+impl PostProcessing {
     /// Words are told if it `tells`.
     pub(super) fn new(compute: Compute, output: Output, alignment: Alignment, tells: bool) -> Self {
         let tools = Tools {

@@ -28,6 +28,8 @@ pub enum AuthError {
     KeyInvalid,
     #[error("the API key does not open this: it lacks the scope {0}")]
     ScopeMissing(Scope),
+    #[error("a page of another origin sent this, and --cors-origin does not name it")]
+    ForeignOrigin,
 }
 
 impl From<AuthError> for ServeError {
@@ -36,6 +38,7 @@ impl From<AuthError> for ServeError {
             AuthError::KeyMissing => (ErrorKind::Unauthenticated, "API_KEY_MISSING"),
             AuthError::KeyInvalid => (ErrorKind::Unauthenticated, "API_KEY_INVALID"),
             AuthError::ScopeMissing(_) => (ErrorKind::PermissionDenied, "SCOPE_MISSING"),
+            AuthError::ForeignOrigin => (ErrorKind::PermissionDenied, "ORIGIN_NOT_ALLOWED"),
         };
         Self::new(kind, reason, error.to_string())
     }

@@ -66,10 +66,10 @@ pub async fn http_to(
     let connection = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = connection.expect("a connection");
     let connection = tokio::spawn(connection);
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header(HOST, address.to_string());
+    let mut request = Request::builder().method(method).uri(path);
+    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+        request = request.header(HOST, address.to_string());
+    }
     let request = filled(request, headers, body);
     let answer = sender.send_request(request).await.expect("an answer");
     let answer = whole(answer).await;

@@ -1,5 +1,5 @@
-//! The layer that asks for API keys: a call goes on with its [`Caller`] among the extensions, or ends with UNAUTHENTICATED or
-//! PERMISSION_DENIED.
+//! The layer that asks for API keys, and refuses pages of other origins: a call goes on with its [`Caller`] among the extensions, or ends
+//! with UNAUTHENTICATED or PERMISSION_DENIED.
 
 use std::convert::Infallible;
 use std::task::{Context, Poll};
@@ -15,7 +15,7 @@ use tower::{BoxError, Service};
 use super::status::status;
 use crate::caller::{AuthError, Caller};
 use crate::config::Scope;
-use crate::transport::{Keys, tenant};
+use crate::transport::{ForeignOrigin, Keys, tenant};
 
 /// A service that asks for keys.
 #[derive(Debug, Clone)]
@@ -71,6 +71,7 @@ where
         let scope = self.scope.filter(|_| !open);
         let allowed = self.keys.allow(request.headers(), request.extensions(), scope);
         let allowed = match allowed {
+            _ if request.extensions().get::<ForeignOrigin>().is_some() => Err(AuthError::ForeignOrigin),
             Err(AuthError::KeyMissing) if open => Ok(Caller::anonymous(tenant(request.extensions()))),
             allowed => allowed,
         };

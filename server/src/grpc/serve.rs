@@ -215,9 +215,10 @@ pub async fn serve<H: Health>(
     let routes = services.routes.layer(counted);
     let routes = routes.layer(from_fn_with_state(calls, calls_apart));
     let allowed: Arc<[HeaderValue]> = cors_origins.clone().into();
+    let local = listener.local_addr()?.ip().is_loopback();
     let routes = routes
         .layer(map_request(move |request: axum::extract::Request| {
-            ready(origin::marked(request, &allowed))
+            ready(origin::marked(request, &allowed, local))
         }))
         .layer(cors(&cors_origins))
         .layer(from_fn(request_id::named));

@@ -1,4 +1,9 @@
 //! Pages of other origins. A browser lets any page send a form without asking first, and harm is done without reading the answer.
+//!
+//! A page whose name is made to lead to this machine (DNS rebinding) has the origin that it calls. So where the server listens for this
+//! machine alone, only names of this machine are its own.
+
+use std::net::IpAddr;
 
 use http::header::{HOST, ORIGIN};
 use http::{HeaderValue, Request};
@@ -7,8 +12,9 @@ use http::{HeaderValue, Request};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ForeignOrigin;
 
-/// The request, marked if a page sent it that is neither of this server nor of one of the `allowed` origins; "*" allows all.
-pub(crate) fn marked<B>(mut request: Request<B>, allowed: &[HeaderValue]) -> Request<B> {
+/// The request, marked if a page sent it that is neither of this server nor of one of the `allowed` origins; "*" allows all. `local`: the
+/// server listens at a loopback address.
+pub(crate) fn marked<B>(mut request: Request<B>, allowed: &[HeaderValue], local: bool) -> Request<B> {
     let headers = request.headers();
     let crosses = headers
         .get("sec-fetch-site")
@@ -19,9 +25,9 @@ pub(crate) fn marked<B>(mut request: Request<B>, allowed: &[HeaderValue]) -> Req
             let host = headers.get(HOST).and_then(|host| host.to_str().ok());
             let host = host.or_else(|| request.uri().authority().map(http::uri::Authority::as_str));
             let own = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
-            let own = own
-                .zip(host)
-                .is_some_and(|((_, of), host)| of.eq_ignore_ascii_case(host));
+            let own = own.zip(host).is_some_and(|((_, of), host)| {
+                of.eq_ignore_ascii_case(host) && (!local || names_this_machine(host))
+            });
             !own && !allowed.iter().any(|known| known == "*" || known == origin)
         }
     };
@@ -29,6 +35,19 @@ pub(crate) fn marked<B>(mut request: Request<B>, allowed: &[HeaderValue]) -> Req
         request.extensions_mut().insert(ForeignOrigin);
     }
     request
+}
+
+/// Whether `host`, with or without a port, is `localhost` or a loopback address.
+fn names_this_machine(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    let local = name.to_ascii_lowercase();
+    local == "localhost"
+        || local.ends_with(".localhost")
+        || address.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 #[cfg(test)]
@@ -41,7 +60,7 @@ mod tests {
             request = request.header(*name, *value);
         }
         let allowed = [HeaderValue::from_static(allowed)];
-        let request = marked(request.body(()).unwrap(), &allowed);
+        let request = marked(request.body(()).unwrap(), &allowed, true);
         request.extensions().get::<ForeignOrigin>().is_some()
     }
 
@@ -62,5 +81,40 @@ mod tests {
             &[host, ("origin", "http://localhost:50051")],
             "https://good.example"
         ));
+    }
+
+    #[test]
+    fn a_name_that_is_made_to_lead_here_is_foreign_where_the_server_is_for_this_machine() {
+        for host in [
+            "localhost:50051",
+            "127.0.0.1:50051",
+            "[::1]:50051",
+            "studio.localhost",
+            "LOCALHOST",
+        ] {
+            let origin = format!("http://{host}");
+            assert!(
+                !is_foreign(&[("host", host), ("origin", &origin)], "https://good.example"),
+                "{host}"
+            );
+        }
+        for host in [
+            "evil.example:50051",
+            "localhost.evil.example",
+            "192.168.1.2:50051",
+            "127.0.0.1.evil.example:1",
+        ] {
+            let origin = format!("http://{host}");
+            let headers = [("host", host), ("origin", origin.as_str())];
+            assert!(is_foreign(&headers, "https://good.example"), "{host}");
+            let request = headers.iter().fold(Request::builder(), |request, (name, value)| {
+                request.header(*name, *value)
+            });
+            let request = marked(request.body(()).unwrap(), &[], false);
+            assert!(
+                request.extensions().get::<ForeignOrigin>().is_none(),
+                "{host} may be a name of a server for others"
+            );
+        }
     }
 }

@@ -155,3 +155,28 @@ async fn no_page_steers_the_server_of_an_operator() {
     assert!(!info.expect("an answer").into_inner().draining);
     server.stop().await;
 }
+
+/// A browser sends such a page's calls without asking first: for it the page and this server have one origin.
+#[tokio::test]
+async fn a_page_whose_name_is_made_to_lead_to_this_machine_neither_speaks_nor_watches() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let own = server.app.address().to_string();
+    for (host, status) in [("evil.example:50051", "7"), (own.as_str(), "0")] {
+        let origin = format!("http://{host}");
+        let kind = "application/grpc-web+proto";
+        let headers = [
+            ("content-type", kind),
+            ("host", host),
+            ("origin", origin.as_str()),
+        ];
+        let answer = http(&server, "POST", SYNTHESIZE, &headers, request()).await;
+        let told = answer.header("grpc-status");
+        let (_, trailers) = frames(&answer.body);
+        assert!(
+            told == status || trailers.contains(&format!("grpc-status:{status}")),
+            "{host}: {told:?} {trailers:?}"
+        );
+    }
+    server.idle(1).await;
+    server.stop().await;
+}

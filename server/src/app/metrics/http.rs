@@ -77,7 +77,7 @@ impl Drop for Call {
 }
 
 /// The routes that have a path of their own, as [`OpenAi::routes`](crate::openai::OpenAi::routes) has them.
-const ROUTES: [&str; 13] = [
+const ROUTES: [&str; 14] = [
     "/",
     "/v1",
     "/v1/",
@@ -91,6 +91,7 @@ const ROUTES: [&str; 13] = [
     "/v1/audio/models",
     "/v1/models",
     "/v1/chat/completions",
+    "/v1/realtime",
 ];
 /// The files of the page for browsers.
 const STUDIO: &str = "/studio/{file}";

@@ -34,8 +34,8 @@ pub enum Weights {
     F32,
     /// 16 bits with the range of 32.
     Bf16,
-    /// As [`Weights::Stored`], but both factors of a product are rounded where that is faster: to bf16 with AVX512-BF16, to whole numbers of
-    /// 14 bits (32 share a scale) with AVX2 and no AVX-512. Sums are f32. For the vocoder, which is bound by its products.
+    /// As [`Weights::Stored`], but both factors of a product are rounded where that is faster: to bf16 with AMX and, on AMD's processors, with
+    /// AVX512-BF16; to whole numbers of 14 bits (32 share a scale) with AVX2 and no AVX-512. Sums are f32. For the vocoder, which is bound by its products.
     RoundedProducts,
     /// 8 bits and a scale for 32 inputs of an output: 8.5 bits a weight.
     Int8,

@@ -9,6 +9,8 @@
 )]
 
 #[cfg(target_arch = "x86_64")]
+pub(super) mod amx;
+#[cfg(target_arch = "x86_64")]
 mod bytes;
 #[cfg(target_arch = "x86_64")]
 mod int16;
@@ -58,7 +60,7 @@ pub(super) fn multiply(isa: Isa, w: &Matrix, x: &Lhs<'_>, segments: &[Segment], 
     let rows: usize = segments.iter().map(|s| s.rows).sum();
     let rounded = match w.storage() {
         #[cfg(target_arch = "x86_64")]
-        Panels::Pairs(_) => pairs::rounded(isa, x.data),
+        Panels::Pairs(_) | Panels::Amx(_) => pairs::rounded(isa, x.data),
         _ => Vec::new(),
     };
     #[cfg(target_arch = "x86_64")]
@@ -120,6 +122,9 @@ fn check(isa: Isa, w: &Matrix, x: &Lhs<'_>, segments: &[Segment], out: &[f32]) {
             );
         }
     }
+    if matches!(w.storage(), Panels::Amx(_)) {
+        assert!(isa.has_amx(), "tiles without the instructions for them");
+    }
     if matches!(w.storage(), Panels::Pairs(_)) {
         assert!(
             x.depth.is_multiple_of(2),
@@ -148,7 +153,7 @@ fn check(isa: Isa, w: &Matrix, x: &Lhs<'_>, segments: &[Segment], out: &[f32]) {
 struct Job<'a> {
     w: &'a Matrix,
     x: &'a Lhs<'a>,
-    /// `x.data` in bf16, for a matrix of pairs.
+    /// `x.data` in bf16, for a matrix of that.
     rounded: &'a [u16],
     /// `x.data` in 14 bits, for a matrix of those.
     #[cfg(target_arch = "x86_64")]
@@ -192,17 +197,25 @@ unsafe fn run_group<S: Tiles>(job: &Job<'_>, group: usize) {
             Panels::Bytes(..) => bytes::max_rows(S::LANES),
             #[cfg(target_arch = "x86_64")]
             Panels::Int16(_) => int16::MAX_ROWS,
+            #[cfg(target_arch = "x86_64")]
+            Panels::Amx(_) if count > 0 => amx::MAX_ROWS,
             _ => S::MAX_ROWS,
         };
         let blocks = s.rows.div_ceil(most);
         for block in 0..blocks {
-            // Blocks as even as can be: 16 rows are 8 and 8, not 12 and 4.
-            let rows = (s.rows - row).div_ceil(blocks - block);
+            let rows = match job.w.storage() {
+                // A tile costs the same with fewer rows.
+                Panels::Amx(_) => most.min(s.rows - row),
+                // Blocks as even as can be: 16 rows are 8 and 8, not 12 and 4.
+                _ => (s.rows - row).div_ceil(blocks - block),
+            };
             let at = (s.src + row * job.x.row_stride, s.dst + row);
             // SAFETY: rows `row .. row + rows` are inside the segment, panels inside the matrix.
             unsafe {
                 match job.w.storage() {
                     _ if count == 0 => tile::tail::<S>(job, rows, at),
+                    #[cfg(target_arch = "x86_64")]
+                    Panels::Amx(data) => amx::wide(job, data, rows, at, first, count),
                     #[cfg(target_arch = "x86_64")]
                     Panels::Pairs(data) => pairs::wide(job, data, rows, at, first, count),
                     #[cfg(target_arch = "x86_64")]
@@ -210,7 +223,7 @@ unsafe fn run_group<S: Tiles>(job: &Job<'_>, group: usize) {
                     #[cfg(target_arch = "x86_64")]
                     Panels::Int16(data) => int16::wide(job, data, rows, at, first, count),
                     #[cfg(not(target_arch = "x86_64"))]
-                    Panels::Pairs(_) | Panels::Int16(_) | Panels::Bytes(..) => {}
+                    Panels::Amx(_) | Panels::Pairs(_) | Panels::Int16(_) | Panels::Bytes(..) => {}
                     Panels::F32(data) => tile::wide::<S, simd::F32>(job, data, rows, at, first, count),
                     Panels::Bf16(data) => tile::wide::<S, simd::Bf16>(job, data, rows, at, first, count),
                     Panels::Quantised(Bits::Eight, data) => {

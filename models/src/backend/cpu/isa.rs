@@ -35,10 +35,27 @@ impl Isa {
         Self::Portable
     }
 
+    /// Whether there are tiles of bf16 numbers.
+    pub(super) fn has_amx(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self == Self::Avx512 && super::gemm::amx::usable();
+        #[cfg(not(target_arch = "x86_64"))]
+        return false;
+    }
+
     /// Whether products of pairs of bf16 are one instruction.
     pub(super) fn multiplies_pairs(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         return self == Self::Avx512 && is_x86_feature_detected!("avx512bf16");
+        #[cfg(not(target_arch = "x86_64"))]
+        return false;
+    }
+
+    /// Whether that instruction is faster than the products of f32. On Intel's processors it has a quarter of their rate (Granite Rapids:
+    /// 1.7 against 6.9 G/s), on AMD's the same.
+    pub(super) fn multiplies_pairs_fast(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self.multiplies_pairs() && !is_intel();
         #[cfg(not(target_arch = "x86_64"))]
         return false;
     }
@@ -69,6 +86,13 @@ impl Isa {
             .skip_while(|isa| *isa != best)
             .collect()
     }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn is_intel() -> bool {
+    let vendor = std::arch::x86_64::__cpuid(0);
+    let words = [vendor.ebx, vendor.edx, vendor.ecx];
+    words.map(u32::to_le_bytes).as_flattened() == b"GenuineIntel"
 }
 
 /// Whether multiply-add is one instruction without asking.

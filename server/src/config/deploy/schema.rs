@@ -347,8 +347,8 @@ pub(super) const SECTIONS: &[Section] = &[
                 Kind::Choice(&["f32", "bf16", "fewest"]),
                 Is("f32"),
                 "Number format of the factors of products on a processor; sums are f32. `bf16` rounds both factors where \
-                 that is faster: to bf16 with AVX512-BF16, with AVX2 and no AVX-512 to whole numbers of 14 bits, 32 of which share a \
-                 scale; other processors compute in f32. Not for GPUs; `fewest` is `bf16` on a processor, and nothing to a GPU.",
+                 that is faster: to bf16 with AMX and, on AMD's processors, with AVX512-BF16; with AVX2 and no AVX-512 to whole numbers of \
+                 14 bits, 32 of which share a scale; other processors compute in f32. Not for GPUs; `fewest` is `bf16` on a processor, and nothing to a GPU.",
             ),
             setting(
                 "max_streams",

@@ -20,6 +20,8 @@ pub(super) enum Panels {
     /// `[panel][k / 2][2 * lanes]`: in each word two neighbouring inputs of a column as bf16, the first in the lower half. Rows of
     /// `x` are rounded to bf16 for it.
     Pairs(Words<u32>),
+    /// The same for tiles, see `amx`.
+    Amx(Words<u32>),
     /// `[panel][group][...]`, see `int16`. Rows of `x` are rounded to 14 bits for it.
     Int16(Words<u32>),
     /// `[panel][group][...]`, see [`quant`].
@@ -74,6 +76,7 @@ pub(super) enum Layout {
     F32,
     Bf16,
     Pairs,
+    Amx,
     Int16,
     Quantised(Bits),
     Bytes(Bits),
@@ -95,8 +98,11 @@ impl Source<'_> {
             Weights::Int4 if self.inputs.is_multiple_of(quant::GROUP) => quantised(Bits::Four),
             // Inputs of a convolution are those of its taps, one after another. No pair may be of two taps: of as many inputs each
             // has an even number.
+            Weights::RoundedProducts if isa.has_amx() && self.inputs.is_multiple_of(quant::GROUP) => {
+                Layout::Amx
+            }
             Weights::RoundedProducts
-                if isa.multiplies_pairs() && self.inputs.is_multiple_of(quant::GROUP) =>
+                if isa.multiplies_pairs_fast() && self.inputs.is_multiple_of(quant::GROUP) =>
             {
                 Layout::Pairs
             }
@@ -187,6 +193,7 @@ impl Matrix {
             Layout::F32 => Panels::F32(pack_f32(source, count, outputs, lanes)),
             Layout::Bf16 => Panels::Bf16(pack_bf16(source, count, outputs, lanes)),
             Layout::Pairs => Panels::Pairs(pack_pairs(source, count, outputs, lanes)),
+            Layout::Amx => Panels::Amx(pack_pairs(source, count, outputs, lanes)),
             #[cfg(target_arch = "x86_64")]
             Layout::Int16 => {
                 let widen = |n: usize, row: &mut [f32]| source.widen(n, row, 1);
@@ -233,7 +240,7 @@ impl Matrix {
 
     /// Whether rows of `x`, and their taps, must begin with a whole group.
     pub(in crate::backend::cpu) fn needs_groups(&self) -> bool {
-        matches!(self.panels, Panels::Bytes(..) | Panels::Int16(_))
+        matches!(self.panels, Panels::Amx(_) | Panels::Bytes(..) | Panels::Int16(_))
     }
 
     pub(super) fn has_tail(&self) -> bool {

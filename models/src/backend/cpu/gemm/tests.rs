@@ -201,9 +201,11 @@ fn an_activation_that_is_no_number_or_infinite_makes_no_product_that_is_one() {
 
 #[test]
 fn rows_of_zeros_and_of_the_least_and_largest_numbers_stay_what_they_are() {
-    let isa = Isa::best();
     let w = tensor(vec![32, 32], &[1.0; 32 * 32], true);
-    for weights in [Weights::Int8, Weights::Int4] {
+    for (isa, weights) in Isa::available()
+        .into_iter()
+        .flat_map(|isa| [(isa, Weights::Int8), (isa, Weights::Int4)])
+    {
         let matrix = Matrix::pack(isa, weights, std::slice::from_ref(&w), None);
         for (value, expected) in [
             (0.0, 0.0),
@@ -236,7 +238,7 @@ fn rows_of_zeros_and_of_the_least_and_largest_numbers_stay_what_they_are() {
                 let error = (f64::from(got) - expected).abs();
                 assert!(
                     error <= expected.abs() * 0.01 + 1e-40,
-                    "{weights:?} {value}: {got}"
+                    "{isa:?} {weights:?} {value}: {got}"
                 );
             }
         }
@@ -533,58 +535,58 @@ fn quantised_products_are_the_same_to_the_bit_with_all_instructions_that_multipl
 }
 
 #[test]
-fn pairs_are_the_sums_of_rounded_factors_and_rows_do_not_depend_on_each_other() {
+fn products_of_bf16_are_the_sums_of_rounded_factors_and_rows_do_not_depend_on_each_other() {
     let isa = Isa::best();
-    if !isa.multiplies_pairs() {
-        return;
-    }
+    let layouts = [
+        (pack::Layout::Pairs, isa.multiplies_pairs()),
+        (pack::Layout::Amx, isa.has_amx()),
+    ];
     let round = |v: &f32| bf16::from_f32(*v).to_f32();
-    for (outputs, depth, taps) in [(32, 32, 1), (40, 64, 1), (96, 32, 7), (150, 16, 2), (130, 64, 3)] {
-        let w = tensor(
-            vec![outputs, taps * depth],
-            &numbers(outputs * taps * depth, 1),
-            false,
-        );
-        let bias = numbers(outputs, 2);
-        let matrix = Matrix::pack(
-            isa,
-            Weights::RoundedProducts,
-            std::slice::from_ref(&w),
-            Some(&bias),
-        );
-        assert!(matches!(matrix.storage(), Panels::Pairs(_)));
-        let weights: Vec<f32> = w.to_f32().iter().map(round).collect();
-        let data = numbers((40 + taps) * depth, 3);
-        let rounded: Vec<f32> = data.iter().map(round).collect();
-        let lhs = |data| Lhs {
-            data,
-            row_stride: depth,
-            taps,
-            tap_stride: depth,
-            depth,
-        };
-        let mut single = Vec::new();
-        for rows in [1, 2, 4, 5, 12, 13, 37] {
-            let segment = Segment { src: 0, dst: 0, rows };
-            let mut out = vec![0.0; rows * outputs];
-            multiply(isa, &matrix, &lhs(&data), &[segment], &mut out);
-            let expected = plain(&lhs(&rounded), segment, &weights, &bias, outputs);
-            // The columns of the last, narrow panel are not rounded.
-            let wide = matrix.panels() * 32;
-            for (i, (got, expected)) in out.iter().zip(expected).enumerate() {
-                let tolerance = if i % outputs < wide { 2e-4 } else { 2e-1 };
+    for (layout, _) in layouts.into_iter().filter(|(_, has)| *has) {
+        for (outputs, depth, taps) in [
+            (32, 32, 1),
+            (40, 64, 1),
+            (96, 32, 7),
+            (150, 16, 2),
+            (130, 64, 3),
+            (61, 96, 1),
+        ] {
+            if matches!(layout, pack::Layout::Amx) && depth % 32 != 0 {
+                continue;
+            }
+            let w = tensor(
+                vec![outputs, taps * depth],
+                &numbers(outputs * taps * depth, 1),
+                false,
+            );
+            let bias = numbers(outputs, 2);
+            let matrix = Matrix::pack_as(isa, layout, std::slice::from_ref(&w), Some(&bias));
+            let weights: Vec<f32> = w.to_f32().iter().map(round).collect();
+            let data = numbers((70 + taps) * depth, 3);
+            let rounded: Vec<f32> = data.iter().map(round).collect();
+            let mut single = Vec::new();
+            for rows in [1, 2, 4, 5, 12, 13, 16, 17, 32, 37, 65] {
+                let segment = Segment { src: 0, dst: 0, rows };
+                let mut out = vec![0.0; rows * outputs];
+                multiply(isa, &matrix, &windows(&data, taps, depth), &[segment], &mut out);
+                let expected = plain(&windows(&rounded, taps, depth), segment, &weights, &bias, outputs);
+                // The columns of the last, narrow panel are not rounded.
+                let wide = matrix.panels() * 32;
+                for (i, (got, expected)) in out.iter().zip(expected).enumerate() {
+                    let tolerance = if i % outputs < wide { 2e-4 } else { 2e-1 };
+                    assert!(
+                        (f64::from(*got) - expected).abs() < tolerance,
+                        "{layout:?}, {outputs} of {taps} x {depth}, {rows} rows: number {i} is {got}, expected {expected}"
+                    );
+                }
+                if rows == 1 {
+                    single.clone_from(&out);
+                }
                 assert!(
-                    (f64::from(*got) - expected).abs() < tolerance,
-                    "{outputs} of {taps} x {depth}, {rows} rows: number {i} is {got}, expected {expected}"
+                    out[..outputs] == single[..],
+                    "{layout:?}: a row is the same to the bit in every batch"
                 );
             }
-            if rows == 1 {
-                single.clone_from(&out);
-            }
-            assert!(
-                out[..outputs] == single[..],
-                "a row is the same to the bit in every batch"
-            );
         }
     }
 }

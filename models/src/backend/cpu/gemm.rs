@@ -19,9 +19,8 @@ mod pack;
 mod pairs;
 mod quant;
 pub(super) mod simd;
+mod threads;
 mod tile;
-
-use rayon::prelude::*;
 
 use super::isa::Isa;
 pub(super) use pack::Matrix;
@@ -49,11 +48,6 @@ pub(super) struct Segment {
 
 /// Panels that stay in the cache while all rows pass by.
 const GROUP: usize = 4;
-/// Matrices of fewer elements are never worth waking other threads for.
-const PARALLEL_SIZE: usize = 1 << 20;
-/// Multiply-adds below which a product is not spread over threads.
-const PARALLEL_WORK: usize = 1 << 24;
-
 /// `out [rows, outputs] = x W^T + bias`.
 pub(super) fn multiply(isa: Isa, w: &Matrix, x: &Lhs<'_>, segments: &[Segment], out: &mut [f32]) {
     check(isa, w, x, segments, out);
@@ -85,12 +79,9 @@ pub(super) fn multiply(isa: Isa, w: &Matrix, x: &Lhs<'_>, segments: &[Segment], 
         out: out.as_mut_ptr(),
     };
     let groups = w.panels().div_ceil(GROUP) + usize::from(w.has_tail());
-    let size = w.inputs() * w.outputs();
-    if size >= PARALLEL_SIZE && rows * size >= PARALLEL_WORK && rayon::current_num_threads() > 1 {
-        (0..groups).into_par_iter().for_each(|group| job.run(isa, group));
-    } else {
-        (0..groups).for_each(|group| job.run(isa, group));
-    }
+    threads::share(groups, rows, w.inputs() * w.outputs(), |group| {
+        job.run(isa, group)
+    });
 }
 
 /// Everything that the unchecked addresses below rely on.

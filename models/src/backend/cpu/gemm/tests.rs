@@ -402,27 +402,38 @@ fn a_matrix_is_multiplied_only_by_the_instructions_that_it_is_packed_for() {
 #[test]
 fn large_products_are_the_same_on_many_threads() {
     let isa = Isa::best();
-    let (outputs, depth, rows) = (1100, 1024, 17);
+    let (outputs, depth) = (1100, 1024);
     let w = tensor(vec![outputs, depth], &numbers(outputs * depth, 9), true);
-    let matrix = Matrix::pack(isa, Weights::Stored, &[w], None);
-    let data = numbers(rows * depth, 10);
-    let x = Lhs {
-        data: &data,
-        row_stride: depth,
-        taps: 1,
-        tap_stride: 0,
-        depth,
-    };
-    let product = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .expect("a pool");
-        let mut out = vec![0.0; rows * outputs];
-        pool.install(|| multiply(isa, &matrix, &x, &[Segment { src: 0, dst: 0, rows }], &mut out));
-        out
-    };
-    assert!(product(1) == product(3));
+    for (rows, weights) in [
+        (1, Weights::Stored),
+        (2, Weights::Int8),
+        (1, Weights::Int4),
+        (17, Weights::Stored),
+    ] {
+        let matrix = Matrix::pack(isa, weights, std::slice::from_ref(&w), None);
+        let data = numbers(rows * depth, 10);
+        let product = || {
+            let mut out = vec![0.0; rows * outputs];
+            let all = Segment { src: 0, dst: 0, rows };
+            multiply(isa, &matrix, &windows(&data, 1, depth), &[all], &mut out);
+            out
+        };
+        let on = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            pool.expect("a pool").install(product)
+        };
+        let alone = on(1);
+        assert!(alone == on(3), "{rows} rows, {weights:?}");
+        // A thread of no pool, as those of stages are, again and again.
+        let stage = std::thread::scope(|scope| {
+            let stage = scope.spawn(|| {
+                assert!((0..20).all(|_| product() == alone));
+                product()
+            });
+            stage.join().expect("no panic")
+        });
+        assert!(alone == stage, "{rows} rows, {weights:?}");
+    }
 }
 
 /// `taps` of `depth` numbers each at neighbouring places of `data`.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use half::{bf16, f16};
 use memmap2::MmapMut;
+use rayon::prelude::*;
 
 use super::recipe::Recipe;
 
@@ -97,19 +98,25 @@ pub(super) fn pages(size: usize) -> Option<MmapMut> {
     Some(pages)
 }
 
+/// Numbers that a thread rearranges at once.
+const PIECE: usize = 1 << 16;
+
 /// A tensor of `count` elements of `N` bytes, of which `source` says where they are in `stored`.
 fn rearrange<const N: usize>(
     dtype: DType,
     shape: Vec<usize>,
     stored: &[u8],
     count: usize,
-    source: impl Fn(usize) -> usize,
+    source: impl Fn(usize) -> usize + Sync,
 ) -> HostTensor {
     let stored = stored.as_chunks::<N>().0;
     let fill = |bytes: &mut [u8]| {
-        for (i, to) in bytes.as_chunks_mut::<N>().0.iter_mut().enumerate() {
-            *to = stored[source(i)];
-        }
+        let pieces = bytes.as_chunks_mut::<N>().0.par_chunks_mut(PIECE);
+        pieces.enumerate().for_each(|(piece, numbers)| {
+            for (i, to) in (piece * PIECE..).zip(numbers) {
+                *to = stored[source(i)];
+            }
+        });
     };
     if let Some(mut pages) = pages(count * N) {
         fill(&mut pages);
@@ -203,7 +210,7 @@ impl HostTensor {
 
     /// A tensor of `shape` whose element `i` is this one's element `source(i)`. One that is made is made in its new
     /// shape: what is random is as good in any order.
-    pub(crate) fn rearranged(&self, shape: Vec<usize>, source: impl Fn(usize) -> usize) -> Self {
+    pub(crate) fn rearranged(&self, shape: Vec<usize>, source: impl Fn(usize) -> usize + Sync) -> Self {
         let stored = match &self.values {
             Values::Stored(stored) => &stored[..],
             Values::Paged(pages) => &pages[..],

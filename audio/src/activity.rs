@@ -83,15 +83,23 @@ impl SpeechDetector {
     /// Before the first sample.
     #[must_use]
     pub fn new(thresholds: SpeechThresholds) -> Self {
-        Self {
+        let mut detector = Self {
             network: Box::default(),
-            activation: thresholds.activation,
-            silence: thresholds.silence.as_micros() * u128::from(Self::RATE) / 1_000_000,
+            activation: 0.0,
+            silence: 0,
             rest: Vec::with_capacity(FRAME),
             judged: 0,
             phase: Phase::Silence,
             changes: VecDeque::new(),
-        }
+        };
+        detector.set_thresholds(thresholds);
+        detector
+    }
+
+    /// Judges frames by these thresholds from here on; speech in progress goes on.
+    pub fn set_thresholds(&mut self, thresholds: SpeechThresholds) {
+        self.activation = thresholds.activation;
+        self.silence = thresholds.silence.as_micros() * u128::from(Self::RATE) / 1_000_000;
     }
 
     /// How long before its certainty a beginning may lie.
@@ -124,6 +132,12 @@ impl SpeechDetector {
     /// What is heard from here on is a new turn: speech in progress does not go on.
     pub fn restart(&mut self) {
         self.phase = Phase::Silence;
+        self.changes.clear();
+    }
+
+    /// Speech is in progress already: it goes on until silence ends it, and its beginning is not told.
+    pub fn resume(&mut self) {
+        self.phase = Phase::Speech { until: self.judged };
         self.changes.clear();
     }
 
@@ -210,6 +224,35 @@ mod tests {
         ]
         .concat();
         assert_eq!(changes(&scores), [SpeechChange::Started(Samples::ZERO)]);
+    }
+
+    #[test]
+    fn speech_goes_on_when_thresholds_change_and_when_it_is_resumed() {
+        let mut detector = SpeechDetector::new(USUAL);
+        let hear = |detector: &mut SpeechDetector, score: f32, frames: u32| {
+            (0..frames).for_each(|_| detector.judge(score));
+            detector.change()
+        };
+        assert_eq!(
+            hear(&mut detector, 0.9, 10),
+            Some(SpeechChange::Started(Samples::ZERO))
+        );
+        detector.set_thresholds(SpeechThresholds {
+            silence: Duration::from_millis(400),
+            ..USUAL
+        });
+        assert_eq!(hear(&mut detector, 0.1, 20), None, "the pause may be longer now");
+        assert_eq!(
+            hear(&mut detector, 0.1, 10),
+            Some(SpeechChange::Stopped(frames(10 + 25)))
+        );
+
+        let mut detector = SpeechDetector::new(USUAL);
+        detector.resume();
+        assert_eq!(
+            hear(&mut detector, 0.1, 20),
+            Some(SpeechChange::Stopped(frames(13)))
+        );
     }
 
     #[test]

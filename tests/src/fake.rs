@@ -16,11 +16,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use omni_audio::{SampleRate, SamplesPerFrame};
+use omni_engine::CodecFrame;
 use omni_pipeline::request::{ContextRow, Sampling};
 use omni_pipeline::stage::BackendError;
 use omni_server::model::{
-    ChatInfo, ChatMessage, Converse, Detokenizer, Hearing, ModelInfo, Prompt, PromptError, SpeechInfo, Terms,
-    VoiceInfo, VoiceSupport, Voicing,
+    ChatInfo, ChatMessage, Converse, Detokenizer, EncodeVoice, Hearing, ModelInfo, Prompt, PromptError,
+    SpeechInfo, Terms, VoiceInfo, VoiceShape, VoiceSupport, Voicing,
 };
 use parking_lot::Mutex;
 
@@ -116,6 +117,10 @@ pub struct FakeScript {
     pub max_context: u32,
     /// What the talker was told of the user's turns, sequence by sequence.
     pub contexts: Contexts,
+    /// It makes voices of recordings, which all sound like `bass`.
+    pub imitates: bool,
+    /// Every recording that becomes a voice passes here.
+    pub voices: Gate,
     /// Positions of prompts that the thinker found computed, answer by answer.
     pub cached: Cached,
 }
@@ -206,7 +211,16 @@ impl FakeSpeech {
             detects_language: false,
             instructions: false,
             voices: vec![voice("alto"), voice("bass")],
-            voice_support: VoiceSupport::default(),
+            voice_support: VoiceSupport {
+                shape: script.imitates.then(|| VoiceShape {
+                    width: 1,
+                    groups: 1,
+                    codes: 1,
+                    text_vocab: MAX_LEN,
+                    fingerprint: "fake".to_owned(),
+                }),
+                ..VoiceSupport::default()
+            },
             sample_rate: SampleRate::new(FAKE_RATE).expect("a usual rate"),
             samples_per_frame: SamplesPerFrame(FAKE_SAMPLES_PER_FRAME.try_into().expect("not zero")),
             leading_silence_frames: 0,
@@ -230,6 +244,10 @@ impl ModelInfo for FakeSpeech {
         &self.info
     }
 
+    fn voice_encoder(&self) -> Result<Arc<dyn EncodeVoice>, BackendError> {
+        Ok(Arc::new(Imitator(self.script.voices.clone())))
+    }
+
     fn encode(&self, text: &str) -> Result<Vec<u32>, BackendError> {
         let panics = self
             .script
@@ -240,6 +258,24 @@ impl ModelInfo for FakeSpeech {
             Some(bad) if text.contains(bad) => Err(BackendError(format!("{bad:?} is refused"))),
             _ => Ok(text.chars().map(u32::from).collect()),
         }
+    }
+}
+
+/// Makes the same voice of every recording.
+struct Imitator(Gate);
+
+impl EncodeVoice for Imitator {
+    fn sample_rate(&self) -> SampleRate {
+        SampleRate::new(FAKE_RATE).expect("a usual rate")
+    }
+
+    fn x_vector(&self, _: &[f32]) -> Result<Vec<f32>, BackendError> {
+        self.0.pass();
+        Ok(vec![1.0])
+    }
+
+    fn frames(&self, _: &[f32]) -> Result<Vec<CodecFrame>, BackendError> {
+        Ok(vec![CodecFrame(Box::new([0]))])
     }
 }
 

@@ -1,6 +1,6 @@
-//! What a model writes, apart: its text, and the functions that it asks for.
+//! The text that a model writes, and the functions that it asks for in it.
 //!
-//! Models write a call as `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`. What is no call of that form stays text.
+//! Models write a call as `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`. Anything that is no call of that form stays text.
 
 use serde::Deserialize;
 
@@ -25,7 +25,7 @@ pub(super) enum Piece {
 /// Takes what a model writes as it comes.
 #[derive(Debug)]
 pub(super) struct Calls {
-    /// What may be the beginning of a call, or is within one.
+    /// Text that may be the beginning of a call, or is within one.
     held: String,
     inside: bool,
     /// Whether there was a call.
@@ -77,6 +77,16 @@ impl Calls {
         pieces
     }
 
+    /// The answer was cut short: gives a call that only lacks its closing word. The beginning of another is neither a call nor text.
+    pub(super) fn cut(&mut self) -> Option<Call> {
+        let held = std::mem::take(&mut self.held);
+        let inside = std::mem::take(&mut self.inside);
+        match inside.then(|| self.call(&held, ""))?? {
+            Piece::Call(call) => Some(call),
+            Piece::Text(_) => None,
+        }
+    }
+
     /// There is no more.
     pub(super) fn finish(&mut self) -> Vec<Piece> {
         let held = std::mem::take(&mut self.held);
@@ -90,7 +100,7 @@ impl Calls {
         pieces
     }
 
-    /// What stands within a call: that, or text if it is none.
+    /// Reads the inside of a call: gives the call, or text if it is none.
     fn call(&mut self, inside: &str, closes: &str) -> Option<Piece> {
         let Ok(written) = serde_json::from_str::<Written>(inside) else {
             let [opens, _] = TOOL_CALL;
@@ -179,6 +189,24 @@ mod tests {
             for cut in [1, 5, 1000] {
                 assert_eq!(read(text, cut, 9), (text.to_owned(), vec![]), "{cut}");
             }
+        }
+    }
+
+    #[test]
+    fn of_an_answer_that_is_cut_short_only_whole_calls_are_given_out() {
+        let whole = "<tool_call>{\"name\": \"f\"}";
+        for (text, expected) in [
+            (whole, Some("f")),
+            (&whole[..whole.len() - 1], None),
+            ("<tool_call>", None),
+            ("Well <tool_", None),
+            ("Well. ", None),
+        ] {
+            let mut calls = Calls::new(9);
+            calls.push(text);
+            let call = calls.cut();
+            assert_eq!(call.as_ref().map(|call| call.name.as_str()), expected, "{text}");
+            assert_eq!(calls.finish(), [], "{text}");
         }
     }
 

@@ -418,7 +418,7 @@ impl Recording {
             other => return refuse(&format!("input_audio.format is {other:?}, expected wav or pcm16")),
         };
         let Ok(data) = BASE64.decode(&self.data) else {
-            return refuse("input_audio.data is no base64");
+            return refuse("input_audio.data is not base64");
         };
         Ok(PartRequest::Audio {
             layout: InputRequest {

@@ -191,7 +191,7 @@ pub(super) fn recording(text: &str) -> Result<Recording, ApiError> {
     };
     let data = BASE64.decode(encoded.trim().as_bytes());
     Ok(Recording::file(
-        data.map_err(|error| invalid(&format!("is no base64: {error}")))?,
+        data.map_err(|error| invalid(&format!("is not base64: {error}")))?,
     ))
 }
 

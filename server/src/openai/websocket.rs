@@ -1,4 +1,4 @@
-//! What the WebSockets of these protocols share: keys of pages, bounds, and how they end.
+//! Parts that the WebSockets of these protocols share: keys of pages, bounds, and how they end.
 
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -73,12 +73,12 @@ impl From<Ended> for End {
         match ended {
             Ended::Gone => Self::Gone,
             Ended::TooLong => refused("a message is larger than is allowed", code::TOO_LONG),
-            Ended::Invalid => refused("what was sent is no WebSocket message", code::INVALID),
+            Ended::Invalid => refused("the bytes are not a WebSocket message", code::INVALID),
         }
     }
 }
 
-/// An error of a session, which its connection does not outlive; `told` is what its peer is told of it.
+/// An error of a session, which its connection does not outlive; its peer is told of it by `told`.
 pub(super) fn over(error: &ServeError, told: ApiError) -> End {
     use ErrorKind as K;
     let code = match error.kind() {

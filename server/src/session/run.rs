@@ -215,6 +215,8 @@ impl SessionBody for Run {
             }
             Input::Alarm => self.ring(now),
             Input::Expired(due) => self.expired(due, now)?,
+            // Nothing comes before `ready`. A session without settings ends at once, with the same reason.
+            Input::Drain(_) if self.settings.is_none() => {}
             Input::Drain(reason) => {
                 let message =
                     "the server is shutting down: open utterances are finished, new ones are refused";

@@ -44,7 +44,7 @@ impl Sequences for FakeTalker {
     type Row = u32;
 
     fn open(&mut self, seq: SeqId, request: SpeechRequest) -> Result<u32, ModelError> {
-        let bass = request.voice == "bass";
+        let bass = request.voice == "bass" || request.voice_prompt.is_some();
         let speaking = Speaking {
             seed: request.seed,
             bass,

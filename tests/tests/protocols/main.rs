@@ -8,6 +8,7 @@ mod formats;
 mod interruption;
 mod openai;
 mod pacing;
+mod pending_config;
 mod python_package;
 mod realtime;
 mod riva;

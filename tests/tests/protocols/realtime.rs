@@ -2,8 +2,12 @@
 
 mod bounds;
 mod clients;
+mod endings;
 mod items;
+mod quotas;
 mod speech;
+mod transcripts;
+mod turn_detection;
 mod turns;
 
 use base64::Engine as _;
@@ -22,7 +26,7 @@ const PATH: &str = "/v1/realtime";
 /// A client that speaks the protocol and nothing more.
 struct Client(WebSocketStream<TcpStream>);
 
-/// What is left of a response.
+/// The rest of a response.
 #[derive(Debug, Default)]
 struct Heard {
     /// Types of its events, in their order.

@@ -1,6 +1,8 @@
 //! `/v1/audio/speech/stream`, the WebSocket of vLLM-Omni: what goes over the wire, what Python's and browsers' clients make of it, and
 //! clients that do not behave.
 
+mod pending;
+
 use std::fs;
 use std::time::Duration;
 
@@ -152,7 +154,17 @@ async fn fake(arguments: &[&str]) -> TestServer {
 
 /// The same speech by HTTP.
 async fn posted(server: &TestServer, format: &str) -> Vec<u8> {
-    let body = json!({"input": TEXT, "response_format": format, "seed": 7}).to_string();
+    requested(server, json!({"response_format": format})).await
+}
+
+/// The same in this voice.
+async fn posted_as(server: &TestServer, voice: &str) -> Vec<u8> {
+    requested(server, json!({"response_format": "pcm", "voice": voice})).await
+}
+
+async fn requested(server: &TestServer, mut body: Value) -> Vec<u8> {
+    (body["input"], body["seed"]) = (json!(TEXT), json!(7));
+    let body = body.to_string();
     let kind = [("content-type", "application/json")];
     let answer = http(server, "POST", "/v1/audio/speech", &kind, body).await;
     assert_eq!(answer.status, StatusCode::OK);

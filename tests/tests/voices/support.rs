@@ -1,15 +1,15 @@
 //! A server with a checkpoint that clones, and things to make voices of.
 
-use std::f32::consts::TAU;
 use std::ops::Deref;
 
-use omni_audio::{SampleRate, Samples, WavHeader, encode_s16le, from_i16, i16_from_s16le};
+use omni_audio::{from_i16, i16_from_s16le};
 use omni_models::testing::{Goldens, TINY_TTS, TINY_TTS_BASE, file_of};
 use omni_proto::v1;
 use omni_proto::v1::voice_service_client::VoiceServiceClient;
 use omni_server::app::load_model;
 use omni_server::config::{ModelSource, deploy::resolve};
 use omni_tests::{TestServer, audio_of};
+pub(crate) use omni_tests::{babble, wav};
 use tempfile::TempDir;
 use tonic::Status;
 use tonic::transport::Channel;
@@ -81,25 +81,6 @@ pub(crate) fn voices(server: &TestServer) -> VoiceServiceClient<Channel> {
 
 pub(crate) fn goldens() -> Goldens {
     Goldens::new(file_of(TINY_TTS_BASE, "goldens.safetensors"))
-}
-
-/// Something like speech: four syllables a second of a voice at `hz` with its overtones.
-pub(crate) fn babble(seconds: f32, hz: f32) -> Vec<f32> {
-    let sample = |n: usize| {
-        let t = n as f32 / 24_000.0;
-        let syllable = (0.5 - 0.5 * (TAU * 4.0 * t).cos()).powi(2);
-        let pitch = TAU * (hz * t + 0.4 * (TAU * 1.5 * t).sin());
-        let tone: f32 = (1..20).map(|k| (pitch * k as f32).sin() / k as f32).sum();
-        0.25 * syllable * tone
-    };
-    (0..(seconds * 24_000.0) as usize).map(sample).collect()
-}
-
-pub(crate) fn wav(samples: &[f32]) -> Vec<u8> {
-    let header = WavHeader::mono(SampleRate::new(24_000).expect("a rate"));
-    let mut file = header.finished(Samples::of(samples)).to_vec();
-    encode_s16le(samples, &mut file);
-    file
 }
 
 /// Asks for a voice in context.

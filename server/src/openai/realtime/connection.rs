@@ -6,21 +6,26 @@
 
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use futures::{FutureExt as _, StreamExt as _};
 use omni_telemetry::RequestResult;
 use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 
+use super::events::{ClientEvent, Head};
+use super::formats::AudioFormat;
+use super::items::ItemBody;
 use super::session::{CANNOT_HEAR, Effects, Session};
 use super::settings::named;
 use crate::caller::Caller;
 use crate::error::ServeError;
-use crate::openai::OpenAi;
 use crate::openai::error::ApiError;
 use crate::openai::websocket::{End, code, over};
-use crate::service::{CallContext, CallPermit};
+use crate::openai::{OpenAi, blocking};
+use crate::service::{CallContext, CallPermit, ChatModel};
 use crate::session::{
     ChatCommand, ChatEvent, ChatSettings, Command, Event, EventBody, Outcome, Session as SpeechSession,
 };
@@ -29,6 +34,8 @@ use crate::transport::{Ended, Message, WebSocket};
 /// Commands on their way to the answering session, and those that one message may lead to.
 const COMMANDS: usize = 8;
 const ROOM: usize = 4;
+/// Longest message that is read on the threads that audio passes: recordings are decoded with it.
+const SHORT: usize = 32 << 10;
 /// How often the answering session is told that its caller is there, at least.
 const PRESENCE: Duration = Duration::from_secs(1);
 
@@ -43,12 +50,14 @@ pub(super) struct Connection {
     context: CallContext,
     commands: mpsc::Sender<Result<ChatCommand, ServeError>>,
     events: ReceiverStream<Result<ChatEvent, ServeError>>,
-    /// What is spoken that the model does not say.
+    /// Speech that is not the model's.
     notice: Option<Speech>,
+    /// The answering session has ended, and the connection ends like this behind the notice.
+    ending: Option<End>,
     present: Instant,
 }
 
-/// What happens first.
+/// The event that comes first.
 enum Next {
     Answer(Option<Result<ChatEvent, ServeError>>),
     Notice(Option<Result<Event, ServeError>>),
@@ -75,11 +84,12 @@ impl Connection {
             commands,
             events,
             notice: None,
+            ending: None,
             present: Instant::now(),
         }
     }
 
-    /// From its begin to its end.
+    /// Serves the client until the connection ends.
     pub(super) async fn run(mut self) {
         let end = loop {
             let done = match self.flush().await {
@@ -90,25 +100,30 @@ impl Connection {
                 break end;
             }
         };
-        if self.session.is_active() {
-            self.openai.requests.ended(RequestResult::Cancelled);
-        }
         match end {
-            End::Gone => {}
-            End::Done => self.socket.close(code::NORMAL, "").await,
-            End::Closing => self.socket.close(code::GOING_AWAY, "the server ends").await,
+            End::Gone => {
+                for _ in 0..self.session.open() {
+                    self.openai.requests.ended(RequestResult::Cancelled);
+                }
+            }
+            End::Done | End::Closing => {
+                let error = internal("session_ended", "the session has ended");
+                self.refuse(&error, code::INTERNAL).await;
+            }
             End::Refused(error, code) => self.refuse(&error, code).await,
         }
     }
 
+    /// Ends the connection. A response in progress ends first, with the same error.
     async fn refuse(mut self, error: &ApiError, code: u16) {
+        self.session.fail(error);
         self.session.refuse(error, None);
         if self.flush().await.is_ok() {
             self.socket.close(code, error.message()).await;
         }
     }
 
-    /// Does what the session wants done.
+    /// Does the work that the session has left.
     async fn flush(&mut self) -> Result<(), End> {
         let Effects {
             out,
@@ -117,9 +132,14 @@ impl Connection {
             notice,
             silence,
         } = self.session.effects();
+        let mut lost = false;
         for command in commands {
-            // There is room: it was waited for. A session that is over says so itself.
-            let _ = self.commands.try_send(Ok(command));
+            match self.commands.try_send(Ok(command)) {
+                // A session that is over says why by its events.
+                Ok(()) | Err(TrySendError::Closed(_)) => {}
+                // There is room, because it was waited for. Without the command, a response would have no end.
+                Err(TrySendError::Full(_)) => lost = true,
+            }
         }
         for result in ended {
             self.openai.requests.ended(result);
@@ -134,7 +154,13 @@ impl Connection {
         if let Some(settings) = notice {
             self.speak_notice(&settings);
         }
-        Ok(())
+        match lost {
+            true => {
+                let error = internal("command_lost", "the session takes no more commands");
+                Err(End::Refused(error, code::INTERNAL))
+            }
+            false => Ok(()),
+        }
     }
 
     async fn step(&mut self) -> Result<(), End> {
@@ -142,7 +168,13 @@ impl Connection {
         if self.session.has_news() {
             return Ok(());
         }
-        if !self.session.settles() && self.session.hears_more() {
+        if self.notice.is_none()
+            && let Some(end) = self.ending.take()
+        {
+            return Err(end);
+        }
+        let ended = self.ending.is_some();
+        if !ended && !self.session.settles() && self.session.hears_more() {
             self.session.hear();
             // Others' audio passes here, too, and that of a response in progress.
             tokio::task::yield_now().await;
@@ -157,7 +189,10 @@ impl Connection {
             Next::Said(message) => match message? {
                 Message::Text(text) => {
                     self.be_present();
-                    self.session.client(&text);
+                    match read(text, self.session.reads()).await {
+                        Ok(event) => self.session.client(event),
+                        Err(error) => self.session.refuse(&error, None),
+                    }
                 }
                 Message::Binary(_) => {
                     let error = ApiError::coded(
@@ -173,13 +208,21 @@ impl Connection {
     }
 
     fn answered(&mut self, event: Option<Result<ChatEvent, ServeError>>) -> Result<(), End> {
-        match event {
+        let end = match event {
             Some(Ok(event)) => {
                 self.session.answered(event);
+                return Ok(());
+            }
+            Some(Err(error)) => over(&error, named(&error)),
+            None => End::Done,
+        };
+        match end {
+            // The notice is a session of its own, which ends by itself.
+            end @ (End::Done | End::Closing | End::Refused(..)) if self.notice.is_some() => {
+                self.ending = Some(end);
                 Ok(())
             }
-            Some(Err(error)) => Err(over(&error, named(&error))),
-            None => Err(End::Done),
+            end => Err(end),
         }
     }
 
@@ -190,6 +233,7 @@ impl Connection {
             commands,
             events,
             notice,
+            ending,
             ..
         } = self;
         let noticed = async {
@@ -199,7 +243,7 @@ impl Connection {
             }
         };
         tokio::select! {
-            event = events.next() => Next::Answer(event),
+            event = events.next(), if ending.is_none() => Next::Answer(event),
             event = noticed => Next::Notice(event),
             message = heard(socket, commands), if !session.settles() => Next::Said(message),
         }
@@ -214,7 +258,7 @@ impl Connection {
         }
     }
 
-    /// Speaks what the model does not say, by a speech session of its own. Where there is no place for one, it is only written.
+    /// Speaks the notice, by a speech session of its own. Where there is no place for one, it is only written.
     fn speak_notice(&mut self, settings: &ChatSettings) {
         let admitted = self.openai.speech.admit("Realtime", self.caller.clone());
         let (_, permit) = match admitted {
@@ -248,7 +292,24 @@ impl Connection {
     }
 }
 
-/// The next message, when there is room for what it leads to.
+/// A failure of the server, by a code for programs.
+fn internal(code: &str, problem: &str) -> ApiError {
+    ApiError::unread(StatusCode::INTERNAL_SERVER_ERROR, code, problem)
+}
+
+/// Reads an event; a long one on a thread for blocking work, with the recordings in it.
+async fn read(
+    text: String,
+    (format, model): (AudioFormat, ChatModel),
+) -> Result<(Head, Result<ClientEvent, ApiError>), ApiError> {
+    let parse = move |text: &str| ClientEvent::parse(text, &|item: ItemBody| item.item(format, &model));
+    match text.len() <= SHORT {
+        true => Ok(parse(&text)),
+        false => blocking(move || Ok(parse(&text))).await,
+    }
+}
+
+/// The next message, when there is room for the commands that it leads to.
 async fn heard(
     socket: &mut WebSocket,
     commands: &mpsc::Sender<Result<ChatCommand, ServeError>>,

@@ -8,11 +8,8 @@ use super::items::Item;
 use super::settings::Settings;
 use crate::model::{ChatMessage, Hearing, Part, Role};
 use crate::openai::error::ApiError;
-use crate::service::{ChatModel, PartRequest};
+use crate::service::ChatModel;
 use crate::session::ChatLimits;
-
-/// What an item takes besides what is said in it, in bytes.
-const ITEM: usize = 1 << 10;
 
 /// The conversation of one session.
 #[derive(Debug)]
@@ -37,7 +34,7 @@ impl Conversation {
     }
 
     fn place(&self, id: &str) -> Option<usize> {
-        // What is looked for is most often new.
+        // The item that is looked for is most often new.
         self.items.iter().rposition(|item| item.id == id)
     }
 
@@ -74,7 +71,7 @@ impl Conversation {
         };
         let before = place.checked_sub(1).and_then(|place| self.items.get(place));
         let before = before.map(|item| item.id.clone());
-        self.bytes += self.size(&item);
+        self.bytes += item.size(self.hearing);
         self.items.insert(place, item);
         Ok(before)
     }
@@ -82,7 +79,7 @@ impl Conversation {
     /// Takes an item out.
     pub(super) fn remove(&mut self, id: &str) -> Option<Item> {
         let item = self.items.remove(self.place(id)?)?;
-        self.bytes -= self.size(&item);
+        self.bytes -= item.size(self.hearing);
         Some(item)
     }
 
@@ -96,9 +93,9 @@ impl Conversation {
         let before = place.checked_sub(1).and_then(|place| self.items.get(place));
         let before = before.map(|item| item.id.clone());
         let mut item = self.items.get(place)?.clone();
-        self.bytes -= self.size(&item);
+        self.bytes -= item.size(self.hearing);
         change(&mut item);
-        self.bytes += self.size(&item);
+        self.bytes += item.size(self.hearing);
         let told = item.told.clone();
         self.items[place] = item;
         Some((told, before))
@@ -111,26 +108,11 @@ impl Conversation {
             && (self.items.len() > self.limits.max_messages || self.bytes > self.limits.max_history_bytes)
         {
             if let Some(item) = self.items.pop_front() {
-                self.bytes -= self.size(&item);
+                self.bytes -= item.size(self.hearing);
                 gone.push(item.id);
             }
         }
         gone
-    }
-
-    /// Bytes of memory, about.
-    fn size(&self, item: &Item) -> usize {
-        let parts = item.said.parts.iter().map(|part| match part {
-            // The client is told it, too.
-            Part::Text(text) => 2 * text.len(),
-            Part::Tool(tool) => 2 * tool.size(),
-            Part::Audio(clip) => {
-                let samples = clip.samples();
-                let rows = self.hearing.map_or(0, |hearing| hearing.row_bytes(samples.len()));
-                size_of_val(samples) + rows
-            }
-        });
-        ITEM + parts.sum::<usize>()
     }
 
     /// Whether the user has said last what the model cannot hear, and nothing that it can read.
@@ -139,7 +121,7 @@ impl Conversation {
         last.is_some_and(|item| item.unheard)
     }
 
-    /// What the model reads, and how many of its characters were not read before.
+    /// The conversation as the model reads it, and how many of its characters were not read before.
     pub(super) fn read(
         &mut self,
         settings: &Settings,
@@ -153,43 +135,74 @@ impl Conversation {
         }
         Ok((read, new))
     }
+
+    /// Checks that the model can read these instructions, all that items of the system say, and `more` that comes to them.
+    pub(super) fn check_system(
+        &self,
+        param: &str,
+        instructions: &str,
+        more: Option<&Item>,
+        model: &ChatModel,
+    ) -> Result<(), ApiError> {
+        system(param, instructions, self.items.iter().chain(more), model).map(drop)
+    }
 }
 
-/// Items as messages. Whatever says how the model shall behave comes first, with the functions that it may ask for, because that is
-/// where templates have it; what one answer consists of is one message.
-pub(super) fn messages<'a>(
+/// Instructions, and behind them all that items of the system say.
+fn system<'a>(
+    param: &str,
+    instructions: &str,
     items: impl Iterator<Item = &'a Item>,
+    model: &ChatModel,
+) -> Result<String, ApiError> {
+    let mut joined = instructions.to_owned();
+    let parts = items.filter(|item| item.said.role == Role::System);
+    for part in parts.flat_map(|item| &item.said.parts) {
+        if let Part::Text(text) = part {
+            let gap = if joined.is_empty() { "" } else { "\n\n" };
+            joined.push_str(gap);
+            joined.push_str(text);
+        }
+    }
+    let (got, limit) = (joined.len(), model.limits.max_text_bytes);
+    if got > limit {
+        let problem = format!(
+            "{param}: instructions and the system's messages have {got} bytes together, expected at most {limit}"
+        );
+        return Err(ApiError::coded("text_too_long", Some(param), problem));
+    }
+    Ok(joined)
+}
+
+/// Items as messages. Instructions and functions come first, because that is where templates have them; the parts of one answer
+/// are one message.
+pub(super) fn messages<'a>(
+    items: impl Iterator<Item = &'a Item> + Clone,
     settings: &Settings,
     model: &ChatModel,
 ) -> Result<Vec<ChatMessage>, ApiError> {
-    let mut instructions = settings.instructions.clone();
-    let mut said: Vec<ChatMessage> = Vec::new();
-    for item in items.filter(|item| !item.said.parts.is_empty()) {
-        if item.said.role == Role::System {
-            for part in &item.said.parts {
-                if let Part::Text(text) = part {
-                    let gap = if instructions.is_empty() { "" } else { "\n\n" };
-                    instructions.push_str(gap);
-                    instructions.push_str(text);
-                }
-            }
-            continue;
-        }
+    let instructions = system(
+        "response.instructions",
+        &settings.instructions,
+        items.clone(),
+        model,
+    )?;
+    let mut parts: Vec<_> = settings.offered().map(|tool| tool.part().clone()).collect();
+    if !instructions.is_empty() {
+        parts.insert(0, Part::Text(instructions.into()));
+    }
+    let role = Role::System;
+    let mut said = match parts.is_empty() {
+        true => Vec::new(),
+        false => vec![ChatMessage { role, parts }],
+    };
+    for item in items.filter(|item| !item.said.parts.is_empty() && item.said.role != role) {
         match said.last_mut() {
             Some(last) if item.is_call && last.role == Role::Assistant => {
                 last.parts.extend(item.said.parts.iter().cloned());
             }
             _ => said.push(item.said.clone()),
         }
-    }
-    let offered = settings.tools.iter();
-    let offered = offered.filter(|tool| settings.tool_choice.offers(tool));
-    let mut parts: Vec<_> = offered.map(super::tools::Tool::part).collect();
-    if !instructions.is_empty() {
-        parts.insert(0, PartRequest::Text(instructions));
-    }
-    if !parts.is_empty() {
-        said.insert(0, super::items::checked(Role::System, parts, model)?);
     }
     Ok(said)
 }
@@ -198,4 +211,54 @@ pub(super) fn messages<'a>(
 pub(super) fn no_item(code: &str, param: &str, id: &str) -> ApiError {
     let problem = format!("{param}: there is no item {:?}", crate::error::excerpt(id));
     ApiError::coded(code, Some(param), problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn conversation(max_history_bytes: usize) -> Conversation {
+        let mut conversation = Conversation::new("conv".to_owned(), None);
+        conversation.limits.max_history_bytes = max_history_bytes;
+        conversation
+    }
+
+    #[test]
+    fn all_that_items_keep_is_counted() {
+        let long = "a".repeat(10_000);
+        let mut spoken = Item::recording("b".to_owned(), None);
+        spoken.told["content"][0]["transcript"] = json!(long);
+        for item in [
+            Item::asked("a".to_owned(), &long, "f", "{}"),
+            Item::asked("a".to_owned(), "call", &long, "{}"),
+            Item::asked("a".to_owned(), "call", "f", &long),
+            Item::asked(long.clone(), "call", "f", "{}"),
+            spoken,
+        ] {
+            let (mut conversation, first) = (conversation(10_000), item.id.clone());
+            conversation.insert(item, None).unwrap();
+            assert_eq!(conversation.trim(), [""; 0], "the last is never taken out");
+            let short = Item::recording("short".to_owned(), None);
+            conversation.insert(short, None).unwrap();
+            assert_eq!(conversation.trim(), [first]);
+            conversation.remove("short");
+            assert_eq!(conversation.bytes, 0);
+        }
+    }
+
+    #[test]
+    fn a_transcript_that_comes_later_is_counted_too() {
+        let mut conversation = conversation(10_000);
+        for id in ["a", "b"] {
+            conversation
+                .insert(Item::recording(id.to_owned(), None), None)
+                .unwrap();
+        }
+        assert_eq!(conversation.trim(), [""; 0]);
+        let long = "a".repeat(10_000);
+        conversation.change("b", |item| item.told["content"][0]["transcript"] = json!(long));
+        assert_eq!(conversation.trim(), ["a"]);
+    }
 }

@@ -1,4 +1,4 @@
-//! What clients say.
+//! Events of clients.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::items::ItemBody;
+use super::items::{Item, ItemBody};
 use super::settings::SettingsPatch;
 use crate::error::excerpt;
 use crate::openai::error::ApiError;
@@ -29,7 +29,7 @@ pub(super) struct Head {
     pub(super) event_id: Option<String>,
 }
 
-/// What a client asks for.
+/// An event, checked as far as it can be without its session.
 #[derive(Debug)]
 pub(super) enum ClientEvent {
     UpdateSession(Box<SettingsPatch>),
@@ -39,15 +39,12 @@ pub(super) enum ClientEvent {
     Clear,
     CreateItem {
         previous: Option<String>,
-        item: Box<ItemBody>,
+        item: Box<Item>,
     },
     RetrieveItem(String),
     DeleteItem(String),
     TruncateItem(Truncation),
-    CreateResponse {
-        response: Box<ResponseBody>,
-        settings: Box<SettingsPatch>,
-    },
+    CreateResponse(Box<ResponseRequest>),
     CancelResponse {
         /// Which; the one in progress if unset.
         response: Option<String>,
@@ -62,12 +59,32 @@ pub(super) struct Truncation {
     pub(super) audio_end_ms: u64,
 }
 
-/// What `response.create` says besides settings.
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct ResponseBody {
-    pub(super) conversation: Option<String>,
-    pub(super) input: Option<BoundedVec<ItemBody, INPUT>>,
+/// A response that is asked for.
+#[derive(Debug, Default)]
+pub(super) struct ResponseRequest {
+    /// It is beside the conversation: its items do not become a part of that.
+    pub(super) beside: bool,
+    /// Items to answer instead of the conversation.
+    pub(super) input: Option<Vec<InputItem>>,
     pub(super) metadata: Option<BTreeMap<String, String>>,
+    /// Settings of this response alone.
+    pub(super) settings: SettingsPatch,
+}
+
+/// An item to answer.
+#[derive(Debug)]
+pub(super) enum InputItem {
+    /// One of the conversation, by its name.
+    Reference(String),
+    Item(Item),
+}
+
+/// `response.create` besides its settings.
+#[derive(Debug, Default, Deserialize)]
+struct ResponseBody {
+    conversation: Option<String>,
+    input: Option<BoundedVec<ItemBody, INPUT>>,
+    metadata: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Deserialize)]
@@ -112,51 +129,56 @@ fn read<T: DeserializeOwned>(text: &str) -> Result<T, ApiError> {
 }
 
 fn unreadable(error: &serde_json::Error) -> ApiError {
-    ApiError::coded("invalid_event", None, format!("the event: {error}"))
+    let problem = format!("the event cannot be read: {error}");
+    ApiError::coded("invalid_event", None, problem)
 }
+
+/// Makes an item of what a client has sent, which may take the time to decode a recording.
+pub(super) type ReadItem<'a> = &'a dyn Fn(ItemBody) -> Result<Item, ApiError>;
 
 impl ClientEvent {
     /// Reads an event; the head is there whenever it could be read.
-    pub(super) fn parse(text: &str) -> (Head, Result<Self, ApiError>) {
+    pub(super) fn parse(text: &str, item: ReadItem<'_>) -> (Head, Result<Self, ApiError>) {
         match read::<Head>(text) {
             Ok(head) => {
-                let event = Self::of(&head.kind, text);
+                let event = Self::of(&head.kind, text, item);
                 (head, event)
             }
             Err(error) => (Head::default(), Err(error)),
         }
     }
 
-    fn of(kind: &str, text: &str) -> Result<Self, ApiError> {
+    fn of(kind: &str, text: &str, read_item: ReadItem<'_>) -> Result<Self, ApiError> {
         match kind {
             "session.update" => read(text).map(|Update { session }| Self::UpdateSession(Box::new(session))),
             "input_audio_buffer.append" => {
                 let Append { audio } = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
                 let audio = BASE64
                     .decode(audio.as_bytes())
-                    .map_err(|_| ApiError::coded("invalid_value", Some("audio"), "audio is no base64"));
+                    .map_err(|_| ApiError::coded("invalid_value", Some("audio"), "audio is not base64"));
                 audio.map(Self::Append)
             }
             "input_audio_buffer.commit" => Ok(Self::Commit),
             "input_audio_buffer.clear" => Ok(Self::Clear),
-            "conversation.item.create" => read(text).map(|create: CreateItem| Self::CreateItem {
-                previous: create.previous_item_id,
-                item: Box::new(create.item),
-            }),
+            "conversation.item.create" => {
+                let create: CreateItem = read(text)?;
+                Ok(Self::CreateItem {
+                    previous: create.previous_item_id,
+                    item: Box::new(read_item(create.item)?),
+                })
+            }
             "conversation.item.retrieve" => read(text).map(|OfItem { item_id }| Self::RetrieveItem(item_id)),
             "conversation.item.delete" => read(text).map(|OfItem { item_id }| Self::DeleteItem(item_id)),
             "conversation.item.truncate" => read(text).map(Self::TruncateItem),
             "response.create" => {
-                let response = read::<CreateResponse<ResponseBody>>(text)?
-                    .response
-                    .unwrap_or_default();
-                response.check()?;
-                // Read again instead of keeping what both have.
+                let response = read::<CreateResponse<ResponseBody>>(text)?.response;
+                // Read again instead of keeping the fields that both have.
                 let settings = read::<CreateResponse<SettingsPatch>>(text)?.response;
-                Ok(Self::CreateResponse {
-                    response: Box::new(response),
-                    settings: Box::new(settings.unwrap_or_default()),
-                })
+                let asked = response.unwrap_or_default().checked(read_item)?;
+                Ok(Self::CreateResponse(Box::new(ResponseRequest {
+                    settings: settings.unwrap_or_default(),
+                    ..asked
+                })))
             }
             "response.cancel" => read(text).map(|CancelResponse { response_id }| Self::CancelResponse {
                 response: response_id,
@@ -176,43 +198,62 @@ impl ClientEvent {
 }
 
 impl ResponseBody {
-    fn check(&self) -> Result<(), ApiError> {
+    /// Checks it; its settings are not looked at.
+    fn checked(self, read_item: ReadItem<'_>) -> Result<ResponseRequest, ApiError> {
         let refuse = |param: &str, problem: String| Err(ApiError::invalid(Some(param), problem));
-        if let Some(other) = &self.conversation
-            && !matches!(other.as_str(), "auto" | "none")
-        {
-            let problem = format!(
-                "response.conversation is {:?}, expected auto or none",
-                excerpt(other)
-            );
-            return refuse("response.conversation", problem);
-        }
-        let Some(pairs) = &self.metadata else {
-            return Ok(());
+        let beside = match self.conversation.as_deref() {
+            None | Some("auto") => false,
+            Some("none") => true,
+            Some(other) => {
+                let param = "response.conversation";
+                let other = excerpt(other);
+                return refuse(param, format!("{param} is {other:?}, expected auto or none"));
+            }
         };
         let long =
             |(key, value): (&String, &String)| key.len() > METADATA_KEY || value.len() > METADATA_VALUE;
-        match pairs.len() > METADATA || pairs.iter().any(long) {
-            true => refuse(
-                "response.metadata",
+        let pairs = self.metadata.iter().flatten();
+        let (count, is_long) = (pairs.clone().count(), pairs.clone().any(long));
+        if count > METADATA || is_long {
+            let param = "response.metadata";
+            return refuse(
+                param,
                 format!(
-                    "response.metadata is too long, expected at most {METADATA} pairs, keys of {METADATA_KEY} bytes and values of \
+                    "{param} is too long, expected at most {METADATA} pairs, keys of {METADATA_KEY} bytes and values of \
                      {METADATA_VALUE}"
                 ),
-            ),
-            false => Ok(()),
+            );
         }
+        let input = self.input.map(|BoundedVec(items)| {
+            let items = items.into_iter().map(|item| match item.reference() {
+                Some(id) => Ok(InputItem::Reference(id.to_owned())),
+                None => read_item(item).map(InputItem::Item),
+            });
+            items.collect::<Result<_, ApiError>>()
+        });
+        Ok(ResponseRequest {
+            beside,
+            input: input.transpose()?,
+            metadata: self.metadata,
+            settings: SettingsPatch::default(),
+        })
     }
 }
 
-/// Takes any event.
+/// Takes any event. Its items are read, and not checked against a model.
 pub(in crate::openai) fn take(text: &str) {
-    let _ = ClientEvent::parse(text);
+    let _ = ClientEvent::parse(text, &|_| {
+        Err(ApiError::invalid(Some("item"), "item is not checked here"))
+    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(text: &str) -> (Head, Result<ClientEvent, ApiError>) {
+        ClientEvent::parse(text, &|_| Ok(Item::answer("item".to_owned())))
+    }
 
     #[test]
     fn what_cannot_be_read_is_told_why_and_by_its_name() {
@@ -221,6 +262,18 @@ mod tests {
             ("[]", "invalid_event", None),
             (r#"{"type":"smoke"}"#, "unknown_event", Some("type")),
             (r#"{"type":"session.update"}"#, "invalid_event", None),
+            (r#"{"type":["response.create"]}"#, "invalid_event", None),
+            (r#"{"type":"response.smoke"}"#, "unknown_event", Some("type")),
+            (
+                r#"{"type":"conversation.item.smoke"}"#,
+                "unknown_event",
+                Some("type"),
+            ),
+            (
+                r#"{"type":"input_audio_buffer.smoke"}"#,
+                "unknown_event",
+                Some("type"),
+            ),
             (
                 r#"{"type":"input_audio_buffer.append","audio":"&"}"#,
                 "invalid_value",
@@ -237,7 +290,7 @@ mod tests {
                 Some("response.conversation"),
             ),
         ] {
-            let (_, event) = ClientEvent::parse(text);
+            let (_, event) = parse(text);
             let told = event.unwrap_err().json();
             assert_eq!(
                 (told["code"].as_str(), told["param"].as_str()),
@@ -245,7 +298,7 @@ mod tests {
                 "{text}"
             );
         }
-        let (head, _) = ClientEvent::parse(r#"{"event_id":"e1","type":"smoke"}"#);
+        let (head, _) = parse(r#"{"event_id":"e1","type":"smoke"}"#);
         assert_eq!(head.event_id.as_deref(), Some("e1"));
     }
 
@@ -259,7 +312,7 @@ mod tests {
             r#"{"type":"response.cancel"}"#,
             r#"{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[]}}"#,
         ] {
-            assert!(ClientEvent::parse(text).1.is_ok(), "{text}");
+            assert!(parse(text).1.is_ok(), "{text}");
         }
     }
 }

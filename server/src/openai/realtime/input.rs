@@ -1,4 +1,4 @@
-//! What the user is saying: audio that is appended, and where speech begins and ends in it.
+//! The user's voice: audio that is appended, and where speech begins and ends in it.
 //!
 //! In: bytes in the format of the session. Out: changes, one after the other, and recordings. Positions are counted from the first
 //! sample of the session, so that a client can find them in what it sent.
@@ -42,12 +42,14 @@ pub(super) struct InputBuffer {
     /// Bytes of one message, as they came.
     waiting: Vec<u8>,
     looked: usize,
-    /// What may become a recording; empty if the model cannot hear.
+    /// Samples that may become a recording; none if the model cannot hear.
     samples: Vec<f32>,
     /// Position where that begins.
     begins: u64,
     /// Position of the end of what was looked at.
     ends: u64,
+    /// Speech has begun and not ended. Settings may change meanwhile.
+    speaking: bool,
     detection: Option<Detection>,
 }
 
@@ -57,20 +59,30 @@ struct Detection {
     detector: SpeechDetector,
     /// Position of its first sample.
     offset: u64,
-    speaking: bool,
+    /// Position of the end of what it has heard: audio that came before it is caught up on.
+    heard: u64,
 }
 
 impl Detection {
     fn new(settings: ServerVad, offset: u64) -> Self {
         Self {
             settings,
-            detector: SpeechDetector::new(SpeechThresholds {
-                activation: settings.threshold,
-                silence: settings.silence,
-            }),
+            detector: SpeechDetector::new(thresholds(settings)),
             offset,
-            speaking: false,
+            heard: offset,
         }
+    }
+
+    fn push(&mut self, samples: &[f32], end: u64) {
+        self.detector.push(samples);
+        self.heard = end;
+    }
+}
+
+fn thresholds(settings: ServerVad) -> SpeechThresholds {
+    SpeechThresholds {
+        activation: settings.threshold,
+        silence: settings.silence,
     }
 }
 
@@ -92,18 +104,31 @@ impl InputBuffer {
             samples: Vec::new(),
             begins: 0,
             ends: 0,
+            speaking: false,
             detection: turns.map(|turns| Detection::new(turns, 0)),
         }
     }
 
-    /// Settings for what follows. What was said so far stays.
+    /// Settings for what follows. The audio so far stays, and speech in progress goes on.
     pub(super) fn configure(&mut self, format: AudioFormat, turns: Option<ServerVad>) {
         if self.format != format {
             self.format = format;
             self.decoder = None;
         }
-        if self.detection.as_ref().map(|detection| detection.settings) != turns {
-            self.detection = turns.map(|turns| Detection::new(turns, self.ends));
+        match (&mut self.detection, turns) {
+            (_, None) => self.detection = None,
+            (Some(detection), Some(turns)) => {
+                detection.settings = turns;
+                detection.detector.set_thresholds(thresholds(turns));
+            }
+            (none, Some(turns)) if self.speaking => {
+                let detection = none.insert(Detection::new(turns, self.ends));
+                detection.detector.resume();
+            }
+            (none, Some(turns)) => {
+                let kept = self.samples.len() as u64;
+                *none = Some(Detection::new(turns, self.ends - kept));
+            }
         }
     }
 
@@ -149,7 +174,8 @@ impl InputBuffer {
 
     /// Whether there is audio that was not looked at.
     pub(super) fn is_waiting(&self) -> bool {
-        self.looked < self.waiting.len()
+        let detection = self.detection.as_ref();
+        self.looked < self.waiting.len() || detection.is_some_and(|detection| detection.heard < self.ends)
     }
 
     /// Looks at the next second of what has come, or less if something happens in it.
@@ -168,6 +194,16 @@ impl InputBuffer {
 
     /// Looks at the next piece.
     fn look(&mut self) {
+        if let Some(detection) = self
+            .detection
+            .as_mut()
+            .filter(|detection| detection.heard < self.ends)
+        {
+            let from = self.samples.len() - (self.ends - detection.heard) as usize;
+            let to = (from + STEP_MS * self.rate.hz() as usize / 1_000).min(self.samples.len());
+            let end = self.begins + to as u64;
+            return detection.push(&self.samples[from..to], end);
+        }
         let bytes = STEP_MS * self.format.hz() as usize / 1_000 * self.format.sample_bytes();
         let end = (self.looked + bytes).min(self.waiting.len());
         let mut piece = Vec::with_capacity(STEP_MS * self.rate.hz() as usize / 1_000);
@@ -182,7 +218,7 @@ impl InputBuffer {
         self.looked = end;
         self.ends += piece.len() as u64;
         if let Some(detection) = &mut self.detection {
-            detection.detector.push(&piece);
+            detection.push(&piece, self.ends);
         }
         if self.hearing.is_some() {
             self.samples.append(&mut piece);
@@ -194,7 +230,7 @@ impl InputBuffer {
         let detection = self.detection.as_mut()?;
         match detection.detector.change() {
             Some(SpeechChange::Started(Samples(at))) => {
-                detection.speaking = true;
+                self.speaking = true;
                 let prefix = self.rate.samples(detection.settings.prefix).0;
                 let begin = (detection.offset + at).saturating_sub(prefix);
                 self.forget(begin.max(self.begins));
@@ -202,13 +238,14 @@ impl InputBuffer {
                 Some(InputChange::Started { at_ms })
             }
             Some(SpeechChange::Stopped(_)) => self.stopped(),
-            None if detection.speaking && self.ends - self.begins >= longest => {
+            None if self.speaking && self.ends - self.begins >= longest => {
                 detection.detector.restart();
                 self.stopped()
             }
-            None if !detection.speaking => {
+            None if !self.speaking => {
                 let kept = self.rate.samples(detection.settings.prefix).0 + SpeechDetector::latency().0;
-                self.forget(self.ends.saturating_sub(kept).max(self.begins));
+                let begin = detection.heard.saturating_sub(kept);
+                self.forget(begin.max(self.begins));
                 None
             }
             None => None,
@@ -216,9 +253,7 @@ impl InputBuffer {
     }
 
     fn stopped(&mut self) -> Option<InputChange> {
-        if let Some(detection) = &mut self.detection {
-            detection.speaking = false;
-        }
+        self.speaking = false;
         let at_ms = self.millis(self.ends);
         Some(InputChange::Stopped { at_ms })
     }
@@ -240,10 +275,7 @@ impl InputBuffer {
             .hearing
             .map_or(SHORTEST, |hearing| hearing.min_audio.max(SHORTEST));
         let got = self.rate.duration(Samples(self.ends - self.begins));
-        let silent = self
-            .detection
-            .as_ref()
-            .is_some_and(|detection| !detection.speaking);
+        let silent = self.detection.is_some() && !self.speaking;
         if got < shortest || silent {
             let got = if silent { Duration::ZERO } else { got };
             let problem = format!(
@@ -278,19 +310,19 @@ impl InputBuffer {
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
         self.looked = 0;
-        if let Some(detection) = &mut self.detection {
-            // What was not looked at is not counted by the detector.
-            *detection = Detection::new(detection.settings, self.ends);
-        }
         self.restart();
     }
 
+    /// The next recording begins here.
     fn restart(&mut self) {
         self.samples.clear();
         self.begins = self.ends;
+        self.speaking = false;
         if let Some(detection) = &mut self.detection {
             detection.detector.restart();
-            detection.speaking = false;
+            // Samples that it was not given are not counted by it.
+            detection.offset += self.ends - detection.heard;
+            detection.heard = self.ends;
         }
     }
 }

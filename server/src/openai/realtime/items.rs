@@ -1,49 +1,22 @@
 //! Items of a conversation: as they come, as the model reads them, and as the client is told of them.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use serde::Deserialize;
+mod body;
+
 use serde_json::{Value, json};
 
-use super::formats::AudioFormat;
+pub(super) use self::body::ItemBody;
 use super::settings::named;
-use crate::error::excerpt;
-use crate::model::{ChatMessage, Part, Role, ToolPart};
+use crate::model::{ChatMessage, Hearing, Part, Role, ToolPart};
 use crate::openai::error::ApiError;
-use crate::openai::lean::BoundedVec;
-use crate::service::chat::audio::InputRequest;
 use crate::service::{ChatModel, MessageRequest, PartRequest};
 
-/// Longest list of parts, and longest name of an item in bytes.
-const PARTS: usize = 64;
-const MAX_ID: usize = 128;
-
-/// An item as a client sends it.
-#[derive(Debug, Deserialize)]
-pub(super) struct ItemBody {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    pub(super) id: Option<String>,
-    role: Option<String>,
-    content: Option<BoundedVec<ContentBody, PARTS>>,
-    call_id: Option<String>,
-    name: Option<String>,
-    arguments: Option<String>,
-    output: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct ContentBody {
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    text: Option<String>,
-    transcript: Option<String>,
-    audio: Option<String>,
-}
+/// Bytes of a JSON object besides its fields, about.
+const OBJECT: usize = 640;
 
 /// An item.
 #[derive(Debug, Clone)]
 pub(super) struct Item {
+    /// Empty until it has a name.
     pub(super) id: String,
     /// As clients are told, without its audio.
     pub(super) told: Value,
@@ -59,148 +32,6 @@ pub(super) struct Item {
     pub(super) counted: bool,
 }
 
-fn refuse<T>(param: &str, problem: impl Into<String>) -> Result<T, ApiError> {
-    Err(ApiError::invalid(Some(param), problem))
-}
-
-impl ItemBody {
-    /// The id of the item that it only refers to.
-    pub(super) fn reference(&self) -> Option<&str> {
-        let refers = self.kind.as_deref() == Some("item_reference");
-        self.id.as_deref().filter(|_| refers)
-    }
-
-    /// Checks it; audio in it is in `format`.
-    pub(super) fn item(self, id: String, format: AudioFormat, model: &ChatModel) -> Result<Item, ApiError> {
-        if id.len() > MAX_ID {
-            return refuse(
-                "item.id",
-                format!("item.id has {} bytes, expected at most {MAX_ID}", id.len()),
-            );
-        }
-        match self.kind.as_deref() {
-            Some("message") | None => self.message(id, format, model),
-            Some("function_call") => self.call(id, model),
-            Some("function_call_output") => self.output(id, model),
-            Some(other) => refuse(
-                "item.type",
-                format!(
-                    "item.type is {:?}, expected message, function_call or function_call_output",
-                    excerpt(other)
-                ),
-            ),
-        }
-    }
-
-    fn message(self, id: String, format: AudioFormat, model: &ChatModel) -> Result<Item, ApiError> {
-        let role = match self.role.as_deref() {
-            Some("user") => Role::User,
-            Some("assistant") => Role::Assistant,
-            Some("system" | "developer") => Role::System,
-            other => {
-                let other = excerpt(other.unwrap_or_default());
-                let problem = format!("item.role is {other:?}, expected user, assistant or system");
-                return refuse("item.role", problem);
-            }
-        };
-        let content = self.content.unwrap_or_default().0;
-        let mut told = Vec::with_capacity(content.len());
-        let mut parts = Vec::with_capacity(content.len());
-        for part in content {
-            let (one, shown) = part.part(role, format)?;
-            told.push(shown);
-            parts.extend(one);
-        }
-        let said = match parts.is_empty() {
-            // What was not heard of an answer is sent so.
-            true if role == Role::Assistant && !told.is_empty() => ChatMessage {
-                role,
-                parts: Vec::new(),
-            },
-            _ => checked(role, parts, model)?,
-        };
-        let role = self.role.unwrap_or_default();
-        let told = json!({
-            "id": id, "object": "realtime.item", "type": "message", "status": "completed", "role": role, "content": told,
-        });
-        Ok(Item::new(id, told, said))
-    }
-
-    fn call(self, id: String, model: &ChatModel) -> Result<Item, ApiError> {
-        let (name, arguments) = (self.name.unwrap_or_default(), self.arguments.unwrap_or_default());
-        let call = PartRequest::ToolCall {
-            name: name.clone(),
-            arguments: arguments.clone(),
-        };
-        let said = checked(Role::Assistant, vec![call], model)?;
-        let call_id = self.call_id.unwrap_or_else(|| format!("call_{id}"));
-        let told = call_json(&id, &call_id, &name, &arguments, "completed");
-        Ok(Item {
-            is_call: true,
-            ..Item::new(id, told, said)
-        })
-    }
-
-    fn output(self, id: String, model: &ChatModel) -> Result<Item, ApiError> {
-        let Some(call_id) = self.call_id else {
-            return refuse(
-                "item.call_id",
-                "item.call_id is missing, expected that of the function_call",
-            );
-        };
-        let output = self.output.unwrap_or_default();
-        let result = PartRequest::ToolResult(output.clone());
-        let said = checked(Role::User, vec![result], model)?;
-        let told = json!({
-            "id": id, "object": "realtime.item", "type": "function_call_output", "status": "completed", "call_id": call_id,
-            "output": output,
-        });
-        Ok(Item::new(id, told, said))
-    }
-}
-
-impl ContentBody {
-    /// What the model reads of it, and what clients are told.
-    fn part(self, role: Role, format: AudioFormat) -> Result<(Option<PartRequest>, Value), ApiError> {
-        let kind = self.kind.unwrap_or_default();
-        let text = |text: Option<String>| text.filter(|text| !text.is_empty()).map(PartRequest::Text);
-        match (kind.as_str(), role) {
-            ("input_text", Role::User | Role::System) | ("output_text" | "text", _) => {
-                let told = json!({"type": kind, "text": self.text});
-                Ok((text(self.text), told))
-            }
-            ("output_audio" | "audio", Role::Assistant) => {
-                let told = json!({"type": "output_audio", "transcript": self.transcript});
-                Ok((text(self.transcript), told))
-            }
-            ("input_audio", Role::User) => {
-                let told = json!({"type": kind, "transcript": self.transcript});
-                let Ok(data) = BASE64.decode(self.audio.unwrap_or_default()) else {
-                    return refuse("item.content.audio", "item.content.audio is no base64");
-                };
-                let layout = format.input().map(|format| InputRequest {
-                    encoding: format.encoding,
-                    sample_rate_hz: format.rate.hz(),
-                    channels: 1,
-                });
-                let audio = PartRequest::Audio {
-                    layout: layout.unwrap_or_default(),
-                    data: data.into(),
-                };
-                Ok((Some(audio), told))
-            }
-            (other, _) => refuse(
-                "item.content.type",
-                format!(
-                    "item.content.type is {:?}, expected input_text or input_audio of the user, input_text of the system, \
-                     output_text or output_audio of the assistant",
-                    excerpt(other)
-                ),
-            ),
-        }
-    }
-}
-
 /// Has the service check a message.
 pub(super) fn checked(
     role: Role,
@@ -212,18 +43,31 @@ pub(super) fn checked(
     Ok(message.map_err(|error| named(&error))?.message)
 }
 
-/// A function that is asked for.
-pub(super) fn call_json(id: &str, call_id: &str, name: &str, arguments: &str, status: &str) -> Value {
+/// A function that is asked for, as clients are told.
+fn call_json(call_id: Option<&str>, name: &str, arguments: &str) -> Value {
     json!({
-        "id": id, "object": "realtime.item", "type": "function_call", "status": status, "call_id": call_id, "name": name,
+        "object": "realtime.item", "type": "function_call", "status": "completed", "call_id": call_id, "name": name,
         "arguments": arguments,
     })
 }
 
+/// Bytes of memory of a JSON value besides its own size, about.
+fn held(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(|value| size_of_val(value) + held(value)).sum(),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, value)| name.len() + held(value));
+            OBJECT + fields.sum::<usize>()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
+}
+
 impl Item {
-    fn new(id: String, told: Value, said: ChatMessage) -> Self {
+    fn new(told: Value, said: ChatMessage) -> Self {
         Self {
-            id,
+            id: String::new(),
             told,
             said,
             is_call: false,
@@ -233,10 +77,24 @@ impl Item {
         }
     }
 
-    /// What the user said; `clip` is missing where the model cannot hear.
+    /// Gives it a name, and its call one that follows from that if it has none.
+    pub(super) fn name(&mut self, id: String) {
+        if self.is_call && self.told["call_id"].is_null() {
+            self.told["call_id"] = json!(format!("call_{id}"));
+        }
+        self.told["id"] = json!(id);
+        self.id = id;
+    }
+
+    fn named(mut self, id: String) -> Self {
+        self.name(id);
+        self
+    }
+
+    /// The user's recording; `clip` is missing where the model cannot hear.
     pub(super) fn recording(id: String, clip: Option<Part>) -> Self {
         let told = json!({
-            "id": id, "object": "realtime.item", "type": "message", "status": "completed", "role": "user",
+            "object": "realtime.item", "type": "message", "status": "completed", "role": "user",
             "content": [{"type": "input_audio", "transcript": null}],
         });
         let unheard = clip.is_none();
@@ -244,31 +102,28 @@ impl Item {
             role: Role::User,
             parts: clip.into_iter().collect(),
         };
-        Self {
-            unheard,
-            ..Self::new(id, told, said)
-        }
+        let item = Self::new(told, said);
+        Self { unheard, ..item }.named(id)
     }
 
     /// An answer before its first word.
     pub(super) fn answer(id: String) -> Self {
         let told = json!({
-            "id": id, "object": "realtime.item", "type": "message", "status": "in_progress", "role": "assistant",
+            "object": "realtime.item", "type": "message", "status": "in_progress", "role": "assistant",
             "content": [],
         });
         let said = ChatMessage {
             role: Role::Assistant,
             parts: Vec::new(),
         };
-        Self {
-            counted: true,
-            ..Self::new(id, told, said)
-        }
+        let item = Self::new(told, said);
+        let counted = true;
+        Self { counted, ..item }.named(id)
     }
 
     /// A function that the model asks for.
     pub(super) fn asked(id: String, call_id: &str, name: &str, arguments: &str) -> Self {
-        let told = call_json(&id, call_id, name, arguments, "completed");
+        let told = call_json(Some(call_id), name, arguments);
         let call = ToolPart::Call {
             name: name.into(),
             arguments: arguments.into(),
@@ -277,11 +132,22 @@ impl Item {
             role: Role::Assistant,
             parts: vec![Part::Tool(call)],
         };
-        Self {
+        let item = Self {
             is_call: true,
             counted: true,
-            ..Self::new(id, told, said)
+            ..Self::new(told, said)
+        };
+        item.named(id)
+    }
+
+    /// The same as clients are told of it before its arguments.
+    pub(super) fn begun(&self) -> Value {
+        let mut told = self.told.clone();
+        if self.is_call {
+            told["status"] = json!("in_progress");
+            told["arguments"] = json!("");
         }
+        told
     }
 
     /// The answer says this, and has come to an end.
@@ -310,6 +176,23 @@ impl Item {
             Some(Part::Text(text)) => text,
             _ => "",
         }
+    }
+
+    /// Bytes of memory of it, about: all that clients are told and all that the model reads, with what it makes of audio.
+    pub(super) fn size(&self, hearing: Option<Hearing>) -> usize {
+        let parts = self.said.parts.iter().map(|part| {
+            let content = match part {
+                Part::Text(text) => text.len(),
+                Part::Tool(tool) => tool.size(),
+                Part::Audio(clip) => {
+                    let samples = clip.samples();
+                    let rows = hearing.map_or(0, |hearing| hearing.row_bytes(samples.len()));
+                    size_of_val(samples) + rows
+                }
+            };
+            size_of_val(part) + content
+        });
+        size_of_val(self) + self.id.len() + held(&self.told) + parts.sum::<usize>()
     }
 
     /// Characters of it.

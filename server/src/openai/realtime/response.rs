@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::conversation::Conversation;
 use super::ids::Ids;
-use super::items::{Item, call_json};
+use super::items::Item;
 use super::settings::Settings;
 use crate::openai::calls::{Call, Calls, Piece};
 use crate::openai::error::ApiError;
@@ -28,9 +28,45 @@ pub(super) struct Writing<'a> {
 pub(super) struct ResponseEnd {
     pub(super) outcome: Outcome,
     pub(super) error: Option<ApiError>,
-    /// What is left of its text after an interruption.
+    /// The rest of its text after an interruption.
     pub(super) kept: Option<String>,
+    /// Playing time of its audio that was heard, if the client has said so.
+    pub(super) heard_ms: Option<u64>,
     pub(super) usage: Value,
+}
+
+impl ResponseEnd {
+    pub(super) fn of(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            error: None,
+            kept: None,
+            heard_ms: None,
+            usage: Value::Null,
+        }
+    }
+
+    pub(super) fn failed(error: ApiError) -> Self {
+        Self {
+            error: Some(error),
+            ..Self::of(Outcome::Error)
+        }
+    }
+
+    pub(super) fn interrupted(kept: String) -> Self {
+        Self {
+            kept: Some(kept),
+            ..Self::of(Outcome::Interrupted)
+        }
+    }
+
+    /// Whether the response says all that it was going to say.
+    pub(super) fn is_whole(&self) -> bool {
+        matches!(
+            self.outcome,
+            Outcome::Stop | Outcome::Length | Outcome::Repetition
+        )
+    }
 }
 
 /// A response that is asked for or in progress.
@@ -39,6 +75,8 @@ pub(super) struct Response {
     pub(super) id: String,
     /// Its items become a part of the conversation.
     pub(super) keeps: bool,
+    /// Clients were told of it.
+    begun: bool,
     metadata: Option<BTreeMap<String, String>>,
     spoken: bool,
     /// Samples of audio per second.
@@ -70,13 +108,11 @@ impl Response {
         keeps: bool,
         metadata: Option<BTreeMap<String, String>>,
     ) -> Self {
-        let offers = settings
-            .tools
-            .iter()
-            .any(|tool| settings.tool_choice.offers(tool));
+        let offers = settings.offered().next().is_some();
         Self {
             id,
             keeps,
+            begun: false,
             metadata,
             spoken: settings.spoken,
             hz: settings.output.hz(),
@@ -124,7 +160,10 @@ impl Response {
     }
 
     /// It has begun.
-    pub(super) fn begin(&self, to: &mut Writing<'_>) {
+    pub(super) fn begin(&mut self, to: &mut Writing<'_>) {
+        if std::mem::replace(&mut self.begun, true) {
+            return;
+        }
         let response = self.json(to.conversation, "in_progress", &Value::Null, &Value::Null);
         to.out
             .push(json!({"type": "response.created", "response": response}));
@@ -172,7 +211,7 @@ impl Response {
         }));
     }
 
-    /// The message, which begins with what it is asked for.
+    /// The message, which begins with its first words or sound.
     fn message(&mut self, to: &mut Writing<'_>) -> &mut Message {
         let message = match self.message.take() {
             Some(message) => message,
@@ -203,14 +242,7 @@ impl Response {
     }
 
     fn added(&self, item: Item, index: usize, to: &mut Writing<'_>) {
-        let told = match item.is_call {
-            // Its arguments follow.
-            true => {
-                let field = |name: &str| item.told[name].as_str().unwrap_or_default().to_owned();
-                call_json(&item.id, &field("call_id"), &field("name"), "", "in_progress")
-            }
-            false => item.told.clone(),
-        };
+        let told = item.begun();
         to.out.push(json!({
             "type": "response.output_item.added", "response_id": self.id, "output_index": index, "item": told,
         }));
@@ -271,15 +303,17 @@ impl Response {
 
     /// It has ended. Gives its message, if there was one.
     pub(super) fn end(&mut self, end: &ResponseEnd, to: &mut Writing<'_>) -> Option<String> {
+        self.begin(to);
         if let Some(mut calls) = self.calls.take() {
-            let pieces = calls.finish();
-            // What was about to be asked for when it was interrupted is not.
-            if end.kept.is_none() {
-                self.pieces(pieces, to);
-            }
+            let pieces = match end.outcome {
+                Outcome::Stop => calls.finish(),
+                Outcome::Length | Outcome::Repetition => calls.cut().map(Piece::Call).into_iter().collect(),
+                Outcome::Interrupted | Outcome::Error | Outcome::Aborted => Vec::new(),
+            };
+            self.pieces(pieces, to);
         }
         let (status, details) = self.status(end);
-        let message = self.end_message(end.kept.as_deref(), status, to);
+        let message = self.end_message(end, status, to);
         self.output.retain(|item| !item.is_null());
         let response = self.json(to.conversation, status, &details, &end.usage);
         to.out
@@ -305,10 +339,12 @@ impl Response {
         }
     }
 
-    fn end_message(&mut self, kept: Option<&str>, status: &str, to: &mut Writing<'_>) -> Option<String> {
-        let spoken_ms = self.spoken_ms();
+    fn end_message(&mut self, end: &ResponseEnd, status: &str, to: &mut Writing<'_>) -> Option<String> {
+        let spoken_ms = self
+            .spoken_ms()
+            .map(|all| end.heard_ms.map_or(all, |heard| heard.min(all)));
         let message = self.message.take()?;
-        let text = kept.map_or_else(|| message.text.clone(), visible);
+        let text = end.kept.clone().unwrap_or(message.text);
         let place = json!({
             "response_id": self.id, "item_id": message.id, "output_index": message.index, "content_index": 0,
         });
@@ -357,11 +393,10 @@ impl Response {
     }
 }
 
-/// What is text of what a model wrote.
+/// The text of an answer that was cut short, without calls and their beginnings.
 pub(super) fn visible(written: &str) -> String {
-    let mut calls = Calls::new(0);
-    let pieces = calls.push(written).into_iter().chain(calls.finish());
-    let texts = pieces.filter_map(|piece| match piece {
+    let pieces = Calls::new(0).push(written);
+    let texts = pieces.into_iter().filter_map(|piece| match piece {
         Piece::Text(text) => Some(text),
         Piece::Call(_) => None,
     });

@@ -1,10 +1,11 @@
-//! One session, without its socket: what clients say and what the answering session tells become events for the client and commands.
+//! One session, without its socket: events of the client and of the answering session become events for the client and commands.
 //!
-//! Its caller hands over what a client says only while it does not [settle](Session::settles), so that what a client asks for always
+//! Its caller hands over an event of the client only while the session does not [settle](Session::settles), so that an event always
 //! meets a conversation that is complete.
 
 mod items;
 mod responses;
+mod speech;
 mod transcripts;
 
 use omni_audio::{SampleRate, SpeechDetector};
@@ -14,21 +15,20 @@ use serde_json::{Value, json};
 use self::transcripts::Transcripts;
 use super::conversation::Conversation;
 use super::events::{ClientEvent, Head};
+use super::formats::AudioFormat;
 use super::ids::Ids;
-use super::input::{InputBuffer, InputChange};
-use super::items::Item;
-use super::response::{Response, ResponseEnd, Writing};
+use super::input::InputBuffer;
+use super::response::{Response, Writing};
 use super::settings::{Settings, SettingsPatch};
 use crate::error::ServeError;
-use crate::model::Part;
 use crate::openai::error::ApiError;
 use crate::service::ChatModel;
-use crate::session::{AudioOut, ChatCommand, ChatEvent, ChatEventBody, ChatSettings, Outcome};
+use crate::session::{AudioOut, ChatCommand, ChatEvent, ChatEventBody, ChatSettings};
 
-/// What is said once to a user who speaks to a model that cannot hear.
+/// The notice for a user who speaks to a model that cannot hear; once.
 pub(super) const CANNOT_HEAR: &str = "I cannot hear you. This model only reads text. Please write to me.";
 
-/// What is to be done for a session.
+/// Work that a session leaves to its caller.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
     /// Events for the client, without their names.
@@ -53,6 +53,10 @@ pub(super) struct Session {
     input: InputBuffer,
     /// The name of the item that the user's speech in progress will be.
     speech: Option<String>,
+    /// The item of a turn that was detected while a response was active: it is answered next.
+    unanswered: Option<String>,
+    /// Characters of settings that no answer has paid for.
+    owed: usize,
     active: Option<Active>,
     /// The answer that the answering session can still cut: names of the response and of its item.
     last: Option<(String, String)>,
@@ -94,6 +98,8 @@ impl Session {
             ids,
             input,
             speech: None,
+            unanswered: None,
+            owed: 0,
             active: None,
             last: None,
             last_hz: 0,
@@ -110,8 +116,9 @@ impl Session {
         Ok(session)
     }
 
-    /// What is to be done; once.
+    /// Work that has come up; once.
     pub(super) fn effects(&mut self) -> Effects {
+        self.answer_turn();
         if !self.hears_more() {
             self.transcribe_next();
         }
@@ -134,9 +141,14 @@ impl Session {
         self.cutting.is_some() || self.transcripts.settles() || self.active.as_ref().is_some_and(cancelled)
     }
 
-    /// Whether a response is in progress.
-    pub(super) fn is_active(&self) -> bool {
-        self.active.is_some()
+    /// Responses that were asked for and have not ended.
+    pub(super) fn open(&self) -> usize {
+        usize::from(self.active.is_some()) + usize::from(self.transcripts.settles())
+    }
+
+    /// Format of recordings in items, and the model that they are for.
+    pub(super) fn reads(&self) -> (AudioFormat, ChatModel) {
+        (self.settings.input, self.model.clone())
     }
 
     fn tell(&mut self, event: Value) {
@@ -155,15 +167,15 @@ impl Session {
         self.tell(json!({"type": "error", "error": told}));
     }
 
-    /// A client said this.
-    pub(super) fn client(&mut self, text: &str) {
-        let (Head { event_id, .. }, event) = ClientEvent::parse(text);
-        if let Err(error) = event.and_then(|event| self.obey(event)) {
-            self.refuse(&error, event_id.as_deref());
+    /// An event of the client.
+    pub(super) fn client(&mut self, (head, event): (Head, Result<ClientEvent, ApiError>)) {
+        let event_id = head.event_id.as_deref();
+        if let Err(error) = event.and_then(|event| self.obey(event, event_id)) {
+            self.refuse(&error, event_id);
         }
     }
 
-    fn obey(&mut self, event: ClientEvent) -> Result<(), ApiError> {
+    fn obey(&mut self, event: ClientEvent, event_id: Option<&str>) -> Result<(), ApiError> {
         match event {
             ClientEvent::UpdateSession(patch) => self.update(*patch),
             ClientEvent::Append(audio) if audio.is_empty() => Ok(()),
@@ -183,71 +195,20 @@ impl Session {
             ClientEvent::RetrieveItem(id) => self.retrieve_item(&id),
             ClientEvent::DeleteItem(id) => self.delete_item(&id),
             ClientEvent::TruncateItem(truncation) => self.truncate_item(truncation),
-            ClientEvent::CreateResponse { response, settings } => self.create_response(*response, *settings),
+            ClientEvent::CreateResponse(asked) => self.create_response(*asked, event_id),
             ClientEvent::CancelResponse { response } => self.cancel_response(response.as_deref()),
         }
     }
 
     fn update(&mut self, patch: SettingsPatch) -> Result<(), ApiError> {
-        self.settings = self.settings.patched(patch, &self.model)?;
+        let new = self.settings.patched(patch, &self.model)?;
+        let instructions = new.instructions.as_str();
+        self.conversation
+            .check_system("session.instructions", instructions, None, &self.model)?;
+        self.owed += new.added(&self.settings);
+        self.settings = new;
         self.input.configure(self.settings.input, self.settings.turns);
-        if self.settings.turns.is_none() {
-            self.speech = None;
-        }
         self.tell_session("session.updated");
-        Ok(())
-    }
-
-    /// Whether there is audio that was not looked at.
-    pub(super) fn hears_more(&self) -> bool {
-        self.input.is_waiting()
-    }
-
-    /// Looks at the audio that has come, until something happens in it.
-    pub(super) fn hear(&mut self) {
-        match self.input.advance() {
-            None => {}
-            Some(InputChange::Started { at_ms }) => {
-                let item = self.ids.item();
-                self.tell(json!({
-                    "type": "input_audio_buffer.speech_started", "audio_start_ms": at_ms, "item_id": item,
-                }));
-                self.speech = Some(item);
-                if self.settings.turns.is_some_and(|turns| turns.interrupts) {
-                    self.interrupt("turn_detected", None);
-                }
-            }
-            Some(InputChange::Stopped { at_ms }) => {
-                let item = self.speech.take().unwrap_or_else(|| self.ids.item());
-                self.tell(json!({
-                    "type": "input_audio_buffer.speech_stopped", "audio_end_ms": at_ms, "item_id": item,
-                }));
-                let recording = self.input.take();
-                let creates = self.settings.turns.is_some_and(|turns| turns.creates);
-                let done = self.committed(&item, recording).and_then(|()| match creates {
-                    true => self.respond(),
-                    false => Ok(()),
-                });
-                if let Err(error) = done {
-                    self.refuse(&error, None);
-                }
-            }
-        }
-    }
-
-    /// The user has said something.
-    fn committed(&mut self, id: &str, recording: Option<Part>) -> Result<(), ApiError> {
-        let item = Item::recording(id.to_owned(), recording.clone());
-        let told = item.told.clone();
-        let previous = self.conversation.insert(item, None)?;
-        self.tell(json!({
-            "type": "input_audio_buffer.committed", "previous_item_id": previous, "item_id": id,
-        }));
-        self.tell_item(&told, previous.as_deref());
-        if self.settings.transcription.is_some() {
-            self.transcribe(id, recording);
-        }
-        self.trim();
         Ok(())
     }
 
@@ -257,14 +218,20 @@ impl Session {
         }
     }
 
-    /// Takes out what is more than is remembered.
+    /// Takes out the oldest items beyond the bounds of a conversation.
     fn trim(&mut self) {
         for id in self.conversation.trim() {
-            self.tell(json!({"type": "conversation.item.deleted", "item_id": id}));
+            self.gone(&id);
         }
     }
 
-    /// The answering session says this.
+    /// An item was taken out.
+    fn gone(&mut self, id: &str) {
+        self.forget_recording(id);
+        self.tell(json!({"type": "conversation.item.deleted", "item_id": id}));
+    }
+
+    /// An event of the answering session.
     pub(super) fn answered(&mut self, event: ChatEvent) {
         let Some(event) = self.wrote_down(event.body) else {
             return;
@@ -293,72 +260,19 @@ impl Session {
     }
 
     fn with_response(&mut self, then: impl FnOnce(&mut Response, &mut Writing<'_>)) {
-        if let Some(active) = &mut self.active {
-            let mut to = Writing {
-                conversation: &mut self.conversation,
-                ids: &mut self.ids,
-                out: &mut self.effects.out,
-            };
+        let (active, mut to) = self.writing();
+        if let Some(active) = active {
             then(&mut active.response, &mut to);
         }
     }
 
-    /// The notice was spoken, or could not be.
-    pub(super) fn ended_notice(&mut self, failed: Option<&ServeError>) {
-        if let Some(error) = failed {
-            tracing::info!(%error, "a notice was written only");
-        }
-        if self.active.as_ref().is_some_and(|active| active.notice) {
-            self.end(&ResponseEnd {
-                outcome: Outcome::Stop,
-                error: None,
-                kept: None,
-                usage: Value::Null,
-            });
-        }
-    }
-
-    fn end(&mut self, end: &ResponseEnd) {
-        let Some(mut active) = self.active.take() else {
-            return;
-        };
-        // It was complete before it could be cut: then it is cut now.
-        let whole = matches!(end.outcome, Outcome::Stop | Outcome::Length | Outcome::Repetition);
-        self.effects.ended.push(match end.outcome {
-            Outcome::Interrupted => RequestResult::Cancelled,
-            Outcome::Error | Outcome::Aborted => RequestResult::Error,
-            _ => RequestResult::Ok,
-        });
-        let mut to = Writing {
+    /// The response in progress, and where it writes.
+    fn writing(&mut self) -> (&mut Option<Active>, Writing<'_>) {
+        let to = Writing {
             conversation: &mut self.conversation,
             ids: &mut self.ids,
             out: &mut self.effects.out,
         };
-        let item = active.response.end(end, &mut to);
-        match (&item, active.cut) {
-            (Some(item), Some(heard_ms)) if whole => self.cutting = Some((item.clone(), heard_ms)),
-            (Some(item), Some(heard_ms)) => self.tell(truncated(item, heard_ms)),
-            _ => {}
-        }
-        // Quotas here are of characters and seconds of audio, and this event knows requests and tokens only.
-        self.tell(json!({"type": "rate_limits.updated", "rate_limits": []}));
-        if active.response.keeps {
-            self.last = item
-                .filter(|_| !active.notice)
-                .map(|item| (active.response.id, item));
-        }
-        self.trim();
+        (&mut self.active, to)
     }
-
-    /// Only so much of an item was heard.
-    fn cut(&mut self, item: &str, text: &str, heard_ms: u64) {
-        self.conversation.change(item, |item| item.cut(text, heard_ms));
-        self.tell(truncated(item, heard_ms));
-    }
-}
-
-fn truncated(item: &str, heard_ms: u64) -> Value {
-    json!({
-        "type": "conversation.item.truncated", "item_id": item, "content_index": 0, "audio_end_ms": heard_ms,
-    })
 }

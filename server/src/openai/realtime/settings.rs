@@ -1,13 +1,14 @@
 //! The settings of a session: as they come, as they are in force, and as the client is told of them.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::de::{Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use super::formats::{AudioFormat, FormatPatch};
-use super::tools::{Tool, ToolChoice};
+use super::tools::{Tool, ToolBody, ToolChoice};
 use super::turn_detection::{ServerVad, TurnDetectionPatch};
 use crate::error::{ServeError, excerpt};
 use crate::openai::error::ApiError;
@@ -34,7 +35,7 @@ pub(super) const NAMES: [(&str, &str); 9] = [
 const FEW: usize = 8;
 const TOOLS: usize = 128;
 
-/// What a service said of an error, by this protocol's names.
+/// An error of a service, by this protocol's names.
 pub(super) fn named(error: &ServeError) -> ApiError {
     ApiError::new(error, &NAMES)
 }
@@ -44,7 +45,7 @@ fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Opti
     Option::deserialize(from).map(Some)
 }
 
-/// What `session.update` and `response.create` say of settings. Whatever else clients send is not looked at.
+/// Settings in `session.update` and `response.create`. Other fields that clients send are not looked at.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct SettingsPatch {
     #[serde(rename = "type")]
@@ -53,7 +54,7 @@ pub(super) struct SettingsPatch {
     instructions: Option<String>,
     output_modalities: Option<BoundedVec<String, FEW>>,
     audio: Option<AudioPatch>,
-    pub(super) tools: Option<BoundedVec<Tool, TOOLS>>,
+    tools: Option<BoundedVec<ToolBody, TOOLS>>,
     tool_choice: Option<TextOr<ToolChoice>>,
     max_output_tokens: Option<MaxTokens>,
 }
@@ -126,7 +127,7 @@ pub(super) struct Settings {
     pub(super) turns: Option<ServerVad>,
     /// The name of the model that was asked for transcripts of the user's speech.
     pub(super) transcription: Option<String>,
-    pub(super) tools: Vec<Tool>,
+    pub(super) tools: Arc<[Tool]>,
     pub(super) tool_choice: ToolChoice,
     max_tokens: Option<u32>,
     /// As the service has checked them.
@@ -151,14 +152,14 @@ impl Settings {
             speed: None,
             turns: Some(ServerVad::default()),
             transcription: None,
-            tools: Vec::new(),
+            tools: Arc::default(),
             tool_choice: ToolChoice::Auto,
             max_tokens: None,
             checked: model.settings(&request)?,
         })
     }
 
-    /// What they become with a patch; of `response.create` only what is about answers counts.
+    /// Applies a patch; of `response.create` only fields about answers count.
     pub(super) fn patched(&self, patch: SettingsPatch, model: &ChatModel) -> Result<Self, ApiError> {
         if let Some(kind) = patch.kind.as_deref().filter(|kind| *kind != "realtime") {
             let problem = format!("session.type is {:?}, expected realtime", excerpt(kind));
@@ -178,7 +179,7 @@ impl Settings {
         }
         let strict = model.speech.terms.strict;
         if let Some(BoundedVec(tools)) = patch.tools {
-            new.tools = Tool::offered(tools, model)?;
+            new.tools = ToolBody::offered(tools, model)?.into();
         }
         if let Some(choice) = patch.tool_choice {
             new.tool_choice = ToolChoice::of(choice, strict)?;
@@ -216,6 +217,22 @@ impl Settings {
         Ok(())
     }
 
+    /// Functions that answers may ask for.
+    pub(super) fn offered(&self) -> impl Iterator<Item = &Tool> {
+        let offers = |tool: &&Tool| self.tool_choice.offers(tool);
+        self.tools.iter().filter(offers)
+    }
+
+    /// Characters of instructions and functions that are not those of `before`.
+    pub(super) fn added(&self, before: &Self) -> usize {
+        let instructions = match self.instructions == before.instructions {
+            true => 0,
+            false => self.instructions.chars().count(),
+        };
+        let new = self.tools.iter().filter(|tool| !before.tools.contains(tool));
+        instructions + new.map(Tool::characters).sum::<usize>()
+    }
+
     /// The forms of answers.
     pub(super) fn modalities(&self) -> Value {
         match self.spoken {
@@ -251,7 +268,7 @@ impl Settings {
         }
     }
 
-    /// What a client is told of them.
+    /// As a client is told of them.
     pub(super) fn json(&self, id: &str, model: &ChatModel) -> Value {
         let mut output = self.sound();
         output["speed"] = json!(self.speed.unwrap_or(1.0));

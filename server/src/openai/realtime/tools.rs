@@ -3,15 +3,17 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::items::checked;
 use crate::error::excerpt;
+use crate::model::{Part, Role};
 use crate::openai::error::ApiError;
 use crate::openai::json::JsonText;
 use crate::openai::lean::TextOr;
 use crate::service::{ChatModel, PartRequest};
 
-/// A function.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Tool {
+/// A function as a client sends it.
+#[derive(Debug, Deserialize)]
+pub(super) struct ToolBody {
     #[serde(rename = "type")]
     kind: Option<String>,
     #[serde(default)]
@@ -20,9 +22,19 @@ pub(super) struct Tool {
     parameters: Option<JsonText>,
 }
 
-impl Tool {
-    /// Those that the model can ask for: none of a model that asks for none, unless the server is strict.
-    pub(super) fn offered(tools: Vec<Self>, model: &ChatModel) -> Result<Vec<Self>, ApiError> {
+/// A function that was checked.
+#[derive(Debug, PartialEq)]
+pub(super) struct Tool {
+    name: String,
+    /// As clients are told.
+    told: Value,
+    /// As a part of the system's message.
+    part: Part,
+}
+
+impl ToolBody {
+    /// Checks functions. A model that asks for none is offered none, unless the server is strict.
+    pub(super) fn offered(tools: Vec<Self>, model: &ChatModel) -> Result<Vec<Tool>, ApiError> {
         let refuse = |problem: String| Err(ApiError::invalid(Some("session.tools"), problem));
         let other = |tool: &&Self| tool.kind.as_deref().is_some_and(|kind| kind != "function");
         if let Some(other) = tools.iter().find(other) {
@@ -32,16 +44,23 @@ impl Tool {
             ));
         }
         match (model.chat.tools, tools.is_empty(), model.speech.terms.strict) {
-            (false, false, true) => {
-                refuse("session.tools: this model calls no functions, expected none".to_owned())
+            (_, true, _) => return Ok(Vec::new()),
+            (false, _, true) => {
+                return refuse("session.tools: this model calls no functions, expected none".to_owned());
             }
-            (false, ..) => Ok(Vec::new()),
-            (true, ..) => Ok(tools),
+            (false, ..) => return Ok(Vec::new()),
+            (true, ..) => {}
         }
+        let parts = checked(Role::System, tools.iter().map(Self::part).collect(), model)?.parts;
+        let tools = tools.into_iter().zip(parts).map(|(tool, part)| Tool {
+            told: tool.json(),
+            name: tool.name,
+            part,
+        });
+        Ok(tools.collect())
     }
 
-    /// As a part of the system's message.
-    pub(super) fn part(&self) -> PartRequest {
+    fn part(&self) -> PartRequest {
         PartRequest::Tool {
             name: self.name.clone(),
             description: self.description.clone().unwrap_or_default(),
@@ -52,8 +71,7 @@ impl Tool {
         }
     }
 
-    /// As a client is told of it.
-    pub(super) fn json(&self) -> Value {
+    fn json(&self) -> Value {
         let parameters = self.parameters.as_ref();
         let parameters = parameters.and_then(|JsonText(text)| serde_json::from_str::<Value>(text).ok());
         json!({
@@ -62,6 +80,26 @@ impl Tool {
             "description": self.description,
             "parameters": parameters,
         })
+    }
+}
+
+impl Tool {
+    /// As clients are told of it.
+    pub(super) fn json(&self) -> &Value {
+        &self.told
+    }
+
+    /// As the model reads it.
+    pub(super) fn part(&self) -> &Part {
+        &self.part
+    }
+
+    /// Characters of it that the model reads.
+    pub(super) fn characters(&self) -> usize {
+        match &self.part {
+            Part::Tool(tool) => tool.characters(),
+            Part::Text(_) | Part::Audio(_) => 0,
+        }
     }
 }
 
@@ -88,7 +126,7 @@ impl From<NamedFunction> for ToolChoice {
 }
 
 impl ToolChoice {
-    /// What was asked for. That a function must be called is a hint: the model decides.
+    /// As a client asks for it. That a function must be called is a hint: the model decides.
     pub(super) fn of(choice: TextOr<Self>, strict: bool) -> Result<Self, ApiError> {
         let refuse = |got: &str| {
             let problem = format!(

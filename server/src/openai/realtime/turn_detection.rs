@@ -12,7 +12,7 @@ use crate::openai::error::ApiError;
 const MAX_PADDING: u32 = 5_000;
 const MAX_SILENCE: u32 = 60_000;
 
-/// What a client says of turn detection.
+/// Turn detection as a client asks for it.
 #[derive(Debug, Deserialize)]
 pub(super) struct TurnDetectionPatch {
     #[serde(rename = "type")]
@@ -51,7 +51,7 @@ impl Default for ServerVad {
 const TURNS: &str = "session.audio.input.turn_detection";
 
 impl ServerVad {
-    /// What it becomes with a patch.
+    /// Applies a patch.
     pub(super) fn patched(self, patch: &TurnDetectionPatch) -> Result<Self, ApiError> {
         let refuse = |field: &str, problem: String| {
             let param = format!("{TURNS}.{field}");

@@ -26,7 +26,7 @@ use crate::transport::{Ended, Message, WebSocket};
 /// Commands on their way to the session.
 const COMMANDS: usize = 4;
 
-/// What is known of a call before it says anything.
+/// A call before its first message.
 pub(super) struct Call {
     pub(super) info: Arc<SpeechInfo>,
     pub(super) tenant: Tenant,
@@ -78,7 +78,7 @@ impl Connection {
         }
     }
 
-    /// From its begin to its end.
+    /// Serves the client until the connection ends.
     pub(super) async fn run(mut self) {
         let end = loop {
             if let Err(end) = self.step().await {
@@ -269,7 +269,7 @@ impl Running {
     }
 }
 
-/// What a message that cannot be obeyed ends.
+/// A message that cannot be obeyed ends this.
 enum Refusal {
     /// Itself.
     Message(ApiError),

@@ -10,7 +10,7 @@ use crate::openai::sound::AudioFormat;
 use crate::openai::speech::SpeechBody;
 use crate::service::SpeechRequest;
 
-/// What a client says.
+/// A message of a client.
 #[derive(Debug)]
 pub(super) enum ClientMessage {
     Config(Box<Configured>),
@@ -47,7 +47,7 @@ struct Text {
     text: String,
 }
 
-/// What a config has besides what a request for speech has.
+/// Fields of a config that a request for speech has not.
 #[derive(Deserialize)]
 struct ConfigFields {
     stream_audio: Option<bool>,
@@ -99,7 +99,7 @@ pub(in crate::openai) fn take(text: &str) {
     let _ = ClientMessage::parse(text);
 }
 
-/// What a client is told. Every utterance is one sentence of it: it is the unit that clients flush.
+/// A message to a client. Every utterance is one sentence of it: it is the unit that clients flush.
 pub(super) fn audio_start(utterance: u64, text: &str, format: &str, rate: u32) -> Value {
     json!({
         "type": "audio.start",

@@ -1,4 +1,4 @@
-//! What becomes of the events of a session: the frames of one utterance after the other.
+//! The events of a session as frames, one utterance after the other.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use crate::openai::sound::AudioFormat;
 use crate::openai::speech::{MAX_WHOLE, NAMES, named};
 use crate::session::{AudioOut, Done, Event, EventBody, Outcome, Ready};
 
-/// What is sent.
+/// A frame, or the end of an utterance.
 #[derive(Debug)]
 pub(super) enum Frame {
     Text(Value),
@@ -43,7 +43,7 @@ pub(super) struct Utterances {
     spoken: Spoken,
 }
 
-/// What was sent of the utterance that is spoken.
+/// The part of the utterance in progress that was sent.
 #[derive(Debug, Default)]
 struct Spoken {
     started: bool,
@@ -111,7 +111,7 @@ impl Utterances {
         }
     }
 
-    /// What is sent for an event.
+    /// The frames of an event.
     pub(super) fn frames(&mut self, event: Event) -> Vec<Frame> {
         match event.body {
             EventBody::Ready(ready) => self.ready(&ready),
@@ -143,7 +143,7 @@ impl Utterances {
         let spoken = &mut self.spoken;
         spoken.bytes += audio.data.len() as u64;
         spoken.samples += audio.samples.0;
-        // What is longer than is gathered goes on as a stream.
+        // Audio beyond that size goes on as a stream.
         let whole = !self.delivery.streamed && spoken.bytes <= MAX_WHOLE as u64;
         if whole {
             spoken.gathered.extend_from_slice(&audio.data);

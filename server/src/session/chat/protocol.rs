@@ -75,8 +75,10 @@ pub struct GivenConversation {
     pub settings: Arc<ChatSettings>,
     /// Oldest first. Only the first may say how the model shall behave.
     pub messages: Vec<ChatMessage>,
-    /// Characters of it that no answer was asked for yet.
+    /// Characters of it that no answer was asked for yet. If this one is refused, the next one pays for them.
     pub characters: usize,
+    /// Characters that only this answer reads.
+    pub own_characters: usize,
     /// It is not the caller's conversation but beside that: the answer before it may still be cut.
     pub beside: bool,
 }

@@ -157,6 +157,8 @@ impl SessionBody for Run {
                 }
             }
             Input::Expired(due) => self.expired(due, now)?,
+            // Nothing comes before `ready`. A session without settings ends at once, with the same reason.
+            Input::Drain(_) if self.settings.is_none() => {}
             Input::Drain(reason) => {
                 let message =
                     "the server is shutting down: the answer in progress is finished, no other is begun";
@@ -310,11 +312,12 @@ impl Run {
         let (orchestrator, limits) = (&self.core.deps.orchestrator, &self.core.deps.limits);
         let mut turn = Turn::new(question, orchestrator, limits, self.core.deps.clock, now)?;
         self.remembers = given.is_none();
-        let told = given.map_or(0, |given| given.characters);
-        let characters = self.characters + told + respond.instructions.as_deref().map_or(0, characters);
-        match self.core.handle.begin(characters, now) {
+        self.characters += given.map_or(0, |given| given.characters);
+        let own = given.map_or(0, |given| given.own_characters)
+            + respond.instructions.as_deref().map_or(0, characters);
+        match self.core.handle.begin(self.characters + own, now) {
             Ok(()) => self.characters = 0,
-            // What was refused is still in the conversation, and to be paid for by the answer that reads it.
+            // The conversation still has these characters, and the answer that reads them pays for them.
             Err(over) => {
                 let over = ServeError::from(over);
                 self.core.deps.records.refused(&over);

@@ -355,7 +355,10 @@ impl Turn {
     /// The stage that answers has ended.
     fn thought(&mut self, end: End, out: &mut Outbox, now: Stamp) {
         let written = self.writing.finish();
-        let aloud = self.aloud.as_mut().map(Aloud::finish);
+        let aloud = self.aloud.as_mut().map(match end {
+            End::Stop => Aloud::finish,
+            _ => Aloud::cut,
+        });
         self.write(written, aloud.as_ref(), out, now);
         self.finish(now);
         match end {

@@ -86,7 +86,7 @@ impl Writing {
     }
 }
 
-/// What of an answer is spoken where the model may ask for functions: all up to the first that it asks for.
+/// The part of an answer that is spoken where the model may ask for functions: all up to the first that it asks for.
 #[derive(Debug)]
 pub(super) struct Aloud {
     writing: Writing,
@@ -113,6 +113,16 @@ impl Aloud {
     /// No more tokens come.
     pub(super) fn finish(&mut self) -> DecodedText {
         self.unless_over(Writing::finish)
+    }
+
+    /// The answer was cut short: the beginning of a call is not spoken either.
+    pub(super) fn cut(&mut self) -> DecodedText {
+        let [opens, _] = TOOL_CALL;
+        let rest = self.finish();
+        match opens.starts_with(rest.text.trim_start()) {
+            true => DecodedText::default(),
+            false => rest,
+        }
     }
 
     fn unless_over(&mut self, more: impl FnOnce(&mut Writing) -> DecodedText) -> DecodedText {
@@ -201,6 +211,16 @@ mod tests {
         let mut spoken: String = answer.bytes().map(|byte| aloud.push(byte.into()).text).collect();
         spoken += &aloud.finish().text;
         assert_eq!(spoken, "Let me <look>.");
+    }
+
+    #[test]
+    fn of_an_answer_that_is_cut_short_the_beginning_of_a_call_is_not_spoken() {
+        for (answer, spoken) in [("One <tool_", "One "), ("One <b", "One <b"), ("One", "One")] {
+            let mut aloud = Aloud::new(Box::<Bytes>::default(), &[]).unwrap();
+            let mut heard: String = answer.bytes().map(|byte| aloud.push(byte.into()).text).collect();
+            heard += &aloud.cut().text;
+            assert_eq!(heard, spoken);
+        }
     }
 
     #[test]

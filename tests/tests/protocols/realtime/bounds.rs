@@ -85,6 +85,17 @@ async fn what_is_refused_is_told_by_its_name_and_the_connection_goes_on() {
         ("{", "invalid_event", Value::Null),
         (r#"{"type":"smoke"}"#, "unknown_event", json!("type")),
         (
+            r#"{"type":"input_audio_buffer.smoke"}"#,
+            "unknown_event",
+            json!("type"),
+        ),
+        (
+            r#"{"type":"conversation.item.smoke"}"#,
+            "unknown_event",
+            json!("type"),
+        ),
+        (r#"{"type":"response.smoke"}"#, "unknown_event", json!("type")),
+        (
             r#"{"type":"output_audio_buffer.clear"}"#,
             "unsupported_event",
             json!("type"),
@@ -249,32 +260,67 @@ async fn a_server_that_ends_finishes_the_response_in_progress() {
     ending.await.expect("it ends");
 }
 
+fn system(bytes: usize) -> Value {
+    json!({"type": "message", "role": "system", "content": [{"type": "input_text", "text": "a".repeat(bytes)}]})
+}
+
 #[tokio::test]
-async fn what_is_said_is_paid_for_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("keys");
-    let quotas = Quotas {
-        characters_per_minute: Some(40),
-        ..Quotas::default()
-    };
-    let (key, line) = new_key("chatty", &[Scope::Chat], &quotas).expect("random bytes");
-    fs::write(&file, format!("{line}\n")).unwrap();
-    let server = TestServer::fake(
-        FakeScript::default(),
-        &["--api-keys", file.to_str().expect("text")],
-    )
-    .await;
-    let bearer = format!("Bearer {key}");
-    let mut client = Client::open(&server, "", &[("authorization", &bearer)])
-        .await
-        .expect("accepted")
-        .0;
-    client.expect("session.created").await;
-    for _ in 0..3 {
-        assert_eq!(client.ask("say Hello.").await.status(), "completed");
+async fn settings_that_no_response_could_be_given_with_are_refused_when_they_come() {
+    let server = TestServer::fake(FakeScript::default(), &["--max-text-bytes", "1000"]).await;
+    let mut client = Client::connect(&server).await;
+    client.update(json!({"instructions": "b".repeat(500)})).await;
+    client.create(system(300), Value::Null).await;
+    let create = json!({"type": "conversation.item.create", "item": system(300)});
+    client.send(create).await;
+    let too_long = |param: &str| ("text_too_long".to_owned(), json!(param));
+    assert_eq!(client.error().await, too_long("item.content"));
+    let update = |session: Value| json!({"type": "session.update", "session": session});
+    client
+        .send(update(json!({"instructions": "b".repeat(800)})))
+        .await;
+    assert_eq!(client.error().await, too_long("session.instructions"));
+    client
+        .send(update(json!({"tools": [{"type": "function"}]})))
+        .await;
+    assert_eq!(client.error().await.1, "session.tools");
+    client.say("say Hello.").await;
+    client.respond(json!({"instructions": "b".repeat(800)})).await;
+    assert_eq!(client.error().await, too_long("response.instructions"));
+    client.respond(json!({})).await;
+    assert_eq!(client.heard().await.status(), "completed");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn names_that_items_keep_are_bounded() {
+    let server = fake().await;
+    let mut client = Client::connect(&server).await;
+    let long = "a".repeat(129);
+    for (item, param) in [
+        (
+            json!({"id": long, "type": "message", "role": "user", "content": []}),
+            "item.id",
+        ),
+        (
+            json!({"type": "function_call", "name": "f", "arguments": "{}", "call_id": long}),
+            "item.call_id",
+        ),
+        (
+            json!({"type": "function_call_output", "output": "a", "call_id": long}),
+            "item.call_id",
+        ),
+    ] {
+        client
+            .send(json!({"type": "conversation.item.create", "item": item}))
+            .await;
+        assert_eq!(client.error().await.1, param);
     }
-    client.ask("say Hello.").await;
-    let over = client.ask("say Hello.").await;
-    assert_eq!(over.done["status_details"]["error"]["code"], "rate_limited");
+    let call = json!({"id": "mine", "type": "function_call", "name": "f", "arguments": "{}"});
+    client.create(call, Value::Null).await;
+    client
+        .send(json!({"type": "conversation.item.retrieve", "item_id": "mine"}))
+        .await;
+    let item = client.expect("conversation.item.retrieved").await["item"].clone();
+    assert_eq!(item["call_id"], "call_mine");
     server.stop().await;
 }

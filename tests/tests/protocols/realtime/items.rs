@@ -179,6 +179,61 @@ async fn cutting_the_answer_in_progress_stops_it_there() {
         client.expect("conversation.item.truncated").await["item_id"],
         item
     );
+    // It is not longer than what was heard of it.
+    client
+        .send(json!({"type": "conversation.item.truncate", "item_id": item, "content_index": 0, "audio_end_ms": 21}))
+        .await;
+    assert_eq!(
+        client.error().await,
+        ("invalid_value".to_owned(), json!("audio_end_ms"))
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_failed_is_cut_to_the_words_that_were_heard() {
+    let script = FakeScript {
+        thinker_fails_on: Some('%'),
+        ..FakeScript::default()
+    };
+    let server = TestServer::fake(script.clone(), &[]).await;
+    let mut client = Client::connect(&server).await;
+    // What was written until then is spoken while the rest is awaited.
+    script.thinker.close();
+    client.say("say one two three four five six%").await;
+    client.respond(json!({})).await;
+    let words = "one two three four five six".len() as u64;
+    // One step reads the conversation, and every other one writes a letter.
+    script.thinker.allow(words);
+    let (mut spoken_ms, mut written) = (0, String::new());
+    let item = loop {
+        let event = client.event().await;
+        let delta = event["delta"].as_str().unwrap_or_default();
+        match event["type"].as_str().expect("a type") {
+            "response.output_audio.delta" => spoken_ms += delta.len() as u64 * 3 / 4 / 48,
+            "response.output_audio_transcript.delta" => written += delta,
+            _ => {}
+        }
+        if spoken_ms > 600 && written.len() as u64 >= words - 1 {
+            break event["item_id"].clone();
+        }
+    };
+    script.thinker.open();
+    let done = client.until("response.done").await["response"].clone();
+    assert_eq!(done["status"], "failed");
+    client
+        .send(json!({"type": "conversation.item.truncate", "item_id": item, "content_index": 0, "audio_end_ms": 500}))
+        .await;
+    client.until("conversation.item.truncated").await;
+    client
+        .send(json!({"type": "conversation.item.retrieve", "item_id": item}))
+        .await;
+    let retrieved = client.expect("conversation.item.retrieved").await["item"].clone();
+    let kept = retrieved["content"][0]["transcript"].as_str().expect("text");
+    assert!(
+        !kept.is_empty() && kept.len() < written.len() && written.starts_with(kept),
+        "{kept:?}"
+    );
     server.stop().await;
 }
 

@@ -13,7 +13,7 @@ use super::{Client, Heard, over, requests};
 const SECOND: usize = 48_000;
 
 /// What the embedded voice says, as 24 kHz PCM: speech that is synthetic, and free.
-async fn spoken() -> Vec<u8> {
+pub(super) async fn spoken() -> Vec<u8> {
     static SPOKEN: OnceCell<Vec<u8>> = OnceCell::const_new();
     let speak = async || {
         let deploy = resolve(None, &[], 64).expect("the defaults").deploy;
@@ -29,11 +29,11 @@ async fn spoken() -> Vec<u8> {
     SPOKEN.get_or_init(speak).await.clone()
 }
 
-fn silence(seconds: f64) -> Vec<u8> {
+pub(super) fn silence(seconds: f64) -> Vec<u8> {
     vec![0; (seconds * 24_000.0) as usize * 2]
 }
 
-async fn hearing() -> TestServer {
+pub(super) async fn hearing() -> TestServer {
     let script = FakeScript {
         hears: true,
         ..FakeScript::default()
@@ -42,7 +42,7 @@ async fn hearing() -> TestServer {
 }
 
 /// Sends sound as a microphone does, in pieces.
-async fn hear(client: &mut Client, pcm: &[u8]) {
+pub(super) async fn hear(client: &mut Client, pcm: &[u8]) {
     for piece in pcm.chunks(SECOND / 25) {
         client.append(piece).await;
     }
@@ -89,7 +89,7 @@ async fn recordings_are_committed_by_hand_where_turns_are_not_detected() {
 }
 
 /// Of `You said: [... samples]`.
-fn samples_heard(text: &str) -> usize {
+pub(super) fn samples_heard(text: &str) -> usize {
     let number = text
         .trim_start_matches("You said: [")
         .trim_end_matches(" samples]");
@@ -238,87 +238,8 @@ async fn turns_may_be_detected_without_an_answer_or_an_interruption() {
     server.stop().await;
 }
 
-const COMPLETED: &str = "conversation.item.input_audio_transcription.completed";
-
-#[tokio::test]
-async fn recordings_are_written_down_where_that_is_wanted_and_responses_go_first() {
-    let script = FakeScript {
-        hears: true,
-        ..FakeScript::default()
-    };
-    let server = TestServer::fake(script.clone(), &[]).await;
-    let mut client = Client::connect(&server).await;
-    let input = json!({"turn_detection": null, "transcription": {"model": "whisper-1"}});
-    client.update(json!({"audio": {"input": input}})).await;
-    client.append(&silence(0.5)).await;
-    client.send(json!({"type": "input_audio_buffer.commit"})).await;
-    let item = client.expect("input_audio_buffer.committed").await["item_id"].clone();
-    let completed = client.until(COMPLETED).await;
-    assert_eq!(completed["item_id"], item);
-    assert!(
-        completed["transcript"]
-            .as_str()
-            .expect("text")
-            .starts_with("You said: ["),
-        "{completed}"
-    );
-    client
-        .send(json!({"type": "conversation.item.retrieve", "item_id": item}))
-        .await;
-    let retrieved = client.expect("conversation.item.retrieved").await;
-    assert_eq!(
-        retrieved["item"]["content"][0]["transcript"],
-        completed["transcript"]
-    );
-
-    // The model writes nothing down while it is held, and is asked for a response.
-    script.thinker.close();
-    client.append(&silence(0.5)).await;
-    client.send(json!({"type": "input_audio_buffer.commit"})).await;
-    client.until("conversation.item.done").await;
-    client.respond(json!({})).await;
-    script.thinker.open();
-    let heard = client.heard().await;
-    assert_eq!((heard.status(), heard.count(COMPLETED)), ("completed", 0));
-    // The answer before is cut while the model writes down, and after that.
-    for end_ms in [100, 50] {
-        client
-            .send(json!({
-                "type": "conversation.item.truncate", "item_id": heard.item(), "content_index": 0, "audio_end_ms": end_ms,
-            }))
-            .await;
-    }
-    let mut kinds = Vec::new();
-    while kinds.len() < 3 {
-        kinds.push(client.event().await["type"].as_str().expect("a type").to_owned());
-    }
-    kinds.sort_unstable();
-    assert_eq!(
-        kinds,
-        [
-            COMPLETED,
-            "conversation.item.truncated",
-            "conversation.item.truncated"
-        ]
-    );
-    drop(client);
-    over(&server).await;
-    server.stop().await;
-
-    let server = TestServer::fake(FakeScript::default(), &[]).await;
-    let mut client = Client::connect(&server).await;
-    client.update(json!({"audio": {"input": input}})).await;
-    client.append(&silence(0.5)).await;
-    client.send(json!({"type": "input_audio_buffer.commit"})).await;
-    let failed = client
-        .until("conversation.item.input_audio_transcription.failed")
-        .await;
-    assert_eq!(failed["error"]["code"], "audio_input_not_supported");
-    server.stop().await;
-}
-
 /// Speaks to a model that cannot hear.
-async fn speak_in_vain(client: &mut Client) -> Heard {
+pub(super) async fn speak_in_vain(client: &mut Client) -> Heard {
     client
         .send(json!({"type": "input_audio_buffer.append", "audio": "AAAA".repeat(4_000)}))
         .await;

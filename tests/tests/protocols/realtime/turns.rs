@@ -3,7 +3,7 @@
 use omni_tests::{FakeScript, TestServer};
 use serde_json::{Value, json};
 
-use super::{Client, fake, over, requests};
+use super::{Client, Heard, fake, over, requests};
 
 #[tokio::test]
 async fn settings_in_force_are_told_and_partly_changed() {
@@ -301,5 +301,55 @@ async fn a_model_that_calls_no_functions_is_offered_none() {
         .send(json!({"type": "session.update", "session": {"type": "realtime", "tools": tools}}))
         .await;
     assert_eq!(client.error().await.1, "session.tools");
+    server.stop().await;
+}
+
+/// The answer to this question with so many tokens, aloud.
+async fn cut_short(client: &mut Client, question: &str, tokens: usize) -> Heard {
+    client.update(json!({"max_output_tokens": tokens})).await;
+    client.ask(question).await
+}
+
+#[tokio::test]
+async fn a_call_that_is_cut_short_is_neither_spoken_nor_written() {
+    let script = FakeScript {
+        thinker_fails_on: Some('%'),
+        ..FakeScript::default()
+    };
+    let server = TestServer::fake(script, &[]).await;
+    let mut client = Client::connect(&server).await;
+    let tool = json!({"type": "function", "name": "weather"});
+    client.update(json!({"tools": [tool]})).await;
+    let question = "say Let me look. <tool_call>{\"name\": \"weather\"}</tool_call>";
+    let words = "Let me look. ".len();
+    let bytes = {
+        let heard = cut_short(&mut client, question, words).await;
+        assert_eq!(
+            (heard.status(), heard.transcript.as_str()),
+            ("incomplete", "Let me look.")
+        );
+        heard.audio.len()
+    };
+    for more in [6, 15, 20] {
+        let heard = cut_short(&mut client, question, words + more).await;
+        assert_eq!(
+            (heard.status(), heard.transcript.as_str()),
+            ("incomplete", "Let me look.")
+        );
+        assert_eq!(heard.audio.len(), bytes, "{more}");
+        assert_eq!(
+            heard.done["output"].as_array().map(Vec::len),
+            Some(1),
+            "{heard:?}"
+        );
+    }
+    let failed = cut_short(&mut client, "say Look. <tool_call>{\"name%", 1_000).await;
+    assert!(
+        failed.status() == "failed" && "Look.".starts_with(&failed.transcript),
+        "{failed:?}"
+    );
+    // A call that only lacks its end is whole.
+    let heard = cut_short(&mut client, question, question.len() - "say </tool_call>".len()).await;
+    assert_eq!(heard.done["output"][1]["name"], "weather");
     server.stop().await;
 }

@@ -1,22 +1,27 @@
-//! What clients do with items.
+//! Items, as clients make, read, take out and cut them.
 
 use omni_audio::Samples;
 use serde_json::json;
 
 use super::{Active, Session};
+use crate::model::Role;
 use crate::openai::error::ApiError;
 use crate::openai::realtime::conversation::no_item;
 use crate::openai::realtime::events::Truncation;
-use crate::openai::realtime::items::ItemBody;
+use crate::openai::realtime::items::Item;
+use crate::openai::realtime::response::ResponseEnd;
 use crate::session::ChatCommand;
 
 impl Session {
-    pub(super) fn create_item(&mut self, body: ItemBody, previous: Option<&str>) -> Result<(), ApiError> {
-        let id = match &body.id {
-            Some(id) if !id.is_empty() => id.clone(),
-            _ => self.ids.item(),
-        };
-        let item = body.item(id, self.settings.input, &self.model)?;
+    pub(super) fn create_item(&mut self, mut item: Item, previous: Option<&str>) -> Result<(), ApiError> {
+        if item.said.role == Role::System {
+            let instructions = &self.settings.instructions;
+            self.conversation
+                .check_system("item.content", instructions, Some(&item), &self.model)?;
+        }
+        if item.id.is_empty() {
+            item.name(self.ids.item());
+        }
         let told = item.told.clone();
         let previous = self.conversation.insert(item, previous)?;
         self.tell_item(&told, previous.as_deref());
@@ -35,11 +40,11 @@ impl Session {
     pub(super) fn delete_item(&mut self, id: &str) -> Result<(), ApiError> {
         let removed = self.conversation.remove(id);
         removed.ok_or_else(|| no_item("item_delete_invalid_item_id", "item_id", id))?;
-        self.tell(json!({"type": "conversation.item.deleted", "item_id": id}));
+        self.gone(id);
         Ok(())
     }
 
-    /// Cuts an answer to what was heard of it: the one in progress or the last one by its own ledger, an earlier one in proportion.
+    /// Cuts an answer to the words that were heard of it: the one in progress or the last one by its own ledger, an earlier one in proportion.
     pub(super) fn truncate_item(&mut self, truncation: Truncation) -> Result<(), ApiError> {
         let Truncation {
             item_id,
@@ -73,18 +78,44 @@ impl Session {
         match self.last.as_ref().filter(|(_, item)| *item == item_id) {
             Some((response, _)) => {
                 let played = Samples(audio_end_ms.saturating_mul(u64::from(self.last_hz)) / 1_000);
-                self.effects.commands.push(ChatCommand::Interrupt {
-                    response: response.clone(),
-                    played: Some(played),
-                });
+                let response = response.clone();
+                self.stop(response, Some(played));
                 self.cutting = Some((item_id, audio_end_ms));
             }
-            None => {
-                let kept = in_proportion(item.text(), audio_end_ms, length).to_owned();
-                self.cut(&item_id, &kept, audio_end_ms);
-            }
+            None => self.cut_in_proportion(&item_id, audio_end_ms),
         }
         Ok(())
+    }
+
+    /// Only this much of an item was heard.
+    pub(super) fn cut(&mut self, id: &str, text: &str, heard_ms: u64) {
+        self.conversation.change(id, |item| item.cut(text, heard_ms));
+        self.tell_truncated(id, heard_ms);
+    }
+
+    /// The same, where the words that were heard are not known.
+    pub(super) fn cut_in_proportion(&mut self, id: &str, heard_ms: u64) {
+        let item = self.conversation.get(id);
+        let length = item.and_then(|item| Some((item.text(), item.spoken_ms?)));
+        if let Some((text, length)) = length {
+            let kept = in_proportion(text, heard_ms, length).to_owned();
+            self.cut(id, &kept, heard_ms);
+        }
+    }
+
+    /// Tells that an item was cut, if it is still there.
+    pub(super) fn tell_truncated(&mut self, id: &str, heard_ms: u64) {
+        if self.conversation.get(id).is_some() {
+            self.tell(json!({
+                "type": "conversation.item.truncated", "item_id": id, "content_index": 0, "audio_end_ms": heard_ms,
+            }));
+        }
+    }
+
+    /// Has the answering session stop a response, or cut it if it has ended.
+    pub(super) fn stop(&mut self, response: String, played: Option<Samples>) {
+        let stop = ChatCommand::Interrupt { response, played };
+        self.effects.commands.push(stop);
     }
 
     /// Stops the response in progress, if there is one; `heard_ms` of its audio were heard, if that is known.
@@ -108,13 +139,13 @@ impl Session {
                 (Some(heard), Some(length)) => in_proportion(text, heard, length),
                 _ => text,
             };
+            let end = ResponseEnd::interrupted(kept.to_owned());
             self.effects.silence = true;
-            return self.end_interrupted(kept.to_owned());
+            return self.end(end);
         }
-        self.effects.commands.push(ChatCommand::Interrupt {
-            response: response.id.clone(),
-            played: heard_ms.map(|ms| Samples(response.samples(ms))),
-        });
+        let played = heard_ms.map(|ms| Samples(response.samples(ms)));
+        let response = response.id.clone();
+        self.stop(response, played);
     }
 }
 

@@ -1,29 +1,32 @@
-//! What clients ask to be answered, and how answers end.
+//! Responses: how they are asked for, and how they end.
 
 use std::sync::Arc;
 
+use omni_telemetry::RequestResult;
 use serde_json::{Value, json};
 
 use super::{Active, CANNOT_HEAR, Session};
+use crate::error::ServeError;
 use crate::model::ChatMessage;
 use crate::openai::error::ApiError;
 use crate::openai::realtime::conversation::{messages, no_item};
-use crate::openai::realtime::events::ResponseBody;
+use crate::openai::realtime::events::{InputItem, ResponseRequest};
 use crate::openai::realtime::items::Item;
 use crate::openai::realtime::response::{Response, ResponseEnd, visible};
-use crate::openai::realtime::settings::{Settings, SettingsPatch, named};
+use crate::openai::realtime::settings::{Settings, named};
 use crate::session::{ChatCommand, GivenConversation, Outcome, Respond, ResponseDone};
 
 impl Session {
     /// Answers the conversation as the session's settings say.
     pub(super) fn respond(&mut self) -> Result<(), ApiError> {
-        self.create_response(ResponseBody::default(), SettingsPatch::default())
+        self.create_response(ResponseRequest::default(), None)
     }
 
+    /// Begins a response, which an event of that name asks for.
     pub(super) fn create_response(
         &mut self,
-        body: ResponseBody,
-        patch: SettingsPatch,
+        asked: ResponseRequest,
+        event_id: Option<&str>,
     ) -> Result<(), ApiError> {
         if let Some(active) = &self.active {
             let problem = format!(
@@ -36,66 +39,77 @@ impl Session {
                 problem,
             ));
         }
-        let Some((body, patch)) = self.waits_for_transcript(body, patch) else {
+        let Some(asked) = self.waits_for_transcript(asked, event_id) else {
             return Ok(());
         };
-        let settings = self.settings.patched(patch, &self.model);
+        let settings = self.settings.patched(asked.settings, &self.model);
         let settings = settings.map_err(|error| error.moved("session.", "response."))?;
-        let keeps = body.conversation.as_deref() != Some("none");
-        let unheard = body.input.is_none() && self.conversation.ends_unheard();
-        let (messages, characters) = match body.input {
-            Some(input) => self.context(input.0, &settings)?,
-            None => self.conversation.read(&settings, &self.model)?,
+        let keeps = !asked.beside;
+        let notice = asked.input.is_none() && self.conversation.ends_unheard();
+        let given = match notice {
+            true => None,
+            false => Some(self.given(&settings, asked.input, asked.beside)?),
         };
-        let response = Response::new(self.ids.response(), &settings, keeps, body.metadata);
+        let response = Response::new(self.ids.response(), &settings, keeps, asked.metadata);
         if keeps {
             self.last = None;
             self.last_hz = settings.output.hz();
         }
+        if let Some(given) = given {
+            self.ask(&response.id, given);
+        }
         self.active = Some(Active {
             response,
-            notice: unheard,
+            notice,
             cut: None,
         });
-        match unheard {
-            true => self.cannot_hear(&settings),
-            false => self.ask(&settings, messages, characters),
+        if notice {
+            self.cannot_hear(&settings);
         }
         Ok(())
     }
 
-    fn ask(&mut self, settings: &Settings, messages: Vec<ChatMessage>, characters: usize) {
-        let Some(Active { response, .. }) = &self.active else {
-            return;
+    /// The conversation that the model is to answer, and how.
+    fn given(
+        &mut self,
+        settings: &Settings,
+        input: Option<Vec<InputItem>>,
+        beside: bool,
+    ) -> Result<GivenConversation, ApiError> {
+        let own_settings = settings.added(&self.settings);
+        let (messages, characters, own_characters) = match input {
+            Some(input) => {
+                let (messages, own) = self.context(input, settings)?;
+                (messages, 0, own)
+            }
+            None => {
+                let (messages, new) = self.conversation.read(settings, &self.model)?;
+                (messages, new, 0)
+            }
         };
-        let given = GivenConversation {
+        Ok(GivenConversation {
             settings: Arc::new(settings.checked.clone()),
             messages,
-            characters,
-            beside: !response.keeps,
-        };
+            characters: characters + std::mem::take(&mut self.owed),
+            own_characters: own_characters + own_settings,
+            beside,
+        })
+    }
+
+    /// Has the answering session answer a conversation.
+    pub(super) fn ask(&mut self, response: &str, given: GivenConversation) {
         self.effects.commands.push(ChatCommand::Respond(Respond {
-            id: response.id.clone(),
+            id: response.to_owned(),
             given: Some(Box::new(given)),
             ..Respond::default()
         }));
     }
 
-    /// The user has spoken, and the model cannot hear: it says so, once.
+    /// The user has spoken, and the model cannot hear: a notice says so, once.
     fn cannot_hear(&mut self, settings: &Settings) {
         self.with_response(|response, to| response.begin(to));
         if std::mem::replace(&mut self.said_deaf, true) {
-            let error = ApiError::coded(
-                "audio_input_not_supported",
-                None,
-                "the model cannot hear, send text",
-            );
-            return self.end(&ResponseEnd {
-                outcome: Outcome::Error,
-                error: Some(error),
-                kept: None,
-                usage: Value::Null,
-            });
+            return self.end(ResponseEnd::failed(deaf()));
         }
         self.with_response(|response, to| response.text(CANNOT_HEAR.to_owned(), to));
         match settings.spoken {
@@ -104,23 +118,20 @@ impl Session {
         }
     }
 
-    /// Items that a response is asked for with, instead of the conversation.
+    /// Items that a response is asked for with, instead of the conversation, and their characters.
     fn context(
-        &mut self,
-        input: Vec<crate::openai::realtime::items::ItemBody>,
+        &self,
+        input: Vec<InputItem>,
         settings: &Settings,
     ) -> Result<(Vec<ChatMessage>, usize), ApiError> {
-        let mut items: Vec<Item> = Vec::with_capacity(input.len());
-        for body in input {
-            let item = match body.reference() {
-                Some(id) => {
-                    let item = self.conversation.get(id).cloned();
-                    item.ok_or_else(|| no_item("item_reference_invalid_item_id", "response.input", id))?
-                }
-                None => body.item(self.ids.item(), self.settings.input, &self.model)?,
-            };
-            items.push(item);
-        }
+        let items = input.into_iter().map(|item| match item {
+            InputItem::Item(item) => Ok(item),
+            InputItem::Reference(id) => {
+                let item = self.conversation.get(&id).cloned();
+                item.ok_or_else(|| no_item("item_reference_invalid_item_id", "response.input", &id))
+            }
+        });
+        let items = items.collect::<Result<Vec<_>, ApiError>>()?;
         let characters = items.iter().map(Item::characters).sum();
         Ok((messages(items.iter(), settings, &self.model)?, characters))
     }
@@ -139,23 +150,79 @@ impl Session {
 
     /// The answering session has ended an answer.
     pub(super) fn ended_answer(&mut self, done: &ResponseDone) {
-        let kept = (done.outcome == Outcome::Interrupted).then(|| visible(&done.said.text));
-        self.end(&ResponseEnd {
-            outcome: done.outcome,
+        let interrupted = done.outcome == Outcome::Interrupted;
+        self.end(ResponseEnd {
             error: done.error.as_ref().map(named),
-            kept,
+            kept: interrupted.then(|| visible(&done.said.text)),
             usage: usage(done),
+            ..ResponseEnd::of(done.outcome)
         });
     }
 
-    pub(super) fn end_interrupted(&mut self, kept: String) {
-        self.end(&ResponseEnd {
-            outcome: Outcome::Interrupted,
-            error: None,
-            kept: Some(kept),
-            usage: Value::Null,
-        });
+    /// The notice was spoken, or could not be.
+    pub(in crate::openai::realtime) fn ended_notice(&mut self, failed: Option<&ServeError>) {
+        if let Some(error) = failed {
+            tracing::info!(%error, "a notice was written only");
+        }
+        if self.active.as_ref().is_some_and(|active| active.notice) {
+            self.end(ResponseEnd::of(Outcome::Stop));
+        }
     }
+
+    /// The session ends with this error, and everything that was still to come fails with it.
+    pub(in crate::openai::realtime) fn fail(&mut self, error: &ApiError) {
+        self.cutting = None;
+        self.unanswered = None;
+        if self.transcripts.abandon() {
+            self.effects.ended.push(RequestResult::Error);
+        }
+        self.effects.silence = true;
+        self.end(ResponseEnd::failed(error.clone()));
+    }
+
+    pub(super) fn end(&mut self, mut end: ResponseEnd) {
+        let (active, mut to) = self.writing();
+        let Some(Active {
+            mut response,
+            notice,
+            cut,
+        }) = active.take()
+        else {
+            return;
+        };
+        let interrupted = end.outcome == Outcome::Interrupted;
+        end.heard_ms = cut.filter(|_| interrupted);
+        let item = response.end(&end, &mut to);
+        self.effects.ended.push(match end.outcome {
+            Outcome::Interrupted => RequestResult::Cancelled,
+            Outcome::Error | Outcome::Aborted => RequestResult::Error,
+            Outcome::Stop | Outcome::Length | Outcome::Repetition => RequestResult::Ok,
+        });
+        match (&item, cut) {
+            // It was complete before it could be cut: it is cut now.
+            (Some(item), Some(heard_ms)) if end.is_whole() => self.cutting = Some((item.clone(), heard_ms)),
+            (Some(item), Some(heard_ms)) if interrupted => self.tell_truncated(item, heard_ms),
+            (Some(item), Some(heard_ms)) => self.cut_in_proportion(item, heard_ms),
+            _ => {}
+        }
+        // Quotas here are of characters and seconds of audio, and this event knows requests and tokens only.
+        self.tell(json!({"type": "rate_limits.updated", "rate_limits": []}));
+        if response.keeps {
+            // The ledger of an answer that failed, and that of the notice, are not the answering session's.
+            let cuttable = !notice && (end.is_whole() || interrupted);
+            self.last = item.filter(|_| cuttable).map(|item| (response.id, item));
+        }
+        self.trim();
+    }
+}
+
+/// The user's speech cannot be answered.
+pub(super) fn deaf() -> ApiError {
+    ApiError::coded(
+        "audio_input_not_supported",
+        None,
+        "the model cannot hear, send text",
+    )
 }
 
 fn not_active() -> ApiError {

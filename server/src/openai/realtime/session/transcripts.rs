@@ -1,7 +1,7 @@
-//! What the user said, in writing: where a client wants that, a model that hears is asked to write it down.
+//! The user's recordings in writing: where a client wants that, a model that hears is asked to write them down.
 //!
-//! It is asked while no response is in progress, one recording after the other. A response that is asked for goes first: what was
-//! written until then is dropped, and the recording is asked about again.
+//! It is asked while no response is in progress, one recording after the other. A response that is asked for goes first: the text
+//! until then is dropped, and the recording is asked about again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,17 +9,16 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Session;
+use super::responses::deaf;
 use crate::model::{ChatMessage, Part, Role};
 use crate::openai::error::ApiError;
-use crate::openai::realtime::events::ResponseBody;
-use crate::openai::realtime::settings::{SettingsPatch, named};
-use crate::session::{
-    ChatCommand, ChatEventBody, GivenConversation, Modalities, Outcome, Respond, ResponseDone,
-};
+use crate::openai::realtime::events::ResponseRequest;
+use crate::openai::realtime::settings::named;
+use crate::session::{ChatEventBody, GivenConversation, Modalities, Outcome, ResponseDone};
 
 /// Recordings that wait; of more than these the oldest are given up.
 const WAITING: usize = 8;
-/// What the model is asked.
+/// The question to the model.
 const QUESTION: &str = "Transcribe the audio into text. Write nothing but the words that are said.";
 
 /// Recordings that are written down.
@@ -28,7 +27,14 @@ pub(super) struct Transcripts {
     waiting: VecDeque<Recording>,
     current: Option<Current>,
     /// A response that waits for the current one to stop.
-    next: Option<Box<(ResponseBody, SettingsPatch)>>,
+    next: Option<Box<Deferred>>,
+}
+
+#[derive(Debug)]
+struct Deferred {
+    asked: ResponseRequest,
+    /// The client's name for the event that asked for it.
+    event_id: Option<String>,
 }
 
 #[derive(Debug)]
@@ -50,18 +56,18 @@ impl Transcripts {
     pub(super) fn settles(&self) -> bool {
         self.next.is_some()
     }
+
+    /// Gives all of them up. Whether a response waited.
+    pub(super) fn abandon(&mut self) -> bool {
+        std::mem::take(self).settles()
+    }
 }
 
 impl Session {
     /// A recording has come that is wanted in writing.
     pub(super) fn transcribe(&mut self, item: &str, recording: Option<Part>) {
         let Some(audio) = recording else {
-            let error = ApiError::coded(
-                "audio_input_not_supported",
-                None,
-                "the model cannot hear, send text",
-            );
-            return self.untranscribed(item, &error);
+            return self.untranscribed(item, &deaf());
         };
         let item = item.to_owned();
         self.transcripts.waiting.push_back(Recording { item, audio });
@@ -105,13 +111,10 @@ impl Session {
             settings: Arc::new(settings),
             messages: vec![message],
             characters: 0,
+            own_characters: 0,
             beside: true,
         };
-        self.effects.commands.push(ChatCommand::Respond(Respond {
-            id: response.clone(),
-            given: Some(Box::new(given)),
-            ..Respond::default()
-        }));
+        self.ask(&response, given);
         self.transcripts.current = Some(Current {
             recording,
             response,
@@ -119,21 +122,32 @@ impl Session {
         });
     }
 
-    /// Whether a response has to wait; it is kept until then.
+    /// Keeps a response that has to wait; gives it back if it has not.
     pub(super) fn waits_for_transcript(
         &mut self,
-        body: ResponseBody,
-        patch: SettingsPatch,
-    ) -> Option<(ResponseBody, SettingsPatch)> {
+        asked: ResponseRequest,
+        event_id: Option<&str>,
+    ) -> Option<ResponseRequest> {
         let Some(current) = &self.transcripts.current else {
-            return Some((body, patch));
+            return Some(asked);
         };
-        self.effects.commands.push(ChatCommand::Interrupt {
-            response: current.response.clone(),
-            played: None,
-        });
-        self.transcripts.next = Some(Box::new((body, patch)));
+        let response = current.response.clone();
+        self.stop(response, None);
+        let event_id = event_id.map(str::to_owned);
+        self.transcripts.next = Some(Box::new(Deferred { asked, event_id }));
         None
+    }
+
+    /// The item of a recording was taken out: it is not written down any more.
+    pub(super) fn forget_recording(&mut self, item: &str) {
+        self.transcripts
+            .waiting
+            .retain(|recording| recording.item != item);
+        let current = self.transcripts.current.as_ref();
+        if let Some(current) = current.filter(|current| current.recording.item == item) {
+            let response = current.response.clone();
+            self.stop(response, None);
+        }
     }
 
     /// Takes an event of the answering session, if it is about what is being written down.
@@ -157,6 +171,7 @@ impl Session {
         };
         let item = &current.recording.item;
         match (done.outcome, &done.error) {
+            _ if self.conversation.get(item).is_none() => {}
             (Outcome::Interrupted, _) => self.transcripts.waiting.push_front(current.recording),
             (Outcome::Error | Outcome::Aborted, Some(error)) => self.untranscribed(item, &named(error)),
             _ => {
@@ -167,9 +182,9 @@ impl Session {
             }
         }
         if let Some(next) = self.transcripts.next.take() {
-            let (body, patch) = *next;
-            if let Err(error) = self.create_response(body, patch) {
-                self.refuse(&error, None);
+            let Deferred { asked, event_id } = *next;
+            if let Err(error) = self.create_response(asked, event_id.as_deref()) {
+                self.refuse(&error, event_id.as_deref());
             }
         }
     }

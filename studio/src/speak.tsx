@@ -96,19 +96,22 @@ export function Speak({ shown }: { shown: boolean }) {
     }
   };
 
+  // Effects run after the next frame; a key may be pressed before.
+  const latest = useRef(speak);
+  latest.current = speak;
   useEffect(() => {
     if (!shown) return;
     const pressed = (event: KeyboardEvent) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
         event.preventDefault();
-        speak();
+        latest.current();
       } else if (event.key === "Escape") {
         speaker.stop();
       }
     };
     document.addEventListener("keydown", pressed);
     return () => document.removeEventListener("keydown", pressed);
-  });
+  }, [shown]);
   useEffect(() => {
     if (!shown) speaker.stop();
   }, [shown]);

@@ -146,7 +146,7 @@ export async function lines(url) {
   // The user does not wait.
   await studio.press("End");
   await studio.until(() => document.querySelector('.say [role="status"]').textContent === "");
-  assert.equal(await studio.page.$(alert), null);
+  assert.equal(await studio.page.$(alert), null, "the user ended it");
   // The user waits in vain.
   await studio.page.evaluate(() => (window.hurried = true));
   await studio.press("Send");
@@ -156,7 +156,7 @@ export async function lines(url) {
   await studio.page.evaluate(() => (window.hurried = false));
   await studio.press("Send");
   await sockets(studio, 3);
-  assert.equal(await studio.page.$(alert), null);
+  await studio.until((alert) => !document.querySelector(alert), alert);
   await socket(studio, (line) => line.accept());
   await studio.until(() => document.querySelectorAll(".turns .user").length === 1);
 
@@ -280,7 +280,7 @@ export async function released(url, { recording }) {
   await studio.until(live, 0);
 
   // The conversation ends while the browser still asks.
-  await studio.page.evaluate(() => (window.hold = new Promise((done) => (window.allow = done))));
+  await studio.page.evaluate(() => void (window.hold = new Promise((done) => (window.allow = done))));
   const given = await studio.page.evaluate(() => window.tracks.length);
   await studio.press("Microphone on");
   await studio.until(() => document.querySelector('.say [role="status"]').textContent.includes("asks for the microphone"));
@@ -315,11 +315,9 @@ export async function mute(url) {
   await studio.until(alerted, "The browser cannot play");
   await studio.page.evaluate(() => (window.AudioContext = window.Context));
   await studio.press("Send");
-  await studio.until(() => document.querySelector(".turns .assistant"));
-  assert.equal(await studio.page.$(alert), null);
+  await studio.until((alert) => document.querySelector(".turns .assistant") && !document.querySelector(alert), alert);
   await studio.view("Write and hear");
   await studio.press("Play again");
-  await studio.until(() => document.querySelector(".words .now"));
-  assert.equal(await studio.page.$(alert), null);
+  await studio.until((alert) => document.querySelector(".words .now") && !document.querySelector(alert), alert);
   await studio.close();
 }

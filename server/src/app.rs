@@ -32,7 +32,7 @@ use crate::config::Config;
 use crate::drain::Drain;
 use crate::grpc::{
     Access, AdminState, CHAT_SERVICE_NAME, GrpcCatalog, GrpcChat, GrpcSpeech, GrpcVoices,
-    METRICS_SERVICE_NAME, Riva, SERVICE_NAMES, ServerInfo, Services, Watch, serve,
+    METRICS_SERVICE_NAME, Riva, SERVICE_NAMES, ServerInfo, Services, WATCH_SERVICE_NAME, Watch, serve,
 };
 use crate::model::Converse;
 use crate::openai::{OpenAi, Sites};
@@ -58,11 +58,15 @@ pub use metrics::{list_metrics, metrics_catalogue};
 pub use records::{LogEdges, LogRecords};
 pub use stage_process::serve_stage;
 
-/// The gRPC services that HTTP clients are told of.
-const GRPC_SERVICES: [&str; 5] = {
-    let [speech, catalog, voices, riva] = SERVICE_NAMES;
-    [speech, catalog, voices, riva, CHAT_SERVICE_NAME]
-};
+/// The gRPC services for callers, and whether each is on.
+fn grpc_services(config: &Config) -> [(&'static str, bool); 7] {
+    let [speech, catalog, voices, riva] = SERVICE_NAMES.map(|name| (name, true));
+    let chat = (CHAT_SERVICE_NAME, true);
+    let metrics = (METRICS_SERVICE_NAME, config.metrics.service);
+    let watch = (WATCH_SERVICE_NAME, config.shows_work());
+    [speech, catalog, voices, riva, chat, metrics, watch]
+}
+
 /// How long connections may take to close after the last session.
 const CLOSING: Duration = Duration::from_secs(1);
 /// How long the step in progress may take when no time to drain is left.
@@ -167,7 +171,8 @@ impl App {
             stop: CancellationToken::clone(&stop),
         };
 
-        let (board, health, operators) = HealthBoard::new(draining.clone(), config.metrics.service).await;
+        let (board, health, operators) =
+            HealthBoard::new(draining.clone(), (config.metrics.service, config.shows_work())).await;
         let origins = config
             .cors_origins
             .iter()
@@ -209,8 +214,7 @@ impl App {
                 encrypted: config.tls.is_some(),
                 strict: config.strict,
                 studio: config.studio,
-                grpc_services: &GRPC_SERVICES,
-                metrics_service: METRICS_SERVICE_NAME,
+                grpc_services: grpc_services(config),
             },
         );
         let wyoming = match &config.wyoming {

@@ -32,8 +32,8 @@ pub use chat::GrpcChat;
 pub use metrics::Measurements;
 pub use riva::Riva;
 pub use serve::{
-    ADMIN_SERVICE_NAME, Access, CHAT_SERVICE_NAME, METRICS_SERVICE_NAME, SERVICE_NAMES, Services, serve,
-    serve_admin,
+    ADMIN_SERVICE_NAME, Access, CHAT_SERVICE_NAME, METRICS_SERVICE_NAME, SERVICE_NAMES, Services,
+    WATCH_SERVICE_NAME, serve, serve_admin,
 };
 pub use speech::GrpcSpeech;
 pub use status::{rpc_status, status};

@@ -65,10 +65,8 @@ pub struct Sites {
     pub strict: bool,
     /// Whether the page for browsers is served beside.
     pub studio: bool,
-    /// Full names of the gRPC services on the same port.
-    pub grpc_services: &'static [&'static str],
-    /// That of the one for measurements, which is not always on.
-    pub metrics_service: &'static str,
+    /// Full names of the gRPC services of the same port, and whether each is on.
+    pub grpc_services: [(&'static str, bool); 7],
 }
 
 /// The services that answer.

@@ -52,7 +52,7 @@ const FILES: [File; 6] = [
     file!("/studio/icon.svg", "icon.svg", "image/svg+xml"),
 ];
 
-/// What a browser lets the page do: scripts, styles and calls of its own origin alone, and nothing that another page put into it.
+/// The rights of the page in a browser: scripts, styles and calls of its own origin alone, and nothing that another page put into it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; media-src blob:; img-src 'self'; \
                       worker-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
@@ -71,7 +71,7 @@ pub fn routes() -> Router {
 #[derive(Debug)]
 struct Prepared {
     file: File,
-    /// Names what is in it, packed or not.
+    /// Names its content, packed or not.
     tag: HeaderValue,
     /// The same by gzip, where that is shorter.
     packed: Option<Bytes>,
@@ -103,10 +103,8 @@ impl Prepared {
     }
 
     fn whole(&self, asked: &HeaderMap) -> Response {
-        let takes =
-            |coding: &str| coding == "gzip" || coding.starts_with("gzip;") && !coding.ends_with("q=0");
         let packed = self.packed.clone();
-        let packed = packed.filter(|_| lists(asked, &header::ACCEPT_ENCODING, takes));
+        let packed = packed.filter(|_| lists(asked, &header::ACCEPT_ENCODING, takes_gzip));
         let kind = (header::CONTENT_TYPE, self.file.kind);
         match packed {
             Some(packed) => ([kind, (header::CONTENT_ENCODING, "gzip")], packed).into_response(),
@@ -115,7 +113,15 @@ impl Prepared {
     }
 }
 
-/// Whether a part of a header between commas is what is looked for.
+/// Whether this part of `accept-encoding` asks for gzip, by a weight above zero (RFC 9110, section 12.4.2).
+fn takes_gzip(part: &str) -> bool {
+    let mut words = part.split(';').map(str::trim);
+    let named = words.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+    let weight = words.find_map(|word| word.strip_prefix("q=").or(word.strip_prefix("Q=")));
+    named && weight.is_none_or(|weight| weight.parse().is_ok_and(|weight: f32| weight > 0.0))
+}
+
+/// Whether one of a header's parts, between commas, is wanted.
 fn lists(asked: &HeaderMap, name: &HeaderName, wanted: impl Fn(&str) -> bool) -> bool {
     let lines = asked.get_all(name).iter();
     let lines = lines.filter_map(|line| line.to_str().ok());
@@ -167,5 +173,24 @@ mod tests {
             assert!(FILES.iter().any(|file| file.path == path), "{path} is not served");
         }
         assert!(!page.contains("//"), "something of another origin");
+    }
+
+    #[test]
+    fn gzip_is_taken_where_its_weight_is_above_zero() {
+        for (part, takes) in [
+            ("gzip", true),
+            ("GZIP", true),
+            ("gzip;q=0.5", true),
+            ("gzip; q=1", true),
+            ("gzip;q=0", false),
+            ("gzip;q=0.0", false),
+            ("gzip; Q=0.000", false),
+            ("gzip;q=much", false),
+            ("gzip-like", false),
+            ("br", false),
+            ("", false),
+        ] {
+            assert_eq!(takes_gzip(part), takes, "{part:?}");
+        }
     }
 }

@@ -19,20 +19,23 @@ export const catalog = createClient(CatalogService, transport);
 export const keptVoices = createClient(VoiceService, transport);
 export const watch = createClient(WatchService, transport);
 
-/** What a failure says to its reader; empty if the page itself gave the call up. Asks for a key where that is what is wrong. */
+export const UNREACHABLE = "The server cannot be reached.";
+
+/** A failure in words for people; empty if the page itself gave the call up. Asks for a key where one is missing. */
 export function told(failure: unknown): string {
   const error = ConnectError.from(failure);
   if (error.code === Code.Canceled) return "";
   if (error.code === Code.Unauthenticated) askForKey(error.rawMessage);
-  if (error.cause instanceof TypeError) return "The server cannot be reached.";
+  // Browsers say no more of a connection that fails than the name of this class.
+  if (error.cause instanceof TypeError) return UNREACHABLE;
   return error.rawMessage;
 }
 
-/** What the server speaks with. */
+/** The model and the voices of the server. */
 export interface Served {
   model?: Model;
   voices: Voice[];
-  /** Why nothing is known; empty otherwise. */
+  /** Why they are not known; empty otherwise. */
   problem: string;
 }
 
@@ -56,7 +59,7 @@ async function everyVoice(): Promise<Voice[]> {
 
 let asking: ReturnType<typeof setTimeout> | undefined;
 
-/** Asks what is served, again and again until the server can say. */
+/** Asks for the model and its voices, again and again until the server can say. */
 export async function look(): Promise<void> {
   clearTimeout(asking);
   try {
@@ -74,6 +77,14 @@ export async function look(): Promise<void> {
 /** Whether the model has this capability. */
 export function can(state: Served, capability: string): boolean {
   return state.model?.capabilities.includes(capability) ?? false;
+}
+
+/** Why OpenAI's HTTP API refused a request, for people. Asks for a key where one is missing. */
+export async function refusal(answer: Response): Promise<string> {
+  const body = (await answer.json().catch(() => undefined)) as { error?: { message?: string } } | undefined;
+  const why = body?.error?.message ?? `The server answered ${answer.status}.`;
+  if (answer.status === 401) askForKey(why);
+  return why;
 }
 
 /** Headers of a request to OpenAI's HTTP API. */

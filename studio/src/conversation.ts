@@ -1,6 +1,6 @@
 import type { RealtimeClientEvent, RealtimeServerEvent } from "openai/resources/realtime/realtime";
-import { keys } from "./key";
-import { Microphone, pcmBytes } from "./microphone";
+import { Line } from "./line";
+import { Microphone, pcmBytes, peak } from "./microphone";
 import { Player } from "./player";
 import { Store } from "./store";
 import { Take } from "./take";
@@ -8,13 +8,15 @@ import { Take } from "./take";
 /** Rate of the audio in both directions, in samples per second: the one that the protocol knows. */
 const RATE = 24_000;
 
-/** What was said by one side. */
+type EventOf<T extends RealtimeServerEvent["type"]> = Extract<RealtimeServerEvent, { type: T }>;
+
+/** A message of one side. */
 export interface Turn {
   /** The item's name; empty until the server has told it. */
   id: string;
   role: "user" | "assistant";
   text: string;
-  /** What was heard of it, where it was interrupted. */
+  /** The part of it that was heard, where it was interrupted. */
   heard?: string;
   /** It was said, not written. */
   spoken: boolean;
@@ -27,14 +29,12 @@ export interface Turn {
 export interface Talking {
   state: "closed" | "connecting" | "open";
   turns: Turn[];
-  /** An answer is being made. */
+  /** An answer was asked for, or is being made. */
   answering: boolean;
-  /** The microphone is open. */
-  listening: boolean;
+  /** `asked`: the browser asks its user for it. */
+  microphone: "off" | "asked" | "on";
   /** The server hears speech in the microphone. */
   speaking: boolean;
-  /** Greatest magnitude in the microphone, 0 to 1. */
-  level: number;
   problem: string;
 }
 
@@ -44,15 +44,28 @@ export interface TalkSettings {
   instructions: string;
 }
 
-const CLOSED: Talking = {
-  state: "closed",
-  turns: [],
-  answering: false,
-  listening: false,
-  speaking: false,
-  level: 0,
-  problem: "",
-};
+const CLOSED: Talking = { state: "closed", turns: [], answering: false, microphone: "off", speaking: false, problem: "" };
+
+/** A response that was asked for, and that the server has not begun. */
+interface Asked {
+  at: number;
+  /** It was interrupted already. */
+  unwanted: boolean;
+}
+
+/** A response that the server has begun. */
+interface Answer {
+  id: string;
+  /** Its message; empty before it has one. */
+  item: string;
+  /** Its audio; absent before the first. */
+  take?: Take;
+  asked: number;
+  /** No more comes of it. */
+  done: boolean;
+  /** It was interrupted: no more of it is played. */
+  cut: boolean;
+}
 
 function bytesOf(base64: string): Uint8Array {
   return Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
@@ -62,52 +75,60 @@ function base64Of(bytes: Uint8Array): string {
   return btoa(String.fromCharCode(...bytes));
 }
 
-/** One conversation over the Realtime WebSocket; it plays answers and knows what was heard of them. */
+/** One conversation at a time over the Realtime WebSocket; it plays answers and knows how much of each was heard. */
 export class Conversation {
   readonly state = new Store<Talking>(CLOSED);
+  /** Greatest magnitude in the microphone, 0 to 1. */
+  readonly level = new Store(0);
   readonly player = new Player();
-  private socket: WebSocket | undefined;
+  /** That of the conversation in progress: of another one nothing is taken any more. */
+  private line: Line | undefined;
   private microphone: Microphone | undefined;
-  /** The answer that is being made or played, and its item. */
-  private take: Take | undefined;
-  private item = "";
-  /** When the answer was asked for. */
-  private asked = 0;
-  /** Answers that were interrupted: what still comes of them is dropped. */
-  private readonly silenced = new Set<string>();
+  /** By the event that asked. */
+  private readonly asked = new Map<string, Asked>();
+  private answer: Answer | undefined;
+  /** Responses that were interrupted: late audio of theirs is dropped. */
+  private readonly cut = new Set<string>();
+  /** When the user ended the last turn. */
+  private turned = 0;
+  private questions = 0;
 
   private tell(news: Partial<Talking>) {
     this.state.set({ ...this.state.value, ...news });
   }
 
-  private send(event: RealtimeClientEvent) {
-    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(event));
+  /** Tells whether an answer is to come. */
+  private settle() {
+    const { asked, answer } = this;
+    const comes = answer !== undefined && !answer.done && !answer.cut;
+    this.tell({ answering: comes || [...asked.values()].some(({ unwanted }) => !unwanted) });
   }
 
-  /** Begins a conversation; resolves when the server has taken its settings. To be called when the user presses something. */
-  async open(settings: TalkSettings): Promise<void> {
-    if (this.state.value.state !== "closed") return;
-    this.state.set({ ...CLOSED, state: "connecting" });
-    this.silenced.clear();
-    await this.player.open(RATE);
-    const url = new URL("/v1/realtime", location.href);
-    url.protocol = url.protocol.replace("http", "ws");
-    url.searchParams.set("model", settings.model);
-    const { key } = keys.value;
-    const socket = new WebSocket(url, ["realtime", ...(key ? [`openai-insecure-api-key.${key}`] : [])]);
-    this.socket = socket;
-    await new Promise<void>((done) => {
-      socket.onopen = () => {
-        this.configure(settings);
-        this.tell({ state: "open" });
-        done();
-      };
-      socket.onmessage = (message: MessageEvent<string>) => this.receive(JSON.parse(message.data) as RealtimeServerEvent);
-      socket.onclose = (event) => {
-        void this.ended(event);
-        done();
-      };
+  private send(event: RealtimeClientEvent) {
+    this.line?.send(event);
+  }
+
+  /** Begins a conversation, if there is none; gives whether one is open. To be called when the user presses something. */
+  async open(settings: TalkSettings): Promise<boolean> {
+    if (this.line) return this.state.value.state === "open";
+    const line: Line = new Line({
+      event: (event) => this.line === line && this.receive(event),
+      lost: (why) => this.line === line && this.close(why || this.state.value.problem),
     });
+    this.line = line;
+    this.asked.clear();
+    this.cut.clear();
+    this.state.set({ ...CLOSED, state: "connecting" });
+    try {
+      await this.player.open(RATE);
+      if (this.line === line) await line.open(settings.model);
+    } catch (failure) {
+      if (this.line === line) this.close((failure as Error).message);
+    }
+    if (this.line !== line) return false;
+    this.configure(settings);
+    this.tell({ state: "open" });
+    return true;
   }
 
   private configure({ voice, instructions }: TalkSettings) {
@@ -126,21 +147,13 @@ export class Conversation {
     });
   }
 
-  private async ended(event: CloseEvent) {
-    this.socket = undefined;
-    await this.mute();
-    this.player.stop();
-    const { state, problem } = this.state.value;
-    const refused = state === "connecting" ? "The server refused the conversation." : "The server ended the conversation.";
-    const told = problem || event.reason || refused;
-    this.tell({ state: "closed", answering: false, speaking: false, problem: event.wasClean && event.code === 1000 ? problem : told });
-  }
-
-  /** Ends the conversation. */
-  close() {
-    this.socket?.close(1000);
-    this.player.stop();
-    void this.mute();
+  /** Ends the conversation, for this reason if it is none of the user's. */
+  close(problem = "") {
+    this.line?.close();
+    this.line = this.answer = undefined;
+    this.mute();
+    this.player.clear();
+    this.tell({ state: "closed", answering: false, problem });
   }
 
   /** Says something in writing; an answer that is still heard is interrupted. */
@@ -151,54 +164,74 @@ export class Conversation {
       type: "conversation.item.create",
       item: { type: "message", role: "user", content: [{ type: "input_text", text }] },
     });
-    this.send({ type: "response.create" });
-    this.asked = performance.now();
+    this.questions += 1;
+    const event = `question-${this.questions}`;
+    this.asked.set(event, { at: performance.now(), unwanted: false });
+    this.settle();
+    // The response carries its metadata: one that the microphone began is told from it.
+    this.send({ type: "response.create", event_id: event, response: { metadata: { asked: event } } });
   }
 
-  /** Silence: the answer ends, and the conversation keeps what was heard of it. */
+  /** Ends the answer; the conversation keeps the part of it that was heard. */
   interrupt() {
-    const { answering } = this.state.value;
-    const { playing, position } = this.player.state.value;
-    if (!answering && !playing) return;
-    this.player.stop();
-    // In this order: the server ends the answer where the listener was.
-    this.cut(position);
-    if (answering) this.send({ type: "response.cancel" });
+    const { asked, answer } = this;
+    const active = answer !== undefined && !answer.done && !answer.cut;
+    if (answer) this.silence(answer);
+    if (active || asked.size > 0) this.send({ type: "response.cancel" });
+    this.disown();
+    this.settle();
   }
 
-  /** Tells the server how much of the answer was heard. */
-  private cut(position: number) {
-    const { item, take } = this;
-    if (!item || !take || this.silenced.has(item)) return;
-    this.silenced.add(item);
-    const heard = Math.min(position, take.length);
-    this.send({
-      type: "conversation.item.truncate",
-      item_id: item,
-      content_index: 0,
-      audio_end_ms: Math.floor((heard * 1_000) / RATE),
-    });
+  /** Answers that were asked for and have not begun are not to be heard. */
+  private disown() {
+    for (const asked of this.asked.values()) asked.unwanted = true;
+  }
+
+  /** Plays no more of an answer, and tells the server how much of it was heard: nothing, before its first audio. */
+  private silence(answer: Answer) {
+    const { playing, position } = this.player.state.value;
+    if (answer.cut || (answer.done && !playing)) return;
+    this.player.stop();
+    answer.cut = true;
+    this.cut.add(answer.id);
+    // Before it is cancelled: the server ends the answer where the listener was.
+    if (answer.item) this.truncate(answer.item, answer.take ? Math.min(position, answer.take.length) : 0);
+  }
+
+  private truncate(item: string, heard: number) {
+    const audio_end_ms = Math.floor((heard * 1_000) / RATE);
+    this.send({ type: "conversation.item.truncate", item_id: item, content_index: 0, audio_end_ms });
   }
 
   /** Opens the microphone; the server decides where a turn begins and ends. */
   async listen(): Promise<void> {
-    try {
-      this.microphone = await Microphone.open(RATE, (samples) => {
-        const level = samples.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0);
-        this.tell({ level });
+    if (this.microphone) return;
+    const microphone: Microphone = new Microphone(RATE, {
+      frame: (samples) => {
+        this.level.set(peak(samples));
         this.send({ type: "input_audio_buffer.append", audio: base64Of(pcmBytes(samples)) });
-      });
-      this.tell({ listening: true });
+      },
+      lost: (why) => {
+        this.mute();
+        this.tell({ problem: why });
+      },
+    });
+    this.microphone = microphone;
+    this.tell({ microphone: "asked" });
+    try {
+      await microphone.open();
+      if (!microphone.closed) this.tell({ microphone: "on" });
     } catch (failure) {
-      this.tell({ problem: `The microphone cannot be used: ${(failure as Error).message}` });
+      this.mute();
+      this.tell({ problem: (failure as Error).message });
     }
   }
 
-  async mute(): Promise<void> {
-    const { microphone } = this;
+  mute() {
+    this.microphone?.close();
     this.microphone = undefined;
-    this.tell({ listening: false, level: 0, speaking: false });
-    await microphone?.close();
+    this.level.set(0);
+    this.tell({ microphone: "off", speaking: false });
   }
 
   private add(turn: Turn) {
@@ -210,13 +243,10 @@ export class Conversation {
     this.tell({ turns });
   }
 
-  /** What the server says. */
   private receive(event: RealtimeServerEvent) {
     switch (event.type) {
       case "error":
-        // It came to its end before it was asked to.
-        if (event.error.code === "response_cancel_not_active") return;
-        this.tell({ problem: event.error.message });
+        this.refused(event.error);
         return;
       case "conversation.item.added":
         this.added(event.item);
@@ -225,23 +255,24 @@ export class Conversation {
         this.heardSpeech();
         return;
       case "input_audio_buffer.speech_stopped":
-        this.asked = performance.now();
+        this.turned = performance.now();
         this.tell({ speaking: false });
         return;
       case "conversation.item.input_audio_transcription.completed":
         this.change(event.item_id, () => ({ text: event.transcript }));
         return;
       case "response.created":
-        this.take = undefined;
-        this.item = "";
-        this.tell({ answering: true, problem: "" });
+        this.created(event.response);
+        return;
+      case "response.output_item.added":
+        this.itemAdded(event);
         return;
       case "response.output_audio_transcript.delta":
       case "response.output_text.delta":
-        if (!this.silenced.has(event.item_id)) this.change(event.item_id, ({ text }) => ({ text: text + event.delta }));
+        if (!this.cut.has(event.response_id)) this.change(event.item_id, ({ text }) => ({ text: text + event.delta }));
         return;
       case "response.output_audio.delta":
-        this.audio(event.item_id, bytesOf(event.delta));
+        this.audio(event);
         return;
       case "response.done":
         this.done(event.response);
@@ -254,17 +285,19 @@ export class Conversation {
     }
   }
 
-  private added(item: Extract<RealtimeServerEvent, { type: "conversation.item.added" }>["item"]) {
+  private refused({ code, event_id, message }: EventOf<"error">["error"]) {
+    // It came to its end before it was asked to.
+    if (code === "response_cancel_not_active") return;
+    if (event_id && this.asked.delete(event_id)) this.settle();
+    this.tell({ problem: message });
+  }
+
+  private added(item: EventOf<"conversation.item.added">["item"]) {
     if (item.type !== "message" || !item.id || item.role === "system") return;
     const { id, role } = item;
-    if (role === "assistant") {
-      this.item = id;
-      this.add({ id, role, text: "", spoken: true, problem: "" });
-      return;
-    }
     const { turns } = this.state.value;
     const written = turns.findLastIndex((turn) => turn.role === "user" && turn.id === "");
-    if (item.content.some(({ type }) => type === "input_audio")) {
+    if (role === "assistant" || item.content.some(({ type }) => type === "input_audio")) {
       this.add({ id, role, text: "", spoken: true, problem: "" });
     } else if (written >= 0) {
       this.tell({ turns: turns.map((turn, index) => (index === written ? { ...turn, id } : turn)) });
@@ -273,40 +306,71 @@ export class Conversation {
 
   /** The microphone has speech: the server has ended the answer itself, and is told how much of it was heard. */
   private heardSpeech() {
-    const { playing, position } = this.player.state.value;
     this.tell({ speaking: true });
-    if (!playing && !this.state.value.answering) return;
-    this.player.stop();
-    this.cut(position);
+    if (this.answer) this.silence(this.answer);
+    this.disown();
+    this.settle();
   }
 
-  private audio(item: string, bytes: Uint8Array) {
-    if (this.silenced.has(item)) return;
-    if (!this.take) {
-      this.take = new Take(RATE);
-      this.player.play(this.take);
-      const firstAudio = performance.now() - this.asked;
-      this.change(item, () => ({ firstAudio }));
+  private created({ id = "", metadata }: EventOf<"response.created">["response"]) {
+    const asked = this.asked.get(metadata?.asked ?? "");
+    this.asked.delete(metadata?.asked ?? "");
+    const answer: Answer = { id, item: "", asked: asked?.at ?? this.turned, done: false, cut: false };
+    this.answer = answer;
+    if (asked?.unwanted) {
+      this.silence(answer);
+      this.send({ type: "response.cancel", response_id: id });
+    } else {
+      this.tell({ problem: "" });
     }
-    this.take.addPcm(bytes);
+    this.settle();
+  }
+
+  private itemAdded({ response_id, item }: EventOf<"response.output_item.added">) {
+    if (item.type !== "message" || !item.id) return;
+    if (this.answer?.id === response_id) this.answer.item = item.id;
+    // It was interrupted before the page knew its message.
+    if (this.cut.has(response_id)) this.truncate(item.id, 0);
+  }
+
+  private audio({ response_id, item_id, delta }: EventOf<"response.output_audio.delta">) {
+    const { answer } = this;
+    if (answer?.id !== response_id || answer.cut) return;
+    if (!answer.take) {
+      answer.take = new Take(RATE);
+      this.player.play(answer.take);
+      const firstAudio = performance.now() - answer.asked;
+      this.change(item_id, () => ({ firstAudio }));
+    }
+    answer.take.addPcm(bytesOf(delta));
     this.player.more();
   }
 
-  private done(response: Extract<RealtimeServerEvent, { type: "response.done" }>["response"]) {
-    if (this.take) {
-      this.take.complete = true;
+  private done({ id, metadata, status, status_details }: EventOf<"response.done">["response"]) {
+    // One that was cancelled early enough never began.
+    if (this.asked.delete(metadata?.asked ?? "")) this.settle();
+    const { answer } = this;
+    if (!answer || answer.id !== id) return;
+    answer.done = true;
+    if (answer.take) {
+      answer.take.complete = true;
       this.player.more();
     }
-    this.tell({ answering: false });
-    const error = response.status_details?.error;
-    if (response.status !== "failed") return;
-    const why = (error as { message?: string } | undefined)?.message ?? error?.code ?? "The answer failed.";
-    if (this.item) this.change(this.item, () => ({ problem: why }));
-    else this.tell({ problem: why });
+    this.settle();
+    const error = status_details?.error as { message?: string; code?: string } | undefined;
+    const problem =
+      status === "failed"
+        ? (error?.message ?? error?.code ?? "The answer failed.")
+        : status === "incomplete"
+          ? "The answer is incomplete: it reached the most that one answer may have."
+          : "";
+    if (!problem) return;
+    if (answer.item) this.change(answer.item, () => ({ problem }));
+    else this.tell({ problem });
   }
 
-  /** What the conversation keeps of an answer that was interrupted. */
-  private retrieved(item: Extract<RealtimeServerEvent, { type: "conversation.item.retrieved" }>["item"]) {
+  /** The text that the conversation keeps of an answer that was interrupted. */
+  private retrieved(item: EventOf<"conversation.item.retrieved">["item"]) {
     if (item.type !== "message" || item.role !== "assistant" || !item.id) return;
     const kept = item.content.map((part) => part.transcript ?? part.text ?? "").join("");
     this.change(item.id, () => ({ heard: kept }));

@@ -5,13 +5,15 @@ import { type Recording, Recorder } from "./recorder";
 type Origin = "recording" | "design";
 
 interface Props {
-  /** What voices of this model can be made of; at least one. */
+  /** The view is the one that is shown. */
+  shown: boolean;
+  /** The sources of this model's voices; at least one. */
   origins: Origin[];
   onMade: () => void;
 }
 
 /** Makes a voice of a recording or of a description. */
-export function CreateVoice({ origins, onMade }: Props) {
+export function CreateVoice({ shown, origins, onMade }: Props) {
   const [origin, setOrigin] = useState<Origin>(origins[0] ?? "recording");
   const [name, setName] = useState("");
   const [description, setDescription] = useState("");
@@ -87,7 +89,7 @@ export function CreateVoice({ origins, onMade }: Props) {
         </label>
       ) : (
         <>
-          <Recorder key={made} recording={recording} onRecording={setRecording} />
+          <Recorder key={made} shown={shown} recording={recording} onRecording={setRecording} />
           <label class="field">
             <span>What is said in it. Empty: only the sound of the voice is kept, which resembles it less</span>
             <textarea rows={2} value={transcript} onInput={(event) => setTranscript(event.currentTarget.value)} />

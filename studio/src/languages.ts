@@ -1,6 +1,6 @@
 const names = new Intl.DisplayNames(undefined, { type: "language", fallback: "code" });
 
-/** What people call a language, by its BCP-47 tag. */
+/** The name of a language for people, by its BCP-47 tag. */
 export function languageName(tag: string): string {
   try {
     return names.of(tag) ?? tag;

@@ -1,4 +1,5 @@
 import "./style.css";
+import "./views.css";
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { look, served } from "./api";

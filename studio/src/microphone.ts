@@ -1,37 +1,86 @@
-/** A microphone that is open: frames of 20 ms, one channel, as floats. */
+/** Takers of the audio and of the end of a microphone. */
+export interface Listener {
+  /** Frames of 20 ms, one channel, as floats. */
+  frame: (samples: Float32Array) => void;
+  /** The microphone ended by itself, for this reason; it is closed. */
+  lost: (why: string) => void;
+}
+
+/** A microphone. `close` releases the device at any time, also while the browser still asks its user. */
 export class Microphone {
-  private constructor(
-    private readonly context: AudioContext,
-    private readonly stream: MediaStream,
-    private readonly node: AudioWorkletNode,
+  private readonly end = new AbortController();
+
+  constructor(
+    private readonly rate: number,
+    private readonly listener: Listener,
   ) {}
 
-  /** Asks the user for the microphone, and gives what it hears at this rate to `frame`. */
-  static async open(rate: number, frame: (samples: Float32Array) => void): Promise<Microphone> {
-    if (!navigator.mediaDevices) throw new Error("Browsers give the microphone to pages of this machine or by https only.");
-    const audio = { channelCount: 1, echoCancellation: true, noiseSuppression: true, autoGainControl: true };
-    const stream = await navigator.mediaDevices.getUserMedia({ audio });
-    const context = new AudioContext({ sampleRate: rate });
+  /** It was closed, or ended by itself. */
+  get closed(): boolean {
+    return this.end.signal.aborted;
+  }
+
+  /** Asks for the microphone; resolves when its frames come, or when it was closed. Rejects with an error for people. */
+  async open(): Promise<void> {
     try {
-      await context.audioWorklet.addModule("capture.js");
-      const node = new AudioWorkletNode(context, "capture", { numberOfOutputs: 0, channelCount: 1, channelCountMode: "explicit" });
-      node.port.onmessage = (event: MessageEvent<Float32Array>) => frame(event.data);
-      context.createMediaStreamSource(stream).connect(node);
-      await context.resume();
-      return new Microphone(context, stream, node);
+      await this.capture();
     } catch (failure) {
-      for (const track of stream.getTracks()) track.stop();
-      await context.close();
-      throw failure;
+      const { closed } = this;
+      this.close();
+      if (!closed) throw new Error(refusal(failure));
     }
   }
 
-  /** Ends it; nothing more is handed on. */
-  async close(): Promise<void> {
-    this.node.port.onmessage = null;
-    for (const track of this.stream.getTracks()) track.stop();
-    await this.context.close();
+  close() {
+    this.end.abort();
   }
+
+  private async capture(): Promise<void> {
+    if (!navigator.mediaDevices) throw new Error("Browsers give the microphone to pages of this machine or by https only.");
+    const audio = { channelCount: 1, echoCancellation: true, noiseSuppression: true, autoGainControl: true };
+    const stream = await navigator.mediaDevices.getUserMedia({ audio });
+    this.atEnd(() => {
+      for (const track of stream.getTracks()) track.stop();
+    });
+    for (const track of stream.getTracks()) track.onended = () => this.lose("The microphone ended: it was unplugged, or the browser took it back.");
+    const left = () => this.lose("The microphone ended with the page.");
+    addEventListener("pagehide", left, { signal: this.end.signal });
+    const context = new AudioContext({ sampleRate: this.rate });
+    this.atEnd(() => void context.close());
+    await context.audioWorklet.addModule("capture.js");
+    const node = new AudioWorkletNode(context, "capture", { numberOfOutputs: 0, channelCount: 1, channelCountMode: "explicit" });
+    node.port.onmessage = (event: MessageEvent<Float32Array>) => {
+      if (!this.closed) this.listener.frame(event.data);
+    };
+    context.createMediaStreamSource(stream).connect(node);
+    await context.resume();
+  }
+
+  /** Does `work` when the microphone ends; at once if it has. */
+  private atEnd(work: () => void) {
+    if (this.closed) work();
+    else this.end.signal.addEventListener("abort", work, { once: true });
+    this.end.signal.throwIfAborted();
+  }
+
+  private lose(why: string) {
+    if (this.closed) return;
+    this.close();
+    this.listener.lost(why);
+  }
+}
+
+function refusal(failure: unknown): string {
+  const { name, message } = failure as Error;
+  if (name === "NotAllowedError") return "The microphone was refused. Allow it for this page in the browser's settings, and try again.";
+  if (name === "NotFoundError") return "There is no microphone.";
+  if (name === "NotReadableError") return "The microphone cannot be read: another program may use it.";
+  return `The microphone cannot be used: ${message}`;
+}
+
+/** The greatest magnitude of a frame, 0 to 1. */
+export function peak(samples: Float32Array): number {
+  return samples.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0);
 }
 
 /** Floats as signed samples of 16 bits, the low byte first. */

@@ -2,8 +2,10 @@ import { Store } from "./store";
 import type { Take } from "./take";
 import type { PlaybackCommand, PlaybackReport } from "./worklet/messages";
 
-/** Seconds of audio that the audio thread holds ahead of what is heard. */
+/** Seconds of audio that the audio thread holds ahead of the listener. */
 const AHEAD = 5;
+/** How long a browser may take to start its audio, in milliseconds: without the user's consent it takes for ever. */
+const PATIENCE = 5_000;
 
 export interface Playback {
   playing: boolean;
@@ -16,11 +18,39 @@ export interface Playback {
 
 const IDLE: Playback = { playing: false, position: 0, underruns: 0, missing: 0 };
 
+/** The audio graph of one rate. */
+interface Graph {
+  context: AudioContext;
+  node: AudioWorkletNode;
+}
+
+/** The graph of a context, which reports its progress. */
+async function made(context: AudioContext, heard: (report: PlaybackReport) => void): Promise<Graph> {
+  await context.audioWorklet.addModule("playback.js");
+  const node = new AudioWorkletNode(context, "playback", { numberOfInputs: 0, outputChannelCount: [1] });
+  node.port.onmessage = (event: MessageEvent<PlaybackReport>) => heard(event.data);
+  node.connect(context.destination);
+  return { context, node };
+}
+
+async function resumed(context: AudioContext): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, fail) => {
+    timer = setTimeout(() => fail(new Error("its audio does not start; press the button once more")), PATIENCE);
+  });
+  try {
+    await Promise.race([context.resume(), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 /** Plays one take at a time, while it is being made. */
 export class Player {
   readonly state = new Store<Playback>(IDLE);
   private context: AudioContext | undefined;
-  private node: AudioWorkletNode | undefined;
+  private making: Promise<Graph> | undefined;
+  private graph: Graph | undefined;
   private take: Take | undefined;
   private number = 0;
   /** Where in the take it began, and up to where the audio thread has it. */
@@ -28,28 +58,33 @@ export class Player {
   private fed = 0;
   private ended = false;
 
-  /** The graph's context and last node, for meters; none before the first take. */
-  get output(): { context: AudioContext; node: AudioWorkletNode } | undefined {
-    return this.context && this.node && { context: this.context, node: this.node };
-  }
-
-  /** Makes the audio graph for samples of this rate. To be called when the user presses something: browsers ask for that. */
+  /**
+   * Makes the audio graph for samples of this rate. To be called when the user presses something: browsers ask for that. Rejects with an
+   * error for people; the next call begins anew.
+   */
   async open(rate: number): Promise<void> {
-    if (this.context?.sampleRate !== rate) {
-      await this.context?.close();
-      const context = new AudioContext({ sampleRate: rate, latencyHint: "interactive" });
-      await context.audioWorklet.addModule("playback.js");
-      const node = new AudioWorkletNode(context, "playback", { numberOfInputs: 0, outputChannelCount: [1] });
-      node.port.onmessage = (event: MessageEvent<PlaybackReport>) => this.heard(event.data);
-      node.connect(context.destination);
-      this.context = context;
-      this.node = node;
+    let { context } = this;
+    try {
+      if (!context || context.sampleRate !== rate || context.state === "closed") {
+        this.discard();
+        context = this.context = new AudioContext({ sampleRate: rate, latencyHint: "interactive" });
+        this.making = made(context, (report) => this.heard(report));
+      }
+      const graph = await this.making;
+      await resumed(context);
+      if (!graph || this.context !== context) return;
+      graph.node.onprocessorerror = () => this.discard();
+      this.graph = graph;
+    } catch (failure) {
+      // Another call may have replaced it in the meantime.
+      if (this.context === context) this.discard();
+      throw new Error(`The browser cannot play: ${(failure as Error).message}`);
     }
-    await this.context.resume();
   }
 
-  /** Plays a take from sample `from` on. Later samples are asked for with `more`. */
+  /** Plays a take from sample `from` on. Later samples are asked for with `more`. Without a graph that is open it does nothing. */
   play(take: Take, from = 0) {
+    if (!this.graph) return;
     this.take = take;
     this.number += 1;
     this.from = this.fed = from;
@@ -80,14 +115,28 @@ export class Player {
     this.state.set({ ...this.state.value, playing: false });
   }
 
+  /** Stops, and forgets how far the last take was heard: another one is to come. */
+  clear() {
+    this.stop();
+    this.take = undefined;
+    this.state.set(IDLE);
+  }
+
+  private discard() {
+    const { context } = this;
+    this.context = this.making = this.graph = undefined;
+    if (context && context.state !== "closed") void context.close();
+    if (this.state.value.playing) this.stop();
+  }
+
   private send(command: PlaybackCommand, transfer: Transferable[] = []) {
-    this.node?.port.postMessage(command, transfer);
+    this.graph?.node.port.postMessage(command, transfer);
   }
 
   private heard(report: PlaybackReport) {
     const { take, context } = this;
     if (!take || !context || report.take !== this.number || !this.state.value.playing) return;
-    // What was given to the graph is heard that much later.
+    // The samples that the graph was given are heard that much later.
     const late = report.ended ? 0 : Math.round((context.outputLatency || context.baseLatency || 0) * take.rate);
     const position = Math.max(this.state.value.position, this.from + report.played - late);
     const { underruns } = report;

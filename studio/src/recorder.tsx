@@ -1,8 +1,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Microphone, wav } from "./microphone";
+import { Microphone, peak, wav } from "./microphone";
 import { seconds } from "./text";
 
-/** Rate at which is recorded, in samples per second: that of the models' voice encoders. */
+/** Rate of recordings, in samples per second: that of the models' voice encoders. */
 const RATE = 24_000;
 /** Longest recording that the server takes, in seconds. */
 const MOST = 60;
@@ -12,39 +12,58 @@ export interface Recording {
   data: Uint8Array<ArrayBuffer>;
 }
 
+interface Props {
+  /** The view is the one that is shown; with it the microphone ends. */
+  shown: boolean;
+  recording: Recording | undefined;
+  onRecording: (made: Recording) => void;
+}
+
 /** A recording of the microphone, or a file. */
-export function Recorder({ recording, onRecording }: { recording: Recording | undefined; onRecording: (made: Recording) => void }) {
+export function Recorder({ shown, recording, onRecording }: Props) {
   const microphone = useRef<Microphone | undefined>(undefined);
   const frames = useRef<Float32Array[]>([]);
-  const [length, setLength] = useState<number>();
+  const [state, setState] = useState<"off" | "asked" | "on">("off");
+  const [length, setLength] = useState(0);
   const [level, setLevel] = useState(0);
   const [problem, setProblem] = useState("");
   const [heard, setHeard] = useState("");
 
-  const stop = async () => {
-    const open = microphone.current;
+  const stop = () => {
+    if (!microphone.current) return;
+    microphone.current.close();
     microphone.current = undefined;
-    setLength(undefined);
+    setState("off");
     setLevel(0);
-    if (!open) return;
-    await open.close();
-    onRecording({ name: "the recording", data: wav(frames.current, RATE) });
+    if (frames.current.length > 0) onRecording({ name: "the recording", data: wav(frames.current, RATE) });
   };
   const start = async () => {
     setProblem("");
     frames.current = [];
     let samples = 0;
-    try {
-      microphone.current = await Microphone.open(RATE, (frame) => {
+    const opened = new Microphone(RATE, {
+      frame: (frame) => {
         frames.current.push(frame);
         samples += frame.length;
         setLength(samples / RATE);
-        setLevel(frame.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0));
-        if (samples >= MOST * RATE) void stop();
-      });
-      setLength(0);
+        setLevel(peak(frame));
+        if (samples >= MOST * RATE) stop();
+      },
+      lost: (why) => {
+        setProblem(why);
+        stop();
+      },
+    });
+    microphone.current = opened;
+    setState("asked");
+    setLength(0);
+    try {
+      await opened.open();
+      if (!opened.closed) setState("on");
     } catch (failure) {
-      setProblem(`The microphone cannot be used: ${(failure as Error).message}`);
+      microphone.current = undefined;
+      setState("off");
+      setProblem((failure as Error).message);
     }
   };
   const upload = async (file: File | undefined) => {
@@ -59,25 +78,34 @@ export function Recorder({ recording, onRecording }: { recording: Recording | un
     setHeard(url);
     return () => URL.revokeObjectURL(url);
   }, [recording]);
-  // The microphone ends with the form.
-  useEffect(() => () => void microphone.current?.close(), []);
+  useEffect(() => {
+    if (!shown) stop();
+  }, [shown]);
+  useEffect(() => () => microphone.current?.close(), []);
 
   return (
     <fieldset>
       <legend>Recording of one speaker, 1 to 60 seconds</legend>
       <div class="actions">
-        {length === undefined ? (
+        {state === "off" ? (
           <button type="button" onClick={() => void start()}>
             Record
           </button>
         ) : (
-          <button type="button" class="primary" onClick={() => void stop()}>
+          <button type="button" class="primary" onClick={stop}>
             Stop recording
           </button>
         )}
-        {length !== undefined && (
+        {state === "asked" && (
+          <span class="hint" role="status">
+            The browser asks for the microphone
+          </span>
+        )}
+        {state === "on" && (
           <>
-            <span role="timer">{seconds(length)}</span>
+            <span role="timer">
+              {seconds(length)}, {seconds(Math.max(0, MOST - length))} left
+            </span>
             <meter aria-label="Level" min={0} max={1} value={level} />
           </>
         )}

@@ -1,6 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { can, httpHeaders, served, speech, told } from "./api";
-import { askForKey } from "./key";
+import { can, httpHeaders, refusal, served, speech, told } from "./api";
 import { languageName } from "./languages";
 import { Speaker, pcm } from "./speaking";
 import { useStore } from "./store";
@@ -44,12 +43,7 @@ async function download(text: string, settings: Settings, seed: bigint | undefin
     headers: httpHeaders(),
     body: JSON.stringify(fields),
   });
-  if (!answer.ok) {
-    const refused = (await answer.json().catch(() => undefined)) as { error?: { message?: string } } | undefined;
-    const why = refused?.error?.message ?? `The server answered ${answer.status}.`;
-    if (answer.status === 401) askForKey(why);
-    throw new Error(why);
-  }
+  if (!answer.ok) throw new Error(await refusal(answer));
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await answer.blob());
   link.download = `speech.${FORMATS[format]}`;
@@ -60,7 +54,9 @@ async function download(text: string, settings: Settings, seed: bigint | undefin
 export function Speak({ shown }: { shown: boolean }) {
   const state = useStore(served);
   const speaking = useStore(speaker.state);
-  const { playing, underruns, missing } = useStore(speaker.player.state);
+  const playing = useStore(speaker.player.state, (state) => state.playing);
+  const underruns = useStore(speaker.player.state, (state) => state.underruns);
+  const missing = useStore(speaker.player.state, (state) => state.missing);
   const [text, setText] = useState(EXAMPLE);
   const [settings, setSettings] = useState<Settings>({ voice: "", language: "", speed: 1, seed: "" });
   const [spoken, setSpoken] = useState<Settings>(settings);
@@ -100,19 +96,22 @@ export function Speak({ shown }: { shown: boolean }) {
     }
   };
 
+  // Effects run after the next frame; a key may be pressed before.
+  const latest = useRef(speak);
+  latest.current = speak;
   useEffect(() => {
     if (!shown) return;
     const pressed = (event: KeyboardEvent) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
         event.preventDefault();
-        speak();
+        latest.current();
       } else if (event.key === "Escape") {
         speaker.stop();
       }
     };
     document.addEventListener("keydown", pressed);
     return () => document.removeEventListener("keydown", pressed);
-  });
+  }, [shown]);
   useEffect(() => {
     if (!shown) speaker.stop();
   }, [shown]);
@@ -206,16 +205,16 @@ export function Speak({ shown }: { shown: boolean }) {
       ))}
       {speaking.take && !(speaking.problem && speaking.take.length === 0) && (
         <div class="result">
-          <Waveform take={speaking.take} player={speaker.player} onSeek={(sample) => speaker.replay(sample)} />
+          <Waveform take={speaking.take} player={speaker.player} onSeek={(sample) => void speaker.replay(sample)} />
           <Words
             text={speaking.text}
             words={speaking.words}
             take={speaking.take}
             player={speaker.player}
-            onSeek={(sample) => speaker.replay(sample)}
+            onSeek={(sample) => void speaker.replay(sample)}
           />
           <div class="actions">
-            <button type="button" onClick={() => speaker.replay()} disabled={active || speaking.take.length === 0}>
+            <button type="button" onClick={() => void speaker.replay()} disabled={active || speaking.take.length === 0}>
               Play again
             </button>
             <label class="field inline">

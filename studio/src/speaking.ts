@@ -7,9 +7,9 @@ import { Player } from "./player";
 import { Store } from "./store";
 import { Take } from "./take";
 
-/** What is known of what is being spoken, or was spoken last. */
+/** The speech in progress, or the last one. */
 export interface Speaking {
-  /** Samples still come. */
+  /** More samples come. */
   busy: boolean;
   take?: Take;
   /** The whole text, as it was sent. */
@@ -40,9 +40,10 @@ export class Speaker {
   readonly state = new Store<Speaking>(NOTHING);
   private call: AbortController | undefined;
 
-  /** Plays the audio of `events`, which has this rate; ends what was spoken before. */
+  /** Plays the audio of `events`, which has this rate; ends the speech before. */
   async speak(text: string, rate: number, events: Events): Promise<void> {
     this.stop();
+    this.player.clear();
     const call = (this.call = new AbortController());
     const began = performance.now();
     const take = new Take(rate);
@@ -50,12 +51,16 @@ export class Speaker {
     const tell = (news: Partial<Speaking>) => {
       if (this.call === call) this.state.set({ ...this.state.value, ...news });
     };
-    // The server works while the browser prepares to play.
-    const opened = this.player.open(rate).then(() => {
-      if (!call.signal.aborted) this.player.play(take);
-    });
+    // The server works while the browser prepares to play. Where that fails, the speech can be saved all the same.
+    const opened = this.player.open(rate).then(
+      () => {
+        if (!call.signal.aborted) this.player.play(take);
+      },
+      (failure: Error) => tell({ problem: failure.message }),
+    );
     try {
       for await (const { event } of events(call.signal)) {
+        if (call.signal.aborted) break;
         if (event.case === "audio") {
           if (take.length === 0) tell({ firstAudio: performance.now() - began });
           take.addPcm(event.value.data);
@@ -69,21 +74,33 @@ export class Speaker {
         }
       }
     } catch (failure) {
-      tell({ problem: told(failure) });
+      const problem = told(failure);
+      if (problem) tell({ problem });
     }
     take.complete = true;
-    await opened.catch((failure: unknown) => tell({ problem: `The browser cannot play: ${(failure as Error).message}` }));
+    await opened;
     if (this.call === call) this.player.more();
     tell({ busy: false });
   }
 
-  /** Plays what was spoken once more, from a sample on. */
-  replay(from = 0) {
+  /** Plays the speech once more, from a sample on. */
+  async replay(from = 0): Promise<void> {
+    const { call } = this;
     const { take } = this.state.value;
-    if (take) this.player.play(take, from);
+    if (!take) return;
+    const tell = (problem: string) => {
+      if (this.call === call) this.state.set({ ...this.state.value, problem });
+    };
+    try {
+      await this.player.open(take.rate);
+      if (this.call === call) this.player.play(take, from);
+      tell("");
+    } catch (failure) {
+      tell((failure as Error).message);
+    }
   }
 
-  /** Ends what is being spoken, here and in the server. */
+  /** Ends the speech in progress, here and in the server. */
   stop() {
     this.call?.abort();
     this.player.stop();

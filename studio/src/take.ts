@@ -1,9 +1,11 @@
+import { Store } from "./store";
+
 /** Samples between two points of an outline. */
 const BLOCK = 64;
 /** Of a signed sample of 16 bits. */
 const FULL = 32_768;
 
-/** The samples of something spoken, as they come. */
+/** The samples of one speech, as they come. */
 export class Take {
   /** A growing array; the first `length` samples of it are there. */
   private samples = new Int16Array(1 << 16);
@@ -12,6 +14,8 @@ export class Take {
   length = 0;
   /** No more samples come. */
   complete = false;
+  /** How many samples there are, for those that draw them. */
+  readonly grown = new Store(0);
 
   constructor(readonly rate: number) {}
 
@@ -27,6 +31,7 @@ export class Take {
       this.peaks[block] = Math.max(this.peaks[block] ?? 0, Math.abs(sample));
       this.length += 1;
     }
+    this.grown.set(this.length);
   }
 
   private reserve(length: number) {

@@ -1,12 +1,12 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { can, served } from "./api";
-import { Conversation, type Turn } from "./conversation";
-import { useStore } from "./store";
+import { Conversation, type Talking, type Turn } from "./conversation";
+import { type Store, useStore } from "./store";
 import { brief } from "./text";
 
 const conversation = new Conversation();
 
-/** What was said; of an answer that was interrupted, what was not heard is grey. */
+/** One message; of an answer that was interrupted, the part that was not heard is crossed out. */
 function Said({ turn }: { turn: Turn }) {
   const { text, heard } = turn;
   const cut = heard === undefined || !text.startsWith(heard) ? text.length : heard.length;
@@ -32,22 +32,32 @@ function Said({ turn }: { turn: Turn }) {
   );
 }
 
+/** How loud the microphone is; drawn by itself, since that changes 50 times a second. */
+function Level({ of }: { of: Store<number> }) {
+  return <meter aria-label="Level" min={0} max={1} value={useStore(of)} />;
+}
+
+/** The state of the conversation, for people. */
+function status({ state, microphone, speaking, answering }: Talking): string {
+  if (state === "connecting") return "Connecting";
+  if (microphone === "asked") return "The browser asks for the microphone";
+  if (speaking) return "You are heard";
+  return answering ? "Answering" : "";
+}
+
 export function Talk({ shown }: { shown: boolean }) {
   const state = useStore(served);
   const talking = useStore(conversation.state);
-  const { playing } = useStore(conversation.player.state);
+  const playing = useStore(conversation.player.state, (state) => state.playing);
   const [text, setText] = useState("");
   const [voice, setVoice] = useState("");
   const [instructions, setInstructions] = useState("");
   const log = useRef<HTMLOListElement>(null);
   const { model, voices } = state;
-  const open = talking.state === "open";
+  const begun = talking.state !== "closed";
   const busy = talking.answering || playing;
 
-  const begin = async () => {
-    if (model) await conversation.open({ model: model.id, voice, instructions });
-    return conversation.state.value.state === "open";
-  };
+  const begin = async () => model !== undefined && (await conversation.open({ model: model.id, voice, instructions }));
   const say = async () => {
     const said = text.trim();
     if (!said || !(await begin())) return;
@@ -68,6 +78,11 @@ export function Talk({ shown }: { shown: boolean }) {
   useEffect(() => {
     if (!shown) conversation.close();
   }, [shown]);
+  useEffect(() => {
+    const left = () => conversation.close();
+    addEventListener("pagehide", left);
+    return () => removeEventListener("pagehide", left);
+  }, []);
   useEffect(() => log.current?.lastElementChild?.scrollIntoView({ block: "nearest" }), [talking.turns]);
 
   if (model && !can(state, "chat")) {
@@ -83,14 +98,14 @@ export function Talk({ shown }: { shown: boolean }) {
       <h1 id="talk-title">Talk</h1>
       {model && !can(state, "audio_input") && (
         <p class="hint">
-          {model.displayName || model.id} does not hear: it answers what is written. What is said aloud is sent all the same, and it says
-          that it cannot hear it.
+          {model.displayName || model.id} does not hear: it answers written turns. Speech is sent all the same, and the model says that it
+          cannot hear it.
         </p>
       )}
       <div class="settings">
         <label class="field">
           <span>Voice</span>
-          <select value={voice} disabled={open} onChange={(event) => setVoice(event.currentTarget.value)}>
+          <select value={voice} disabled={begun} onChange={(event) => setVoice(event.currentTarget.value)}>
             <option value="">The model's default</option>
             {voices.map((one) => (
               <option key={one.id} value={one.id}>
@@ -104,7 +119,7 @@ export function Talk({ shown }: { shown: boolean }) {
           <input
             type="text"
             value={instructions}
-            disabled={open}
+            disabled={begun}
             onInput={(event) => setInstructions(event.currentTarget.value)}
           />
         </label>
@@ -139,19 +154,19 @@ export function Talk({ shown }: { shown: boolean }) {
           <button
             type="button"
             disabled={!model}
-            onClick={() => void (talking.listening ? conversation.mute() : listen())}
+            onClick={() => (talking.microphone === "off" ? void listen() : conversation.mute())}
           >
-            {talking.listening ? "Microphone off" : "Microphone on"}
+            {talking.microphone === "off" ? "Microphone on" : "Microphone off"}
           </button>
           <button type="button" disabled={!busy} onClick={() => conversation.interrupt()}>
             Interrupt
           </button>
-          <button type="button" disabled={!open} onClick={() => conversation.close()}>
+          <button type="button" disabled={!begun} onClick={() => conversation.close()}>
             End
           </button>
-          {talking.listening && <meter aria-label="Level" min={0} max={1} value={talking.level} />}
+          {talking.microphone === "on" && <Level of={conversation.level} />}
           <span class="hint" role="status">
-            {talking.speaking ? "You are heard" : talking.answering ? "Answering" : ""}
+            {status(talking)}
           </span>
         </div>
         <p class="hint">

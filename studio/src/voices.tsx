@@ -10,7 +10,7 @@ import { useStore } from "./store";
 import { counted, millis, seconds } from "./text";
 
 const SENTENCE = "This is how this voice sounds.";
-/** Languages that are named; of more only the number. */
+/** Most languages that are named; of more the view tells the number. */
 const LANGUAGES = 3;
 
 const KINDS: Record<VoiceKind, string> = {
@@ -44,7 +44,17 @@ function languages(voice: Voice): string {
   return length > LANGUAGES ? counted(length, "language") : voice.languages.map(languageName).join(", ");
 }
 
-function KeptRow({ kept, hear, remove }: { kept: KeptVoice; hear: () => void; remove: () => void }) {
+/** Lets a voice be heard, and ends that. */
+function Hear({ name, heard, disabled = false, hear }: { name: string; heard: boolean; disabled?: boolean; hear: () => void }) {
+  const label = heard ? "Stop" : "Hear";
+  return (
+    <button type="button" onClick={heard ? () => speaker.stop() : hear} disabled={disabled} aria-label={`${label} ${name}`}>
+      {label}
+    </button>
+  );
+}
+
+function KeptRow({ kept, heard, hear, remove }: { kept: KeptVoice; heard: boolean; hear: () => void; remove: () => void }) {
   const length = millis(kept.duration);
   const made = new Date(Number(kept.created) * 1_000).toLocaleDateString();
   return (
@@ -61,9 +71,7 @@ function KeptRow({ kept, hear, remove }: { kept: KeptVoice; hear: () => void; re
         {kept.problem && <p class="problem">{kept.problem}</p>}
       </div>
       <div class="actions">
-        <button type="button" onClick={hear} disabled={kept.problem !== ""} aria-label={`Hear ${kept.name}`}>
-          Hear
-        </button>
+        <Hear name={kept.name} heard={heard} disabled={kept.problem !== ""} hear={hear} />
         <button type="button" onClick={remove} aria-label={`Delete ${kept.name}`}>
           Delete
         </button>
@@ -93,8 +101,9 @@ function Confirm({ name, onAnswer }: { name: string; onAnswer: (sure: boolean) =
 
 export function Voices({ shown }: { shown: boolean }) {
   const state = useStore(served);
-  const { problem: unheard } = useStore(speaker.state);
-  const { playing } = useStore(speaker.player.state);
+  const { busy, problem: unheard } = useStore(speaker.state);
+  const playing = useStore(speaker.player.state, (state) => state.playing);
+  const [chosen, setChosen] = useState("");
   const [kept, setKept] = useState<KeptVoice[]>([]);
   const [problem, setProblem] = useState("");
   const [doomed, setDoomed] = useState("");
@@ -125,16 +134,30 @@ export function Voices({ shown }: { shown: boolean }) {
     if (shown) void list();
     else speaker.stop();
   }, [shown, model]);
+  useEffect(() => {
+    if (!shown) return;
+    const pressed = (event: KeyboardEvent) => {
+      if (event.key === "Escape") speaker.stop();
+    };
+    document.addEventListener("keydown", pressed);
+    return () => document.removeEventListener("keydown", pressed);
+  }, [shown]);
 
   const own = state.voices.filter((voice) => !kept.some(({ name }) => name === voice.id));
   const clones = can(state, "voice_cloning") && ("recording" as const);
   const designs = can(state, "voice_design") && ("design" as const);
   const origins = [clones, designs].filter((origin) => origin !== false);
-  const hear = (voice: string) =>
+  const hear = (voice: string) => {
+    setChosen(voice);
     void speaker.speak(SENTENCE, rate, (signal) =>
       speech.synthesize({ text: SENTENCE, config: { voice, output: pcm(rate) } }, { signal }),
     );
-  const preview = (name: string) => void speaker.speak(SENTENCE, rate, (signal) => previewed(name, rate, signal));
+  };
+  const preview = (name: string) => {
+    setChosen(name);
+    void speaker.speak(SENTENCE, rate, (signal) => previewed(name, rate, signal));
+  };
+  const heard = busy || playing ? chosen : undefined;
   return (
     <section hidden={!shown} aria-labelledby="voices-title">
       <h1 id="voices-title">Voices</h1>
@@ -157,9 +180,7 @@ export function Voices({ shown }: { shown: boolean }) {
                   <p class="hint">{[voice.description, languages(voice)].filter(Boolean).join(" – ")}</p>
                 </div>
                 <div class="actions">
-                  <button type="button" onClick={() => hear(voice.id)} aria-label={`Hear ${voice.displayName || voice.id}`}>
-                    Hear
-                  </button>
+                  <Hear name={voice.displayName || voice.id} heard={heard === voice.id} hear={() => hear(voice.id)} />
                 </div>
               </li>
             ))}
@@ -170,7 +191,7 @@ export function Voices({ shown }: { shown: boolean }) {
       {kept.length > 0 && (
         <ul class="voices">
           {kept.map((one) => (
-            <KeptRow key={one.name} kept={one} hear={() => preview(one.name)} remove={() => setDoomed(one.name)} />
+            <KeptRow key={one.name} kept={one} heard={heard === one.name} hear={() => preview(one.name)} remove={() => setDoomed(one.name)} />
           ))}
         </ul>
       )}
@@ -190,7 +211,7 @@ export function Voices({ shown }: { shown: boolean }) {
       {origins.length > 0 ? (
         <>
           <h2>Make a voice</h2>
-          <CreateVoice key={origins.join()} origins={origins} onMade={changed} />
+          <CreateVoice key={origins.join()} shown={shown} origins={origins} onMade={changed} />
         </>
       ) : (
         model && (

@@ -1,19 +1,32 @@
 import { useEffect, useState } from "preact/hooks";
 import { ReplicaState, type Replica, type Stage } from "./generated/omni/v1/admin_pb";
 import type { RequestCourse } from "./generated/omni/v1/watch_pb";
-import { useStore } from "./store";
+import { keys } from "./key";
+import { useStore, useVisible } from "./store";
 import { brief, millis } from "./text";
-import { type Load, type Rate, follow, watched } from "./watching";
+import { LOOKS, type Load, type Rate, follow, watched } from "./watching";
 import { Waterfall } from "./waterfall";
 
-/** Looks in the width of a chart. */
-const LOOKS = 60;
+/** How requests end, in sentences. */
+const OUTCOMES: Record<string, string> = {
+  stop: "Complete.",
+  length: "Incomplete: it reached the most tokens or the longest audio that it may have.",
+  repetition: "Incomplete: the model repeated itself, and was stopped.",
+  interrupted: "Incomplete: the caller interrupted it.",
+  error: "Incomplete: it failed, and its session went on.",
+  aborted: "Incomplete: its whole session ended, or its caller went away.",
+};
+
+function explained({ outcome, errorReason, firstPacket }: RequestCourse): string {
+  const parts = [OUTCOMES[outcome] ?? "", errorReason && `The reason is ${errorReason}.`, firstPacket ? "" : "No audio was sent."];
+  return parts.filter(Boolean).join(" ");
+}
 
 function stateName(state: ReplicaState): string {
   return (ReplicaState[state] ?? "unknown").toLowerCase();
 }
 
-/** What a stage had in its batches and before them in the last minute. */
+/** How much a stage had in its batches and before them in the last minute. */
 function StageChart({ loads, name }: { loads: Load[]; name: string }) {
   const most = Math.max(1, ...loads.map(({ running, waiting }) => running + waiting));
   const line = (of: (load: Load) => number) =>
@@ -160,7 +173,9 @@ function RequestRow({ request, chosen, choose }: { request: RequestCourse; chose
       </th>
       <td>{request.answer ? "answer" : "utterance"}</td>
       <td>{request.voice}</td>
-      <td class={failed ? "problem" : ""}>{request.errorReason || request.outcome}</td>
+      <td class={failed ? "problem" : ""} title={explained(request)}>
+        {request.errorReason || request.outcome}
+      </td>
       <td class="number">{brief(millis(request.firstPacket))}</td>
       <td class="number">{brief(millis(request.longestGap))}</td>
       <td class="number">{brief(millis(request.worstUnderrun))}</td>
@@ -194,6 +209,7 @@ function Requests() {
         <span>To the end, not only to the first packet</span>
       </label>
       <Waterfall request={request} whole={whole} />
+      <p class="hint">{explained(request)}</p>
       <h2>Requests</h2>
       <div class="scroll" tabIndex={0} role="region" aria-label="Requests that ended last">
         <table>
@@ -236,6 +252,12 @@ function Requests() {
   );
 }
 
+/** Whether a browser that reached this page reaches that address: one of the server's own machine is another machine's elsewhere. */
+function reaches(address: string): boolean {
+  const local = (name: string) => ["localhost", "[::1]"].includes(name) || name.startsWith("127.");
+  return !local(new URL(address).hostname) || local(location.hostname);
+}
+
 /** Where metrics are read, as the server says. */
 function Metrics() {
   const [address, setAddress] = useState<string | null>();
@@ -250,7 +272,7 @@ function Metrics() {
     <p>
       {address ? (
         <>
-          Every figure there is: <a href={address}>{address}</a>
+          Every figure there is: {reaches(address) ? <a href={address}>{address}</a> : `${address}, on the server's machine`}
         </>
       ) : (
         "Metrics are not served over HTTP here (--metrics-listen off)."
@@ -261,12 +283,15 @@ function Metrics() {
 
 export function Watch({ shown }: { shown: boolean }) {
   const { problem, stats } = useStore(watched);
+  const key = useStore(keys, ({ key }) => key);
+  const visible = useVisible();
+  // A browser has six connections to a server of HTTP/1.1, over all its tabs; watching takes two of them.
   useEffect(() => {
-    if (!shown) return;
+    if (!shown || !visible) return;
     const end = new AbortController();
     void follow(end.signal);
     return () => end.abort();
-  }, [shown]);
+  }, [shown, visible, key]);
   return (
     <section hidden={!shown} aria-labelledby="watch-title">
       <h1 id="watch-title">Watch</h1>

@@ -2,18 +2,20 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { told, watch } from "./api";
 import type { Stage, WatchStatsResponse } from "./generated/omni/v1/admin_pb";
 import type { RequestCourse } from "./generated/omni/v1/watch_pb";
-import { askForKey } from "./key";
+import { keys } from "./key";
 import { Store } from "./store";
 import { millis } from "./text";
 
 /** Requests that are listed. */
 const REQUESTS = 50;
-/** Looks that are drawn: one a second. */
-const LOOKS = 60;
+/** Looks that are drawn, and the width of a chart: one a second. */
+export const LOOKS = 60;
 /** How long to wait before a server that was lost is looked for again, in milliseconds. */
 const AGAIN = 2_000;
+/** Refusals that another call with the same key would meet, too. */
+const FINAL = [Code.PermissionDenied, Code.Unauthenticated, Code.Unimplemented];
 
-/** What a replica did since the look before. */
+/** The work of a replica since the look before. */
 export interface Rate {
   /** Steps per second. */
   steps: number;
@@ -38,7 +40,9 @@ export interface Watched {
   problem: string;
 }
 
-export const watched = new Store<Watched>({ rates: new Map(), loads: new Map(), requests: [], problem: "" });
+const NOTHING: Watched = { rates: new Map(), loads: new Map(), requests: [], problem: "" };
+
+export const watched = new Store<Watched>(NOTHING);
 
 function load(stage: Stage): Load {
   const sum = (of: (replica: Stage["replicas"][number]) => number) =>
@@ -54,10 +58,14 @@ function rates(now: WatchStatsResponse, before: WatchStatsResponse | undefined):
     const known = before.stages.find((other) => other.name === stage.name);
     for (const replica of stage.replicas) {
       const was = known?.replicas.find((other) => other.id === replica.id);
-      if (!was) continue;
+      // A replica that began again counts from zero.
+      if (!was || replica.steps < was.steps) continue;
       const busy = (millis(replica.busy) ?? 0) - (millis(was.busy) ?? 0);
       const steps = Number(replica.steps - was.steps);
-      found.set(`${stage.name}/${replica.id}`, { steps: (steps * 1_000) / time, busy: Math.min(1, busy / time) });
+      found.set(`${stage.name}/${replica.id}`, {
+        steps: (steps * 1_000) / time,
+        busy: Math.max(0, Math.min(1, busy / time)),
+      });
     }
   }
   return found;
@@ -72,40 +80,64 @@ function look(stats: WatchStatsResponse) {
 }
 
 function ended(requests: RequestCourse[]) {
+  if (requests.length === 0) return;
   const { value } = watched;
-  watched.set({ ...value, requests: [...requests.reverse(), ...value.requests].slice(0, REQUESTS) });
+  watched.set({ ...value, requests: [...requests.toReversed(), ...value.requests].slice(0, REQUESTS) });
 }
 
+/** Why watching ended, for people. */
 function lost(failure: unknown): string {
-  const { code, rawMessage } = ConnectError.from(failure);
-  if (code === Code.PermissionDenied) askForKey(rawMessage);
+  if (!failure) return "The server ended the connection.";
+  const { code } = ConnectError.from(failure);
+  if (code === Code.PermissionDenied && keys.value.key) {
+    return "This API key does not open Watch, which takes one with the scope admin. The other views work without it.";
+  }
   if (code === Code.Unimplemented) {
     return "This server does not show its work to callers. It does so at a loopback address, or where it asks for API keys.";
   }
   return told(failure);
 }
 
-/** Watches until `signal` ends that; a server that went away is looked for again. */
+/** Follows both streams until one of them ends, and the other with it; gives the failure, if it was one. */
+async function once(signal: AbortSignal): Promise<unknown> {
+  const end = new AbortController();
+  const both = AbortSignal.any([signal, end.signal]);
+  // A call that was given up may have answers that were read already.
+  const stats = async () => {
+    for await (const answer of watch.watchStats({}, { signal: both })) if (!both.aborted) look(answer);
+  };
+  const requests = async () => {
+    for await (const { requests } of watch.watchRequests({ last: REQUESTS }, { signal: both })) if (!both.aborted) ended(requests);
+  };
+  try {
+    await Promise.race([stats(), requests()]);
+    return undefined;
+  } catch (failure) {
+    return failure;
+  } finally {
+    end.abort();
+  }
+}
+
+async function pause(signal: AbortSignal): Promise<void> {
+  await new Promise<void>((done) => {
+    const timer = setTimeout(done, AGAIN);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      done();
+    });
+  });
+}
+
+/** Watches until `signal` ends that. A server that went away is looked for again; one that refuses is not asked again. */
 export async function follow(signal: AbortSignal): Promise<void> {
+  // Figures and numbers of requests are those of one process.
+  watched.set({ ...NOTHING, problem: watched.value.problem });
   while (!signal.aborted) {
-    // One stream ends with the other.
-    const both = new AbortController();
-    const stop = () => both.abort();
-    signal.addEventListener("abort", stop);
-    watched.set({ rates: new Map(), loads: new Map(), requests: [], problem: watched.value.problem });
-    const stats = async () => {
-      for await (const answer of watch.watchStats({}, { signal: both.signal })) look(answer);
-    };
-    const requests = async () => {
-      for await (const answer of watch.watchRequests({ last: REQUESTS }, { signal: both.signal })) ended(answer.requests);
-    };
-    try {
-      await Promise.race([stats(), requests()]);
-    } catch (failure) {
-      if (!signal.aborted) watched.set({ ...watched.value, problem: lost(failure) });
-    }
-    both.abort();
-    signal.removeEventListener("abort", stop);
-    if (!signal.aborted) await new Promise((done) => setTimeout(done, AGAIN));
+    const failure = await once(signal);
+    if (signal.aborted) return;
+    watched.set({ ...NOTHING, problem: lost(failure) });
+    if (failure && FINAL.includes(ConnectError.from(failure).code)) return;
+    await pause(signal);
   }
 }

@@ -18,7 +18,10 @@ function stageStep(stage: StageCourse): Step | undefined {
   return { name, kind: "stage", from, to: to ?? from, ...(mark !== undefined && { mark }) };
 }
 
-/** Where the time of a request went: the caller, the queue, every stage, and every edge until the first packet. */
+/**
+ * Where the time of a request went: the caller, the queue, every stage, and every edge until the first packet. Steps
+ * that the request did not reach are left out.
+ */
 export function steps(request: RequestCourse): Step[] {
   const found: Step[] = [];
   const [ready, admitted, packet] = [request.ready, request.admitted, request.firstPacket].map(millis);

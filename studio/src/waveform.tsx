@@ -1,5 +1,6 @@
 import { useEffect, useRef } from "preact/hooks";
 import type { Player } from "./player";
+import { Frame } from "./store";
 import type { Take } from "./take";
 import { seconds } from "./text";
 
@@ -7,7 +8,7 @@ import { seconds } from "./text";
 const BAR = 2;
 const PITCH = 3;
 
-function draw(canvas: HTMLCanvasElement, take: Take | undefined, position: number) {
+function draw(canvas: HTMLCanvasElement, take: Take, position: number) {
   const context = canvas.getContext("2d");
   const scale = devicePixelRatio || 1;
   const { clientWidth: width, clientHeight: height } = canvas;
@@ -21,7 +22,7 @@ function draw(canvas: HTMLCanvasElement, take: Take | undefined, position: numbe
   const style = getComputedStyle(canvas);
   const [heard, ahead] = [style.getPropertyValue("--accent"), style.getPropertyValue("--quiet")];
   const bars = Math.floor(width / PITCH);
-  if (!take || take.length === 0) {
+  if (take.length === 0) {
     context.fillStyle = ahead;
     context.fillRect(0, height / 2, width, 1);
     return;
@@ -34,29 +35,33 @@ function draw(canvas: HTMLCanvasElement, take: Take | undefined, position: numbe
   });
 }
 
-/** What was made of a take, and what was heard of it; a press or an arrow key goes to another place. */
-export function Waveform({ take, player, onSeek }: { take: Take | undefined; player: Player; onSeek: (sample: number) => void }) {
+/** The take as far as it is made, and how much of it was heard; a press or an arrow key goes to another place. */
+export function Waveform({ take, player, onSeek }: { take: Take; player: Player; onSeek: (sample: number) => void }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   useEffect(() => {
-    let frame = 0;
-    let drawn = "";
-    const again = () => {
-      const { position } = player.state.value;
+    const frame = new Frame(() => {
       const node = canvas.current;
-      const now = `${take?.length} ${position} ${node?.clientWidth} ${matchMedia("(prefers-color-scheme: dark)").matches}`;
-      if (node && now !== drawn) {
-        draw(node, take, position);
-        node.setAttribute("aria-valuemax", (take?.seconds ?? 0).toFixed(1));
-        node.setAttribute("aria-valuenow", (position / (take?.rate ?? 1)).toFixed(1));
-        node.setAttribute("aria-valuetext", `${seconds(position / (take?.rate ?? 1))} of ${seconds(take?.seconds ?? 0)}`);
-        drawn = now;
-      }
-      frame = requestAnimationFrame(again);
+      if (!node) return;
+      const { position } = player.state.value;
+      draw(node, take, position);
+      node.setAttribute("aria-valuemax", take.seconds.toFixed(1));
+      node.setAttribute("aria-valuenow", (position / take.rate).toFixed(1));
+      node.setAttribute("aria-valuetext", `${seconds(position / take.rate)} of ${seconds(take.seconds)}`);
+    });
+    const ends = [take.grown.subscribe(frame.request), player.state.subscribe(frame.request)];
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    dark.addEventListener("change", frame.request);
+    const sized = new ResizeObserver(frame.request);
+    if (canvas.current) sized.observe(canvas.current);
+    frame.request();
+    return () => {
+      for (const end of ends) end();
+      dark.removeEventListener("change", frame.request);
+      sized.disconnect();
+      frame.cancel();
     };
-    again();
-    return () => cancelAnimationFrame(frame);
   }, [take, player]);
-  const seek = (sample: number) => take && onSeek(Math.max(0, Math.min(take.length - 1, Math.round(sample))));
+  const seek = (sample: number) => onSeek(Math.max(0, Math.min(take.length - 1, Math.round(sample))));
   const steps: Record<string, number> = { ArrowLeft: -1, ArrowRight: 1, PageDown: -5, PageUp: 5 };
   return (
     <canvas
@@ -66,10 +71,10 @@ export function Waveform({ take, player, onSeek }: { take: Take | undefined; pla
       tabIndex={0}
       aria-label="Place in the audio"
       aria-valuemin={0}
-      onClick={(event) => take && seek((event.offsetX / event.currentTarget.clientWidth) * take.length)}
+      onClick={(event) => seek((event.offsetX / event.currentTarget.clientWidth) * take.length)}
       onKeyDown={(event) => {
         const step = steps[event.key];
-        if (!take || (!step && event.key !== "Home")) return;
+        if (!step && event.key !== "Home") return;
         event.preventDefault();
         seek(step ? player.state.value.position + step * take.rate : 0);
       }}

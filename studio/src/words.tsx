@@ -1,6 +1,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import type { TimedText } from "./generated/omni/v1/audio_pb";
 import type { Player } from "./player";
+import { Frame } from "./store";
 import type { Take } from "./take";
 
 interface Props {
@@ -15,23 +16,21 @@ interface Props {
 export function Words({ text, words, take, player, onSeek }: Props) {
   const place = useRef<HTMLParagraphElement>(null);
   useEffect(() => {
-    let frame = 0;
-    let drawn = "";
-    const again = () => {
+    const frame = new Frame(() => {
       const { position, playing } = player.state.value;
-      const nodes = place.current?.children;
-      const now = `${nodes?.length} ${position} ${playing}`;
-      for (const node of nodes && now !== drawn ? nodes : []) {
+      for (const node of place.current?.children ?? []) {
         const { start, end } = (node as HTMLElement).dataset;
         node.classList.toggle("heard", Number(end) <= position);
         node.classList.toggle("now", playing && Number(start) <= position && position < Number(end));
       }
-      drawn = now;
-      frame = requestAnimationFrame(again);
+    });
+    const end = player.state.subscribe(frame.request);
+    frame.request();
+    return () => {
+      end();
+      frame.cancel();
     };
-    again();
-    return () => cancelAnimationFrame(frame);
-  }, [player, take]);
+  }, [player, take, words]);
   const last = words.at(-1);
   const rest = Array.from(text).slice(last?.charEnd ?? 0).join("");
   return (

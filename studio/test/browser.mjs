@@ -1,4 +1,4 @@
-// A browser with the page in it, and what every scenario asks of it: no errors, and nothing that keeps people out.
+// A browser with the page in it, and the rules of every scenario: no errors, and nothing that keeps people out.
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,7 +11,7 @@ export const PATIENCE = 60_000;
 const DESK = { width: 1280, height: 900 };
 const PHONE = { width: 380, height: 800 };
 const THEMES = ["light", "dark"];
-/** Folder for pictures of what was looked at; none are taken without it. */
+/** Folder for pictures of every view that is judged; none are taken without it. */
 const PICTURES = process.env.OMNI_TEST_SCREENSHOTS;
 
 /** Keeps the samples that the page's player gives to the audio graph, of every node in turn. */
@@ -29,8 +29,11 @@ function tap() {
   };
 }
 
-/** The page at `url`, in a browser of its own; `microphone` is a file that it hears. */
-export async function open(url, { microphone } = {}) {
+/**
+ * The page at `url`, in a browser of its own. `microphone`: a file that it hears; `before`: done in the page before its own scripts;
+ * `expected`: messages that the console may have.
+ */
+export async function open(url, { microphone, before, expected } = {}) {
   const home = mkdtempSync(join(tmpdir(), "studio-"));
   const fake = ["--use-fake-device-for-media-stream", `--use-file-for-fake-audio-capture=${microphone}%noloop`];
   const browser = await puppeteer.launch({
@@ -54,25 +57,42 @@ export async function open(url, { microphone } = {}) {
   page.on("console", (message) => {
     // The tap is an old kind of node, which needs no file.
     if (message.text().includes("ScriptProcessorNode")) return;
+    if (expected?.test(`${message.text()} ${message.location().url}`)) return;
     if (["error", "warn"].includes(message.type())) problems.push(`${message.type()}: ${message.text()}`);
   });
   page.on("requestfailed", (request) => {
-    // What the page itself gives up is no failure.
+    // A request that the page itself gave up has not failed.
     const why = request.failure()?.errorText;
     if (why !== "net::ERR_ABORTED") problems.push(`${request.url()}: ${why}`);
   });
+  const requests = [];
+  const running = new Set();
+  page.on("requestfinished", (request) => running.delete(request));
+  page.on("requestfailed", (request) => running.delete(request));
   page.on("request", (request) => {
-    const { protocol, origin } = new URL(request.url());
+    const { protocol, origin, pathname } = new URL(request.url());
+    requests.push(pathname);
+    running.add(request);
     if (!["blob:", "data:"].includes(protocol) && origin !== new URL(url).origin) problems.push(`foreign: ${request.url()}`);
   });
   await page.evaluateOnNewDocument(tap);
+  if (before) await page.evaluateOnNewDocument(before);
   await page.goto(url);
-  return new Studio(browser, page, problems, home);
+  return new Studio(browser, page, problems, home, requests, running);
 }
 
 class Studio {
-  constructor(browser, page, problems, home) {
-    Object.assign(this, { browser, page, problems, home });
+  constructor(browser, page, problems, home, requests, running) {
+    Object.assign(this, { browser, page, problems, home, requests, running });
+  }
+
+  /** Waits until this many calls whose path has this in it are in progress. */
+  async calls(part, count) {
+    const now = () => [...this.running].filter((request) => request.url().includes(part)).length;
+    for (let looks = 0; now() !== count; looks += 1) {
+      assert.ok(looks < PATIENCE / 50, `${now()} calls of ${part}, not ${count}`);
+      await new Promise((done) => setTimeout(done, 50));
+    }
   }
 
   /** The element of this role and name, as a screen reader finds it. */
@@ -97,7 +117,7 @@ class Studio {
     await this.page.waitForFunction(holds, { timeout: PATIENCE, polling: 50 }, ...values);
   }
 
-  /** What is written in the shown view. */
+  /** The text of the shown view. */
   async text(selector = "main") {
     return this.page.$eval(selector, (node) => node.innerText);
   }
@@ -122,7 +142,7 @@ class Studio {
     await this.page.evaluate(() => (window.heardSamples.length = 0));
   }
 
-  /** Looks at what is shown in both themes, wide and on a phone: nothing serious for axe, nothing wider than the screen. */
+  /** Judges the shown view in both themes, wide and on a phone: nothing serious for axe, nothing wider than the screen. */
   async judge(name) {
     for (const theme of THEMES) {
       await this.page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: theme }]);

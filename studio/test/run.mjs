@@ -5,5 +5,6 @@ const scenarios = {
   ...(await import("./watch.mjs")),
   ...(await import("./talk.mjs")),
   ...(await import("./voices.mjs")),
+  ...(await import("./failures.mjs")),
 };
 await scenarios[name](url, JSON.parse(values));

@@ -1,4 +1,4 @@
-// Write and hear: by keyboard alone, every control, and what is heard is what the server speaks.
+// Write and hear: by keyboard alone, every control, and the page plays exactly the samples of the server.
 import assert from "node:assert/strict";
 import { readFileSync, mkdtempSync, existsSync, readdirSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -31,7 +31,7 @@ async function spoken(studio) {
   });
 }
 
-/** Compares what is heard to `expected`, when all of it has come through the graph. */
+/** Compares the samples that were played to `expected`, when all of them have come through the graph. */
 async function hears(studio, expected) {
   // It has come through when silence follows it.
   await studio.until((length) => {

@@ -42,7 +42,7 @@ export async function talk(url) {
   await studio.close();
 }
 
-/** An answer is interrupted by the keyboard: what was not heard is grey, and the conversation keeps what was. */
+/** An answer is interrupted by the keyboard: its unheard part is crossed out, and the conversation keeps the rest. */
 export async function interrupt(url) {
   const studio = await open(url);
   await studio.view("Talk");
@@ -63,7 +63,7 @@ export async function interrupt(url) {
   await studio.close();
 }
 
-/** What is said into the microphone is a turn; it is answered or said why not. */
+/** Speech in the microphone is a turn; the server answers it, or says why not. */
 export async function microphone(url, { recording, hears }) {
   const studio = await open(url, { microphone: recording });
   await studio.view("Talk");

@@ -1,4 +1,4 @@
-// Voices: what there is, and where the model takes them, voices that are recorded, uploaded, designed, heard and deleted.
+// Voices: those of the model, and where it takes others, voices that are recorded, uploaded, designed, heard and deleted.
 import assert from "node:assert/strict";
 import { open } from "./browser.mjs";
 
@@ -39,6 +39,12 @@ export async function voices(url) {
   await studio.page.waitForSelector(".voices button");
   await studio.page.click(".voices button");
   await hearsSomething(studio);
+  await studio.until(() => document.querySelector(".voices button").textContent === "Hear");
+  // A preview is stopped where it was begun.
+  await studio.page.click(".voices button");
+  await studio.until(() => document.querySelector(".voices button").textContent === "Stop");
+  await studio.page.click(".voices button");
+  await studio.until(() => document.querySelector(".voices button").textContent === "Hear");
   assert.match(await studio.text(), /speaks with its own voices only/);
   assert.equal(await studio.page.$("form.create"), null);
   await studio.judge("voices");
@@ -55,6 +61,7 @@ export async function clone(url, { recording, transcript }) {
   await studio.press("Record");
   await studio.until(() => parseFloat(document.querySelector('[role="timer"]')?.textContent) >= 3);
   assert.ok((await studio.page.$eval("meter", (meter) => meter.max)) === 1);
+  assert.match(await studio.text('[role="timer"]'), /^[\d.]+ s, 5\d\.\d s left$/);
   await studio.press("Stop recording");
   await studio.page.waitForSelector("audio");
   assert.equal(await studio.page.$('[role="timer"]'), null, "it has stopped");
@@ -65,8 +72,11 @@ export async function clone(url, { recording, transcript }) {
   await studio.until(kept, "Recorded");
   await studio.press("Hear Recorded");
   await hearsSomething(studio);
-  // It is there to write with.
+  // It is there to write with. A recording ends with its view, and is kept.
+  await studio.press("Record");
+  await studio.until(() => parseFloat(document.querySelector('[role="timer"]')?.textContent) >= 1);
   await studio.view("Write and hear");
+  await studio.until(() => document.querySelector("audio") && !document.querySelector('[role="timer"]'));
   const names = await studio.page.$$eval("select option", (options) => options.map((option) => option.textContent));
   assert.ok(names.includes("Recorded"), `${names}`);
 
@@ -80,7 +90,7 @@ export async function clone(url, { recording, transcript }) {
   await studio.press("Hear Uploaded");
   await hearsSomething(studio);
   await remove(studio, "Recorded");
-  // What the server refuses is told.
+  // The page tells a refusal.
   await fill(studio, "Name", "Empty");
   await studio.press("Keep this voice");
   await studio.until(() => document.querySelector('form.create [role="alert"]')?.textContent.includes("no recording"));

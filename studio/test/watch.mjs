@@ -1,4 +1,4 @@
-// Watch: what the server does is seen while it does it, and where the time of a request went.
+// Watch: the work of the server while it is done, and where the time of a request went.
 import assert from "node:assert/strict";
 import { open } from "./browser.mjs";
 
@@ -15,7 +15,7 @@ export async function watch(url) {
   await speech(url, {});
   const studio = await open(url);
   await studio.view("Watch");
-  // What ended before the page was opened, and what ends while it is.
+  // A request that ended before the page was opened, and one that ends while it is open.
   await studio.until(() => document.querySelector(".waterfall"));
   await speech(url, {});
   await studio.until(() => document.querySelector("section:not([hidden])").textContent.includes("Course of request 2"));
@@ -35,6 +35,26 @@ export async function watch(url) {
   await studio.judge("watch");
   const link = await studio.page.$eval("section:not([hidden]) a", (node) => node.href);
   assert.match(link, /\/metrics$/);
+  assert.match(await studio.text("section:not([hidden])"), /Complete\./, "how the request ended");
+  assert.match(await studio.page.$eval('[aria-label="Requests that ended last"] td[title]', (node) => node.title), /Complete\./);
+
+  // A tab that is not shown, and a view that is not, leave the connections to others; then everything begins anew.
+  const show = (state) =>
+    studio.page.evaluate((state) => {
+      Object.defineProperty(document, "visibilityState", { value: state, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, state);
+  const points = () => studio.page.$eval(".chart .running", (line) => line.getAttribute("points").split(" ").length);
+  await studio.calls("WatchService", 2);
+  await studio.until(() => document.querySelector(".chart .running").getAttribute("points").split(" ").length >= 3);
+  await show("hidden");
+  await studio.calls("WatchService", 0);
+  const before = await points();
+  await show("visible");
+  await studio.calls("WatchService", 2);
+  await studio.until((before) => document.querySelector(".chart .running")?.getAttribute("points").split(" ").length < before, before);
+  await studio.view("Voices");
+  await studio.calls("WatchService", 0);
   await studio.close();
 }
 

@@ -9,11 +9,11 @@ use std::process::Command;
 const REQUIRED: &str = "OMNI_REQUIRE_BROWSER";
 /// The browser, if it is another one than Debian's.
 const CHROMIUM: &str = "OMNI_TEST_CHROMIUM";
-/// A folder for pictures of what was looked at; without, there are none.
+/// A folder for pictures of every view that is judged; without it there are none.
 const PICTURES: &str = "OMNI_TEST_SCREENSHOTS";
 
-/// Does in a browser what `scenario` (a function of `studio/test`) says with the page of the server at `url`, given `values` (JSON).
-/// Says so and does nothing without a browser; then gives `false`.
+/// Does `scenario` (a function of `studio/test`) in a browser, with the page of the server at `url` and with `values` (JSON).
+/// Without a browser it says so, does nothing and gives `false`.
 ///
 /// # Panics
 /// If something is not as the scenario expects, or if there is no browser and `OMNI_REQUIRE_BROWSER` is 1.

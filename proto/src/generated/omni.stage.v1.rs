@@ -130,7 +130,7 @@ pub struct SpeechRequest {
     pub sampling: ::core::option::Option<Sampling>,
     #[prost(uint64, tag = "4")]
     pub seed: u64,
-    /// The turns that are answered; absent where nobody asked.
+    /// The turns that are answered; absent for speech that answers none.
     #[prost(message, optional, tag = "5")]
     pub context: ::core::option::Option<ContextRows>,
     /// Whether the tokens come from a model, and not from a caller, who may take any time.

@@ -558,7 +558,7 @@ pub struct UtteranceDone {
     /// How.
     #[prost(message, optional, tag = "1")]
     pub outcome: ::core::option::Option<Outcome>,
-    /// What was heard of the text by whoever heard `played_samples`, of those that were sent: all words that had ended, by the
+    /// The text that a listener heard with `played_samples` of the samples that were sent: all words that had ended, by the
     /// same account as Alignment. Filled when it was interrupted and `played_samples` was given.
     #[prost(string, tag = "2")]
     pub text_spoken: ::prost::alloc::string::String,
@@ -1258,8 +1258,8 @@ pub struct CommitInput {
     #[prost(bool, tag = "1")]
     pub respond: bool,
 }
-/// Answer the conversation as it stands; answered by `response_started` ... `response_done`. Whoever spoke last: an
-/// assistant may begin a conversation too.
+/// Answer the conversation as it stands; answered by `response_started` ... `response_done`. The last message may be of any
+/// role: an assistant may begin a conversation, too.
 ///
 /// A conversation that leaves too little room for an answer in the model's context loses its oldest turns, but for the
 /// instructions, and so does one of which the model's chat template refuses a turn; a warning, reason HISTORY_TRIMMED, says so.
@@ -3658,7 +3658,7 @@ impl MetricKind {
 pub enum MetricErrorReason {
     /// Never sent.
     Unspecified = 0,
-    /// Nobody declared the metric.
+    /// The metric is not declared.
     NotDeclared = 1,
     /// The metric is the server's own.
     BuiltIn = 2,
@@ -3762,10 +3762,10 @@ pub mod metrics_service_client {
     use tonic::codegen::http::Uri;
     /// Takes metrics that callers measure. They are scraped and pushed with the server's own.
     ///
-    /// Whoever can call this writes what operators look at, so a server takes nothing unless it is told to
+    /// Callers of this service write figures that operators look at, so a server takes nothing unless it is told to
     /// (--metrics-service on). Without that every call ends with UNIMPLEMENTED, reason METRICS_SERVICE_OFF.
     ///
-    /// Nothing is recorded otherwise than it was declared, and nothing is dropped in silence: what cannot be taken is
+    /// Nothing is recorded otherwise than it was declared, and nothing is dropped in silence: a sample that cannot be taken is
     /// answered with its position and a reason. Metrics that were declared, and their series, stay until the server ends.
     #[derive(Debug, Clone)]
     pub struct MetricsServiceClient<T> {
@@ -3973,10 +3973,10 @@ pub mod metrics_service_server {
     }
     /// Takes metrics that callers measure. They are scraped and pushed with the server's own.
     ///
-    /// Whoever can call this writes what operators look at, so a server takes nothing unless it is told to
+    /// Callers of this service write figures that operators look at, so a server takes nothing unless it is told to
     /// (--metrics-service on). Without that every call ends with UNIMPLEMENTED, reason METRICS_SERVICE_OFF.
     ///
-    /// Nothing is recorded otherwise than it was declared, and nothing is dropped in silence: what cannot be taken is
+    /// Nothing is recorded otherwise than it was declared, and nothing is dropped in silence: a sample that cannot be taken is
     /// answered with its position and a reason. Metrics that were declared, and their series, stay until the server ends.
     #[derive(Debug)]
     pub struct MetricsServiceServer<T> {

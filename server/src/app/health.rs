@@ -1,12 +1,15 @@
 //! The health report: NOT_SERVING until the model is warm, whenever a stage has no replica that takes work, and while draining;
-//! for conversations also if the model holds none. Taking metrics of callers needs no model, and operators are served to the end.
+//! for conversations also if the model holds none. Taking metrics of callers needs no model, and operators and watchers are served to the
+//! end.
 
 use tokio_util::sync::CancellationToken;
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::{HealthReporter, health_reporter};
 
-use crate::grpc::{ADMIN_SERVICE_NAME, CHAT_SERVICE_NAME, METRICS_SERVICE_NAME, SERVICE_NAMES};
+use crate::grpc::{
+    ADMIN_SERVICE_NAME, CHAT_SERVICE_NAME, METRICS_SERVICE_NAME, SERVICE_NAMES, WATCH_SERVICE_NAME,
+};
 use crate::orchestrator::Orchestrator;
 
 /// What callers of `grpc.health.v1.Health` see.
@@ -23,12 +26,15 @@ impl HealthBoard {
     /// services that it has: the first of the two is for callers, the second for operators.
     pub(super) async fn new(
         draining: CancellationToken,
-        takes_metrics: bool,
+        (takes_metrics, shows_work): (bool, bool),
     ) -> (Self, HealthServer<impl Health>, HealthServer<impl Health>) {
         let (reporter, callers) = health_reporter();
         let (operators, served) = health_reporter();
         let serving = ServingStatus::Serving;
         operators.set_service_status(ADMIN_SERVICE_NAME, serving).await;
+        if shows_work {
+            reporter.set_service_status(WATCH_SERVICE_NAME, serving).await;
+        }
         let board = Self {
             reporter,
             operators,
@@ -96,7 +102,7 @@ pub(super) struct HealthEnd([HealthReporter; 2]);
 impl HealthEnd {
     /// None follows any more.
     pub(super) async fn now(&mut self) {
-        let services = [CHAT_SERVICE_NAME, METRICS_SERVICE_NAME, ""];
+        let services = [CHAT_SERVICE_NAME, METRICS_SERVICE_NAME, WATCH_SERVICE_NAME, ""];
         for reporter in &mut self.0 {
             for service in SERVICE_NAMES.into_iter().chain(services) {
                 reporter.clear_service_status(service).await;

@@ -33,7 +33,7 @@ pub enum Scope {
     Chat,
     /// Recording metrics, and reading them where that needs a key (--metrics-keys).
     Metrics,
-    /// Looking at the server and steering it: the services of --admin-listen
+    /// Looking at the server and steering it: the services of --admin-listen, and Watch in Studio
     Admin,
 }
 

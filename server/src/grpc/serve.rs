@@ -64,6 +64,9 @@ pub const CHAT_SERVICE_NAME: &str = chat_service_server::SERVICE_NAME;
 /// The service that needs no model, and that is healthy where it is on.
 pub const METRICS_SERVICE_NAME: &str = metrics_service_server::SERVICE_NAME;
 
+/// The service that shows the work, where it is shown. It needs no model.
+pub const WATCH_SERVICE_NAME: &str = watch_service_server::SERVICE_NAME;
+
 /// The service for operators, which needs no model either.
 pub const ADMIN_SERVICE_NAME: &str = admin_service_server::SERVICE_NAME;
 
@@ -183,10 +186,7 @@ pub async fn serve<H: Health>(
         &layers,
         Guarded::new(&keys, Some(Scope::Metrics), metrics),
     );
-    let watches = services
-        .watch
-        .is_some()
-        .then_some(watch_service_server::SERVICE_NAME);
+    let watches = services.watch.is_some().then_some(WATCH_SERVICE_NAME);
     if let Some(watch) = services.watch {
         let watch = zipped!(WatchServiceServer::new(watch)).max_decoding_message_size(MAX_ADMIN_MESSAGE);
         routes = with(routes, &layers, Guarded::new(&keys, Some(Scope::Admin), watch));

@@ -1,4 +1,4 @@
-//! `WatchService`: what callers may see of the server at work.
+//! `WatchService`: the view that callers have of the server at work.
 //!
 //! In: requests of pages. Out: figures as operators see them, without sessions, and the courses of requests that ended. Nothing here
 //! changes anything.
@@ -23,7 +23,7 @@ use crate::session::{Course, Courses, EndedRequest, StageFigures, Timings, TurnR
 /// The service.
 #[derive(Debug)]
 pub struct Watch {
-    /// Whose steering methods are not offered.
+    /// Answers `WatchStats`; its other methods are not offered.
     admin: Admin,
     state: AdminState,
     courses: Arc<Courses>,
@@ -148,7 +148,7 @@ fn turn(record: &TurnRecord) -> v1::RequestCourse {
     }
 }
 
-/// What speech has of its own: when its packets went out.
+/// The times of the packets of speech.
 fn spoken(timings: &Timings) -> v1::RequestCourse {
     let packets = timings.first_audio.is_some();
     v1::RequestCourse {

@@ -1,5 +1,7 @@
 //! What is served here, and whether it can be had now.
 
+use std::net::SocketAddr;
+
 use axum::extract::State;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, HOST, RETRY_AFTER, VARY};
 use axum::http::request::Parts;
@@ -51,16 +53,16 @@ pub(super) async fn root(openai: State<OpenAi>, head: Parts) -> Response {
 /// `GET /v1`: asks for no key, and names models only where none is needed or a good one came.
 pub(super) async fn index(State(openai): State<OpenAi>, head: Parts) -> Response {
     let scheme = if openai.sites.encrypted { "https" } else { "http" };
-    let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
-    let host = host.or(head.uri.authority().map(|authority| authority.as_str()));
+    let services = openai.sites.grpc_services.iter().filter(|(_, on)| *on);
+    let services: Vec<_> = services.map(|(name, _)| *name).collect();
     let mut about = json!({
         "name": "omni-server",
         "version": env!("CARGO_PKG_VERSION"),
-        "openai_base_url": format!("{scheme}://{}/v1", host.unwrap_or("HOST:PORT")),
+        "openai_base_url": format!("{scheme}://{}/v1", called(&head).unwrap_or("HOST:PORT")),
         "routes": ROUTES.map(|(method, path)| format!("{method} {path}")),
-        "grpc_services": openai.sites.grpc_services,
+        "grpc_services": services,
         "health": "/health",
-        "metrics": openai.metrics(),
+        "metrics": openai.metrics(&head),
         "studio": openai.sites.studio.then_some(STUDIO),
     });
     if let Ok(models) = super::listing::listed(&openai, &head) {
@@ -103,15 +105,58 @@ fn unstored(report: &Value) -> Response {
     response
 }
 
+/// The host that a request was sent to, with its port.
+fn called(head: &Parts) -> Option<&str> {
+    let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
+    host.or(head.uri.authority().map(|authority| authority.as_str()))
+}
+
+/// The address of a port for a caller that called this host: a browser opens nothing at 0.0.0.0.
+fn reachable(address: SocketAddr, called: Option<&str>) -> String {
+    if !address.ip().is_unspecified() {
+        return address.to_string();
+    }
+    let host = called.unwrap_or("HOST");
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
+        _ => host,
+    };
+    format!("{name}:{}", address.port())
+}
+
 impl OpenAi {
-    /// Where metrics are read.
-    pub(super) fn metrics(&self) -> Option<String> {
-        let address = self.sites.metrics?;
+    /// Where metrics are read, for the caller of this request.
+    pub(super) fn metrics(&self, head: &Parts) -> Option<String> {
+        let address = reachable(self.sites.metrics?, called(head));
         let scheme = if self.sites.metrics_encrypted {
             "https"
         } else {
             "http"
         };
         Some(format!("{scheme}://{address}/metrics"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_at_every_address_is_named_by_the_host_that_was_called() {
+        for (listens, called, told) in [
+            ("127.0.0.1:9464", Some("studio.example:50051"), "127.0.0.1:9464"),
+            (
+                "0.0.0.0:9464",
+                Some("studio.example:50051"),
+                "studio.example:9464",
+            ),
+            ("0.0.0.0:9464", Some("studio.example"), "studio.example:9464"),
+            ("[::]:9464", Some("[fd00::1]:50051"), "[fd00::1]:9464"),
+            ("[::]:9464", Some("[fd00::1]"), "[fd00::1]:9464"),
+            ("0.0.0.0:9464", None, "HOST:9464"),
+        ] {
+            let address = listens.parse().expect("an address");
+            assert_eq!(reachable(address, called), told, "{listens} as {called:?}");
+        }
     }
 }

@@ -20,7 +20,7 @@ pub(super) async fn route(State(openai): State<OpenAi>, head: Parts) -> ApiError
         return not_grpc(&head.method);
     }
     let problem = match path {
-        "/metrics" => match openai.metrics() {
+        "/metrics" => match openai.metrics(&head) {
             Some(url) => format!("metrics have a port of their own: {url}"),
             None => "metrics are not served over HTTP, the server was started with --metrics-listen off"
                 .to_owned(),
@@ -84,8 +84,7 @@ fn is_call(head: &Parts, path: &str, sites: &Sites) -> bool {
     });
     connect
         || head.headers.contains_key(CONNECT)
-        || sites.grpc_services.contains(&service)
-        || service == sites.metrics_service
+        || sites.grpc_services.iter().any(|(name, _)| *name == service)
 }
 
 /// What a call in another protocol gets: methods are called by POST, and its body is gRPC.

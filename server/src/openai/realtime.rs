@@ -28,16 +28,17 @@ use self::session::Session;
 use self::settings::named;
 use super::OpenAi;
 use super::error::ApiError;
-use super::websocket::{let_in, limits};
+use super::websocket::{handshake, let_in, limits};
 use crate::config::Scope;
 use crate::service::CallContext;
 
 pub(super) async fn open(State(openai): State<OpenAi>, mut head: Parts) -> Result<Response, ApiError> {
-    let (caller, handshake) = let_in(&openai, &mut head, Scope::Chat)?;
+    let caller = let_in(&openai, &mut head, Scope::Chat)?;
     // Before anything is read: what a connection may hold is bounded by the number of sessions.
     let admitted = openai.chat.admit("Realtime", caller.clone());
     let (model, permit) = admitted.map_err(|error| named(&error))?;
     let session = Session::new(&named_model(&head), model).map_err(|error| named(&error))?;
+    let handshake = handshake(&mut head)?;
     let limits = limits(&openai);
     let context = CallContext::from_headers(&head.headers);
     Ok(handshake.accept(limits, move |socket| {

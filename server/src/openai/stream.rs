@@ -16,15 +16,16 @@ pub(super) use self::messages::take;
 use super::OpenAi;
 use super::error::ApiError;
 use super::speech::named;
-use super::websocket::{let_in, limits};
+use super::websocket::{handshake, let_in, limits};
 use crate::config::Scope;
 use crate::service::CallContext;
 
 pub(super) async fn open(State(openai): State<OpenAi>, mut head: Parts) -> Result<Response, ApiError> {
-    let (caller, handshake) = let_in(&openai, &mut head, Scope::Speech)?;
+    let caller = let_in(&openai, &mut head, Scope::Speech)?;
     // Before anything is read: what a connection may hold is bounded by the number of sessions.
     let admitted = openai.speech.admit("AudioSpeech/Stream", caller.clone());
     let (info, permit) = admitted.map_err(|error| named(&error))?;
+    let handshake = handshake(&mut head)?;
     let limits = limits(&openai);
     let call = Call {
         info,

@@ -12,11 +12,10 @@ use crate::error::{ErrorKind, ServeError};
 use crate::transport::{Ended, Handshake, WebSocketLimits, key_protocol};
 
 /// Lets in a request for a WebSocket by a caller whose key opens `scope`; pages offer theirs as a subprotocol.
-pub(super) fn let_in(
-    openai: &OpenAi,
-    head: &mut Parts,
-    scope: Scope,
-) -> Result<(Caller, Handshake), ApiError> {
+///
+/// A page is not shown why its WebSocket was refused. It asks again by a plain `GET`, so everything else is refused before a missing
+/// [`handshake`] is.
+pub(super) fn let_in(openai: &OpenAi, head: &mut Parts, scope: Scope) -> Result<Caller, ApiError> {
     if let Some(key) = key_protocol(&head.headers)
         && !head.headers.contains_key(header::AUTHORIZATION)
         && let Ok(bearer) = HeaderValue::try_from(format!("Bearer {key}"))
@@ -26,11 +25,15 @@ pub(super) fn let_in(
     let caller = openai.allow(head, Some(scope))?;
     // A browser lets any page open a WebSocket without asking first.
     of_no_other_page(head)?;
-    let handshake = Handshake::of(head).map_err(|error| {
+    Ok(caller)
+}
+
+/// The handshake that this head asks for.
+pub(super) fn handshake(head: &mut Parts) -> Result<Handshake, ApiError> {
+    Handshake::of(head).map_err(|error| {
         let status = StatusCode::UPGRADE_REQUIRED;
         ApiError::unread(status, "websocket_expected", &error.to_string())
-    })?;
-    Ok((caller, handshake))
+    })
 }
 
 /// The bounds of every WebSocket.

@@ -1,7 +1,7 @@
-//! The requests that ended last, for those who watch.
+//! The requests that ended last, for watchers.
 //!
-//! In: records of utterances and answers, as they end. Out: [`Course`]s in that order. Bounded: beyond what is held the oldest are
-//! forgotten, and a reader that is slower than requests end misses some.
+//! In: records of utterances and answers, as they end. Out: [`Course`]s in that order, which watchers share. Bounded: the oldest are
+//! forgotten first, and a reader that is slower than requests end misses some.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use super::record::UtteranceRecord;
 /// Most requests that are held.
 const MOST: usize = 100;
 
-/// What ended.
+/// A record of a request that ended, without the track of its trace.
 #[derive(Debug, Clone)]
 pub enum EndedRequest {
     /// An utterance.
@@ -31,11 +31,11 @@ pub struct Course {
     pub number: u64,
     /// When it ended.
     pub ended: SystemTime,
-    /// What there is to tell of it.
+    /// Its record.
     pub request: EndedRequest,
 }
 
-/// Keeps what ended.
+/// Keeps the courses of the requests that ended last.
 #[derive(Debug)]
 pub struct Courses {
     held: Mutex<VecDeque<Arc<Course>>>,
@@ -54,18 +54,12 @@ impl Default for Courses {
 impl Courses {
     /// An utterance ended.
     pub fn utterance(&self, record: &UtteranceRecord) {
-        self.add(EndedRequest::Utterance(Box::new(UtteranceRecord {
-            track: None,
-            ..record.clone()
-        })));
+        self.add(EndedRequest::Utterance(Box::new(record.untracked())));
     }
 
     /// An answer ended.
     pub fn turn(&self, record: &TurnRecord) {
-        self.add(EndedRequest::Turn(Box::new(TurnRecord {
-            track: None,
-            ..record.clone()
-        })));
+        self.add(EndedRequest::Turn(Box::new(record.untracked())));
     }
 
     fn add(&self, request: EndedRequest) {
@@ -82,7 +76,7 @@ impl Courses {
         self.last.send_replace(number);
     }
 
-    /// Those that are held and came after the one of this number.
+    /// The courses that are held and came after the one of this number.
     #[must_use]
     pub fn after(&self, number: u64) -> Vec<Arc<Course>> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +86,7 @@ impl Courses {
             .collect()
     }
 
-    /// The number of the last one, now and as it changes; 0 before the first.
+    /// The number of the last course, now and as it changes; 0 before the first.
     #[must_use]
     pub fn last(&self) -> watch::Receiver<u64> {
         self.last.subscribe()

@@ -164,6 +164,23 @@ pub struct UtteranceRecord {
     pub track: Option<Track>,
 }
 
+impl UtteranceRecord {
+    /// The same without its track, which is not copied: it has an entry for every packet.
+    pub(super) fn untracked(&self) -> Self {
+        Self {
+            session: self.session,
+            utterance: self.utterance.clone(),
+            voice: self.voice.clone(),
+            outcome: self.outcome,
+            error: self.error.clone(),
+            usage: self.usage,
+            timings: self.timings.clone(),
+            seed: self.seed,
+            track: None,
+        }
+    }
+}
+
 /// A packet of audio behind another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {

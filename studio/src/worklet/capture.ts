@@ -1,7 +1,7 @@
 /** Samples of one message: 20 ms. */
 const FRAME = Math.round(sampleRate / 50);
 
-/** Hands on what a microphone gives, one channel, 20 ms at a time. */
+/** Hands on one channel of a microphone, 20 ms at a time. */
 class Capture extends AudioWorkletProcessor {
   private frame = new Float32Array(FRAME);
   private filled = 0;

@@ -1,11 +1,11 @@
-/** What the page tells the player. `take` names a take: what is reported carries its number, so that late reports are known. */
+/** Commands of the page to the player. `take` names a take; reports carry its number, so that late ones are told from others. */
 export type PlaybackCommand =
   | { kind: "start"; take: number }
   | { kind: "samples"; take: number; samples: Float32Array }
   | { kind: "end"; take: number }
   | { kind: "stop" };
 
-/** What the player tells the page, about 50 times a second while it plays. */
+/** The player's progress, reported to the page about 50 times a second while it plays. */
 export interface PlaybackReport {
   take: number;
   /** Samples given to the audio graph since the start of the take. */

@@ -6,7 +6,7 @@ const REPORT = sampleRate / 50;
 /** Samples that are gathered before anything is heard, at the start and after a gap: the first pieces are shorter than a delivery may take. */
 const CUSHION = sampleRate / 10;
 
-/** Plays what it is given, and counts what it lacked. */
+/** Plays samples as they come, and counts the gaps between them. */
 class Playback extends AudioWorkletProcessor {
   private take = 0;
   private running = false;
@@ -49,7 +49,7 @@ class Playback extends AudioWorkletProcessor {
     }
   }
 
-  /** Fills as much of `output` as there are samples for. */
+  /** Fills as much of `output` as there are samples for; gives how much. */
   private fill(output: Float32Array): number {
     let filled = 0;
     for (let first = this.queue[0]; first && filled < output.length; first = this.queue[0]) {

@@ -135,6 +135,27 @@ async fn the_base_url_says_what_is_served() {
 }
 
 #[tokio::test]
+async fn the_base_url_names_the_services_that_are_on() {
+    for (arguments, watches, measures) in [
+        (&[][..], true, false),
+        (&["--studio=off", "--metrics-service=on"], false, true),
+    ] {
+        let server = TestServer::fake(FakeScript::default(), arguments).await;
+        let told = parsed(&get(&server, "/").await)["grpc_services"].to_string();
+        for (service, on) in [
+            ("omni.v1.SpeechService", true),
+            ("omni.v1.VoiceService", true),
+            ("omni.v1.ChatService", true),
+            ("omni.v1.WatchService", watches),
+            ("omni.v1.MetricsService", measures),
+        ] {
+            assert_eq!(told.contains(service), on, "{service} in {told}");
+        }
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn health_is_what_it_is() {
     let load = Gate::default();
     load.close();

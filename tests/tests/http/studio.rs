@@ -1,4 +1,4 @@
-//! Studio, the page for browsers, over plain HTTP: where it is, what a browser may do with it, and whom the server shows its work.
+//! Studio, the page for browsers, over plain HTTP: its address, its policy, and the callers to which the server shows its work.
 
 use std::fs;
 
@@ -66,6 +66,11 @@ async fn the_page_and_its_files_come_with_a_policy_that_lets_them_do_no_more_tha
         assert_eq!(
             (packed.header("etag"), packed.header("vary")),
             (tag.as_str(), "accept-encoding")
+        );
+        let plain = http(&server, "GET", path, &[("accept-encoding", "gzip;q=0.0")], "").await;
+        assert_eq!(
+            (plain.header("content-encoding"), &plain.body),
+            ("", &answer.body)
         );
         let posted = http(&server, "POST", path, &[], "").await;
         assert_eq!(posted.status, StatusCode::METHOD_NOT_ALLOWED);
@@ -218,7 +223,7 @@ async fn the_courses_of_requests_are_told_in_the_order_of_their_ends_and_in_time
         (course.number, course.outcome.as_str(), course.answer),
         (4, "stop", false)
     );
-    // What happened later is told later.
+    // Later events have later times.
     let time = |time: &Option<omni_proto::Duration>| {
         let time = time.expect("it happened");
         std::time::Duration::try_from(time).expect("no time below zero")

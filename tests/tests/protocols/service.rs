@@ -161,6 +161,7 @@ async fn reflection_answers_in_both_versions() {
         for service in [
             "omni.v1.SpeechService",
             "omni.v1.CatalogService",
+            "omni.v1.WatchService",
             "grpc.health.v1.Health",
         ] {
             assert!(
@@ -215,6 +216,7 @@ async fn every_port_tells_the_health_of_the_services_that_it_has() {
     for (service, to_callers, to_operators) in [
         ("", true, true),
         ("omni.v1.SpeechService", true, false),
+        ("omni.v1.WatchService", true, false),
         ("omni.v1.AdminService", false, true),
         ("omni.v1.MetricsService", false, false),
     ] {

@@ -1,4 +1,4 @@
-//! Studio, the page for browsers, as a person uses it: what is pressed, heard and seen.
+//! Studio, the page for browsers, as a person uses it: presses, listens and looks.
 
 use std::fs;
 
@@ -73,6 +73,71 @@ async fn where_keys_are_asked_for_the_page_asks_for_one_and_keeps_it_in_its_tab(
     let server = fake(&["--api-keys", file.to_str().expect("text")]).await;
     let values = serde_json::json!({"good": good}).to_string();
     browse("key", &page(&server), &values).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_is_interrupted_before_its_audio_is_never_heard() {
+    tried("unheard", &[]).await;
+}
+
+#[tokio::test]
+async fn the_ledger_of_an_answer_that_is_interrupted_before_its_audio_is_empty() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let signal = folder.path().join("interrupted");
+    let script = FakeScript::default();
+    let talker = script.talker.clone();
+    let server = TestServer::fake(script, &[]).await;
+    talker.close();
+    let values = serde_json::json!({"signal": signal}).to_string();
+    let url = page(&server);
+    let browsed = browse("early", &url, &values);
+    tokio::pin!(browsed);
+    let interrupted = server.until("it is interrupted", || signal.exists());
+    let done = tokio::select! {
+        _ = &mut browsed => true,
+        () = interrupted => false,
+    };
+    talker.open();
+    if !done {
+        browsed.await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_is_given_up_and_an_old_conversation_is_silent() {
+    tried("lines", &[]).await;
+}
+
+#[tokio::test]
+async fn a_browser_that_cannot_play_says_so_and_plays_when_it_can() {
+    tried("mute", &[]).await;
+}
+
+#[tokio::test]
+async fn why_a_key_is_refused_is_told_where_it_is_refused() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("keys");
+    let quotas = Quotas {
+        streams: Some(1),
+        ..Quotas::default()
+    };
+    let (speaks, first) = new_key("speaks", &[Scope::Speech], &Quotas::default()).expect("random bytes");
+    let (one, second) = new_key("one", &[Scope::Speech, Scope::Chat], &quotas).expect("random bytes");
+    fs::write(&file, format!("{first}\n{second}\n")).expect("written");
+    let server = fake(&["--api-keys", file.to_str().expect("text")]).await;
+    let values = serde_json::json!({"speaks": speaks, "one": one}).to_string();
+    browse("refusals", &page(&server), &values).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn however_it_ends_the_microphone_is_released() {
+    let server = embedded().await;
+    let recording = spoken(&server).await;
+    let values = serde_json::json!({"recording": recording.path()}).to_string();
+    browse("released", &page(&server), &values).await;
     server.stop().await;
 }
 

@@ -121,3 +121,22 @@ pub struct TurnRecord {
     /// What its trace shows besides, if it is traced.
     pub track: Option<Track>,
 }
+
+impl TurnRecord {
+    /// The same without its track, which is not copied: it has an entry for every packet.
+    pub(in crate::session) fn untracked(&self) -> Self {
+        Self {
+            session: self.session,
+            response: self.response.clone(),
+            modalities: self.modalities,
+            voice: self.voice.clone(),
+            messages: self.messages,
+            outcome: self.outcome,
+            error: self.error.clone(),
+            usage: self.usage,
+            timings: self.timings.clone(),
+            seed: self.seed,
+            track: None,
+        }
+    }
+}

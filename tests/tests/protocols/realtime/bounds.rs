@@ -58,6 +58,9 @@ async fn other_models_other_pages_and_what_is_no_websocket_are_refused() {
     );
     let plain = http(&server, "GET", PATH, &[], "").await;
     assert_eq!(plain.status, StatusCode::UPGRADE_REQUIRED);
+    // A page is not shown the answer to its WebSocket, and asks why it was refused by a plain request.
+    let why = http(&server, "GET", &format!("{PATH}?model=another%2Fmodel"), &[], "").await;
+    assert_eq!(why.status, StatusCode::NOT_FOUND);
     assert_eq!(server.app.sessions(), 0);
     // What clients ask for unless told otherwise.
     assert!(Client::open(&server, "?model=gpt-realtime", &[]).await.is_ok());

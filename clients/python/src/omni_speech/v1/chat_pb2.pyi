@@ -486,8 +486,8 @@ Global___CommitInput: _TypeAlias = CommitInput  # noqa: Y015
 
 @_typing.final
 class CreateResponse(_message.Message):
-    """Answer the conversation as it stands; answered by `response_started` ... `response_done`. Whoever spoke last: an
-    assistant may begin a conversation too.
+    """Answer the conversation as it stands; answered by `response_started` ... `response_done`. The last message may be of any
+    role: an assistant may begin a conversation, too.
 
     A conversation that leaves too little room for an answer in the model's context loses its oldest turns, but for the
     instructions, and so does one of which the model's chat template refuses a turn; a warning, reason HISTORY_TRIMMED, says so.

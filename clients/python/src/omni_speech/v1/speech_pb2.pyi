@@ -523,7 +523,7 @@ class UtteranceDone(_message.Message):
     TEXT_SPOKEN_FIELD_NUMBER: _builtins.int
     TEXT_REMAINING_FIELD_NUMBER: _builtins.int
     text_spoken: _builtins.str
-    """What was heard of the text by whoever heard `played_samples`, of those that were sent: all words that had ended, by the
+    """The text that a listener heard with `played_samples` of the samples that were sent: all words that had ended, by the
     same account as Alignment. Filled when it was interrupted and `played_samples` was given.
     """
     text_remaining: _builtins.str

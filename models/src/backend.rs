@@ -21,6 +21,7 @@ mod signals;
 pub(crate) use batch::{Batch, Span};
 pub(crate) use candle::Candle;
 pub(crate) use cpu::Cpu;
+pub use cpu::share_small_products;
 #[cfg(any(feature = "cuda", feature = "emulator"))]
 pub(crate) use gpu::Gpu;
 pub(crate) use ops::*;

@@ -84,7 +84,11 @@ export class Player {
 
   /** Plays a take from sample `from` on. Later samples are asked for with `more`. Without a graph that is open it does nothing. */
   play(take: Take, from = 0) {
-    if (!this.graph) return;
+    if (!this.graph) {
+      // Nothing of this take will be heard.
+      this.state.set(IDLE);
+      return;
+    }
     this.take = take;
     this.number += 1;
     this.from = this.fed = from;

@@ -166,6 +166,7 @@ fn request(model: &SpeechModel) -> TalkerRequest {
 }
 
 fn talker(c: &mut Criterion<ProcessorTime>) {
+    omni_models::share_small_products();
     let model = model(false);
     let mut group = c.benchmark_group("talker");
     for sequences in [1, 4, 16] {

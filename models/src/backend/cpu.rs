@@ -26,6 +26,7 @@ use crate::nn::Angles;
 use crate::sampling::Choice;
 use crate::speech::Weights;
 
+pub use gemm::threads::share_small_products;
 use gemm::{Lhs, Matrix, Segment};
 pub(crate) use held::{Kv, Past, Rope, Table};
 use held::{Lists, Numbers};

@@ -453,7 +453,7 @@ async fn items_that_must_not_be_sent_end_the_connection_and_say_what_was_wrong()
         ),
         (
             frame(5, Body::Item(Item::default())),
-            "an item is absent, expected tokens, a codec frame or audio",
+            "an item is absent, expected a payload",
         ),
         (delimited(&[]), "the body of a frame is absent"),
         // A field of one byte that has none.

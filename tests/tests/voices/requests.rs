@@ -157,7 +157,7 @@ async fn a_soft_recording_gives_the_voice_of_a_loud_one_unless_levels_are_left_a
     let at = |level: f32| {
         let mut header =
             omni_audio::WavHeader::mono(omni_audio::SampleRate::new(24_000).expect("a rate")).streaming();
-        (header[20], header[34]) = (3, 32);
+        (header[20], header[32], header[34]) = (3, 4, 32);
         let said = babble(2.0, 120.0)
             .into_iter()
             .flat_map(|s| (s * level).to_le_bytes());

@@ -19,7 +19,7 @@ mod pack;
 mod pairs;
 mod quant;
 pub(super) mod simd;
-mod threads;
+pub(super) mod threads;
 mod tile;
 
 use super::isa::Isa;
@@ -80,7 +80,7 @@ pub(super) fn multiply(isa: Isa, w: &Matrix, x: &Lhs<'_>, segments: &[Segment], 
     };
     let groups = w.panels().div_ceil(GROUP) + usize::from(w.has_tail());
     threads::share(groups, rows, w.inputs() * w.outputs(), |group| {
-        job.run(isa, group)
+        job.run(isa, group);
     });
 }
 
@@ -115,6 +115,7 @@ fn check(isa: Isa, w: &Matrix, x: &Lhs<'_>, segments: &[Segment], out: &[f32]) {
     }
     if matches!(w.storage(), Panels::Amx(_)) {
         assert!(isa.has_amx(), "tiles without the instructions for them");
+        assert!(w.inputs() > 0, "sums of nothing");
     }
     if matches!(w.storage(), Panels::Pairs(_)) {
         assert!(

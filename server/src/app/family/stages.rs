@@ -167,6 +167,7 @@ impl ArBackend for TalkerStage {
     type Model = Talker;
 
     fn load(&self) -> Result<Talker, BackendError> {
+        omni_models::share_small_products();
         let talker = self.0.model(TALKER, self.1)?.talker(self.0.kv);
         talker.map_err(|error| BackendError(error.to_string()))
     }
@@ -217,6 +218,7 @@ impl ArBackend for ThinkerStage {
     type Model = Thinker;
 
     fn load(&self) -> Result<Thinker, BackendError> {
+        omni_models::share_small_products();
         let target = ComputeTarget::of(self.0.deploy.stage(THINKER), self.1.0);
         self.0.conversing()?.thinker(target)
     }

@@ -55,8 +55,8 @@ pub(super) struct Session {
     speech: Option<String>,
     /// The item of a turn that was detected while a response was active: it is answered next.
     unanswered: Option<String>,
-    /// Characters of settings that no answer has paid for.
-    owed: usize,
+    /// Settings of the last answer that was asked for, whose characters are paid.
+    paid: Settings,
     active: Option<Active>,
     /// The answer that the answering session can still cut: names of the response and of its item.
     last: Option<(String, String)>,
@@ -94,12 +94,12 @@ impl Session {
         let mut session = Self {
             conversation: Conversation::new(ids.conversation(), hearing),
             model,
+            paid: settings.clone(),
             settings,
             ids,
             input,
             speech: None,
             unanswered: None,
-            owed: 0,
             active: None,
             last: None,
             last_hz: 0,
@@ -205,7 +205,6 @@ impl Session {
         let instructions = new.instructions.as_str();
         self.conversation
             .check_system("session.instructions", instructions, None, &self.model)?;
-        self.owed += new.added(&self.settings);
         self.settings = new;
         self.input.configure(self.settings.input, self.settings.turns);
         self.tell_session("session.updated");

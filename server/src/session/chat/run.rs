@@ -313,11 +313,12 @@ impl Run {
         let mut turn = Turn::new(question, orchestrator, limits, self.core.deps.clock, now)?;
         self.remembers = given.is_none();
         self.characters += given.map_or(0, |given| given.characters);
+        // Those that no answer paid for yet are paid for by the one that reads them.
+        let read = if self.beside { 0 } else { self.characters };
         let own = given.map_or(0, |given| given.own_characters)
             + respond.instructions.as_deref().map_or(0, characters);
-        match self.core.handle.begin(self.characters + own, now) {
-            Ok(()) => self.characters = 0,
-            // The conversation still has these characters, and the answer that reads them pays for them.
+        match self.core.handle.begin(read + own, now) {
+            Ok(()) => self.characters -= read,
             Err(over) => {
                 let over = ServeError::from(over);
                 self.core.deps.records.refused(&over);

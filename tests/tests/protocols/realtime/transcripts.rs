@@ -129,6 +129,28 @@ async fn recordings_that_were_taken_out_are_not_written_down() {
 }
 
 #[tokio::test]
+async fn an_item_that_takes_the_name_of_a_deleted_recording_gets_no_transcript() {
+    let (server, script, mut client) = held().await;
+    let item = record(&mut client).await;
+    client
+        .send(json!({"type": "conversation.item.delete", "item_id": item}))
+        .await;
+    client.expect("conversation.item.deleted").await;
+    let content = json!([{"type": "input_text", "text": "A question."}]);
+    let message = json!({"id": item, "type": "message", "role": "user", "content": content});
+    client
+        .send(json!({"type": "conversation.item.create", "item": message}))
+        .await;
+    client.until("conversation.item.done").await;
+    script.thinker.open();
+    for _ in 0..2 {
+        let heard = client.ask("say Hello.").await;
+        assert_eq!((heard.transcript.as_str(), heard.count(COMPLETED)), ("Hello.", 0));
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_response_that_waited_is_refused_by_the_name_of_its_event() {
     let (server, script, mut client) = held().await;
     record(&mut client).await;

@@ -427,6 +427,7 @@ fn large_products_are_the_same_on_many_threads() {
         // A thread of no pool, as those of stages are, again and again.
         let stage = std::thread::scope(|scope| {
             let stage = scope.spawn(|| {
+                threads::share_small_products();
                 assert!((0..20).all(|_| product() == alone));
                 product()
             });

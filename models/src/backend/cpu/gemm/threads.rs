@@ -1,7 +1,7 @@
 //! Which threads share a product.
 
-use std::cell::OnceCell;
-use std::thread::available_parallelism;
+use std::cell::{OnceCell, RefCell};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -15,51 +15,62 @@ const FEW_ROWS: usize = 2;
 const FEW_ROWS_WEIGHTS: usize = 1 << 20;
 /// Threads that a product of few rows is shared by at most: memory is not read faster by more.
 const FEW_ROWS_THREADS: usize = 4;
-/// Pieces for each of these threads, so that one that comes late holds up the others less.
-const PIECES: usize = 2;
+
+thread_local! {
+    /// The pool of this thread; outside, `None` where it shall not have one.
+    static POOL: RefCell<Option<OnceCell<Option<ThreadPool>>>> = const { RefCell::new(None) };
+}
+
+/// Lets this thread share products of one or two rows with a pool of threads, which is made when there is the first such product. For
+/// threads that compute steps as long as the process lives: the pool's memory is not given back when its threads end with this one.
+pub fn share_small_products() {
+    POOL.with_borrow_mut(|pool| {
+        pool.get_or_insert_default();
+    });
+}
 
 /// Calls `run` for every group of panels, on as many threads as pay for a product of `rows` rows with `weights` weights.
 pub(super) fn share(groups: usize, rows: usize, weights: usize, run: impl Fn(usize) + Send + Sync) {
-    let groups = 0..groups;
-    if rows <= FEW_ROWS && weights >= FEW_ROWS_WEIGHTS {
-        enter_pool();
+    if weights >= FEW_ROWS_WEIGHTS && rows <= FEW_ROWS && enter_pool() {
         let threads = rayon::current_num_threads().min(FEW_ROWS_THREADS);
-        if threads > 1 {
-            let piece = groups.len() / (threads * PIECES);
-            groups.into_par_iter().with_min_len(piece.max(1)).for_each(run);
-            return;
-        }
+        let next = AtomicUsize::new(0);
+        (0..threads).into_par_iter().with_max_len(1).for_each(|_| {
+            loop {
+                let group = next.fetch_add(1, Ordering::Relaxed);
+                if group >= groups {
+                    break;
+                }
+                run(group);
+            }
+        });
     } else if weights >= FEW_ROWS_WEIGHTS
         && rows * weights >= MANY_ROWS_WORK
         && rayon::current_num_threads() > 1
     {
-        groups.into_par_iter().for_each(run);
-        return;
+        (0..groups).into_par_iter().for_each(run);
+    } else {
+        (0..groups).for_each(run);
     }
-    groups.for_each(run);
 }
 
-/// Makes the calling thread one of a pool, if it is in none.
+/// Whether the calling thread is one of a pool of several, after it was made one if it may be.
 ///
 /// A thread outside a pool sleeps while others compute for it, and is woken at the end: with hundreds of products in a step, that is as long
 /// as they take. One that is in the pool computes its part, and the others' parts if they are busy elsewhere.
-fn enter_pool() {
-    thread_local! {
-        static POOL: OnceCell<Option<ThreadPool>> = const { OnceCell::new() };
-    }
-    if rayon::current_thread_index().is_some() {
-        return;
-    }
-    POOL.with(|pool| {
-        pool.get_or_init(|| {
-            let threads = available_parallelism().map_or(1, usize::from);
-            let builder = ThreadPoolBuilder::new().num_threads(threads);
-            // Without the pool, products are computed by the global one's threads.
-            builder
-                .thread_name(|nth| format!("product-{nth}"))
-                .use_current_thread()
-                .build()
-                .ok()
+fn enter_pool() -> bool {
+    if rayon::current_thread_index().is_none() {
+        POOL.with_borrow(|pool| {
+            let Some(pool) = pool else { return };
+            pool.get_or_init(|| {
+                let builder = ThreadPoolBuilder::new().num_threads(rayon::current_num_threads());
+                // Where the system gives no more threads, this one computes everything.
+                builder
+                    .thread_name(|nth| format!("product-{nth}"))
+                    .use_current_thread()
+                    .build()
+                    .ok()
+            });
         });
-    });
+    }
+    rayon::current_thread_index().is_some() && rayon::current_num_threads() > 1
 }

@@ -87,10 +87,12 @@ impl Session {
                 (messages, new, 0)
             }
         };
+        let unpaid = self.settings.added(&self.paid);
+        self.paid = self.settings.clone();
         Ok(GivenConversation {
             settings: Arc::new(settings.checked.clone()),
             messages,
-            characters: characters + std::mem::take(&mut self.owed),
+            characters: characters + unpaid,
             own_characters: own_characters + own_settings,
             beside,
         })

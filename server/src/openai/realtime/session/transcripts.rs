@@ -49,6 +49,8 @@ struct Current {
     /// The name of the answer.
     response: String,
     text: String,
+    /// Its item was taken out.
+    forgotten: bool,
 }
 
 impl Transcripts {
@@ -119,6 +121,7 @@ impl Session {
             recording,
             response,
             text: String::new(),
+            forgotten: false,
         });
     }
 
@@ -143,8 +146,10 @@ impl Session {
         self.transcripts
             .waiting
             .retain(|recording| recording.item != item);
-        let current = self.transcripts.current.as_ref();
+        let current = self.transcripts.current.as_mut();
         if let Some(current) = current.filter(|current| current.recording.item == item) {
+            // Another item may get the same name before the answering session has stopped.
+            current.forgotten = true;
             let response = current.response.clone();
             self.stop(response, None);
         }
@@ -171,13 +176,16 @@ impl Session {
         };
         let item = &current.recording.item;
         match (done.outcome, &done.error) {
-            _ if self.conversation.get(item).is_none() => {}
+            _ if current.forgotten => {}
             (Outcome::Interrupted, _) => self.transcripts.waiting.push_front(current.recording),
             (Outcome::Error | Outcome::Aborted, Some(error)) => self.untranscribed(item, &named(error)),
             _ => {
                 let text = current.text.trim();
-                self.conversation
-                    .change(item, |item| item.told["content"][0]["transcript"] = json!(text));
+                self.conversation.change(item, |item| {
+                    if let Some(part) = item.told.pointer_mut("/content/0") {
+                        part["transcript"] = json!(text);
+                    }
+                });
                 self.tell(transcribed(item, text, done));
             }
         }

@@ -153,13 +153,13 @@ unsafe impl Product for Four {
                         _mm256_and_si256(upper[1], fifteen),
                     ],
                 ];
-                for nth in 0..2 {
+                for (nth, quad) in quads.iter().enumerate() {
                     for m in 0..M {
                         let a = _mm256_set1_epi32(rows[m].halves[0][2 * eight + nth]);
                         let b = _mm256_set1_epi32(rows[m].halves[1][2 * eight + nth]);
                         for c in 0..2 {
-                            high[m][c] = _mm256_add_epi16(high[m][c], _mm256_maddubs_epi16(quads[nth][c], a));
-                            low[m][c] = _mm256_add_epi16(low[m][c], _mm256_maddubs_epi16(quads[nth][c], b));
+                            high[m][c] = _mm256_add_epi16(high[m][c], _mm256_maddubs_epi16(quad[c], a));
+                            low[m][c] = _mm256_add_epi16(low[m][c], _mm256_maddubs_epi16(quad[c], b));
                         }
                     }
                 }

@@ -19,7 +19,7 @@ async fn imitating() -> (TestServer, FakeScript) {
 fn recorded() -> v1::SpeechConfig {
     v1::SpeechConfig {
         clone: Some(v1::VoiceClone {
-            audio: wav(&babble(2.0, 120.0)).into(),
+            audio: wav(&babble(2.0, 120.0)),
             ..v1::VoiceClone::default()
         }),
         ..seeded(7)

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Client;
 use super::speech::{hear, hearing, samples_heard, silence, spoken};
 
-fn detection(turns: Value) -> Value {
+fn detection(turns: &Value) -> Value {
     json!({"type": "session.update", "session": {"audio": {"input": {"turn_detection": turns}}}})
 }
 
@@ -40,7 +40,7 @@ async fn speech_goes_on_when_turn_detection_changes() {
         let mut client = Client::connect(&server).await;
         let started = begin(&mut client, first).await;
         for turns in changes {
-            client.send(detection(turns)).await;
+            client.send(detection(&turns)).await;
             client.until("session.updated").await;
         }
         hear(&mut client, rest).await;
@@ -64,7 +64,7 @@ async fn speech_that_has_begun_can_be_committed_when_turns_are_not_detected_any_
     let speech = spoken().await;
     let mut client = Client::connect(&server).await;
     let started = begin(&mut client, &speech).await;
-    client.send(detection(Value::Null)).await;
+    client.send(detection(&Value::Null)).await;
     client.until("session.updated").await;
     client.send(json!({"type": "input_audio_buffer.commit"})).await;
     let committed = client.expect("input_audio_buffer.committed").await;
@@ -81,10 +81,10 @@ async fn speech_that_was_recorded_before_turns_are_detected_makes_one() {
     let server = hearing().await;
     let speech = spoken().await;
     let mut client = Client::connect(&server).await;
-    client.send(detection(Value::Null)).await;
+    client.send(detection(&Value::Null)).await;
     client.until("session.updated").await;
     hear(&mut client, &speech).await;
-    client.send(detection(json!({"type": "server_vad"}))).await;
+    client.send(detection(&json!({"type": "server_vad"}))).await;
     client.until("session.updated").await;
     hear(&mut client, &silence(1.0)).await;
     let started = client.until("input_audio_buffer.speech_started").await;
@@ -107,7 +107,7 @@ async fn busy() -> (TestServer, FakeScript, Client) {
     let mut client = Client::connect(&server).await;
     client
         .send(detection(
-            json!({"type": "server_vad", "interrupt_response": false}),
+            &json!({"type": "server_vad", "interrupt_response": false}),
         ))
         .await;
     client.until("session.updated").await;

@@ -7,7 +7,7 @@ use tonic::Code;
 const TEXT: &str = "Hello there. How are you?";
 
 /// A server that makes voices of recordings, each of which waits at the gate of the script.
-async fn imitating() -> (TestServer, FakeScript) {
+pub(crate) async fn imitating() -> (TestServer, FakeScript) {
     let script = FakeScript {
         imitates: true,
         ..FakeScript::default()

@@ -108,21 +108,30 @@ async fn record(client: &mut Client) -> String {
     committed["item_id"].as_str().expect("a name").to_owned()
 }
 
+async fn take_out(client: &mut Client, item: &str) {
+    client
+        .send(json!({"type": "conversation.item.delete", "item_id": item}))
+        .await;
+    client.expect("conversation.item.deleted").await;
+}
+
+/// Answers are given, and no recording is told in writing meanwhile.
+async fn writes_nothing_down(client: &mut Client) {
+    for _ in 0..2 {
+        let heard = client.ask("say Hello.").await;
+        assert_eq!((heard.transcript.as_str(), heard.count(COMPLETED)), ("Hello.", 0));
+    }
+}
+
 #[tokio::test]
 async fn recordings_that_were_taken_out_are_not_written_down() {
     let (server, script, mut client) = held().await;
     // The first one is being written down, the second one waits.
     for item in [record(&mut client).await, record(&mut client).await] {
-        client
-            .send(json!({"type": "conversation.item.delete", "item_id": item}))
-            .await;
-        client.expect("conversation.item.deleted").await;
+        take_out(&mut client, &item).await;
     }
     script.thinker.open();
-    for _ in 0..2 {
-        let heard = client.ask("say Hello.").await;
-        assert_eq!((heard.transcript.as_str(), heard.count(COMPLETED)), ("Hello.", 0));
-    }
+    writes_nothing_down(&mut client).await;
     let third = record(&mut client).await;
     assert_eq!(client.until(COMPLETED).await["item_id"], third);
     server.stop().await;
@@ -132,10 +141,7 @@ async fn recordings_that_were_taken_out_are_not_written_down() {
 async fn an_item_that_takes_the_name_of_a_deleted_recording_gets_no_transcript() {
     let (server, script, mut client) = held().await;
     let item = record(&mut client).await;
-    client
-        .send(json!({"type": "conversation.item.delete", "item_id": item}))
-        .await;
-    client.expect("conversation.item.deleted").await;
+    take_out(&mut client, &item).await;
     let content = json!([{"type": "input_text", "text": "A question."}]);
     let message = json!({"id": item, "type": "message", "role": "user", "content": content});
     client
@@ -143,10 +149,7 @@ async fn an_item_that_takes_the_name_of_a_deleted_recording_gets_no_transcript()
         .await;
     client.until("conversation.item.done").await;
     script.thinker.open();
-    for _ in 0..2 {
-        let heard = client.ask("say Hello.").await;
-        assert_eq!((heard.transcript.as_str(), heard.count(COMPLETED)), ("Hello.", 0));
-    }
+    writes_nothing_down(&mut client).await;
     server.stop().await;
 }
 

@@ -2,22 +2,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use omni_tests::{FakeScript, TestServer, babble, wav};
+use omni_tests::{babble, wav};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use super::{Client, Frame, TEXT, over, posted_as};
-
-/// A server that makes voices of recordings, each of which waits at the gate of the script.
-async fn imitating() -> (TestServer, FakeScript) {
-    let script = FakeScript {
-        imitates: true,
-        ..FakeScript::default()
-    };
-    script.voices.close();
-    (TestServer::fake(script.clone(), &[]).await, script)
-}
+use crate::pending_config::imitating;
 
 fn recorded() -> Value {
     json!({"ref_audio": BASE64.encode(wav(&babble(2.0, 120.0)))})

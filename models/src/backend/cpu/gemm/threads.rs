@@ -1,37 +1,37 @@
 //! Which threads share a product.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-/// Multiply-adds below which a product of many rows is computed by one thread.
+/// Weights below which one thread computes a product: so many are read in some twenty microseconds (int4).
+const SHARED_WEIGHTS: usize = 1 << 20;
+/// Multiply-adds below which one thread computes a product of many rows.
 const MANY_ROWS_WORK: usize = 1 << 24;
 /// Rows up to which a product waits for its weights, not for the units that multiply.
 const FEW_ROWS: usize = 2;
-/// Weights below which a product of few rows is computed by one thread: these are read in some twenty microseconds, and waking a thread
-/// takes up to ten.
-const FEW_ROWS_WEIGHTS: usize = 1 << 20;
-/// Threads that a product of few rows is shared by at most: memory is not read faster by more.
+/// Threads that share a product of few rows at most. It was measured with two; few memories deliver more than four cores take.
 const FEW_ROWS_THREADS: usize = 4;
 
 thread_local! {
-    /// The pool of this thread; outside, `None` where it shall not have one.
-    static POOL: RefCell<Option<OnceCell<Option<ThreadPool>>>> = const { RefCell::new(None) };
+    /// Whether this thread may have a pool.
+    static SHARES: Cell<bool> = const { Cell::new(false) };
+    /// Its pool, once there was a product to share; `None` inside where the system gave no threads.
+    static POOL: OnceCell<Option<ThreadPool>> = const { OnceCell::new() };
 }
 
 /// Lets this thread share products of one or two rows with a pool of threads, which is made when there is the first such product. For
 /// threads that compute steps as long as the process lives: the pool's memory is not given back when its threads end with this one.
 pub fn share_small_products() {
-    POOL.with_borrow_mut(|pool| {
-        pool.get_or_insert_default();
-    });
+    SHARES.set(true);
 }
 
 /// Calls `run` for every group of panels, on as many threads as pay for a product of `rows` rows with `weights` weights.
 pub(super) fn share(groups: usize, rows: usize, weights: usize, run: impl Fn(usize) + Send + Sync) {
-    if weights >= FEW_ROWS_WEIGHTS && rows <= FEW_ROWS && enter_pool() {
+    let large = weights >= SHARED_WEIGHTS;
+    if large && rows <= FEW_ROWS && enter_pool() {
         let threads = rayon::current_num_threads().min(FEW_ROWS_THREADS);
         let next = AtomicUsize::new(0);
         (0..threads).into_par_iter().with_max_len(1).for_each(|_| {
@@ -43,10 +43,7 @@ pub(super) fn share(groups: usize, rows: usize, weights: usize, run: impl Fn(usi
                 run(group);
             }
         });
-    } else if weights >= FEW_ROWS_WEIGHTS
-        && rows * weights >= MANY_ROWS_WORK
-        && rayon::current_num_threads() > 1
-    {
+    } else if large && rows * weights >= MANY_ROWS_WORK && rayon::current_num_threads() > 1 {
         (0..groups).into_par_iter().for_each(run);
     } else {
         (0..groups).for_each(run);
@@ -58,9 +55,8 @@ pub(super) fn share(groups: usize, rows: usize, weights: usize, run: impl Fn(usi
 /// A thread outside a pool sleeps while others compute for it, and is woken at the end: with hundreds of products in a step, that is as long
 /// as they take. One that is in the pool computes its part, and the others' parts if they are busy elsewhere.
 fn enter_pool() -> bool {
-    if rayon::current_thread_index().is_none() {
-        POOL.with_borrow(|pool| {
-            let Some(pool) = pool else { return };
+    if SHARES.get() && rayon::current_thread_index().is_none() {
+        POOL.with(|pool| {
             pool.get_or_init(|| {
                 let builder = ThreadPoolBuilder::new().num_threads(rayon::current_num_threads());
                 // Where the system gives no more threads, this one computes everything.

@@ -217,6 +217,8 @@ impl SessionBody for Run {
             Input::Expired(due) => self.expired(due, now)?,
             // Nothing comes before `ready`. A session without settings ends at once, with the same reason.
             Input::Drain(_) if self.settings.is_none() => {}
+            // All is done that this caller asked for; only the reader is behind.
+            Input::Drain(_) if self.core.hung_up && self.queue.is_empty() => {}
             Input::Drain(reason) => {
                 let message =
                     "the server is shutting down: open utterances are finished, new ones are refused";

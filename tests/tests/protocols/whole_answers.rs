@@ -119,10 +119,10 @@ async fn an_answer_that_nobody_takes_loses_its_place() {
     server.stop().await;
 }
 
-/// Drains the server while its answer to this is being read; gives the messages that come.
-async fn drained(method: &str, message: &impl Message) -> Vec<Vec<u8>> {
+/// Drains the server while its answer to this is being read by a reader with room for so many bytes; gives the messages that come.
+async fn drained(room: u32, method: &str, message: &impl Message) -> Vec<Vec<u8>> {
     let server = TestServer::fake(FakeScript::default(), &["--drain-timeout", "60s"]).await;
-    let unread = Unread::with_room(&server, 4 << 10, method, message).await;
+    let unread = Unread::with_room(&server, room, method, message).await;
     server
         .until("it is made", || server.records.all().len() == 1)
         .await;
@@ -152,19 +152,20 @@ async fn drained(method: &str, message: &impl Message) -> Vec<Vec<u8>> {
 
 #[tokio::test]
 async fn an_answer_that_is_being_read_is_read_to_its_end_while_the_server_is_drained() {
-    let messages = drained(WHOLE, &request()).await;
+    let messages = drained(4 << 10, WHOLE, &request()).await;
     assert_eq!(messages.len(), 1);
     let answer = SynthesizeSpeechResponse::decode(&messages[0][..]).expect("an answer");
     assert!(!answer.audio.is_empty());
 }
 
+/// Its audio waits for the reader in two places: where events are handed over, and, with `done` behind it, in the session.
 #[tokio::test]
 async fn a_stream_that_is_being_read_is_read_to_its_end_while_the_server_is_drained() {
     let request = v1::SynthesizeRequest {
-        text: "A few words.".to_owned(),
+        text: "ab".to_owned(),
         ..v1::SynthesizeRequest::default()
     };
-    let messages = drained(STREAM, &request).await;
+    let messages = drained(1, STREAM, &request).await;
     let last = v1::SynthesizeResponse::decode(&messages.last().expect("an event")[..]).expect("an event");
     assert!(
         matches!(last.event, Some(v1::synthesize_response::Event::Done(_))),

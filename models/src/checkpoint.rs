@@ -10,6 +10,7 @@ mod problem;
 mod recipe;
 #[cfg(unix)]
 mod rows;
+mod staging;
 mod tensor;
 
 use std::borrow::Cow;
@@ -19,7 +20,6 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memmap2::MmapMut;
 use serde::Deserialize;
 
 use crate::random::RandomModel;
@@ -30,8 +30,9 @@ pub(crate) use recipe::{Recipe, Uniform};
 pub(crate) use rows::FileRows;
 #[cfg(unix)]
 use rows::FileStamp;
+pub(crate) use staging::Kept as KeptPages;
 use tensor::Content;
-pub(crate) use tensor::{DType, HostTensor, TensorInfo};
+pub(crate) use tensor::{DType, HostTensor, Reordering, TensorInfo};
 
 const SINGLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
@@ -145,11 +146,11 @@ impl CheckpointSource {
     }
 
     /// As [`CheckpointSource::range`], in pages of its own, where that is worth it and the system gives them.
-    fn pages(&self, name: &str, begin: u64, end: u64) -> Result<Option<MmapMut>, LoadError> {
+    fn pages(&self, name: &str, begin: u64, end: u64) -> Result<Option<staging::Pages>, LoadError> {
         let (Self::Dir(dir), size) = (self, usize::try_from(end - begin).unwrap_or(usize::MAX)) else {
             return Ok(None);
         };
-        let Some(mut pages) = tensor::pages(size) else {
+        let Some(mut pages) = staging::pages(size) else {
             return Ok(None);
         };
         let failed = |e: &std::io::Error| LoadError::read(name, e);

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use crate::backend::{ComputeError, DryRun, Params, Precision, Taps};
-use crate::checkpoint::{Checkpoint, DType, HostTensor, LoadError, Problem};
+use crate::checkpoint::{Checkpoint, DType, HostTensor, LoadError, Problem, Reordering};
 
 /// Source of weights for one pass.
 pub(crate) struct Loader<'a, P> {
@@ -141,12 +141,12 @@ impl<'a, P: Params> Loader<'a, P> {
         bands: usize,
     ) -> Result<P::Matrix, LoadError> {
         let weight = self.tensor(&format!("{name}.weight"), &[out, channels * bands])?;
-        let last = |t: &HostTensor| {
-            t.rearranged(vec![out, bands * channels], |i| {
-                let (o, band, c) = (i / (bands * channels), i / channels % bands, i % channels);
-                (o * channels + c) * bands + band
-            })
+        let order = Reordering {
+            dims: [1, out, bands, channels],
+            steps: [0, channels * bands, 1, bands].map(usize::cast_signed),
+            start: 0,
         };
+        let last = |t: &HostTensor| t.reordered(vec![out, bands * channels], order);
         let weight = change(weight, last, P::DRY);
         self.made(name, self.params.matrix(&[weight], None))
     }
@@ -260,7 +260,7 @@ impl<'a, P: Params> Loader<'a, P> {
         let weight = self.tensor(&format!("{name}.weight"), &[inputs, out, k])?;
         let weight = change(weight, |t| t.conv_transpose_as_matrix(stride), P::DRY);
         let bias = self.tensor(&format!("{name}.bias"), &[out])?;
-        let bias = change(bias, |t| t.rearranged(vec![stride * out], |i| i % out), P::DRY);
+        let bias = change(bias, |t| t.repeated(stride), P::DRY);
         let matrix = self.made(name, self.params.matrix(&[weight], Some(&bias)))?;
         Ok(Conv {
             matrix,

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use half::{bf16, f16};
-use memmap2::MmapMut;
 use rayon::prelude::*;
 
 use super::recipe::Recipe;
+use super::staging::{self, Pages};
 
 /// Element type of a stored tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,49 +80,51 @@ pub(crate) struct HostTensor {
 #[derive(Debug, Clone)]
 enum Values {
     Stored(Cow<'static, [u8]>),
-    /// The same in pages of its own, which the system has back when it is dropped: an allocator would keep them for later.
-    Paged(Arc<MmapMut>),
+    /// The same in pages of its own.
+    Paged(Arc<Pages>),
     /// As bf16.
     Made(Recipe),
 }
 
-/// Bytes of a tensor from which on it is staged in pages of its own.
-const PAGED: usize = 1 << 20;
-
-/// Zeros in pages of their own, where that is worth it and the system gives them.
-pub(super) fn pages(size: usize) -> Option<MmapMut> {
-    let pages = (size >= PAGED).then(|| MmapMut::map_anon(size).ok()).flatten()?;
-    // A system without large pages is slower and otherwise the same.
-    #[cfg(target_os = "linux")]
-    let _ = pages.advise(memmap2::Advice::HugePage);
-    Some(pages)
+/// An order of a tensor's elements: those of `[dims]`, row major, the one at `[i, j, k, l]` being `start` and the sum of `steps` times
+/// indices of what is stored.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reordering {
+    pub(crate) dims: [usize; 4],
+    pub(crate) steps: [isize; 4],
+    pub(crate) start: usize,
 }
 
-/// Numbers that a thread rearranges at once.
-const PIECE: usize = 1 << 16;
-
-/// A tensor of `count` elements of `N` bytes, of which `source` says where they are in `stored`.
-fn rearrange<const N: usize>(
+/// A tensor of the elements of `N` bytes in `stored`, reordered.
+fn reorder<const N: usize>(
     dtype: DType,
     shape: Vec<usize>,
     stored: &[u8],
-    count: usize,
-    source: impl Fn(usize) -> usize + Sync,
+    Reordering { dims, steps, start }: Reordering,
 ) -> HostTensor {
+    let [_, _, rows, width] = dims;
     let stored = stored.as_chunks::<N>().0;
     let fill = |bytes: &mut [u8]| {
-        let pieces = bytes.as_chunks_mut::<N>().0.par_chunks_mut(PIECE);
-        pieces.enumerate().for_each(|(piece, numbers)| {
-            for (i, to) in (piece * PIECE..).zip(numbers) {
-                *to = stored[source(i)];
+        let blocks = bytes.as_chunks_mut::<N>().0.par_chunks_mut((rows * width).max(1));
+        blocks.enumerate().for_each(|(block, elements)| {
+            let (i, j) = ((block / dims[1]).cast_signed(), (block % dims[1]).cast_signed());
+            let mut row = start.cast_signed() + i * steps[0] + j * steps[1];
+            for elements in elements.chunks_mut(width.max(1)) {
+                let mut at = row;
+                for to in elements {
+                    *to = stored[at.cast_unsigned()];
+                    at += steps[3];
+                }
+                row += steps[2];
             }
         });
     };
-    if let Some(mut pages) = pages(count * N) {
+    let size = dims.iter().product::<usize>() * N;
+    if let Some(mut pages) = staging::pages(size) {
         fill(&mut pages);
         return HostTensor::paged(dtype, shape, pages);
     }
-    let mut bytes = vec![0; count * N];
+    let mut bytes = vec![0; size];
     fill(&mut bytes);
     HostTensor::stored(dtype, shape, Cow::Owned(bytes))
 }
@@ -133,7 +135,7 @@ impl HostTensor {
         Self { dtype, shape, values }
     }
 
-    pub(super) fn paged(dtype: DType, shape: Vec<usize>, pages: MmapMut) -> Self {
+    pub(super) fn paged(dtype: DType, shape: Vec<usize>, pages: Pages) -> Self {
         let values = Values::Paged(Arc::new(pages));
         Self { dtype, shape, values }
     }
@@ -208,28 +210,29 @@ impl HostTensor {
         }
     }
 
-    /// A tensor of `shape` whose element `i` is this one's element `source(i)`. One that is made is made in its new
-    /// shape: what is random is as good in any order.
-    pub(crate) fn rearranged(&self, shape: Vec<usize>, source: impl Fn(usize) -> usize + Sync) -> Self {
+    /// A tensor of `shape` with these elements of this one. One that is made is made in its new shape: what is random is as good in any
+    /// order.
+    pub(crate) fn reordered(&self, shape: Vec<usize>, order: Reordering) -> Self {
         let stored = match &self.values {
             Values::Stored(stored) => &stored[..],
             Values::Paged(pages) => &pages[..],
             Values::Made(recipe) => return Self::made(shape, *recipe),
         };
-        let count: usize = shape.iter().product();
         match self.dtype {
-            DType::F32 => rearrange::<4>(self.dtype.clone(), shape, stored, count, source),
-            _ => rearrange::<2>(self.dtype.clone(), shape, stored, count, source),
+            DType::F32 => reorder::<4>(self.dtype.clone(), shape, stored, order),
+            _ => reorder::<2>(self.dtype.clone(), shape, stored, order),
         }
     }
 
     /// `[out, in, k]` to `[out, k * in]`: the matrix that a causal convolution multiplies its taps with, oldest first.
     pub(crate) fn conv_as_matrix(&self) -> Self {
         let [out, inputs, k] = self.dims();
-        self.rearranged(vec![out, k * inputs], |i| {
-            let (o, tap, c) = (i / (k * inputs), i / inputs % k, i % inputs);
-            (o * inputs + c) * k + tap
-        })
+        let order = Reordering {
+            dims: [1, out, k, inputs],
+            steps: [0, inputs * k, 1, k].map(usize::cast_signed),
+            start: 0,
+        };
+        self.reordered(vec![out, k * inputs], order)
     }
 
     /// `[in, out, k]` of a transposed convolution with stride `s`, `k` a multiple of `s`, to `[s * out, k / s * in]`:
@@ -239,11 +242,13 @@ impl HostTensor {
     pub(crate) fn conv_transpose_as_matrix(&self, stride: usize) -> Self {
         let [inputs, out, k] = self.dims();
         let taps = k / stride;
-        let matrix = self.rearranged(vec![stride * out, taps * inputs], |i| {
-            let (row, tap, c) = (i / (taps * inputs), i / inputs % taps, i % inputs);
-            let (j, o, back) = (row / out, row % out, taps - 1 - tap);
-            (c * out + o) * k + back * stride + j
-        });
+        let order = Reordering {
+            dims: [stride, out, taps, inputs],
+            steps: [1, k.cast_signed(), -stride.cast_signed(), (out * k).cast_signed()],
+            // The oldest input is that of the last tap.
+            start: (taps - 1) * stride,
+        };
+        let matrix = self.reordered(vec![stride * out, taps * inputs], order);
         match matrix.values {
             // Its first dimension is not that of its outputs.
             Values::Made(recipe) => Self::made(matrix.shape, recipe.with_inputs(taps * inputs)),
@@ -254,17 +259,34 @@ impl HostTensor {
     /// `[out, in, k, k]` of a convolution over two dimensions to `[out, k * k * in]`, the second dimension first.
     pub(crate) fn conv2d_as_matrix(&self) -> Self {
         let (out, inputs, k) = (self.shape[0], self.shape[1], self.shape[2]);
-        self.rearranged(vec![out, k * k * inputs], |i| {
-            let (o, tap, c) = (i / (k * k * inputs), i / inputs % (k * k), i % inputs);
-            let (second, first) = (tap / k, tap % k);
-            ((o * inputs + c) * k + first) * k + second
-        })
+        let order = Reordering {
+            dims: [out, k, k, inputs],
+            steps: [inputs * k * k, 1, k, k * k].map(usize::cast_signed),
+            start: 0,
+        };
+        self.reordered(vec![out, k * k * inputs], order)
     }
 
     /// `[c, 1, k]` of a depthwise convolution to `[k, c]`.
     pub(crate) fn depthwise_as_matrix(&self) -> Self {
         let [channels, _, k] = self.dims();
-        self.rearranged(vec![k, channels], |i| (i % channels) * k + i / channels)
+        let order = Reordering {
+            dims: [1, 1, k, channels],
+            steps: [0, 0, 1, k].map(usize::cast_signed),
+            start: 0,
+        };
+        self.reordered(vec![k, channels], order)
+    }
+
+    /// The same elements so many times, one after another.
+    pub(crate) fn repeated(&self, times: usize) -> Self {
+        let count = self.elements();
+        let order = Reordering {
+            dims: [1, 1, times, count],
+            steps: [0, 0, 0, 1],
+            start: 0,
+        };
+        self.reordered(vec![times * count], order)
     }
 
     fn dims(&self) -> [usize; 3] {

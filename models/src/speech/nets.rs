@@ -10,7 +10,7 @@ use crate::audio_encoder::AudioEncoder;
 #[cfg(any(feature = "cuda", feature = "emulator"))]
 use crate::backend::Gpu;
 use crate::backend::{Backend, Candle, Cpu, GpuFigures, Params, Precision, TellFallback};
-use crate::checkpoint::{Checkpoint, LoadError, Problem};
+use crate::checkpoint::{Checkpoint, KeptPages, LoadError, Problem};
 use crate::code2wav::{self, Code2Wav, Code2WavNet};
 use crate::config::{AudioConfig, PromptFormat, SpeechConfig, ThinkerConfig};
 use crate::loader::Loader;
@@ -33,6 +33,7 @@ pub(super) fn all_nets(
     config: &SpeechConfig,
     options: &[LoadOptions],
 ) -> Result<Vec<Box<dyn AnyNets>>, LoadError> {
+    let _pages = KeptPages::new();
     let load = |options| any_nets(sources, config, options);
     if options.iter().any(|options| options.kernels != Kernels::Auto) {
         return options.iter().copied().map(load).collect();
@@ -202,6 +203,7 @@ impl<B: Backend> SpeechNets for Nets<B> {
 
 impl<B: Backend> ConversationNets for Nets<B> {
     fn thinker(&self, checkpoint: &Checkpoint, config: &ThinkerConfig) -> Result<ThinkerModel, LoadError> {
+        let _pages = KeptPages::new();
         let embed_tokens = match self.embed_tokens.get() {
             Some(table) => Arc::clone(table),
             None => {

@@ -3,6 +3,8 @@
 //! Quantisation happens once, when a matrix is packed. The product multiplies the whole numbers with the activations, sums up a
 //! group, and applies the scale to that sum. Activations are f32, or of 16 bits with AVX2 and AVX512-VNNI.
 
+pub(super) mod scale;
+
 use half::bf16;
 use rayon::prelude::*;
 
@@ -78,7 +80,7 @@ pub(super) fn pack(
             let first = panel * columns;
             for (n, (scales, weights)) in (first..outputs.min(first + columns)).zip(each) {
                 widen(n, row);
-                quantise(isa, bits, row.as_chunks().0, scales, weights);
+                scale::quantise(isa, bits, row.as_chunks().0, scales, weights);
             }
             for (group, words) in data.chunks_mut(bits.group_words(lanes)).enumerate() {
                 let (packed_scales, packed) = words.split_at_mut(lanes);
@@ -96,34 +98,38 @@ pub(super) fn pack(
     })
 }
 
-/// Writes the weights of a group in [`Order::Quads`], `of` giving those of a column.
-fn place_quads<'a>(bits: Bits, words: &mut [u32], lanes: usize, of: impl Fn(usize) -> &'a [i8; GROUP]) {
-    let unsigned = |weight: i8, shift: i8| weight.wrapping_add(shift).cast_unsigned();
+/// Writes the weights of a group in [`Order::Quads`], `of` giving those of a column in two's complement.
+fn place_quads<'a>(bits: Bits, words: &mut [u32], lanes: usize, of: impl Fn(usize) -> &'a [u8; GROUP]) {
     for column in 0..2 * lanes {
         let (weights, words) = (of(column), words[column..].iter_mut().step_by(2 * lanes));
+        // All bytes at once: no sum of a weight and half the range leaves its byte.
         match bits {
             Bits::Eight => {
                 for (word, quad) in words.zip(weights.as_chunks::<4>().0) {
-                    *word = u32::from_le_bytes(quad.map(|weight| unsigned(weight, -128)));
+                    *word = u32::from_le_bytes(*quad) ^ 0x8080_8080;
                 }
             }
             Bits::Four => {
                 for (word, quads) in words.zip(weights.as_chunks::<8>().0) {
-                    let byte = |i: usize| unsigned(quads[i], 8) | unsigned(quads[i + 4], 8) << 4;
-                    *word = u32::from_le_bytes(std::array::from_fn(byte));
+                    let both = (u64::from_le_bytes(*quads) ^ FOUR_BIT_SIGNS) & FOUR_BITS;
+                    *word = both as u32 | ((both >> 32) as u32) << 4;
                 }
             }
         }
     }
 }
 
-/// Writes the weights of a group in [`Order::Inputs`], `of` giving those of a column.
-fn place<'a>(bits: Bits, words: &mut [u32], lanes: usize, of: impl Fn(usize) -> &'a [i8; GROUP]) {
+/// The lower half of each of eight bytes, and the bit of it that turns a weight of four bits into that weight plus 8.
+const FOUR_BITS: u64 = 0x0f0f_0f0f_0f0f_0f0f;
+const FOUR_BIT_SIGNS: u64 = 0x0808_0808_0808_0808;
+
+/// Writes the weights of a group in [`Order::Inputs`], `of` giving those of a column in two's complement.
+fn place<'a>(bits: Bits, words: &mut [u32], lanes: usize, of: impl Fn(usize) -> &'a [u8; GROUP]) {
     match bits {
         Bits::Eight => {
             for (k, words) in words.chunks_mut(2 * lanes / 4).enumerate() {
                 for (four, word) in words.iter_mut().enumerate() {
-                    let byte = |i| of(4 * four + i)[k].cast_unsigned();
+                    let byte = |i| of(4 * four + i)[k];
                     *word = u32::from_ne_bytes(std::array::from_fn(byte));
                 }
             }
@@ -132,179 +138,8 @@ fn place<'a>(bits: Bits, words: &mut [u32], lanes: usize, of: impl Fn(usize) -> 
             for (eight, words) in words.chunks_mut(2 * lanes).enumerate() {
                 for (column, word) in words.iter_mut().enumerate() {
                     let nibbles = of(column)[8 * eight..8 * eight + 8].iter().rev();
-                    *word = nibbles.fold(0, |word, w| word << 4 | u32::from(w.cast_unsigned() & 15));
+                    *word = nibbles.fold(0, |word, w| word << 4 | u32::from(w & 15));
                 }
-            }
-        }
-    }
-}
-
-for_each_isa! {
-    /// The scale of each group, and its weights as multiples of that.
-    pub(super) fn quantise(
-        bits: Bits,
-        groups: &[[f32; GROUP]],
-        scales: &mut [bf16],
-        weights: &mut [[i8; GROUP]],
-    ) = quantise_all;
-}
-
-#[inline(always)]
-fn quantise_all<const FUSED: bool>(
-    bits: Bits,
-    groups: &[[f32; GROUP]],
-    scales: &mut [bf16],
-    weights: &mut [[i8; GROUP]],
-) {
-    for ((values, scale), weights) in groups.iter().zip(scales).zip(weights) {
-        let (least, most) = bits.range();
-        let broken = values.iter().fold(false, |broken, v| broken | v.is_nan());
-        *scale = match bits {
-            // A whole number cannot say it, and what is computed must not look sound.
-            _ if broken => bf16::NAN,
-            Bits::Eight => bf16::from_f32(size(values) / most),
-            Bits::Four => search_scale(values),
-        };
-        // A scale of zero has zeros only: the inverse must stay finite.
-        let inverse = if *scale == bf16::ZERO {
-            0.0
-        } else {
-            1.0 / scale.to_f32()
-        };
-        for (weight, v) in weights.iter_mut().zip(values) {
-            // The scale was rounded, perhaps down.
-            *weight = nearest((v * inverse).max(least).min(most)) as i8;
-        }
-    }
-}
-
-/// `x` to the nearest whole number, for `|x| < 2^22`.
-#[inline(always)]
-fn nearest(x: f32) -> f32 {
-    const SHIFT: f32 = 12_582_912.0;
-    (x + SHIFT) - SHIFT
-}
-
-/// How far from zero the farthest value is.
-#[inline(always)]
-fn size(values: &[f32; GROUP]) -> f32 {
-    let mut most = [0.0_f32; LANES];
-    for values in values.as_chunks::<LANES>().0 {
-        for (most, v) in most.iter_mut().zip(values) {
-            *most = if v.abs() > *most { v.abs() } else { *most };
-        }
-    }
-    most.into_iter()
-        .fold(0.0, |most, v| if v > most { v } else { most })
-}
-
-const LANES: usize = 16;
-
-/// The scale for four bits with the least squared error of several: the one that takes the largest value to -8, and some around it.
-#[inline(always)]
-fn search_scale(values: &[f32; GROUP]) -> bf16 {
-    let size = size(values);
-    let farthest = values.iter().find(|v| v.abs() >= size);
-    let Some(farthest) = farthest.filter(|v| **v != 0.0) else {
-        return bf16::ZERO;
-    };
-    // One candidate a lane.
-    let inverse: [f32; LANES] = std::array::from_fn(|i| -(8.0 + 0.1 * (i as f32 - 8.0)) / farthest);
-    let (mut wq, mut qq) = ([0.0_f32; LANES], [0.0_f32; LANES]);
-    for v in values {
-        for i in 0..LANES {
-            let q = nearest((v * inverse[i]).clamp(-8.0, 7.0));
-            wq[i] += v * q;
-            qq[i] += q * q;
-        }
-    }
-    let (mut best, mut scale) = (0.0_f32, -farthest / 8.0);
-    for (wq, qq) in wq.into_iter().zip(qq) {
-        // With the best scale for these whole numbers, `wq / qq`, the squared error is less by this much than that of zeros.
-        let gain = wq * (wq / qq);
-        if gain > best {
-            best = gain;
-            scale = wq / qq;
-        }
-    }
-    bf16::from_f32(scale)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn values(seed: usize) -> [f32; GROUP] {
-        std::array::from_fn(|i| (((i * 7919 + seed * 104_729) % 2003) as f32 / 1001.0 - 1.0).powi(3))
-    }
-
-    fn one(bits: Bits, values: &[f32; GROUP]) -> (bf16, [i8; GROUP]) {
-        let (mut scale, mut weights) = ([bf16::ZERO], [[0; GROUP]]);
-        quantise(Isa::best(), bits, &[*values], &mut scale, &mut weights);
-        (scale[0], weights[0])
-    }
-
-    fn error(values: &[f32; GROUP], scale: bf16, weights: [i8; GROUP]) -> f32 {
-        let pairs = values.iter().zip(weights);
-        let square = |(v, w): (&f32, i8)| (v - f32::from(w) * scale.to_f32()).powi(2);
-        pairs.map(square).sum::<f32>().sqrt() / values.iter().map(|v| v * v).sum::<f32>().sqrt()
-    }
-
-    #[test]
-    fn weights_come_back_within_what_their_bits_allow() {
-        for seed in 0..50 {
-            let values = values(seed);
-            let (scale, weights) = one(Bits::Eight, &values);
-            let eight = error(&values, scale, weights);
-            let (scale, weights) = one(Bits::Four, &values);
-            let four = error(&values, scale, weights);
-            assert!(
-                eight < 0.01 && four < 0.15 && eight < four,
-                "{seed}: {eight} {four}"
-            );
-        }
-    }
-
-    #[test]
-    fn the_search_for_a_scale_is_never_worse_than_the_first_one() {
-        for seed in 0..50 {
-            let values = values(seed);
-            let most = values
-                .iter()
-                .fold(0.0_f32, |m, v| if v.abs() > m.abs() { *v } else { m });
-            let plain = bf16::from_f32(-most / 8.0);
-            let weights = values.map(|v| nearest((v / plain.to_f32()).clamp(-8.0, 7.0)) as i8);
-            let (scale, found) = one(Bits::Four, &values);
-            assert!(
-                error(&values, scale, found) <= error(&values, plain, weights) * 1.01,
-                "{seed}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_weight_that_is_no_number_or_infinite_makes_every_product_with_it_no_number() {
-        for bits in [Bits::Eight, Bits::Four] {
-            for broken in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-                let mut values = values(1);
-                values[7] = broken;
-                let (scale, weights) = one(bits, &values);
-                let product: f32 = weights.iter().map(|w| f32::from(*w)).sum::<f32>() * scale.to_f32();
-                assert!(!product.is_finite(), "{bits:?} {broken}: {product}");
-            }
-        }
-    }
-
-    #[test]
-    fn zeros_stay_zeros_and_extremes_stay_in_range() {
-        for bits in [Bits::Eight, Bits::Four] {
-            assert_eq!(one(bits, &[0.0; GROUP]), (bf16::ZERO, [0; GROUP]));
-            for value in [1e-30, 1.0, -1.0, 1e30] {
-                let mut values = [0.0; GROUP];
-                values[5] = value;
-                let (scale, weights) = one(bits, &values);
-                let back = f32::from(weights[5]) * scale.to_f32();
-                assert!((back / value - 1.0).abs() < 0.01, "{bits:?} {value} {back}");
             }
         }
     }

@@ -34,6 +34,8 @@ pub(in crate::backend::cpu) unsafe trait Simd: Copy {
     unsafe fn store_first(p: *mut f32, v: Self::V, n: usize);
     /// `a * b + c`.
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `v` within two bounds; the lower one for what is no number.
+    unsafe fn clamp(v: Self::V, least: Self::V, most: Self::V) -> Self::V;
 }
 
 /// Numbers of fewer bits as vectors of f32.

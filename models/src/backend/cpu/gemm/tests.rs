@@ -88,11 +88,12 @@ fn quantised(bits: Bits, isa: Isa, w: &[f32], inputs: usize) -> Vec<f32> {
     let groups = w[..kept * inputs].as_chunks().0;
     let (mut scales, mut weights) = (
         vec![bf16::ZERO; groups.len()],
-        vec![[0; quant::GROUP]; groups.len()],
+        vec![[0_u8; quant::GROUP]; groups.len()],
     );
-    quant::quantise(isa, bits, groups, &mut scales, &mut weights);
+    quant::scale::quantise(isa, bits, groups, &mut scales, &mut weights);
     let pairs = scales.iter().zip(weights);
-    let back = pairs.flat_map(|(scale, weights)| weights.map(|weight| f32::from(weight) * scale.to_f32()));
+    let back = pairs
+        .flat_map(|(scale, weights)| weights.map(|weight| f32::from(weight.cast_signed()) * scale.to_f32()));
     back.chain(w[kept * inputs..].iter().copied()).collect()
 }
 

@@ -48,6 +48,12 @@ unsafe impl Simd for Avx2 {
         // SAFETY: the caller's promise.
         unsafe { _mm256_fmadd_ps(a, b, c) }
     }
+
+    #[inline(always)]
+    unsafe fn clamp(v: __m256, least: __m256, most: __m256) -> __m256 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_min_ps(_mm256_max_ps(v, least), most) }
+    }
 }
 
 // SAFETY: every function touches `LANES` elements at most.

@@ -44,6 +44,12 @@ unsafe impl Simd for Avx512 {
         // SAFETY: the caller's promise.
         unsafe { _mm512_fmadd_ps(a, b, c) }
     }
+
+    #[inline(always)]
+    unsafe fn clamp(v: __m512, least: __m512, most: __m512) -> __m512 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_min_ps(_mm512_max_ps(v, least), most) }
+    }
 }
 
 // SAFETY: every function touches `LANES` elements at most.

@@ -48,6 +48,16 @@ unsafe impl Simd for Portable {
         }
         c
     }
+
+    #[inline(always)]
+    unsafe fn clamp(mut v: [f32; 8], least: [f32; 8], most: [f32; 8]) -> [f32; 8] {
+        for i in 0..8 {
+            // A comparison with what is no number is false.
+            let x = if v[i] > least[i] { v[i] } else { least[i] };
+            v[i] = if x < most[i] { x } else { most[i] };
+        }
+        v
+    }
 }
 
 // SAFETY: every function touches `LANES` elements at most.

@@ -1,7 +1,6 @@
 //! The composition root: puts the parts together, starts every task and thread, and takes them down again.
 
 mod admin;
-mod family;
 mod health;
 mod limits;
 mod loading;
@@ -34,7 +33,6 @@ use crate::grpc::{
     Access, AdminState, CHAT_SERVICE_NAME, GrpcCatalog, GrpcChat, GrpcSpeech, GrpcVoices,
     METRICS_SERVICE_NAME, Riva, SERVICE_NAMES, ServerInfo, Services, WATCH_SERVICE_NAME, Watch, serve,
 };
-use crate::model::Converse;
 use crate::openai::{OpenAi, Sites};
 use crate::orchestrator::Orchestrator;
 use crate::service::{CallGate, Catalog, ChatService, SpeechService, Voices};
@@ -47,14 +45,15 @@ use admin::AdminListener;
 use health::{HealthBoard, HealthEnd};
 use metrics::Metrics;
 use model::ModelStart;
+use omni_family::Converse;
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::EdgeSink;
 use traces::Traces;
 use wyoming::WyomingListener;
 
-pub use family::{LoadedModel, embedded_checkpoint, load_model};
 pub use log::init_logging;
 pub use metrics::{list_metrics, metrics_catalogue};
+pub use model::load_model;
 pub use records::{LogEdges, LogRecords};
 pub use stage_process::serve_stage;
 

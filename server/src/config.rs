@@ -21,12 +21,12 @@ use std::time::Duration;
 
 use deploy::{Deploy, Given, Resolution};
 
-pub use device::{Chosen, Device, Probe, Wanted};
+pub use device::{Chosen, Probe, Wanted};
 pub use keys::{Holder, KeyFile, KeyHash, Scope, hash, new_key};
 pub use metrics::{MetricsListen, MetricsSettings, RawMetrics, RawPush, SecretUrl, hostname};
+pub use omni_family::{Device, ModelSource};
 pub use quotas::{Quota, Quotas};
 pub use raw::{LogFormat, MetricsCommand, RawConfig, ServerCommand, StudioMode};
-pub use source::ModelSource;
 pub use tls::{TlsFiles, TlsIdentity, subject};
 pub use traces::{RawTraces, TraceSettings};
 pub use transport::{ConnectionLimits, RawTransport};
@@ -140,12 +140,14 @@ impl RawConfig {
             problems.push(format!("--device {why}"));
             Chosen::default()
         });
-        let max_active = self.max_active.unwrap_or_else(|| device.device.max_active());
+        let max_active = self
+            .max_active
+            .unwrap_or_else(|| device::max_active(device.device));
         let tls = self.transport.tls(self.listen).unwrap_or_else(|wrong| {
             problems.extend(wrong);
             None
         });
-        let model = ModelSource::parse(&self.model).unwrap_or_else(|reason| {
+        let model = source::parse(&self.model).unwrap_or_else(|reason| {
             problems.push(format!("--model {}: {reason}", self.model));
             ModelSource::Embedded
         });

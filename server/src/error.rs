@@ -5,6 +5,7 @@
 //! what was wrong, what was expected and, for a limit, both numbers. They never contain the text to speak, and of names that a
 //! caller made up no more than an [`excerpt`].
 
+mod model;
 mod stages;
 
 use std::fmt;

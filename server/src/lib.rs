@@ -4,16 +4,15 @@
 //!
 //! | level | modules | |
 //! |---|---|---|
-//! | 8 | `app`, `main` | composition root: names concrete types, starts tasks |
-//! | 7 | `grpc`, `openai`, `studio`, `wyoming` | protocols: messages and JSON to domain types and back, and the page for browsers; none knows another |
-//! | 6 | `transport` | HTTP below the protocols: connections, API keys, bounds of bodies |
-//! | 5 | `service` | speech, chat, voices and catalogue, free of protocols |
-//! | 4 | `session` | one call: text in, events out, every utterance accounted for |
-//! | 3 | `orchestrator` | admission by tenant, the model that is served, its pipeline |
-//! | 2 | `model` | what a model is to its callers |
+//! | 7 | `app`, `main` | composition root: names concrete types, starts tasks |
+//! | 6 | `grpc`, `openai`, `studio`, `wyoming` | protocols: messages and JSON to domain types and back, and the page for browsers; none knows another |
+//! | 5 | `transport` | HTTP below the protocols: connections, API keys, bounds of bodies |
+//! | 4 | `service` | speech, chat, voices and catalogue, free of protocols |
+//! | 3 | `session` | one call: text in, events out, every utterance accounted for |
+//! | 2 | `orchestrator` | admission by tenant, the model that is served, its pipeline |
 //! | 1 | `caller`, `compute`, `config`, `drain`, `error`, `id`, `reload`, `tasks` | |
 //!
-//! What runs the stages of a model is a crate of its own, `omni-pipeline`.
+//! What a model is to its callers, and the model of each stage, are in `omni-family`; what runs the stages is `omni-pipeline`.
 //!
 //! Commands go down bounded queues, events come up bounded queues. Cancellation is a flag that goes down.
 
@@ -28,7 +27,6 @@ pub mod drain;
 pub mod error;
 pub mod grpc;
 pub mod id;
-pub mod model;
 pub mod openai;
 pub mod orchestrator;
 pub mod reload;

@@ -6,6 +6,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use omni_engine::{CacheSalt, Stamp};
+use omni_family::{
+    AudioInputError, ChatInfo, DetokenizerMaker, PromptBuilder, SpeechInfo, VoiceEncoderSource,
+};
 use omni_pipeline::orchestrator::{
     Admission, AdmissionError, AdmissionLimits, Binding, Pipeline, Reply, ReplySpec, Segment, SegmentSpec,
     StageError, UtterancePermit,
@@ -18,9 +21,6 @@ use tokio_util::sync::CancellationToken;
 use crate::compute::Compute;
 use crate::drain::ShutdownError;
 use crate::error::{ErrorKind, ServeError};
-use crate::model::{
-    AudioInputError, ChatInfo, DetokenizerMaker, PromptBuilder, SpeechInfo, VoiceEncoderSource,
-};
 
 /// Turns text into token ids.
 pub type TextEncoder = Arc<dyn Fn(&str) -> Result<Vec<u32>, BackendError> + Send + Sync>;

@@ -17,12 +17,12 @@ use std::time::Duration;
 
 use omni_audio::{SampleRate, SamplesPerFrame};
 use omni_engine::CodecFrame;
-use omni_pipeline::request::{ContextRow, Sampling};
-use omni_pipeline::stage::BackendError;
-use omni_server::model::{
+use omni_family::{
     ChatInfo, ChatMessage, Converse, Detokenizer, EncodeVoice, Hearing, ModelInfo, Prompt, PromptError,
     SpeechInfo, Terms, VoiceInfo, VoiceShape, VoiceSupport, Voicing,
 };
+use omni_pipeline::request::{ContextRow, Sampling};
+use omni_pipeline::stage::BackendError;
 use parking_lot::Mutex;
 
 use crate::gate::{Fuse, Gate};

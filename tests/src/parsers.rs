@@ -12,9 +12,9 @@ use std::sync::{Arc, LazyLock};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use omni_audio::{Decoder, InputEncoding, InputFormat, SampleRate, Samples};
+use omni_family::{ChatInfo, Converse as _, ModelInfo as _, SpeechInfo};
 use omni_pipeline::connector;
 use omni_server::config::{self, KeyFile, Scope, deploy};
-use omni_server::model::{ChatInfo, Converse as _, ModelInfo as _, SpeechInfo};
 use omni_server::service::voices;
 use omni_server::{grpc, openai, wyoming};
 use omni_telemetry::{

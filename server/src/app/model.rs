@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use omni_engine::{StageGraph, StageNode};
+use omni_family::{
+    ChatInfo, ChatMessage, Converse, Detokenizer, LoadedModel, ModelSource, ProcessRole, SpeechInfo, Terms,
+};
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::EdgeSink;
 use omni_pipeline::orchestrator::{Pipeline, PipelineParts, PipelineStage};
@@ -18,9 +21,20 @@ use super::stages::{Stages, sampling, timeouts};
 use crate::compute::Compute;
 use crate::config::Config;
 use crate::config::deploy::{Deploy, Placement};
-use crate::model::{ChatInfo, ChatMessage, Converse, Detokenizer, SpeechInfo, Terms};
 use crate::orchestrator::{ChatPath, Model, Orchestrator};
 use crate::tasks::Tasks;
+
+/// Loads what stages on threads need of a model. Takes its time; nothing is kept if it fails.
+///
+/// # Errors
+/// With everything that is wrong with the checkpoint, or with a device.
+pub fn load_model(source: &ModelSource, deploy: &Deploy, speech_only: bool) -> anyhow::Result<LoadedModel> {
+    omni_family::load(
+        source,
+        &deploy.compute_plan(),
+        ProcessRole::Server { speech_only },
+    )
+}
 
 /// Batches of text between a session and the first stage that speaks.
 const TEXT_BATCHES: u32 = 4096;
@@ -68,6 +82,7 @@ impl ModelStart {
         graph
             .check()
             .context("the stage graph of the model cannot be run")?;
+        self.config.deploy.check_family(&graph)?;
         let deploy = self.config.deploy.for_graph(&graph, self.config.max_active);
         let info = self.info(backend.info(), &graph, &deploy);
         let stages = Stages {

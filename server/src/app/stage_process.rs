@@ -6,17 +6,16 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
 use omni_engine::{StageGraph, StageNode};
+use omni_family::{LoadedModel, ModelInfo as _, ProcessRole};
 use omni_models::GRAPHS;
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::family::{LoadedModel, load_stage};
 use super::loading::load_blocking;
 use super::log::init_logging;
 use super::stages::{Stages, timeouts};
 use crate::config::deploy::{self, Deploy};
 use crate::config::{Config, LogFormat, ModelSource};
-use crate::model::ModelInfo as _;
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::{
     HostSession, RemoteParts, SILENCE_TIMEOUT, StageNames, called, inherited, remote_stage, spawn_peer,
@@ -163,8 +162,12 @@ impl Loaded {
             bail!("the stage is {wanted:?}, expected one of {}", names.join(", "));
         };
         let deploy = resolution.deploy;
-        let (source, settings, replica) = (order.model.clone(), deploy.clone(), order.replica);
-        let load = move || load_stage(&source, &settings, stage.name, replica);
+        let role = ProcessRole::Stage {
+            stage: stage.name,
+            replica: order.replica,
+        };
+        let (source, plan) = (order.model.clone(), deploy.compute_plan());
+        let load = move || omni_family::load(&source, &plan, role);
         let model = load_blocking(load, clock, deploy.load_timeout, || {
             called.beat().map_err(anyhow::Error::from)
         })?;

@@ -5,11 +5,11 @@ use std::time::Duration;
 use omni_engine::{
     ArConfig, ChunkConfig, OneShotConfig, PayloadKind, Port, StageGraph, StageKind, StageNode, StreamOptions,
 };
+use omni_family::SpeechInfo;
 use omni_pipeline::request::Sampling;
 use omni_pipeline::stage::{EngineSettings, StageSettings, TurnTimeouts};
 
 use crate::config::deploy::{ArStage, ChunkStage, Deploy, OneShotStage, Stage};
-use crate::model::SpeechInfo;
 
 /// What a recording costs is counted in these.
 const ENCODER_FRAME_MS: u128 = 10;

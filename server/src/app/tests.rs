@@ -1,5 +1,7 @@
 //! Servers whose model or listener fails.
 
+use omni_family::LoadedModel;
+
 use super::*;
 use crate::config::RawConfig;
 

@@ -19,15 +19,16 @@ mod tests;
 use std::fmt;
 use std::path::Path;
 
-use super::device::{Device, Probe, probe};
+use super::device::{Probe, probe};
 use omni_engine::StageKind;
+use omni_family::Device;
 use resolve::Resolved;
 use schema::Of;
 
 pub(super) use schema::WEIGHTS;
 pub use typed::{
-    ArStage, ChunkStage, Deploy, Dtype, Handover, KeptVoiceLimits, OneShotStage, Placement, Restart, Routing,
-    SamplingDefaults, Stage, StageConfig, Weights,
+    ArStage, ChunkStage, Deploy, Handover, KeptVoiceLimits, OneShotStage, Placement, Restart, Routing,
+    SamplingDefaults, Stage, StageConfig,
 };
 
 /// A deploy configuration and how it came about.

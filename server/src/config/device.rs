@@ -1,66 +1,17 @@
 //! Where models compute: what is asked for, and what there is.
 
-use std::fmt;
 use std::num::NonZero;
 
-/// A place to compute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Device {
-    /// The processor.
-    #[default]
-    Cpu,
-    /// The NVIDIA device of this number.
-    Cuda(u32),
-    /// A GPU's kernels on the processor, for tests.
-    #[cfg(feature = "emulator")]
-    Emulated,
-}
+use omni_family::Device;
 
-impl fmt::Display for Device {
-    /// As it is written in flags and files.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cpu => f.write_str("cpu"),
-            Self::Cuda(number) => write!(f, "cuda:{number}"),
-            #[cfg(feature = "emulator")]
-            Self::Emulated => f.write_str("emulated"),
-        }
+/// Utterances that are worked on at once where it is not said how many. A processor keeps up with more streams than this at
+/// the speed at which they are played, of the model that is built in.
+pub(super) fn max_active(device: Device) -> usize {
+    if device.is_gpu() {
+        return 64;
     }
-}
-
-impl Device {
-    /// Reads `cpu`, `cuda` (the first) or `cuda:N`.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "cpu" => Some(Self::Cpu),
-            "cuda" => Some(Self::Cuda(0)),
-            #[cfg(feature = "emulator")]
-            "emulated" => Some(Self::Emulated),
-            text => {
-                let digits = text.strip_prefix("cuda:")?;
-                let plain = (1..=4).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
-                plain.then(|| digits.parse().ok().map(Self::Cuda))?
-            }
-        }
-    }
-
-    /// Whether it is apart from the processor: batches are nearly free there, and steps have a price of their own.
-    #[must_use]
-    pub fn is_gpu(self) -> bool {
-        self != Self::Cpu
-    }
-
-    /// Utterances that are worked on at once where it is not said how many. A processor keeps up with more streams than this at
-    /// the speed at which they are played, of the model that is built in.
-    #[must_use]
-    pub fn max_active(self) -> usize {
-        if self.is_gpu() {
-            return 64;
-        }
-        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-        processors.saturating_mul(8).min(64)
-    }
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    processors.saturating_mul(8).min(64)
 }
 
 /// Says whether an NVIDIA device can be used: its name, or why not.
@@ -132,26 +83,6 @@ mod tests {
         (number < 2)
             .then(|| "H200".to_owned())
             .ok_or_else(|| "no such device".to_owned())
-    }
-
-    #[test]
-    fn what_is_printed_reads_as_the_same_device() {
-        for text in ["cpu", "cuda:0", "cuda:15"] {
-            assert_eq!(Device::parse(text).unwrap().to_string(), text);
-        }
-        assert_eq!(Device::parse("cuda"), Some(Device::Cuda(0)));
-        for text in [
-            "",
-            "gpu",
-            "cuda:",
-            "cuda:-1",
-            "cuda:+1",
-            "cuda:99999",
-            "CUDA:0",
-            "cuda:0 ",
-        ] {
-            assert_eq!(Device::parse(text), None, "{text:?}");
-        }
     }
 
     #[test]

@@ -80,8 +80,14 @@ fn the_flag_for_weights_is_for_talker_and_thinker_unless_one_is_set_apart() {
         "stages.thinker.weights=auto",
     ];
     let (config, _) = raw(&args).resolve_on(&probe).unwrap();
-    assert_eq!(config.deploy.ar("talker").stage.weights, deploy::Weights::Int8);
-    assert_eq!(config.deploy.ar("thinker").stage.weights, deploy::Weights::Auto);
+    assert_eq!(
+        config.deploy.ar("talker").stage.weights,
+        omni_family::Weights::Int8
+    );
+    assert_eq!(
+        config.deploy.ar("thinker").stage.weights,
+        omni_family::Weights::Auto
+    );
 }
 
 #[test]
@@ -98,7 +104,7 @@ fn the_device_decides_what_nobody_says() {
     let cpu = on(&["--device", "cpu"], &probe).unwrap();
     assert_eq!(
         (cpu.device.device, cpu.max_active),
-        (Device::Cpu, Device::Cpu.max_active())
+        (Device::Cpu, device::max_active(Device::Cpu))
     );
     assert_eq!(cpu.deploy.ar("talker").stage.device(0), Device::Cpu);
     let none = |_| Err("there is no driver".to_owned());

@@ -10,13 +10,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures::{Stream, StreamExt as _};
+use omni_family::{ChatInfo, SpeechInfo};
 use omni_proto::v1;
 use omni_proto::v1::chat_service_server;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::speech::caller;
 use super::status::status;
-use crate::model::{ChatInfo, SpeechInfo};
 use crate::service::{CallContext, ChatModel, ChatService};
 use crate::session::SessionLimits;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures::{Stream, StreamExt as _};
 use omni_audio::Samples;
+use omni_family::SpeechInfo;
 use omni_proto::v1;
 use omni_proto::v1::speak_request::Event;
 use tonic::{Code, Status, Streaming};
@@ -11,7 +12,6 @@ use tonic::{Code, Status, Streaming};
 use super::settings;
 use crate::caller::Tenant;
 use crate::error::{ErrorKind, ServeError};
-use crate::model::SpeechInfo;
 use crate::service::{SpeechRequest, SpeechService};
 use crate::session::{CallerGone, Command, ProtocolError};
 

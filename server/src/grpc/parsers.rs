@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
+use omni_family::{ChatInfo, SpeechInfo};
 use omni_proto::riva::tts::SynthesizeSpeechRequest;
 use omni_proto::v1;
 use omni_telemetry::CustomMetrics;
@@ -10,7 +11,6 @@ use prost::Message;
 
 use super::commands::command;
 use super::{admin, calls, chat, metrics, riva};
-use crate::model::{ChatInfo, SpeechInfo};
 use crate::service::CallContext;
 
 /// Messages of one call.

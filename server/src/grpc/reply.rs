@@ -1,6 +1,7 @@
 //! Events to response messages.
 
 use futures::{Stream, stream};
+use omni_family::SpeechInfo;
 use omni_proto::v1;
 use omni_proto::v1::{speak_response, synthesize_response};
 use tonic::Status;
@@ -9,7 +10,6 @@ use super::outcome;
 use super::settings::{limits, resolved};
 use super::status::status;
 use crate::error::ServeError;
-use crate::model::SpeechInfo;
 use crate::session::{AudioOut, Event, EventBody, Outcome, Ready, TimedText};
 
 /// Why a field that was set had no effect.

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use omni_audio::{InputEncoding, InputFormat, SampleRate};
+use omni_family::SpeechInfo;
 use omni_proto::v1;
 
 use super::delivery;
 use crate::error::ServeError;
-use crate::model::SpeechInfo;
 use crate::service::SpeechRequest;
 use crate::service::settings::{DELIVERY, SamplingRequest, invalid};
 use crate::service::voices::{Imitation, Recording};

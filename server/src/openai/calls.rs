@@ -2,10 +2,10 @@
 //!
 //! Models write a call as `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`. Anything that is no call of that form stays text.
 
+use omni_family::TOOL_CALL;
 use serde::Deserialize;
 
 use super::json::JsonText;
-use crate::model::TOOL_CALL;
 
 /// A function that the model asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]

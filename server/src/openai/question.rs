@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use omni_audio::InputEncoding;
+use omni_family::Role;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -10,7 +11,6 @@ use super::error::ApiError;
 use super::json::JsonText;
 use super::lean::{BoundedVec, IsSet, TextOr};
 use super::sound::{AudioFormat, Voice, voice_name};
-use crate::model::Role;
 use crate::service::chat::audio::InputRequest;
 use crate::service::settings::SamplingRequest;
 use crate::service::{ChatRequest, MessageRequest, PartRequest};

@@ -1,6 +1,7 @@
 //! What this server speaks with.
 
 use omni_audio::SampleRate;
+use omni_family::{SpeechInfo, VoiceSource};
 
 use super::aliases;
 use super::language;
@@ -8,7 +9,6 @@ use super::settings::model as check_model;
 use super::voices::Voices;
 use crate::caller::Caller;
 use crate::error::ServeError;
-use crate::model::{SpeechInfo, VoiceSource};
 use crate::orchestrator::Orchestrator;
 
 /// A model that is served.

@@ -7,6 +7,7 @@ mod settings;
 use std::sync::Arc;
 
 use futures::{Stream, stream};
+use omni_family::{ChatInfo, SpeechInfo};
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::call::CallContext;
@@ -15,7 +16,6 @@ use super::gate::{CallGate, CallPermit};
 use super::settings::{SamplingRequest, invalid};
 use crate::caller::Caller;
 use crate::error::ServeError;
-use crate::model::{ChatInfo, SpeechInfo};
 use crate::session::{
     ChatCommand, ChatEvent, ChatLimits, ChatSession, ChatSettings, Modalities, NewMessage, RecordSink,
     Respond, SessionLimits,

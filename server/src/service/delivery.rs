@@ -4,10 +4,10 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use omni_audio::{Encoding, Format, Gain, Rendering, Speed};
+use omni_family::SpeechInfo;
 
 use super::settings::invalid;
 use crate::error::{ErrorKind, ServeError};
-use crate::model::SpeechInfo;
 use crate::session::Delivery;
 
 /// Silence before speech where the caller says nothing about it.

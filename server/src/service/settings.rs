@@ -10,8 +10,8 @@ use super::aliases;
 use super::delivery::{DeliveryFields, delivery};
 use super::speech::SpeechRequest;
 use crate::error::{ErrorKind, InvalidField, ServeError, excerpt};
-use crate::model::{SpeechInfo, VoiceContent, VoiceSource};
 use crate::session::{IgnoredField, Settings};
+use omni_family::{SpeechInfo, VoiceContent, VoiceSource};
 use omni_pipeline::request::{Sampling, VoicePrompt};
 
 /// How a caller wants outputs drawn.

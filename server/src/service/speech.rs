@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, stream};
+use omni_family::SpeechInfo;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::call::CallContext;
@@ -13,7 +14,6 @@ use super::settings::{SamplingRequest, settings};
 use super::voices::{Imitation, Voices};
 use crate::caller::{Caller, Tenant};
 use crate::error::ServeError;
-use crate::model::SpeechInfo;
 use crate::session::{Buffering, Command, Event, RecordSink, Session, SessionLimits, Settings};
 use omni_pipeline::request::VoicePrompt;
 

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use omni_audio::Loudness;
+use omni_family::{KeptVoices, SpeechInfo, VoiceShape, VoiceSource};
 use omni_telemetry::{VoiceInstruments, VoiceMaterial};
 
 use self::encoding::{Encoded, Encoders};
@@ -34,7 +35,6 @@ pub use self::voice::{Content, Owner, StoredVoice, VoiceName};
 use super::gate::CallGate;
 use crate::caller::{Caller, Tenant};
 use crate::error::ServeError;
-use crate::model::{KeptVoices, SpeechInfo, VoiceShape, VoiceSource};
 use crate::orchestrator::Orchestrator;
 use omni_pipeline::request::{VoicePrompt, VoiceReference};
 

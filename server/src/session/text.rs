@@ -9,13 +9,13 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
+use omni_family::SpeechInfo;
 use omni_text::{EndKind, FrontEnd, FrontEndOptions, TextError};
 
 use super::alignment::Word;
 use super::error::UtteranceError;
 use super::settings::Buffering;
 use crate::error::{InvalidField, ServeError};
-use crate::model::SpeechInfo;
 use crate::orchestrator::TextEncoder;
 use words::words;
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use omni_audio::Samples;
 use omni_engine::Stamp;
+use omni_family::SpeechInfo;
 use omni_telemetry::TraceContext;
 
 use super::alignment::{Alignment, Heard};
@@ -28,7 +29,6 @@ use super::text::{Piece, Position, TextFront};
 use super::track::Sequences;
 use crate::error::ServeError;
 use crate::id::{UtteranceId, random_seed, random_u64};
-use crate::model::SpeechInfo;
 use crate::orchestrator::{Model, Orchestrator};
 use omni_pipeline::orchestrator::SegmentSpec;
 use omni_pipeline::request::{ContextRow, SpeechRequest};

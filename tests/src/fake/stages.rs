@@ -6,6 +6,7 @@ use std::time::Duration;
 use omni_engine::{
     ArConfig, CacheSalt, ChunkConfig, ChunkOutput, CodecFrame, SeqId, StageGraph, StageKind, StreamOptions,
 };
+use omni_family::{ChatMessage, Converse as _, ModelInfo as _, Part, Role};
 use omni_models::{CODE2WAV, ENCODER, QWEN3_OMNI, TALKER, THINKER};
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::{EdgeReader, EdgeWriter};
@@ -15,7 +16,6 @@ use omni_pipeline::stage::{
     ArBackend, BackendError, ChunkBackend, EngineSettings, Launch, OneShotBackend, ReplicaStatus, StageBody,
     StageFamily, StageHandle, StageJob, StageSettings, WarmUp,
 };
-use omni_server::model::{ChatMessage, Converse as _, ModelInfo as _, Part, Role};
 
 use super::code2wav::FakeCode2Wav;
 use super::encoder::FakeEncoder;

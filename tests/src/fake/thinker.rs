@@ -19,9 +19,9 @@ use omni_engine::{
     AsyncExecutor, ContentKey, KvCache, KvSpec, ModelError, Sampled, SeqId, SeqStep, Sequences, StepExecutor,
     Warmup,
 };
+use omni_family::{ChatMessage, Detokenizer, Part, Prompt, PromptError, Role, ToolPart};
 use omni_pipeline::item::ReplyToken;
 use omni_pipeline::request::{ContextRow, PromptPiece, TextRequest};
-use omni_server::model::{ChatMessage, Detokenizer, Part, Prompt, PromptError, Role, ToolPart};
 
 use super::FakeScript;
 

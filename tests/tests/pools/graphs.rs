@@ -12,6 +12,10 @@ use omni_engine::{
     OneShotModel, PayloadKind, Port, Sampled, SeqId, SeqStep, Sequences, StageEdge, StageGraph, StageKind,
     StageNode, StepExecutor, Warmup,
 };
+use omni_family::{
+    ChatInfo, ChatMessage, Converse, Detokenizer, ModelInfo, Prompt, PromptError, SpeechInfo, Terms,
+    VoiceInfo, VoiceSupport,
+};
 use omni_pipeline::item::{AudioPiece, FromItem, Item};
 use omni_pipeline::request::{Clip, DecodeRequest, Sampling, StageRequest};
 use omni_pipeline::stage::{
@@ -19,10 +23,6 @@ use omni_pipeline::stage::{
     WarmUp,
 };
 use omni_proto::v1;
-use omni_server::model::{
-    ChatInfo, ChatMessage, Converse, Detokenizer, ModelInfo, Prompt, PromptError, SpeechInfo, Terms,
-    VoiceInfo, VoiceSupport,
-};
 use omni_tests::{TestServer, chat_config, chat_message, generate, reason, seeded, speech_request};
 use tonic::Code;
 

@@ -12,8 +12,8 @@ mod steps;
 
 use std::time::{Duration, Instant};
 
+use omni_family::embedded_checkpoint;
 use omni_models::CheckpointSource;
-use omni_server::app::embedded_checkpoint;
 
 use super::budget::Budget;
 use super::models::Place;

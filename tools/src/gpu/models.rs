@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use omni_family::embedded_checkpoint;
 use omni_models::testing::tiny;
 use omni_models::{CheckpointSource, DType, Kernels, LoadOptions, SpeechModel};
-use omni_server::app::embedded_checkpoint;
 
 use super::bench::SPEECH;
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use omni_engine::{StageGraph, Stamp};
+use omni_family::{DeviceFigures, SpeechInfo};
 use omni_telemetry::{Collector, RejectionReason, Replica, Telemetry, TraceContext, TraceParent};
 
 use super::account;
@@ -16,7 +17,6 @@ use crate::app::Sinks;
 use crate::config::Quota;
 use crate::config::deploy::Deploy;
 use crate::error::{ErrorKind, ServeError};
-use crate::model::{DeviceFigures, SpeechInfo};
 use crate::orchestrator::Orchestrator;
 use crate::session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
 use omni_pipeline::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};

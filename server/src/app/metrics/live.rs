@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use omni_engine::{StageGraph, StageNode};
+use omni_family::DeviceFigures;
 use omni_telemetry::{
     AudioInstruments, ComputingInstruments, ComputingStats, EdgeEnd, EdgeInstruments, EngineIndex,
     EngineInstruments, EngineMapError, HearingInstruments, HopRecord, OneProcess, OwnProcessInstruments,
@@ -16,7 +17,6 @@ use parking_lot::Mutex;
 use super::account::{Account, Stream};
 use crate::config::Device;
 use crate::config::deploy;
-use crate::model::DeviceFigures;
 use crate::session::Packet;
 use omni_pipeline::connector::{Hop, Place, TransferStamps};
 use omni_pipeline::settings::of_replica;

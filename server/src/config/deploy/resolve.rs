@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::fmt;
 
 use omni_engine::StageKind;
+use omni_family::Device;
 
 use super::Given;
 use super::problem::{Problem, nearest};
 use super::schema::{Entry, Fallback, Of, Rule, entries, scope};
 use super::value::Setup;
 use super::yaml::{Key, Node, Place, Value, parse_value};
-use crate::config::device::Device;
 
 /// Most positions of a KV cache: what block ids and positions can count.
 const MAX_POSITIONS: u64 = 1 << 31;

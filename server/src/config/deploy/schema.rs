@@ -41,7 +41,7 @@ pub(super) const SECTIONS: &[Section] = &[
                 "family",
                 Kind::Choice(FAMILIES),
                 Is("qwen3-omni"),
-                "Model family. It decides which stages there are and which feeds which.",
+                "Model family that the file is for. A checkpoint of another family is refused.",
             ),
             setting(
                 "model_aliases",

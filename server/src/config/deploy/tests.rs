@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use omni_family::{Dtype, Weights};
+use omni_models::GRAPHS;
+
 use super::*;
 
 fn with(text: &str, sets: &[&str]) -> Result<Resolution, Vec<String>> {
@@ -360,4 +363,15 @@ fn a_patience_is_set_at_the_stage_that_waits() {
     );
     let problems = with("", &["stages.thinker.upstream_stall=1s"]).unwrap_err();
     assert!(problems[0].contains("there is no such key"), "{problems:?}");
+}
+
+#[test]
+fn a_configuration_for_another_family_is_refused() {
+    let mut deploy = with("family: qwen3-omni", &[]).expect("legal").deploy;
+    let graph = GRAPHS[0].speech_only();
+    assert_eq!(deploy.check_family(&graph), Ok(()));
+    deploy.family = "another";
+    let refused = deploy.check_family(&graph).expect_err("another family's");
+    let said = "the deploy configuration is for the family another, the model is of the family qwen3-omni";
+    assert_eq!(refused.to_string(), said);
 }

@@ -1,24 +1,26 @@
 //! The deploy configuration as the server uses it: nothing left open.
 
+mod plan;
 mod voices;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
 use omni_engine::{RepetitionLimit, StageGraph, StageKind, StageNode};
+use omni_family::{Device, Dtype, Weights};
 use omni_pipeline::settings::of_replica;
 pub use omni_pipeline::settings::{Handover, Restart, Routing};
 
 use super::resolve::Resolved;
 use super::schema::{Of, scope};
 use super::value::Setup;
-use crate::config::device::Device;
 pub use voices::KeptVoiceLimits;
 
 /// How the stages are to be run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deploy {
+    /// The family whose stages are meant.
+    pub family: &'static str,
     /// Other names of the model.
     pub model_aliases: Vec<String>,
     /// How long loading a model may make no progress.
@@ -175,45 +177,6 @@ pub enum Placement {
     Process,
 }
 
-/// Number format that the processor keeps the matrices of a language model in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Weights {
-    /// As the checkpoint stores them.
-    Auto,
-    /// 32-bit.
-    F32,
-    /// 16-bit with the exponent of f32.
-    Bf16,
-    /// As the checkpoint stores them, and both factors of products rounded to 16 bits.
-    RoundedProducts,
-    /// 8 bits, and a scale for every 32.
-    Int8,
-    /// 4 bits, and a scale for every 32.
-    Int4,
-}
-
-/// Number format of a computation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Dtype {
-    /// 32-bit.
-    F32,
-    /// 16-bit with the exponent of f32.
-    Bf16,
-    /// 16-bit IEEE.
-    F16,
-}
-
-impl fmt::Display for Dtype {
-    /// As it is written in files.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::F32 => "f32",
-            Self::Bf16 => "bf16",
-            Self::F16 => "f16",
-        })
-    }
-}
-
 /// An autoregressive stage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArStage {
@@ -311,6 +274,7 @@ impl Deploy {
         };
         let stages = Of::Stages.stages().into_iter();
         Self {
+            family: top.choice("family"),
             model_aliases: top.names("model_aliases"),
             load_timeout: top.time("load_timeout"),
             handover: Handover {

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use omni_family::Device;
+
 use super::yaml::{Node, Value};
-use crate::config::device::Device;
 use crate::config::time::parse_duration;
 
 /// Longest name, in bytes.

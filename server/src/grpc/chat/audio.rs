@@ -79,8 +79,8 @@ mod tests {
     use omni_audio::{SampleRate, Samples};
 
     use super::*;
-    use crate::model::Hearing;
     use crate::service::chat::audio::{CLIP, clip};
+    use omni_family::Hearing;
 
     fn hearing() -> Hearing {
         Hearing {

@@ -1,11 +1,11 @@
 //! `ChatMessage`s to requests.
 
+use omni_family::Role;
 use omni_proto::v1;
 use omni_proto::v1::content_part::Part;
 
 use super::audio;
 use crate::error::ServeError;
-use crate::model::Role;
 use crate::service::chat::audio::CLIP;
 use crate::service::chat::{MESSAGE_PARTS, ROLE};
 use crate::service::settings::invalid;

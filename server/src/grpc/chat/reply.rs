@@ -1,6 +1,7 @@
 //! Events to response messages.
 
 use futures::{Stream, stream};
+use omni_family::Role;
 use omni_proto::v1;
 use omni_proto::v1::{content_part, converse_response, generate_response};
 use tonic::Status;
@@ -10,7 +11,6 @@ use crate::error::ServeError;
 use crate::grpc::outcome::{finish_reason, stage, warnings, wire};
 use crate::grpc::reply::{FIELD_IGNORED, chunk, warning};
 use crate::grpc::status::{rpc_status, status};
-use crate::model::Role;
 use crate::service::ChatModel;
 use crate::session::{
     ChatEvent, ChatEventBody, ChatReady, Outcome, ResponseDone, Said, TurnTimings, TurnUsage,

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::{FutureExt as _, Stream, StreamExt as _, stream};
 use omni_audio::{Encoding, Format, InputEncoding, InputFormat, SampleRate};
+use omni_family::SpeechInfo;
 use omni_proto::riva::tts::{SynthesizeSpeechRequest, ZeroShotData};
 use omni_proto::riva::{AudioEncoding, RequestId};
 use tokio::sync::oneshot;
@@ -14,7 +15,6 @@ use tonic::Streaming;
 use crate::caller::Tenant;
 use crate::error::ServeError;
 use crate::grpc::commands::broken;
-use crate::model::SpeechInfo;
 use crate::service::delivery::{OutputRequest, UnsupportedFormat};
 use crate::service::settings::invalid;
 use crate::service::voices::{Imitation, Recording};

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
+use omni_family::{ChatMessage, Hearing, Part, Role};
 use serde_json::Value;
 
 use super::items::Item;
 use super::settings::Settings;
-use crate::model::{ChatMessage, Hearing, Part, Role};
 use crate::openai::error::ApiError;
 use crate::service::ChatModel;
 use crate::session::ChatLimits;

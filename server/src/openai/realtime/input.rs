@@ -6,12 +6,12 @@
 use std::time::Duration;
 
 use omni_audio::{Decoder, Resampler, SampleRate, Samples, SpeechChange, SpeechDetector, SpeechThresholds};
+use omni_family::{Hearing, Part};
 use omni_pipeline::request::Clip;
 
 use super::formats::AudioFormat;
 use super::turn_detection::ServerVad;
 use crate::error::seconds;
-use crate::model::{Hearing, Part};
 use crate::openai::error::ApiError;
 
 /// Shortest recording that is committed.

@@ -2,11 +2,11 @@
 
 mod body;
 
+use omni_family::{ChatMessage, Hearing, Part, Role, ToolPart};
 use serde_json::{Value, json};
 
 pub(super) use self::body::ItemBody;
 use super::settings::named;
-use crate::model::{ChatMessage, Hearing, Part, Role, ToolPart};
 use crate::openai::error::ApiError;
 use crate::service::{ChatModel, MessageRequest, PartRequest};
 

@@ -1,11 +1,11 @@
 //! Functions that answers may ask for.
 
+use omni_family::{Part, Role};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::items::checked;
 use crate::error::excerpt;
-use crate::model::{Part, Role};
 use crate::openai::error::ApiError;
 use crate::openai::json::JsonText;
 use crate::openai::lean::TextOr;

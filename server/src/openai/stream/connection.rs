@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
+use omni_family::SpeechInfo;
 use omni_telemetry::RequestResult;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -14,7 +15,6 @@ use super::messages::{self, ClientMessage, Configured, Delivery};
 use super::utterances::{Frame, Utterances};
 use crate::caller::Tenant;
 use crate::error::ServeError;
-use crate::model::SpeechInfo;
 use crate::openai::OpenAi;
 use crate::openai::error::ApiError;
 use crate::openai::speech::named;

@@ -1,10 +1,10 @@
 //! Audio that callers send, as mono samples at the rate that the model hears.
 
 use omni_audio::{DecodeError, Decoder, Encoding, InputEncoding, InputFormat, SampleRate, Samples};
+use omni_family::{AudioInputError, Hearing};
 
 use super::ChatModel;
 use crate::error::ServeError;
-use crate::model::{AudioInputError, Hearing};
 use crate::service::delivery::UnsupportedFormat;
 use crate::service::settings::invalid;
 use crate::session::{ChatCommand, ProtocolError};

@@ -4,12 +4,12 @@ use std::fmt;
 
 use bytes::Bytes;
 use omni_audio::Samples;
+use omni_family::{AudioInputError, ChatMessage, Part, Role, ToolPart};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::ChatModel;
 use super::audio::{InputRequest, clip};
 use crate::error::{ErrorKind, ServeError};
-use crate::model::{AudioInputError, ChatMessage, Part, Role, ToolPart};
 use crate::service::settings::{hint, invalid};
 use crate::session::{IgnoredField, NewMessage};
 use omni_pipeline::request::Clip;

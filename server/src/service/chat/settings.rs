@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use omni_audio::InputFormat;
+use omni_family::AudioInputError;
 
 use super::audio::{INPUT, format};
 use super::messages::check_text;
 use super::{ChatModel, ChatRequest};
 use crate::error::ServeError;
-use crate::model::AudioInputError;
 use crate::service::delivery::{DeliveryFields, delivery};
 use crate::service::settings::{SamplingFields, invalid, language, max_tokens, model, sampling, voice};
 use crate::session::{Buffering, ChatSettings, Modalities, Settings};

@@ -10,8 +10,8 @@ use super::recording::Recording;
 use super::{VoiceError, VoiceReference};
 use crate::caller::Tenant;
 use crate::compute::Compute;
-use crate::model::VoiceEncoderSource;
 use crate::service::limiter::{FairLimiter, FairPermit};
+use omni_family::VoiceEncoderSource;
 use omni_pipeline::clock::Clock;
 use omni_pipeline::request::VoicePrompt;
 use omni_pipeline::stage::BackendError;
@@ -127,7 +127,7 @@ mod tests {
 
     use super::super::recording::tests::{babble, wav};
     use super::*;
-    use crate::model::EncodeVoice;
+    use omni_family::EncodeVoice;
 
     fn encoders() -> Encoders {
         let telemetry = omni_telemetry::Telemetry::new(&omni_telemetry::TelemetryOptions::default());

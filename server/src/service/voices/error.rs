@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use omni_audio::DecodeError;
+use omni_family::VoiceSource;
 
 use crate::error::{ErrorKind, ServeError, excerpt, seconds};
-use crate::model::VoiceSource;
 
 /// See the module's text. Messages say what would be right.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

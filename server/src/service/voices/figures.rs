@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use omni_family::VoiceContent;
 use omni_telemetry::{
     VoiceCreation, VoiceDeletion, VoiceInstruments, VoiceKind, VoiceMaterial, VoiceProvenance,
 };
@@ -13,7 +14,6 @@ use super::error::VoiceError;
 use super::store::VoiceStore;
 use super::voice::Content;
 use crate::error::{ErrorKind, ServeError};
-use crate::model::VoiceContent;
 use omni_pipeline::request::VoicePrompt;
 
 /// The instruments. Copies are the same.
@@ -181,7 +181,7 @@ mod tests {
     use omni_audio::DecodeError;
 
     use super::*;
-    use crate::model::VoiceSource;
+    use omni_family::VoiceSource;
 
     #[test]
     fn every_cause_that_callers_are_told_is_counted_as_such() {

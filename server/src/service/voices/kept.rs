@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use omni_family::{KeptVoices, SpeechInfo, VoiceContent};
+
 use super::figures::Figures;
 use super::store::VoiceStore;
 use super::voice::Owner;
-use crate::model::{KeptVoices, SpeechInfo, VoiceContent};
 
 /// What one caller may speak with.
 #[derive(Debug)]

@@ -4,13 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use omni_family::{SpeechInfo, VoiceContent, VoiceShape, VoiceSource};
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 
 use super::VoiceError;
 use crate::caller::{Caller, Tenant};
 use crate::error::excerpt;
-use crate::model::{SpeechInfo, VoiceContent, VoiceShape, VoiceSource};
 use omni_pipeline::request::VoicePrompt;
 
 /// Longest statement of consent, description or transcript, in bytes.

@@ -2,8 +2,8 @@
 
 use super::history::Conversation;
 use crate::error::{ErrorKind, InvalidField, ServeError};
-use crate::model::{ChatMessage, Hearing, Part, Prompt, PromptBuilder, PromptError};
 use crate::session::error::CallerGone;
+use omni_family::{ChatMessage, Hearing, Part, Prompt, PromptBuilder, PromptError};
 use omni_pipeline::orchestrator::StageError;
 use omni_pipeline::request::Clip;
 use omni_pipeline::stage::CancelFlag;
@@ -194,7 +194,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::model::Role;
+    use omni_family::Role;
     use omni_pipeline::request::PromptPiece;
 
     /// Ten positions per message.

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use omni_family::{ChatMessage, Hearing, Part, Role, ToolPart};
+
 use super::settings::ChatLimits;
 use crate::id::MessageId;
-use crate::model::{ChatMessage, Hearing, Part, Role, ToolPart};
 
 /// The conversation, oldest message first, in bounded memory.
 #[derive(Debug)]

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use omni_audio::Samples;
+use omni_family::{ChatMessage, Role};
 
 use super::record::{TurnTimings, TurnUsage};
 use super::settings::{ChatSettings, Modalities};
 use crate::error::ServeError;
 use crate::id::{MessageId, SessionId};
-use crate::model::{ChatMessage, Role};
 use crate::session::limits::SessionLimits;
 use crate::session::protocol::{AudioOut, Warning};
 use crate::session::record::Outcome;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use omni_audio::{SampleRate, Samples};
 use omni_engine::Stamp;
+use omni_family::Voicing;
 use omni_telemetry::TraceContext;
 
 use super::outbox::Outbox;
@@ -13,7 +14,6 @@ use super::protocol::ChatEventBody;
 use super::writing::DecodedText;
 use crate::error::{ErrorKind, ServeError};
 use crate::id::{MessageId, SessionId, UtteranceId};
-use crate::model::Voicing;
 use crate::orchestrator::{Orchestrator, TextEncoder};
 use crate::session::alignment::Heard;
 use crate::session::limits::SessionLimits;

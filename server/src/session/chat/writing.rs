@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use omni_text::{EmptyStop, Released, StopStrings};
 
-use crate::model::{Detokenizer, TOOL_CALL};
+use omni_family::{Detokenizer, TOOL_CALL};
 
 /// What a token gave.
 #[derive(Debug, Default, PartialEq, Eq)]

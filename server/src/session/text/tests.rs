@@ -3,7 +3,7 @@ use std::sync::Arc;
 use omni_audio::{SampleRate, SamplesPerFrame};
 
 use super::*;
-use crate::model::VoiceInfo;
+use omni_family::VoiceInfo;
 use omni_pipeline::request::Sampling;
 
 /// Tokens are characters.
@@ -29,7 +29,7 @@ fn front(buffering: Buffering) -> TextFront {
         default_sampling: Sampling::default(),
         normalizer: None,
         max_characters: 60,
-        terms: crate::model::Terms::default(),
+        terms: omni_family::Terms::default(),
     };
     TextFront::new(
         &info,

@@ -2,12 +2,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use omni_family::{ChatMessage, Role};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Item, call_json, checked};
 use crate::error::excerpt;
-use crate::model::{ChatMessage, Role};
 use crate::openai::error::ApiError;
 use crate::openai::lean::BoundedVec;
 use crate::openai::realtime::formats::AudioFormat;

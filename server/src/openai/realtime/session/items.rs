@@ -1,10 +1,10 @@
 //! Items, as clients make, read, take out and cut them.
 
 use omni_audio::Samples;
+use omni_family::Role;
 use serde_json::json;
 
 use super::{Active, Session};
-use crate::model::Role;
 use crate::openai::error::ApiError;
 use crate::openai::realtime::conversation::no_item;
 use crate::openai::realtime::events::Truncation;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use omni_family::ChatMessage;
 use omni_telemetry::RequestResult;
 use serde_json::{Value, json};
 
 use super::{Active, CANNOT_HEAR, Session};
 use crate::error::ServeError;
-use crate::model::ChatMessage;
 use crate::openai::error::ApiError;
 use crate::openai::realtime::conversation::{messages, no_item};
 use crate::openai::realtime::events::{InputItem, ResponseRequest};

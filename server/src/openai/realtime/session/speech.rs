@@ -1,9 +1,9 @@
 //! The user's speech: where it begins and ends, and the turns that it makes.
 
+use omni_family::Part;
 use serde_json::json;
 
 use super::Session;
-use crate::model::Part;
 use crate::openai::error::ApiError;
 use crate::openai::realtime::input::InputChange;
 use crate::openai::realtime::items::Item;

@@ -6,11 +6,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use omni_family::{ChatMessage, Part, Role};
 use serde_json::{Value, json};
 
 use super::Session;
 use super::responses::deaf;
-use crate::model::{ChatMessage, Part, Role};
 use crate::openai::error::ApiError;
 use crate::openai::realtime::events::ResponseRequest;
 use crate::openai::realtime::settings::named;

@@ -7,10 +7,10 @@ use omni_audio::Samples;
 use super::{Run, characters};
 use crate::error::{InvalidField, ServeError};
 use crate::id::MessageId;
-use crate::model::{AudioInputError, ChatMessage, Part, Role};
 use crate::session::chat::protocol::{ChatEventBody, ChatReady, NewMessage};
 use crate::session::chat::settings::ChatSettings;
 use crate::session::error::ProtocolError;
+use omni_family::{AudioInputError, ChatMessage, Part, Role};
 use omni_pipeline::request::Clip;
 
 impl Run {

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use omni_engine::Stamp;
 
 use crate::error::ServeError;
-use crate::model::PromptBuilder;
 use crate::orchestrator::Orchestrator;
 use crate::session::chat::fit::{Fitted, Room, fit};
 use crate::session::chat::hearing::{Recordings, hear};
 use crate::session::chat::history::Conversation;
+use omni_family::PromptBuilder;
 use omni_pipeline::clock::Clock;
 use omni_pipeline::orchestrator::StageError;
 use omni_pipeline::orchestrator::UtterancePermit;

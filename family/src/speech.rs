@@ -9,7 +9,7 @@ use omni_text::Normalizer;
 
 use super::chat::{ChatInfo, ChatMessage, Detokenizer, Prompt};
 use super::voice::{EncodeVoice, VoiceSupport};
-use crate::config::Device;
+use crate::compute::Device;
 
 /// Why a conversation could not be made a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -9,57 +9,45 @@ use omni_models::{
     CODE2WAV, CheckpointSource, DType, Kernels, LoadOptions, Parts, QWEN3_OMNI, SpeechModel, TALKER,
 };
 
-use crate::config::Device;
-use crate::config::deploy::{Deploy, Dtype, Placement, Stage, Weights};
-use crate::model::DeviceFigures;
+use crate::DeviceFigures;
+use crate::compute::{ComputePlan, Device, Dtype, ProcessRole, StageCompute, Weights};
 
-/// What of a pipeline this process computes.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum ProcessRole {
-    /// The stages whose replicas are threads.
-    Server {
-        /// Without the thinker.
-        speech_only: bool,
-    },
-    /// One replica of one stage.
-    Stage {
-        /// The stage's name.
-        stage: &'static str,
-        /// The replica's number.
-        replica: u32,
-    },
+/// Where a process computes the stage of that name.
+pub(super) fn targets(role: ProcessRole, name: &str, plan: &ComputePlan) -> Vec<ComputeTarget> {
+    let Some(stage) = plan.get(name) else {
+        return Vec::new();
+    };
+    let mut targets: Vec<_> = match role {
+        ProcessRole::Server { speech_only } => {
+            let left_out = speech_only && QWEN3_OMNI.speech_only().stage(name).is_none();
+            match stage.in_server && !left_out {
+                true => (0..).take(stage.devices.len()).collect(),
+                false => Vec::new(),
+            }
+        }
+        ProcessRole::Stage { stage, replica } if stage == name => vec![replica],
+        ProcessRole::Stage { .. } => Vec::new(),
+    }
+    .into_iter()
+    .map(|replica| ComputeTarget::of(stage, replica))
+    .collect();
+    targets.sort_unstable();
+    targets.dedup();
+    targets
 }
 
-impl ProcessRole {
-    /// Where it computes the stage of that name.
-    pub(super) fn targets(self, name: &str, deploy: &Deploy) -> Vec<ComputeTarget> {
-        let stage = deploy.stage(name);
-        let mut targets: Vec<_> = match self {
-            Self::Server { speech_only } => {
-                let left_out = speech_only && QWEN3_OMNI.speech_only().stage(name).is_none();
-                match stage.placement {
-                    Placement::Thread if !left_out => (0..).take(stage.devices.len()).collect(),
-                    _ => Vec::new(),
-                }
-            }
-            Self::Stage { stage, replica } if stage == name => vec![replica],
-            Self::Stage { .. } => Vec::new(),
-        }
-        .into_iter()
-        .map(|replica| ComputeTarget::of(stage, replica))
-        .collect();
-        targets.sort_unstable();
-        targets.dedup();
-        targets
+/// Whether a process holds conversations.
+pub(super) fn converses(role: ProcessRole) -> bool {
+    match role {
+        ProcessRole::Server { speech_only } => !speech_only,
+        ProcessRole::Stage { stage, .. } => QWEN3_OMNI.answers().is_some_and(|node| node.name == stage),
     }
+}
 
-    /// Whether this process holds conversations.
-    pub(super) fn converses(self) -> bool {
-        match self {
-            Self::Server { speech_only } => !speech_only,
-            Self::Stage { stage, .. } => QWEN3_OMNI.answers().is_some_and(|node| node.name == stage),
-        }
-    }
+/// How the stage of that name computes.
+pub(super) fn planned<'p>(plan: &'p ComputePlan, stage: &str) -> anyhow::Result<&'p StageCompute> {
+    let planned = plan.get(stage);
+    planned.with_context(|| format!("it is not said what stage {stage} computes on"))
 }
 
 /// How a replica computes. Replicas that do it in the same way share weights.
@@ -79,7 +67,7 @@ impl fmt::Display for ComputeTarget {
 }
 
 impl ComputeTarget {
-    pub(super) fn of(stage: &Stage, replica: u32) -> Self {
+    pub(super) fn of(stage: &StageCompute, replica: u32) -> Self {
         let device = stage.device(replica);
         let (dtype, weights) = match (device.is_gpu(), stage.dtype, stage.weights) {
             // A GPU keeps weights in `dtype`.
@@ -125,7 +113,7 @@ impl ComputeTarget {
 }
 
 /// How the first replica of a stage is loaded.
-pub(super) fn options(stage: &Stage) -> LoadOptions {
+pub(super) fn options(stage: &StageCompute) -> LoadOptions {
     ComputeTarget::of(stage, 0).options(Parts::default())
 }
 
@@ -150,7 +138,7 @@ impl LoadedModels {
     pub(super) fn load(
         checkpoint: &CheckpointSource,
         name: &str,
-        deploy: &Deploy,
+        plan: &ComputePlan,
         role: ProcessRole,
     ) -> anyhow::Result<Self> {
         const NOTHING: Parts = Parts {
@@ -162,10 +150,10 @@ impl LoadedModels {
         for stage in &*QWEN3_OMNI.stages {
             // The others are read with what converses, from a model that is there.
             let speaks = speech.stage(stage.name).is_some();
-            if !speaks && !role.converses() {
+            if !speaks && !converses(role) {
                 continue;
             }
-            for target in role.targets(stage.name, deploy) {
+            for target in targets(role, stage.name, plan) {
                 let parts = wanted.entry(target).or_insert(NOTHING);
                 parts.talker |= stage.name == TALKER;
                 parts.code2wav |= stage.name == CODE2WAV;
@@ -253,25 +241,25 @@ fn warn_of_fallbacks(model: &SpeechModel, device: Device) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::deploy::resolve;
 
     #[test]
     fn a_processor_computes_in_f32_and_halves_are_how_its_weights_are_kept() {
-        for (sets, weights) in [
-            (&["stages.talker.dtype=bf16"][..], omni_models::Weights::Bf16),
-            (&["stages.talker.dtype=f16"], omni_models::Weights::Stored),
-            (&["stages.talker.weights=int8"], omni_models::Weights::Int8),
-            (&[], omni_models::Weights::Stored),
+        for (dtype, weights, kept) in [
+            (Dtype::Bf16, Weights::Auto, omni_models::Weights::Bf16),
+            (Dtype::F16, Weights::Auto, omni_models::Weights::Stored),
+            (Dtype::F32, Weights::Int8, omni_models::Weights::Int8),
+            (Dtype::F32, Weights::Auto, omni_models::Weights::Stored),
         ] {
-            let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
-            let deploy = resolve(None, &sets, 64).expect("legal settings").deploy;
-            let options = options(deploy.stage(TALKER));
-            assert_eq!(
-                (options.dtype, options.kernels),
-                (DType::F32, Kernels::Auto),
-                "{sets:?}"
-            );
-            assert_eq!(options.weights, weights, "{sets:?}");
+            let options = options(&StageCompute {
+                devices: vec![Device::Cpu],
+                dtype,
+                weights,
+                enforce_eager: false,
+                in_server: true,
+                kv: None,
+            });
+            assert_eq!((options.dtype, options.kernels), (DType::F32, Kernels::Auto));
+            assert_eq!(options.weights, kept, "{dtype} {weights:?}");
         }
     }
 }

@@ -7,7 +7,6 @@ use omni_audio::Samples;
 use omni_pipeline::request::{Clip, ContextRow, PromptPiece, Sampling};
 
 use super::speech::PromptError;
-use crate::error::{ErrorKind, ServeError, seconds};
 
 /// What a model says about its conversations.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,7 +57,10 @@ impl Hearing {
     }
 
     /// Checks that so many samples, which came as `field`, are enough to be heard.
-    pub(crate) fn check_short(&self, samples: usize, field: &'static str) -> Result<(), AudioInputError> {
+    ///
+    /// # Errors
+    /// If they are not.
+    pub fn check_short(&self, samples: usize, field: &'static str) -> Result<(), AudioInputError> {
         match samples < self.sample_rate.samples(self.min_audio).len() {
             true => Err(AudioInputError::TooShort {
                 field,
@@ -73,33 +75,32 @@ impl Hearing {
 /// Audio that the model does not take.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AudioInputError {
+    /// The model does not hear.
     #[error("{field}: the model cannot hear, send text")]
-    NotSupported { field: &'static str },
+    NotSupported {
+        /// The field that it came in.
+        field: &'static str,
+    },
+    /// The model makes nothing of so little.
     #[error("{field} has {} ms of audio, the model hears nothing shorter than {} ms", millis(.got), millis(.limit))]
     TooShort {
+        /// The field that it came in.
         field: &'static str,
+        /// Its length.
         got: Duration,
+        /// The shortest that is heard.
         limit: Duration,
     },
     /// It is more than one message may have.
-    #[error("the audio of the message is longer than {}, which is the limit", seconds(.limit))]
-    TooLong { limit: Duration },
+    #[error("the audio of the message is longer than {:.0} s, which is the limit", .limit.as_secs_f64())]
+    TooLong {
+        /// The longest of one message.
+        limit: Duration,
+    },
 }
 
 fn millis(time: &Duration) -> f64 {
     time.as_secs_f64() * 1e3
-}
-
-impl From<AudioInputError> for ServeError {
-    fn from(error: AudioInputError) -> Self {
-        use AudioInputError as E;
-        let new = |reason| Self::new(ErrorKind::InvalidArgument, reason, error.to_string());
-        match error {
-            E::NotSupported { field } => new("AUDIO_INPUT_NOT_SUPPORTED").about(field),
-            E::TooShort { field, .. } => new("AUDIO_TOO_SHORT").about(field),
-            E::TooLong { .. } => new("AUDIO_TOO_LONG"),
-        }
-    }
 }
 
 /// How an answer gets to the stage that speaks it.

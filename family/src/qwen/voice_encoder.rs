@@ -8,7 +8,7 @@ use omni_models::{SpeechModel, VOICE_SAMPLE_RATE, VoiceEncoder};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
-use crate::model::{EncodeVoice, VoiceShape, VoiceSource, VoiceSupport};
+use crate::{EncodeVoice, VoiceShape, VoiceSource, VoiceSupport};
 use omni_pipeline::request::VoicePrompt;
 use omni_pipeline::stage::BackendError;
 

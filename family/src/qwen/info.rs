@@ -8,7 +8,7 @@ use omni_text::{Language, Normalizer};
 
 use super::card::Card;
 use super::voice_encoder::support;
-use crate::model::{SpeechInfo, Terms, VoiceInfo};
+use crate::{SpeechInfo, Terms, VoiceInfo};
 
 /// Characters of one piece for a model that does not say.
 const MAX_CHARACTERS: usize = 300;

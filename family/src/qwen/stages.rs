@@ -14,11 +14,11 @@ use omni_pipeline::stage::{
     StageBody, StageFamily, StageHandle, WarmUp,
 };
 
-use super::LoadedModel;
+use super::Qwen;
 use super::chat_networks::{self, ChatNetworks};
-use super::loaded_models::{ComputeTarget, options};
+use super::loaded_models::{ComputeTarget, options, planned};
 use super::voice_encoder::{cloned, silent_voice};
-use crate::model::{ChatMessage, Converse as _, ModelInfo as _, Part, Role};
+use crate::{ChatMessage, Converse as _, ModelInfo as _, Part, Role};
 
 /// What warms the talker up: spoken, unheard.
 const SPOKEN: &str = "hello.";
@@ -48,12 +48,18 @@ fn same_primary(a: &str, b: &str) -> bool {
     primary(a) == primary(b)
 }
 
-impl LoadedModel {
+impl Qwen {
     /// The model for a replica of a stage.
     fn model(&self, stage: &str, replica: ReplicaId) -> Result<&SpeechModel, BackendError> {
-        let target = ComputeTarget::of(self.deploy.stage(stage), replica.0);
+        let target = self.target(stage, replica)?;
         let model = self.loaded_models.at(target);
         model.ok_or_else(|| BackendError(format!("the model was not loaded for {target}")))
+    }
+
+    /// What a replica of a stage computes on.
+    fn target(&self, stage: &str, replica: ReplicaId) -> Result<ComputeTarget, BackendError> {
+        let planned = planned(&self.plan, stage).map_err(|error| BackendError(error.to_string()))?;
+        Ok(ComputeTarget::of(planned, replica.0))
     }
 
     /// The user turn that tells how to speak.
@@ -76,7 +82,7 @@ impl LoadedModel {
 
     fn kv_position(&self, stage: &str) -> Option<KvPosition> {
         let model = self.loaded_models.any();
-        let options = options(self.deploy.stage(stage));
+        let options = options(self.plan.get(stage)?);
         let bytes = match stage {
             TALKER => model.talker_kv_position_bytes(options),
             THINKER => model.thinker_kv_position_bytes(options).ok()?,
@@ -141,7 +147,7 @@ impl LoadedModel {
     }
 }
 
-impl StageFamily for LoadedModel {
+impl StageFamily for Qwen {
     fn graph(&self) -> StageGraph {
         match &self.chat_networks {
             Ok(chat_networks) if chat_networks.info().hearing.is_some() => QWEN3_OMNI.clone(),
@@ -161,7 +167,7 @@ impl StageFamily for LoadedModel {
     }
 }
 
-struct TalkerStage(Arc<LoadedModel>, ReplicaId);
+struct TalkerStage(Arc<Qwen>, ReplicaId);
 
 impl ArBackend for TalkerStage {
     type Model = Talker;
@@ -212,14 +218,14 @@ impl ArBackend for TalkerStage {
     }
 }
 
-struct ThinkerStage(Arc<LoadedModel>, ReplicaId);
+struct ThinkerStage(Arc<Qwen>, ReplicaId);
 
 impl ArBackend for ThinkerStage {
     type Model = Thinker;
 
     fn load(&self) -> Result<Thinker, BackendError> {
         omni_models::share_small_products();
-        let target = ComputeTarget::of(self.0.deploy.stage(THINKER), self.1.0);
+        let target = self.0.target(THINKER, self.1)?;
         self.0.conversing()?.thinker(target)
     }
 
@@ -260,7 +266,7 @@ impl ArBackend for ThinkerStage {
     }
 }
 
-struct Code2WavStage(Arc<LoadedModel>, ReplicaId);
+struct Code2WavStage(Arc<Qwen>, ReplicaId);
 
 impl ChunkBackend for Code2WavStage {
     type Model = Code2Wav;
@@ -285,13 +291,13 @@ impl ChunkBackend for Code2WavStage {
     }
 }
 
-struct EncoderStage(Arc<LoadedModel>, ReplicaId);
+struct EncoderStage(Arc<Qwen>, ReplicaId);
 
 impl OneShotBackend for EncoderStage {
     type Model = AudioEncoder;
 
     fn load(&self) -> Result<AudioEncoder, BackendError> {
-        let target = ComputeTarget::of(self.0.deploy.stage(ENCODER), self.1.0);
+        let target = self.0.target(ENCODER, self.1)?;
         self.0.conversing()?.encoder(target)
     }
 

@@ -13,9 +13,9 @@ use omni_models::{
 
 use super::card::{Card, CardChat};
 use super::kv::{kv, longest};
-use super::loaded_models::{ComputeTarget, LoadedModels, ProcessRole, options};
-use crate::config::deploy::Deploy;
-use crate::model::{
+use super::loaded_models::{ComputeTarget, LoadedModels, options, planned, targets};
+use crate::compute::{ComputePlan, ProcessRole};
+use crate::{
     ChatInfo, ChatMessage, Detokenizer, Hearing, Part, Prompt, PromptError, Role, ToolPart, Voicing,
 };
 use omni_pipeline::item::ReplyToken;
@@ -47,7 +47,7 @@ impl ChatNetworks {
     pub(super) fn load(
         loaded_models: &LoadedModels,
         card: Option<&Card>,
-        deploy: &Deploy,
+        plan: &ComputePlan,
         role: ProcessRole,
     ) -> anyhow::Result<Result<Self, String>> {
         let model = loaded_models.any();
@@ -66,19 +66,19 @@ impl ChatNetworks {
         let template = model
             .chat_template()
             .context("the chat template cannot be used")?;
-        let targets = role.targets(THINKER, deploy).into_iter();
-        let placed = targets.filter_map(|target| Some((target, loaded_models.at(target)?)));
+        let thinkers = targets(role, THINKER, plan).into_iter();
+        let placed = thinkers.filter_map(|target| Some((target, loaded_models.at(target)?)));
         let read = placed.map(|(target, model)| Ok((target, model.load_thinker()?)));
         let thinkers = read
             .collect::<Result<_, LoadError>>()
             .context("the thinker cannot be loaded")?;
         let encoders = match card {
             Some(CardChat { hears: false, .. }) => BTreeMap::new(),
-            _ => encoders(loaded_models, role.targets(ENCODER, deploy))?,
+            _ => encoders(loaded_models, targets(role, ENCODER, plan))?,
         };
         let limits = model.thinker_limits()?;
-        let position = model.thinker_kv_position_bytes(options(deploy.stage(THINKER)))?;
-        let kv = kv(deploy.ar(THINKER), position)?;
+        let stage = planned(plan, THINKER)?;
+        let kv = kv(stage, model.thinker_kv_position_bytes(options(stage))?)?;
         let trained = card.and_then(|chat| chat.max_context_tokens).unwrap_or(u32::MAX);
         let defaults = model.defaults();
         let info = ChatInfo {

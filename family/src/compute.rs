@@ -1,0 +1,175 @@
+//! What the stages of a model compute on, and in which numbers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use omni_pipeline::settings::of_replica;
+
+/// A place to compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Device {
+    /// The processor.
+    #[default]
+    Cpu,
+    /// The NVIDIA device of this number.
+    Cuda(u32),
+    /// A GPU's kernels on the processor, for tests.
+    #[cfg(feature = "emulator")]
+    Emulated,
+}
+
+impl fmt::Display for Device {
+    /// As it is written in flags and files.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            Self::Cuda(number) => write!(f, "cuda:{number}"),
+            #[cfg(feature = "emulator")]
+            Self::Emulated => f.write_str("emulated"),
+        }
+    }
+}
+
+impl Device {
+    /// Reads `cpu`, `cuda` (the first) or `cuda:N`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "cpu" => Some(Self::Cpu),
+            "cuda" => Some(Self::Cuda(0)),
+            #[cfg(feature = "emulator")]
+            "emulated" => Some(Self::Emulated),
+            text => {
+                let digits = text.strip_prefix("cuda:")?;
+                let plain = (1..=4).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
+                plain.then(|| digits.parse().ok().map(Self::Cuda))?
+            }
+        }
+    }
+
+    /// Whether it is apart from the processor: batches are nearly free there, and steps have a price of their own.
+    #[must_use]
+    pub fn is_gpu(self) -> bool {
+        self != Self::Cpu
+    }
+}
+
+/// Number format that the processor keeps the matrices of a stage in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Weights {
+    /// As the checkpoint stores them.
+    Auto,
+    /// 32-bit.
+    F32,
+    /// 16-bit with the exponent of f32.
+    Bf16,
+    /// As the checkpoint stores them, and both factors of products rounded to 16 bits.
+    RoundedProducts,
+    /// 8 bits, and a scale for every 32.
+    Int8,
+    /// 4 bits, and a scale for every 32.
+    Int4,
+}
+
+/// Number format of a computation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Dtype {
+    /// 32-bit.
+    F32,
+    /// 16-bit with the exponent of f32.
+    Bf16,
+    /// 16-bit IEEE.
+    F16,
+}
+
+impl fmt::Display for Dtype {
+    /// As it is written in files.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+        })
+    }
+}
+
+/// The KV cache of a replica of an autoregressive stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KvCache {
+    /// Positions of a block.
+    pub block_size: u32,
+    /// Blocks, unless `memory` says how many.
+    pub blocks: u32,
+    /// Bytes for the blocks.
+    pub memory: Option<u64>,
+}
+
+/// How the replicas of one stage compute.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StageCompute {
+    /// Where: one for all, or one for each.
+    pub devices: Vec<Device>,
+    /// Number format of the computation.
+    pub dtype: Dtype,
+    /// Number format of the matrices on the processor.
+    pub weights: Weights,
+    /// On a GPU: every kernel launched on its own, without graphs.
+    pub enforce_eager: bool,
+    /// Whether the server's own threads compute it; otherwise processes of their own do.
+    pub in_server: bool,
+    /// Of an autoregressive stage.
+    pub kv: Option<KvCache>,
+}
+
+impl StageCompute {
+    /// What a replica computes on.
+    #[must_use]
+    pub fn device(&self, replica: u32) -> Device {
+        of_replica(&self.devices, replica).copied().unwrap_or_default()
+    }
+}
+
+/// How every stage of a graph computes, by name.
+pub type ComputePlan = BTreeMap<&'static str, StageCompute>;
+
+/// What of a model a process computes.
+#[derive(Debug, Clone, Copy)]
+pub enum ProcessRole {
+    /// The stages whose replicas are threads of the server.
+    Server {
+        /// Without the part that converses.
+        speech_only: bool,
+    },
+    /// One replica of one stage.
+    Stage {
+        /// The stage's name.
+        stage: &'static str,
+        /// The replica's number.
+        replica: u32,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_reads_as_the_same_device() {
+        for text in ["cpu", "cuda:0", "cuda:15"] {
+            assert_eq!(Device::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Device::parse("cuda"), Some(Device::Cuda(0)));
+        for text in [
+            "",
+            "gpu",
+            "cuda:",
+            "cuda:-1",
+            "cuda:+1",
+            "cuda:99999",
+            "CUDA:0",
+            "cuda:0 ",
+        ] {
+            assert_eq!(Device::parse(text), None, "{text:?}");
+        }
+    }
+}

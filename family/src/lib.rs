@@ -1,0 +1,24 @@
+//! Model families: what a model is to its callers (voices, languages, conversations, prompts), and the model of each stage of its graph.
+//!
+//! Networks are `omni-models`', and how stages are run is `omni-pipeline`'s. Here the two meet: a family puts requests in its networks' form
+//! and their outputs in the pipeline's. A server knows the traits [`ModelInfo`] and [`Converse`], and no family.
+
+mod chat;
+mod compute;
+mod loaded;
+mod qwen;
+mod source;
+mod speech;
+mod voice;
+
+pub use chat::{
+    AudioInputError, ChatInfo, ChatMessage, Detokenizer, DetokenizerMaker, Hearing, Part, Prompt,
+    PromptBuilder, Role, TOOL_CALL, ToolPart, Voicing,
+};
+pub use compute::{ComputePlan, Device, Dtype, KvCache, ProcessRole, StageCompute, Weights};
+pub use loaded::{LoadedModel, load};
+pub use source::{ModelSource, embedded_checkpoint};
+pub use speech::{Converse, DeviceFigures, ModelInfo, PromptError, SpeechInfo, Terms, VoiceInfo};
+pub use voice::{
+    EncodeVoice, KeptVoices, VoiceContent, VoiceEncoderSource, VoiceShape, VoiceSource, VoiceSupport,
+};

@@ -1,0 +1,80 @@
+//! A loaded model of any family.
+
+use std::fmt;
+use std::sync::Arc;
+
+use omni_engine::StageGraph;
+use omni_pipeline::request::Clip;
+use omni_pipeline::stage::{BackendError, Launch, StageBody, StageFamily, StageHandle};
+
+use crate::compute::{ComputePlan, ProcessRole};
+use crate::qwen::Qwen;
+use crate::source::ModelSource;
+use crate::{
+    ChatInfo, ChatMessage, Converse, Detokenizer, DeviceFigures, EncodeVoice, ModelInfo, Prompt, PromptError,
+    SpeechInfo,
+};
+
+/// A loaded model, whichever its family is.
+pub struct LoadedModel(Arc<dyn Converse>);
+
+impl fmt::Debug for LoadedModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LoadedModel").field(&self.0.info().id).finish()
+    }
+}
+
+/// Loads what `role` needs of a model. Takes its time; nothing is kept if it fails.
+///
+/// # Errors
+/// With everything that is wrong with the checkpoint, or with a device.
+pub fn load(source: &ModelSource, plan: &ComputePlan, role: ProcessRole) -> anyhow::Result<LoadedModel> {
+    // All checkpoints that `omni-models` reads so far have the stages of one graph.
+    Ok(LoadedModel(Arc::new(Qwen::load(source, plan, role)?)))
+}
+
+impl StageFamily for LoadedModel {
+    fn graph(&self) -> StageGraph {
+        self.0.graph()
+    }
+
+    fn launch(self: Arc<Self>, stage: &'static str, launch: Launch) -> (StageHandle, StageBody) {
+        Arc::clone(&self.0).launch(stage, launch)
+    }
+}
+
+impl ModelInfo for LoadedModel {
+    fn info(&self) -> &SpeechInfo {
+        self.0.info()
+    }
+
+    fn encode(&self, text: &str) -> Result<Vec<u32>, BackendError> {
+        self.0.encode(text)
+    }
+
+    fn devices(&self) -> Vec<DeviceFigures> {
+        self.0.devices()
+    }
+
+    fn voice_encoder(&self) -> Result<Arc<dyn EncodeVoice>, BackendError> {
+        self.0.voice_encoder()
+    }
+
+    fn voice_recording(&self, voice: &str) -> Option<Clip> {
+        self.0.voice_recording(voice)
+    }
+}
+
+impl Converse for LoadedModel {
+    fn chat(&self) -> Result<ChatInfo, String> {
+        self.0.chat()
+    }
+
+    fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, PromptError> {
+        self.0.prompt(messages)
+    }
+
+    fn detokenizer(&self) -> Box<dyn Detokenizer> {
+        self.0.detokenizer()
+    }
+}

@@ -1,0 +1,66 @@
+//! What a deploy configuration says to the family of the model that is loaded.
+
+use omni_engine::StageGraph;
+use omni_family::{ComputePlan, KvCache, StageCompute};
+use omni_models::GRAPHS;
+
+use super::{ArStage, Deploy, Placement, StageConfig};
+
+/// The model is of another family than the deploy configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the deploy configuration is for the family {configured}, the model is of the family {found}")]
+pub struct FamilyError {
+    configured: &'static str,
+    found: &'static str,
+}
+
+impl Deploy {
+    /// Checks that the stages that are meant are those of `graph`. A graph of no known family has its settings by kind.
+    ///
+    /// # Errors
+    /// If they are another family's.
+    pub fn check_family(&self, graph: &StageGraph) -> Result<(), FamilyError> {
+        let known = GRAPHS.iter().any(|known| known.family == graph.family);
+        match known && graph.family != self.family {
+            true => Err(FamilyError {
+                configured: self.family,
+                found: graph.family,
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// How every stage computes.
+    #[must_use]
+    pub fn compute_plan(&self) -> ComputePlan {
+        let plan = |config: &StageConfig| {
+            let (stage, kv) = match config {
+                StageConfig::Ar(ar) => (&ar.stage, Some(ar.kv())),
+                StageConfig::Chunk(chunk) => (&chunk.stage, None),
+                StageConfig::OneShot(one_shot) => (&one_shot.stage, None),
+            };
+            StageCompute {
+                devices: stage.devices.clone(),
+                dtype: stage.dtype,
+                weights: stage.weights,
+                enforce_eager: stage.enforce_eager,
+                in_server: stage.placement == Placement::Thread,
+                kv,
+            }
+        };
+        self.stages
+            .iter()
+            .map(|(name, config)| (*name, plan(config)))
+            .collect()
+    }
+}
+
+impl ArStage {
+    fn kv(&self) -> KvCache {
+        KvCache {
+            block_size: self.kv_block_size,
+            blocks: self.kv_blocks,
+            memory: self.kv_memory,
+        }
+    }
+}

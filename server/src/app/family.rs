@@ -122,6 +122,11 @@ pub fn embedded_checkpoint() -> anyhow::Result<CheckpointSource> {
     Ok(CheckpointSource::Memory(EMBEDDED))
 }
 
+/// The files of the checkpoint that is compiled in, none if there is none.
+pub(super) fn embedded_files() -> &'static [(&'static str, &'static [u8])] {
+    EMBEDDED
+}
+
 fn directory_name(path: &Path) -> String {
     let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     canonical

@@ -111,6 +111,7 @@ fn parts(broken: bool, clock: Clock) -> PoolParts<Job> {
             healthy_after: Duration::from_secs(1),
         },
         steps: None,
+        joined: false,
         changes: Changes::default(),
         listen: Arc::new(|_, _| Arc::new(IgnoreEngines)),
     }

@@ -57,7 +57,11 @@ impl ProcessRole {
     pub(super) fn converses(self) -> bool {
         match self {
             Self::Server { speech_only } => !speech_only,
-            Self::Stage { stage, .. } => QWEN3_OMNI.answers().is_some_and(|node| node.name == stage),
+            Self::Stage { stage, .. } => {
+                let answers = QWEN3_OMNI.answers();
+                let hears = answers.and_then(|node| QWEN3_OMNI.encoder(node.name));
+                answers.into_iter().chain(hears).any(|node| node.name == stage)
+            }
         }
     }
 }

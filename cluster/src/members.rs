@@ -41,6 +41,8 @@ pub struct Members {
 #[derive(Debug)]
 struct Member {
     card: Card,
+    /// It is known to take work.
+    ready: bool,
     /// When it is tried again if it could not be reached, and how long it is waited after that.
     again: (Instant, Duration),
 }
@@ -82,6 +84,11 @@ impl Members {
 
     /// Follows discovery for as long as it runs. While discovery cannot be asked, everything stays as it is.
     pub async fn follow(mut self) {
+        let Ok(model) = self.orchestrator.model() else {
+            return;
+        };
+        let mut changes = model.pipeline.changes().follow();
+        let mut look = tokio::time::interval(LOOK);
         loop {
             match self
                 .runtime
@@ -89,22 +96,20 @@ impl Members {
                 .list_and_watch(all(&self.namespace), None)
                 .await
             {
-                Ok(mut events) => {
-                    let mut look = tokio::time::interval(LOOK);
-                    loop {
-                        tokio::select! {
-                            event = events.next() => match event {
-                                Some(Ok(event)) => self.take(event),
-                                Some(Err(error)) => {
-                                    tracing::warn!(%error, "discovery tells nothing, what runs goes on");
-                                    break;
-                                }
-                                None => break,
-                            },
-                            _ = look.tick() => self.try_again(),
-                        }
+                Ok(mut events) => loop {
+                    tokio::select! {
+                        event = events.next() => match event {
+                            Some(Ok(event)) => self.take(event),
+                            Some(Err(error)) => {
+                                tracing::warn!(%error, "discovery tells nothing, what runs goes on");
+                                break;
+                            }
+                            None => break,
+                        },
+                        Ok(()) = changes.changed() => self.look(),
+                        _ = look.tick() => self.try_again(),
                     }
-                }
+                },
                 Err(error) => tracing::warn!(%error, "discovery cannot be asked, what runs goes on"),
             }
             tokio::time::sleep(LOOK).await;
@@ -145,8 +150,27 @@ impl Members {
             return;
         }
         self.join(&card);
-        let again = (Instant::now() + LOOK, LOOK);
-        self.known.insert(id, Member { card, again });
+        let member = Member {
+            card,
+            ready: false,
+            again: (Instant::now() + LOOK, LOOK),
+        };
+        self.known.insert(id, member);
+    }
+
+    /// Tells of those that take work now.
+    fn look(&mut self) {
+        for Member { card, ready, .. } in self.known.values_mut() {
+            let state = state(&self.orchestrator, card);
+            let was = std::mem::replace(ready, state == Some(ReplicaState::Ready));
+            if *ready && !was {
+                tracing::info!(
+                    stage = card.stage(),
+                    replica = card.replica,
+                    "a replica takes work"
+                );
+            }
+        }
     }
 
     fn join(&self, card: &Card) {
@@ -199,20 +223,10 @@ impl Members {
         let mut due = Vec::new();
         for member in self.known.values_mut().filter(|member| member.again.0 <= now) {
             let card = &member.card;
-            let views = self
-                .orchestrator
-                .pool(card.stage())
-                .map(|pool| pool.replicas())
-                .unwrap_or_default();
-            let view = views.iter().find(|view| view.id == ReplicaId(card.replica));
-            match view.map(|view| &view.state) {
+            let (stage, replica) = (card.stage(), card.replica);
+            match state(&self.orchestrator, card) {
                 Some(ReplicaState::Failed { message }) => {
-                    tracing::warn!(
-                        stage = card.stage(),
-                        replica = card.replica,
-                        message,
-                        "a replica is tried again"
-                    );
+                    tracing::warn!(stage, replica, message, "a replica is tried again");
                     let wait = (member.again.1 * 2).min(LONGEST);
                     member.again = (now + wait, wait);
                     due.push(card.clone());
@@ -224,4 +238,13 @@ impl Members {
             self.join(&card);
         }
     }
+}
+
+/// The state of the replica with that card, if there is one.
+fn state(orchestrator: &Orchestrator, card: &Card) -> Option<ReplicaState> {
+    let replicas = orchestrator.pool(card.stage())?.replicas();
+    let view = replicas
+        .into_iter()
+        .find(|view| view.id == ReplicaId(card.replica));
+    view.map(|view| view.state)
 }

@@ -79,7 +79,7 @@ impl ClusterArgs {
             (Role::All, found) => {
                 if found.is_some() {
                     problems
-                        .push("--cluster-discovery: --role all has nobody to find, expected none".to_owned());
+                        .push("--cluster-discovery: --role all runs every stage itself, expected none".to_owned());
                 }
                 Part::All
             }

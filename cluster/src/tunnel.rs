@@ -19,7 +19,7 @@ use dynamo_runtime::pipeline::{ManyIn, ManyOut, RequestStream, ResponseStream};
 use dynamo_runtime::protocols::maybe_error::MaybeError;
 use futures::StreamExt as _;
 use omni_pipeline::connector::{Connected, Peer, StageTransport};
-use omni_server::app::StageDoor;
+use omni_server::app::StageListener;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -79,15 +79,15 @@ fn chunks<T: Send + 'static>(
 /// The stage's side.
 #[derive(Debug)]
 pub struct StageTunnel {
-    door: StageDoor,
+    listener: StageListener,
     identity: Arc<Identity>,
 }
 
 impl StageTunnel {
-    /// Leads through that door.
-    pub fn new(door: StageDoor, identity: Identity) -> Self {
+    /// Leads through that listener.
+    pub fn new(listener: StageListener, identity: Identity) -> Self {
         Self {
-            door,
+            listener,
             identity: Arc::new(identity),
         }
     }
@@ -104,12 +104,12 @@ impl AsyncEngine<ManyIn<ToStage>, ManyOut<ToFrontend>, anyhow::Error> for StageT
         let (here, there) = Socket::pair()?;
         here.set_nonblocking(true)?;
         let (reader, mut writer) = UnixStream::from_std(here)?.into_split();
-        let (door, identity) = (self.door.clone(), Arc::clone(&self.identity));
+        let (listener, identity) = (self.listener.clone(), Arc::clone(&self.identity));
         // It ends when the other end of its socket does.
         std::thread::Builder::new()
             .name("front-end".to_owned())
             .spawn(
-                move || match door.serve(there, |greeting| identity.refuses_greeting(greeting)) {
+                move || match listener.serve(there, |greeting| identity.refuses_greeting(greeting)) {
                     Ok(()) => tracing::info!("a front end has hung up"),
                     Err(error) => tracing::warn!(%error, "a front end was disconnected"),
                 },

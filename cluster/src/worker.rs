@@ -112,7 +112,7 @@ async fn keep_registered(
     let mut runtime = connect(network, Presence::Registered).await?;
     loop {
         let registration = Registration::new(&runtime, member, identity, number, network).await?;
-        // The same one from now on, whoever else is there.
+        // It keeps the number from now on.
         number = Some(registration.card.replica);
         let _guard = Withdraw(Some((runtime.clone(), registration)));
         runtime.runtime().shutdown_started_token().cancelled().await;
@@ -142,7 +142,7 @@ impl Registration {
         number: Option<u32>,
         network: &Network,
     ) -> anyhow::Result<Self> {
-        let tunnel = StageTunnel::new(member.door(), identity.clone());
+        let tunnel = StageTunnel::new(member.listener(), identity.clone());
         let component = runtime
             .namespace(network.name.clone())?
             .component(member.stage())?;

@@ -59,7 +59,7 @@ pub use identity::model_identity;
 pub use log::init_logging;
 pub use metrics::{list_metrics, metrics_catalogue};
 pub use records::{LogEdges, LogRecords};
-pub use stage_member::{StageDoor, StageMember, joined};
+pub use stage_member::{StageListener, StageMember, joined};
 pub use stage_process::serve_stage;
 
 /// The gRPC services for callers, and whether each is on.

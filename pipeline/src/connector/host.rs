@@ -33,7 +33,7 @@ use crate::stage::{
     Changes, EdgeReceiver, End, EngineSink, JobRefused, Notifier, NotifierFd, ReplicaState, ReplicaStatus,
     StageHandle, StageJob, StageSnapshot, TurnTimeouts,
 };
-pub use shared::{Audience, SharedReplica};
+pub use shared::{EventRouter, SharedReplica};
 use shared::{Membership, WholeReplica};
 use stream::{StreamState, Tended};
 
@@ -189,7 +189,7 @@ impl HostSession {
     /// # Errors
     /// As [`serve`](Self::serve).
     pub fn serve_shared(self, replica: &SharedReplica) -> Result<(), LinkError> {
-        let membership = replica.audience.join(self.forwarder.clone())?;
+        let membership = replica.router.join(self.forwarder.clone())?;
         self.run(&replica.replica, Some(membership))
     }
 

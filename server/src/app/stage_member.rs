@@ -10,7 +10,7 @@ use omni_engine::{StageGraph, StageNode};
 use omni_models::GRAPHS;
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::{
-    Audience, LinkError, RemoteParts, SILENCE_TIMEOUT, SharedReplica, StageTransport, called, remote_stage,
+    EventRouter, LinkError, RemoteParts, SILENCE_TIMEOUT, SharedReplica, StageTransport, called, remote_stage,
 };
 use omni_pipeline::stage::{
     Changes, Launch, MakeReplica, ReplicaId, ReplicaState, ReplicaStats, ReplicaStatus, StageFamily as _,
@@ -63,9 +63,9 @@ impl StageMember {
             max_active: config.max_active,
         };
         let settings = stages.settings(node);
-        let (changes, audience) = (Changes::default(), Audience::default());
+        let (changes, router) = (Changes::default(), EventRouter::default());
         let status = ReplicaStatus::new(stage, replica, deploy.restart, changes.clone())
-            .observed_by(Arc::new(audience.clone()));
+            .observed_by(Arc::new(router.clone()));
         let launch = Launch::new(settings, status.clone(), clock);
         let (handle, body) = model.launch(stage, launch);
         let thread = std::thread::Builder::new()
@@ -75,7 +75,7 @@ impl StageMember {
         let timeouts = timeouts(config.deploy.load_timeout, deploy);
         Ok(Self {
             stage,
-            shared: SharedReplica::new(handle, (status, audience), changes.clone(), timeouts),
+            shared: SharedReplica::new(handle, (status, router), changes.clone(), timeouts),
             changes,
             thread,
             clock,
@@ -114,8 +114,8 @@ impl StageMember {
 
     /// For the threads of connections.
     #[must_use]
-    pub fn door(&self) -> StageDoor {
-        StageDoor {
+    pub fn listener(&self) -> StageListener {
+        StageListener {
             stage: self.stage,
             shared: self.shared.clone(),
             clock: self.clock,
@@ -149,13 +149,13 @@ fn find(wanted: &str) -> anyhow::Result<(&'static StageGraph, &'static StageNode
 
 /// Where connections to a stage come in. Copies lead to the same stage.
 #[derive(Debug, Clone)]
-pub struct StageDoor {
+pub struct StageListener {
     stage: &'static str,
     shared: SharedReplica,
     clock: Clock,
 }
 
-impl StageDoor {
+impl StageListener {
     /// Serves the front end at the other end of `socket` until it hangs up or the replica dies. `refuses` says what is wrong with a front
     /// end, by what it sends of itself.
     ///

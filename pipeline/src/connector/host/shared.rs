@@ -32,7 +32,7 @@ pub(super) struct WholeReplica {
 #[derive(Clone)]
 pub struct SharedReplica {
     pub(super) replica: Arc<WholeReplica>,
-    pub(super) audience: Audience,
+    pub(super) router: EventRouter,
 }
 
 impl fmt::Debug for SharedReplica {
@@ -44,12 +44,12 @@ impl fmt::Debug for SharedReplica {
 }
 
 impl SharedReplica {
-    /// The replica `stage`, which writes `status`, is heard by `audience` and does not take longer than `timeouts` for a turn. `changes`
+    /// The replica `stage`, which writes `status`, is heard by `router` and does not take longer than `timeouts` for a turn. `changes`
     /// ring when its state changes.
     #[must_use]
     pub fn new(
         stage: StageHandle,
-        (status, audience): (ReplicaStatus, Audience),
+        (status, router): (ReplicaStatus, EventRouter),
         changes: Changes,
         timeouts: TurnTimeouts,
     ) -> Self {
@@ -61,7 +61,7 @@ impl SharedReplica {
         };
         Self {
             replica: Arc::new(replica),
-            audience,
+            router,
         }
     }
 
@@ -80,7 +80,7 @@ impl SharedReplica {
     /// Connections that it works for.
     #[must_use]
     pub fn connections(&self) -> usize {
-        self.audience.members().forwarders.len()
+        self.router.members().forwarders.len()
     }
 
     /// Stops it after the step in progress. Its sequences fail.
@@ -91,7 +91,7 @@ impl SharedReplica {
 
 /// The connections that hear what a replica's engine tells. Copies are the same one.
 #[derive(Clone, Default)]
-pub struct Audience(Arc<Mutex<Members>>);
+pub struct EventRouter(Arc<Mutex<Members>>);
 
 #[derive(Default)]
 struct Members {
@@ -101,15 +101,15 @@ struct Members {
     cache: Option<CacheFigures>,
 }
 
-impl fmt::Debug for Audience {
+impl fmt::Debug for EventRouter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Audience")
+        f.debug_struct("EventRouter")
             .field("connections", &self.members().forwarders.len())
             .finish()
     }
 }
 
-impl Audience {
+impl EventRouter {
     fn members(&self) -> MutexGuard<'_, Members> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -135,7 +135,7 @@ impl Audience {
         drop(members);
         Ok(Membership {
             number,
-            audience: self.clone(),
+            router: self.clone(),
         })
     }
 
@@ -152,7 +152,7 @@ fn at_connection(seq: SeqId) -> SeqId {
     SeqId(seq.0 & ((1 << OWN) - 1))
 }
 
-impl EngineSink for Audience {
+impl EngineSink for EventRouter {
     fn on_event(&self, event: &EngineEvent) {
         match event {
             EngineEvent::Taken(taken) => {
@@ -189,7 +189,7 @@ impl EngineSink for Audience {
 /// The place of one connection.
 pub(super) struct Membership {
     number: u16,
-    audience: Audience,
+    router: EventRouter,
 }
 
 impl Membership {
@@ -207,7 +207,7 @@ impl Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        self.audience.members().forwarders.remove(&self.number);
+        self.router.members().forwarders.remove(&self.number);
     }
 }
 
@@ -218,9 +218,9 @@ mod tests {
     use super::*;
     use crate::stage::Notifier;
 
-    fn connection(audience: &Audience) -> (EventForwarder, Membership) {
+    fn connection(router: &EventRouter) -> (EventForwarder, Membership) {
         let forwarder = EventForwarder::new(Notifier::default());
-        let membership = audience.join(forwarder.clone()).unwrap();
+        let membership = router.join(forwarder.clone()).unwrap();
         (forwarder, membership)
     }
 
@@ -234,14 +234,14 @@ mod tests {
 
     #[test]
     fn each_connection_hears_of_its_own_sequences_by_its_own_numbers_and_all_hear_of_the_replica() {
-        let audience = Audience::default();
-        let ((first, one), (second, two)) = (connection(&audience), connection(&audience));
+        let router = EventRouter::default();
+        let ((first, one), (second, two)) = (connection(&router), connection(&router));
         let (ours, theirs) = (one.own(SeqId(7)).unwrap(), two.own(SeqId(7)).unwrap());
         assert_ne!(ours, theirs);
         let after = Duration::from_millis(3);
-        audience.on_event(&taken(ours));
-        audience.on_event_of(theirs, &EngineEvent::FirstOutput { after });
-        audience.on_event(&EngineEvent::Starved);
+        router.on_event(&taken(ours));
+        router.on_event_of(theirs, &EngineEvent::FirstOutput { after });
+        router.on_event(&EngineEvent::Starved);
         assert_eq!(first.take().told, [taken(SeqId(7)), EngineEvent::Starved]);
         assert_eq!(
             second.take().told,
@@ -251,19 +251,19 @@ mod tests {
 
     #[test]
     fn a_connection_that_ended_hears_nothing_and_its_number_is_not_the_next_ones() {
-        let audience = Audience::default();
-        let (forwarder, membership) = connection(&audience);
+        let router = EventRouter::default();
+        let (forwarder, membership) = connection(&router);
         let seq = membership.own(SeqId(1)).unwrap();
         drop(membership);
-        let (next, other) = connection(&audience);
-        audience.on_event(&taken(seq));
+        let (next, other) = connection(&router);
+        router.on_event(&taken(seq));
         assert!(forwarder.take().is_empty() && next.take().is_empty());
         assert_ne!(other.own(SeqId(1)).unwrap(), seq);
     }
 
     #[test]
     fn a_connection_that_comes_late_is_told_of_the_cache() {
-        let audience = Audience::default();
+        let router = EventRouter::default();
         let cache = EngineEvent::Cache(CacheFigures {
             block_size: 16,
             blocks: 4,
@@ -271,14 +271,14 @@ mod tests {
             prefix_caching: false,
             position: None,
         });
-        audience.on_event(&cache);
-        let (late, _membership) = connection(&audience);
+        router.on_event(&cache);
+        let (late, _membership) = connection(&router);
         assert_eq!(late.take().told, [cache]);
     }
 
     #[test]
     fn a_number_that_would_be_another_connections_is_refused() {
-        let (_, membership) = connection(&Audience::default());
+        let (_, membership) = connection(&EventRouter::default());
         assert!(matches!(
             membership.own(SeqId(1 << OWN)),
             Err(LinkError::Protocol(_))

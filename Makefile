@@ -21,7 +21,7 @@ QUICK    := $(or $(CARGO_TARGET_DIR),target)/debug
 CARGO    := cargo
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help speak serve test check bench bench-cost bench-service soak fuzz train-embedded fmt proto studio setup build quick cuda gpu-folder gpu-check gpu-bench
+.PHONY: help speak serve test check bench bench-cost bench-service soak fuzz cluster cluster-test train-embedded fmt proto studio setup build quick cuda gpu-folder gpu-check gpu-bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,12 @@ bench-service: setup ## Measure idle sessions, cancels, a shutdown under load an
 soak: setup ## Load of every kind for MINUTES=10 with STREAMS=16; fails if a rule is broken or anything is left behind
 	@$(CARGO) build --release --locked -p omni-server -p omni-tools --bins
 	@"$(BIN)/omni-soak" --minutes "$(MINUTES)" --streams "$(STREAMS)" $(if $(SEED),--seed "$(SEED)")
+
+cluster: setup ## Build omni-server-cluster, the server in many processes or on many machines (cluster/README.md)
+	@cd cluster && $(CARGO) build --release --locked
+
+cluster-test: setup ## Test omni-server-cluster: processes that find each other, are killed, drained and refused
+	@cd cluster && $(CARGO) fmt --check && $(CARGO) clippy --locked --all-targets -- -D warnings && $(CARGO) test --locked
 
 fuzz: setup ## Look for input that breaks a parser, SECONDS=60 for each (installs cargo-fuzz and a nightly compiler)
 	@SECONDS_EACH="$(SECONDS)" scripts/fuzz

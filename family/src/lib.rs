@@ -5,6 +5,7 @@
 
 mod chat;
 mod compute;
+mod identity;
 mod loaded;
 mod qwen;
 mod source;
@@ -16,6 +17,7 @@ pub use chat::{
     PromptBuilder, Role, TOOL_CALL, ToolPart, Voicing,
 };
 pub use compute::{ComputePlan, Device, Dtype, KvCache, ProcessRole, StageCompute, Weights};
+pub use identity::model_identity;
 pub use loaded::{LoadedModel, load};
 pub use source::{ModelSource, embedded_checkpoint};
 pub use speech::{Converse, DeviceFigures, ModelInfo, PromptError, SpeechInfo, Terms, VoiceInfo};

@@ -7,7 +7,7 @@ use omni_models::{CheckpointSource, RandomModel};
 use serde::{Deserialize, Serialize};
 
 /// The checkpoint inside the program: names and contents.
-static EMBEDDED: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+pub(crate) static EMBEDDED: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
 /// Where the model comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub fn embedded_checkpoint() -> anyhow::Result<CheckpointSource> {
     Ok(CheckpointSource::Memory(EMBEDDED))
 }
 
-fn directory_name(path: &Path) -> String {
+pub(crate) fn directory_name(path: &Path) -> String {
     let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     canonical
         .file_name()

@@ -22,7 +22,7 @@ mod stream;
 mod wire;
 
 pub use crate::stage::TransferStamps;
-pub use host::{HostSession, called};
+pub use host::{EventRouter, HostSession, SharedReplica, called};
 pub use link::LinkError;
 pub use local::{EdgeReader, EdgeWriter, edge, metered_edge};
 pub use meter::{EdgeMeter, EdgeRecord, EdgeSink, Hop, IgnoreEdges, Place};

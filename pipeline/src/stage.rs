@@ -50,4 +50,4 @@ pub use progress::{StageProgress, StageSnapshot};
 pub use replica::{Changes, ReplicaId, ReplicaState, ReplicaStats};
 pub use status::ReplicaStatus;
 pub use worker::StageBody;
-pub(crate) use worker::{Core, StageParts, stage_of};
+pub(crate) use worker::{Core, Fault, StageParts, stage_of};

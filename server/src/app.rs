@@ -8,6 +8,7 @@ mod log;
 mod metrics;
 mod model;
 mod records;
+mod stage_member;
 mod stage_process;
 mod stages;
 mod traces;
@@ -55,6 +56,7 @@ pub use log::init_logging;
 pub use metrics::{list_metrics, metrics_catalogue};
 pub use model::load_model;
 pub use records::{LogEdges, LogRecords};
+pub use stage_member::{StageListener, StageMember, joined};
 pub use stage_process::serve_stage;
 
 /// The gRPC services for callers, and whether each is on.
@@ -123,6 +125,8 @@ pub struct App {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Readiness {
     Loading,
+    /// It is read, and its stages are being built.
+    Loaded,
     Ready,
     Failed(String),
 }
@@ -354,6 +358,27 @@ impl App {
         &self.orchestrator
     }
 
+    /// The time that its stages have.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Waits until the model is read and its pools are there, to which replicas can be added.
+    ///
+    /// # Errors
+    /// If it cannot be loaded.
+    pub async fn loaded(&mut self) -> anyhow::Result<()> {
+        let state = self
+            .readiness
+            .wait_for(|state| *state != Readiness::Loading)
+            .await;
+        match &*state.context("the loading task ended early")? {
+            Readiness::Failed(message) => anyhow::bail!("{message}"),
+            Readiness::Loaded | Readiness::Ready | Readiness::Loading => Ok(()),
+        }
+    }
+
     /// Calls that have not ended.
     #[must_use]
     pub fn sessions(&self) -> usize {
@@ -365,13 +390,11 @@ impl App {
     /// # Errors
     /// If it cannot be loaded.
     pub async fn ready(&mut self) -> anyhow::Result<()> {
-        let state = self
-            .readiness
-            .wait_for(|state| *state != Readiness::Loading)
-            .await;
+        let settled = |state: &Readiness| matches!(state, Readiness::Ready | Readiness::Failed(_));
+        let state = self.readiness.wait_for(settled).await;
         match &*state.context("the loading task ended early")? {
             Readiness::Failed(message) => anyhow::bail!("{message}"),
-            Readiness::Ready | Readiness::Loading => Ok(()),
+            Readiness::Ready | Readiness::Loaded | Readiness::Loading => Ok(()),
         }
     }
 
@@ -462,7 +485,8 @@ async fn keep<B, L>(
 {
     let begun = start.clock.now();
     let (clock, bridge) = (start.clock, Arc::clone(&start.bridge));
-    match start.run(load, &orchestrator).await {
+    let loaded = || _ = readiness.send_replace(Readiness::Loaded);
+    match start.run(load, &orchestrator, loaded).await {
         Ok(()) => {
             // The report first: a client that is told that the server is ready may ask.
             board.update(&orchestrator).await;

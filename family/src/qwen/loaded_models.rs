@@ -40,7 +40,11 @@ pub(super) fn targets(role: ProcessRole, name: &str, plan: &ComputePlan) -> Vec<
 pub(super) fn converses(role: ProcessRole) -> bool {
     match role {
         ProcessRole::Server { speech_only } => !speech_only,
-        ProcessRole::Stage { stage, .. } => QWEN3_OMNI.answers().is_some_and(|node| node.name == stage),
+        ProcessRole::Stage { stage, .. } => {
+            let answers = QWEN3_OMNI.answers();
+            let hears = answers.and_then(|node| QWEN3_OMNI.encoder(node.name));
+            answers.into_iter().chain(hears).any(|node| node.name == stage)
+        }
     }
 }
 

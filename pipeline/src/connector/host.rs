@@ -3,6 +3,7 @@
 //! In: frames, from which jobs and their inputs are made. Out: frames with what the stage makes of them. The stage itself is
 //! one like any other, between edges of its own process.
 
+mod shared;
 mod stream;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,8 @@ use crate::stage::{
     Changes, EdgeReceiver, End, EngineSink, JobRefused, Notifier, NotifierFd, ReplicaState, ReplicaStatus,
     StageHandle, StageJob, StageSnapshot, TurnTimeouts,
 };
+pub use shared::{EventRouter, SharedReplica};
+use shared::{Membership, WholeReplica};
 use stream::{StreamState, Tended};
 
 /// Units of one sequence that may wait for the stage, and those that may wait for the connection. Small: what a slow reader
@@ -171,14 +174,35 @@ impl HostSession {
         changes: &Changes,
         timeouts: TurnTimeouts,
     ) -> Result<(), LinkError> {
+        let replica = WholeReplica {
+            stage: Arc::new(stage),
+            status,
+            changes: changes.clone(),
+            timeouts,
+        };
+        self.run(&replica, None)
+    }
+
+    /// Passes jobs to a replica that other connections have, too, until the other side hangs up or the replica dies. What the other side
+    /// asked for and has not got is given up then.
+    ///
+    /// # Errors
+    /// As [`serve`](Self::serve).
+    pub fn serve_shared(self, replica: &SharedReplica) -> Result<(), LinkError> {
+        let membership = replica.router.join(self.forwarder.clone())?;
+        self.run(&replica.replica, Some(membership))
+    }
+
+    fn run(self, replica: &WholeReplica, membership: Option<Membership>) -> Result<(), LinkError> {
         let line = self.line;
         let mut host = Host {
             link: self.link,
             work: Work {
-                stage,
-                changes: WatchStream::new(changes.follow()),
-                status,
-                timeouts,
+                stage: Arc::clone(&replica.stage),
+                changes: WatchStream::new(replica.changes.follow()),
+                status: replica.status.clone(),
+                timeouts: replica.timeouts,
+                membership,
                 ready: false,
                 heartbeat: self.clock.now(),
                 forwarder: self.forwarder,
@@ -190,19 +214,9 @@ impl HostSession {
                 clock: self.clock,
             },
         };
-        loop {
-            let spoke = match host.turn() {
-                Ok(spoke) => spoke,
-                Err(LinkError::Closed) => return Ok(()),
-                Err(error) => return Err(error),
-            };
-            let again = match spoke {
-                true => Some(AFTERTHOUGHT),
-                false => host.work.look_again(),
-            };
-            host.link.wait(&line, again)?;
-            line.drain();
-        }
+        let ended = host.turns(&line);
+        host.work.drop_all();
+        ended
     }
 }
 
@@ -213,7 +227,9 @@ struct Host {
 
 /// All of a host but its connection.
 struct Work {
-    stage: StageHandle,
+    stage: Arc<StageHandle>,
+    /// Tells the sequences of this connection from those of others, if the replica has others.
+    membership: Option<Membership>,
     status: ReplicaStatus,
     changes: WatchStream<u64>,
     timeouts: TurnTimeouts,
@@ -243,6 +259,23 @@ impl fmt::Debug for Host {
 }
 
 impl Host {
+    /// Turns until the other side hangs up or something is of no use any more.
+    fn turns(&mut self, line: &NotifierFd) -> Result<(), LinkError> {
+        loop {
+            let spoke = match self.turn() {
+                Ok(spoke) => spoke,
+                Err(LinkError::Closed) => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            let again = match spoke {
+                true => Some(AFTERTHOUGHT),
+                false => self.work.look_again(),
+            };
+            self.link.wait(line, again)?;
+            line.drain();
+        }
+    }
+
     /// Does whatever can be done now; says whether there was something to say.
     fn turn(&mut self) -> Result<bool, LinkError> {
         self.link.read()?;
@@ -295,7 +328,11 @@ impl Work {
         let (sender, outputs) = stamped_edge(OUTPUTS, stage, here, self.clock);
         let (finished, done) = oneshot::channel();
         let (kind, reports) = (request.input(), request.reports_done());
-        let mut job = StageJob::new(seq, request, sender);
+        let own = match &self.membership {
+            Some(membership) => membership.own(seq)?,
+            None => seq,
+        };
+        let mut job = StageJob::new(own, request, sender);
         job.inputs = kind.map(|_| Box::new(receiver) as Box<dyn EdgeReceiver>);
         job.finished = reports.then_some(finished);
         if let Some(arrived) = open.arrived {
@@ -327,6 +364,13 @@ impl Work {
             stream.cancel.set();
             self.stage.wake().notify();
         }
+    }
+
+    fn drop_all(&mut self) {
+        for stream in std::mem::take(&mut self.streams).into_values() {
+            stream.cancel.set();
+        }
+        self.stage.wake().notify();
     }
 
     /// Says what became of the stage, and of jobs and items that came.

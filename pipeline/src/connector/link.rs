@@ -46,6 +46,16 @@ pub enum LinkError {
     Silent(Duration),
 }
 
+impl LinkError {
+    /// Whether the other process is gone, rather than that it, or what it sent, is at fault.
+    pub(super) fn is_severed(&self) -> bool {
+        match self {
+            Self::Io(_) | Self::Closed | Self::CutOff { .. } | Self::Silent(_) => true,
+            Self::Wire(_) | Self::Protocol(_) | Self::Peer(_) => false,
+        }
+    }
+}
+
 /// One end.
 #[derive(Debug)]
 pub(super) struct Link {

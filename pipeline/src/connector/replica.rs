@@ -14,7 +14,7 @@ use super::link::LinkError;
 use super::proxy::{Proxy, RemoteStats};
 use crate::clock::Clock;
 use crate::stage::{
-    BackendError, CancelFlag, Core, End, Notifier, NotifierFd, ReplicaStatus, StageBody, StageHandle,
+    BackendError, CancelFlag, Core, End, Fault, Notifier, NotifierFd, ReplicaStatus, StageBody, StageHandle,
     StageJob, StageParts, stage_of,
 };
 
@@ -281,8 +281,11 @@ impl Core for Remote {
         self.status.works_in(None);
     }
 
-    fn fault(&mut self) -> Option<String> {
-        self.fault.as_ref().map(ToString::to_string)
+    fn fault(&mut self) -> Option<Fault> {
+        self.fault.as_ref().map(|error| Fault {
+            message: error.to_string(),
+            severed: error.is_severed(),
+        })
     }
 
     fn sleep(&mut self, wake: &Notifier, timeout: Option<Duration>) {

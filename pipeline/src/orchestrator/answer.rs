@@ -1,7 +1,8 @@
 //! One answer, as its session sees it.
 //!
 //! It is in flight, or it waits for a replica. When its replica dies before any token was given out, it starts again
-//! elsewhere, with the same seed; a bounded number of times, because it may be the conversation that kills.
+//! elsewhere, with the same seed; a bounded number of times, because it may be the conversation that kills. When the replica's process
+//! cannot be reached any more, that holds after tokens were given out, too: they are the same ones again, and are dropped.
 
 use std::fmt;
 use std::sync::Arc;
@@ -48,6 +49,10 @@ pub struct Reply {
     /// None while it waits for a replica.
     attempt: Option<Attempt>,
     retry: Retry,
+    /// Tokens that were given out.
+    given: u32,
+    /// How many of them the attempt has not made again yet.
+    again: u32,
 }
 
 impl fmt::Debug for Reply {
@@ -72,6 +77,8 @@ impl Reply {
             progress: StageProgress::default(),
             attempt: None,
             retry: Retry::new(&pipeline, "an answer"),
+            given: 0,
+            again: 0,
             pipeline,
         };
         match reply.pipeline.lease(stage) {
@@ -124,7 +131,12 @@ impl Reply {
                 }
             };
             let ended = match attempt.next().await {
+                Ok(Item::Reply(_)) if self.again > 0 => {
+                    self.again -= 1;
+                    continue;
+                }
                 Ok(Item::Reply(token)) => {
+                    self.given += 1;
                     self.retry.given_out();
                     return ReplyOutput::Token(token);
                 }
@@ -132,7 +144,10 @@ impl Reply {
                 Err(ended) => ended,
             };
             match self.retry.after(ended, self.pipeline.clock.now()) {
-                Ok(()) => self.attempt = None,
+                Ok(()) => {
+                    self.attempt = None;
+                    self.again = self.given;
+                }
                 Err(end) => return ReplyOutput::End(end),
             }
         }

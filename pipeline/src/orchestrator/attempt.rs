@@ -35,6 +35,8 @@ pub(super) struct Ended {
     pub(super) end: End,
     /// The replica does not return from a step: the work is not to blame.
     pub(super) unresponsive: bool,
+    /// The process of a replica cannot be reached any more: the work is not known to be at fault.
+    pub(super) severed: bool,
 }
 
 impl Ended {
@@ -42,6 +44,15 @@ impl Ended {
         Self {
             end,
             unresponsive: true,
+            severed: false,
+        }
+    }
+
+    /// Of work that these replicas had.
+    pub(super) fn with(self, leases: &[Lease]) -> Self {
+        Self {
+            severed: leases.iter().any(Lease::is_severed),
+            ..self
         }
     }
 }
@@ -51,6 +62,7 @@ impl From<End> for Ended {
         Self {
             end,
             unresponsive: false,
+            severed: false,
         }
     }
 }
@@ -121,7 +133,9 @@ impl Attempt {
         tokio::select! {
             // What was given before the replica was given up counts.
             biased;
-            taken = self.outputs.next() => given(self.lease.stage(), taken),
+            taken = self.outputs.next() => {
+                given(self.lease.stage(), taken).map_err(|ended| ended.with(std::slice::from_ref(&self.lease)))
+            }
             message = self.lease.lost() => Err(Ended::unresponsive(lost(self.lease.stage(), message))),
         }
     }
@@ -140,13 +154,15 @@ pub(super) fn lost(stage: &'static str, message: String) -> End {
     End::Lost { stage, message }
 }
 
-/// How often work that is lost begins again elsewhere. It may be the work that kills a replica, so the number is small; and what was
-/// given out cannot be taken back, so there is none after that.
+/// How often work that is lost begins again elsewhere. It may be the work that kills a replica, so the number is small. Once an output
+/// was given out, it begins again only if a replica's process cannot be reached any more: the outputs are the same ones then, and
+/// those that were given out are left out.
 #[derive(Debug)]
 pub(super) struct Retry {
     /// In messages.
     what: &'static str,
     left: u32,
+    given_out: bool,
     /// Since when it waits for a replica.
     waits_since: Stamp,
 }
@@ -156,18 +172,24 @@ impl Retry {
         Self {
             what,
             left: pipeline.handover.attempts,
+            given_out: false,
             waits_since: pipeline.clock.now(),
         }
     }
 
     /// An output was given out.
     pub(super) fn given_out(&mut self) {
-        self.left = 0;
+        self.given_out = true;
     }
 
     /// Whether it may still begin again.
     pub(super) fn is_left(&self) -> bool {
         self.left > 0
+    }
+
+    /// Whether it begins again after a loss; `severed` says of which kind.
+    pub(super) fn begins_again(&self, severed: bool) -> bool {
+        self.is_left() && (severed || !self.given_out)
     }
 
     /// It waits for a replica from now on.
@@ -183,7 +205,7 @@ impl Retry {
     /// fault stays one, and any other is the work's failure.
     pub(super) fn after(&mut self, ended: Ended, now: Stamp) -> Result<(), End> {
         match ended.end {
-            End::Lost { stage, message } if self.left > 0 => {
+            End::Lost { stage, message } if self.begins_again(ended.severed) => {
                 tracing::warn!(stage, message, "{} is retried on another replica", self.what);
                 self.left -= 1;
                 self.waits_since = now;

@@ -168,6 +168,8 @@ impl From<Unbound> for StageError {
         match why {
             NoReplica::Loading => Self::Loading,
             NoReplica::Restarting(message) => unavailable(format!("it is being restarted after: {message}")),
+            NoReplica::Absent(None) => unavailable("no replica of it has joined".to_owned()),
+            NoReplica::Absent(Some(why)) => unavailable(format!("no replica of it can work: {why}")),
             NoReplica::Closed => unavailable("all its replicas are cordoned or removed".to_owned()),
             NoReplica::Failed(message) => Self::Failed { stage, message },
         }

@@ -2,7 +2,8 @@
 //!
 //! It is in flight, or it waits for a replica. When a replica dies under it before any audio of it was given out, it starts
 //! again elsewhere, with the same seed and all its text: only the time that it took shows. That is tried a bounded
-//! number of times, because it may be the sequence that kills.
+//! number of times, because it may be the sequence that kills. When the process of a replica cannot be reached any more, that
+//! holds after audio was given out, too: the same text and seed give the same samples, and those that were given out are dropped.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use super::attempt::{Client, Retry};
 use super::encoding::Encoding;
 use super::pipeline::{Binding, Pipeline, StageError};
 use super::speech::{SpeechAttempt, SpeechOutput};
-use crate::item::Item;
+use crate::item::{AudioPiece, Item};
 use crate::request::{Clip, SpeechRequest};
 use crate::stage::{CancelTimer, EdgeSender as _, End, JobRefused, ReplicaId, StageProgress, StageSnapshot};
 use crate::trace::TraceHandle;
@@ -43,7 +44,7 @@ pub struct SegmentSpec {
 /// A sequence under way. Dropping it cancels it in every stage.
 pub struct Segment {
     pipeline: Arc<Pipeline>,
-    /// What to speak; all its text as long as it could start again.
+    /// What to speak; all its text as long as it may start again.
     spec: SegmentSpec,
     client: Client,
     /// The recording of its voice, until it is encoded.
@@ -55,6 +56,41 @@ pub struct Segment {
     /// None while it waits for a replica.
     attempt: Option<SpeechAttempt>,
     retry: Retry,
+    /// All that was given out.
+    given: Heard,
+    /// What of it the attempt has not made again yet.
+    again: Heard,
+    /// The end of its text was reported.
+    text_done: bool,
+}
+
+/// An amount of audio.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Heard {
+    samples: usize,
+    /// Codec frames that it was decoded from.
+    frames: u32,
+}
+
+impl Heard {
+    /// Takes what it has of a piece out of both; none if nothing is left of the piece.
+    fn take_from(&mut self, mut piece: AudioPiece) -> Option<AudioPiece> {
+        if *self == Self::default() {
+            return Some(piece);
+        }
+        let samples = self.samples.min(piece.samples.len());
+        let frames = self.frames.min(piece.frames);
+        self.samples -= samples;
+        self.frames -= frames;
+        piece.samples.drain(..samples);
+        piece.frames -= frames;
+        (!piece.samples.is_empty() || piece.frames > 0).then_some(piece)
+    }
+
+    fn add(&mut self, piece: &AudioPiece) {
+        self.samples += piece.samples.len();
+        self.frames += piece.frames;
+    }
 }
 
 impl fmt::Debug for Segment {
@@ -92,6 +128,9 @@ impl Segment {
             spec,
             attempt: None,
             retry: Retry::new(&pipeline, "a sequence"),
+            given: Heard::default(),
+            again: Heard::default(),
+            text_done: false,
             pipeline,
         }
     }
@@ -116,7 +155,7 @@ impl Segment {
         self.spec.open
             && self.attempt.as_ref().is_none_or(|attempt| {
                 let read = attempt.text.as_ref().is_some_and(|writer| !writer.is_abandoned());
-                read || (self.retry.is_left() && !attempt.first_lives())
+                read || (!attempt.first_lives() && self.retry.begins_again(attempt.is_first_severed()))
             })
     }
 
@@ -225,28 +264,42 @@ impl Segment {
             };
             match attempt.next().await {
                 Ok(output) => {
-                    self.gave(&output);
-                    return output;
+                    if let Some(output) = self.gave(output) {
+                        return output;
+                    }
                 }
                 Err(ended) => match self.retry.after(ended, self.pipeline.clock.now()) {
-                    Ok(()) => self.attempt = None,
+                    Ok(()) => {
+                        self.attempt = None;
+                        self.again = self.given;
+                    }
                     Err(end) => return SpeechOutput::End(end),
                 },
             }
         }
     }
 
-    fn gave(&mut self, output: &SpeechOutput) {
+    /// What is given out of an output: all that was not given out before.
+    fn gave(&mut self, output: SpeechOutput) -> Option<SpeechOutput> {
         match output {
-            // It ended by itself if there was more text to come, which belongs to the next sequence then.
-            SpeechOutput::TextDone => self.close(),
-            SpeechOutput::End(_) => {}
+            SpeechOutput::TextDone => {
+                // It ended by itself if there was more text to come, which belongs to the next sequence then.
+                self.close();
+                let before = std::mem::replace(&mut self.text_done, true);
+                (!before).then_some(SpeechOutput::TextDone)
+            }
             SpeechOutput::Audio(piece) => {
+                let piece = self.again.take_from(piece)?;
+                self.given.add(&piece);
                 if !piece.samples.is_empty() {
                     self.retry.given_out();
+                }
+                if !self.retry.is_left() {
                     self.spec.tokens = Vec::new();
                 }
+                Some(SpeechOutput::Audio(piece))
             }
+            end @ SpeechOutput::End(_) => Some(end),
         }
     }
 

@@ -90,8 +90,18 @@ impl SpeechAttempt {
         self.binding.first().is_alive()
     }
 
+    /// Whether the process of the first stage cannot be reached any more.
+    pub(super) fn is_first_severed(&self) -> bool {
+        self.binding.first().is_severed()
+    }
+
     /// Waits for what comes next; the error is how the attempt ended. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Result<SpeechOutput, Ended> {
+        let output = self.output().await;
+        output.map_err(|ended| ended.with(self.binding.leases()))
+    }
+
+    async fn output(&mut self) -> Result<SpeechOutput, Ended> {
         let last = self.binding.last().stage();
         let audio = |taken| match given(last, taken)? {
             Item::Audio(piece) => Ok(SpeechOutput::Audio(piece)),

@@ -409,7 +409,7 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
             return;
         };
         let (from, items) = (sequence.course.began(from), output.outputs());
-        self.status.tell(&sequence.timeline.output(until));
+        self.status.tell_of(seq, &sequence.timeline.output(until));
         sequence.progress.step(from, until, items);
         sequence.residency.worked();
         sequence.outputs += items;

@@ -156,6 +156,12 @@ pub enum Refusal {
 pub trait EngineSink: Send + Sync {
     /// Something happened.
     fn on_event(&self, event: &EngineEvent);
+
+    /// Something happened to a sequence that the event does not name.
+    fn on_event_of(&self, seq: SeqId, event: &EngineEvent) {
+        let _ = seq;
+        self.on_event(event);
+    }
 }
 
 /// Takes nothing.

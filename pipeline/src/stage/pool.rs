@@ -52,6 +52,8 @@ pub struct PoolParts<J = StageJob> {
     pub restart: Restart,
     /// How long its threads may be in a step; `None` if its process looks after that.
     pub steps: Option<StepLimits>,
+    /// Whether replicas [join](StagePool::join) that are elsewhere: then work waits for one where there is none.
+    pub joined: bool,
     /// Rung at every change; shared by the pools of a pipeline.
     pub changes: Changes,
     /// Listeners of the engines.
@@ -78,6 +80,8 @@ enum Wanted {
 
 struct Replica<J> {
     status: ReplicaStatus,
+    /// What makes it, if it is not made as the others of its pool are.
+    make: Option<MakeReplica<J>>,
     /// The one that works for it now.
     thread: Mutex<Arc<ReplicaThread<J>>>,
     leases: AtomicUsize,
@@ -107,6 +111,16 @@ impl<J> Replica<J> {
         self.is(Wanted::Serving) && self.status.is_ready()
     }
 
+    /// Work that it has. One that works for others, too, has what its engine told if that is more.
+    fn queue(&self, shared: bool) -> usize {
+        let own = self.leases.load(Ordering::SeqCst);
+        let stats = self.status.stats();
+        match shared {
+            true => own.max((stats.running + stats.waiting) as usize),
+            false => own,
+        }
+    }
+
     /// Stops it if it is to go and no lease of it is left. Called after each of the two has changed.
     fn stop_if_unused(&self) {
         if self.is(Wanted::Removed) && self.leases.load(Ordering::SeqCst) == 0 {
@@ -120,6 +134,8 @@ struct Slots<J> {
     replicas: Vec<Arc<Replica<J>>>,
     next: u32,
     router: Router,
+    /// Another replica may join at any time.
+    joined: bool,
     stopped: bool,
     /// Threads that were given up.
     left: Vec<WorkerGeneration>,
@@ -172,6 +188,7 @@ impl<J: Send + 'static> StagePool<J> {
             replicas: Vec::new(),
             next: 0,
             router: Router::new(parts.routing),
+            joined: parts.joined,
             stopped: false,
             left: Vec::new(),
             vacant: Vec::new(),
@@ -204,7 +221,7 @@ impl<J: Send + 'static> StagePool<J> {
         let mut slots = self.slots();
         let takes_work = slots.replicas.iter().filter(|replica| replica.takes_work());
         let candidates: Vec<_> = takes_work
-            .map(|replica| (replica.status.id(), replica.leases.load(Ordering::SeqCst)))
+            .map(|replica| (replica.status.id(), replica.queue(slots.joined)))
             .collect();
         let Some(id) = slots.router.pick(&candidates) else {
             return Err(slots.why_none());
@@ -218,10 +235,10 @@ impl<J: Send + 'static> StagePool<J> {
         })
     }
 
-    /// Starts a thread that writes `status`.
-    fn occupy(&self, status: ReplicaStatus) -> io::Result<ReplicaThread<J>> {
+    /// Starts a thread that writes `status`, of a replica that `make` makes, or else as all are.
+    fn occupy(&self, make: Option<&MakeReplica<J>>, status: ReplicaStatus) -> io::Result<ReplicaThread<J>> {
         let parts = &self.shared.parts;
-        let (handle, body) = (parts.make)(status.clone());
+        let (handle, body) = make.unwrap_or(&parts.make)(status.clone());
         (parts.start)(&format!("{}-{}", parts.stage, status.id()), body)?;
         Ok(ReplicaThread { status, handle })
     }
@@ -260,13 +277,30 @@ impl<J> Slots<J> {
         self.replicas.iter().find(|replica| replica.status.id() == id)
     }
 
+    /// Shows the replica with that id no more, if there is one. It stops when the last work it has is done.
+    fn forget(&mut self, id: ReplicaId) {
+        let Some(place) = self.replicas.iter().position(|replica| replica.status.id() == id) else {
+            return;
+        };
+        let gone = self.replicas.remove(place);
+        gone.wanted.store(Wanted::Removed as u8, Ordering::SeqCst);
+        gone.stop_if_unused();
+    }
+
     /// Why no replica takes work: the most hopeful reason of all.
     fn why_none(&self) -> NoReplica {
-        let mut why = NoReplica::Closed;
+        let mut why = match self.joined {
+            true => NoReplica::Absent(None),
+            false => NoReplica::Closed,
+        };
         for replica in self.replicas.iter().filter(|replica| replica.is(Wanted::Serving)) {
             match replica.status.state() {
                 ReplicaState::Loading => return NoReplica::Loading,
                 ReplicaState::Restarting { message } => why = NoReplica::Restarting(message),
+                // Another one may join.
+                ReplicaState::Failed { message } if matches!(why, NoReplica::Absent(_)) => {
+                    why = NoReplica::Absent(Some(message));
+                }
                 ReplicaState::Failed { message } if !why.may_pass() => why = NoReplica::Failed(message),
                 ReplicaState::Failed { .. } | ReplicaState::Ready | ReplicaState::Removed => {}
             }
@@ -331,6 +365,12 @@ impl<J> Lease<J> {
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.replica.status.life() == self.life
+    }
+
+    /// Whether it died since because its process could not be reached any more: its work is not known to be at fault.
+    #[must_use]
+    pub fn is_severed(&self) -> bool {
+        self.replica.status.was_severed(self.life)
     }
 
     /// The replica's notifier.

@@ -43,6 +43,8 @@ struct Shared {
     state: Mutex<ReplicaState>,
     /// How often the model died: what began in an earlier life is lost.
     lives: AtomicU32,
+    /// The number of the last life that ended because its process could not be reached any more, counted from 1; else 0.
+    severed: AtomicU32,
     stats: Mutex<ReplicaStats>,
     /// What it died of last.
     last_error: Mutex<Option<String>>,
@@ -62,6 +64,7 @@ impl ReplicaStatus {
             shared: Arc::new(Shared {
                 state: Mutex::new(ReplicaState::Loading),
                 lives: AtomicU32::new(0),
+                severed: AtomicU32::new(0),
                 stats: Mutex::default(),
                 last_error: Mutex::default(),
                 process: AtomicU32::new(0),
@@ -92,6 +95,14 @@ impl ReplicaStatus {
         if !self.is_given_up() {
             self.count(|stats| stats.record(event));
             self.listener.on_event(event);
+        }
+    }
+
+    /// The same for an event of a sequence that it does not name.
+    pub(super) fn tell_of(&self, seq: SeqId, event: &EngineEvent) {
+        if !self.is_given_up() {
+            self.count(|stats| stats.record(event));
+            self.listener.on_event_of(seq, event);
         }
     }
 
@@ -182,11 +193,19 @@ impl ReplicaStatus {
         self.shared.lives.load(Ordering::Acquire)
     }
 
-    /// Its model died. Called before the loss of its work can be noticed.
-    pub(super) fn die(&self, message: &str) {
+    /// Whether that life of the replica ended because its process could not be reached any more.
+    pub(super) fn was_severed(&self, life: u32) -> bool {
+        self.shared.severed.load(Ordering::Acquire) == life + 1
+    }
+
+    /// Its model died, or its process cannot be reached any more. Called before the loss of its work can be noticed.
+    pub(super) fn die(&self, message: &str, severed: bool) {
         let mut state = lock(&self.shared.state);
         if self.is_given_up() {
             return;
+        }
+        if severed {
+            self.shared.severed.store(self.life() + 1, Ordering::Release);
         }
         self.end_life(&mut state, message);
         drop(state);
@@ -358,7 +377,7 @@ mod tests {
         status.tell(&EngineEvent::Starved);
         status.count(|stats| stats.running = 7);
         status.set(ReplicaState::Removed);
-        status.die("twice");
+        status.die("twice", true);
         assert_eq!(lock(&heard.0).len(), told.len());
         assert_eq!((status.stats().running, status.stats().deaths), (0, 1));
         let message = "it hangs".to_owned();

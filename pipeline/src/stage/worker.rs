@@ -70,13 +70,31 @@ pub(crate) trait Core: Send {
     fn end_all(&mut self, end: &End);
 
     /// Why the engine is of no use any more, if that can be without a panic.
-    fn fault(&mut self) -> Option<String> {
+    fn fault(&mut self) -> Option<Fault> {
         None
     }
 
     /// Sleeps until `wake` is rung, or for `timeout`.
     fn sleep(&mut self, wake: &Notifier, timeout: Option<Duration>) {
         wake.sleep(timeout);
+    }
+}
+
+/// Why an engine is of no use any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// In messages.
+    pub(crate) message: String,
+    /// Its process cannot be reached any more. What it worked on is not known to be at fault.
+    pub(crate) severed: bool,
+}
+
+impl From<String> for Fault {
+    fn from(message: String) -> Self {
+        Self {
+            message,
+            severed: false,
+        }
     }
 }
 
@@ -181,7 +199,7 @@ enum Turn {
     /// Nothing to do until a ring or that time.
     Idle(Option<Stamp>),
     /// The engine is of no use any more.
-    Died(String),
+    Died(Fault),
     /// Stopped, or no more jobs can be sent.
     Over,
 }
@@ -256,13 +274,13 @@ impl<C: Core> Worker<C> {
                     });
                     return ReplicaState::Removed;
                 }
-                Ok(Turn::Died(message)) => {
-                    if !self.recover(message) {
+                Ok(Turn::Died(fault)) => {
+                    if !self.recover(fault) {
                         return ReplicaState::Removed;
                     }
                 }
                 Err(panic) => {
-                    if !self.recover(panic_message(&*panic)) {
+                    if !self.recover(panic_message(&*panic).into()) {
                         return ReplicaState::Removed;
                     }
                 }
@@ -289,8 +307,8 @@ impl<C: Core> Worker<C> {
             // The first inputs of the new ones are there, and their notifier has rung.
             self.core.tend();
         }
-        if let Some(message) = self.core.fault() {
-            return Turn::Died(message);
+        if let Some(fault) = self.core.fault() {
+            return Turn::Died(fault);
         }
         if self.core.has_work() {
             self.core.step();
@@ -300,13 +318,13 @@ impl<C: Core> Worker<C> {
     }
 
     /// The model died: waits and builds it anew until that works. False if it was told to stop meanwhile.
-    fn recover(&mut self, message: String) -> bool {
-        let delay = self.die(message);
+    fn recover(&mut self, fault: Fault) -> bool {
+        let delay = self.die(fault);
         self.rebuild(delay)
     }
 
     /// The model died. Returns how long to wait before it is built anew.
-    fn die(&mut self, message: String) -> Duration {
+    fn die(&mut self, Fault { message, severed }: Fault) -> Duration {
         let delay = self.status.down(self.clock.now());
         tracing::error!(
             stage = self.name,
@@ -316,7 +334,7 @@ impl<C: Core> Worker<C> {
             "a replica died, its model is built anew"
         );
         // First the state, so that work that is told of a loss does not come back here.
-        self.status.die(&message);
+        self.status.die(&message, severed);
         self.end_all(&End::Lost {
             stage: self.name,
             message,
@@ -334,7 +352,7 @@ impl<C: Core> Worker<C> {
             match self.load() {
                 Ok(up) => return up,
                 Err(_) if self.status.is_given_up() || self.stop.is_set() => return false,
-                Err(message) => delay = self.die(message),
+                Err(message) => delay = self.die(message.into()),
             }
         }
     }

@@ -11,7 +11,7 @@ use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::EdgeSink;
 use omni_pipeline::orchestrator::{Pipeline, PipelineParts, PipelineStage};
 use omni_pipeline::stage::{
-    Changes, Launch, MakeReplica, PoolParts, ReplicaState, StagePool, StartThread, StepLimits,
+    Changes, Launch, MakeReplica, NoReplica, PoolParts, ReplicaState, StagePool, StartThread, StepLimits,
 };
 
 use super::loading;
@@ -49,8 +49,13 @@ pub(super) struct ModelStart {
 }
 
 impl ModelStart {
-    /// Returns when the model is installed and warm.
-    pub(super) async fn run<B, L>(self, load: L, orchestrator: &Orchestrator) -> anyhow::Result<()>
+    /// Returns when the model is installed and warm; calls `loaded` when it is installed.
+    pub(super) async fn run<B, L>(
+        self,
+        load: L,
+        orchestrator: &Orchestrator,
+        loaded: impl FnOnce(),
+    ) -> anyhow::Result<()>
     where
         B: Converse,
         L: FnOnce() -> anyhow::Result<B> + Send + 'static,
@@ -59,12 +64,13 @@ impl ModelStart {
         let backend = loading::load(load, self.clock, patience).await?;
         orchestrator.install(self.model(&Arc::new(backend))?);
         let model = orchestrator.model()?;
+        loaded();
         tokio::select! {
             built = all_built(&model.pipeline) => built?,
             () = model.pipeline.watch() => {}
         }
         orchestrator.available().context("a stage could not be built")?;
-        if model.chat.is_ok() {
+        if model.chat.is_ok() && !model.pipeline.pools().any(is_absent) {
             let unbuilt =
                 |stage: Option<&str>| format!("stage {} could not be built", stage.unwrap_or_default());
             orchestrator
@@ -163,8 +169,10 @@ impl ModelStart {
         node: &StageNode,
     ) -> anyhow::Result<MakeReplica> {
         let (settings, clock, stage) = (stages.settings(node), self.clock, node.name);
-        if stages.deploy.stage(stage).placement == Placement::Process {
-            return stage_process::replicas(&self.config, settings.mailbox, clock);
+        match stages.deploy.stage(stage).placement {
+            Placement::Thread => {}
+            Placement::Process => return stage_process::replicas(&self.config, settings.mailbox, clock),
+            Placement::Elsewhere => return Ok(stage_process::absent(settings.mailbox, clock)),
         }
         let family = Arc::clone(backend);
         Ok(Box::new(move |status| {
@@ -186,7 +194,9 @@ impl ModelStart {
                 let given_up = body.given_up();
                 tasks.model_thread(name, given_up, move || body.run())
             }),
-            Placement::Process => Arc::new(move |name, body| tasks.thread(name, move || body.run())),
+            Placement::Process | Placement::Elsewhere => {
+                Arc::new(move |name, body| tasks.thread(name, move || body.run()))
+            }
         };
         // What runs in another process is looked after there.
         let steps = (stage.placement == Placement::Thread).then_some(StepLimits {
@@ -201,6 +211,7 @@ impl ModelStart {
             routing: stage.routing,
             restart: stage.restart,
             steps,
+            joined: stage.placement == Placement::Elsewhere,
             changes: changes.clone(),
             listen: listen(&self.bridge),
         };
@@ -238,12 +249,20 @@ fn chat<B: Converse>(backend: &Arc<B>, stages: &Stages<'_>) -> Result<ChatPath, 
     })
 }
 
-/// Waits until every replica is built and warm, or could not be.
+/// Whether none of the replicas that are elsewhere is there.
+fn is_absent(pool: &StagePool) -> bool {
+    matches!(pool.check(), Err(NoReplica::Absent(_)))
+}
+
+/// Waits until every replica is built and warm, or could not be; and of a stage whose replicas join, until one has.
 async fn all_built(pipeline: &Pipeline) -> anyhow::Result<()> {
     let mut changes = pipeline.changes().follow();
     let loading = || {
         let mut replicas = pipeline.pools().flat_map(StagePool::replicas);
         replicas.any(|replica| replica.state == ReplicaState::Loading)
+            || pipeline
+                .speech()
+                .any(|stage| pipeline.pool(stage).is_some_and(is_absent))
     };
     while loading() {
         changes.changed().await?;

@@ -36,7 +36,7 @@ struct Order {
 }
 
 /// Names of the stages of all families.
-fn names() -> StageNames {
+pub(super) fn names() -> StageNames {
     deploy::stage_names().into()
 }
 
@@ -67,6 +67,22 @@ pub(super) fn replicas(config: &Config, mailbox: usize, clock: Clock) -> anyhow:
         };
         remote_stage(parts, status, clock)
     }))
+}
+
+/// Makes replicas of a stage whose replicas join: none is to be added here.
+pub(super) fn absent(mailbox: usize, clock: Clock) -> MakeReplica {
+    Box::new(move |status| {
+        let refused = || Err(std::io::Error::other("replicas of this stage join by themselves"));
+        let parts = RemoteParts {
+            transport: Box::new(refused),
+            settings: Vec::new(),
+            stages: names(),
+            mailbox,
+            load_timeout: SILENCE_TIMEOUT,
+            silence_timeout: SILENCE_TIMEOUT,
+        };
+        remote_stage(parts, status, clock)
+    })
 }
 
 /// This very program, also when its file was replaced since it was started.

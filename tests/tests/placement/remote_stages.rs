@@ -23,13 +23,17 @@ use omni_tests::{
 };
 
 /// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 fn backend(script: FakeScript) -> Arc<FakeSpeech> {
     Arc::new(FakeSpeech::new(script))
 }
 
-fn code2wav(script: FakeScript, max_streams: u32, status: ReplicaStatus) -> (StageHandle, StageBody) {
+pub(super) fn code2wav(
+    script: FakeScript,
+    max_streams: u32,
+    status: ReplicaStatus,
+) -> (StageHandle, StageBody) {
     let config = ChunkConfig {
         max_streams,
         ..ChunkConfig::new(Duration::from_millis(40))
@@ -41,7 +45,7 @@ async fn remote_code2wav(script: FakeScript, max_streams: u32) -> RemoteStage {
     RemoteStage::start(move |status| code2wav(script.clone(), max_streams, status)).await
 }
 
-fn status(changes: Changes) -> ReplicaStatus {
+pub(super) fn status(changes: Changes) -> ReplicaStatus {
     let restart = Restart {
         first_delay: PATIENCE,
         max_delay: PATIENCE,
@@ -55,7 +59,7 @@ fn frame(spoken: char) -> CodecFrame {
 }
 
 /// The session's side of a stream.
-struct Stream {
+pub(super) struct Stream {
     frames: Option<Box<EdgeWriter>>,
     audio: EdgeReader,
     cancel: CancelFlag,
@@ -64,7 +68,7 @@ struct Stream {
 
 impl Stream {
     /// A job for a stage, between edges of these capacities.
-    fn open(seq: u64, stage: &StageHandle, frames: u32, audio: u32) -> Self {
+    pub(super) fn open(seq: u64, stage: &StageHandle, frames: u32, audio: u32) -> Self {
         let wake = stage.wake();
         let frames = edge(frames, None, Some(wake.clone()));
         let audio = edge(audio, Some(wake.clone()), None);
@@ -90,18 +94,18 @@ impl Stream {
         stream
     }
 
-    fn speak(&mut self, text: &str) {
+    pub(super) fn speak(&mut self, text: &str) {
         let frames = self.frames.as_mut().expect("it is open");
         for spoken in text.chars() {
             frames.put(frame(spoken).into(), 1);
         }
     }
 
-    fn finish(&mut self) {
+    pub(super) fn finish(&mut self) {
         self.frames.take().expect("it is open").end(End::Stop);
     }
 
-    async fn next(&mut self) -> Recv<AudioPiece> {
+    pub(super) async fn next(&mut self) -> Recv<AudioPiece> {
         let next = tokio::time::timeout(PATIENCE, self.audio.next());
         match next.await.expect("an answer") {
             Recv::Item(Item::Audio(piece)) => Recv::Item(piece),
@@ -113,7 +117,7 @@ impl Stream {
     }
 
     /// Samples up to the end, and the end.
-    async fn rest(&mut self) -> (Vec<f32>, End) {
+    pub(super) async fn rest(&mut self) -> (Vec<f32>, End) {
         let mut samples = Vec::new();
         loop {
             match self.next().await {
@@ -125,7 +129,7 @@ impl Stream {
     }
 }
 
-async fn sound_of(text: &str) -> Vec<f32> {
+pub(super) async fn sound_of(text: &str) -> Vec<f32> {
     let (stage, body) = code2wav(FakeScript::default(), 4, status(Changes::default()));
     let thread = std::thread::spawn(move || body.run());
     let mut stream = Stream::open(0, &stage, 1_000, 1_000);
@@ -138,7 +142,7 @@ async fn sound_of(text: &str) -> Vec<f32> {
     samples
 }
 
-fn bits(samples: &[f32]) -> Vec<u32> {
+pub(super) fn bits(samples: &[f32]) -> Vec<u32> {
     samples.iter().map(|sample| sample.to_bits()).collect()
 }
 

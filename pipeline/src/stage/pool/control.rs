@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::super::replica::{ReplicaId, ReplicaState, ReplicaStats};
 use super::super::status::ReplicaStatus;
-use super::{Replica, StagePool, Wanted};
+use super::{MakeReplica, Replica, StagePool, Wanted};
 use crate::settings::of_replica;
 
 /// Why no replica of a stage takes work now.
@@ -20,13 +20,15 @@ pub enum NoReplica {
     Failed(String),
     /// All are cordoned or removed.
     Closed,
+    /// None has joined, or all have left; or those that are there cannot work, and why the last one cannot.
+    Absent(Option<String>),
 }
 
 impl NoReplica {
     /// Whether it is worth waiting.
     #[must_use]
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::Loading | Self::Restarting(_))
+        matches!(self, Self::Loading | Self::Restarting(_) | Self::Absent(_))
     }
 }
 
@@ -139,13 +141,27 @@ impl<J: Send + 'static> StagePool<J> {
     /// # Errors
     /// [`PoolError::Thread`], [`PoolError::Stopped`].
     pub fn add(&self) -> Result<ReplicaId, PoolError> {
+        self.place(None, None)
+    }
+
+    /// Adds the replica `id`, which is elsewhere and which `make` reaches. If there is one with that id, it is taken for gone: the same
+    /// replica was started again.
+    ///
+    /// # Errors
+    /// [`PoolError::Thread`], [`PoolError::Stopped`].
+    pub fn join(&self, id: ReplicaId, make: MakeReplica<J>) -> Result<(), PoolError> {
+        self.place(Some(id), Some(make)).map(drop)
+    }
+
+    fn place(&self, id: Option<ReplicaId>, make: Option<MakeReplica<J>>) -> Result<ReplicaId, PoolError> {
         let (parts, stage) = (&self.shared.parts, self.stage());
         let mut slots = self.slots();
         if slots.stopped {
             return Err(PoolError::Stopped { stage });
         }
         slots.tidy();
-        let id = ReplicaId(slots.next);
+        let id = id.unwrap_or(ReplicaId(slots.next));
+        slots.forget(id);
         let listener = (parts.listen)(stage, id);
         let mut status =
             ReplicaStatus::new(stage, id, parts.restart, parts.changes.clone()).observed_by(listener);
@@ -153,15 +169,20 @@ impl<J: Send + 'static> StagePool<J> {
             status = status.watched_by(self.shared.notifier.clone());
         }
         let thread = self
-            .occupy(status.clone())
+            .occupy(make.as_ref(), status.clone())
             .map_err(|source| PoolError::Thread { stage, source })?;
-        slots.next += 1;
-        slots.replicas.push(Arc::new(Replica {
+        slots.next = slots.next.max(id.0.saturating_add(1));
+        let replica = Replica {
             status,
+            make,
             thread: Mutex::new(Arc::new(thread)),
             leases: AtomicUsize::new(0),
             wanted: AtomicU8::new(Wanted::Serving as u8),
-        }));
+        };
+        let place = slots.replicas.partition_point(|other| other.status.id() < id);
+        slots.replicas.insert(place, Arc::new(replica));
+        drop(slots);
+        self.shared.parts.changes.announce();
         Ok(id)
     }
 

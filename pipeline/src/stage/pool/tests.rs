@@ -111,6 +111,7 @@ fn parts(broken: bool, clock: Clock) -> PoolParts<Job> {
             healthy_after: Duration::from_secs(1),
         },
         steps: None,
+        joined: false,
         changes: Changes::default(),
         listen: Arc::new(|_, _| Arc::new(IgnoreEngines)),
     }
@@ -319,4 +320,61 @@ async fn a_replica_for_which_there_is_no_thread_gets_one_when_there_is() {
     watch.abort();
     drop(release);
     pool.stop();
+}
+
+fn made(clock: Clock) -> MakeReplica<Job> {
+    parts(false, clock).make
+}
+
+#[tokio::test]
+async fn replicas_that_join_have_their_own_numbers_and_work_waits_for_them() {
+    let clock = Clock::start();
+    let parts = PoolParts {
+        joined: true,
+        ..parts(false, clock)
+    };
+    let pool = StagePool::new(parts, 0).unwrap();
+    let none = pool.bind().unwrap_err();
+    assert!(none == NoReplica::Absent(None) && none.may_pass());
+    pool.join(ReplicaId(7), made(clock)).unwrap();
+    pool.join(ReplicaId(2), made(clock)).unwrap();
+    ready(&pool).await;
+    let ids = || pool.replicas().iter().map(|view| view.id.0).collect::<Vec<_>>();
+    assert_eq!(ids(), [2, 7]);
+    let lease = pool.bind().unwrap();
+    // It is there again before its last work is done.
+    pool.join(lease.id(), made(clock)).unwrap();
+    assert_eq!(ids(), [2, 7]);
+    ready(&pool).await;
+    assert_eq!(ask(&lease, false).await, End::Stop);
+    assert_eq!(
+        pool.replicas().iter().map(|view| view.in_flight).sum::<usize>(),
+        0
+    );
+    for id in [2, 7] {
+        pool.remove(ReplicaId(id)).unwrap();
+    }
+    assert_eq!(pool.bind().unwrap_err(), NoReplica::Absent(None));
+    pool.stop();
+}
+
+#[tokio::test]
+async fn a_replica_that_joins_and_cannot_work_is_waited_for_and_says_why() {
+    let clock = Clock::start();
+    let parts = PoolParts {
+        joined: true,
+        ..parts(false, clock)
+    };
+    let pool = StagePool::new(parts, 0).unwrap();
+    let broken = super::tests::parts(true, clock).make;
+    pool.join(ReplicaId(0), broken).unwrap();
+    until(&pool, |views| {
+        matches!(views[0].state, ReplicaState::Failed { .. })
+    })
+    .await;
+    let why = pool.bind().unwrap_err();
+    assert!(
+        why == NoReplica::Absent(Some("no weights".to_owned())) && why.may_pass(),
+        "{why:?}"
+    );
 }

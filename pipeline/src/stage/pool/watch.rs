@@ -161,7 +161,7 @@ impl<J: Send + 'static> StagePool<J> {
         }
         let status = replica.thread().status.clone();
         let thread = self
-            .occupy(status.successor(delay))
+            .occupy(replica.make.as_ref(), status.successor(delay))
             .map_err(|error| format!("no thread could be started: {error}"))?;
         replica.set_thread(thread);
         Ok(())

@@ -63,7 +63,7 @@ pub(super) const SECTIONS: &[Section] = &[
                 "handover.attempts",
                 Kind::Count { min: 0, max: 16 },
                 Is("1"),
-                "How often a sequence of which no audio was sent yet is started again elsewhere when its replica dies.",
+                "How often a sequence of which no audio was sent yet is started again elsewhere when its replica dies; and any sequence when the process of its replica is gone, which goes on with the same samples.",
             ),
             setting(
                 "handover.wait",

@@ -127,6 +127,19 @@ impl Deploy {
         deploy
     }
 
+    /// Replicas of all stages are elsewhere, and join when they are there.
+    pub fn place_elsewhere(&mut self) {
+        for config in self.stages.values_mut() {
+            let stage = match config {
+                StageConfig::Ar(ar) => &mut ar.stage,
+                StageConfig::Chunk(chunk) => &mut chunk.stage,
+                StageConfig::OneShot(one_shot) => &mut one_shot.stage,
+            };
+            stage.placement = Placement::Elsewhere;
+            stage.replicas = 0;
+        }
+    }
+
     fn config(&self, name: &str) -> &StageConfig {
         let known = self.stages.get(name);
         known.unwrap_or_else(|| unreachable!("no family has a stage {name}"))
@@ -175,6 +188,8 @@ pub enum Placement {
     Thread,
     /// A process of its own.
     Process,
+    /// What joins from elsewhere. Not to be had in a file: a program decides it for all stages.
+    Elsewhere,
 }
 
 /// An autoregressive stage.

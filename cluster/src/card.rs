@@ -1,0 +1,141 @@
+//! What a stage tells of itself by discovery, and what front ends and stages tell each other when they connect.
+
+use dynamo_runtime::component::Instance;
+use dynamo_runtime::discovery::{DiscoveryInstance, DiscoveryQuery, DiscoverySpec};
+use omni_pipeline::connector::VERSION;
+use serde::{Deserialize, Serialize};
+
+/// The endpoint of every stage.
+pub const ENDPOINT: &str = "generate";
+/// The runtime compares these names and refuses different ones in one place. Stages of several models may be in one cluster, for
+/// as long as one takes the place of another.
+const DISPLAY_NAME: &str = "omni";
+
+/// What must be the same in two processes that work together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Name and digest of the model.
+    pub model: String,
+    /// Version of the program.
+    pub version: String,
+    /// Version of what passes between them.
+    pub protocol: u32,
+}
+
+impl Identity {
+    /// Of this program with that model.
+    pub fn new(model: String) -> Self {
+        Self {
+            model,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            protocol: VERSION,
+        }
+    }
+
+    /// Why this process does not work with `other`, if it does not.
+    pub fn refuses(&self, other: &Self) -> Option<String> {
+        let differ = |what: &str, ours: &dyn std::fmt::Display, theirs: &dyn std::fmt::Display| {
+            format!("the other part has {what} {theirs}, expected {ours}")
+        };
+        if self.protocol != other.protocol {
+            return Some(differ("version of the protocol", &self.protocol, &other.protocol));
+        }
+        if self.version != other.version {
+            return Some(differ("version", &self.version, &other.version));
+        }
+        (self.model != other.model).then(|| differ("the model", &self.model, &other.model))
+    }
+
+    /// As it is sent.
+    pub fn greeting(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Why this process does not work with the one that sent `greeting`, if it does not.
+    pub fn refuses_greeting(&self, greeting: &[u8]) -> Option<String> {
+        match serde_json::from_slice(greeting) {
+            Ok(other) => self.refuses(&other),
+            Err(error) => Some(format!("the other part does not say what it is: {error}")),
+        }
+    }
+}
+
+/// A replica of a stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Card {
+    display_name: String,
+    /// Its number.
+    pub replica: u32,
+    /// What front ends must be.
+    pub identity: Identity,
+    /// Where it is reached.
+    pub instance: Instance,
+}
+
+impl Card {
+    /// Of the replica of that number at `instance`.
+    pub fn new(replica: u32, identity: Identity, instance: Instance) -> Self {
+        Self {
+            display_name: DISPLAY_NAME.to_owned(),
+            replica,
+            identity,
+            instance,
+        }
+    }
+
+    /// Its stage.
+    pub fn stage(&self) -> &str {
+        &self.instance.component
+    }
+
+    /// How it is registered.
+    ///
+    /// # Errors
+    /// If it is no JSON.
+    pub fn spec(&self) -> anyhow::Result<DiscoverySpec> {
+        let Instance {
+            namespace, component, ..
+        } = self.instance.clone();
+        DiscoverySpec::from_model(namespace, component, ENDPOINT.to_owned(), self)
+    }
+
+    /// The card in what is found; none if it is something else.
+    pub fn of(found: &DiscoveryInstance) -> Option<Self> {
+        found.deserialize_model().ok()
+    }
+}
+
+/// All cards of a cluster.
+pub fn all(namespace: &str) -> DiscoveryQuery {
+    DiscoveryQuery::NamespacedModels {
+        namespace: namespace.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_another_model_or_version_is_refused_and_both_are_named() {
+        let ours = Identity::new("voice (01)".to_owned());
+        assert_eq!(ours.refuses_greeting(&ours.greeting()), None);
+        let other = Identity::new("voice (02)".to_owned());
+        let why = ours.refuses(&other).unwrap();
+        assert!(why.contains("voice (01)") && why.contains("voice (02)"), "{why}");
+        let newer = Identity {
+            version: "9.9.9".to_owned(),
+            ..ours.clone()
+        };
+        let why = ours.refuses(&newer).unwrap();
+        assert!(
+            why.contains("9.9.9") && why.contains(env!("CARGO_PKG_VERSION")),
+            "{why}"
+        );
+        assert!(
+            ours.refuses_greeting(b"hello")
+                .unwrap()
+                .contains("does not say what it is")
+        );
+    }
+}

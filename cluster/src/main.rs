@@ -1,0 +1,73 @@
+//! `omni-server-cluster`: see `omni-server-cluster --help` and README.md.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Parser as _;
+use omni_server::app::init_logging;
+use omni_server::config::Config;
+
+use omni_cluster::args::Args;
+use omni_cluster::settings::Part;
+use omni_cluster::{frontend, runtime, worker};
+
+/// The command line or the configuration cannot be used.
+const USAGE: u8 = 2;
+/// How long the process waits for threads that look at files.
+const LAST_LOOK: Duration = Duration::from_secs(1);
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let (config, part) = match validated(args) {
+        Ok(valid) => valid,
+        Err(problems) => {
+            eprintln!("error: {problems}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    match run(config, &part) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn validated(args: Args) -> Result<(Config, Part), String> {
+    if args.server.command.is_some() {
+        return Err("commands are those of omni-server: this program only serves".to_owned());
+    }
+    let part = args.cluster.validate().map_err(|problems| {
+        let lines: Vec<_> = problems.iter().map(|problem| format!("\n  {problem}")).collect();
+        format!("the configuration cannot be used:{}", lines.concat())
+    })?;
+    let config = args.server.validate().map_err(|error| error.to_string())?;
+    Ok((config, part))
+}
+
+fn run(config: Config, part: &Part) -> anyhow::Result<()> {
+    match part {
+        Part::All => {}
+        Part::Frontend(network) | Part::Stage { network, .. } => runtime::set_environment(network),
+    }
+    init_logging(&config)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let outcome = runtime.block_on(async {
+        match part {
+            Part::All => frontend::run(config, None).await,
+            Part::Frontend(network) => frontend::run(config, Some(network)).await,
+            Part::Stage {
+                stage,
+                replica,
+                network,
+            } => worker::run(&config, stage, *replica, network).await,
+        }
+    });
+    runtime.shutdown_timeout(LAST_LOOK);
+    outcome
+}

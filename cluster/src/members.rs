@@ -1,0 +1,250 @@
+//! The replicas that a front end finds: its pools follow discovery.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dynamo_runtime::DistributedRuntime;
+use dynamo_runtime::discovery::{DiscoveryEvent, DiscoveryInstance};
+use dynamo_runtime::pipeline::network::egress::addressed_router::AddressedPushRouter;
+use futures::StreamExt as _;
+use omni_pipeline::clock::Clock;
+use omni_pipeline::stage::{ReplicaId, ReplicaState};
+use omni_server::app::joined;
+use omni_server::config::Config;
+use omni_server::orchestrator::Orchestrator;
+use tokio::time::Instant;
+
+use crate::card::{Card, Identity, all};
+use crate::tunnel::Tunnel;
+
+/// Between two looks at replicas that could not be reached, and before discovery is asked again.
+const LOOK: Duration = Duration::from_secs(1);
+/// Longest time before a replica that could not be reached is tried again.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// What is needed to reach replicas.
+pub struct Members {
+    runtime: DistributedRuntime,
+    router: Arc<AddressedPushRouter>,
+    orchestrator: Orchestrator,
+    identity: Identity,
+    namespace: String,
+    mailbox: usize,
+    load_timeout: Duration,
+    clock: Clock,
+    /// By the id that discovery gives them.
+    known: HashMap<u64, Member>,
+}
+
+#[derive(Debug)]
+struct Member {
+    card: Card,
+    /// It is known to take work.
+    ready: bool,
+    /// When it is tried again if it could not be reached, and how long it is waited after that.
+    again: (Instant, Duration),
+}
+
+impl fmt::Debug for Members {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Members")
+            .field("namespace", &self.namespace)
+            .field("known", &self.known)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Members {
+    /// Of the front end with that orchestrator.
+    ///
+    /// # Errors
+    /// If no connections can be made.
+    pub async fn new(
+        runtime: DistributedRuntime,
+        (orchestrator, clock): (Orchestrator, Clock),
+        (identity, namespace): (Identity, String),
+        config: &Config,
+    ) -> anyhow::Result<Self> {
+        let router = AddressedPushRouter::from_runtime_provider(&runtime).await?;
+        Ok(Self {
+            runtime,
+            router,
+            orchestrator,
+            identity,
+            namespace,
+            // As for a replica of this process.
+            mailbox: 8 * config.max_active + 16,
+            load_timeout: config.deploy.load_timeout,
+            clock,
+            known: HashMap::new(),
+        })
+    }
+
+    /// Follows discovery for as long as it runs. While discovery cannot be asked, everything stays as it is.
+    pub async fn follow(mut self) {
+        let Ok(model) = self.orchestrator.model() else {
+            return;
+        };
+        let mut changes = model.pipeline.changes().follow();
+        let mut look = tokio::time::interval(LOOK);
+        loop {
+            match self
+                .runtime
+                .discovery()
+                .list_and_watch(all(&self.namespace), None)
+                .await
+            {
+                Ok(mut events) => loop {
+                    tokio::select! {
+                        event = events.next() => match event {
+                            Some(Ok(event)) => self.take(event),
+                            Some(Err(error)) => {
+                                tracing::warn!(%error, "discovery tells nothing, what runs goes on");
+                                break;
+                            }
+                            None => break,
+                        },
+                        Ok(()) = changes.changed() => self.look(),
+                        _ = look.tick() => self.try_again(),
+                    }
+                },
+                Err(error) => tracing::warn!(%error, "discovery cannot be asked, what runs goes on"),
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    fn take(&mut self, event: DiscoveryEvent) {
+        match event {
+            DiscoveryEvent::Added(found) => self.found(&found),
+            DiscoveryEvent::Removed(id) => self.lost(id.instance_id()),
+            DiscoveryEvent::Resync(all) => {
+                let gone: Vec<_> = self.known.keys().copied().collect();
+                let there: Vec<_> = all.iter().map(DiscoveryInstance::instance_id).collect();
+                for id in gone.into_iter().filter(|id| !there.contains(id)) {
+                    self.lost(id);
+                }
+                for found in &all {
+                    self.found(found);
+                }
+            }
+            DiscoveryEvent::ModelTaintsUpdated(_) => {}
+        }
+    }
+
+    fn found(&mut self, found: &DiscoveryInstance) {
+        let id = found.instance_id();
+        if self.known.contains_key(&id) {
+            return;
+        }
+        let Some(card) = Card::of(found) else {
+            tracing::warn!(id, "what was found has no card of a stage");
+            return;
+        };
+        if let Some(why) = self.identity.refuses(&card.identity) {
+            let (stage, replica) = (card.stage(), card.replica);
+            let address = card.instance.transport.address();
+            tracing::warn!(stage, replica, address, why, "a replica is refused");
+            return;
+        }
+        self.join(&card);
+        let member = Member {
+            card,
+            ready: false,
+            again: (Instant::now() + LOOK, LOOK),
+        };
+        self.known.insert(id, member);
+    }
+
+    /// Tells of those that take work now.
+    fn look(&mut self) {
+        for Member { card, ready, .. } in self.known.values_mut() {
+            let state = state(&self.orchestrator, card);
+            let was = std::mem::replace(ready, state == Some(ReplicaState::Ready));
+            if *ready && !was {
+                tracing::info!(
+                    stage = card.stage(),
+                    replica = card.replica,
+                    "a replica takes work"
+                );
+            }
+        }
+    }
+
+    fn join(&self, card: &Card) {
+        let (stage, replica) = (card.stage(), card.replica);
+        let Some(pool) = self.orchestrator.pool(stage) else {
+            tracing::warn!(
+                stage,
+                replica,
+                "a replica is not needed: the model has no such stage"
+            );
+            return;
+        };
+        let tunnel = Tunnel::new(Arc::clone(&self.router), card.instance.clone());
+        let limits = (self.mailbox, self.load_timeout);
+        let make = joined(Box::new(tunnel), self.identity.greeting(), limits, self.clock);
+        match pool.join(ReplicaId(replica), make) {
+            Ok(()) => {
+                let address = card.instance.transport.address();
+                tracing::info!(stage, replica, address, "a replica has joined");
+            }
+            Err(error) => tracing::error!(stage, replica, %error, "a replica cannot join"),
+        }
+    }
+
+    /// The replica gets no more work, and the connection to it is closed when what it has is done.
+    fn lost(&mut self, id: u64) {
+        let Some(Member { card, .. }) = self.known.remove(&id) else {
+            return;
+        };
+        let (stage, replica) = (card.stage(), card.replica);
+        // The same replica may be there again, as another instance.
+        if self
+            .known
+            .values()
+            .any(|other| other.card.stage() == stage && other.card.replica == replica)
+        {
+            return;
+        }
+        tracing::info!(stage, replica, "a replica has left");
+        if let Some(pool) = self.orchestrator.pool(stage)
+            && let Err(error) = pool.remove(ReplicaId(replica))
+        {
+            tracing::debug!(stage, replica, %error, "a replica that left was not there");
+        }
+    }
+
+    /// Joins those anew that could not be reached when they were found.
+    fn try_again(&mut self) {
+        let now = Instant::now();
+        let mut due = Vec::new();
+        for member in self.known.values_mut().filter(|member| member.again.0 <= now) {
+            let card = &member.card;
+            let (stage, replica) = (card.stage(), card.replica);
+            match state(&self.orchestrator, card) {
+                Some(ReplicaState::Failed { message }) => {
+                    tracing::warn!(stage, replica, message, "a replica is tried again");
+                    let wait = (member.again.1 * 2).min(LONGEST);
+                    member.again = (now + wait, wait);
+                    due.push(card.clone());
+                }
+                _ => member.again = (now + LOOK, LOOK),
+            }
+        }
+        for card in due {
+            self.join(&card);
+        }
+    }
+}
+
+/// The state of the replica with that card, if there is one.
+fn state(orchestrator: &Orchestrator, card: &Card) -> Option<ReplicaState> {
+    let replicas = orchestrator.pool(card.stage())?.replicas();
+    let view = replicas
+        .into_iter()
+        .find(|view| view.id == ReplicaId(card.replica));
+    view.map(|view| view.state)
+}

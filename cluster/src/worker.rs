@@ -1,0 +1,262 @@
+//! A stage that runs for others: `--role stage`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use dynamo_runtime::DistributedRuntime;
+use dynamo_runtime::component::StartedEndpoint;
+use dynamo_runtime::discovery::DiscoveryInstance;
+use dynamo_runtime::pipeline::network::Ingress;
+use omni_family::model_identity;
+use omni_pipeline::stage::ReplicaState;
+use omni_server::app::StageMember;
+use omni_server::config::Config;
+use tokio::time::Instant;
+
+use crate::card::{Card, ENDPOINT, Identity, all};
+use crate::runtime::{Presence, connect};
+use crate::settings::Network;
+use crate::signals::Signals;
+use crate::tunnel::StageTunnel;
+
+/// Between two tries to register again, after discovery was lost.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Numbers that a replica tries before it gives up.
+const TRIES: usize = 64;
+/// Between two looks at connections that are to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Runs one replica of `stage` until a signal, or until it has died.
+///
+/// # Errors
+/// If the model cannot be loaded, the others cannot be found, or the replica has died.
+pub async fn run(config: &Config, stage: &str, number: Option<u32>, network: &Network) -> anyhow::Result<()> {
+    let mut signals = Signals::new()?;
+    let identity = {
+        let model = config.model.clone();
+        let asked = tokio::task::spawn_blocking(move || model_identity(&model));
+        Identity::new(asked.await?.context("the model cannot be read")?)
+    };
+    let begun = Instant::now();
+    let member = tokio::select! {
+        member = load(config, stage, number.unwrap_or_default()) => member?,
+        // What was begun ends with the process.
+        () = signals.next() => return Ok(()),
+    };
+    tracing::info!(
+        stage,
+        seconds = begun.elapsed().as_secs_f64(),
+        model = identity.model,
+        "ready"
+    );
+    let registered = tokio::select! {
+        ended = keep_registered(&member, &identity, number, network) => ended,
+        died = died(&member) => Err(died),
+        () = signals.next() => Ok(()),
+    };
+    let outcome = match registered {
+        Ok(()) => {
+            drain(&member, config.drain_timeout, &mut signals).await;
+            Ok(())
+        }
+        Err(error) => Err(error),
+    };
+    // A thread that hangs ends with the process.
+    if outcome.is_ok() {
+        tokio::task::spawn_blocking(move || member.stop()).await??;
+    }
+    outcome
+}
+
+/// The stage, when it is warm.
+async fn load(config: &Config, stage: &str, replica: u32) -> anyhow::Result<StageMember> {
+    let (config, stage) = (config.clone(), stage.to_owned());
+    let starting = tokio::task::spawn_blocking(move || StageMember::start(&config, &stage, replica));
+    let member = starting.await??;
+    let mut changes = member.changes();
+    loop {
+        match member.state() {
+            ReplicaState::Ready => return Ok(member),
+            ReplicaState::Loading => changes.changed().await?,
+            ReplicaState::Restarting { message } | ReplicaState::Failed { message } => {
+                bail!("stage {} could not be built: {message}", member.stage())
+            }
+            ReplicaState::Removed => bail!("stage {} was stopped", member.stage()),
+        }
+    }
+}
+
+/// Waits until the replica has died. To begin afresh is for the process as a whole.
+async fn died(member: &StageMember) -> anyhow::Error {
+    let mut changes = member.changes();
+    loop {
+        match member.state() {
+            ReplicaState::Ready | ReplicaState::Loading => {}
+            state => return anyhow::anyhow!("the replica has died: {state:?}"),
+        }
+        if changes.changed().await.is_err() {
+            return anyhow::anyhow!("the replica has ended");
+        }
+    }
+}
+
+/// Registers the stage, and again whenever discovery was lost. Connections last meanwhile.
+async fn keep_registered(
+    member: &StageMember,
+    identity: &Identity,
+    number: Option<u32>,
+    network: &Network,
+) -> anyhow::Result<()> {
+    let mut number = number;
+    let mut runtime = connect(network, Presence::Registered).await?;
+    loop {
+        let registration = Registration::new(&runtime, member, identity, number, network).await?;
+        // It keeps the number from now on.
+        number = Some(registration.card.replica);
+        let _guard = Withdraw(Some((runtime.clone(), registration)));
+        runtime.runtime().shutdown_started_token().cancelled().await;
+        tracing::warn!("discovery has lost this replica, connections go on; it registers again");
+        runtime = loop {
+            tokio::time::sleep(AGAIN).await;
+            match connect(network, Presence::Registered).await {
+                Ok(runtime) => break runtime,
+                Err(error) => tracing::warn!("{error:#}"),
+            }
+        };
+    }
+}
+
+/// A replica that is found.
+struct Registration {
+    card: Card,
+    found: DiscoveryInstance,
+    endpoint: StartedEndpoint,
+}
+
+impl Registration {
+    async fn new(
+        runtime: &DistributedRuntime,
+        member: &StageMember,
+        identity: &Identity,
+        number: Option<u32>,
+        network: &Network,
+    ) -> anyhow::Result<Self> {
+        let tunnel = StageTunnel::new(member.listener(), identity.clone());
+        let component = runtime
+            .namespace(network.name.clone())?
+            .component(member.stage())?;
+        let endpoint = component
+            .endpoint(ENDPOINT)
+            .endpoint_builder()
+            .handler(Ingress::for_engine(Arc::new(tunnel))?)
+            .start_with_registration()
+            .await?;
+        let (card, found) = announce(runtime, &endpoint, identity, number).await?;
+        tracing::info!(
+            stage = member.stage(),
+            replica = card.replica,
+            address = endpoint.instance().transport.address(),
+            "registered"
+        );
+        Ok(Self {
+            card,
+            found,
+            endpoint,
+        })
+    }
+}
+
+/// Registers a card with that number, or with the lowest that is free. Two that take the same one at once see each other: the one with
+/// the higher id takes another.
+async fn announce(
+    runtime: &DistributedRuntime,
+    endpoint: &StartedEndpoint,
+    identity: &Identity,
+    number: Option<u32>,
+) -> anyhow::Result<(Card, DiscoveryInstance)> {
+    let (discovery, instance) = (runtime.discovery(), endpoint.instance());
+    let query = || all(&instance.namespace);
+    for _ in 0..TRIES {
+        let others = cards(
+            &discovery.list(query()).await?,
+            instance.instance_id,
+            &instance.component,
+        );
+        let taken: BTreeSet<_> = others.iter().map(|card| card.replica).collect();
+        let replica = match number {
+            Some(number) => number,
+            None => (0..).find(|number| !taken.contains(number)).unwrap_or_default(),
+        };
+        let card = Card::new(replica, identity.clone(), instance.clone());
+        let found = discovery.register(card.spec()?).await?;
+        let others = cards(
+            &discovery.list(query()).await?,
+            instance.instance_id,
+            &instance.component,
+        );
+        let same = others.iter().filter(|card| card.replica == replica);
+        let before = same.map(|card| card.instance.instance_id).min();
+        match before {
+            Some(other) if number.is_none() && other < instance.instance_id => {
+                discovery.unregister(found).await?;
+            }
+            Some(other) => {
+                tracing::warn!(
+                    replica,
+                    other,
+                    "another replica has this number, the last one that joined is used"
+                );
+                return Ok((card, found));
+            }
+            None => return Ok((card, found)),
+        }
+    }
+    bail!("no number is free among the replicas of {}", instance.component)
+}
+
+/// The cards of the stage's other replicas.
+fn cards(found: &[DiscoveryInstance], own: u64, stage: &str) -> Vec<Card> {
+    let cards = found.iter().filter_map(Card::of);
+    cards
+        .filter(|card| card.stage() == stage && card.instance.instance_id != own)
+        .collect()
+}
+
+/// Takes a registration back when it is dropped: front ends give the replica no more work, and hang up when they need it no more.
+struct Withdraw(Option<(DistributedRuntime, Registration)>);
+
+impl Drop for Withdraw {
+    fn drop(&mut self) {
+        let Some((runtime, registration)) = self.0.take() else {
+            return;
+        };
+        tokio::spawn(async move {
+            if let Err(error) = runtime.discovery().unregister(registration.found).await {
+                tracing::debug!(%error, "the card of the replica could not be taken back");
+            }
+            // It waits for connections.
+            if let Err(error) = registration.endpoint.shutdown().await {
+                tracing::debug!(%error, "the endpoint of the replica did not end well");
+            }
+        });
+    }
+}
+
+/// Waits until no front end is connected, for `timeout` at most.
+async fn drain(member: &StageMember, timeout: Duration, signals: &mut Signals) {
+    tracing::info!(connections = member.connections(), "draining");
+    let emptied = async {
+        while member.connections() > 0 {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    tokio::select! {
+        () = emptied => tracing::info!("no front end is connected any more"),
+        () = tokio::time::sleep(timeout) => {
+            tracing::warn!(connections = member.connections(), "the drain timeout is over");
+        }
+        () = signals.next() => tracing::warn!("told to stop at once"),
+    }
+}

@@ -1,0 +1,140 @@
+//! Processes that are killed, drained or never there.
+
+use crate::part::{Cluster, Part, SENTENCE, long_text};
+
+/// Little may be ahead of the listener, so that much is left to say when a process is killed.
+const SLOWLY: [&str; 2] = ["--max-buffered-audio", "200ms"];
+
+async fn killed_in_mid_speech(stage: &str) {
+    let cluster = Cluster::new();
+    let [front, talker, vocoder] = cluster.speaking(&SLOWLY);
+    let expected = front.spoken(1, &long_text()).await;
+    let mut speech = front.speak(1, &long_text()).await;
+    speech.begun().await;
+    // Bound to the replicas that were there.
+    let _another = cluster.stage(stage, &[]);
+    front.says_times("a replica takes work", 3);
+    let mut victim = if stage == "talker" { talker } else { vocoder };
+    victim.kill();
+    let heard = speech.rest().await.expect("it goes on elsewhere");
+    assert!(heard == expected, "{} of {} bytes", heard.len(), expected.len());
+    front.says("is retried on another replica");
+    front.says("a replica has left");
+}
+
+#[tokio::test]
+async fn what_a_killed_talker_spoke_goes_on_at_another_with_the_same_samples() {
+    killed_in_mid_speech("talker").await;
+}
+
+#[tokio::test]
+async fn what_a_killed_code2wav_decoded_goes_on_at_another_with_the_same_samples() {
+    killed_in_mid_speech("code2wav").await;
+}
+
+#[tokio::test]
+async fn what_the_only_talker_spoke_goes_on_when_it_is_started_again() {
+    let cluster = Cluster::new();
+    let [front, mut talker, _vocoder] = cluster.speaking(&SLOWLY);
+    let expected = front.spoken(1, &long_text()).await;
+    let mut speech = front.speak(1, &long_text()).await;
+    speech.begun().await;
+    talker.kill();
+    // Under its number, as a service manager starts it.
+    let _again = cluster.stage("talker", &["--replica", "0"]);
+    assert!(speech.rest().await.expect("it goes on") == expected);
+}
+
+#[tokio::test]
+async fn what_nobody_can_take_ends_with_an_error_that_names_the_stage() {
+    let cluster = Cluster::new();
+    let [front, mut talker, _vocoder] =
+        cluster.speaking(&[&SLOWLY[..], &["--set", "handover.wait=500ms"]].concat());
+    let mut speech = front.speak(1, &long_text()).await;
+    speech.begun().await;
+    talker.kill();
+    let status = speech.rest().await.expect_err("nobody can speak it");
+    assert_eq!(status.code(), tonic::Code::Unavailable, "{status:?}");
+    assert!(status.message().contains("talker"), "{status:?}");
+}
+
+#[tokio::test]
+async fn a_stage_that_is_told_to_stop_ends_what_it_has_and_gets_nothing_new() {
+    let cluster = Cluster::new();
+    let [front, mut talker, _vocoder] = cluster.speaking(&SLOWLY);
+    let expected = front.spoken(1, &long_text()).await;
+    let mut speech = front.speak(1, &long_text()).await;
+    speech.begun().await;
+    let _another = cluster.stage("talker", &[]);
+    front.says_times("a replica takes work", 3);
+    talker.signal("-TERM");
+    front.says("a replica has left");
+    assert!(front.spoken(2, SENTENCE).await.len() > 10_000);
+    assert!(speech.rest().await.expect("it is spoken to its end") == expected);
+    assert_eq!(talker.ended(), Some(0));
+    talker.says("no front end is connected any more");
+    assert!(!front.log().contains("is retried"), "{}", front.log());
+}
+
+#[tokio::test]
+async fn a_front_end_that_is_killed_leaves_nothing_behind_at_the_stages() {
+    let cluster = Cluster::new();
+    let [mut front, talker, vocoder] = cluster.speaking(&SLOWLY);
+    let mut speech = front.speak(1, &long_text()).await;
+    speech.begun().await;
+    front.kill();
+    for stage in [&talker, &vocoder] {
+        stage.says("a front end");
+    }
+    let next = cluster.frontend(&[]);
+    next.serves();
+    assert!(next.spoken(1, SENTENCE).await.len() > 10_000);
+}
+
+#[tokio::test]
+async fn a_front_end_without_stages_is_not_ready_until_they_are_there() {
+    let cluster = Cluster::new();
+    let front = cluster.frontend(&[]);
+    let _vocoder = cluster.stage("code2wav", &[]);
+    front.says("a replica takes work");
+    assert!(!front.log().contains(" serving"), "{}", front.log());
+    let _talker = cluster.stage("talker", &[]);
+    front.serves();
+    assert!(front.spoken(1, SENTENCE).await.len() > 10_000);
+}
+
+#[tokio::test]
+async fn a_stage_of_another_model_is_refused_by_name() {
+    let cluster = Cluster::new();
+    let other = cluster.stage("talker", &["--model", "random:embedded@3"]);
+    let front = cluster.frontend(&[]);
+    let refused = front.says("a replica is refused");
+    assert!(
+        refused.contains("random:embedded@3") && refused.contains("expected embedded ("),
+        "{refused}"
+    );
+    let _vocoder = cluster.stage("code2wav", &[]);
+    let _talker = cluster.stage("talker", &[]);
+    front.serves();
+    assert!(front.spoken(1, SENTENCE).await.len() > 10_000);
+    drop(other);
+}
+
+#[test]
+fn a_stage_that_no_family_has_is_refused_with_those_that_there_are() {
+    let cluster = Cluster::new();
+    let folder = cluster.path().display().to_string();
+    let args = [
+        "--role",
+        "stage",
+        "--stage",
+        "waveform",
+        "--cluster-discovery",
+        "file",
+        "--cluster-dir",
+        &folder,
+    ];
+    let mut part = Part::start(&args);
+    assert_eq!(part.ended(), Some(1));
+    part.says("expected one of code2wav, encoder, talker, thinker");
+}

@@ -1,0 +1,10 @@
+//! Parts of a cluster, as processes of the program with the voice inside it.
+#![cfg(target_os = "linux")]
+
+mod certificates;
+mod etcd;
+mod loss;
+mod part;
+mod secrets;
+mod speech;
+mod together;

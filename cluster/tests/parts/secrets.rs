@@ -1,0 +1,57 @@
+//! Connections between parts that both show a certificate.
+
+use crate::certificates::Authority;
+use crate::part::{Cluster, SENTENCE};
+
+fn folder(cluster: &Cluster, name: &str) -> std::path::PathBuf {
+    let path = cluster.path().join(name);
+    std::fs::create_dir(&path).expect("a new folder");
+    path
+}
+
+fn borrowed(flags: &[String]) -> Vec<&str> {
+    flags.iter().map(String::as_str).collect()
+}
+
+#[tokio::test]
+async fn parts_with_certificates_of_one_authority_speak() {
+    let (cluster, authority) = (Cluster::new(), Authority::new());
+    let [front, talker, vocoder] =
+        ["front", "talker", "code2wav"].map(|name| authority.part(&folder(&cluster, name)));
+    let talker = cluster.stage("talker", &borrowed(&talker));
+    let _vocoder = cluster.stage("code2wav", &borrowed(&vocoder));
+    let front = cluster.frontend(&borrowed(&front));
+    front.serves();
+    assert!(front.spoken(1, SENTENCE).await.len() > 10_000);
+    assert!(!talker.log().contains("plaintext"), "{}", talker.log());
+}
+
+/// The front end is not ready: none of its stages can be reached.
+async fn not_reached(front: &[String], stage: &[String], cluster: &Cluster) {
+    let _stages = ["talker", "code2wav"].map(|name| cluster.stage(name, &borrowed(stage)));
+    let front = cluster.frontend(&borrowed(front));
+    front.says_times("a replica is tried again", 2);
+    assert!(!front.log().contains(" serving"), "{}", front.log());
+}
+
+#[tokio::test]
+async fn a_front_end_without_a_certificate_reaches_no_stage() {
+    let (cluster, authority) = (Cluster::new(), Authority::new());
+    let stage = authority.part(&folder(&cluster, "stage"));
+    not_reached(&[], &stage, &cluster).await;
+}
+
+#[tokio::test]
+async fn a_front_end_with_a_certificate_of_another_authority_reaches_no_stage() {
+    let (cluster, authority, other) = (Cluster::new(), Authority::new(), Authority::new());
+    let stage = authority.part(&folder(&cluster, "stage"));
+    let front = other.part(&folder(&cluster, "front"));
+    not_reached(&front, &stage, &cluster).await;
+}
+
+#[tokio::test]
+async fn a_stage_without_a_certificate_is_not_spoken_to() {
+    let (cluster, authority) = (Cluster::new(), Authority::new());
+    let front = authority.part(&folder(&cluster, "front"));
+    not_reached(&front, &[], &cluster).await;
+}

@@ -1,0 +1,103 @@
+//! Speech through three processes.
+
+use crate::part::{Cluster, Part, SENTENCE, long_text, until};
+
+/// A server that is one process.
+fn alone() -> Part {
+    let args = [
+        "--speech-only",
+        "--listen",
+        "127.0.0.1:0",
+        "--metrics-listen",
+        "127.0.0.1:0",
+    ];
+    let part = Part::start(&args);
+    part.serves();
+    part
+}
+
+#[tokio::test]
+async fn three_processes_say_what_one_process_says() {
+    let cluster = Cluster::new();
+    let (alone, [front, talker, vocoder]) = (alone(), cluster.speaking(&[]));
+    for (seed, text) in [
+        (1, SENTENCE),
+        (2, "At 3 pm it was 5 degrees."),
+        (3, "Yes! Three parts. This is one."),
+    ] {
+        let expected = alone.spoken(seed, text).await;
+        assert!(expected.len() > 10_000);
+        // In company, too.
+        let (first, second) = tokio::join!(front.spoken(seed, text), front.spoken(seed, text));
+        assert!(first == expected && second == expected, "{text}");
+    }
+    drop((talker, vocoder));
+}
+
+#[tokio::test]
+async fn two_front_ends_share_the_replicas_and_name_them_alike() {
+    let cluster = Cluster::new();
+    let [first, _talker, _vocoder] = cluster.speaking(&[]);
+    let _another = cluster.stage("talker", &["--replica", "7"]);
+    let second = cluster.frontend(&[]);
+    second.serves();
+    for front in [&first, &second] {
+        front.says_times("a replica takes work", 3);
+    }
+    let all = [(1, &first), (2, &second), (3, &first), (4, &second)];
+    let said = all.map(|(seed, front)| front.spoken(seed, SENTENCE));
+    let said = futures::future::join_all(said).await;
+    let again = all.map(|(seed, _)| second.spoken(seed, SENTENCE));
+    assert!(said == futures::future::join_all(again).await);
+    // What a replica did is the same wherever it is read; the requests are those of the front end.
+    for (stage, replica) in [(TALKER, 0), (TALKER, 7), (CODE2WAV, 0)] {
+        let labels = format!("replica=\"{replica}\",stage=\"{stage}\"");
+        let of = |front: &Part| value(front, "vllm:generation_tokens_total", &labels);
+        until("both have been told", || of(&first) == of(&second)).await;
+        assert!(of(&first) > 0.0, "{labels}");
+    }
+    // Each of two stages is done with each of its own sequences once.
+    let done = |front: &Part| value(front, "vllm:request_success_total", "finished_reason=\"stop\"");
+    until("both know the ends", || {
+        (done(&first), done(&second)) == (4.0, 12.0)
+    })
+    .await;
+}
+
+/// The ids of stages in metrics.
+const TALKER: u32 = 0;
+const CODE2WAV: u32 = 1;
+
+/// The sum of all series of a family that have these labels.
+fn value(front: &Part, family: &str, labels: &str) -> f64 {
+    let (page, begin) = (front.metrics(), format!("{family}{{"));
+    let series = page
+        .lines()
+        .filter(|line| line.starts_with(&begin) && line.contains(labels));
+    series
+        .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+        .sum()
+}
+
+/// Sequences that run in a stage, as a front end sees it.
+fn running(front: &Part, stage: u32) -> f64 {
+    value(front, "vllm:num_requests_running", &format!("stage=\"{stage}\""))
+}
+
+#[tokio::test]
+async fn what_a_caller_gives_up_ends_in_all_processes() {
+    let cluster = Cluster::new();
+    let [front, _talker, _vocoder] = cluster.speaking(&["--max-buffered-audio", "200ms"]);
+    let mut given_up = front.speak(1, &long_text()).await;
+    given_up.begun().await;
+    until("both stages work", || {
+        running(&front, TALKER) > 0.0 && running(&front, CODE2WAV) > 0.0
+    })
+    .await;
+    drop(given_up);
+    until("nothing runs", || {
+        running(&front, TALKER) == 0.0 && running(&front, CODE2WAV) == 0.0
+    })
+    .await;
+    assert!(front.spoken(1, SENTENCE).await.len() > 10_000);
+}

@@ -30,7 +30,7 @@ pub(crate) use recipe::{Recipe, Uniform};
 pub(crate) use rows::FileRows;
 #[cfg(unix)]
 use rows::FileStamp;
-pub(crate) use staging::Kept as KeptPages;
+pub(crate) use staging::KeptPages;
 use tensor::Content;
 pub(crate) use tensor::{DType, HostTensor, Reordering, TensorInfo};
 

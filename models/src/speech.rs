@@ -10,7 +10,7 @@ use omni_engine::ModelError;
 use crate::audio_encoder::{self, AudioEncoder};
 use crate::backend::{DryRun, GpuFigures, TellFallback};
 use crate::chat::ChatTemplate;
-use crate::checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem};
+use crate::checkpoint::{Checkpoint, CheckpointSource, KeptPages, LoadError, Problem};
 use crate::code2wav::Code2Wav;
 use crate::config::{
     AudioConfig, GenerationDefaults, PromptFormat, SpeechConfig, StackConfig, TextTokens, ThinkerConfig,
@@ -255,6 +255,7 @@ impl SpeechModel {
     /// [`LoadError`] with all that is missing or wrong, or that this checkpoint does not clone.
     pub fn load_voice_encoder(&self) -> Result<VoiceEncoder, LoadError> {
         let load = || {
+            let _pages = KeptPages::new();
             let folder = match (self.limits.voice_source, self.read.family.codec_folder()) {
                 (VoiceSource::Recordings, Some(folder)) => folder,
                 _ => {

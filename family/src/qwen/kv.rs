@@ -11,7 +11,9 @@ pub(super) fn kv(stage: &StageCompute, position: u64) -> anyhow::Result<KvOption
         block_size,
         blocks,
         memory,
-    } = stage.kv.context("the stage has no cache")?;
+    } = stage
+        .kv
+        .context("the plan gives an autoregressive stage no KV cache")?;
     let block = position * u64::from(block_size);
     let num_blocks = match memory {
         None => blocks,

@@ -51,7 +51,7 @@ pub(super) fn converses(role: ProcessRole) -> bool {
 /// How the stage of that name computes.
 pub(super) fn planned<'p>(plan: &'p ComputePlan, stage: &str) -> anyhow::Result<&'p StageCompute> {
     let planned = plan.get(stage);
-    planned.with_context(|| format!("it is not said what stage {stage} computes on"))
+    planned.with_context(|| format!("the plan lacks the stage {stage}, expected every stage of the graph"))
 }
 
 /// How a replica computes. Replicas that do it in the same way share weights.

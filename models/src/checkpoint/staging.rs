@@ -1,7 +1,7 @@
 //! Memory that a tensor is read into before it is packed.
 //!
 //! The system zeroes a page before it gives it, which takes as long as reading a tensor into it does. So while weights are loaded, the
-//! pages of one tensor are the next one's. An allocator would keep them for ever; here the system has them back with the last [`Kept`].
+//! pages of one tensor are the next one's. An allocator would keep them for ever; here the system has them back with the last [`KeptPages`].
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -13,6 +13,8 @@ use memmap2::MmapMut;
 const PAGED: usize = 1 << 20;
 /// Areas that wait for a tensor, at most: a stack of three matrices is being read while another is packed.
 const WAITING: usize = 6;
+/// Their bytes, at most.
+const WAITING_BYTES: usize = 256 << 20;
 
 /// Areas that no tensor has, and how many want them to be kept.
 struct Staging(Mutex<Idle>);
@@ -26,15 +28,15 @@ struct Idle {
 static STAGING: Staging = Staging::new();
 
 /// Keeps pages for the tensors to come, until it is dropped.
-pub(crate) struct Kept(&'static Staging);
+pub(crate) struct KeptPages(&'static Staging);
 
-impl Kept {
+impl KeptPages {
     pub(crate) fn new() -> Self {
         STAGING.keep()
     }
 }
 
-impl Drop for Kept {
+impl Drop for KeptPages {
     fn drop(&mut self) {
         let mut idle = self.0.idle();
         idle.keepers -= 1;
@@ -61,9 +63,9 @@ impl Staging {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn keep(&'static self) -> Kept {
+    fn keep(&'static self) -> KeptPages {
         self.idle().keepers += 1;
-        Kept(self)
+        KeptPages(self)
     }
 
     fn pages(&'static self, len: usize) -> Option<Pages> {
@@ -78,29 +80,31 @@ impl Staging {
         })
     }
 
-    /// The smallest area that waits and is large enough.
+    /// The smallest area that waits and is large enough, but not much larger: a table keeps what it was read into.
     fn waiting(&self, len: usize) -> Option<MmapMut> {
         let areas = &mut self.idle().areas;
-        let fitting = areas.iter().enumerate().filter(|(_, area)| area.len() >= len);
+        let fits = len..=len.saturating_mul(2);
+        let fitting = areas
+            .iter()
+            .enumerate()
+            .filter(|(_, area)| fits.contains(&area.len()));
         let (smallest, _) = fitting.min_by_key(|(_, area)| area.len())?;
         Some(areas.swap_remove(smallest))
     }
 
     fn give_back(&self, area: MmapMut) {
         let mut idle = self.idle();
-        if idle.keepers == 0 {
+        if idle.keepers == 0 || area.len() > WAITING_BYTES {
             return;
         }
-        if idle.areas.len() < WAITING {
-            idle.areas.push(area);
-            return;
+        let bytes: usize = idle.areas.iter().map(|area| area.len()).sum();
+        let mut over = (bytes + area.len()).saturating_sub(WAITING_BYTES);
+        // The oldest go: tensors of one size follow each other.
+        while over > 0 || idle.areas.len() >= WAITING {
+            let oldest = idle.areas.remove(0);
+            over = over.saturating_sub(oldest.len());
         }
-        // Of too many the smallest goes: a large one fits more tensors.
-        if let Some(smallest) = idle.areas.iter_mut().min_by_key(|area| area.len())
-            && smallest.len() < area.len()
-        {
-            *smallest = area;
-        }
+        idle.areas.push(area);
     }
 }
 
@@ -176,6 +180,12 @@ mod tests {
             .collect();
         drop(many);
         assert_eq!(waiting(), WAITING);
+        let far_smaller = STAGING.pages(PAGED).expect("the system maps");
+        let large = STAGING.pages(WAITING_BYTES).expect("the system maps");
+        drop((far_smaller, large));
+        assert_eq!(waiting(), 1, "bytes are bounded, too");
+        drop(STAGING.pages(WAITING_BYTES / 4));
+        assert!(waiting() <= 2, "what is much larger is for larger tensors");
         drop(kept);
         assert_eq!(waiting(), 0);
         drop(second);

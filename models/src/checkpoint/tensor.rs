@@ -86,8 +86,8 @@ enum Values {
     Made(Recipe),
 }
 
-/// An order of a tensor's elements: those of `[dims]`, row major, the one at `[i, j, k, l]` being `start` and the sum of `steps` times
-/// indices of what is stored.
+/// Element `[i, j, k, l]` of a tensor `dims` is element `start + i * steps[0] + j * steps[1] + k * steps[2] + l * steps[3]` of what is
+/// stored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reordering {
     pub(crate) dims: [usize; 4],
@@ -103,6 +103,7 @@ fn reorder<const N: usize>(
     Reordering { dims, steps, start }: Reordering,
 ) -> HostTensor {
     let [_, _, rows, width] = dims;
+    debug_assert_eq!(shape.iter().product::<usize>(), dims.iter().product::<usize>());
     let stored = stored.as_chunks::<N>().0;
     let fill = |bytes: &mut [u8]| {
         let blocks = bytes.as_chunks_mut::<N>().0.par_chunks_mut((rows * width).max(1));
@@ -291,5 +292,72 @@ impl HostTensor {
 
     fn dims(&self) -> [usize; 3] {
         [self.shape[0], self.shape[1], self.shape[2]]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(shape: &[usize]) -> HostTensor {
+        let values: Vec<f32> = (0..shape.iter().product::<usize>()).map(|i| i as f32).collect();
+        HostTensor::from_f32(shape.to_vec(), &values)
+    }
+
+    /// `made` has the elements of `from` that `source` says.
+    fn is(made: &HostTensor, shape: &[usize], source: impl Fn(usize) -> usize) {
+        assert_eq!(made.shape, shape);
+        let expected: Vec<f32> = (0..shape.iter().product::<usize>())
+            .map(|i| source(i) as f32)
+            .collect();
+        assert_eq!(made.to_f32(), expected);
+    }
+
+    #[test]
+    fn convolutions_become_matrices_over_their_taps() {
+        let (out, inputs, k) = (5, 3, 7);
+        is(
+            &counted(&[out, inputs, k]).conv_as_matrix(),
+            &[out, k * inputs],
+            |i| {
+                let (o, tap, c) = (i / (k * inputs), i / inputs % k, i % inputs);
+                (o * inputs + c) * k + tap
+            },
+        );
+        let stride = 2;
+        let (k, taps) = (3 * stride, 3);
+        let transposed = counted(&[inputs, out, k]).conv_transpose_as_matrix(stride);
+        is(&transposed, &[stride * out, taps * inputs], |i| {
+            let (row, tap, c) = (i / (taps * inputs), i / inputs % taps, i % inputs);
+            let (j, o, back) = (row / out, row % out, taps - 1 - tap);
+            (c * out + o) * k + back * stride + j
+        });
+        let k = 3;
+        is(
+            &counted(&[out, inputs, k, k]).conv2d_as_matrix(),
+            &[out, k * k * inputs],
+            |i| {
+                let (o, tap, c) = (i / (k * k * inputs), i / inputs % (k * k), i % inputs);
+                let (second, first) = (tap / k, tap % k);
+                ((o * inputs + c) * k + first) * k + second
+            },
+        );
+        is(&counted(&[out, 1, k]).depthwise_as_matrix(), &[k, out], |i| {
+            (i % out) * k + i / out
+        });
+        is(&counted(&[out]).repeated(3), &[3 * out], |i| i % out);
+    }
+
+    #[test]
+    fn large_tensors_are_reordered_in_pieces() {
+        let (out, inputs, k) = (64, 512, 17);
+        is(
+            &counted(&[out, inputs, k]).conv_as_matrix(),
+            &[out, k * inputs],
+            |i| {
+                let (o, tap, c) = (i / (k * inputs), i / inputs % k, i % inputs);
+                (o * inputs + c) * k + tap
+            },
+        );
     }
 }

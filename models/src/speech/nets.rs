@@ -220,6 +220,7 @@ impl<B: Backend> ConversationNets for Nets<B> {
         checkpoint: &Checkpoint,
         config: &AudioConfig,
     ) -> Result<AudioEncoder, LoadError> {
+        let _pages = KeptPages::new();
         AudioEncoder::load(checkpoint, config, &self.params.with_least(Precision::Stored))
     }
 }

@@ -40,8 +40,8 @@ pub(super) const SECTIONS: &[Section] = &[
             setting(
                 "family",
                 Kind::Choice(FAMILIES),
-                Is("qwen3-omni"),
-                "Model family that the file is for. A checkpoint of another family is refused.",
+                Absent,
+                "Model family that the file is for. A checkpoint of another one is refused then; `auto` takes any.",
             ),
             setting(
                 "model_aliases",

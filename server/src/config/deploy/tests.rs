@@ -370,7 +370,7 @@ fn a_configuration_for_another_family_is_refused() {
     let mut deploy = with("family: qwen3-omni", &[]).expect("legal").deploy;
     let graph = GRAPHS[0].speech_only();
     assert_eq!(deploy.check_family(&graph), Ok(()));
-    deploy.family = "another";
+    deploy.family = Some("another");
     let refused = deploy.check_family(&graph).expect_err("another family's");
     let said = "the deploy configuration is for the family another, the model is of the family qwen3-omni";
     assert_eq!(refused.to_string(), said);

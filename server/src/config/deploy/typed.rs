@@ -19,8 +19,8 @@ pub use voices::KeptVoiceLimits;
 /// How the stages are to be run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deploy {
-    /// The family whose stages are meant.
-    pub family: &'static str,
+    /// The family that it is for, if it says so.
+    pub family: Option<&'static str>,
     /// Other names of the model.
     pub model_aliases: Vec<String>,
     /// How long loading a model may make no progress.
@@ -289,7 +289,10 @@ impl Deploy {
         };
         let stages = Of::Stages.stages().into_iter();
         Self {
-            family: top.choice("family"),
+            family: match top.values.get("", "family") {
+                Setup::Choice(family) => Some(family),
+                _ => None,
+            },
             model_aliases: top.names("model_aliases"),
             load_timeout: top.time("load_timeout"),
             handover: Handover {

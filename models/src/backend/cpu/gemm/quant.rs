@@ -102,7 +102,7 @@ pub(super) fn pack(
 fn place_quads<'a>(bits: Bits, words: &mut [u32], lanes: usize, of: impl Fn(usize) -> &'a [u8; GROUP]) {
     for column in 0..2 * lanes {
         let (weights, words) = (of(column), words[column..].iter_mut().step_by(2 * lanes));
-        // All bytes at once: no sum of a weight and half the range leaves its byte.
+        // All bytes at once: adding half the range to a byte in two's complement is turning its highest bit.
         match bits {
             Bits::Eight => {
                 for (word, quad) in words.zip(weights.as_chunks::<4>().0) {
@@ -119,8 +119,9 @@ fn place_quads<'a>(bits: Bits, words: &mut [u32], lanes: usize, of: impl Fn(usiz
     }
 }
 
-/// The lower half of each of eight bytes, and the bit of it that turns a weight of four bits into that weight plus 8.
+/// The lower half of each of eight bytes.
 const FOUR_BITS: u64 = 0x0f0f_0f0f_0f0f_0f0f;
+/// The highest bit of each of them.
 const FOUR_BIT_SIGNS: u64 = 0x0808_0808_0808_0808;
 
 /// Writes the weights of a group in [`Order::Inputs`], `of` giving those of a column in two's complement.

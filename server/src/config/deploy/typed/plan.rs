@@ -2,7 +2,6 @@
 
 use omni_engine::StageGraph;
 use omni_family::{ComputePlan, KvCache, StageCompute};
-use omni_models::GRAPHS;
 
 use super::{ArStage, Deploy, Placement, StageConfig};
 
@@ -15,18 +14,17 @@ pub struct FamilyError {
 }
 
 impl Deploy {
-    /// Checks that the stages that are meant are those of `graph`. A graph of no known family has its settings by kind.
+    /// Checks that `graph` is that of the family that this is for.
     ///
     /// # Errors
-    /// If they are another family's.
+    /// If it is another family's.
     pub fn check_family(&self, graph: &StageGraph) -> Result<(), FamilyError> {
-        let known = GRAPHS.iter().any(|known| known.family == graph.family);
-        match known && graph.family != self.family {
-            true => Err(FamilyError {
-                configured: self.family,
+        match self.family {
+            Some(configured) if configured != graph.family => Err(FamilyError {
+                configured,
                 found: graph.family,
             }),
-            false => Ok(()),
+            _ => Ok(()),
         }
     }
 

@@ -1,4 +1,6 @@
 //! The scale of a group of weights, and its weights as multiples of that.
+//!
+//! A weight in the middle between two multiples is rounded as the machine multiplies and adds, in one instruction or in two.
 
 use half::bf16;
 
@@ -12,7 +14,7 @@ use crate::backend::cpu::isa::Isa;
 const SHIFT: f32 = 12_582_912.0;
 
 /// The scale of each group, and its weights in two's complement.
-pub(in super::super) fn quantise(
+pub(in crate::backend::cpu::gemm) fn quantise(
     isa: Isa,
     bits: Bits,
     groups: &[[f32; GROUP]],
@@ -186,10 +188,21 @@ mod tests {
         std::array::from_fn(|i| (((i * 7919 + seed * 104_729) % 2003) as f32 / 1001.0 - 1.0).powi(3))
     }
 
-    fn one(bits: Bits, values: &[f32; GROUP]) -> (bf16, [u8; GROUP]) {
+    fn one(isa: Isa, bits: Bits, values: &[f32; GROUP]) -> (bf16, [u8; GROUP]) {
         let (mut scale, mut weights) = ([bf16::ZERO], [[0; GROUP]]);
-        quantise(Isa::best(), bits, &[*values], &mut scale, &mut weights);
+        quantise(isa, bits, &[*values], &mut scale, &mut weights);
         (scale[0], weights[0])
+    }
+
+    /// All that the machine has, and fifty groups.
+    fn cases() -> impl Iterator<Item = (Isa, usize)> {
+        let isas = Isa::available().into_iter();
+        isas.flat_map(|isa| (0..50).map(move |seed| (isa, seed)))
+    }
+
+    fn formats() -> impl Iterator<Item = (Isa, Bits)> {
+        let isas = Isa::available().into_iter();
+        isas.flat_map(|isa| [(isa, Bits::Eight), (isa, Bits::Four)])
     }
 
     fn signed(weight: u8) -> f32 {
@@ -204,11 +217,11 @@ mod tests {
 
     #[test]
     fn weights_come_back_within_what_their_bits_allow() {
-        for seed in 0..50 {
+        for (isa, seed) in cases() {
             let values = values(seed);
-            let (scale, weights) = one(Bits::Eight, &values);
+            let (scale, weights) = one(isa, Bits::Eight, &values);
             let eight = error(&values, scale, weights);
-            let (scale, weights) = one(Bits::Four, &values);
+            let (scale, weights) = one(isa, Bits::Four, &values);
             let four = error(&values, scale, weights);
             assert!(
                 eight < 0.01 && four < 0.15 && eight < four,
@@ -219,14 +232,14 @@ mod tests {
 
     #[test]
     fn the_search_for_a_scale_is_never_worse_than_the_first_one() {
-        for seed in 0..50 {
+        for (isa, seed) in cases() {
             let values = values(seed);
             let most = values
                 .iter()
                 .fold(0.0_f32, |m, v| if v.abs() > m.abs() { *v } else { m });
             let plain = bf16::from_f32(-most / 8.0);
             let weights = values.map(|v| (v / plain.to_f32()).round().clamp(-8.0, 7.0) as i8 as u8);
-            let (scale, found) = one(Bits::Four, &values);
+            let (scale, found) = one(isa, Bits::Four, &values);
             assert!(
                 error(&values, scale, found) <= error(&values, plain, weights) * 1.01,
                 "{seed}"
@@ -236,11 +249,11 @@ mod tests {
 
     #[test]
     fn a_weight_that_is_no_number_or_infinite_makes_every_product_with_it_no_number() {
-        for bits in [Bits::Eight, Bits::Four] {
+        for (isa, bits) in formats() {
             for broken in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
                 let mut values = values(1);
                 values[7] = broken;
-                let (scale, weights) = one(bits, &values);
+                let (scale, weights) = one(isa, bits, &values);
                 let product: f32 = weights.iter().map(|w| signed(*w)).sum::<f32>() * scale.to_f32();
                 assert!(!product.is_finite(), "{bits:?} {broken}: {product}");
             }
@@ -249,12 +262,12 @@ mod tests {
 
     #[test]
     fn zeros_stay_zeros_and_extremes_stay_in_range() {
-        for bits in [Bits::Eight, Bits::Four] {
-            assert_eq!(one(bits, &[0.0; GROUP]), (bf16::ZERO, [0; GROUP]));
+        for (isa, bits) in formats() {
+            assert_eq!(one(isa, bits, &[0.0; GROUP]), (bf16::ZERO, [0; GROUP]));
             for value in [1e-30, 1.0, -1.0, 1e30] {
                 let mut values = [0.0; GROUP];
                 values[5] = value;
-                let (scale, weights) = one(bits, &values);
+                let (scale, weights) = one(isa, bits, &values);
                 let back = signed(weights[5]) * scale.to_f32();
                 assert!((back / value - 1.0).abs() < 0.01, "{bits:?} {value} {back}");
             }

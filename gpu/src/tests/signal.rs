@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::linear::product;
 use super::{Lab, close, each_type, numbers, rounded};
 use crate::Address;
-use crate::kernels::{Activation, Convolve, Depthwise, Linear, Pad, Remember, Signals};
+use crate::kernels::{Activation, Convolve, Depthwise, Linear, Pad, Remember, Scratch, Signals};
 
 /// The past of every stream, somewhere, and how the kernels are told of it.
 pub(super) fn signals(lab: &Lab, lens: &[usize], pasts: &[Vec<f32>], keep: usize) -> (Signals, Vec<Address>) {
@@ -156,6 +156,9 @@ proptest! {
                     bias: lab.floats(&bias),
                     scale: Address::NONE,
                     add: Address::NONE,
+                    norm: Address::NONE,
+                    eps: 0.0,
+                    scratch: Scratch::default(),
                     rows: rows as u32,
                     outputs: outputs as u32,
                     inputs: inputs as u32,

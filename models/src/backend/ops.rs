@@ -185,13 +185,45 @@ pub(crate) trait Sampler: Activations + IdTransfer {
     }
 }
 
+/// The weight of a norm of rows, and what is added to the mean of their squares.
+pub(crate) struct Norm<'a, P: Params> {
+    pub(crate) weight: &'a P::Vector,
+    pub(crate) eps: f32,
+}
+
+impl<P: Params> Clone for Norm<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Params> Copy for Norm<'_, P> {}
+
 /// Products with matrices.
-pub(crate) trait Products: Pointwise {
+pub(crate) trait Products: Normalisation {
     /// `x W^T + b`.
     fn linear(&self, w: &Self::Matrix, x: &Self::Rows) -> Result<Self::Rows>;
+    /// [`Products::linear`] of the normalised rows.
+    fn norm_linear(&self, norm: Norm<'_, Self>, w: &Self::Matrix, x: &Self::Rows) -> Result<Self::Rows> {
+        self.linear(w, &self.rms_norm(norm.weight, norm.eps, x)?)
+    }
+    /// `x + scale * (y W^T + b)` per channel; no scale: 1.
+    fn linear_add(
+        &self,
+        x: Self::Rows,
+        scale: Option<&Self::Vector>,
+        w: &Self::Matrix,
+        y: &Self::Rows,
+    ) -> Result<Self::Rows> {
+        self.add(x, &self.linear(w, y)?, scale)
+    }
     /// `silu(g) * u` for `[g | u] = x W^T`.
     fn gated(&self, w: &Self::Matrix, x: &Self::Rows) -> Result<Self::Rows> {
         self.swiglu(&self.linear(w, x)?)
+    }
+    /// [`Products::gated`] of the normalised rows.
+    fn norm_gated(&self, norm: Norm<'_, Self>, w: &Self::Matrix, x: &Self::Rows) -> Result<Self::Rows> {
+        self.gated(w, &self.rms_norm(norm.weight, norm.eps, x)?)
     }
     /// The experts' share of every row of `x`: `sum p_e expert_e(x)` over the `top_k` experts with the highest scores,
     /// `p` being the softmax over all scores, and an expert being `down(silu(gate(x)) * up(x))`. `scores` are
@@ -204,6 +236,18 @@ pub(crate) trait Products: Pointwise {
         x: &Self::Rows,
         shared: Option<&Self::Rows>,
     ) -> Result<Self::Rows>;
+    /// `onto +` [`Products::mixture`].
+    fn mixture_add(
+        &self,
+        onto: Self::Rows,
+        experts: &Self::Experts,
+        routing: Routing,
+        scores: &Self::Rows,
+        x: &Self::Rows,
+        shared: Option<&Self::Rows>,
+    ) -> Result<Self::Rows> {
+        self.add(onto, &self.mixture(experts, routing, scores, x, shared)?, None)
+    }
 }
 
 /// What convolutions keep of the streams that pass through them.
@@ -268,19 +312,6 @@ pub(crate) trait Normalisation: Pointwise {
         eps: f32,
         x: &Self::Rows,
     ) -> Result<Self::Rows>;
-    /// [`Pointwise::add`], then [`Normalisation::rms_norm`] of the sum: both.
-    fn add_norm(
-        &self,
-        x: Self::Rows,
-        y: &Self::Rows,
-        scale: Option<&Self::Vector>,
-        w: &Self::Vector,
-        eps: f32,
-    ) -> Result<(Self::Rows, Self::Rows)> {
-        let x = self.add(x, y, scale)?;
-        let normal = self.rms_norm(w, eps, &x)?;
-        Ok((x, normal))
-    }
 }
 
 /// Operations on every element, or on all of a channel.
@@ -330,16 +361,7 @@ pub(crate) trait Attention: Activations {
 
 /// Everything that the networks are made of.
 pub(crate) trait Backend:
-    ComputeDevice
-    + StepSizes
-    + Steps
-    + IdStore
-    + Embedding
-    + Sampler
-    + Products
-    + Convolutions
-    + Normalisation
-    + Attention
+    ComputeDevice + StepSizes + Steps + IdStore + Embedding + Sampler + Products + Convolutions + Attention
 {
 }
 
@@ -352,7 +374,6 @@ impl<B> Backend for B where
         + Sampler
         + Products
         + Convolutions
-        + Normalisation
         + Attention
 {
 }

@@ -94,6 +94,8 @@ pub(super) struct CommandStream<D: Device> {
     loose: Arena<D>,
     known: HashMap<StepKey, Known<D>>,
     open: Option<Open<D>>,
+    /// See [`omni_gpu::kernels::Scratch`].
+    pub(super) counters: Option<D::Memory>,
     /// Host memory that nothing comes to now.
     incoming: Vec<D::Staging>,
     /// Copies to the device so far, and how many of them are known to be over.
@@ -114,6 +116,7 @@ impl<D: Device> CommandStream<D> {
             stages: HashMap::new(),
             known: HashMap::new(),
             open: None,
+            counters: None,
             incoming: Vec::new(),
             sent: 0,
             over: 0,

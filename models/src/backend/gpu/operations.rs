@@ -253,11 +253,29 @@ impl<D: Device> Sampler for Gpu<D> {
 
 impl<D: Device> Products for Gpu<D> {
     fn linear(&self, w: &Matrix<D>, x: &Rows<D>) -> Result<Rows<D>> {
-        self.product(w, x)
+        self.product(w, x, None)
+    }
+
+    fn norm_linear(&self, norm: Norm<'_, Self>, w: &Matrix<D>, x: &Rows<D>) -> Result<Rows<D>> {
+        self.product(w, x, Some(norm))
+    }
+
+    fn linear_add(
+        &self,
+        x: Rows<D>,
+        scale: Option<&Vector<D>>,
+        w: &Matrix<D>,
+        y: &Rows<D>,
+    ) -> Result<Rows<D>> {
+        self.product_onto(x, scale, w, y)
     }
 
     fn gated(&self, w: &Matrix<D>, x: &Rows<D>) -> Result<Rows<D>> {
-        self.gated_product(w, x)
+        self.gated_product(w, x, None)
+    }
+
+    fn norm_gated(&self, norm: Norm<'_, Self>, w: &Matrix<D>, x: &Rows<D>) -> Result<Rows<D>> {
+        self.gated_product(w, x, Some(norm))
     }
 
     fn mixture(
@@ -268,7 +286,19 @@ impl<D: Device> Products for Gpu<D> {
         x: &Rows<D>,
         shared: Option<&Rows<D>>,
     ) -> Result<Rows<D>> {
-        self.mix(experts, routing, scores, x, shared)
+        self.mix(experts, routing, scores, x, shared, None)
+    }
+
+    fn mixture_add(
+        &self,
+        onto: Rows<D>,
+        experts: &Experts<D>,
+        routing: Routing,
+        scores: &Rows<D>,
+        x: &Rows<D>,
+        shared: Option<&Rows<D>>,
+    ) -> Result<Rows<D>> {
+        self.mix(experts, routing, scores, x, shared, Some(onto))
     }
 }
 
@@ -302,29 +332,6 @@ impl<D: Device> Normalisation for Gpu<D> {
         };
         self.launch(kernel.launch(self.float))?;
         Ok(out)
-    }
-
-    fn add_norm(
-        &self,
-        x: Rows<D>,
-        y: &Rows<D>,
-        scale: Option<&Vector<D>>,
-        w: &Vector<D>,
-        eps: f32,
-    ) -> Result<(Rows<D>, Rows<D>)> {
-        let out = self.scratch(x.rows, x.width)?;
-        let kernel = RmsNorm {
-            out: out.address(),
-            x: x.address(),
-            y: y.address(),
-            scale: scale.map_or(Address::NONE, |s| s.values.address()),
-            weight: w.values.address(),
-            rows: small(x.rows),
-            width: small(x.width),
-            eps,
-        };
-        self.launch(kernel.launch(self.float))?;
-        Ok((x, out))
     }
 }
 

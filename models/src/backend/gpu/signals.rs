@@ -126,12 +126,14 @@ impl<D: Device> Gpu<D> {
         let placed = self.place(x, signals, past)?;
         let padded = self.pad(&placed, act, x)?;
         let out = self.scratch(x.rows, conv.matrix.outputs)?;
-        let kernel = Convolve {
+        let mut kernel = Convolve {
             linear: Self::times(&out, &conv.matrix, padded.address()),
             signals: placed.streams,
             channels: small(x.width),
             dilation: small(conv.taps.dilation),
         };
+        let shared = self.share(kernel.scratch_bytes(self.float))?;
+        kernel.linear.scratch = shared.scratch;
         self.launch(kernel.launch(self.float))?;
         Ok(out)
     }

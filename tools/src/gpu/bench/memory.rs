@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use omni_gpu::kernels::{Activation, Copy, Linear};
+use omni_gpu::kernels::{Activation, Copy, Linear, Scratch};
 use omni_gpu::{Address, Device, Float, Launch, Memory};
 
 /// Bytes per second.
@@ -43,6 +43,9 @@ pub(super) fn bandwidth<D: Device>(device: &D, bytes: usize, repeats: u32) -> om
         bias: Address::NONE,
         scale: Address::NONE,
         add: Address::NONE,
+        norm: Address::NONE,
+        eps: 0.0,
+        scratch: Scratch::default(),
         rows: 1,
         outputs,
         inputs: INPUTS,

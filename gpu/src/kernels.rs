@@ -56,6 +56,11 @@ pub fn all() -> impl Iterator<Item = &'static Kernel> {
     topics.into_iter().flatten().copied().flatten()
 }
 
+/// See [`Launch::operations`].
+pub(crate) fn operations(launch: &Launch) -> u64 {
+    gemm::operations(launch)
+}
+
 /// One kernel for each float type.
 type Typed = [Kernel; 2];
 

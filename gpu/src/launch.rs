@@ -156,6 +156,12 @@ pub struct Launch {
 }
 
 impl Launch {
+    /// Multiplications and additions, if it is a product of many rows; else 0.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        crate::kernels::operations(self)
+    }
+
     /// What is wrong with it, whatever the device.
     pub(crate) fn flaw(&self) -> Option<String> {
         let threads = self.block.count();

@@ -14,7 +14,10 @@ use crate::device::{GpuError, Priority, Result};
 use crate::kernels;
 use crate::launch::{Kernel, MAX_SHARED};
 
-/// The version of CUDA whose compiler made them: 13.0 is 13000. Older drivers refuse them.
+/// The kinds of devices that they have machine code for: 90 is compute capability 9.0. All others get PTX, which the driver compiles.
+const ARCHS: &[i32] = include!(concat!(env!("OUT_DIR"), "/archs.rs"));
+
+/// The version of CUDA whose compiler made them: 13.0 is 13000. See [`takes`].
 pub(super) const VERSION: i32 = include!(concat!(env!("OUT_DIR"), "/version.rs"));
 
 /// The oldest devices that the kernels are compiled for: bf16 and its tensor cores.
@@ -69,6 +72,13 @@ pub(super) fn dotted(version: i32) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
+/// Whether a driver for CUDA `driver` takes kernels that `compiler` made for a device: machine code of its own major version, PTX of no
+/// later version than its own.
+fn takes(driver: i32, compiler: i32, (major, minor): (i32, i32), archs: &[i32]) -> bool {
+    let machine_code = archs.iter().any(|arch| arch / 10 == major && arch % 10 <= minor);
+    driver >= compiler || (machine_code && driver / 1000 == compiler / 1000)
+}
+
 /// The name of a device, if it can be used.
 pub(super) fn probe(ordinal: usize) -> Result<String> {
     let unavailable = |reason: String| GpuError::Unavailable(reason);
@@ -86,19 +96,12 @@ pub(super) fn probe(ordinal: usize) -> Result<String> {
             "the NVIDIA driver (libcuda.so.1) was not found".into(),
         ));
     }
-    let mut version = 0;
+    let mut version: i32 = 0;
     #[expect(unsafe_code, reason = "the driver's interface is C")]
     // SAFETY: it writes one number.
     unsafe { sys::cuDriverGetVersion(&raw mut version) }
         .result()
         .map_err(failed("cuDriverGetVersion"))?;
-    if version < VERSION {
-        return Err(unavailable(format!(
-            "the NVIDIA driver is for CUDA {}, the kernels are compiled for {}",
-            dotted(version),
-            dotted(VERSION)
-        )));
-    }
     result::init().map_err(|e| no_device(ordinal, e))?;
     let number = i32::try_from(ordinal).unwrap_or(i32::MAX);
     let device = result::device::get(number).map_err(|e| no_device(ordinal, e))?;
@@ -112,6 +115,13 @@ pub(super) fn probe(ordinal: usize) -> Result<String> {
         attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
         attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
     );
+    if !takes(version, VERSION, capability, ARCHS) {
+        return Err(unavailable(format!(
+            "the NVIDIA driver is for CUDA {}, the kernels are compiled for {}",
+            dotted(version),
+            dotted(VERSION)
+        )));
+    }
     if capability < OLDEST {
         let ((major, minor), (least, _)) = (capability, OLDEST);
         return Err(unavailable(format!(
@@ -235,5 +245,24 @@ impl Loaded {
             Priority::Usual => least,
             Priority::Urgent => greatest,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_takes_machine_code_of_its_major_version_and_ptx_up_to_its_own() {
+        let hopper = (9, 0);
+        assert!(takes(13000, 13000, hopper, &[80]));
+        assert!(takes(12040, 12090, hopper, &[80, 90]));
+        assert!(!takes(12040, 12090, hopper, &[80]), "PTX of a later version");
+        assert!(!takes(12090, 13000, hopper, &[90]), "another major version");
+        assert!(
+            takes(12040, 12090, (8, 9), &[80]),
+            "machine code for 8.0 runs on 8.9"
+        );
+        assert!(!takes(12040, 12090, (8, 0), &[89]));
     }
 }

@@ -152,6 +152,16 @@ fn gemm(
     launch
 }
 
+/// Of a launch of one of these kernels: of experts' products as many rows as there are pairs.
+pub(super) fn operations(launch: &Launch) -> u64 {
+    match launch.args.bits() {
+        [.., rows, outputs, inputs, _, _, _, _, _, _, _, _, _] if launch.kernel.module == "gemm" => {
+            2 * rows * outputs * inputs
+        }
+        _ => 0,
+    }
+}
+
 /// As [`Linear`] for any number of rows; the matrix is read once per 128 of them at most.
 pub(super) fn linear(linear: &Linear, half: u32, float: Float) -> Launch {
     let tiling = pick(float, linear.rows, linear.outputs);

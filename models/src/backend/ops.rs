@@ -1,8 +1,8 @@
 //! The operations that the networks are made of, by what is computed.
 
 use super::{
-    AttentionShape, Batch, GpuFigures, Params, Part, Pass, Result, Routing, Signals, StepKey, Taps,
-    TellFallback, TextChosen,
+    AttentionShape, Batch, GpuFigures, Params, Part, Pass, Result, Routing, Signals, StepCosts, StepKey,
+    Taps, TellFallback, TextChosen,
 };
 use crate::loader::{Conv, Depthwise, Snake};
 use crate::nn::Angles;
@@ -31,6 +31,11 @@ pub(crate) trait ComputeDevice: Params {
     fn replica(&self) -> Result<Self> {
         Ok(self.clone())
     }
+    /// As [`ComputeDevice::replica`], for a worker whose many small steps go before the large ones of others: a token loop's beside a
+    /// vocoder's.
+    fn urgent_replica(&self) -> Result<Self> {
+        self.replica()
+    }
     /// What a GPU was asked to do, if one computes.
     fn figures(&self) -> Option<GpuFigures> {
         None
@@ -41,6 +46,12 @@ pub(crate) trait ComputeDevice: Params {
     }
     /// As [`ComputeDevice::take_fallbacks`], as it happens.
     fn tell_fallbacks(&self, _to: TellFallback) {}
+    /// From now on finds what the launches of each new kind of step cost, by so many replays; what streams keep is of no use then.
+    fn profile(&self, _replays: u32) {}
+    /// What was found since the last call.
+    fn take_costs(&self) -> Vec<StepCosts> {
+        Vec::new()
+    }
 }
 
 /// The sizes that steps are rounded up to, so that there are few.
@@ -69,6 +80,11 @@ pub(crate) trait Steps: Params {
     /// Computes a step, most of whose operations a backend may know already from a step with this key. `step` must do
     /// the same operations on the same memory whenever the key is the same, and must not look at what they computed.
     fn step<T>(&self, _key: StepKey, step: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        step(self)
+    }
+    /// As [`Steps::step`], for one that is like no other: what it brings from the host is put together, and its operations are asked for
+    /// when all of them are known. `stage` is that of the steps whose memory it may use.
+    fn step_once<T>(&self, _stage: &'static str, step: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         step(self)
     }
     /// Waits until all that was asked for is done.

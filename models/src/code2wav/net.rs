@@ -238,7 +238,7 @@ pub(super) fn clip(samples: &mut [f32]) -> std::result::Result<(), String> {
 }
 
 fn next<'a, T>(pasts: &mut impl Iterator<Item = &'a mut T>) -> Result<&'a mut T> {
-    let missing = || ComputeError("code2wav: a convolution without memory".into());
+    let missing = || ComputeError::Failed("code2wav: a convolution without memory".into());
     pasts.next().ok_or_else(missing)
 }
 

@@ -3,13 +3,15 @@
 use omni_gpu::kernels::{
     Activate, Activation, Add, LayerNorm, RmsNorm, ScatterAdd, Snake as SnakeKernel, Swiglu,
 };
-use omni_gpu::{Address, Device, Memory};
+use omni_gpu::{Address, Device, Memory, Priority};
 
 use super::attention::Places;
 use super::command_stream::{PendingCopy, Place};
 use super::{Experts, Gpu, Ids, Kept, Kv, Matrix, Rows, Table, Vector, small};
 use crate::backend::ops::*;
-use crate::backend::{AttentionShape, Batch, GpuFigures, Result, Routing, StepKey, TellFallback, TextChosen};
+use crate::backend::{
+    AttentionShape, Batch, GpuFigures, Result, Routing, StepCosts, StepKey, TellFallback, TextChosen,
+};
 use crate::loader::Snake;
 use crate::nn::Angles;
 use crate::sampling::{Choice, TextChoice};
@@ -36,7 +38,11 @@ impl<D: Device> Gpu<D> {
 
 impl<D: Device> ComputeDevice for Gpu<D> {
     fn replica(&self) -> Result<Self> {
-        self.fork()
+        self.fork(Priority::Usual)
+    }
+
+    fn urgent_replica(&self) -> Result<Self> {
+        self.fork(Priority::Urgent)
     }
 
     fn figures(&self) -> Option<GpuFigures> {
@@ -49,6 +55,14 @@ impl<D: Device> ComputeDevice for Gpu<D> {
 
     fn tell_fallbacks(&self, to: TellFallback) {
         self.watch.tell(to);
+    }
+
+    fn profile(&self, replays: u32) {
+        self.watch.profile(replays);
+    }
+
+    fn take_costs(&self) -> Vec<StepCosts> {
+        self.watch.take_costs()
     }
 }
 
@@ -76,6 +90,11 @@ impl<D: Device> StepSizes for Gpu<D> {
 impl<D: Device> Steps for Gpu<D> {
     fn step<T>(&self, key: StepKey, step: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         self.run_step(key, step)
+    }
+
+    fn step_once<T>(&self, stage: &'static str, step: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        let open = self.commands().begin_once(stage)?;
+        self.ended(open, step)
     }
 
     fn wait(&self) -> Result<()> {

@@ -181,7 +181,9 @@ impl<D: Device> StreamMemory for Gpu<D> {
         let each = taps.past() * width * self.float.bytes();
         if !each.is_multiple_of(4) {
             // Each stream's is cleared word by word.
-            return Err(ComputeError(format!("a convolution's memory of {each} bytes")));
+            return Err(ComputeError::Failed(format!(
+                "a convolution's memory of {each} bytes"
+            )));
         }
         Ok(Past {
             values: None,

@@ -71,6 +71,7 @@ impl Bench {
                         w: self.matrix(i, elements),
                         bias: Address::NONE,
                         scale: Address::NONE,
+                        shift: Address::NONE,
                         add: Address::NONE,
                         norm: Address::NONE,
                         eps: 0.0,

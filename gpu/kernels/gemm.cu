@@ -41,10 +41,12 @@ __device__ __forceinline__ void load_piece(nvcuda::wmma::fragment<nvcuda::wmma::
 struct Finish {
     uint32_t outputs, half, activation, splits, wide_out;
 };
+/// The activation `x + sin(x * scale)^2 * shift` per channel, which leaves no other use for `scale`.
+constexpr uint32_t kSnake = 3;
 
 /// Eight neighbouring results of a row, from element `at` on: their sums and, where they are gated, those of the other half.
 __device__ __forceinline__ void finish8(Out<bf16> out, const Eight& sum, const Eight& up, size_t at, uint32_t n, const Finish& f,
-                                        In<float> bias, In<float> scale, In<bf16> add) {
+                                        In<float> bias, In<float> scale, In<float> shift, In<bf16> add) {
     uint32_t width = f.half ? f.half : f.outputs;
     Eight v, added{};
     bool whole = f.wide_out != 0;
@@ -53,8 +55,13 @@ __device__ __forceinline__ void finish8(Out<bf16> out, const Eight& sum, const E
     for (uint32_t i = 0; i < 8; i++) {
         v.v[i] = f.half ? silu(sum.v[i]) * up.v[i] : sum.v[i];
         if (n + i >= width) continue;
-        v.v[i] = activated(f.activation, bias ? v.v[i] + bias[n + i] : v.v[i]);
-        if (scale) v.v[i] *= scale[n + i];
+        if (bias) v.v[i] += bias[n + i];
+        if (f.activation == kSnake) {
+            v.v[i] = snaked(v.v[i], scale[n + i], shift[n + i]);
+        } else {
+            v.v[i] = activated(f.activation, v.v[i]);
+            if (scale) v.v[i] *= scale[n + i];
+        }
         if (add) v.v[i] += whole ? added.v[i] : widen(add[at + i]);
         if (!whole) out[at + i] = narrow<bf16>(v.v[i]);
     }
@@ -64,8 +71,8 @@ __device__ __forceinline__ void finish8(Out<bf16> out, const Eight& sum, const E
 /// bf16 on tensor cores. WM x WN warps over the tile, WK over the inputs. Shared memory: `STAGES` times (BM + BN) * (BK + 8) elements, in
 /// which the sums [WK][BM][BN] meet at the end. `partial [tiles][splits][BM][BN]`, `counters [tiles]` zeros before and after.
 template <int BM, int BN, int BK, int STAGES, int WM, int WN, int WK>
-__device__ void gemm_of_bf16(Out<bf16> out, In<bf16> x, In<bf16> w, In<float> bias, In<float> scale, In<bf16> add, In<uint32_t> index,
-                             In<uint32_t> from, In<uint32_t> tiles, Out<float> partial, Out<uint32_t> counters, Source s, Finish f) {
+__device__ void gemm_of_bf16(Out<bf16> out, In<bf16> x, In<bf16> w, In<float> bias, In<float> scale, In<float> shift, In<bf16> add,
+                             In<uint32_t> index, In<uint32_t> from, In<uint32_t> tiles, Out<float> partial, Out<uint32_t> counters, Source s, Finish f) {
     using namespace nvcuda;
     constexpr unsigned kThreads = WM * WN * WK * kWarp;
     // Eight more than needed, so that rows begin in different banks.
@@ -218,17 +225,17 @@ __device__ void gemm_of_bf16(Out<bf16> out, In<bf16> x, In<bf16> w, In<float> bi
         uint32_t row = tile.first + m, n = first_n + column;
         if (row >= tile.end || n >= width) continue;
         Eight v = total(m * BN + column), up = f.half ? total(m * BN + of_out + column) : Eight{};
-        finish8(out, v, up, static_cast<size_t>(row) * width + n, n, f, bias, scale, add);
+        finish8(out, v, up, static_cast<size_t>(row) * width + n, n, f, bias, scale, shift, add);
     }
 }
 
 #define GEMM_PARAMS(T)                                                                                                            \
-    (Out<T> out, In<T> x, In<T> w, In<float> bias, In<float> scale, In<T> add, In<uint32_t> index, In<uint32_t> from,             \
-     In<uint32_t> tiles, Out<float> partial, Out<uint32_t> counters, uint32_t rows, uint32_t outputs, uint32_t inputs,            \
+    (Out<T> out, In<T> x, In<T> w, In<float> bias, In<float> scale, In<float> shift, In<T> add, In<uint32_t> index,               \
+     In<uint32_t> from, In<uint32_t> tiles, Out<float> partial, Out<uint32_t> counters, uint32_t rows, uint32_t outputs, uint32_t inputs,            \
      uint32_t channels, uint32_t dilation, uint32_t signals, uint32_t keep, uint32_t activation, uint32_t wide, uint32_t half,    \
      uint32_t splits, uint32_t wide_out)
 #define GEMM_ARGS                                                                                                                 \
-    (out, x, w, bias, scale, add, index, from, tiles, partial, counters, Source{rows, inputs, channels, dilation, signals, keep, wide}, \
+    (out, x, w, bias, scale, shift, add, index, from, tiles, partial, counters, Source{rows, inputs, channels, dilation, signals, keep, wide}, \
      Finish{outputs, half, activation, splits, wide_out})
 
 EARLY_PLAIN_KERNEL(gemm_16, 128, (gemm_of_bf16<16, 32, 128, 3, 1, 1, 4>), GEMM_PARAMS(bf16), GEMM_ARGS)
@@ -240,8 +247,8 @@ EARLY_PLAIN_KERNEL(gemm_128x128, 256, (gemm_of_bf16<128, 128, 32, 4, 2, 4, 1>), 
 
 /// f32 without tensor cores, which would round the factors: 64 x 64 sums per block, 8 x 4 per thread. For checking, not for speed:
 /// one block has all inputs of a tile.
-__device__ void gemm_of_f32(Out<float> out, In<float> x, In<float> w, In<float> bias, In<float> scale, In<float> add, In<uint32_t> index,
-                            In<uint32_t> from, In<uint32_t> tiles, Out<float>, Out<uint32_t>, Source s, Finish f) {
+__device__ void gemm_of_f32(Out<float> out, In<float> x, In<float> w, In<float> bias, In<float> scale, In<float> shift, In<float> add,
+                            In<uint32_t> index, In<uint32_t> from, In<uint32_t> tiles, Out<float>, Out<uint32_t>, Source s, Finish f) {
     constexpr unsigned BM = 64, BN = 64, BK = 16, kStride = 64 + 4;
     // By input, so that a thread's rows and outputs are neighbours.
     __shared__ float of_a[BK * kStride], of_w[BK * kStride];
@@ -290,7 +297,14 @@ __device__ void gemm_of_f32(Out<float> out, In<float> x, In<float> w, In<float> 
             if (i >= made || r >= tile.end || n >= width) continue;
             size_t at = static_cast<size_t>(r) * width + n;
             float v = f.half ? silu(sum[m][i]) * sum[m][(i + 2) % 4] : sum[m][i];
-            out[at] = finished<float>(v, at, n, bias, scale, add, f.activation);
+            if (bias) v += bias[n];
+            if (f.activation == kSnake) {
+                v = snaked(v, scale[n], shift[n]);
+            } else {
+                v = activated(f.activation, v);
+                if (scale) v *= scale[n];
+            }
+            out[at] = add ? add[at] + v : v;
         }
 }
 PLAIN_KERNEL(gemm_plain, 128, gemm_of_f32, GEMM_PARAMS(float), GEMM_ARGS)

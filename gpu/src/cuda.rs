@@ -297,12 +297,11 @@ impl Device for Cuda {
             return None;
         }
         let asked = self.bind();
-        #[expect(unsafe_code, reason = "the driver's interface is C")]
-        // SAFETY: the stream is alive; nothing is waited for.
         let asked = asked.and_then(|()| {
-            unsafe { sys::cuStreamQuery(self.stream.cu_stream()) }
-                .result()
-                .map_err(failed("cuStreamQuery"))
+            #[expect(unsafe_code, reason = "the driver's interface is C")]
+            // SAFETY: the stream is alive; nothing is waited for.
+            let found = unsafe { sys::cuStreamQuery(self.stream.cu_stream()) };
+            found.result().map_err(failed("cuStreamQuery"))
         });
         match asked {
             Err(lost @ GpuError::Lost { .. }) => Some(lost.to_string()),

@@ -5,13 +5,13 @@ use crate::kernels::{Linear, Signals};
 use crate::launch::{Address, Float, Kernel, Launch};
 
 kernels! { "gemm":
-    plain GEMM_16 = "gemm_16"("pppppppppppuuuuuuuuuuuu") 128;
-    plain GEMM_32 = "gemm_32"("pppppppppppuuuuuuuuuuuu") 128 large;
-    plain GEMM_64 = "gemm_64"("pppppppppppuuuuuuuuuuuu") 128 large;
-    plain GEMM_64X64 = "gemm_64x64"("pppppppppppuuuuuuuuuuuu") 128 large;
-    plain GEMM_128X96 = "gemm_128x96"("pppppppppppuuuuuuuuuuuu") 256 large;
-    plain GEMM_128X128 = "gemm_128x128"("pppppppppppuuuuuuuuuuuu") 256 large;
-    plain GEMM_PLAIN = "gemm_plain"("pppppppppppuuuuuuuuuuuu") 128;
+    plain GEMM_16 = "gemm_16"("ppppppppppppuuuuuuuuuuuu") 128;
+    plain GEMM_32 = "gemm_32"("ppppppppppppuuuuuuuuuuuu") 128 large;
+    plain GEMM_64 = "gemm_64"("ppppppppppppuuuuuuuuuuuu") 128 large;
+    plain GEMM_64X64 = "gemm_64x64"("ppppppppppppuuuuuuuuuuuu") 128 large;
+    plain GEMM_128X96 = "gemm_128x96"("ppppppppppppuuuuuuuuuuuu") 256 large;
+    plain GEMM_128X128 = "gemm_128x128"("ppppppppppppuuuuuuuuuuuu") 256 large;
+    plain GEMM_PLAIN = "gemm_plain"("ppppppppppppuuuuuuuuuuuu") 128;
 }
 
 /// Tiles of which more are not shared by several blocks: as many as a large device has multiprocessors.
@@ -127,6 +127,7 @@ fn gemm(
         linear.w,
         linear.bias,
         linear.scale,
+        linear.shift,
         linear.add,
         source.index,
         source.from,

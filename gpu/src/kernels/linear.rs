@@ -28,6 +28,8 @@ pub struct Linear {
     pub bias: Address,
     /// `[outputs]` of f32, or none for 1.
     pub scale: Address,
+    /// `[outputs]` of f32: for [`Activation::Snake`], which `scale` then belongs to. Or none.
+    pub shift: Address,
     /// `[rows, outputs]`, or none.
     pub add: Address,
     /// `[inputs]` of f32: x's rows are normalised on their way, `x / sqrt(mean(x^2) + eps) * norm`. Or none. For at most [`FEW_ROWS`].
@@ -104,6 +106,7 @@ impl Gated {
             w: self.w,
             bias: Address::NONE,
             scale: Address::NONE,
+            shift: Address::NONE,
             add: Address::NONE,
             norm: self.norm,
             eps: self.eps,

@@ -190,6 +190,7 @@ proptest! {
                     w: lab.rows(&w),
                     bias: Address::NONE,
                     scale: Address::NONE,
+                    shift: Address::NONE,
                     add: Address::NONE,
                     norm: Address::NONE,
                     eps: 0.0,

@@ -233,6 +233,10 @@ pub(crate) trait Products: Normalisation {
     ) -> Result<Self::Rows> {
         self.add(x, &self.linear(w, y)?, scale)
     }
+    /// [`Pointwise::gelu`] of [`Products::linear`].
+    fn linear_gelu(&self, w: &Self::Matrix, x: &Self::Rows) -> Result<Self::Rows> {
+        self.gelu(self.linear(w, x)?)
+    }
     /// `silu(g) * u` for `[g | u] = x W^T`.
     fn gated(&self, w: &Self::Matrix, x: &Self::Rows) -> Result<Self::Rows> {
         self.swiglu(&self.linear(w, x)?)
@@ -287,7 +291,7 @@ pub(crate) trait StreamMemory: Params {
 }
 
 /// Causal convolutions of several signals.
-pub(crate) trait Convolutions: Activations + StreamMemory {
+pub(crate) trait Convolutions: Pointwise + StreamMemory {
     /// Samples on their way to the host.
     type PendingSamples: Send;
 
@@ -301,6 +305,18 @@ pub(crate) trait Convolutions: Activations + StreamMemory {
         signals: &Signals<Self>,
         past: &mut Self::Past,
     ) -> Result<Self::Rows>;
+    /// [`Pointwise::snake`] by `after` of [`Convolutions::conv`].
+    fn conv_snake(
+        &self,
+        conv: &Conv<Self>,
+        act: Option<&Snake<Self>>,
+        x: &Self::Rows,
+        signals: &Signals<Self>,
+        past: &mut Self::Past,
+        after: &Snake<Self>,
+    ) -> Result<Self::Rows> {
+        self.snake(after, self.conv(conv, act, x, signals, past)?)
+    }
     /// As [`Convolutions::conv`], every channel for itself; `w` is `[taps, channels]` flattened.
     fn depthwise(
         &self,

@@ -164,6 +164,7 @@ impl<D: Device> Gpu<D> {
                     w: w.address(),
                     bias: Address::NONE,
                     scale: Address::NONE,
+                    shift: Address::NONE,
                     add: Address::NONE,
                     norm: Address::NONE,
                     eps: 0.0,

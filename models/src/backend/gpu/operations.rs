@@ -289,6 +289,10 @@ impl<D: Device> Products for Gpu<D> {
         self.product_onto(x, scale, w, y)
     }
 
+    fn linear_gelu(&self, w: &Matrix<D>, x: &Rows<D>) -> Result<Rows<D>> {
+        self.gelu_product(w, x)
+    }
+
     fn gated(&self, w: &Matrix<D>, x: &Rows<D>) -> Result<Rows<D>> {
         self.gated_product(w, x, None)
     }

@@ -55,6 +55,7 @@ impl<D: Device> Gpu<D> {
             w: w.weight.address(),
             bias: w.bias.as_ref().map_or(Address::NONE, Memory::address),
             scale: Address::NONE,
+            shift: Address::NONE,
             add: Address::NONE,
             norm: Address::NONE,
             eps: 0.0,
@@ -112,6 +113,15 @@ impl<D: Device> Gpu<D> {
         linear.scale = scale.map_or(Address::NONE, |s| s.values.address());
         self.launch_linear(linear)?;
         Ok(x)
+    }
+
+    /// The exact (erf) GELU of the product.
+    pub(super) fn gelu_product(&self, w: &Matrix<D>, x: &Rows<D>) -> Result<Rows<D>> {
+        let out = self.scratch(x.rows, w.outputs)?;
+        let mut linear = Self::times(&out, w, x.address());
+        linear.activation = Activation::Gelu;
+        self.launch_linear(linear)?;
+        Ok(out)
     }
 
     pub(super) fn gated_product(

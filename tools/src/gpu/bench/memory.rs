@@ -42,6 +42,7 @@ pub(super) fn bandwidth<D: Device>(device: &D, bytes: usize, repeats: u32) -> om
         w: from.address(),
         bias: Address::NONE,
         scale: Address::NONE,
+        shift: Address::NONE,
         add: Address::NONE,
         norm: Address::NONE,
         eps: 0.0,

@@ -152,12 +152,12 @@ fn a_stage_whose_handle_is_dropped_ends() {
 #[derive(Default)]
 struct Loses {
     loads: u32,
-    jobs: Vec<mpsc::UnboundedSender<&'static str>>,
+    jobs: Vec<mpsc::Sender<&'static str>>,
     lost: bool,
 }
 
 impl Core for Loses {
-    type Job = mpsc::UnboundedSender<&'static str>;
+    type Job = mpsc::Sender<&'static str>;
 
     fn load(&mut self) -> Result<(), BackendError> {
         self.loads += 1;
@@ -167,7 +167,7 @@ impl Core for Loses {
 
     fn accept(&mut self, job: Self::Job) {
         if self.lost {
-            job.send("lost").unwrap();
+            job.try_send("lost").unwrap();
         } else {
             self.jobs.push(job);
         }
@@ -192,7 +192,7 @@ impl Core for Loses {
     fn end_all(&mut self, end: &End) {
         assert!(matches!(end, End::Lost { .. }), "{end:?}");
         for job in self.jobs.drain(..) {
-            job.send("lost").unwrap();
+            job.try_send("lost").unwrap();
         }
     }
 
@@ -204,7 +204,7 @@ impl Core for Loses {
 #[test]
 fn a_replica_whose_device_is_lost_gives_its_work_back_and_is_never_built_anew() {
     let status = status();
-    let (job, mut told) = mpsc::unbounded_channel();
+    let (job, mut told) = mpsc::channel(1);
     let (jobs, mailbox) = mpsc::channel(4);
     let worker = Worker {
         name: "test",

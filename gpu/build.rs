@@ -90,10 +90,17 @@ fn cuda(out: &Path, files: &[PathBuf]) {
         );
         fs::write(out.join("modules.rs"), "&[]").expect("a writable build directory");
         fs::write(out.join("version.rs"), "0").expect("a writable build directory");
+        fs::write(out.join("archs.rs"), "&[]").expect("a writable build directory");
         return;
     };
     fs::write(out.join("version.rs"), version(&nvcc).to_string()).expect("a writable build directory");
     let archs = env::var("CUDA_ARCH").unwrap_or_else(|_| "90".into());
+    // Their numbers alone: 90a is of 90.
+    let numbers = archs
+        .split(',')
+        .map(|arch| arch.trim_end_matches(|c: char| !c.is_ascii_digit()));
+    let numbers = format!("&[{}]", numbers.collect::<Vec<_>>().join(", "));
+    fs::write(out.join("archs.rs"), numbers).expect("a writable build directory");
     let jobs: Vec<_> = files
         .iter()
         .map(|file| {

@@ -76,6 +76,8 @@ pub struct ArEngine<M: ArModel> {
     landed: Stamp,
     /// Sequences that have ended, and that a step under way has.
     gone: Vec<SeqId>,
+    /// Why the model can do no step any more.
+    lost: Option<String>,
 }
 
 impl<M: ArModel> ArEngine<M> {
@@ -105,6 +107,7 @@ impl<M: ArModel> ArEngine<M> {
             flights: VecDeque::new(),
             landed: Stamp::default(),
             gone: Vec::new(),
+            lost: None,
         }
     }
 
@@ -227,6 +230,11 @@ impl<M: ArModel> ArEngine<M> {
     pub fn has_work(&self) -> bool {
         // A ready sequence always can be served: if none with a place can run, they give theirs up.
         self.is_under_way() || self.unreported_end || !self.ready.is_empty() || self.any_runs()
+    }
+
+    /// Why the model can do no step any more, if that is so. What was in the engine then is told no end.
+    pub fn lost(&self) -> Option<&str> {
+        self.lost.as_deref()
     }
 
     /// Whether a step was begun that has not ended.

@@ -114,6 +114,8 @@ pub struct ChunkEngine<M: ChunkModel> {
     next_arrival: u64,
     /// Streams given up since the last step.
     aborted: Vec<(SeqId, SeqRecord)>,
+    /// Why the model can do no step any more.
+    lost: Option<String>,
 }
 
 impl<M: ChunkModel> ChunkEngine<M> {
@@ -136,6 +138,7 @@ impl<M: ChunkModel> ChunkEngine<M> {
             streams: HashMap::new(),
             next_arrival: 0,
             aborted: Vec::new(),
+            lost: None,
         }
     }
 
@@ -222,6 +225,11 @@ impl<M: ChunkModel> ChunkEngine<M> {
             items: self.config.max_batched_items.max(self.config.largest_chunk()),
         };
         self.model.prepare(nth, bounds)
+    }
+
+    /// Why the model can do no step any more, if that is so. What was in the engine then is told no end.
+    pub fn lost(&self) -> Option<&str> {
+        self.lost.as_deref()
     }
 
     /// [`step_with`](Self::step_with) for callers whose clock does not move during a step.
@@ -318,6 +326,10 @@ impl<M: ChunkModel> ChunkEngine<M> {
                 let (found, expected) = (outputs.len(), seqs.len());
                 assert_eq!(found, expected, "the model must answer for every stream");
                 seqs.into_iter().zip(outputs).collect()
+            }
+            Err(ModelError::Lost(reason)) => {
+                self.lost = Some(reason);
+                Vec::new()
             }
             Err(error) => {
                 let failed = |seq| (seq, Err(error.to_string()));

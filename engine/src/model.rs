@@ -19,6 +19,9 @@ pub enum ModelError {
     /// The computation failed; every sequence of the batch is lost.
     #[error("computation failed: {0}")]
     Compute(String),
+    /// What the model computes on is of no use to this process any more: neither it nor another model can do a step there.
+    #[error("nothing can be computed any more: {0}")]
+    Lost(String),
 }
 
 /// The KV cache that a model has allocated, in positions ("rows") per sequence and blocks overall.

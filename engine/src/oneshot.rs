@@ -120,6 +120,8 @@ pub struct OneShotEngine<M: OneShotModel> {
     pending: Vec<SeqEvent<M::Output>>,
     /// Requests given up since the last step.
     aborted: Vec<Request<M::Input>>,
+    /// Why the model can do no step any more.
+    lost: Option<String>,
 }
 
 impl<M: OneShotModel> OneShotEngine<M> {
@@ -148,6 +150,7 @@ impl<M: OneShotModel> OneShotEngine<M> {
             next_arrival: 0,
             pending: Vec::new(),
             aborted: Vec::new(),
+            lost: None,
         }
     }
 
@@ -215,6 +218,11 @@ impl<M: OneShotModel> OneShotEngine<M> {
     /// Whether no request waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    /// Why the model can do no step any more, if that is so. What was in the engine then is told no end.
+    pub fn lost(&self) -> Option<&str> {
+        self.lost.as_deref()
     }
 
     /// [`step_with`](Self::step_with) for callers whose clock does not move during a step.
@@ -297,6 +305,10 @@ impl<M: OneShotModel> OneShotEngine<M> {
                 assert_eq!(found, expected, "the model must answer for every request");
                 let answer = |result: Result<_, String>| result.map_err(FinishReason::Error);
                 results.into_iter().map(answer).collect()
+            }
+            Err(ModelError::Lost(reason)) => {
+                self.lost = Some(reason);
+                Vec::new()
             }
             Err(error) => {
                 let failed = || Err(FinishReason::Error(error.to_string()));

@@ -11,6 +11,7 @@
 #include <functional>
 #include <list>
 #include <new>
+#include <set>
 
 namespace {
 
@@ -48,10 +49,17 @@ struct Stream {
 
 std::recursive_mutex lock;
 std::list<Stream*> streams;
+/// Kernels that may have more shared memory than comes without asking.
+std::set<const emulator::Entry*> large;
 /// What went wrong once goes wrong for ever.
 Result broken = kSuccess;
 int the_context;
 thread_local void* current = nullptr;
+
+int major() {
+    const char* asked = getenv("OMNI_TEST_CAPABILITY");
+    return asked != nullptr ? atoi(asked) : 8;
+}
 
 Result wait_for(Stream* stream) {
     while (!stream->pending.empty()) {
@@ -93,8 +101,8 @@ DRIVER cuDeviceGetName(char* name, int size, int) {
     return kSuccess;
 }
 DRIVER cuDeviceGetAttribute(int* value, int attribute, int) {
-    // The compute capability is 8.0; nothing else is asked for that matters.
-    *value = attribute == 75 ? 8 : 0;
+    // The compute capability is 8.0, unless a test asks for another; nothing else is asked for that matters.
+    *value = attribute == 75 ? major() : 0;
     return kSuccess;
 }
 DRIVER cuDevicePrimaryCtxRetain(void** context, int) {
@@ -117,12 +125,25 @@ DRIVER cuCtxSynchronize() {
     return broken;
 }
 
-DRIVER cuStreamCreate(void** stream, unsigned) {
+DRIVER cuCtxSetFlags(unsigned) { return current != nullptr ? kSuccess : kInvalidContext; }
+DRIVER cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+    *least = 0;
+    *greatest = -5;
+    return current != nullptr ? kSuccess : kInvalidContext;
+}
+
+DRIVER cuStreamCreateWithPriority(void** stream, unsigned, int) {
     GUARD;
     if (current == nullptr) return kInvalidContext;
     streams.push_back(new Stream);
     *stream = streams.back();
     return kSuccess;
+}
+DRIVER cuStreamQuery(Stream* stream) {
+    GUARD;
+    if (stream->recording) return kCaptureUnsupported;
+    if (broken != kSuccess) return broken;
+    return stream->pending.empty() ? kSuccess : kNotReady;
 }
 DRIVER cuStreamSynchronize(Stream* stream) {
     GUARD;
@@ -189,8 +210,15 @@ DRIVER cuModuleGetFunction(const void** function, void*, const char* name) {
     *function = entry;
     return entry != nullptr ? kSuccess : kNotFound;
 }
-DRIVER cuFuncGetAttribute(int* value, int, const emulator::Entry* entry) {
-    *value = static_cast<int>(entry->threads);
+DRIVER cuFuncGetAttribute(int* value, int attribute, const emulator::Entry* entry) {
+    // The version of the PTX, or threads of a block.
+    *value = attribute == 5 ? 10 * major() : static_cast<int>(entry->threads);
+    return kSuccess;
+}
+DRIVER cuFuncSetAttribute(const emulator::Entry* entry, int attribute, int value) {
+    // Bytes of shared memory.
+    if (attribute != 8 || value > 96 * 1024) return kInvalidValue;
+    large.insert(entry);
     return kSuccess;
 }
 
@@ -231,9 +259,29 @@ DRIVER cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, Stream* strea
     return enqueue(stream, [=] { return memcpy(to, reinterpret_cast<const void*>(from), bytes) != nullptr; });
 }
 
-DRIVER cuLaunchKernel(const emulator::Entry* entry, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                      Stream* stream, void** params, void** extra) {
+/// As in cuda.h.
+struct LaunchAttribute {
+    int id;
+    char pad[4];
+    union {
+        char bytes[64];
+        int allowed;
+    } value;
+};
+struct LaunchConfig {
+    unsigned gx, gy, gz, bx, by, bz, shared;
+    Stream* stream;
+    const LaunchAttribute* attributes;
+    unsigned attribute_count;
+};
+
+DRIVER cuLaunchKernelEx(const LaunchConfig* config, const emulator::Entry* entry, void** params, void** extra) {
     GUARD;
+    auto [gx, gy, gz, bx, by, bz, shared, stream, attributes, attribute_count] = *config;
+    // Programmatic stream serialization, of launches that are recorded on devices that have it.
+    if (attribute_count > 1 || (shared > 48 * 1024 && large.count(entry) == 0)) return kInvalidValue;
+    if (attribute_count == 1 && (attributes->id != 6 || attributes->value.allowed != 1 || !stream->recording || major() < 9)) return kInvalidValue;
+    if (attribute_count == 0 && stream->recording && major() >= 9) return kInvalidValue;
     if (current == nullptr) return kInvalidContext;
     if (extra != nullptr || gx * gy * gz == 0 || bx * by * bz > entry->threads) return kInvalidValue;
     Node node = {entry, {}, {nullptr, nullptr, {gx, gy, gz}, {bx, by, bz}, shared, 0}};

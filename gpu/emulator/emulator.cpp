@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -53,9 +54,20 @@ struct Warp {
     int line = 0;
 };
 
+/// Copies that a thread has begun.
+struct Copies {
+    struct Copy {
+        void* to;
+        const void* from;
+    };
+    std::vector<Copy> open;
+    std::deque<std::vector<Copy>> groups;
+};
+
 /// The block that an OS thread is running.
 struct Block {
     std::vector<Fiber> fibers;
+    std::vector<Copies> copies;
     std::vector<Warp> warps;
     /// The ring of live threads, in the order in which they run.
     std::vector<unsigned> next, previous;
@@ -129,9 +141,31 @@ const uint64_t* warp_exchange(uint64_t value, int line) {
     return slots;
 }
 
+void begin_copy(void* to, const void* from) {
+    memset(to, 0xff, 16);
+    block.copies[block.current].open.push_back({to, from});
+}
+
+void end_copy_group() {
+    Copies& copies = block.copies[block.current];
+    copies.groups.push_back(std::move(copies.open));
+    copies.open.clear();
+}
+
+void wait_copy_groups(size_t left) {
+    auto& groups = block.copies[block.current].groups;
+    for (; groups.size() > left; groups.pop_front())
+        for (const Copies::Copy& copy : groups.front()) {
+            if (copy.from != nullptr) memcpy(copy.to, copy.from, 16);
+            else memset(copy.to, 0, 16);
+        }
+}
+
 static void fiber_main() {
     try {
         block.entry->run(block.bound);
+        const Copies& copies = block.copies[block.current];
+        if (!copies.open.empty() || !copies.groups.empty()) misuse("end of a thread that has not waited for its copies", block.current);
         if (block.arrived != 0) misuse("end of a thread for which others wait", block.arrived);
     } catch (Misuse& misuse) {
         block.failed = std::make_unique<Misuse>(std::move(misuse));
@@ -152,6 +186,7 @@ static void fiber_main() {
 static void run_block(bool backwards) {
     unsigned threads = place.block_size.x * place.block_size.y * place.block_size.z;
     while (block.fibers.size() < threads) block.fibers.emplace_back();
+    block.copies.assign(threads, Copies{});
     block.warps.assign((threads + 31) / 32, Warp{});
     block.next.resize(threads);
     block.previous.resize(threads);

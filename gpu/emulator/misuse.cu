@@ -33,3 +33,16 @@ __device__ void missing_barrier(Out<float> out) {
     out[threadIdx.x] = mine[(threadIdx.x + 1) % blockDim.x];
 }
 PLAIN_KERNEL(misuse_missing_barrier, 64, missing_barrier, (Out<float> out), (out))
+
+/// `late`: what is read before its copy was waited for. `left`: a copy that is never waited for.
+__device__ void copies(Out<float> out, In<float> x, uint32_t late, uint32_t left) {
+    Shared<float> mine = shared_as<float>();
+    bool copied = threadIdx.x < 16;
+    if (copied) copy_async(retyped<Bytes16>(mine + threadIdx.x * 4), retyped<const Bytes16>(x + threadIdx.x * 4), true);
+    copies_asked();
+    if (!late) wait_copies<0>();
+    __syncthreads();
+    out[threadIdx.x] = mine[threadIdx.x];
+    if (!left) wait_copies<0>();
+}
+PLAIN_KERNEL(misuse_copies, 64, copies, (Out<float> out, In<float> x, uint32_t late, uint32_t left), (out, x, late, left))

@@ -48,6 +48,13 @@ void block_barrier(int line);
 /// Waits for all lanes of the warp, and returns what each of them brought.
 const uint64_t* warp_exchange(uint64_t value, int line);
 
+/// A thread's copies of 16 bytes into shared memory: what they write holds NaNs until they are waited for. `from` null: zeros.
+void begin_copy(void* to, const void* from);
+/// What was begun since the last time is one group.
+void end_copy_group();
+/// Waits for all of the thread's groups but the last `left`.
+void wait_copy_groups(size_t left);
+
 struct Bounds {
     char* low;
     char* high;
@@ -204,6 +211,23 @@ inline unsigned __ballot_sync(unsigned mask, bool vote) {
     return votes;
 }
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+
+inline void __threadfence() {}
+// Launches follow one another here.
+inline void wait_for_launches_before() {}
+template <typename T>
+void prefetch(const emulator::Checked<T>&) {}
+
+template <typename B>
+void copy_async(emulator::Checked<B> to, emulator::Checked<const B> from, bool there) {
+    static_assert(sizeof(B) == 16);
+    emulator::begin_copy(to.range(0, 16, 16), there ? from.range(0, 16, 16) : nullptr);
+}
+inline void copies_asked() { emulator::end_copy_group(); }
+template <int kLeft>
+void wait_copies() {
+    emulator::wait_copy_groups(kLeft);
+}
 
 using std::isfinite;
 

@@ -9,7 +9,7 @@
 
 use std::time::Instant;
 
-use omni_gpu::kernels::{Activation, Attention, FEW_ROWS, Gated, Linear, RANGE, Sample, SampleRow};
+use omni_gpu::kernels::{Activation, Attention, FEW_ROWS, Gated, Linear, RANGE, Sample, SampleRow, Scratch};
 use omni_gpu::{
     Address, Allocate as _, Copies as _, Cuda, CudaMemory, Device as _, Float, Graphs as _, Launch, Memory,
     Result,
@@ -71,7 +71,11 @@ impl Bench {
                         w: self.matrix(i, elements),
                         bias: Address::NONE,
                         scale: Address::NONE,
+                        shift: Address::NONE,
                         add: Address::NONE,
+                        norm: Address::NONE,
+                        eps: 0.0,
+                        scratch: Scratch::default(),
                         rows,
                         outputs,
                         inputs,
@@ -96,6 +100,9 @@ impl Bench {
                         out,
                         x,
                         w,
+                        norm: Address::NONE,
+                        eps: 0.0,
+                        scratch: Scratch::default(),
                         rows,
                         half,
                         inputs,

@@ -55,35 +55,46 @@ __device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T
 #pragma unroll
         for (int i = 0; i < 8; i++) query[g].v[i] *= scale;
     }
-    // The keys and values of the next round are on their way while this one's are computed with.
-    Packed<T> next_key = {}, next_value = {};
-    auto fetch = [&](uint32_t at) {
-        uint32_t key = keys.from + min(at + lane_group, end - 1);
-        size_t slot = keys.begin + key;
-        if (table) slot = (static_cast<size_t>(table[keys.begin + (key >> shift)]) << shift) + (key & ((1u << shift) - 1));
-        size_t from = slot * kv_stride + static_cast<size_t>(kv_head) * head_dim + dim;
-        if (!has_dims) return;
-        next_key = load_some<T>(k, from, head_dim - dim, wide);
-        next_value = load_some<T>(v, from, head_dim - dim, wide);
+    // Of several rounds the keys and values are under way at once, and the rows of those after them.
+    constexpr uint32_t kAhead = sizeof(T) == 4 ? 1 : G == 4 ? 2 : 4;
+    uint32_t slot[kAhead];
+    auto find = [&](uint32_t at) {
+#pragma unroll
+        for (uint32_t a = 0; a < kAhead; a++) {
+            uint32_t key = keys.from + min(at + a * groups + lane_group, end - 1);
+            slot[a] = keys.begin + key;
+            if (table) slot[a] = (table[keys.begin + (key >> shift)] << shift) + (key & ((1u << shift) - 1));
+        }
     };
-    if (begin < end) fetch(begin);
+    if (begin < end) find(begin);
     // Lanes of a warp go round together, because they exchange sums.
-    for (uint32_t at = begin; at < end; at += groups) {
-        bool there = at + lane_group < end;
-        Eight of_key = unpacked(next_key), of_value = unpacked(next_value);
-        if (at + groups < end) fetch(at + groups);
+    for (uint32_t at = begin; at < end; at += kAhead * groups) {
+        Packed<T> key[kAhead], value[kAhead];
 #pragma unroll
-        for (int g = 0; g < G; g++) {
-            float score = 0.0f;
+        for (uint32_t a = 0; a < kAhead; a++) {
+            size_t from = static_cast<size_t>(slot[a]) * kv_stride + static_cast<size_t>(kv_head) * head_dim + dim;
+            key[a] = has_dims ? load_some<T>(k, from, head_dim - dim, wide) : Packed<T>{};
+            value[a] = has_dims ? load_some<T>(v, from, head_dim - dim, wide) : Packed<T>{};
+        }
+        if (at + kAhead * groups < end) find(at + kAhead * groups);
 #pragma unroll
-            for (int i = 0; i < 8; i++) score += query[g].v[i] * of_key.v[i];
-            for (unsigned other = lanes_per_key / 2; other > 0; other /= 2) score += __shfl_xor_sync(kAllLanes, score, other);
-            if (!there) continue;
-            float larger = fmaxf(largest[g], score), shrink = expf(largest[g] - larger), weight = expf(score - larger);
-            largest[g] = larger;
-            total[g] = total[g] * shrink + weight;
+        for (uint32_t a = 0; a < kAhead; a++) {
+            if (at + a * groups >= end) break;
+            bool there = at + a * groups + lane_group < end;
+            Eight of_key = unpacked(key[a]), of_value = unpacked(value[a]);
 #pragma unroll
-            for (int i = 0; i < 8; i++) sum[g].v[i] = sum[g].v[i] * shrink + weight * of_value.v[i];
+            for (int g = 0; g < G; g++) {
+                float score = 0.0f;
+#pragma unroll
+                for (int i = 0; i < 8; i++) score += query[g].v[i] * of_key.v[i];
+                for (unsigned other = lanes_per_key / 2; other > 0; other /= 2) score += __shfl_xor_sync(kAllLanes, score, other);
+                if (!there) continue;
+                float larger = fmaxf(largest[g], score), shrink = expf(largest[g] - larger), weight = expf(score - larger);
+                largest[g] = larger;
+                total[g] = total[g] * shrink + weight;
+#pragma unroll
+                for (int i = 0; i < 8; i++) sum[g].v[i] = sum[g].v[i] * shrink + weight * of_value.v[i];
+            }
         }
     }
 

@@ -4,83 +4,138 @@
 
 constexpr unsigned kGemvWarps = 4;
 
-/// Adds the products of eight inputs from `k` on.
-template <int M, int R, typename T>
-__device__ __forceinline__ void add_products(float (&sum)[M][R], In<T> x, const Packed<T> (&of_w)[R], uint32_t rows, uint32_t inputs,
-                                             unsigned k) {
-#pragma unroll
-    for (int m = 0; m < M; m++) {
-        if (m >= static_cast<int>(rows)) continue;
-        Eight of_x = load8(x, static_cast<size_t>(m) * inputs + k);
-#pragma unroll
-        for (int r = 0; r < R; r++) {
-            Eight w = unpacked(of_w[r]);
-#pragma unroll
-            for (int i = 0; i < 8; i++) sum[m][r] += of_x.v[i] * w.v[i];
-        }
-    }
+/// Eight weights of a norm from `index` on; without a norm, nothing that is used.
+template <bool kNormed>
+__device__ __forceinline__ Packed<float> load_norm(In<float> norm, size_t index) {
+    if (kNormed) return load_packed<float>(norm, index);
+    return {};
 }
 
 /// Sums of products of `M` rows of x with `R` rows of W, over the warp's share of the inputs; the same in all lanes.
-/// `row_of(r)`: where the r-th row of W begins.
-template <int M, int R, typename T, typename F>
-__device__ __forceinline__ void dots(float (&sum)[M][R], In<T> x, In<T> w, F row_of, uint32_t rows, uint32_t inputs, unsigned part,
-                                     unsigned splits, uint32_t wide) {
+/// `row_of(r)`: where the r-th row of W begins. With a norm, x's columns are weighed by it, and `squares` are the sums of the squares
+/// of x's rows. W's first rows are asked for before the launches before this one are over.
+template <int M, int R, bool kNormed, typename T, typename F>
+__device__ __forceinline__ void dots(float (&sum)[M][R], float (&squares)[M], In<T> x, In<T> w, In<float> norm, F row_of, uint32_t rows,
+                                     uint32_t inputs, unsigned part, unsigned splits, uint32_t wide) {
     unsigned lane = threadIdx.x % kWarp;
 #pragma unroll
-    for (int m = 0; m < M; m++)
+    for (int m = 0; m < M; m++) {
+        squares[m] = 0.0f;
 #pragma unroll
         for (int r = 0; r < R; r++) sum[m][r] = 0.0f;
+    }
+    // A row of x beyond the last is the last again, whose sums go nowhere: loads without a condition are under way together.
+    auto x_at = [&](int m) { return static_cast<size_t>(min(static_cast<uint32_t>(m), rows - 1)) * inputs; };
     if (wide) {
-        unsigned k = (part * kWarp + lane) * 8, step = splits * kWarp * 8;
-        // With few sums, reads of W for several rounds are under way at once.
+        // With few sums, reads for several rounds are under way at once.
         constexpr int kAhead = M * R >= 8 ? 1 : M * R >= 4 ? 2 : 4;
-        if (kAhead > 1)
-            for (; k + (kAhead - 1) * step < inputs; k += kAhead * step) {
-                Packed<T> of_w[kAhead][R];
+        unsigned step = splits * kWarp * 8;
+        Packed<T> of_w[kAhead][R];
+        // Rounds beyond the end are zeros.
+        auto ask_for_w = [&](unsigned k) {
 #pragma unroll
-                for (int a = 0; a < kAhead; a++)
+            for (int a = 0; a < kAhead; a++) {
+                unsigned at = k + a * step;
 #pragma unroll
-                    for (int r = 0; r < R; r++) of_w[a][r] = load_packed<T>(w, row_of(r) + k + a * step);
-#pragma unroll
-                for (int a = 0; a < kAhead; a++) add_products<M, R, T>(sum, x, of_w[a], rows, inputs, k + a * step);
+                for (int r = 0; r < R; r++) of_w[a][r] = at < inputs ? load_packed<T>(w, row_of(r) + at) : Packed<T>{};
             }
-#pragma unroll 1
-        for (; k < inputs; k += step) {
-            Packed<T> of_w[R];
+        };
+        unsigned k = (part * kWarp + lane) * 8;
+        if (kAhead > 1) {
+            ask_for_w(k);
+        } else if (k < inputs) {
+            // With many sums there are no registers for the next round beside this one.
 #pragma unroll
-            for (int r = 0; r < R; r++) of_w[r] = load_packed<T>(w, row_of(r) + k);
-            add_products<M, R, T>(sum, x, of_w, rows, inputs, k);
+            for (int r = 0; r < R; r++) prefetch(w + (row_of(r) + k));
+        }
+        wait_for_launches_before();
+#pragma unroll 1
+        while (k < inputs) {
+            if (kAhead == 1) ask_for_w(k);
+            Packed<T> of_x[kAhead][M];
+            Packed<float> of_norm[kAhead];
+#pragma unroll
+            for (int a = 0; a < kAhead; a++) {
+                unsigned at = k + a * step;
+                bool there = a == 0 || at < inputs;
+#pragma unroll
+                for (int m = 0; m < M; m++) of_x[a][m] = there ? load_packed<T>(x, x_at(m) + at) : Packed<T>{};
+                of_norm[a] = there ? load_norm<kNormed>(norm, at) : Packed<float>{};
+            }
+#pragma unroll
+            for (int a = 0; a < kAhead; a++)
+#pragma unroll
+                for (int m = 0; m < M; m++) {
+                    Eight v = unpacked(of_x[a][m]);
+                    if (kNormed) {
+                        Eight by = unpacked(of_norm[a]);
+#pragma unroll
+                        for (int i = 0; i < 8; i++) {
+                            squares[m] += v.v[i] * v.v[i];
+                            v.v[i] *= by.v[i];
+                        }
+                    }
+#pragma unroll
+                    for (int r = 0; r < R; r++) {
+                        Eight by = unpacked(of_w[a][r]);
+#pragma unroll
+                        for (int i = 0; i < 8; i++) sum[m][r] += v.v[i] * by.v[i];
+                    }
+                }
+            k += kAhead * step;
+            if (kAhead > 1) ask_for_w(k);
         }
     } else {
+        wait_for_launches_before();
 #pragma unroll 1
         for (unsigned k = part * kWarp + lane; k < inputs; k += splits * kWarp)
 #pragma unroll
-            for (int r = 0; r < R; r++) {
-                float of_w = widen(w[row_of(r) + k]);
+            for (int m = 0; m < M; m++) {
+                float v = widen(x[x_at(m) + k]);
+                if (kNormed) {
+                    squares[m] += v * v;
+                    v *= norm[k];
+                }
 #pragma unroll
-                for (int m = 0; m < M; m++)
-                    if (m < static_cast<int>(rows)) sum[m][r] += widen(x[static_cast<size_t>(m) * inputs + k]) * of_w;
+                for (int r = 0; r < R; r++) sum[m][r] += v * widen(w[row_of(r) + k]);
             }
     }
 #pragma unroll
-    for (int m = 0; m < M; m++)
+    for (int m = 0; m < M; m++) {
+        if (kNormed) squares[m] = warp_sum(squares[m]);
 #pragma unroll
         for (int r = 0; r < R; r++) sum[m][r] = warp_sum(sum[m][r]);
+    }
 }
 
 /// Adds up what the `splits` warps of each group have; the sums of the first are whole afterwards.
-template <int M, int R>
-__device__ __forceinline__ void gather_splits(float (&sum)[M][R], unsigned part, unsigned splits) {
-    __shared__ float parts[kGemvWarps][M * R];
+template <int M, int R, bool kNormed>
+__device__ __forceinline__ void gather_splits(float (&sum)[M][R], float (&squares)[M], unsigned part, unsigned splits) {
+    constexpr int kSums = M * R, kAll = kSums + (kNormed ? M : 0);
+    __shared__ float parts[kGemvWarps][kAll];
     if (splits == 1) return;
     unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
 #pragma unroll
-    for (int i = 0; i < M * R; i++)
-        if (static_cast<int>(lane) == i) parts[warp][i] = sum[i / R][i % R];
+    for (int i = 0; i < kAll; i++)
+        if (static_cast<int>(lane) == i % static_cast<int>(kWarp)) parts[warp][i] = i < kSums ? sum[i / R % M][i % R] : squares[i % M];
     __syncthreads();
     if (part != 0) return;
+    for (unsigned other = 1; other < splits; other++) {
 #pragma unroll
-    for (int i = 0; i < M * R; i++)
-        for (unsigned other = 1; other < splits; other++) sum[i / R][i % R] += parts[warp + other][i];
+        for (int i = 0; i < kSums; i++) sum[i / R][i % R] += parts[warp + other][i];
+#pragma unroll
+        for (int m = 0; m < M; m++)
+            if (kNormed) squares[m] += parts[warp + other][kSums + m];
+    }
+}
+
+/// What turns the sums of a row whose squares add up to `squares` into those of the normalised row.
+template <int M, int R>
+__device__ __forceinline__ void normalise_sums(float (&sum)[M][R], const float (&squares)[M], uint32_t inputs, float eps) {
+#pragma unroll
+    for (int m = 0; m < M; m++) {
+        float factor = 1.0f / sqrtf(squares[m] / static_cast<float>(inputs) + eps);
+#pragma unroll
+        for (int r = 0; r < R; r++) sum[m][r] *= factor;
+    }
 }

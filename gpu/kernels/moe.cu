@@ -71,17 +71,20 @@ __device__ void expert_gated(Out<T> out, In<T> x, In<T> w, In<uint32_t> ids, uin
         if (part == 0 && lane == 0 && n < half) out[static_cast<size_t>(pair) * half + n] = narrow<T>(0.0f);
         return;
     }
-    float sum[1][2];
+    float sum[1][2], squares[1];
     size_t matrix = static_cast<size_t>(expert) * 2 * half;
     auto row_of = [&](int r) { return (matrix + static_cast<size_t>(r) * half + min(n, half - 1)) * inputs; };
-    dots<1, 2, T>(sum, x + static_cast<size_t>(pair / top_k) * inputs, w, row_of, 1, inputs, part, splits, wide);
-    gather_splits<1, 2>(sum, part, splits);
+    dots<1, 2, false, T>(sum, squares, x + static_cast<size_t>(pair / top_k) * inputs, w, {}, row_of, 1, inputs, part, splits, wide);
+    gather_splits<1, 2, false>(sum, squares, part, splits);
     if (part == 0 && lane == 0 && n < half) out[static_cast<size_t>(pair) * half + n] = narrow<T>(silu(sum[0][0]) * sum[0][1]);
 }
 KERNEL(expert_gated, 128, expert_gated<T>,
        (Out<T> out, In<T> x, In<T> w, In<uint32_t> ids, uint32_t experts, uint32_t top_k, uint32_t half, uint32_t inputs, uint32_t splits,
         uint32_t wide),
        (out, x, w, ids, experts, top_k, half, inputs, splits, wide))
+
+/// Warps of a block of `expert_down`: with as many experts per row all are read at once.
+constexpr unsigned kDownWarps = 8;
 
 /// `out[row]` = `gates[row] * shared[row]` (if there is a `shared`) plus the sum over the row's pairs p of `weights[p] * (h[p] D^T)`,
 /// `w [experts, outputs, inputs]` being the experts' D, plus `add[row]` (if there is one). Reads 2 * outputs * inputs bytes of bf16 per pair.
@@ -93,12 +96,12 @@ __device__ void expert_down(Out<T> out, In<T> h, In<T> w, In<uint32_t> ids, In<f
     __shared__ float parts[32][R];
     unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
     uint32_t row = blockIdx.y, first = blockIdx.x * R;
-    for (uint32_t i = warp; i < top_k; i += kGemvWarps) {
+    for (uint32_t i = warp; i < top_k; i += kDownWarps) {
         uint32_t pair = row * top_k + i, expert = ids[pair];
-        float sum[1][R] = {};
+        float sum[1][R] = {}, squares[1];
         if (expert < experts) {
             auto row_of = [&](int r) { return (static_cast<size_t>(expert) * outputs + min(first + r, outputs - 1)) * inputs; };
-            dots<1, R, T>(sum, h + static_cast<size_t>(pair) * inputs, w, row_of, 1, inputs, 0, 1, wide);
+            dots<1, R, false, T>(sum, squares, h + static_cast<size_t>(pair) * inputs, w, {}, row_of, 1, inputs, 0, 1, wide);
         }
         if (lane == 0)
 #pragma unroll
@@ -112,51 +115,89 @@ __device__ void expert_down(Out<T> out, In<T> h, In<T> w, In<uint32_t> ids, In<f
     for (uint32_t i = 0; i < top_k; i++) total += parts[i][threadIdx.x];
     out[at] = narrow<T>(add ? widen(add[at]) + total : total);
 }
-KERNEL(expert_down, 128, expert_down<T>,
+KERNEL(expert_down, 256, expert_down<T>,
        (Out<T> out, In<T> h, In<T> w, In<uint32_t> ids, In<float> weights, In<T> shared, In<float> gates, In<T> add, uint32_t experts,
         uint32_t top_k, uint32_t outputs, uint32_t inputs, uint32_t wide),
        (out, h, w, ids, weights, shared, gates, add, experts, top_k, outputs, inputs, wide))
 
 /// Pairs of rows and experts in the order of their experts, pairs of one expert in their own order: `rows[place]` is the row of the pair at
 /// a place, `places[pair]` the place of a pair (none if it has no expert). `tiles` lists expert, first place and end of every `tile` pairs of
-/// an expert, `tile_count` in all, those after the last with no expert. One block, a thread per expert; shared memory: [experts] counts.
+/// an expert, `tile_count` in all, those after the last with no expert. One block of at least `experts` threads. The first `chunks` warps have
+/// neighbouring pairs each, which they count and then place 32 at a time. Shared memory: [chunks][experts] counts, which become the place
+/// of the chunk's next pair.
 __device__ void dispatch_experts(Out<uint32_t> rows, Out<uint32_t> places, Out<uint32_t> tiles, In<uint32_t> ids, uint32_t pairs, uint32_t top_k,
-                         uint32_t experts, uint32_t tile, uint32_t tile_count) {
-    Shared<uint32_t> counts = shared_as<uint32_t>();
-    uint32_t expert = threadIdx.x;
-    if (expert < experts) {
-        uint32_t count = 0;
-        for (uint32_t pair = 0; pair < pairs; pair++) count += ids[pair] == expert;
-        counts[expert] = count;
+                         uint32_t experts, uint32_t tile, uint32_t tile_count, uint32_t chunks) {
+    __shared__ uint32_t pairs_before[kWarp], tiles_before[kWarp], all_tiles;
+    Shared<uint32_t> next = shared_as<uint32_t>();
+    unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+    uint32_t each = (pairs + chunks - 1) / chunks, begin = min(warp * each, pairs), end = min(begin + each, pairs);
+    if (warp >= chunks) begin = end = pairs;
+    for (unsigned i = threadIdx.x; i < chunks * experts; i += blockDim.x) next[i] = 0;
+    __syncthreads();
+    for (uint32_t pair = begin + lane; pair < end; pair += kWarp)
+        if (ids[pair] < experts) atomicAdd(&next[warp * experts + ids[pair]], 1u);
+    __syncthreads();
+
+    // A thread per expert: how many pairs and tiles the experts before it have.
+    uint32_t expert = threadIdx.x, count = 0;
+    if (expert < experts)
+        for (uint32_t c = 0; c < chunks; c++) count += next[c * experts + expert];
+    uint32_t own_tiles = (count + tile - 1) / tile, place = count, tile_at = own_tiles;
+    for (unsigned lanes = 1; lanes < kWarp; lanes *= 2) {
+        uint32_t more = __shfl_up_sync(kAllLanes, place, lanes), more_tiles = __shfl_up_sync(kAllLanes, tile_at, lanes);
+        if (lane < lanes) continue;
+        place += more;
+        tile_at += more_tiles;
+    }
+    if (lane == kWarp - 1) {
+        pairs_before[warp] = place;
+        tiles_before[warp] = tile_at;
     }
     __syncthreads();
+    for (unsigned w = 0; w < warp; w++) {
+        place += pairs_before[w];
+        tile_at += tiles_before[w];
+    }
+    if (threadIdx.x == blockDim.x - 1) all_tiles = tile_at;
+    place -= count;
+    tile_at -= own_tiles;
     if (expert < experts) {
-        uint32_t place = 0, tile_at = 0;
-        for (uint32_t e = 0; e < expert; e++) {
-            place += counts[e];
-            tile_at += (counts[e] + tile - 1) / tile;
-        }
-        uint32_t end = place + counts[expert];
-        for (uint32_t first = place; first < end; first += tile, tile_at++) {
+        uint32_t last = place + count;
+        for (uint32_t first = place; first < last; first += tile, tile_at++) {
             tiles[3 * tile_at] = expert;
             tiles[3 * tile_at + 1] = first;
-            tiles[3 * tile_at + 2] = min(first + tile, end);
+            tiles[3 * tile_at + 2] = min(first + tile, last);
         }
-        if (expert == experts - 1)
-            for (; tile_at < tile_count; tile_at++) tiles[3 * tile_at] = tiles[3 * tile_at + 1] = tiles[3 * tile_at + 2] = kNone;
-        for (uint32_t pair = 0; pair < pairs; pair++) {
-            if (ids[pair] != expert) continue;
-            rows[place] = pair / top_k;
-            places[pair] = place++;
+        for (uint32_t c = 0; c < chunks; c++) {
+            uint32_t of_chunk = next[c * experts + expert];
+            next[c * experts + expert] = place;
+            place += of_chunk;
         }
     }
-    for (uint32_t pair = threadIdx.x; pair < pairs; pair += blockDim.x)
-        if (ids[pair] >= experts) places[pair] = kNone;
+    __syncthreads();
+    for (uint32_t i = 3 * all_tiles + threadIdx.x; i < 3 * tile_count; i += blockDim.x) tiles[i] = kNone;
+
+    for (uint32_t first = begin; first < end; first += kWarp) {
+        uint32_t pair = first + lane, id = pair < end ? ids[pair] : kNone, before = 0, alike = 0;
+#pragma unroll
+        for (unsigned l = 0; l < kWarp; l++) {
+            bool same = __shfl_sync(kAllLanes, id, l) == id;
+            before += same && l < lane;
+            alike += same;
+        }
+        bool has_expert = id < experts;
+        uint32_t at = has_expert ? next[warp * experts + id] + before : kNone;
+        __syncwarp();
+        if (has_expert && before + 1 == alike) next[warp * experts + id] = at + 1;
+        __syncwarp();
+        if (pair < end) places[pair] = at;
+        if (has_expert) rows[at] = pair / top_k;
+    }
 }
 PLAIN_KERNEL(dispatch, 1024, dispatch_experts,
              (Out<uint32_t> rows, Out<uint32_t> places, Out<uint32_t> tiles, In<uint32_t> ids, uint32_t pairs, uint32_t top_k,
-              uint32_t experts, uint32_t tile, uint32_t tile_count),
-             (rows, places, tiles, ids, pairs, top_k, experts, tile, tile_count))
+              uint32_t experts, uint32_t tile, uint32_t tile_count, uint32_t chunks),
+             (rows, places, tiles, ids, pairs, top_k, experts, tile, tile_count, chunks))
 
 /// What `expert_down` ends with, for results `y [pairs, width]` in the order of the dispatch. Reads top_k rows (and shared, add), writes one.
 template <typename T>

@@ -1,4 +1,5 @@
-// Norms of rows. Weights are f32. One block per row; the row is read twice, the second time from the first-level cache.
+// Norms of rows. Weights are f32. One block per row; a row that does not fit into registers is read twice, the second time from the
+// first-level cache.
 #include "omni.cuh"
 
 /// `x[row] += scale * y[row]` if there is a `y`, then `out[row] = x[row] / sqrt(mean(x[row]^2) + eps) * weight`.
@@ -9,6 +10,33 @@ __device__ void rms_norm(Out<T> out, Out<T> x, In<T> y, In<float> scale, In<floa
     x += row;
     if (out) out += row;
     if (y) y = y + row;
+    if (wide && width <= blockDim.x * 8) {
+        // A thread has eight elements and keeps them; all that it reads is asked for before anything is added.
+        unsigned c = threadIdx.x * 8;
+        bool there = c < width;
+        Eight v{}, w{};
+        if (there) {
+            v = load8(x, c);
+            Eight added{}, factor{};
+            if (y) added = load8(y, c);
+            if (scale) factor = load8(scale, c);
+            if (out) w = load8(weight, c);
+            if (y) {
+#pragma unroll
+                for (int i = 0; i < 8; i++) v.v[i] = rounded<T>(v.v[i] + (scale ? added.v[i] * factor.v[i] : added.v[i]));
+                store8(x, c, v);
+            }
+        }
+        if (!out) return;
+        float squares = 0.0f;
+#pragma unroll
+        for (int i = 0; i < 8; i++) squares += v.v[i] * v.v[i];
+        float factor = 1.0f / sqrtf(block_sum(squares) / static_cast<float>(width) + eps);
+#pragma unroll
+        for (int i = 0; i < 8; i++) v.v[i] = v.v[i] * factor * w.v[i];
+        if (there) store8(out, c, v);
+        return;
+    }
     float squares = 0.0f;
     if (wide) {
         for (unsigned c = threadIdx.x * 8; c < width; c += blockDim.x * 8) {

@@ -31,26 +31,71 @@ __device__ __forceinline__ U* retyped(T* pointer) {
     return reinterpret_cast<U*>(pointer);
 }
 
-#define OMNI_ENTRY(name, threads, params, call) \
-    extern "C" __global__ __launch_bounds__(threads) void name params { call; }
+/// Asks for a copy of 16 bytes from device memory to shared memory, zeros if they are not `there`. See `copies_asked`, `wait_copies`.
+template <typename B>
+__device__ __forceinline__ void copy_async(B* to, const B* from, bool there) {
+    static_assert(sizeof(B) == 16);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))), "l"(from),
+                 "r"(there ? 16 : 0)
+                 : "memory");
+}
+/// What the thread has asked for since the last time is one group.
+__device__ __forceinline__ void copies_asked() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Waits for all of the thread's groups but the last `kLeft`.
+template <int kLeft>
+__device__ __forceinline__ void wait_copies() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
+}
+
+// The second bound is what a multiprocessor shall hold: 128 registers for each thread. Without it the compiler saves registers, and orders
+// loads one behind another that are meant to be under way together.
+/// In a graph for devices from 9.0 on a launch may begin while the one before it still runs (programmatic dependent launch): from when
+/// all blocks of that one have said so here.
+__device__ __forceinline__ void let_later_launch_begin() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+/// Waits until the launches before this one are over and what they wrote can be read. Every thread must come here before it reads or
+/// writes anything that a launch writes: then the same holds for the launches before those, too.
+__device__ __forceinline__ void wait_for_launches_before() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+/// Brings 128 bytes that no launch writes into the second-level cache.
+template <typename T>
+__device__ __forceinline__ void prefetch(const T* from) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
+}
+
+#define OMNI_ENTRY(name, threads, params, call)                                                                                        \
+    extern "C" __global__ __launch_bounds__(threads, (threads) > 512 ? 1 : 512 / (threads) < 16 ? 512 / (threads) : 16) void name params { \
+        let_later_launch_begin();                                                                                                      \
+        call;                                                                                                                          \
+    }
 
 #endif
 
 using bf16 = __nv_bfloat16;
 
 // A kernel `name` of template `impl<T>`, once for f32 and once for bf16. `threads`: the most that a block may have. `params` are
-// written in terms of `T`.
-#define KERNEL(name, threads, impl, params, args)             \
-    namespace name##_of_f32 {                                 \
-    using T = float;                                          \
-    OMNI_ENTRY(name##_f32, threads, params, impl args)        \
-    }                                                         \
-    namespace name##_of_bf16 {                                \
-    using T = bf16;                                           \
-    OMNI_ENTRY(name##_bf16, threads, params, impl args)       \
+// written in terms of `T`. It begins when the launches before it are over.
+#define KERNEL(name, threads, impl, params, args) TYPED_KERNEL(name, threads, wait_for_launches_before(); impl args, params)
+// A kernel that begins earlier, with what no launch writes, and waits itself.
+#define EARLY_KERNEL(name, threads, impl, params, args) TYPED_KERNEL(name, threads, impl args, params)
+#define TYPED_KERNEL(name, threads, body, params)      \
+    namespace name##_of_f32 {                          \
+    using T = float;                                   \
+    OMNI_ENTRY(name##_f32, threads, params, body)      \
+    }                                                  \
+    namespace name##_of_bf16 {                         \
+    using T = bf16;                                    \
+    OMNI_ENTRY(name##_bf16, threads, params, body)     \
     }
-// A kernel of one type.
-#define PLAIN_KERNEL(name, threads, impl, params, args) OMNI_ENTRY(name, threads, params, impl args)
+// Kernels of one type.
+#define PLAIN_KERNEL(name, threads, impl, params, args) OMNI_ENTRY(name, threads, params, wait_for_launches_before(); impl args)
+#define EARLY_PLAIN_KERNEL(name, threads, impl, params, args) OMNI_ENTRY(name, threads, params, impl args)
 
 constexpr uint32_t kNone = 0xffffffffu;
 constexpr unsigned kWarp = 32;
@@ -123,6 +168,35 @@ __device__ __forceinline__ void store8(Out<float> to, size_t index, const Eight&
         packed[half] = bytes;
     }
 }
+/// Eight elements of shared memory, aligned to 16 bytes.
+__device__ __forceinline__ Eight read8(Shared<float> from, size_t index) { return unpacked(load_packed<float>(from, index)); }
+/// Eight elements that other blocks of this launch have written, see `is_last_block`.
+__device__ __forceinline__ Eight load8_of_others(Out<float> from, size_t index) {
+#ifdef OMNI_EMULATED
+    return load8(In<float>(from), index);
+#else
+    Packed<float> packed;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        uint4 four = __ldcg(reinterpret_cast<const uint4*>(from + index) + i);
+        packed.part[i] = {four.x, four.y, four.z, four.w};
+    }
+    return unpacked(packed);
+#endif
+}
+/// Whether all other of `blocks` blocks have come here; what they wrote before can be read then. `counter` is zero before and after.
+__device__ __forceinline__ bool is_last_block(Out<uint32_t> counter, uint32_t blocks) {
+    __shared__ uint32_t before;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        before = atomicAdd(&counter[0], 1u);
+        if (before + 1 == blocks) counter[0] = 0;
+    }
+    __syncthreads();
+    __threadfence();
+    return before + 1 == blocks;
+}
 __device__ __forceinline__ uint32_t bf16_bits(float value) {
     bf16 narrowed = __float2bfloat16(value);
     uint16_t bits;
@@ -134,6 +208,12 @@ __device__ __forceinline__ void store8(Out<bf16> to, size_t index, const Eight& 
 #pragma unroll
     for (int i = 0; i < 4; i++) bytes.word[i] = bf16_bits(values.v[2 * i]) | bf16_bits(values.v[2 * i + 1]) << 16;
     *retyped<Bytes16>(to + index) = bytes;
+}
+
+/// What remains of a number that is stored.
+template <typename T>
+__device__ __forceinline__ float rounded(float value) {
+    return widen(narrow<T>(value));
 }
 
 __device__ __forceinline__ float warp_sum(float value) {

@@ -8,14 +8,20 @@ template <typename T>
 __device__ __forceinline__ void normalise_and_rotate(Out<T> to, In<T> from, In<float> norm, In<float> angles, uint32_t head_dim, float eps) {
     // Heads are at most 256 wide: at most four pairs per lane.
     unsigned lane = threadIdx.x % kWarp, half = head_dim / 2;
-    float low[4], high[4], squares = 0.0f;
+    float low[4], high[4], angle[4], low_norm[4], high_norm[4], squares = 0.0f;
+    // All that is read is asked for before anything waits for it.
 #pragma unroll
     for (unsigned i = 0; i < 4; i++) {
         unsigned c = lane + i * kWarp;
-        low[i] = c < half ? widen(from[c]) : 0.0f;
-        high[i] = c < half ? widen(from[c + half]) : 0.0f;
-        squares += low[i] * low[i] + high[i] * high[i];
+        bool there = c < half;
+        low[i] = there ? widen(from[c]) : 0.0f;
+        high[i] = there ? widen(from[c + half]) : 0.0f;
+        angle[i] = there ? angles[c] : 0.0f;
+        low_norm[i] = there && norm ? norm[c] : 1.0f;
+        high_norm[i] = there && norm ? norm[c + half] : 1.0f;
     }
+#pragma unroll
+    for (unsigned i = 0; i < 4; i++) squares += low[i] * low[i] + high[i] * high[i];
     float factor = 1.0f;
     if (norm) factor = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(head_dim) + eps);
 #pragma unroll
@@ -23,10 +29,10 @@ __device__ __forceinline__ void normalise_and_rotate(Out<T> to, In<T> from, In<f
         unsigned c = lane + i * kWarp;
         if (c >= half) continue;
         if (norm) {
-            low[i] *= factor * norm[c];
-            high[i] *= factor * norm[c + half];
+            low[i] *= factor * low_norm[i];
+            high[i] *= factor * high_norm[i];
         }
-        float sine = sinf(angles[c]), cosine = cosf(angles[c]);
+        float sine = sinf(angle[i]), cosine = cosf(angle[i]);
         to[c] = narrow<T>(low[i] * cosine - high[i] * sine);
         to[c + half] = narrow<T>(high[i] * cosine + low[i] * sine);
     }

@@ -3,17 +3,30 @@
 // One block per row. An index of 0xffffffff names no row: it reads as zeros and is never written.
 #include "omni.cuh"
 
-/// `to[i] = from[i]`, words of 4 bytes.
-__device__ void copy_words(Out<uint32_t> to, In<uint32_t> from, uint32_t words) {
-    unsigned step = gridDim.x * blockDim.x;
-    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < words; i += step) to[i] = from[i];
+/// `to[i] = from[i]`, words of 4 bytes; `wide`: both begin at multiples of 16 bytes. A thread has four loads of 16 bytes under way.
+__device__ void copy_words(Out<uint32_t> to, In<uint32_t> from, uint32_t words, uint32_t wide) {
+    constexpr unsigned kAhead = 4;
+    size_t step = static_cast<size_t>(gridDim.x) * blockDim.x, first = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    size_t packs = wide ? words / 4 : 0;
+    In<Bytes16> read = retyped<const Bytes16>(from);
+    Out<Bytes16> write = retyped<Bytes16>(to);
+    for (size_t i = first; i < packs; i += kAhead * step) {
+        Bytes16 held[kAhead];
+#pragma unroll
+        for (unsigned a = 0; a < kAhead; a++)
+            if (i + a * step < packs) held[a] = read[i + a * step];
+#pragma unroll
+        for (unsigned a = 0; a < kAhead; a++)
+            if (i + a * step < packs) write[i + a * step] = held[a];
+    }
+    for (size_t i = packs * 4 + first; i < words; i += step) to[i] = from[i];
 }
-PLAIN_KERNEL(copy, 256, copy_words, (Out<uint32_t> to, In<uint32_t> from, uint32_t words), (to, from, words))
+PLAIN_KERNEL(copy, 256, copy_words, (Out<uint32_t> to, In<uint32_t> from, uint32_t words, uint32_t wide), (to, from, words, wide))
 
 /// `to[i] = word`.
 __device__ void fill_words(Out<uint32_t> to, uint32_t word, uint32_t words) {
-    unsigned step = gridDim.x * blockDim.x;
-    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < words; i += step) to[i] = word;
+    size_t step = static_cast<size_t>(gridDim.x) * blockDim.x;
+    for (size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < words; i += step) to[i] = word;
 }
 PLAIN_KERNEL(fill, 256, fill_words, (Out<uint32_t> to, uint32_t word, uint32_t words), (to, word, words))
 

@@ -112,11 +112,24 @@ __device__ __forceinline__ uint32_t argmax_of(V value_of, uint32_t count) {
     return block_argmax(best, index);
 }
 
-/// What one thread draws from `kept` sorted keys whose probabilities before normalisation are `weights`.
+/// The sum of `count` weights in their order. Loads go ahead of the additions, which wait for each other.
+__device__ __forceinline__ float sum_in_order(Shared<float> weights, uint32_t count) {
+    float sum = 0.0f;
+    unsigned i = 0;
+    for (; i + 8 <= count; i += 8) {
+        float next[8];
+#pragma unroll
+        for (int j = 0; j < 8; j++) next[j] = weights[i + j];
+#pragma unroll
+        for (int j = 0; j < 8; j++) sum += next[j];
+    }
+    for (; i < count; i++) sum += weights[i];
+    return sum;
+}
+
+/// What one thread draws from `kept` sorted keys whose probabilities are `weights`.
 __device__ __forceinline__ uint32_t draw(Shared<uint64_t> keys, Shared<float> weights, uint32_t kept, In<uint32_t> row) {
-    float sum = 0.0f, top_p = __uint_as_float(row[kTopP]);
-    for (unsigned i = 0; i < kept; i++) sum += weights[i];
-    for (unsigned i = 0; i < kept; i++) weights[i] = weights[i] / sum;
+    float top_p = __uint_as_float(row[kTopP]);
     if (top_p < 1.0f) {
         float dropped = 0.0f;
         while (kept > 1) {
@@ -125,8 +138,7 @@ __device__ __forceinline__ uint32_t draw(Shared<uint64_t> keys, Shared<float> we
             kept--;
         }
     }
-    float total = 0.0f;
-    for (unsigned i = 0; i < kept; i++) total += weights[i];
+    float total = sum_in_order(weights, kept);
     float left = uniform(row[kSeedLow], row[kSeedHigh], row[kStep], row[kGroup]) * total;
     for (unsigned i = 0; i < kept; i++) {
         if (left < weights[i]) return static_cast<uint32_t>(keys[i]);
@@ -141,6 +153,7 @@ template <typename T>
 __device__ void sample(Out<uint32_t> out, In<T> logits, In<uint32_t> settings, In<uint32_t> generated, In<uint32_t> said, uint32_t vocab,
                        uint32_t stride, uint32_t keys_at) {
     __shared__ uint32_t kept;
+    __shared__ float whole;
     In<uint32_t> row = settings + static_cast<size_t>(blockIdx.x) * kSettings;
     logits = logits + static_cast<size_t>(blockIdx.x) * vocab;
     out += static_cast<size_t>(blockIdx.x) * stride;
@@ -177,6 +190,10 @@ __device__ void sample(Out<uint32_t> out, In<T> logits, In<uint32_t> settings, I
     float most = kept > 0 ? unordered(~static_cast<uint32_t>(keys[0] >> 32)) : 0.0f;
     for (unsigned i = threadIdx.x; i < kept; i += blockDim.x)
         values[i] = expf((unordered(~static_cast<uint32_t>(keys[i] >> 32)) - most) / temperature);
+    __syncthreads();
+    if (threadIdx.x == 0) whole = sum_in_order(values, kept);
+    __syncthreads();
+    for (unsigned i = threadIdx.x; i < kept; i += blockDim.x) values[i] /= whole;
     __syncthreads();
     if (threadIdx.x == 0) *out = draw(keys, values, kept, row);
 }

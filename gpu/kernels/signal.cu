@@ -6,28 +6,43 @@
 #include "signal.cuh"
 
 /// `[past | act(x)]` of every signal; act is Snake if there is an `a`. `past[s]` is the address of `[keep, width]`. Of a signal's rows
-/// the first `lacking[s]` are zeros, if there is a `lacking`.
+/// the first `lacking[s]` are zeros, if there is a `lacking`. `rows`: of the padded signals. A thread takes eight neighbours of a row.
 template <typename T>
 __device__ void pad(Out<T> out, In<T> x, In<uint64_t> past, In<uint32_t> from, In<uint32_t> lacking, In<float> a, In<float> b,
-                    uint32_t signals, uint32_t keep, uint32_t width) {
-    uint32_t row = blockIdx.x, s = signal_of_padded(from, signals, keep, row), local = row - from[s] - s * keep;
+                    uint32_t signals, uint32_t keep, uint32_t width, uint32_t rows, uint32_t wide) {
+    uint32_t of_row = (width + 7) / 8, rows_of_block = blockDim.x / of_row;
+    // Rows wider than a block has threads are walked along.
+    uint32_t row = rows_of_block == 0 ? blockIdx.x : blockIdx.x * rows_of_block + threadIdx.x / of_row;
+    uint32_t first = rows_of_block == 0 ? threadIdx.x : threadIdx.x % of_row, step = rows_of_block == 0 ? blockDim.x : of_row;
+    if (row >= rows || (rows_of_block > 0 && threadIdx.x >= rows_of_block * of_row)) return;
+    uint32_t s = signal_of_padded(from, signals, keep, row), local = row - from[s] - s * keep;
+    bool is_past = local < keep, lacks = !is_past && lacking && local - keep < lacking[s];
+    bool active = !is_past && a;
+    In<T> source = is_past ? In<T>(at_address<const T>(past[s])) + static_cast<size_t>(local) * width
+                           : x + static_cast<size_t>(from[s] + local - keep) * width;
     out += static_cast<size_t>(row) * width;
-    if (local < keep) {
-        In<T> before = at_address<const T>(past[s]) + static_cast<size_t>(local) * width;
-        for (unsigned c = threadIdx.x; c < width; c += blockDim.x) out[c] = before[c];
-        return;
+    for (uint32_t part = first; part < of_row; part += step) {
+        uint32_t c = part * 8;
+        if (wide) {
+            Eight v = lacks ? Eight{} : load8(source, c);
+            if (active && !lacks) {
+                Eight of_a = load8(a, c), of_b = load8(b, c);
+#pragma unroll
+                for (int i = 0; i < 8; i++) v.v[i] = snaked(v.v[i], of_a.v[i], of_b.v[i]);
+            }
+            store8(out, c, v);
+        } else {
+            for (uint32_t i = c; i < min(c + 8, width); i++) {
+                float v = lacks ? 0.0f : widen(source[i]);
+                out[i] = narrow<T>(active && !lacks ? snaked(v, a[i], b[i]) : v);
+            }
+        }
     }
-    if (lacking && local - keep < lacking[s]) {
-        for (unsigned c = threadIdx.x; c < width; c += blockDim.x) out[c] = narrow<T>(0.0f);
-        return;
-    }
-    x = x + static_cast<size_t>(from[s] + local - keep) * width;
-    for (unsigned c = threadIdx.x; c < width; c += blockDim.x) out[c] = a ? narrow<T>(snaked(widen(x[c]), a[c], b[c])) : x[c];
 }
-KERNEL(pad, 1024, pad<T>,
+KERNEL(pad, 256, pad<T>,
        (Out<T> out, In<T> x, In<uint64_t> past, In<uint32_t> from, In<uint32_t> lacking, In<float> a, In<float> b, uint32_t signals,
-        uint32_t keep, uint32_t width),
-       (out, x, past, from, lacking, a, b, signals, keep, width))
+        uint32_t keep, uint32_t width, uint32_t rows, uint32_t wide),
+       (out, x, past, from, lacking, a, b, signals, keep, width, rows, wide))
 
 /// The last `keep` rows of every padded signal become its past.
 template <typename T>

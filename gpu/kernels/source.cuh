@@ -50,14 +50,6 @@ __device__ __forceinline__ Packed<T> weight_pack(const Source& s, In<T> w, uint3
     return out;
 }
 
-/// What becomes of a sum before it is stored: `add + scale * activation(sum + bias)`.
-template <typename T>
-__device__ __forceinline__ T finished(float sum, size_t at, uint32_t n, In<float> bias, In<float> scale, In<T> add, uint32_t activation) {
-    float v = activated(activation, bias ? sum + bias[n] : sum);
-    if (scale) v *= scale[n];
-    return narrow<T>(add ? widen(add[at]) + v : v);
-}
-
 /// The rows of a tile: `first .. end` of the left side, and whose matrix they meet.
 struct Tile {
     uint32_t matrix, first, end;

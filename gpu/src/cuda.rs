@@ -3,33 +3,29 @@
 //! A queue is a stream, a graph a captured stream. Kernels are compiled when the crate is built (`build.rs`) and loaded
 //! when a device is opened. No other part of CUDA is used.
 
+mod failure;
+mod loaded;
 mod memory;
 mod timer;
 
-use std::collections::HashMap;
-use std::ffi::{CString, c_void};
+use std::ffi::c_void;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cudarc::driver::{CudaContext, CudaGraph, CudaStream, DriverError, result, sys};
+use cudarc::driver::{CudaGraph, CudaStream, result, sys};
 
-use crate::device::{Allocate, Copies, Device, GpuError, Graphs, Result};
-use crate::kernels;
+use crate::device::{Allocate, Copies, Device, GpuError, Graphs, Priority, Result};
 use crate::launch::{Address, Launch};
 
+use failure::{failed, failed_launch};
+use loaded::{Loaded, VERSION, dotted, probe};
 use timer::Timer;
 
 pub use memory::{CudaMemory, CudaPendingCopy, CudaStaging};
 
 /// The compiled kernels, a name and a binary per file of `kernels/`. None if nvcc was not there.
 pub(crate) const MODULES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/modules.rs"));
-
-/// The version of CUDA whose compiler made them: 13.0 is 13000. Older drivers refuse them.
-const VERSION: i32 = include!(concat!(env!("OUT_DIR"), "/version.rs"));
-
-/// The oldest devices that the kernels are compiled for: bf16 and its tensor cores.
-const OLDEST: (i32, i32) = (8, 0);
 
 /// See the module.
 #[derive(Clone)]
@@ -50,177 +46,6 @@ impl fmt::Debug for Cuda {
     }
 }
 
-/// A device with its kernels.
-struct Loaded {
-    context: Arc<CudaContext>,
-    name: String,
-    modules: Vec<sys::CUmodule>,
-    kernels: HashMap<&'static str, sys::CUfunction>,
-}
-
-#[expect(unsafe_code, reason = "handles of the driver")]
-// SAFETY: modules and functions are handles that the driver lets any thread use; they are not changed after loading.
-unsafe impl Send for Loaded {}
-#[expect(unsafe_code, reason = "handles of the driver")]
-// SAFETY: as above.
-unsafe impl Sync for Loaded {}
-
-impl Drop for Loaded {
-    fn drop(&mut self) {
-        if self.context.bind_to_thread().is_err() {
-            return;
-        }
-        for &module in &self.modules {
-            #[expect(unsafe_code, reason = "the driver's interface is C")]
-            // SAFETY: loaded by `Loaded::new`, unloaded here only; queues, which use its functions, keep `self` alive.
-            let unloaded = unsafe { result::module::unload(module) };
-            // A driver that fails here has failed before, where it was told.
-            let _ = unloaded;
-        }
-    }
-}
-
-/// What the driver's error is for the caller.
-fn failed(call: &'static str) -> impl Fn(DriverError) -> GpuError {
-    move |error| GpuError::Driver {
-        call,
-        reason: text(error),
-    }
-}
-
-/// The driver's words for an error.
-fn text(error: DriverError) -> String {
-    let words = error
-        .error_string()
-        .map(|text| text.to_string_lossy().into_owned());
-    words.unwrap_or_else(|_| format!("error {:?}", error.0))
-}
-
-fn no_device(ordinal: usize, error: DriverError) -> GpuError {
-    GpuError::Unavailable(format!("device {ordinal}: {}", text(error)))
-}
-
-/// The name of a device, if it can be used.
-fn probe(ordinal: usize) -> Result<String> {
-    let unavailable = |reason: String| GpuError::Unavailable(reason);
-    if MODULES.is_empty() {
-        return Err(unavailable(
-            "this program was built without the kernels (nvcc was not found): build it with `make cuda`"
-                .into(),
-        ));
-    }
-    #[expect(unsafe_code, reason = "loading a library runs its code")]
-    // SAFETY: only the driver's own library is looked for, whose initialisers have no conditions.
-    let driver = unsafe { sys::is_culib_present() };
-    if !driver {
-        return Err(unavailable(
-            "the NVIDIA driver (libcuda.so.1) was not found".into(),
-        ));
-    }
-    let mut version = 0;
-    #[expect(unsafe_code, reason = "the driver's interface is C")]
-    // SAFETY: it writes one number.
-    unsafe { sys::cuDriverGetVersion(&raw mut version) }
-        .result()
-        .map_err(failed("cuDriverGetVersion"))?;
-    let dotted = |version: i32| format!("{}.{}", version / 1000, version % 1000 / 10);
-    if version < VERSION {
-        return Err(unavailable(format!(
-            "the NVIDIA driver is for CUDA {}, the kernels are compiled for {}",
-            dotted(version),
-            dotted(VERSION)
-        )));
-    }
-    result::init().map_err(|e| no_device(ordinal, e))?;
-    let number = i32::try_from(ordinal).unwrap_or(i32::MAX);
-    let device = result::device::get(number).map_err(|e| no_device(ordinal, e))?;
-    let name = result::device::get_name(device).map_err(failed("cuDeviceGetName"))?;
-    let attribute = |which| {
-        #[expect(unsafe_code, reason = "the driver's interface is C")]
-        // SAFETY: the device is one that the driver has just named.
-        unsafe { result::device::get_attribute(device, which) }.map_err(failed("cuDeviceGetAttribute"))
-    };
-    let capability = (
-        attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
-        attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
-    );
-    if capability < OLDEST {
-        let ((major, minor), (least, _)) = (capability, OLDEST);
-        return Err(unavailable(format!(
-            "{name} has compute capability {major}.{minor}, expected at least {least}.0"
-        )));
-    }
-    Ok(name)
-}
-
-impl Loaded {
-    fn new(ordinal: usize) -> Result<Self> {
-        let name = probe(ordinal)?;
-        let context = CudaContext::new(ordinal).map_err(|e| no_device(ordinal, e))?;
-        #[expect(unsafe_code, reason = "it is about buffers of a kind that is not used here")]
-        // SAFETY: events are for the library's own buffers, and there are none. With them the first queue of a context would
-        // wait for the whole device, which is an error while another thread records.
-        unsafe {
-            context.disable_event_tracking();
-        }
-        let mut loaded = Self {
-            context,
-            name,
-            modules: Vec::new(),
-            kernels: HashMap::new(),
-        };
-        loaded.load()?;
-        Ok(loaded)
-    }
-
-    /// Loads every module and finds every kernel of the table.
-    fn load(&mut self) -> Result<()> {
-        let mut modules = HashMap::new();
-        for (name, binary) in MODULES {
-            // As nvcc places them in programs of its own: at multiples of eight.
-            let word = |bytes: &[u8]| {
-                let mut word = [0; 8];
-                word[..bytes.len()].copy_from_slice(bytes);
-                u64::from_ne_bytes(word)
-            };
-            let aligned: Vec<u64> = binary.chunks(8).map(word).collect();
-            #[expect(unsafe_code, reason = "the driver's interface is C")]
-            // SAFETY: what nvcc wrote: a fat binary, which knows its own length and is not needed once it is loaded.
-            let module = unsafe { result::module::load_data(aligned.as_ptr().cast()) };
-            let module = module.map_err(failed("cuModuleLoadData"))?;
-            self.modules.push(module);
-            modules.insert(*name, module);
-        }
-        for kernel in kernels::all() {
-            let missing = |reason: String| GpuError::Kernel {
-                kernel: kernel.name,
-                reason,
-            };
-            let Some(&module) = modules.get(kernel.module) else {
-                return Err(missing(format!("there is no module {}", kernel.module)));
-            };
-            let name = CString::new(kernel.name).map_err(|e| missing(e.to_string()))?;
-            #[expect(unsafe_code, reason = "the driver's interface is C")]
-            // SAFETY: the module is loaded, and the function asked about is one of it. Asking brings it onto the device
-            // now: later that might be in the middle of a recording.
-            let (function, threads) = unsafe {
-                let function = result::module::get_function(module, name).map_err(|e| missing(text(e)))?;
-                let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
-                let threads = result::function::get_function_attribute(function, most);
-                (function, threads.map_err(|e| missing(text(e)))?)
-            };
-            if i64::from(threads) < i64::from(kernel.threads) {
-                let wanted = kernel.threads;
-                return Err(missing(format!(
-                    "blocks of {threads} threads fit, expected {wanted}"
-                )));
-            }
-            self.kernels.insert(kernel.name, function);
-        }
-        Ok(())
-    }
-}
-
 impl Cuda {
     /// The name of the device of this number, if it can be used. Takes none of its memory.
     ///
@@ -237,11 +62,26 @@ impl Cuda {
     /// [`GpuError::Unavailable`] if there is no driver, no such device, or one that is too old; [`GpuError::Driver`] or
     /// [`GpuError::Kernel`] if its kernels cannot be loaded.
     pub fn open(ordinal: usize) -> Result<Self> {
-        Self::with_queue(Arc::new(Loaded::new(ordinal)?))
+        Self::with_queue(Arc::new(Loaded::new(ordinal)?), Priority::Usual)
     }
 
-    fn with_queue(device: Arc<Loaded>) -> Result<Self> {
-        let stream = device.context.new_stream().map_err(failed("cuStreamCreate"))?;
+    /// The compiled kernels, a name and a fat binary per file of `kernels/`. None if nvcc was not there when this was built.
+    #[must_use]
+    pub fn modules() -> &'static [(&'static str, &'static [u8])] {
+        MODULES
+    }
+
+    /// The version of CUDA whose compiler made [`Cuda::modules`].
+    #[must_use]
+    pub fn compiler() -> String {
+        dotted(VERSION)
+    }
+
+    fn with_queue(device: Arc<Loaded>, priority: Priority) -> Result<Self> {
+        let stream = device
+            .context
+            .new_stream_with_priority(device.priority(priority)?)
+            .map_err(failed("cuStreamCreateWithPriority"))?;
         Ok(Self {
             device,
             stream,
@@ -374,7 +214,7 @@ impl Copies for Cuda {
         let event = self
             .device
             .context
-            .new_event(None)
+            .new_event(Some(self.device.event_flags()))
             .map_err(failed("cuEventCreate"))?;
         let asked = self.copy_out(from, to.first_mut(bytes)?);
         let recorded = asked.and_then(|()| event.record(&self.stream).map_err(failed("cuEventRecord")));
@@ -448,8 +288,25 @@ impl Device for Cuda {
         self.device.name.clone()
     }
 
-    fn fork(&self) -> Result<Self> {
-        Self::with_queue(self.device.clone())
+    fn fork(&self, priority: Priority) -> Result<Self> {
+        Self::with_queue(self.device.clone(), priority)
+    }
+
+    fn lost(&self) -> Option<String> {
+        if *self.recording() {
+            return None;
+        }
+        let asked = self.bind();
+        let asked = asked.and_then(|()| {
+            #[expect(unsafe_code, reason = "the driver's interface is C")]
+            // SAFETY: the stream is alive; nothing is waited for.
+            let found = unsafe { sys::cuStreamQuery(self.stream.cu_stream()) };
+            found.result().map_err(failed("cuStreamQuery"))
+        });
+        match asked {
+            Err(lost @ GpuError::Lost { .. }) => Some(lost.to_string()),
+            _ => None,
+        }
     }
 
     fn launch(&self, launch: &Launch) -> Result<()> {
@@ -474,22 +331,41 @@ impl Device for Cuda {
         for (param, bits) in params.iter_mut().zip(bits) {
             *param = std::ptr::from_ref(bits).cast_mut().cast();
         }
-        let dims = |[x, y, z]: [u32; 3]| (x, y, z);
+        let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (launch.grid.0, launch.block.0);
+        // In a graph a launch may begin while the one before it ends: its kernel waits where it has to.
+        let overlaps = self.device.overlaps && *self.recording();
+        let mut overlap = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue {
+                programmaticStreamSerializationAllowed: 1,
+            },
+        };
+        let config = sys::CUlaunchConfig {
+            gridDimX: grid_x,
+            gridDimY: grid_y,
+            gridDimZ: grid_z,
+            blockDimX: block_x,
+            blockDimY: block_y,
+            blockDimZ: block_z,
+            sharedMemBytes: launch.shared,
+            hStream: self.stream.cu_stream(),
+            attrs: &raw mut overlap,
+            numAttrs: u32::from(overlaps),
+        };
         #[expect(unsafe_code, reason = "the driver's interface is C")]
         // SAFETY: the function is one of a loaded module of the bound context. The driver copies as many parameters as
         // the kernel has, of the types in the table (`Launch::flaw`; a test compares the table with the kernels), before
-        // it returns. What the kernel does with them is tested in the emulator.
-        unsafe {
-            result::launch_kernel(
+        // it returns, and the attributes with them. What the kernel does with them is tested in the emulator.
+        let launched = unsafe {
+            sys::cuLaunchKernelEx(
+                &raw const config,
                 function,
-                dims(launch.grid.0),
-                dims(launch.block.0),
-                launch.shared,
-                self.stream.cu_stream(),
-                &mut params[..bits.len()],
+                params.as_mut_ptr(),
+                std::ptr::null_mut(),
             )
-        }
-        .map_err(|e| wrong(text(e)))
+        };
+        launched.result().map_err(failed_launch(launch.kernel.name))
     }
 
     fn wait(&self) -> Result<()> {

@@ -38,6 +38,14 @@ pub enum GpuError {
         /// How many.
         bytes: usize,
     },
+    /// The driver failed in a way after which this process can do nothing with the device any more.
+    #[error("{call}: {reason}; this process can use the device no more")]
+    Lost {
+        /// What it was asked to do.
+        call: &'static str,
+        /// In its words.
+        reason: String,
+    },
     /// The driver failed.
     #[error("{call}: {reason}")]
     Driver {
@@ -159,6 +167,16 @@ pub trait Graphs: Clone + fmt::Debug + Send + Sync + 'static {
     fn take_busy(&self) -> Duration;
 }
 
+/// Which queues' launches go first where several have some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Priority {
+    /// Behind all urgent ones.
+    #[default]
+    Usual,
+    /// Before all others that have not begun.
+    Urgent,
+}
+
 /// A device with one queue of work: what is asked for is done in order, some time later.
 ///
 /// Clones share the queue; [`Device::fork`] gives another queue on the same device. Every buffer of a device may be
@@ -171,7 +189,12 @@ pub trait Device: Allocate + Copies + Graphs {
     ///
     /// # Errors
     /// [`GpuError::Driver`].
-    fn fork(&self) -> Result<Self>;
+    fn fork(&self, priority: Priority) -> Result<Self>;
+
+    /// Why this process can do nothing with the device any more, if that is so; to be asked after an error. Not while recording.
+    fn lost(&self) -> Option<String> {
+        None
+    }
 
     /// Runs a launch, or records it while recording. One without blocks does nothing.
     ///

@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::device::{Allocate, Copies, Device, GpuError, Graphs, Result};
+use crate::device::{Allocate, Copies, Device, GpuError, Graphs, Priority, Result};
 use crate::launch::{Address, Launch};
 
 use memory::HostBuffer;
@@ -396,7 +396,7 @@ impl Device for Emulated {
         "emulated".into()
     }
 
-    fn fork(&self) -> Result<Self> {
+    fn fork(&self, _: Priority) -> Result<Self> {
         Ok(Self {
             queue: Arc::default(),
             ..*self

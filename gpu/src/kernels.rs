@@ -19,9 +19,9 @@ mod signal;
 mod text;
 
 pub use attention::{Attention, RANGE};
-pub use gemm::{Convolve, EXPERT_TILE, ExpertLinear};
-pub use gemv::{FEW_ROWS, Gated};
-pub use linear::Linear;
+pub use gemm::{Convolve, ExpertLinear};
+pub use gemv::FEW_ROWS;
+pub use linear::{COUNTERS, Gated, Linear, Scratch};
 pub use moe::{Combine, Dispatch, ExpertDown, ExpertGated, Route};
 pub use norm::{LayerNorm, RmsNorm};
 pub use pointwise::{Activate, Activation, Add, FromF32, Snake, Swiglu, ToF32};
@@ -56,6 +56,11 @@ pub fn all() -> impl Iterator<Item = &'static Kernel> {
     topics.into_iter().flatten().copied().flatten()
 }
 
+/// See [`Launch::operations`].
+pub(crate) fn operations(launch: &Launch) -> u64 {
+    gemm::operations(launch)
+}
+
 /// One kernel for each float type.
 type Typed = [Kernel; 2];
 
@@ -85,23 +90,28 @@ fn wide(width: u32, addresses: &[Address]) -> bool {
 }
 
 /// Declares a topic's kernels. A typed one is an array of two, the others are one: `NAME = "symbol"(types of its
-/// parameters) threads of a block`.
+/// parameters) threads of a block`, and `large` if it may have more shared memory than comes without asking.
 macro_rules! kernels {
-    ($module:literal: $($kind:tt $name:ident = $symbol:literal ($params:literal) $threads:literal;)*) => {
-        $(kernels!(@$kind $module $name $symbol $params $threads);)*
+    ($module:literal: $($kind:tt $name:ident = $symbol:literal ($params:literal) $threads:literal $($large:ident)?;)*) => {
+        $(kernels!(@$kind $module $name $symbol $params $threads $($large)?);)*
         pub(super) const KERNELS: &[&[$crate::launch::Kernel]] = &[$(&$name),*];
     };
     (@typed $module:literal $name:ident $symbol:literal $params:literal $threads:literal) => {
         static $name: super::Typed = [
-            kernels!(@one $module concat!($symbol, "_f32"), $params, $threads),
-            kernels!(@one $module concat!($symbol, "_bf16"), $params, $threads),
+            kernels!(@one $module concat!($symbol, "_f32"), $params, $threads, $crate::launch::MAX_SHARED),
+            kernels!(@one $module concat!($symbol, "_bf16"), $params, $threads, $crate::launch::MAX_SHARED),
         ];
     };
     (@plain $module:literal $name:ident $symbol:literal $params:literal $threads:literal) => {
-        static $name: [$crate::launch::Kernel; 1] = [kernels!(@one $module $symbol, $params, $threads)];
+        static $name: [$crate::launch::Kernel; 1] =
+            [kernels!(@one $module $symbol, $params, $threads, $crate::launch::MAX_SHARED)];
     };
-    (@one $module:literal $symbol:expr, $params:literal, $threads:literal) => {
-        $crate::launch::Kernel { name: $symbol, module: $module, params: $params, threads: $threads }
+    (@plain $module:literal $name:ident $symbol:literal $params:literal $threads:literal large) => {
+        static $name: [$crate::launch::Kernel; 1] =
+            [kernels!(@one $module $symbol, $params, $threads, $crate::launch::LARGE_SHARED)];
+    };
+    (@one $module:literal $symbol:expr, $params:literal, $threads:literal, $shared:expr) => {
+        $crate::launch::Kernel { name: $symbol, module: $module, params: $params, threads: $threads, shared: $shared }
     };
 }
 use kernels;

@@ -9,6 +9,8 @@ pub(crate) const MAX_ARGS: usize = 24;
 pub(crate) const MAX_THREADS: u32 = 1024;
 /// Most bytes of dynamic shared memory of a block that need no permission.
 pub(crate) const MAX_SHARED: u32 = 48 * 1024;
+/// Most bytes of dynamic shared memory of a block, on every device that is supported, for kernels that ask for permission.
+pub(crate) const LARGE_SHARED: u32 = 96 * 1024;
 /// Most blocks along the second and third dimension of a grid.
 pub(crate) const MAX_GRID_YZ: u32 = 65_535;
 
@@ -69,6 +71,8 @@ pub struct Kernel {
     pub params: &'static str,
     /// The most threads of a block that it is compiled for.
     pub threads: u32,
+    /// The most bytes of dynamic shared memory of a block.
+    pub shared: u32,
 }
 
 impl PartialEq for Kernel {
@@ -152,6 +156,12 @@ pub struct Launch {
 }
 
 impl Launch {
+    /// Multiplications and additions, if it is a product of many rows; else 0.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        crate::kernels::operations(self)
+    }
+
     /// What is wrong with it, whatever the device.
     pub(crate) fn flaw(&self) -> Option<String> {
         let threads = self.block.count();
@@ -165,10 +175,10 @@ impl Launch {
         if !threads.is_multiple_of(32) {
             return Some(format!("{threads} threads per block, expected whole warps of 32"));
         }
-        if self.shared > MAX_SHARED {
+        if self.shared > self.kernel.shared {
             return Some(format!(
-                "{} bytes of shared memory, at most {MAX_SHARED} fit",
-                self.shared
+                "{} bytes of shared memory, at most {} fit",
+                self.shared, self.kernel.shared
             ));
         }
         if y > MAX_GRID_YZ || z > MAX_GRID_YZ {

@@ -20,7 +20,7 @@ mod launch;
 
 #[cfg(feature = "cuda")]
 pub use cuda::{Cuda, CudaMemory, CudaPendingCopy, CudaStaging, RecordedGraph};
-pub use device::{Allocate, Copies, Device, GpuError, Graphs, Memory, Result, Staging};
+pub use device::{Allocate, Copies, Device, GpuError, Graphs, Memory, Priority, Result, Staging};
 #[cfg(feature = "emulator")]
 pub use emulated::{Emulated, EmulatedGraph, EmulatedMemory, EmulatedPendingCopy, EmulatedStaging, Order};
 pub use launch::{Address, Args, Dims, Float, Kernel, Launch};

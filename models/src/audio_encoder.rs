@@ -55,7 +55,7 @@ pub enum AudioError {
 
 impl From<ComputeError> for AudioError {
     fn from(error: ComputeError) -> Self {
-        Self::Compute(error.0)
+        Self::Compute(error.to_string())
     }
 }
 

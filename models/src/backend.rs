@@ -36,19 +36,28 @@ use crate::sampling::{Chosen, NotFinite};
 
 /// A computation that failed.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct ComputeError(pub(crate) String);
+pub(crate) enum ComputeError {
+    /// It may work the next time.
+    #[error("{0}")]
+    Failed(String),
+    /// Nothing can be computed there any more, in this process.
+    #[error("{0}")]
+    Lost(String),
+}
 
 impl From<candle_core::Error> for ComputeError {
     fn from(error: candle_core::Error) -> Self {
         // The lines after the first are a backtrace.
-        Self(error.to_string().lines().next().unwrap_or_default().to_owned())
+        Self::Failed(error.to_string().lines().next().unwrap_or_default().to_owned())
     }
 }
 
 impl From<ComputeError> for omni_engine::ModelError {
     fn from(error: ComputeError) -> Self {
-        Self::Compute(error.0)
+        match error {
+            ComputeError::Failed(message) => Self::Compute(message),
+            ComputeError::Lost(message) => Self::Lost(message),
+        }
     }
 }
 
@@ -209,6 +218,34 @@ pub struct GpuFigures {
     pub fallbacks: u64,
     /// How long the device worked on graphs whose results were looked at.
     pub busy: Duration,
+}
+
+/// What the launches of a step cost a GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepCosts {
+    /// The network.
+    pub stage: &'static str,
+    /// Rows of the step.
+    pub rows: usize,
+    /// What the whole step takes.
+    pub time: Duration,
+    /// Launches that are alike, in the order in which they come first.
+    pub kernels: Vec<KernelCost>,
+}
+
+/// What all launches of one kernel and size cost a step: what it takes less without them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelCost {
+    /// The kernel.
+    pub kernel: &'static str,
+    /// Its blocks.
+    pub grid: [u32; 3],
+    /// How many launches those are.
+    pub launches: usize,
+    /// Multiplications and additions of all of them, if they are products of many rows; 0 if that is not known.
+    pub operations: u64,
+    /// What they cost.
+    pub time: Duration,
 }
 
 /// Is told why a step was computed with more effort than necessary.

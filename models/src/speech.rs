@@ -8,7 +8,7 @@ use std::sync::Arc;
 use omni_engine::ModelError;
 
 use crate::audio_encoder::{self, AudioEncoder};
-use crate::backend::{DryRun, GpuFigures, TellFallback};
+use crate::backend::{DryRun, GpuFigures, StepCosts, TellFallback};
 use crate::chat::ChatTemplate;
 use crate::checkpoint::{Checkpoint, CheckpointSource, KeptPages, LoadError, Problem};
 use crate::code2wav::Code2Wav;
@@ -330,6 +330,18 @@ impl SpeechModel {
     /// second listener is not told.
     pub fn tell_gpu_fallbacks(&self, to: TellFallback) {
         self.nets.tell_gpu_fallbacks(to);
+    }
+
+    /// From now on finds what the launches of every kind of step cost that is met first, by so many replays of it; 0 for no more. What
+    /// is spoken meanwhile is of no use: a replay changes what streams remember.
+    pub fn profile_gpu(&self, replays: u32) {
+        self.nets.profile_gpu(replays);
+    }
+
+    /// What was found since it was taken last.
+    #[must_use]
+    pub fn take_gpu_costs(&self) -> Vec<StepCosts> {
+        self.nets.take_gpu_costs()
     }
 
     /// The text tokenizer.

@@ -54,7 +54,7 @@ impl std::fmt::Debug for ThinkerModel {
 
 impl<B: Backend> AnyThinkerNets for ThinkerNets<B> {
     fn thinker(&self, kv: KvOptions) -> Result<Thinker, ModelError> {
-        let core = thinker::Core::new(self.params.replica()?, Arc::clone(&self.thinker), kv)?;
+        let core = thinker::Core::new(self.params.urgent_replica()?, Arc::clone(&self.thinker), kv)?;
         Ok(Thinker(Box::new(core)))
     }
 }

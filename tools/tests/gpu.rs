@@ -138,7 +138,7 @@ fn a_bench_of_the_host_says_how_long_it_takes_for_a_step() {
     assert!(report.contains("nothing is computed") && report.contains("Nothing: all that"));
     let steps: Vec<_> = rows(&report)
         .into_iter()
-        .filter(|row| row.len() == 10 && row[0] != "what")
+        .filter(|row| row.len() == 11 && row[0] != "what")
         .collect();
     assert_eq!(steps.len(), 14, "{report}");
     for row in steps {
@@ -152,6 +152,7 @@ fn a_bench_says_how_fast_steps_are_beside_what_they_must_read() {
     let args = [
         "bench",
         "--emulated",
+        "--costs",
         "--models",
         "embedded",
         "--batches",
@@ -180,18 +181,24 @@ fn a_bench_says_how_fast_steps_are_beside_what_they_must_read() {
         .iter()
         .position(|row| row[0] == "what")
         .expect("a table of steps");
-    let steps: Vec<_> = tables[at + 1..]
+    let (beside, steps): (Vec<_>, Vec<_>) = tables[at + 1..]
         .iter()
-        .take_while(|row| row[0] != "streams")
-        .collect();
+        .take_while(|row| row[0] != "kernel" && row[0] != "streams")
+        .partition(|row| row[0].contains("beside"));
+    assert_eq!(beside.len(), 2, "two loops at once: {report}");
+    assert!(
+        beside.iter().all(|row| number(row[3]) > 0.0 && row[10] == "-"),
+        "{beside:?}"
+    );
     assert_eq!(
         steps.len(),
         7,
         "four kinds of steps and three of pieces: {report}"
     );
     for row in steps {
-        let [count, median, p95, floor, over, bytes, launches, busy] =
-            [2, 3, 4, 5, 6, 7, 8, 9].map(|column| number(row[column]));
+        let [count, median, p95, floor, over, bytes, launches, busy, device] =
+            [2, 3, 4, 5, 6, 7, 8, 9, 10].map(|column| number(row[column]));
+        assert!(device > 0.0, "{row:?}");
         assert!(count >= 1.0 && median > 0.0 && median <= p95, "{row:?}");
         assert!(bytes > 0.0 && launches >= 1.0, "{row:?}");
         // Of overlapped ones, the work of one before those that were timed is told among them.
@@ -209,6 +216,19 @@ fn a_bench_says_how_fast_steps_are_beside_what_they_must_read() {
         );
         assert!(near(over, median / floor), "{row:?}");
     }
+
+    // What launches cost: products of the vocoder among them.
+    let costs: Vec<_> = tables
+        .iter()
+        .filter(|row| row.len() == 8 && row[0] != "kernel")
+        .collect();
+    assert!(
+        costs
+            .iter()
+            .any(|row| row[0].starts_with("gemm") && number(row[6]) > 0.0),
+        "{report}"
+    );
+    assert!(costs.iter().any(|row| row[0].starts_with("sample")), "{report}");
 
     let at = tables
         .iter()

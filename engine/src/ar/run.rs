@@ -142,6 +142,7 @@ impl<M: ArModel> ArEngine<M> {
             self.landed = report.ended;
         }
         match given {
+            Given::Failed(ModelError::Lost(reason)) => self.lost = Some(reason),
             Given::Failed(error) => self.fail(&members, &error, &mut report),
             Given::Nothing => self.publish_all(&members),
             Given::Submitted => unreachable!("the result was waited for"),

@@ -12,6 +12,7 @@ use super::*;
 struct Echo {
     open: HashMap<SeqId, u32>,
     fail_next: bool,
+    lost: bool,
     /// Streams that fail at this item.
     bad: HashMap<SeqId, u32>,
 }
@@ -26,6 +27,9 @@ impl ChunkModel for Echo {
     }
 
     fn decode(&mut self, batch: &[(SeqId, &[u32])]) -> Result<Vec<Decoded<u32>>, ModelError> {
+        if self.lost {
+            return Err(ModelError::Lost("scripted".into()));
+        }
         if std::mem::take(&mut self.fail_next) {
             return Err(ModelError::Compute("scripted".into()));
         }
@@ -314,6 +318,18 @@ fn a_failed_decode_ends_its_batch_and_nothing_else() {
     assert!(chunks(&report).is_empty());
     engine.push(SeqId(2), 0..1, true);
     assert_eq!(chunks(&engine.step(at(0))), [(2, 1)]);
+}
+
+#[test]
+fn a_model_that_is_lost_ends_no_stream_and_says_why() {
+    let mut engine = engine();
+    engine.add(SeqId(1), HEARD, at(0)).unwrap();
+    engine.push(SeqId(1), 0..1, false);
+    assert_eq!(engine.lost(), None);
+    engine.model.lost = true;
+    let report = engine.step(at(0));
+    assert!(ends(&report.events).is_empty() && chunks(&report).is_empty());
+    assert_eq!(engine.lost(), Some("scripted"));
 }
 
 #[test]

@@ -17,6 +17,7 @@ fn at(millis: u64) -> Stamp {
 #[derive(Debug, Default)]
 struct Squares {
     broken: bool,
+    lost: bool,
     batches: Vec<Vec<u32>>,
 }
 
@@ -34,6 +35,9 @@ impl OneShotModel for Squares {
     fn run(&mut self, batch: &[(SeqId, &u32)]) -> Result<Vec<Result<u32, String>>, ModelError> {
         self.batches
             .push(batch.iter().map(|(_, input)| **input).collect());
+        if self.lost {
+            return Err(ModelError::Lost("scripted".into()));
+        }
         if self.broken {
             return Err(ModelError::Compute("scripted".into()));
         }
@@ -180,6 +184,16 @@ fn a_failure_ends_its_request_and_a_lost_batch_all_of_its_own() {
     add(&mut engine, 3, 3);
     let lost = FinishReason::Error("computation failed: scripted".into());
     assert_eq!(drain(&mut engine), [(3, None, lost)]);
+}
+
+#[test]
+fn a_model_that_is_lost_ends_no_request_and_says_why() {
+    let mut engine = engine(OneShotConfig::default());
+    add(&mut engine, 1, 3);
+    assert_eq!(engine.lost(), None);
+    engine.model.lost = true;
+    assert!(drain(&mut engine).is_empty());
+    assert_eq!(engine.lost(), Some("scripted"));
 }
 
 #[test]

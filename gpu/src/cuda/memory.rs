@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaEvent, DriverError, result, sys};
 
-use super::{failed, text};
+use super::failure::{failed, text};
 use crate::device::{GpuError, Memory, Result, Staging};
 use crate::launch::Address;
 

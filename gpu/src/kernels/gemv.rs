@@ -1,17 +1,25 @@
-//! Products of few rows with matrices: `kernels/gemv.cu`.
+//! Products of few rows with matrices: `kernels/gemv.cu`. With a norm, rows are normalised on their way.
 
-use super::{Linear, Typed, args, kernels, launch, of, wide};
-use crate::launch::{Address, Float, Launch};
+use super::{Gated, Linear, Typed, args, kernels, launch, of, wide};
+use crate::launch::{Float, Launch};
 
 kernels! { "gemv":
-    typed GEMV_1 = "gemv_1"("ppppppuuuuuu") 128;
-    typed GEMV_2 = "gemv_2"("ppppppuuuuuu") 128;
-    typed GEMV_4 = "gemv_4"("ppppppuuuuuu") 128;
-    typed GEMV_8 = "gemv_8"("ppppppuuuuuu") 128;
-    typed GATED_1 = "gated_1"("pppuuuuu") 128;
-    typed GATED_2 = "gated_2"("pppuuuuu") 128;
-    typed GATED_4 = "gated_4"("pppuuuuu") 128;
-    typed GATED_8 = "gated_8"("pppuuuuu") 128;
+    typed GEMV_1 = "gemv_1"("pppppppuuuuuuf") 128;
+    typed GEMV_2 = "gemv_2"("pppppppuuuuuuf") 128;
+    typed GEMV_4 = "gemv_4"("pppppppuuuuuuf") 128;
+    typed GEMV_8 = "gemv_8"("pppppppuuuuuuf") 128;
+    typed NORMED_GEMV_1 = "normed_gemv_1"("pppppppuuuuuuf") 128;
+    typed NORMED_GEMV_2 = "normed_gemv_2"("pppppppuuuuuuf") 128;
+    typed NORMED_GEMV_4 = "normed_gemv_4"("pppppppuuuuuuf") 128;
+    typed NORMED_GEMV_8 = "normed_gemv_8"("pppppppuuuuuuf") 128;
+    typed GATED_1 = "gated_1"("ppppuuuuuf") 128;
+    typed GATED_2 = "gated_2"("ppppuuuuuf") 128;
+    typed GATED_4 = "gated_4"("ppppuuuuuf") 128;
+    typed GATED_8 = "gated_8"("ppppuuuuuf") 128;
+    typed NORMED_GATED_1 = "normed_gated_1"("ppppuuuuuf") 128;
+    typed NORMED_GATED_2 = "normed_gated_2"("ppppuuuuuf") 128;
+    typed NORMED_GATED_4 = "normed_gated_4"("ppppuuuuuf") 128;
+    typed NORMED_GATED_8 = "normed_gated_8"("ppppuuuuuf") 128;
 }
 
 /// Rows that one reading of a matrix serves.
@@ -38,12 +46,19 @@ fn pick<'a>(rows: u32, kernels: &[(&'a Typed, u32); 4]) -> (&'a Typed, u32) {
 
 /// As [`Linear`] for few rows; the matrix is read once.
 pub(super) fn linear(linear: &Linear, float: Float) -> Launch {
-    let (kernel, each) = pick(
-        linear.rows,
-        &[(&GEMV_1, 1), (&GEMV_2, 2), (&GEMV_4, 2), (&GEMV_8, 4)],
-    );
+    let kernels = if linear.norm.is_some() {
+        [
+            (&NORMED_GEMV_1, 1),
+            (&NORMED_GEMV_2, 2),
+            (&NORMED_GEMV_4, 2),
+            (&NORMED_GEMV_8, 4),
+        ]
+    } else {
+        [(&GEMV_1, 1), (&GEMV_2, 2), (&GEMV_4, 2), (&GEMV_8, 4)]
+    };
+    let (kernel, each) = pick(linear.rows, &kernels);
     let splits = splits(linear.inputs);
-    let wide = wide(linear.inputs, &[linear.x, linear.w]);
+    let wide = wide(linear.inputs, &[linear.x, linear.w, linear.norm]);
     let blocks = linear.outputs.div_ceil(each * 4 / splits);
     launch(
         of(kernel, float),
@@ -56,58 +71,49 @@ pub(super) fn linear(linear: &Linear, float: Float) -> Launch {
             linear.bias,
             linear.scale,
             linear.add,
+            linear.norm,
             linear.rows,
             linear.outputs,
             linear.inputs,
             linear.activation.number(),
             splits,
             wide,
+            linear.eps,
         ],
     )
 }
 
-/// `out = silu(x G^T) * (x U^T)` for `W = [G | U]`.
-#[derive(Debug, Clone, Copy)]
-pub struct Gated {
-    /// `[rows, half]`.
-    pub out: Address,
-    /// `[rows, inputs]`.
-    pub x: Address,
-    /// `[2 * half, inputs]`.
-    pub w: Address,
-    /// At most [`FEW_ROWS`].
-    pub rows: u32,
-    /// Elements of a row of `out`.
-    pub half: u32,
-    /// Elements of a row of `x`.
-    pub inputs: u32,
-}
-
-impl Gated {
-    /// The matrix is read once.
-    #[must_use]
-    pub fn launch(&self, float: Float) -> Launch {
-        let (kernel, each) = pick(
-            self.rows,
-            &[(&GATED_1, 1), (&GATED_2, 1), (&GATED_4, 1), (&GATED_8, 2)],
-        );
-        let splits = splits(self.inputs);
-        let wide = wide(self.inputs, &[self.x, self.w]);
-        let blocks = self.half.div_ceil(each * 4 / splits);
-        launch(
-            of(kernel, float),
-            [if self.rows == 0 { 0 } else { blocks }, 1, 1],
-            128,
-            args![
-                self.out,
-                self.x,
-                self.w,
-                self.rows,
-                self.half,
-                self.inputs,
-                splits,
-                wide
-            ],
-        )
-    }
+/// As [`Gated`] for few rows; the matrix is read once.
+pub(super) fn gated(gated: &Gated, float: Float) -> Launch {
+    let kernels = if gated.norm.is_some() {
+        [
+            (&NORMED_GATED_1, 1),
+            (&NORMED_GATED_2, 1),
+            (&NORMED_GATED_4, 1),
+            (&NORMED_GATED_8, 2),
+        ]
+    } else {
+        [(&GATED_1, 1), (&GATED_2, 1), (&GATED_4, 1), (&GATED_8, 2)]
+    };
+    let (kernel, each) = pick(gated.rows, &kernels);
+    let splits = splits(gated.inputs);
+    let wide = wide(gated.inputs, &[gated.x, gated.w, gated.norm]);
+    let blocks = gated.half.div_ceil(each * 4 / splits);
+    launch(
+        of(kernel, float),
+        [if gated.rows == 0 { 0 } else { blocks }, 1, 1],
+        128,
+        args![
+            gated.out,
+            gated.x,
+            gated.w,
+            gated.norm,
+            gated.rows,
+            gated.half,
+            gated.inputs,
+            splits,
+            wide,
+            gated.eps,
+        ],
+    )
 }

@@ -3,6 +3,18 @@
 use super::{Activation, FEW_ROWS, gemm, gemv};
 use crate::launch::{Address, Float, Launch};
 
+/// Words of [`Scratch::counters`].
+pub const COUNTERS: usize = gemm::MOST_TILES as usize;
+
+/// Device memory with which blocks share the inputs of a product, where there are few blocks otherwise.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Scratch {
+    /// Any content, as many bytes as the product asks for (`scratch_bytes`); without it inputs are not shared.
+    pub partial: Address,
+    /// [`COUNTERS`] of `u32`: zeros before and after each launch. Launches of one queue may have the same.
+    pub counters: Address,
+}
+
 /// `out = add + scale * activation(x W^T + bias)`.
 #[derive(Debug, Clone, Copy)]
 pub struct Linear {
@@ -16,8 +28,16 @@ pub struct Linear {
     pub bias: Address,
     /// `[outputs]` of f32, or none for 1.
     pub scale: Address,
+    /// `[outputs]` of f32: for [`Activation::Snake`], which `scale` then belongs to. Or none.
+    pub shift: Address,
     /// `[rows, outputs]`, or none.
     pub add: Address,
+    /// `[inputs]` of f32: x's rows are normalised on their way, `x / sqrt(mean(x^2) + eps) * norm`. Or none. For at most [`FEW_ROWS`].
+    pub norm: Address,
+    /// Added to the mean of the squares.
+    pub eps: f32,
+    /// For more than [`FEW_ROWS`].
+    pub scratch: Scratch,
     /// Up to [`FEW_ROWS`] a row's result does not depend on their number.
     pub rows: u32,
     /// Elements of a row of `out`.
@@ -35,7 +55,87 @@ impl Linear {
         if self.rows <= FEW_ROWS {
             gemv::linear(self, float)
         } else {
-            gemm::linear(self, float)
+            debug_assert!(
+                !self.norm.is_some(),
+                "{} rows are not normalised on their way",
+                self.rows
+            );
+            gemm::linear(self, 0, float)
         }
+    }
+
+    /// Bytes of [`Scratch::partial`] that it has use for; 0 for none.
+    #[must_use]
+    pub fn scratch_bytes(&self, float: Float) -> usize {
+        if self.rows <= FEW_ROWS {
+            return 0;
+        }
+        gemm::scratch_bytes(float, self.rows, self.outputs, self.inputs)
+    }
+}
+
+/// `out = silu(x G^T) * (x U^T)` for `W = [G | U]`.
+#[derive(Debug, Clone, Copy)]
+pub struct Gated {
+    /// `[rows, half]`.
+    pub out: Address,
+    /// `[rows, inputs]`.
+    pub x: Address,
+    /// `[2 * half, inputs]`.
+    pub w: Address,
+    /// As [`Linear::norm`].
+    pub norm: Address,
+    /// As [`Linear::eps`].
+    pub eps: f32,
+    /// For more than [`FEW_ROWS`].
+    pub scratch: Scratch,
+    /// Up to [`FEW_ROWS`] a row's result does not depend on their number.
+    pub rows: u32,
+    /// Elements of a row of `out`.
+    pub half: u32,
+    /// Elements of a row of `x`.
+    pub inputs: u32,
+}
+
+impl Gated {
+    /// The product of which it is a half.
+    fn linear(&self) -> Linear {
+        Linear {
+            out: self.out,
+            x: self.x,
+            w: self.w,
+            bias: Address::NONE,
+            scale: Address::NONE,
+            shift: Address::NONE,
+            add: Address::NONE,
+            norm: self.norm,
+            eps: self.eps,
+            scratch: self.scratch,
+            rows: self.rows,
+            outputs: 2 * self.half,
+            inputs: self.inputs,
+            activation: Activation::None,
+        }
+    }
+
+    /// As [`Linear::launch`].
+    #[must_use]
+    pub fn launch(&self, float: Float) -> Launch {
+        if self.rows <= FEW_ROWS {
+            gemv::gated(self, float)
+        } else {
+            debug_assert!(
+                !self.norm.is_some(),
+                "{} rows are not normalised on their way",
+                self.rows
+            );
+            gemm::linear(&self.linear(), self.half, float)
+        }
+    }
+
+    /// As [`Linear::scratch_bytes`].
+    #[must_use]
+    pub fn scratch_bytes(&self, float: Float) -> usize {
+        self.linear().scratch_bytes(float)
     }
 }

@@ -1,14 +1,14 @@
 //! Mixtures of experts: `kernels/moe.cu`.
 
 use super::gemv::splits;
-use super::{EXPERT_TILE, args, kernels, launch, of, threads, wide};
+use super::{args, kernels, launch, of, threads, wide};
 use crate::launch::{Address, Float, Launch};
 
 kernels! { "moe":
     typed ROUTE = "route"("ppppuuuu") 32;
     typed EXPERT_GATED = "expert_gated"("ppppuuuuuu") 128;
-    typed EXPERT_DOWN = "expert_down"("ppppppppuuuuu") 128;
-    plain DISPATCH = "dispatch"("ppppuuuuu") 1024;
+    typed EXPERT_DOWN = "expert_down"("ppppppppuuuuu") 256;
+    plain DISPATCH = "dispatch"("ppppuuuuuu") 1024;
     typed COMBINE = "combine"("pppppppuu") 1024;
 }
 
@@ -148,7 +148,7 @@ impl ExpertDown {
         launch(
             of(&EXPERT_DOWN, float),
             [self.outputs.div_ceil(4), self.rows, 1],
-            128,
+            256,
             args![
                 self.out,
                 self.h,
@@ -188,21 +188,29 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
+    /// Pairs of a tile, most: few where experts have few rows each, so that tiles are full.
+    #[must_use]
+    pub fn tile(rows: u32, experts: u32, top_k: u32) -> u32 {
+        if rows * top_k <= 16 * experts { 16 } else { 64 }
+    }
+
     /// Tiles that may be needed.
     #[must_use]
     pub fn tiles(rows: u32, experts: u32, top_k: u32) -> u32 {
         let pairs = rows * top_k;
-        pairs / EXPERT_TILE + experts.min(pairs)
+        pairs / Self::tile(rows, experts, top_k) + experts.min(pairs)
     }
 
-    /// One block, a thread per expert.
+    /// One block with a thread per expert, and at least as many as have a table of counts for each of their warps.
     #[must_use]
     pub fn launch(&self) -> Launch {
         let tiles = Self::tiles(self.rows, self.experts, self.top_k);
+        let threads = self.experts.next_multiple_of(32).max(FEWEST_THREADS);
+        let chunks = (threads / 32).min(MOST_COUNTS / self.experts.max(1)).max(1);
         let mut launch = launch(
             &DISPATCH[0],
             [u32::from(self.rows > 0), 1, 1],
-            self.experts.next_multiple_of(32),
+            threads,
             args![
                 self.order,
                 self.places,
@@ -211,14 +219,20 @@ impl Dispatch {
                 self.rows * self.top_k,
                 self.top_k,
                 self.experts,
-                EXPERT_TILE,
+                Self::tile(self.rows, self.experts, self.top_k),
                 tiles,
+                chunks,
             ],
         );
-        launch.shared = self.experts * 4;
+        launch.shared = chunks * self.experts * 4;
         launch
     }
 }
+
+/// Threads of a dispatch, least.
+const FEWEST_THREADS: u32 = 512;
+/// Counts that a dispatch has room for.
+const MOST_COUNTS: u32 = 8192;
 
 /// The experts' results weighed and summed: `out = add + gate * shared + sum of weight * y`.
 #[derive(Debug, Clone, Copy)]

@@ -22,6 +22,8 @@ pub enum Activation {
     Silu,
     /// The exact (erf) form.
     Gelu,
+    /// `x + sin(x * scale)^2 * shift` per channel, in products of many rows.
+    Snake,
 }
 
 impl Activation {
@@ -30,6 +32,7 @@ impl Activation {
             Self::None => 0,
             Self::Silu => 1,
             Self::Gelu => 2,
+            Self::Snake => 3,
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{args, kernels, launch, of, threads, wide};
 use crate::launch::{Address, Float, Launch};
 
 kernels! { "rows":
-    plain COPY = "copy"("ppu") 256;
+    plain COPY = "copy"("ppuu") 256;
     plain FILL = "fill"("puu") 256;
     plain PUT = "put"("pppuu") 256;
     plain TAKE = "take"("pppuu") 256;
@@ -35,8 +35,9 @@ impl Copy {
     /// A few words per thread.
     #[must_use]
     pub fn launch(&self) -> Launch {
-        let grid = few_blocks(self.words);
-        launch(&COPY[0], grid, 256, args![self.to, self.from, self.words])
+        let wide = self.to.is_wide() && self.from.is_wide();
+        let grid = few_blocks(if wide { self.words.div_ceil(4) } else { self.words });
+        launch(&COPY[0], grid, 256, args![self.to, self.from, self.words, wide])
     }
 }
 

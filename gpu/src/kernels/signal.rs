@@ -1,10 +1,10 @@
 //! Signals and what streams remember of them: `kernels/signal.cu`.
 
-use super::{args, kernels, launch, of, threads};
+use super::{args, kernels, launch, of, threads, wide};
 use crate::launch::{Address, Float, Launch};
 
 kernels! { "signal":
-    typed PAD = "pad"("pppppppuuu") 1024;
+    typed PAD = "pad"("pppppppuuuuu") 256;
     typed REMEMBER = "remember"("pppuu") 1024;
     typed DEPTHWISE = "depthwise"("pppppuuuuu") 1024;
 }
@@ -53,16 +53,31 @@ pub struct Pad {
 }
 
 impl Pad {
-    /// One block per row.
+    /// Eight elements per thread: several rows per block, or one.
     #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
+        const THREADS: u32 = 256;
         let s = &self.signals;
+        // A stream's past begins where rows of this width do.
+        let wide = wide(self.width, &[self.out, self.x, self.a, self.b]);
+        let rows_of_block = (THREADS / self.width.div_ceil(8).max(1)).max(1);
         launch(
             of(&PAD, float),
-            [s.padded(), 1, 1],
-            threads(self.width, 256),
+            [s.padded().div_ceil(rows_of_block), 1, 1],
+            THREADS,
             args![
-                self.out, self.x, s.past, s.from, s.lacking, self.a, self.b, s.count, s.keep, self.width,
+                self.out,
+                self.x,
+                s.past,
+                s.from,
+                s.lacking,
+                self.a,
+                self.b,
+                s.count,
+                s.keep,
+                self.width,
+                s.padded(),
+                wide,
             ],
         )
     }

@@ -59,7 +59,9 @@ impl Anywhere {
                 None => crate::Cuda::open(0).ok(),
             });
             let device = device.as_ref()?;
-            Some(Self::Cuda(On::new(device.fork().expect("another queue"))))
+            Some(Self::Cuda(On::new(
+                device.fork(crate::Priority::Usual).expect("another queue"),
+            )))
         }
         #[cfg(not(feature = "cuda"))]
         None

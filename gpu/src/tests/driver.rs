@@ -12,6 +12,10 @@ use crate::{Address, Cuda};
 const EMULATED: &str = "OMNI_TEST_EMULATED_DRIVER";
 /// Set in the process whose emulated driver is an old one, to its version.
 const OLD: &str = "OMNI_TEST_DRIVER_VERSION";
+/// Set in the process whose emulated device is a newer one, to its compute capability.
+const NEWER: &str = "OMNI_TEST_CAPABILITY";
+/// Set in the process whose context is to be lost.
+const LOSES: &str = "OMNI_TEST_LOSES_CONTEXT";
 
 #[test]
 fn without_a_device_opening_one_says_so() {
@@ -40,6 +44,37 @@ fn a_driver_older_than_the_kernels_is_no_driver() {
         };
         assert!(reason.contains("the NVIDIA driver is for CUDA 11.4"), "{reason}");
     }
+}
+
+/// Run in a process of its own by the last test: what fails there is failed for all.
+#[test]
+fn a_context_that_is_lost_is_told_from_a_call_that_failed() {
+    if std::env::var_os(LOSES).is_none() {
+        return;
+    }
+    let device = Cuda::open(0).expect("the emulated driver has a device");
+    let other = device.fork(crate::Priority::Usual).expect("another queue");
+    let memory = device.alloc(256).expect("memory");
+    let refused = device.upload(Address(7), &[0; 4]);
+    assert!(matches!(refused, Err(GpuError::Driver { .. })), "{refused:?}");
+    assert_eq!((device.lost(), other.lost()), (None, None));
+    // Two words of the last are beyond the buffer.
+    let (to, from, words) = (memory.address(), memory.address().offset(248), 4);
+    device
+        .launch(&Copy { to, from, words }.launch())
+        .expect("asked for");
+    let failed = device.wait();
+    assert!(matches!(failed, Err(GpuError::Lost { .. })), "{failed:?}");
+    for queue in [&device, &other] {
+        let reason = queue.lost().expect("every queue of the context is lost");
+        assert!(reason.contains("can use the device no more"), "{reason}");
+    }
+    assert!(matches!(other.wait(), Err(GpuError::Lost { .. })));
+    assert!(
+        device
+            .fork(crate::Priority::Urgent)
+            .is_ok_and(|queue| queue.lost().is_some())
+    );
 }
 
 /// Through whatever driver there is.
@@ -91,7 +126,7 @@ fn a_device_copies_records_and_replays() {
     device.upload(from, &[7; 256]).expect("room");
     device.replay(&graph).expect("replayed");
     device.wait().expect("done");
-    let other = device.fork().expect("another queue");
+    let other = device.fork(crate::Priority::Urgent).expect("another queue");
     other.download(to, &mut seen).expect("a buffer");
     assert_eq!(seen[..128], [7; 128]);
     other.record().expect("idle");
@@ -132,15 +167,17 @@ fn everything_goes_through_a_driver_as_well() {
         .arg(root.join("emulator/driver.cpp"))
         .status();
     assert!(built.expect("a compiler").success());
-    let run = |args: &[&str], version: Option<&str>| {
+    let run = |args: &[&str], setting: Option<(&str, &str)>| {
         let mut tests = Command::new(std::env::current_exe().expect("this program"));
         tests
             .args(args)
             .env("LD_LIBRARY_PATH", &folder)
             .env(EMULATED, "1")
-            .env_remove(OLD);
-        if let Some(version) = version {
-            tests.env(OLD, version);
+            .env_remove(OLD)
+            .env_remove(NEWER)
+            .env_remove(LOSES);
+        if let Some((name, value)) = setting {
+            tests.env(name, value);
         }
         let tests = tests.output().expect("this program runs");
         let said = String::from_utf8_lossy(&tests.stdout).into_owned();
@@ -149,6 +186,12 @@ fn everything_goes_through_a_driver_as_well() {
         said
     };
     run(&["--quiet", "--test-threads=1"], None);
-    let said = run(&["a_driver_older_than_the_kernels"], Some("11040"));
-    assert!(said.contains("1 passed"), "{said}");
+    for (test, setting) in [
+        ("a_driver_older_than_the_kernels", (OLD, "11040")),
+        ("a_device_copies_records_and_replays", (NEWER, "9")),
+        ("a_context_that_is_lost", (LOSES, "1")),
+    ] {
+        let said = run(&[test], Some(setting));
+        assert!(said.contains("1 passed"), "{test}: {said}");
+    }
 }

@@ -10,6 +10,7 @@ const fn wrong(name: &'static str, params: &'static str) -> Kernel {
         module: "misuse",
         params,
         threads: 64,
+        shared: crate::launch::MAX_SHARED,
     }
 }
 
@@ -18,6 +19,7 @@ static TWO_BARRIERS: Kernel = wrong("misuse_two_barriers", "u");
 static MISSING_LANES: Kernel = wrong("misuse_missing_lanes", "u");
 static BEYOND_SHARED: Kernel = wrong("misuse_beyond_shared", "u");
 static NOT_ALIGNED: Kernel = wrong("misuse_not_aligned", "ppu");
+static COPIES: Kernel = wrong("misuse_copies", "ppuu");
 static MISSING_BARRIER: Kernel = wrong("misuse_missing_barrier", "p");
 
 /// One block of 64 threads with 256 bytes of shared memory.
@@ -91,4 +93,22 @@ fn the_order_of_threads_shows_where_a_barrier_is_missing() {
     });
     let numbers = |values: &[f32]| values.iter().filter(|v| !v.is_nan()).count();
     assert_eq!((numbers(&seen[0]), numbers(&seen[1])), (1, 63));
+}
+
+#[test]
+fn what_is_copied_is_no_number_before_it_was_waited_for() {
+    let lab = Lab::new(Float::F32, Order::Forwards);
+    let (out, x) = (lab.floats(&[0.0; 64]), lab.floats(&[1.0; 64]));
+    let copy = |late: u32, left: u32| {
+        lab.device
+            .launch(&launch(&COPIES, &[out.arg(), x.arg(), late.arg(), left.arg()]))
+    };
+    copy(0, 0).expect("waited for in time");
+    assert_eq!(lab.read_floats(out, 64), [1.0; 64]);
+    copy(1, 0).expect("waited for too late");
+    // The first thread waits behind its own reading, which others then come after.
+    assert!(lab.read_floats(out, 64)[0].is_nan());
+    let error = copy(1, 1).expect_err("never waited for").to_string();
+    assert!(error.contains("has not waited for its copies"), "{error}");
+    copy(0, 0).expect("nothing of it is left");
 }

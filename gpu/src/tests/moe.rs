@@ -5,7 +5,7 @@ use super::pointwise::silu;
 use super::{close, each_type, numbers, rounded};
 use crate::Address;
 use crate::kernels::{
-    Activation, Combine, Dispatch, EXPERT_TILE, ExpertDown, ExpertGated, ExpertLinear, Linear, NO_ROW, Route,
+    Activation, Combine, Dispatch, ExpertDown, ExpertGated, ExpertLinear, Linear, NO_ROW, Route, Scratch,
 };
 
 /// Ids, weights and gate of one row, as the host routes.
@@ -190,13 +190,18 @@ proptest! {
                     w: lab.rows(&w),
                     bias: Address::NONE,
                     scale: Address::NONE,
+                    shift: Address::NONE,
                     add: Address::NONE,
+                    norm: Address::NONE,
+                    eps: 0.0,
+                    scratch: Scratch::default(),
                     rows: pairs as u32,
                     outputs: outputs as u32,
                     inputs: inputs as u32,
                     activation: Activation::None,
                 };
-                lab.run(&ExpertLinear { linear, index: order, tiles, tile_count }.launch(lab.float));
+                let tile = Dispatch::tile(rows, experts, top_k);
+                lab.run(&ExpertLinear { linear, half: 0, index: order, tiles, tile, tile_count }.launch(lab.float));
                 let out = lab.room(rows as usize * outputs);
                 let combine = Combine {
                     out,
@@ -214,6 +219,7 @@ proptest! {
                 (lab.read_words(tiles, 3 * tile_count as usize), lab.read_words(places, pairs), lab.read(out, rows as usize * outputs))
             },
             |float, (tiles, places, out)| {
+                let most = Dispatch::tile(rows as u32, experts as u32, top_k as u32);
                 // Every pair is in one tile of its expert.
                 for (pair, &id) in ids.iter().enumerate() {
                     let place = places[pair];
@@ -222,7 +228,7 @@ proptest! {
                     if id == NO_ROW {
                         assert_eq!(place, NO_ROW);
                     } else {
-                        assert!(tile.len() == 1 && tile[0][0] == id && tile[0][2] - tile[0][1] <= EXPERT_TILE);
+                        assert!(tile.len() == 1 && tile[0][0] == id && tile[0][2] - tile[0][1] <= most);
                     }
                 }
                 let (x, w) = (rounded(float, &x), rounded(float, &w));

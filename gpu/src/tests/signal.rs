@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::linear::product;
 use super::{Lab, close, each_type, numbers, rounded};
 use crate::Address;
-use crate::kernels::{Activation, Convolve, Depthwise, Linear, Pad, Remember, Signals};
+use crate::kernels::{Activation, Convolve, Depthwise, Linear, Pad, Remember, Scratch, Signals};
 
 /// The past of every stream, somewhere, and how the kernels are told of it.
 pub(super) fn signals(lab: &Lab, lens: &[usize], pasts: &[Vec<f32>], keep: usize) -> (Signals, Vec<Address>) {
@@ -139,7 +139,9 @@ proptest! {
         dilation in 1_usize..4,
         channels in prop_oneof![1_usize..20, Just(32), Just(96)],
         outputs in 1_usize..70,
+        snake in any::<bool>(),
     ) {
+        let (factors, others) = (numbers(outputs, 4), numbers(outputs, 5));
         let (rows, keep, inputs) = (lens.iter().sum::<usize>(), (taps - 1) * dilation, taps * channels);
         let x = numbers(rows * channels, 1);
         let w: Vec<f32> = numbers(outputs * inputs, 2).iter().map(|w| w / (inputs as f32).sqrt()).collect();
@@ -154,12 +156,16 @@ proptest! {
                     x: lab.rows(&whole.concat()),
                     w: lab.rows(&w),
                     bias: lab.floats(&bias),
-                    scale: Address::NONE,
+                    scale: if snake { lab.floats(&factors) } else { Address::NONE },
+                    shift: if snake { lab.floats(&others) } else { Address::NONE },
                     add: Address::NONE,
+                    norm: Address::NONE,
+                    eps: 0.0,
+                    scratch: Scratch::default(),
                     rows: rows as u32,
                     outputs: outputs as u32,
                     inputs: inputs as u32,
-                    activation: Activation::None,
+                    activation: if snake { Activation::Snake } else { Activation::None },
                 };
                 let convolve = Convolve { linear, signals, channels: channels as u32, dilation: dilation as u32 };
                 lab.run(&convolve.launch(lab.float));
@@ -173,7 +179,11 @@ proptest! {
                     }
                 }
                 let mut expected = product(&rounded(float, &windows), &rounded(float, &w), inputs);
-                expected.iter_mut().enumerate().for_each(|(i, v)| *v += bias[i % outputs]);
+                for (i, v) in expected.iter_mut().enumerate() {
+                    let n = i % outputs;
+                    *v += bias[n];
+                    *v += if snake { (*v * factors[n]).sin().powi(2) * others[n] } else { 0.0 };
+                }
                 close("convolved", float, &got, &expected);
             },
         );

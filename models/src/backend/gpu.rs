@@ -8,6 +8,7 @@ mod arena;
 mod attention;
 mod choices;
 mod command_stream;
+mod costs;
 mod experts;
 mod ids;
 mod operations;
@@ -19,7 +20,7 @@ mod watch;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use omni_gpu::{Address, Device, Float, GpuError, Launch};
+use omni_gpu::{Address, Device, Float, GpuError, Launch, Priority};
 
 use super::{ComputeError, Result, StepKey};
 use command_stream::{CommandStream, Place};
@@ -27,7 +28,11 @@ use watch::Watch;
 
 impl From<GpuError> for ComputeError {
     fn from(error: GpuError) -> Self {
-        Self(error.to_string())
+        let message = error.to_string();
+        match error {
+            GpuError::Lost { .. } => Self::Lost(message),
+            _ => Self::Failed(message),
+        }
     }
 }
 
@@ -145,14 +150,14 @@ impl<D: Device> Gpu<D> {
     }
 
     /// A replica's: another queue of the same device.
-    fn fork(&self) -> Result<Self> {
+    fn fork(&self, priority: Priority) -> Result<Self> {
         let commands = self.commands();
         // What was loaded is there before another queue reads it.
         commands.device.wait()?;
         Ok(Self {
             float: self.float,
             commands: Arc::new(Mutex::new(CommandStream::new(
-                commands.device.fork()?,
+                commands.device.fork(priority)?,
                 commands.graphs,
             ))),
             watch: Arc::clone(&self.watch),
@@ -176,10 +181,16 @@ impl<D: Device> Gpu<D> {
     }
 
     fn run_step<T>(&self, key: StepKey, step: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
-        if !self.commands().begin(key, &self.watch)? {
-            return step(self);
-        }
+        let open = self.commands().begin(key, &self.watch)?;
+        self.ended(open, step)
+    }
+
+    /// Computes a step and ends it, if one is `open`; else its operations are launched one by one.
+    fn ended<T>(&self, open: bool, step: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         let result = step(self);
+        if !open {
+            return result;
+        }
         let mut commands = self.commands();
         match result {
             Ok(result) => {

@@ -1,8 +1,8 @@
 //! The operations that the networks are made of, by what is computed.
 
 use super::{
-    AttentionShape, Batch, GpuFigures, Params, Part, Pass, Result, Routing, Signals, StepKey, Taps,
-    TellFallback, TextChosen,
+    AttentionShape, Batch, GpuFigures, Params, Part, Pass, Result, Routing, Signals, StepCosts, StepKey,
+    Taps, TellFallback, TextChosen,
 };
 use crate::loader::{Conv, Depthwise, Snake};
 use crate::nn::Angles;
@@ -31,6 +31,11 @@ pub(crate) trait ComputeDevice: Params {
     fn replica(&self) -> Result<Self> {
         Ok(self.clone())
     }
+    /// As [`ComputeDevice::replica`], for a worker whose many small steps go before the large ones of others: a token loop's beside a
+    /// vocoder's.
+    fn urgent_replica(&self) -> Result<Self> {
+        self.replica()
+    }
     /// What a GPU was asked to do, if one computes.
     fn figures(&self) -> Option<GpuFigures> {
         None
@@ -41,6 +46,12 @@ pub(crate) trait ComputeDevice: Params {
     }
     /// As [`ComputeDevice::take_fallbacks`], as it happens.
     fn tell_fallbacks(&self, _to: TellFallback) {}
+    /// From now on finds what the launches of each new kind of step cost, by so many replays; what streams keep is of no use then.
+    fn profile(&self, _replays: u32) {}
+    /// What was found since the last call.
+    fn take_costs(&self) -> Vec<StepCosts> {
+        Vec::new()
+    }
 }
 
 /// The sizes that steps are rounded up to, so that there are few.
@@ -69,6 +80,11 @@ pub(crate) trait Steps: Params {
     /// Computes a step, most of whose operations a backend may know already from a step with this key. `step` must do
     /// the same operations on the same memory whenever the key is the same, and must not look at what they computed.
     fn step<T>(&self, _key: StepKey, step: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        step(self)
+    }
+    /// As [`Steps::step`], for one that is like no other: what it brings from the host is put together, and its operations are asked for
+    /// when all of them are known. `stage` is that of the steps whose memory it may use.
+    fn step_once<T>(&self, _stage: &'static str, step: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         step(self)
     }
     /// Waits until all that was asked for is done.
@@ -185,13 +201,49 @@ pub(crate) trait Sampler: Activations + IdTransfer {
     }
 }
 
+/// The weight of a norm of rows, and what is added to the mean of their squares.
+pub(crate) struct Norm<'a, P: Params> {
+    pub(crate) weight: &'a P::Vector,
+    pub(crate) eps: f32,
+}
+
+impl<P: Params> Clone for Norm<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Params> Copy for Norm<'_, P> {}
+
 /// Products with matrices.
-pub(crate) trait Products: Pointwise {
+pub(crate) trait Products: Normalisation {
     /// `x W^T + b`.
     fn linear(&self, w: &Self::Matrix, x: &Self::Rows) -> Result<Self::Rows>;
+    /// [`Products::linear`] of the normalised rows.
+    fn norm_linear(&self, norm: Norm<'_, Self>, w: &Self::Matrix, x: &Self::Rows) -> Result<Self::Rows> {
+        self.linear(w, &self.rms_norm(norm.weight, norm.eps, x)?)
+    }
+    /// `x + scale * (y W^T + b)` per channel; no scale: 1.
+    fn linear_add(
+        &self,
+        x: Self::Rows,
+        scale: Option<&Self::Vector>,
+        w: &Self::Matrix,
+        y: &Self::Rows,
+    ) -> Result<Self::Rows> {
+        self.add(x, &self.linear(w, y)?, scale)
+    }
+    /// [`Pointwise::gelu`] of [`Products::linear`].
+    fn linear_gelu(&self, w: &Self::Matrix, x: &Self::Rows) -> Result<Self::Rows> {
+        self.gelu(self.linear(w, x)?)
+    }
     /// `silu(g) * u` for `[g | u] = x W^T`.
     fn gated(&self, w: &Self::Matrix, x: &Self::Rows) -> Result<Self::Rows> {
         self.swiglu(&self.linear(w, x)?)
+    }
+    /// [`Products::gated`] of the normalised rows.
+    fn norm_gated(&self, norm: Norm<'_, Self>, w: &Self::Matrix, x: &Self::Rows) -> Result<Self::Rows> {
+        self.gated(w, &self.rms_norm(norm.weight, norm.eps, x)?)
     }
     /// The experts' share of every row of `x`: `sum p_e expert_e(x)` over the `top_k` experts with the highest scores,
     /// `p` being the softmax over all scores, and an expert being `down(silu(gate(x)) * up(x))`. `scores` are
@@ -204,6 +256,18 @@ pub(crate) trait Products: Pointwise {
         x: &Self::Rows,
         shared: Option<&Self::Rows>,
     ) -> Result<Self::Rows>;
+    /// `onto +` [`Products::mixture`].
+    fn mixture_add(
+        &self,
+        onto: Self::Rows,
+        experts: &Self::Experts,
+        routing: Routing,
+        scores: &Self::Rows,
+        x: &Self::Rows,
+        shared: Option<&Self::Rows>,
+    ) -> Result<Self::Rows> {
+        self.add(onto, &self.mixture(experts, routing, scores, x, shared)?, None)
+    }
 }
 
 /// What convolutions keep of the streams that pass through them.
@@ -227,7 +291,7 @@ pub(crate) trait StreamMemory: Params {
 }
 
 /// Causal convolutions of several signals.
-pub(crate) trait Convolutions: Activations + StreamMemory {
+pub(crate) trait Convolutions: Pointwise + StreamMemory {
     /// Samples on their way to the host.
     type PendingSamples: Send;
 
@@ -241,6 +305,18 @@ pub(crate) trait Convolutions: Activations + StreamMemory {
         signals: &Signals<Self>,
         past: &mut Self::Past,
     ) -> Result<Self::Rows>;
+    /// [`Pointwise::snake`] by `after` of [`Convolutions::conv`].
+    fn conv_snake(
+        &self,
+        conv: &Conv<Self>,
+        act: Option<&Snake<Self>>,
+        x: &Self::Rows,
+        signals: &Signals<Self>,
+        past: &mut Self::Past,
+        after: &Snake<Self>,
+    ) -> Result<Self::Rows> {
+        self.snake(after, self.conv(conv, act, x, signals, past)?)
+    }
     /// As [`Convolutions::conv`], every channel for itself; `w` is `[taps, channels]` flattened.
     fn depthwise(
         &self,
@@ -268,19 +344,6 @@ pub(crate) trait Normalisation: Pointwise {
         eps: f32,
         x: &Self::Rows,
     ) -> Result<Self::Rows>;
-    /// [`Pointwise::add`], then [`Normalisation::rms_norm`] of the sum: both.
-    fn add_norm(
-        &self,
-        x: Self::Rows,
-        y: &Self::Rows,
-        scale: Option<&Self::Vector>,
-        w: &Self::Vector,
-        eps: f32,
-    ) -> Result<(Self::Rows, Self::Rows)> {
-        let x = self.add(x, y, scale)?;
-        let normal = self.rms_norm(w, eps, &x)?;
-        Ok((x, normal))
-    }
 }
 
 /// Operations on every element, or on all of a channel.
@@ -330,16 +393,7 @@ pub(crate) trait Attention: Activations {
 
 /// Everything that the networks are made of.
 pub(crate) trait Backend:
-    ComputeDevice
-    + StepSizes
-    + Steps
-    + IdStore
-    + Embedding
-    + Sampler
-    + Products
-    + Convolutions
-    + Normalisation
-    + Attention
+    ComputeDevice + StepSizes + Steps + IdStore + Embedding + Sampler + Products + Convolutions + Attention
 {
 }
 
@@ -352,7 +406,6 @@ impl<B> Backend for B where
         + Sampler
         + Products
         + Convolutions
-        + Normalisation
         + Attention
 {
 }

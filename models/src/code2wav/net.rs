@@ -238,7 +238,7 @@ pub(super) fn clip(samples: &mut [f32]) -> std::result::Result<(), String> {
 }
 
 fn next<'a, T>(pasts: &mut impl Iterator<Item = &'a mut T>) -> Result<&'a mut T> {
-    let missing = || ComputeError("code2wav: a convolution without memory".into());
+    let missing = || ComputeError::Failed("code2wav: a convolution without memory".into());
     pasts.next().ok_or_else(missing)
 }
 
@@ -256,8 +256,8 @@ impl<B: Backend> Upsample<B> {
         signals.upsample(self.factor);
         let h = b.depthwise(&self.dwconv, &x, signals, past)?;
         let h = b.layer_norm(&self.norm.0, &self.norm.1, LAYER_NORM_EPS, &h)?;
-        let h = b.linear(&self.pwconv2, &b.gelu(b.linear(&self.pwconv1, &h)?)?)?;
-        b.add(x, &h, Some(&self.gamma))
+        let h = b.linear_gelu(&self.pwconv1, &h)?;
+        b.linear_add(x, Some(&self.gamma), &self.pwconv2, &h)
     }
 }
 
@@ -287,8 +287,7 @@ impl<B: Backend> Stage<B> {
 
 impl<B: Backend> Residual<B> {
     fn forward(&self, b: &B, x: B::Rows, signals: &Signals<B>, past: &mut B::Past) -> Result<B::Rows> {
-        let h = b.conv(&self.conv1, Some(&self.act1), &x, signals, past)?;
-        let h = b.linear(&self.conv2.matrix, &b.snake(&self.act2, h)?)?;
-        b.add(x, &h, None)
+        let h = b.conv_snake(&self.conv1, Some(&self.act1), &x, signals, past, &self.act2)?;
+        b.linear_add(x, None, &self.conv2.matrix, &h)
     }
 }

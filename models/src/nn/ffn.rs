@@ -1,6 +1,6 @@
 //! Feed-forward layers: a gated pair, a mixture of such experts, and the two-layer projections.
 
-use crate::backend::{Params, Products, Result, Routing};
+use crate::backend::{Norm, Params, Products, Result, Routing};
 use crate::checkpoint::LoadError;
 use crate::config::FfnConfig;
 use crate::loader::Loader;
@@ -45,10 +45,16 @@ pub(crate) struct Mixture<P: Params> {
 }
 
 impl<B: Products> Mixture<B> {
-    fn forward(&self, b: &B, x: &B::Rows) -> Result<B::Rows> {
-        let scores = b.linear(&self.router, x)?;
-        let shared = self.shared.as_ref().map(|s| s.forward(b, x)).transpose()?;
-        b.mixture(&self.experts, self.routing, &scores, x, shared.as_ref())
+    /// `x` plus `scale` times what the experts make of its normalised rows.
+    fn forward(&self, b: &B, x: B::Rows, norm: Norm<'_, B>, scale: Option<&B::Vector>) -> Result<B::Rows> {
+        let normal = b.rms_norm(norm.weight, norm.eps, &x)?;
+        let scores = b.linear(&self.router, &normal)?;
+        let shared = self.shared.as_ref().map(|s| s.forward(b, &normal)).transpose()?;
+        let (experts, routing, shared) = (&self.experts, self.routing, shared.as_ref());
+        match scale {
+            None => b.mixture_add(x, experts, routing, &scores, &normal, shared),
+            Some(_) => b.add(x, &b.mixture(experts, routing, &scores, &normal, shared)?, scale),
+        }
     }
 }
 
@@ -103,10 +109,20 @@ impl<P: Params> Ffn<P> {
 }
 
 impl<B: Products> Ffn<B> {
-    pub(crate) fn forward(&self, b: &B, x: &B::Rows) -> Result<B::Rows> {
+    /// `x` plus `scale` times what the layer makes of its normalised rows.
+    pub(crate) fn forward(
+        &self,
+        b: &B,
+        x: B::Rows,
+        norm: Norm<'_, B>,
+        scale: Option<&B::Vector>,
+    ) -> Result<B::Rows> {
         match self {
-            Self::Dense(gated) => gated.forward(b, x),
-            Self::Mixture(mixture) => mixture.forward(b, x),
+            Self::Dense(gated) => {
+                let inner = b.norm_gated(norm, &gated.gate_up, &x)?;
+                b.linear_add(x, scale, &gated.down, &inner)
+            }
+            Self::Mixture(mixture) => mixture.forward(b, x, norm, scale),
         }
     }
 }

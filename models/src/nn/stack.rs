@@ -3,9 +3,7 @@
 //! `x += attention(norm(x)); x += ffn(norm(x))` per layer, with grouped-query attention, rotary positions (the two
 //! halves of a head rotate against each other), optional norms on query and key heads and optional residual scales.
 
-use crate::backend::{
-    Attention, AttentionShape, Batch, Normalisation, Params, Products, Result, RowIndexing,
-};
+use crate::backend::{Attention, AttentionShape, Batch, Norm, Params, Products, Result, RowIndexing};
 use crate::checkpoint::LoadError;
 use crate::config::StackConfig;
 use crate::loader::Loader;
@@ -104,7 +102,7 @@ impl<P: Params> Layer<P> {
     }
 }
 
-impl<B: Products + RowIndexing + Normalisation + Attention> Stack<B> {
+impl<B: Products + RowIndexing + Attention> Stack<B> {
     /// A cache of `slots` positions for every layer.
     pub(crate) fn kv(&self, b: &B, slots: usize) -> Result<Vec<B::Kv>> {
         self.layers
@@ -129,31 +127,22 @@ impl<B: Products + RowIndexing + Normalisation + Attention> Stack<B> {
         tap: &Tap<'_>,
     ) -> Result<(B::Rows, Option<B::Rows>)> {
         let places = b.places(batch, &self.angles, &self.shape)?;
-        let (mut tapped, eps) = (None, self.shape.eps);
-        // What the layer before has added to `x`, which it left to this one's norm.
-        let mut before: Option<(B::Rows, Option<&B::Vector>)> = None;
+        let mut tapped = None;
+        let norm = |weight| Norm {
+            weight,
+            eps: self.shape.eps,
+        };
         for (i, (layer, kv)) in self.layers.iter().zip(kv).enumerate() {
-            let normal;
-            (x, normal) = match before.take() {
-                Some((y, scale)) => b.add_norm(x, &y, scale, &layer.attn_norm, eps)?,
-                None => {
-                    let normal = b.rms_norm(&layer.attn_norm, eps, &x)?;
-                    (x, normal)
-                }
-            };
             if i == tap.layer && !tap.rows.is_empty() {
                 tapped = Some(b.gather(&x, tap.rows)?);
             }
-            let qkv = b.linear(&layer.qkv, &normal)?;
+            let qkv = b.norm_linear(norm(&layer.attn_norm), &layer.qkv, &x)?;
             let norms = layer.qk_norm.as_ref().map(|(q, k)| (q, k));
             let heads = b.attention(&self.shape, norms, qkv, &places, batch, kv)?;
-            let heads = b.linear(&layer.out, &heads)?;
-            let (sum, normal) = b.add_norm(x, &heads, layer.attn_scale.as_ref(), &layer.ffn_norm, eps)?;
-            x = sum;
-            before = Some((layer.ffn.forward(b, &normal)?, layer.ffn_scale.as_ref()));
-        }
-        if let Some((y, scale)) = before {
-            x = b.add(x, &y, scale)?;
+            x = b.linear_add(x, layer.attn_scale.as_ref(), &layer.out, &heads)?;
+            x = layer
+                .ffn
+                .forward(b, x, norm(&layer.ffn_norm), layer.ffn_scale.as_ref())?;
         }
         if tap.layer >= self.layers.len() && !tap.rows.is_empty() {
             tapped = Some(self.norm(b, &b.gather(&x, tap.rows)?)?);
@@ -164,5 +153,14 @@ impl<B: Products + RowIndexing + Normalisation + Attention> Stack<B> {
     /// The norm after the last layer.
     pub(crate) fn norm(&self, b: &B, x: &B::Rows) -> Result<B::Rows> {
         b.rms_norm(&self.norm, self.shape.eps, x)
+    }
+
+    /// A product with what comes out of [`Stack::norm`].
+    pub(crate) fn norm_linear(&self, b: &B, w: &B::Matrix, x: &B::Rows) -> Result<B::Rows> {
+        let norm = Norm {
+            weight: &self.norm,
+            eps: self.shape.eps,
+        };
+        b.norm_linear(norm, w, x)
     }
 }

@@ -52,7 +52,7 @@ pub enum VoiceError {
 
 impl From<ComputeError> for VoiceError {
     fn from(error: ComputeError) -> Self {
-        Self::Compute(error.0)
+        Self::Compute(error.to_string())
     }
 }
 

@@ -9,7 +9,7 @@ use super::options::{DType, Kernels, LoadOptions, Parts};
 use crate::audio_encoder::AudioEncoder;
 #[cfg(any(feature = "cuda", feature = "emulator"))]
 use crate::backend::Gpu;
-use crate::backend::{Backend, Candle, Cpu, GpuFigures, Params, Precision, TellFallback};
+use crate::backend::{Backend, Candle, Cpu, GpuFigures, Params, Precision, StepCosts, TellFallback};
 use crate::checkpoint::{Checkpoint, KeptPages, LoadError, Problem};
 use crate::code2wav::{self, Code2Wav, Code2WavNet};
 use crate::config::{AudioConfig, PromptFormat, SpeechConfig, ThinkerConfig};
@@ -179,6 +179,8 @@ pub(super) trait GpuReports: Send + Sync {
     fn gpu_figures(&self) -> Option<GpuFigures>;
     fn take_gpu_fallbacks(&self) -> Vec<String>;
     fn tell_gpu_fallbacks(&self, to: TellFallback);
+    fn profile_gpu(&self, replays: u32);
+    fn take_gpu_costs(&self) -> Vec<StepCosts>;
 }
 
 /// The networks over any backend.
@@ -189,7 +191,7 @@ impl<N: SpeechNets + ConversationNets + GpuReports> AnyNets for N {}
 impl<B: Backend> SpeechNets for Nets<B> {
     fn talker(&self, newline: u32, kv: KvOptions) -> Result<Talker, ModelError> {
         let net = self.talker.clone().ok_or_else(|| not_loaded("talker"))?;
-        let core = talker::Core::new(self.params.replica()?, net, newline, kv)?;
+        let core = talker::Core::new(self.params.urgent_replica()?, net, newline, kv)?;
         Ok(Talker(Box::new(core)))
     }
 
@@ -236,6 +238,14 @@ impl<B: Backend> GpuReports for Nets<B> {
 
     fn tell_gpu_fallbacks(&self, to: TellFallback) {
         self.params.tell_fallbacks(to);
+    }
+
+    fn profile_gpu(&self, replays: u32) {
+        self.params.profile(replays);
+    }
+
+    fn take_gpu_costs(&self) -> Vec<StepCosts> {
+        self.params.take_costs()
     }
 }
 

@@ -221,12 +221,13 @@ impl<B: Backend> Core<B> {
     /// Any step: prompts and pieces of them beside frames.
     fn mixed(&mut self, steps: &[SeqStep<'_>], batch: &Batch) -> Result<Computed<B>, ModelError> {
         let inputs = inputs(&self.sequences, steps)?;
-        let (b, net) = (&self.b, &self.net);
-        let x = net
-            .stack
-            .forward(b, net.embed(b, &inputs)?, batch, &mut self.kv)?;
-        let last = b.gather(&x, &batch.last_rows())?;
-        Ok(Computed::of(steps, net.finish(b, &last, &mut self.kept)?))
+        let (net, kv, kept) = (&self.net, &mut self.kv, &mut self.kept);
+        let computed = self.b.step_once("talker", |b| {
+            let x = net.stack.forward(b, net.embed(b, &inputs)?, batch, kv)?;
+            let last = b.gather(&x, &batch.last_rows())?;
+            net.finish(b, &last, kept)
+        })?;
+        Ok(Computed::of(steps, computed))
     }
 }
 

@@ -141,7 +141,7 @@ impl<B: Backend> TalkerNet<B> {
             rows = b.scatter_add(rows, &token_index, &self.embed_tokens(b, tokens)?)?;
         }
         let projection = self.hidden_projection.as_ref();
-        let missing = || ComputeError("talker: a hidden state without a projection".into());
+        let missing = || ComputeError::Failed("talker: a hidden state without a projection".into());
         let hidden = b.rows(self.config.text_hidden, hidden)?;
         let hidden = projection.ok_or_else(missing)?.forward(b, &hidden)?;
         b.scatter_add(rows, &hidden_index, &hidden)

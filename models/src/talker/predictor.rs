@@ -121,7 +121,7 @@ impl<B: Backend> Predictor<B> {
             }
             let h = self.stack.forward(b, x, &batch, &mut kv.kv)?;
             let h = if len > 1 { b.gather(&h, &odd)? } else { h };
-            let logits = b.linear(&self.heads[group - 1], &self.stack.norm(b, &h)?)?;
+            let logits = self.stack.norm_linear(b, &self.heads[group - 1], &h)?;
             b.sample(&logits, choices, None, frames, group)?;
             if group + 1 == self.groups {
                 break;

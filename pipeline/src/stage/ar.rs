@@ -218,6 +218,10 @@ impl<B: ArBackend> Core for Ar<B> {
         self.driver.has_work()
     }
 
+    fn lost(&self) -> Option<String> {
+        self.driver.lost()
+    }
+
     fn wake_at(&self) -> Option<Stamp> {
         let readings = self.driver.live().map(|sequence| &sequence.course);
         readings.filter_map(Reading::stalls_at).min()

@@ -181,6 +181,10 @@ impl<B: ChunkBackend> Core for Chunk<B> {
         self.driver.has_work()
     }
 
+    fn lost(&self) -> Option<String> {
+        self.driver.lost()
+    }
+
     fn wake_at(&self) -> Option<Stamp> {
         let feeds = self.driver.live().map(|sequence| &sequence.course.inputs);
         let stalled = feeds.filter_map(|inputs| inputs.stalls_at(self.upstream.1));

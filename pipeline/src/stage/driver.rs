@@ -44,6 +44,9 @@ pub(super) trait StageEngine {
 
     /// Gives a sequence up. True if it was there: then the next step tells its end.
     fn abort(&mut self, seq: SeqId) -> bool;
+
+    /// Why no step can be done any more, in this process.
+    fn lost(&self) -> Option<&str>;
 }
 
 impl<M: ArModel> StageEngine for ArEngine<M> {
@@ -74,6 +77,10 @@ impl<M: ArModel> StageEngine for ArEngine<M> {
     fn abort(&mut self, seq: SeqId) -> bool {
         Self::abort(self, seq)
     }
+
+    fn lost(&self) -> Option<&str> {
+        Self::lost(self)
+    }
 }
 
 impl<M: ChunkModel> StageEngine for ChunkEngine<M> {
@@ -94,6 +101,10 @@ impl<M: ChunkModel> StageEngine for ChunkEngine<M> {
     fn abort(&mut self, seq: SeqId) -> bool {
         Self::abort(self, seq)
     }
+
+    fn lost(&self) -> Option<&str> {
+        Self::lost(self)
+    }
 }
 
 impl<M: OneShotModel> StageEngine for OneShotEngine<M> {
@@ -109,6 +120,10 @@ impl<M: OneShotModel> StageEngine for OneShotEngine<M> {
 
     fn abort(&mut self, seq: SeqId) -> bool {
         Self::abort(self, seq)
+    }
+
+    fn lost(&self) -> Option<&str> {
+        Self::lost(self)
     }
 }
 
@@ -230,6 +245,11 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
         self.engine.as_ref()
     }
 
+    /// Why nothing can be computed any more, in this process.
+    pub(super) fn lost(&self) -> Option<String> {
+        self.engine.as_ref()?.lost().map(str::to_owned)
+    }
+
     pub(super) fn live(&self) -> impl Iterator<Item = &Sequence<C>> {
         self.live.values()
     }
@@ -253,7 +273,11 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
             }
         }
         let mut ended = false;
-        for event in engine.step(self.clock, &mut |_| false).events {
+        let events = engine.step(self.clock, &mut |_| false).events;
+        if let Some(reason) = engine.lost() {
+            return Err(BackendError(reason.to_owned()));
+        }
+        for event in events {
             match event {
                 SeqEvent::Finished {
                     reason: FinishReason::Error(message),

@@ -82,6 +82,10 @@ impl<B: OneShotBackend> Core for OneShot<B> {
         self.driver.has_work()
     }
 
+    fn lost(&self) -> Option<String> {
+        self.driver.lost()
+    }
+
     fn wake_at(&self) -> Option<Stamp> {
         None
     }

@@ -3,7 +3,7 @@
 //! Every turn of the loop runs under `catch_unwind`. After a panic nothing that the engine holds can be trusted: all its
 //! sequences are lost, the engine is dropped and, after a wait that grows with every failure in a row, built anew. Meanwhile
 //! jobs are lost at once, so that they can go elsewhere. Only a model that could not be built in the first place
-//! is given up. A thread whose step did not return in time was given up meanwhile by its pool: another thread works for the
+//! is given up, and one whose device this process can use no more: it would be built anew in vain. A thread whose step did not return in time was given up meanwhile by its pool: another thread works for the
 //! replica, and this one drops all it has and ends.
 
 use std::any::Any;
@@ -71,6 +71,11 @@ pub(crate) trait Core: Send {
 
     /// Why the engine is of no use any more, if that can be without a panic.
     fn fault(&mut self) -> Option<Fault> {
+        None
+    }
+
+    /// Why nothing can be computed any more, in this process: an engine that is built anew would not help.
+    fn lost(&self) -> Option<String> {
         None
     }
 
@@ -200,6 +205,8 @@ enum Turn {
     Idle(Option<Stamp>),
     /// The engine is of no use any more.
     Died(Fault),
+    /// Nor is another one, in this process.
+    Lost(String),
     /// Stopped, or no more jobs can be sent.
     Over,
 }
@@ -274,6 +281,7 @@ impl<C: Core> Worker<C> {
                     });
                     return ReplicaState::Removed;
                 }
+                Ok(Turn::Lost(message)) => return self.give_up_for_good(message),
                 Ok(Turn::Died(fault)) => {
                     if !self.recover(fault) {
                         return ReplicaState::Removed;
@@ -307,6 +315,9 @@ impl<C: Core> Worker<C> {
             // The first inputs of the new ones are there, and their notifier has rung.
             self.core.tend();
         }
+        if let Some(message) = self.core.lost() {
+            return Turn::Lost(message);
+        }
         if let Some(fault) = self.core.fault() {
             return Turn::Died(fault);
         }
@@ -315,6 +326,27 @@ impl<C: Core> Worker<C> {
             return Turn::Worked;
         }
         Turn::Idle(self.core.wake_at())
+    }
+
+    /// Nothing can be computed in this process any more: its sequences go elsewhere, and it never takes others. Returns the state to
+    /// end in.
+    fn give_up_for_good(&mut self, message: String) -> ReplicaState {
+        tracing::error!(
+            stage = self.name,
+            replica = %self.status.id(),
+            message,
+            "a replica is lost: what it computes on is of no use to this process any more"
+        );
+        let state = ReplicaState::Failed {
+            message: message.clone(),
+        };
+        // First the state, so that work that is told of a loss does not come back here.
+        self.status.set(state.clone());
+        self.end_all(&End::Lost {
+            stage: self.name,
+            message,
+        });
+        state
     }
 
     /// The model died: waits and builds it anew until that works. False if it was told to stop meanwhile.

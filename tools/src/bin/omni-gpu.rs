@@ -67,6 +67,12 @@ struct BenchArgs {
     /// Seconds in which callers begin requests, at each level
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3_600))]
     load: u64,
+    /// Launch every kernel on its own in the steps: what graphs are worth, and what a profiler can look at
+    #[arg(long)]
+    no_graphs: bool,
+    /// Find what each kind of launch costs the steps, by leaving it out
+    #[arg(long)]
+    costs: bool,
     /// Megabytes that the memory's speed is measured with
     #[arg(long, default_value_t = 1_024, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8_192))]
     megabytes: u32,
@@ -80,6 +86,8 @@ impl BenchArgs {
             steps: self.steps,
             load: Duration::from_secs(self.load),
             bytes: (self.megabytes as usize) << 20,
+            graphs: !self.no_graphs,
+            costs: self.costs,
         }
     }
 }

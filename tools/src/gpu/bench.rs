@@ -3,6 +3,7 @@
 //! First the parts, each alone and waited for, then the whole server under callers. Every figure is measured in this run, the
 //! memory's speed included; what a step must read is counted from the checkpoint's shapes.
 
+mod costs;
 #[cfg(any(feature = "cuda", feature = "emulator"))]
 mod memory;
 mod pipeline;
@@ -16,6 +17,7 @@ use omni_family::embedded_checkpoint;
 use omni_models::CheckpointSource;
 
 use super::budget::Budget;
+use super::machine::clocks;
 use super::models::Place;
 use super::report::{Report, number};
 use super::verdict::Verdict;
@@ -36,6 +38,10 @@ pub struct Bench {
     pub load: Duration,
     /// Bytes that the memory's speed is measured with.
     pub bytes: usize,
+    /// Whether steps become graphs.
+    pub graphs: bool,
+    /// Whether it is measured what each kind of launch costs the steps.
+    pub costs: bool,
 }
 
 /// A measurement that goes on.
@@ -76,9 +82,16 @@ pub fn bench(place: Place, asked: &Bench, budget: Budget, report: &mut Report) -
     if !run.computes() {
         return run.end();
     }
+    if asked.costs {
+        for name in &asked.models {
+            costs::measure(&mut run, name)?;
+        }
+    }
     for name in &asked.models {
         served::measure(&mut run, name)?;
     }
+    run.report.heading(2, "Clocks at the end")?;
+    clocks(place, run.report)?;
     run.end()
 }
 
@@ -115,9 +128,10 @@ impl Run<'_> {
         let found = self.part("the memory's speed", Duration::ZERO, || {
             memory_speed(place, bytes)
         });
-        let Some((copy, read)) = found else {
+        let Some(memory_figures) = found else {
             return Ok(self.report.paragraph("Not measured.")?);
         };
+        let MemoryFigures { copy, read, gaps } = memory_figures;
         // No floor is flattered by a slow copy.
         self.speed = Some(copy.max(read));
         self.report.figures(1, &["", "GB/s"])?;
@@ -127,6 +141,13 @@ impl Run<'_> {
             ("floors are counted with", copy.max(read)),
         ] {
             self.report.row(&[what, &format!("{:.3}", speed / 1e9)])?;
+        }
+        self.report.line("")?;
+        self.report
+            .figures(1, &["a graph of launches that do next to nothing", "us each"])?;
+        for (blocks, seconds) in gaps {
+            self.report
+                .row(&[format!("{blocks} blocks"), number(1e6 * seconds)])?;
         }
         Ok(())
     }
@@ -151,24 +172,38 @@ impl Run<'_> {
     }
 }
 
-/// Bytes per second: copying, and reading.
+/// What is measured of a device without a model.
+struct MemoryFigures {
+    /// Bytes per second, read and written.
+    copy: f64,
+    /// Bytes per second.
+    read: f64,
+    /// Seconds from one launch of a graph to the next, by blocks.
+    gaps: Vec<(u32, f64)>,
+}
+
+/// Bytes per second: copying, and reading; and how far launches are apart.
 #[cfg(any(feature = "cuda", feature = "emulator"))]
-fn memory_speed(place: Place, bytes: usize) -> anyhow::Result<(f64, f64)> {
-    let found = match place {
+fn memory_speed(place: Place, bytes: usize) -> anyhow::Result<MemoryFigures> {
+    fn of<D: omni_gpu::Device>(device: &D, bytes: usize, repeats: u32) -> omni_gpu::Result<MemoryFigures> {
+        let memory::Bandwidth { copy, read } = memory::bandwidth(device, bytes, repeats)?;
+        let gaps = memory::gaps(device, repeats)?;
+        Ok(MemoryFigures { copy, read, gaps })
+    }
+    Ok(match place {
         #[cfg(feature = "cuda")]
-        Place::Device(number) => memory::bandwidth(&omni_gpu::Cuda::open(number)?, bytes, 20)?,
+        Place::Device(number) => of(&omni_gpu::Cuda::open(number)?, bytes, 20)?,
         #[cfg(not(feature = "cuda"))]
         Place::Device(_) => anyhow::bail!("this build has no kernels for NVIDIA devices"),
         #[cfg(feature = "emulator")]
-        Place::Emulated => memory::bandwidth(&omni_gpu::Emulated::default(), bytes, 1)?,
+        Place::Emulated => of(&omni_gpu::Emulated::default(), bytes, 1)?,
         #[cfg(feature = "emulator")]
         Place::Nowhere => anyhow::bail!("nothing is copied"),
-    };
-    Ok((found.copy, found.read))
+    })
 }
 
 #[cfg(not(any(feature = "cuda", feature = "emulator")))]
-fn memory_speed(_: Place, _: usize) -> anyhow::Result<(f64, f64)> {
+fn memory_speed(_: Place, _: usize) -> anyhow::Result<MemoryFigures> {
     anyhow::bail!("this build has no kernels for NVIDIA devices")
 }
 

@@ -167,6 +167,18 @@ fn the_longest_sequence_of_the_model_bounds_the_outputs() {
 }
 
 #[test]
+fn a_model_that_is_lost_ends_no_sequence_and_says_why() {
+    let mut engine = small();
+    add(&mut engine, 1, 3, 9);
+    engine.step(NOW);
+    assert_eq!(engine.lost(), None);
+    engine.model.lost = true;
+    let report = engine.step(NOW);
+    assert!(ends(&report.events).is_empty());
+    assert_eq!((engine.lost(), engine.len()), (Some("scripted"), 1));
+}
+
+#[test]
 fn a_failed_computation_ends_its_batch_and_nothing_else() {
     let mut engine = small();
     add(&mut engine, 1, 3, 9);

@@ -52,6 +52,8 @@ pub(super) struct Oracle {
     pub(super) open: HashMap<SeqId, Life>,
     kv: HashMap<(BlockId, u32), u64>,
     pub(super) fail_next: bool,
+    /// Whether nothing can be computed any more.
+    pub(super) lost: bool,
     /// Samples when it is asked and gives them when it is to answer.
     pub(super) apart: bool,
     pub(super) fail_answer: bool,
@@ -171,6 +173,9 @@ impl StepExecutor for Oracle {
             .iter()
             .map(|step| (step.seq, step.start, step.len))
             .collect();
+        if self.lost {
+            return Err(ModelError::Lost("scripted".into()));
+        }
         if std::mem::take(&mut self.fail_next) {
             return Err(ModelError::Compute("scripted".into()));
         }

@@ -60,7 +60,7 @@ impl Table {
         }
         let (id, rows, width) = (id as usize, self.rows, self.width);
         if id >= rows {
-            return Err(ComputeError(format!(
+            return Err(ComputeError::Failed(format!(
                 "id {id} is outside a table of [{rows}, {width}]"
             )));
         }
@@ -72,7 +72,7 @@ impl Table {
             #[cfg(unix)]
             Values::File(rows) => {
                 let read = rows.widen(id, out);
-                read.map_err(|e| ComputeError(format!("row {id} of a table cannot be read: {e}")))
+                read.map_err(|e| ComputeError::Failed(format!("row {id} of a table cannot be read: {e}")))
             }
         }
     }

@@ -78,6 +78,8 @@ struct Known<D: Device> {
 /// The step that is being put together.
 struct Open<D: Device> {
     key: StepKey,
+    /// Whether no other is like it: it becomes no graph.
+    once: bool,
     launches: Vec<Launch>,
     /// As long as nothing differs, the launches are these, so many of them.
     like: Option<usize>,
@@ -94,6 +96,8 @@ pub(super) struct CommandStream<D: Device> {
     loose: Arena<D>,
     known: HashMap<StepKey, Known<D>>,
     open: Option<Open<D>>,
+    /// See [`omni_gpu::kernels::Scratch`].
+    pub(super) counters: Option<D::Memory>,
     /// Host memory that nothing comes to now.
     incoming: Vec<D::Staging>,
     /// Copies to the device so far, and how many of them are known to be over.
@@ -114,6 +118,7 @@ impl<D: Device> CommandStream<D> {
             stages: HashMap::new(),
             known: HashMap::new(),
             open: None,
+            counters: None,
             incoming: Vec::new(),
             sent: 0,
             over: 0,
@@ -243,18 +248,7 @@ impl<D: Device> CommandStream<D> {
             return Ok(false);
         }
         self.steps += 1;
-        if !self.stages.contains_key(key.stage) {
-            let outgoing = || {
-                let staging = self.device.staging(STAGED)?;
-                Ok::<_, GpuError>(Outgoing { staging, sent: 0 })
-            };
-            let stage = Stage {
-                arena: Arena::new(),
-                host: [outgoing()?, outgoing()?],
-                device: self.device.alloc(STAGED)?,
-            };
-            self.stages.insert(key.stage, stage);
-        }
+        self.make_stage(key.stage)?;
         if self
             .known
             .get(&key)
@@ -276,25 +270,71 @@ impl<D: Device> CommandStream<D> {
             }
             None => None,
         };
-        let stage = self.stages.get(key.stage);
-        let whole = stage.is_none_or(|stage| stage.arena.is_whole());
-        let free = stage.and_then(|stage| stage.host.iter().position(|host| host.sent <= self.over));
-        if !whole {
+        if !self.is_whole(key.stage) {
             watch.fell_back(key, "what an earlier step computed is still held");
             return Ok(false);
         }
+        self.open(key, like, false)?;
+        Ok(true)
+    }
+
+    /// Begins a step that is like no other; `false` if its operations are to be launched one by one.
+    pub(super) fn begin_once(&mut self, stage: &'static str) -> omni_gpu::Result<bool> {
+        if !self.graphs || self.open.is_some() {
+            return Ok(false);
+        }
+        self.make_stage(stage)?;
+        if !self.is_whole(stage) {
+            return Ok(false);
+        }
+        let key = StepKey {
+            stage,
+            rows: 0,
+            also: 0,
+        };
+        self.open(key, None, true)?;
+        Ok(true)
+    }
+
+    fn make_stage(&mut self, stage: &'static str) -> omni_gpu::Result<()> {
+        if self.stages.contains_key(stage) {
+            return Ok(());
+        }
+        let outgoing = || {
+            let staging = self.device.staging(STAGED)?;
+            Ok::<_, GpuError>(Outgoing { staging, sent: 0 })
+        };
+        let made = Stage {
+            arena: Arena::new(),
+            host: [outgoing()?, outgoing()?],
+            device: self.device.alloc(STAGED)?,
+        };
+        self.stages.insert(stage, made);
+        Ok(())
+    }
+
+    /// Whether nothing is held of what a stage's steps have computed.
+    fn is_whole(&self, stage: &'static str) -> bool {
+        let stage = self.stages.get(stage);
+        stage.is_none_or(|stage| stage.arena.is_whole())
+    }
+
+    fn open(&mut self, key: StepKey, like: Option<usize>, once: bool) -> omni_gpu::Result<()> {
+        let stage = self.stages.get(key.stage);
+        let free = stage.and_then(|stage| stage.host.iter().position(|host| host.sent <= self.over));
         if free.is_none() {
             self.wait()?;
         }
         self.open = Some(Open {
             key,
+            once,
             launches: Vec::new(),
             like,
             staged: 0,
             host: free.unwrap_or(0),
             beside: Vec::new(),
         });
-        Ok(true)
+        Ok(())
     }
 
     /// Steps of this key are not to be graphs; the first time it is told why.
@@ -323,6 +363,17 @@ impl<D: Device> CommandStream<D> {
             self.device
                 .upload_async(stage.device.address(), &host.staging, open.staged)?;
         }
+        if open.once {
+            watch.launched(open.launches.len());
+            open.launches
+                .iter()
+                .try_for_each(|launch| self.device.launch(launch))?;
+            if !open.beside.is_empty() {
+                // It goes when nothing reads it any more.
+                self.device.wait()?;
+            }
+            return Ok(());
+        }
         if let Some(same) = open.like {
             let known = self.known.get(&open.key);
             if let Some(known) = known
@@ -347,6 +398,7 @@ impl<D: Device> CommandStream<D> {
             Ok(graph) => {
                 watch.recorded(open.launches.len());
                 self.device.replay(&graph)?;
+                self.cost(open.key, &open.launches, &graph, watch)?;
                 Some(graph)
             }
             Err(reason) => {
@@ -366,7 +418,7 @@ impl<D: Device> CommandStream<D> {
         Ok(())
     }
 
-    fn record(&self, launches: &[Launch]) -> omni_gpu::Result<D::Graph> {
+    pub(super) fn record(&self, launches: &[Launch]) -> omni_gpu::Result<D::Graph> {
         self.device.record()?;
         let launched = launches.iter().try_for_each(|launch| self.device.launch(launch));
         let graph = self.device.recorded();

@@ -1,13 +1,12 @@
 //! A mixture of experts without the host: routing, then the experts' products.
 
 use omni_gpu::kernels::{
-    Activation, Combine, Dispatch, ExpertDown, ExpertGated, ExpertLinear, Linear, Route,
+    Activation, Combine, Dispatch, ExpertDown, ExpertGated, ExpertLinear, Linear, Route, Scratch,
 };
 use omni_gpu::{Address, Device, Memory};
 
 use super::command_stream::Place;
 use super::{Experts, Gpu, Rows, small};
-use crate::backend::ops::*;
 use crate::backend::{Result, Routing};
 
 /// Rows up to which every row reads its own experts' matrices; more are sorted by expert first.
@@ -23,6 +22,14 @@ struct Routed<D: Device> {
     gates: Option<Place<D>>,
 }
 
+/// What a mixture ends with.
+struct Ends<'a, D: Device> {
+    /// The shared expert's rows.
+    shared: Option<&'a Rows<D>>,
+    /// The rows that the sum is added to, where they are.
+    onto: Option<Rows<D>>,
+}
+
 fn address<D: Device>(place: Option<&Place<D>>) -> Address {
     place.map_or(Address::NONE, Place::address)
 }
@@ -35,12 +42,25 @@ impl<D: Device> Gpu<D> {
         scores: &Rows<D>,
         x: &Rows<D>,
         shared: Option<&Rows<D>>,
+        onto: Option<Rows<D>>,
     ) -> Result<Rows<D>> {
         let routed = self.route(routing, scores, shared.is_some())?;
+        let ends = Ends { shared, onto };
         if x.rows > FEW_ROWS {
-            self.mix_many(experts, routing, &routed, x, shared)
+            self.mix_many(experts, routing, &routed, x, ends)
         } else {
-            self.mix_few(experts, routing, &routed, x, shared)
+            self.mix_few(experts, routing, &routed, x, ends)
+        }
+    }
+
+    /// Where the sum goes, and what it is added to.
+    fn out(&self, x: &Rows<D>, onto: Option<Rows<D>>) -> Result<(Rows<D>, Address)> {
+        match onto {
+            Some(onto) => {
+                let address = onto.address();
+                Ok((onto, address))
+            }
+            None => Ok((self.scratch(x.rows, x.width)?, Address::NONE)),
         }
     }
 
@@ -76,7 +96,7 @@ impl<D: Device> Gpu<D> {
         routing: Routing,
         routed: &Routed<D>,
         x: &Rows<D>,
-        shared: Option<&Rows<D>>,
+        Ends { shared, onto }: Ends<'_, D>,
     ) -> Result<Rows<D>> {
         let (rows, top_k) = (small(x.rows), small(routing.top_k));
         let inner = self.scratch(x.rows * routing.top_k, experts.inner)?;
@@ -92,7 +112,7 @@ impl<D: Device> Gpu<D> {
             inputs: small(x.width),
         };
         self.launch(first.launch(self.float))?;
-        let out = self.scratch(x.rows, x.width)?;
+        let (out, add) = self.out(x, onto)?;
         let second = ExpertDown {
             out: out.address(),
             h: inner.address(),
@@ -101,7 +121,7 @@ impl<D: Device> Gpu<D> {
             weights: routed.weights.address(),
             shared: shared.map_or(Address::NONE, Rows::address),
             gates: address(routed.gates.as_ref()),
-            add: Address::NONE,
+            add,
             rows,
             experts: small(routing.experts),
             top_k,
@@ -118,7 +138,7 @@ impl<D: Device> Gpu<D> {
         routing: Routing,
         routed: &Routed<D>,
         x: &Rows<D>,
-        shared: Option<&Rows<D>>,
+        Ends { shared, onto }: Ends<'_, D>,
     ) -> Result<Rows<D>> {
         let (rows, top_k, count) = (small(x.rows), small(routing.top_k), small(routing.experts));
         let pairs = x.rows * routing.top_k;
@@ -135,34 +155,46 @@ impl<D: Device> Gpu<D> {
             top_k,
         };
         self.launch(dispatch.launch())?;
-        let product = |x: Address, w: &D::Memory, index: Address, inputs: usize, outputs: usize| {
-            let out = self.scratch(pairs, outputs)?;
-            let linear = Linear {
-                out: out.address(),
-                x,
-                w: w.address(),
-                bias: Address::NONE,
-                scale: Address::NONE,
-                add: Address::NONE,
-                rows: small(pairs),
-                outputs: small(outputs),
-                inputs: small(inputs),
-                activation: Activation::None,
+        let product =
+            |x: Address, w: &D::Memory, index: Address, (inputs, outputs): (usize, usize), half: usize| {
+                let out = self.scratch(pairs, if half > 0 { half } else { outputs })?;
+                let linear = Linear {
+                    out: out.address(),
+                    x,
+                    w: w.address(),
+                    bias: Address::NONE,
+                    scale: Address::NONE,
+                    shift: Address::NONE,
+                    add: Address::NONE,
+                    norm: Address::NONE,
+                    eps: 0.0,
+                    scratch: Scratch::default(),
+                    rows: small(pairs),
+                    outputs: small(outputs),
+                    inputs: small(inputs),
+                    activation: Activation::None,
+                };
+                let kernel = ExpertLinear {
+                    linear,
+                    half: small(half),
+                    index,
+                    tiles: tiles.address(),
+                    tile: Dispatch::tile(rows, count, top_k),
+                    tile_count,
+                };
+                self.launch(kernel.launch(self.float))?;
+                Result::Ok(out)
             };
-            let kernel = ExpertLinear {
-                linear,
-                index,
-                tiles: tiles.address(),
-                tile_count,
-            };
-            self.launch(kernel.launch(self.float))?;
-            Result::Ok(out)
-        };
         let (inner, width) = (experts.inner, x.width);
-        let both = product(x.address(), &experts.gate_up, order.address(), width, 2 * inner)?;
-        let h = self.swiglu(&both)?;
-        let y = product(h.address(), &experts.down, Address::NONE, inner, width)?;
-        let out = self.scratch(x.rows, width)?;
+        let h = product(
+            x.address(),
+            &experts.gate_up,
+            order.address(),
+            (width, 2 * inner),
+            inner,
+        )?;
+        let y = product(h.address(), &experts.down, Address::NONE, (inner, width), 0)?;
+        let (out, add) = self.out(x, onto)?;
         let combine = Combine {
             out: out.address(),
             y: y.address(),
@@ -170,7 +202,7 @@ impl<D: Device> Gpu<D> {
             weights: routed.weights.address(),
             shared: shared.map_or(Address::NONE, Rows::address),
             gates: address(routed.gates.as_ref()),
-            add: Address::NONE,
+            add,
             rows,
             top_k,
             width: small(width),

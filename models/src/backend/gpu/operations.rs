@@ -3,13 +3,15 @@
 use omni_gpu::kernels::{
     Activate, Activation, Add, LayerNorm, RmsNorm, ScatterAdd, Snake as SnakeKernel, Swiglu,
 };
-use omni_gpu::{Address, Device, Memory};
+use omni_gpu::{Address, Device, Memory, Priority};
 
 use super::attention::Places;
 use super::command_stream::{PendingCopy, Place};
 use super::{Experts, Gpu, Ids, Kept, Kv, Matrix, Rows, Table, Vector, small};
 use crate::backend::ops::*;
-use crate::backend::{AttentionShape, Batch, GpuFigures, Result, Routing, StepKey, TellFallback, TextChosen};
+use crate::backend::{
+    AttentionShape, Batch, GpuFigures, Result, Routing, StepCosts, StepKey, TellFallback, TextChosen,
+};
 use crate::loader::Snake;
 use crate::nn::Angles;
 use crate::sampling::{Choice, TextChoice};
@@ -36,7 +38,11 @@ impl<D: Device> Gpu<D> {
 
 impl<D: Device> ComputeDevice for Gpu<D> {
     fn replica(&self) -> Result<Self> {
-        self.fork()
+        self.fork(Priority::Usual)
+    }
+
+    fn urgent_replica(&self) -> Result<Self> {
+        self.fork(Priority::Urgent)
     }
 
     fn figures(&self) -> Option<GpuFigures> {
@@ -49,6 +55,14 @@ impl<D: Device> ComputeDevice for Gpu<D> {
 
     fn tell_fallbacks(&self, to: TellFallback) {
         self.watch.tell(to);
+    }
+
+    fn profile(&self, replays: u32) {
+        self.watch.profile(replays);
+    }
+
+    fn take_costs(&self) -> Vec<StepCosts> {
+        self.watch.take_costs()
     }
 }
 
@@ -76,6 +90,11 @@ impl<D: Device> StepSizes for Gpu<D> {
 impl<D: Device> Steps for Gpu<D> {
     fn step<T>(&self, key: StepKey, step: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         self.run_step(key, step)
+    }
+
+    fn step_once<T>(&self, stage: &'static str, step: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        let open = self.commands().begin_once(stage)?;
+        self.ended(open, step)
     }
 
     fn wait(&self) -> Result<()> {
@@ -253,11 +272,33 @@ impl<D: Device> Sampler for Gpu<D> {
 
 impl<D: Device> Products for Gpu<D> {
     fn linear(&self, w: &Matrix<D>, x: &Rows<D>) -> Result<Rows<D>> {
-        self.product(w, x)
+        self.product(w, x, None)
+    }
+
+    fn norm_linear(&self, norm: Norm<'_, Self>, w: &Matrix<D>, x: &Rows<D>) -> Result<Rows<D>> {
+        self.product(w, x, Some(norm))
+    }
+
+    fn linear_add(
+        &self,
+        x: Rows<D>,
+        scale: Option<&Vector<D>>,
+        w: &Matrix<D>,
+        y: &Rows<D>,
+    ) -> Result<Rows<D>> {
+        self.product_onto(x, scale, w, y)
+    }
+
+    fn linear_gelu(&self, w: &Matrix<D>, x: &Rows<D>) -> Result<Rows<D>> {
+        self.gelu_product(w, x)
     }
 
     fn gated(&self, w: &Matrix<D>, x: &Rows<D>) -> Result<Rows<D>> {
-        self.gated_product(w, x)
+        self.gated_product(w, x, None)
+    }
+
+    fn norm_gated(&self, norm: Norm<'_, Self>, w: &Matrix<D>, x: &Rows<D>) -> Result<Rows<D>> {
+        self.gated_product(w, x, Some(norm))
     }
 
     fn mixture(
@@ -268,7 +309,19 @@ impl<D: Device> Products for Gpu<D> {
         x: &Rows<D>,
         shared: Option<&Rows<D>>,
     ) -> Result<Rows<D>> {
-        self.mix(experts, routing, scores, x, shared)
+        self.mix(experts, routing, scores, x, shared, None)
+    }
+
+    fn mixture_add(
+        &self,
+        onto: Rows<D>,
+        experts: &Experts<D>,
+        routing: Routing,
+        scores: &Rows<D>,
+        x: &Rows<D>,
+        shared: Option<&Rows<D>>,
+    ) -> Result<Rows<D>> {
+        self.mix(experts, routing, scores, x, shared, Some(onto))
     }
 }
 
@@ -302,29 +355,6 @@ impl<D: Device> Normalisation for Gpu<D> {
         };
         self.launch(kernel.launch(self.float))?;
         Ok(out)
-    }
-
-    fn add_norm(
-        &self,
-        x: Rows<D>,
-        y: &Rows<D>,
-        scale: Option<&Vector<D>>,
-        w: &Vector<D>,
-        eps: f32,
-    ) -> Result<(Rows<D>, Rows<D>)> {
-        let out = self.scratch(x.rows, x.width)?;
-        let kernel = RmsNorm {
-            out: out.address(),
-            x: x.address(),
-            y: y.address(),
-            scale: scale.map_or(Address::NONE, |s| s.values.address()),
-            weight: w.values.address(),
-            rows: small(x.rows),
-            width: small(x.width),
-            eps,
-        };
-        self.launch(kernel.launch(self.float))?;
-        Ok((x, out))
     }
 }
 

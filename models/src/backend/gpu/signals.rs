@@ -3,7 +3,9 @@
 //! A frame has as many rows as any other: those that a stream lacks at its beginning are there, and are read as zeros.
 //! So how large an operation is depends on the frames alone.
 
-use omni_gpu::kernels::{Convolve, Depthwise as DepthwiseKernel, Pad, Remember, Signals as Streams};
+use omni_gpu::kernels::{
+    Activation, Convolve, Depthwise as DepthwiseKernel, Pad, Remember, Signals as Streams,
+};
 use omni_gpu::{Address, Device, Memory};
 
 use super::command_stream::{PendingCopy, Place};
@@ -122,16 +124,24 @@ impl<D: Device> Gpu<D> {
         x: &Rows<D>,
         signals: &Signals<Self>,
         past: &mut Past<D>,
+        after: Option<&Snake<Self>>,
     ) -> Result<Rows<D>> {
         let placed = self.place(x, signals, past)?;
         let padded = self.pad(&placed, act, x)?;
         let out = self.scratch(x.rows, conv.matrix.outputs)?;
-        let kernel = Convolve {
+        let mut kernel = Convolve {
             linear: Self::times(&out, &conv.matrix, padded.address()),
             signals: placed.streams,
             channels: small(x.width),
             dilation: small(conv.taps.dilation),
         };
+        if let Some(after) = after {
+            kernel.linear.activation = Activation::Snake;
+            kernel.linear.scale = after.a.values.address();
+            kernel.linear.shift = after.b.values.address();
+        }
+        let shared = self.share(kernel.scratch_bytes(self.float))?;
+        kernel.linear.scratch = shared.scratch;
         self.launch(kernel.launch(self.float))?;
         Ok(out)
     }
@@ -179,7 +189,9 @@ impl<D: Device> StreamMemory for Gpu<D> {
         let each = taps.past() * width * self.float.bytes();
         if !each.is_multiple_of(4) {
             // Each stream's is cleared word by word.
-            return Err(ComputeError(format!("a convolution's memory of {each} bytes")));
+            return Err(ComputeError::Failed(format!(
+                "a convolution's memory of {each} bytes"
+            )));
         }
         Ok(Past {
             values: None,
@@ -221,7 +233,19 @@ impl<D: Device> Convolutions for Gpu<D> {
         signals: &Signals<Self>,
         past: &mut Past<D>,
     ) -> Result<Rows<D>> {
-        self.convolve(conv, act, x, signals, past)
+        self.convolve(conv, act, x, signals, past, None)
+    }
+
+    fn conv_snake(
+        &self,
+        conv: &Conv<Self>,
+        act: Option<&Snake<Self>>,
+        x: &Rows<D>,
+        signals: &Signals<Self>,
+        past: &mut Past<D>,
+        after: &Snake<Self>,
+    ) -> Result<Rows<D>> {
+        self.convolve(conv, act, x, signals, past, Some(after))
     }
 
     fn depthwise(

@@ -7,7 +7,7 @@ use omni_gpu::{Emulated, Float};
 
 use super::*;
 use crate::backend::ops::*;
-use crate::backend::{Matrices, Tables};
+use crate::backend::{Matrices, StepCosts, Tables};
 use crate::checkpoint::{HostTensor, Recipe, Uniform};
 
 const KEY: StepKey = StepKey {
@@ -198,4 +198,62 @@ fn a_step_that_is_looked_into_fails_and_the_next_one_does_not() {
     );
     assert_eq!(step(&b, &net, [0; 4], 0).len(), 16);
     assert_eq!(b.figures().expect("a GPU").fallbacks, 0);
+}
+
+#[test]
+fn a_step_that_is_like_no_other_is_launched_when_all_of_it_is_known() {
+    let b = gpu(true);
+    let net = net(&b);
+    let normed = |b: &Gpu<Emulated>| b.rms_norm(&net.norm, 1e-6, &b.rows(4, vec![3.0; 64])?);
+    let before = b.figures().expect("a GPU");
+    let alone = normed(&b).expect("rows");
+    let once = b.step_once(KEY.stage, |b| {
+        let launched = b.figures().expect("a GPU").launches;
+        let rows = normed(b)?;
+        assert_eq!(
+            b.figures().expect("a GPU").launches,
+            launched,
+            "nothing is launched yet"
+        );
+        Ok(rows)
+    });
+    let after = b.figures().expect("a GPU");
+    assert_eq!((after.launches - before.launches, after.graphs), (2, 0));
+    let once = once.expect("a step");
+    assert_eq!(b.host(&once).expect("rows"), b.host(&alone).expect("rows"));
+    // What it computed is still held, so the next one is launched one by one.
+    let next = b.step_once(KEY.stage, normed).expect("a step");
+    assert_eq!(b.host(&next).expect("rows"), b.host(&alone).expect("rows"));
+}
+
+#[test]
+fn a_device_that_is_lost_is_told_from_a_step_that_failed() {
+    let (call, reason) = ("cuStreamSynchronize", String::from("an illegal address"));
+    let lost = GpuError::Lost {
+        call,
+        reason: reason.clone(),
+    };
+    let told = omni_engine::ModelError::from(ComputeError::from(lost));
+    assert!(matches!(told, omni_engine::ModelError::Lost(_)), "{told:?}");
+    let failed = GpuError::Driver { call, reason };
+    let told = omni_engine::ModelError::from(ComputeError::from(failed));
+    assert!(matches!(told, omni_engine::ModelError::Compute(_)), "{told:?}");
+}
+
+#[test]
+fn what_launches_cost_is_found_by_leaving_them_out_and_changes_nothing() {
+    let b = gpu(true);
+    let net = net(&b);
+    b.profile(2);
+    let step = || b.step(KEY, |b| b.rms_norm(&net.norm, 1e-6, &b.rows(4, vec![9.0; 64])?));
+    let first = b.host(&step().expect("a step")).expect("rows");
+    let costs = b.take_costs();
+    let [StepCosts { stage, kernels, .. }] = costs.as_slice() else {
+        panic!("expected one step, found {costs:?}");
+    };
+    assert_eq!((*stage, kernels.len(), kernels[0].launches), (KEY.stage, 1, 1));
+    assert!(kernels[0].kernel.starts_with("rms_norm"), "{kernels:?}");
+    // A step that is known is not looked at again.
+    assert_eq!(b.host(&step().expect("a step")).expect("rows"), first);
+    assert!(b.take_costs().is_empty());
 }

@@ -58,7 +58,7 @@ impl<D: Device> Gpu<D> {
         let kernel = Uniform {
             out,
             count: u32::try_from(count).map_err(|_| {
-                ComputeError(format!("a tensor of {count} elements, the limit is {}", u32::MAX))
+                ComputeError::Failed(format!("a tensor of {count} elements, the limit is {}", u32::MAX))
             })?,
             seed: uniform.seed,
             tensor: uniform.tensor,
@@ -124,12 +124,12 @@ impl<D: Device> Matrices for Gpu<D> {
 
     fn experts(&self, experts: Vec<(Matrix<D>, Matrix<D>)>) -> Result<Experts<D>> {
         let Some((first, _)) = experts.first() else {
-            return Err(ComputeError("a mixture without experts".into()));
+            return Err(ComputeError::Failed("a mixture without experts".into()));
         };
         let each = first.outputs * first.inputs * self.float.bytes();
         let inner = first.outputs / 2;
         if !each.is_multiple_of(8) {
-            return Err(ComputeError(format!("experts of {each} bytes")));
+            return Err(ComputeError::Failed(format!("experts of {each} bytes")));
         }
         let (gate_up, down) = {
             let device = &self.commands().device;

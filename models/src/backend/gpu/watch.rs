@@ -1,12 +1,14 @@
 //! What a GPU was asked to do, counted.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::backend::{GpuFigures, StepKey, TellFallback};
+use crate::backend::{GpuFigures, StepCosts, StepKey, TellFallback};
 
+/// Steps whose costs are found, most; later ones are left out.
+const COSTS: usize = 256;
 /// Reasons that wait to be taken, most; older ones go first.
 const REASONS: usize = 64;
 
@@ -20,8 +22,18 @@ pub(super) struct Watch {
     fallbacks: AtomicU64,
     /// Nanoseconds.
     busy: AtomicU64,
+    /// Times that a step is replayed to find what its launches cost; 0 for not at all.
+    profiled: AtomicU32,
+    costs: Mutex<Costs>,
     reasons: Mutex<VecDeque<String>>,
     listener: OnceLock<TellFallback>,
+}
+
+#[derive(Default)]
+struct Costs {
+    /// Steps that were looked at.
+    seen: HashSet<StepKey>,
+    found: Vec<StepCosts>,
 }
 
 fn add(to: &AtomicU64, count: usize) {
@@ -66,6 +78,32 @@ impl Watch {
             reasons.pop_front();
         }
         reasons.push_back(reason);
+    }
+
+    /// From now on finds what the launches of each step cost that is recorded, by so many replays.
+    pub(super) fn profile(&self, replays: u32) {
+        self.profiled.store(replays, Ordering::Relaxed);
+    }
+
+    pub(super) fn profiled(&self) -> u32 {
+        self.profiled.load(Ordering::Relaxed)
+    }
+
+    /// Whether this step has not been looked at; it has from now on.
+    pub(super) fn looks_at(&self, key: StepKey) -> bool {
+        let mut costs = self.costs.lock().unwrap_or_else(PoisonError::into_inner);
+        costs.seen.len() < COSTS && costs.seen.insert(key)
+    }
+
+    pub(super) fn costs(&self, found: StepCosts) {
+        let mut costs = self.costs.lock().unwrap_or_else(PoisonError::into_inner);
+        costs.found.push(found);
+    }
+
+    /// What was found since it was taken last.
+    pub(super) fn take_costs(&self) -> Vec<StepCosts> {
+        let mut costs = self.costs.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut costs.found)
     }
 
     /// From now on reasons are told and not kept; there is one listener.

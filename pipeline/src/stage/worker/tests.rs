@@ -147,3 +147,79 @@ fn a_stage_whose_handle_is_dropped_ends() {
     assert_eq!(end.recv_timeout(Duration::from_secs(30)), Ok(()));
     thread.join().unwrap();
 }
+
+/// Loses what it computes on in its first step.
+#[derive(Default)]
+struct Loses {
+    loads: u32,
+    jobs: Vec<mpsc::Sender<&'static str>>,
+    lost: bool,
+}
+
+impl Core for Loses {
+    type Job = mpsc::Sender<&'static str>;
+
+    fn load(&mut self) -> Result<(), BackendError> {
+        self.loads += 1;
+        assert_eq!(self.loads, 1, "it is built anew");
+        Ok(())
+    }
+
+    fn accept(&mut self, job: Self::Job) {
+        if self.lost {
+            job.try_send("lost").unwrap();
+        } else {
+            self.jobs.push(job);
+        }
+    }
+
+    fn tend(&mut self) {}
+
+    fn has_work(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+
+    fn wake_at(&self) -> Option<Stamp> {
+        None
+    }
+
+    fn step(&mut self) {
+        self.lost = true;
+    }
+
+    fn settle(&mut self) {}
+
+    fn end_all(&mut self, end: &End) {
+        assert!(matches!(end, End::Lost { .. }), "{end:?}");
+        for job in self.jobs.drain(..) {
+            job.try_send("lost").unwrap();
+        }
+    }
+
+    fn lost(&self) -> Option<String> {
+        self.lost.then(|| "an illegal address".to_owned())
+    }
+}
+
+#[test]
+fn a_replica_whose_device_is_lost_gives_its_work_back_and_is_never_built_anew() {
+    let status = status();
+    let (job, mut told) = mpsc::channel(1);
+    let (jobs, mailbox) = mpsc::channel(4);
+    let worker = Worker {
+        name: "test",
+        core: Loses::default(),
+        jobs: mailbox,
+        wake: Notifier::default(),
+        stop: CancelFlag::default(),
+        status: status.clone(),
+        clock: Clock::start(),
+    };
+    jobs.try_send(job).unwrap();
+    // Its thread ends although there is nothing that stops it.
+    worker.run();
+    assert_eq!(told.try_recv(), Ok("lost"));
+    let message = "an illegal address".to_owned();
+    assert_eq!(status.state(), ReplicaState::Failed { message });
+    assert!(jobs.is_closed());
+}

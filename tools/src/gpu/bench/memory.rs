@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use omni_gpu::kernels::{Activation, Copy, Linear};
+use omni_gpu::kernels::{Activation, Copy, Fill, Linear, Scratch};
 use omni_gpu::{Address, Device, Float, Launch, Memory};
 
 /// Bytes per second.
@@ -42,7 +42,11 @@ pub(super) fn bandwidth<D: Device>(device: &D, bytes: usize, repeats: u32) -> om
         w: from.address(),
         bias: Address::NONE,
         scale: Address::NONE,
+        shift: Address::NONE,
         add: Address::NONE,
+        norm: Address::NONE,
+        eps: 0.0,
+        scratch: Scratch::default(),
         rows: 1,
         outputs,
         inputs: INPUTS,
@@ -53,10 +57,35 @@ pub(super) fn bandwidth<D: Device>(device: &D, bytes: usize, repeats: u32) -> om
     Ok(Bandwidth { copy: copied, read })
 }
 
+/// Launches of a graph that shows how far they are apart.
+const CHAIN: usize = 1000;
+
+/// Seconds from one launch to the next in a graph, for launches of 1, 132 and 528 blocks that write a word per thread.
+pub(super) fn gaps<D: Device>(device: &D, repeats: u32) -> omni_gpu::Result<Vec<(u32, f64)>> {
+    const WORDS_OF_BLOCK: u32 = 1024;
+    let blocks = [1, 132, 528];
+    let memory = device.alloc((528 * WORDS_OF_BLOCK * 4) as usize)?;
+    let gap = |blocks: u32| {
+        let (to, words) = (memory.address(), blocks * WORDS_OF_BLOCK);
+        let fill = Fill { to, word: 1, words }.launch();
+        let chain = if repeats > 1 { CHAIN } else { 2 };
+        Ok((
+            blocks,
+            time_all(device, repeats, &vec![fill; chain])? / chain as f64,
+        ))
+    };
+    blocks.into_iter().map(gap).collect()
+}
+
 /// Seconds of one launch.
 fn time<D: Device>(device: &D, repeats: u32, launch: &Launch) -> omni_gpu::Result<f64> {
+    time_all(device, repeats, std::slice::from_ref(launch))
+}
+
+/// Seconds of a graph of launches.
+fn time_all<D: Device>(device: &D, repeats: u32, launches: &[Launch]) -> omni_gpu::Result<f64> {
     device.record()?;
-    let asked = device.launch(launch);
+    let asked = launches.iter().try_for_each(|launch| device.launch(launch));
     let graph = device.recorded();
     asked?;
     let graph = graph?;
@@ -78,6 +107,8 @@ mod tests {
     fn bytes_and_seconds_make_a_rate() {
         let found = bandwidth(&omni_gpu::Emulated::default(), 1 << 16, 1).expect("it computes");
         assert!(found.copy > 0.0 && found.copy.is_finite(), "{found:?}");
+        let gaps = gaps(&omni_gpu::Emulated::default(), 1).expect("it computes");
+        assert!(gaps.iter().all(|(_, seconds)| *seconds > 0.0), "{gaps:?}");
         assert!(found.read > 0.0 && found.read.is_finite(), "{found:?}");
     }
 }

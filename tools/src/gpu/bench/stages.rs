@@ -23,7 +23,7 @@ struct Row<'a> {
     bytes: f64,
 }
 
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 11] = [
     "what",
     "batch",
     "steps",
@@ -34,10 +34,11 @@ const COLUMNS: [&str; 10] = [
     "MB to read",
     "launches",
     "device busy",
+    "device ms",
 ];
 
 impl Row<'_> {
-    fn cells(&self, speed: Option<f64>) -> [String; 10] {
+    fn cells(&self, speed: Option<f64>) -> [String; 11] {
         let floor = speed.map(|speed| self.bytes / speed);
         let over = floor.map(|floor| self.timed.at(0.5) / floor);
         [
@@ -51,6 +52,7 @@ impl Row<'_> {
             number(self.bytes / 1e6),
             format!("{:.1}", self.timed.launches_each()),
             format!("{:.0} %", 100.0 * self.timed.busy_share()),
+            ms(self.timed.busy / self.timed.wall.len() as f64),
         ]
     }
 }
@@ -64,7 +66,7 @@ pub(super) fn measure(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
     let begun = Instant::now();
     let options = LoadOptions {
         dtype: DType::Bf16,
-        kernels: run.place.kernels(true),
+        kernels: run.place.kernels(run.asked.graphs),
         ..LoadOptions::default()
     };
     let loaded = run.part(&format!("steps of {name}"), Duration::ZERO, || {
@@ -104,6 +106,7 @@ fn speaking(run: &mut Run<'_>, name: &str, (model, floors): &Loaded, batch: u32)
         steps::frames(model, batch, count, most)
     });
     let Some(times) = found else { return Ok(()) };
+    let beside = beside(run, name, model, batch);
     let predictor = floors.predictor.step_bytes(batch);
     let talker = read(&floors.talker, batch, times.context);
     for (what, timed, bytes) in [
@@ -120,7 +123,49 @@ fn speaking(run: &mut Run<'_>, name: &str, (model, floors): &Loaded, batch: u32)
         };
         run.report.row(&row.cells(run.speed))?;
     }
+    let Some((frames, pieces)) = beside else {
+        return Ok(());
+    };
+    // Their figures of the device are those of both: what each does alone is not known here.
+    for (what, timed, bytes) in [
+        ("both, in turn, beside code2wav", &frames, talker + predictor),
+        (
+            "code2wav, 8 frames, beside both",
+            &pieces,
+            floors.code2wav.step_bytes(8 * batch),
+        ),
+    ] {
+        let row = Row {
+            batch,
+            what,
+            timed,
+            bytes,
+        };
+        let mut cells = row.cells(run.speed);
+        cells[8..].fill("-".to_owned());
+        run.report.row(&cells)?;
+    }
     Ok(())
+}
+
+/// Frames of a batch and pieces of as many streams at once, on queues of their own: what each costs the other.
+fn beside(run: &mut Run<'_>, name: &str, model: &SpeechModel, batch: u32) -> Option<(Timed, Timed)> {
+    if !run.computes() {
+        return None;
+    }
+    let (count, most) = (run.asked.steps, run.budget.left() / SHARE);
+    run.part(
+        &format!("{name}: frames of {batch} beside code2wav"),
+        Duration::ZERO,
+        || {
+            std::thread::scope(|scope| {
+                let pieces = scope.spawn(|| steps::pieces(model, batch, 8, count, most));
+                let frames = steps::turns(model, batch, count, most);
+                let pieces = pieces.join().map_err(|_| anyhow::anyhow!("code2wav panicked"))?;
+                Ok((frames?, pieces?))
+            })
+        },
+    )
 }
 
 /// Pieces of a batch of streams.

@@ -132,6 +132,15 @@ pub(super) fn frames(
     })
 }
 
+/// Frames of every sequence as [`FrameTimes::whole`], alone.
+pub(super) fn turns(model: &SpeechModel, batch: u32, count: u32, time: Duration) -> anyhow::Result<Timed> {
+    let mut speakers = Speakers::warm(model, batch, count)?;
+    Timed::take(model, count, time, || {
+        speakers.execute_only(1)?;
+        speakers.sample()
+    })
+}
+
 impl Timed {
     fn add(&mut self, other: Self) {
         self.wall.extend(other.wall);

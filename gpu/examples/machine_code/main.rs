@@ -1,0 +1,123 @@
+//! Compares the machine code of the kernels with a table of what each must show, so that what a source says is what a device does.
+//!
+//! `scripts/machine-code` runs it; `scripts/machine-code --write` writes the table `machine-code.tsv` again.
+//!
+//! The kernels of this build are disassembled (`cuobjdump`). A kernel fails that needs more registers or local memory than its row
+//! allows, or that shows fewer loads under way at once, matrix loads, asynchronous copies or tensor instructions than its row asks for.
+//! The figures belong to one compiler, which the table names.
+#![expect(clippy::print_stdout, reason = "the report is what this is for")]
+
+mod disassembly;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// The compiled kernels of this build and their compiler's version.
+#[cfg(feature = "cuda")]
+fn build() -> (&'static [(&'static str, &'static [u8])], String) {
+    (omni_gpu::Cuda::modules(), omni_gpu::Cuda::compiler())
+}
+
+#[cfg(not(feature = "cuda"))]
+fn build() -> (&'static [(&'static str, &'static [u8])], String) {
+    (&[], "no version".to_owned())
+}
+
+/// The devices whose machine code is compared.
+const ARCH: &str = "sm_90";
+
+fn main() -> ExitCode {
+    let mut write = false;
+    let mut paths = Vec::new();
+    for argument in std::env::args().skip(1) {
+        match argument.as_str() {
+            "--write" => write = true,
+            _ => paths.push(PathBuf::from(argument)),
+        }
+    }
+    let [cuobjdump, table] = paths.as_slice() else {
+        eprintln!("expected: machine_code [--write] CUOBJDUMP TABLE");
+        return ExitCode::from(2);
+    };
+    match run(cuobjdump, table, write) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(reason) => {
+            eprintln!("machine-code: {reason}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether every kernel is as the table asks.
+fn run(cuobjdump: &Path, path: &Path, write: bool) -> Result<bool, String> {
+    let (modules, compiler) = build();
+    if modules.is_empty() {
+        return Err("this build has no kernels for a device".into());
+    }
+    let found = found(cuobjdump, modules)?;
+    if write {
+        let text = table::written(&compiler, &found);
+        std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+        println!("{} kernels written to {}", found.len(), path.display());
+        return Ok(true);
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let asked = table::read(&text)?;
+    if asked.compiler != compiler {
+        println!(
+            "not compared: the kernels are compiled by CUDA {compiler}, the table is of {}",
+            asked.compiler
+        );
+        return Ok(true);
+    }
+    let (failures, notes) = table::compare(&asked.rows, &found);
+    for note in &notes {
+        println!("{note}");
+    }
+    for failure in &failures {
+        println!("FAILED {failure}");
+    }
+    if failures.is_empty() {
+        println!("{} kernels are as {} asks", found.len(), path.display());
+    } else {
+        println!(
+            "where a change is meant: scripts/machine-code --write, and commit the table with the reason"
+        );
+    }
+    Ok(failures.is_empty())
+}
+
+/// Every kernel of these modules.
+fn found(cuobjdump: &Path, modules: &[(&str, &[u8])]) -> Result<table::Rows, String> {
+    let folder = std::env::temp_dir().join(format!("omni-machine-code-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let mut found = table::Rows::new();
+    let mut all = || {
+        for (name, binary) in modules {
+            let file = folder.join(format!("{name}.fatbin"));
+            std::fs::write(&file, binary).map_err(|e| format!("{}: {e}", file.display()))?;
+            let dump = |what: &str| dumped(cuobjdump, what, &file);
+            disassembly::read(&dump("-res-usage")?, &dump("-sass")?, &mut found)?;
+        }
+        Ok(())
+    };
+    let done = all();
+    // A folder that stays behind is not worth a failure.
+    let _ = std::fs::remove_dir_all(&folder);
+    done.map(|()| found)
+}
+
+fn dumped(cuobjdump: &Path, what: &str, file: &Path) -> Result<String, String> {
+    let output = Command::new(cuobjdump)
+        .args(["-arch", ARCH, what])
+        .arg(file)
+        .output()
+        .map_err(|e| format!("{}: {e}", cuobjdump.display()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("cuobjdump {what} of {}: {said}", file.display()));
+    }
+    String::from_utf8(output.stdout).map_err(|e| e.to_string())
+}

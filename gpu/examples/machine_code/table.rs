@@ -1,0 +1,201 @@
+//! The table of what each kernel must show.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// By name of the kernel.
+pub(crate) type Rows = BTreeMap<String, Figures>;
+
+/// What a kernel's machine code shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Figures {
+    /// Per thread.
+    pub(crate) registers: u32,
+    /// Bytes per thread.
+    pub(crate) stack: u32,
+    /// Loads from and stores to local memory: spills, and arrays that are indexed at run time.
+    pub(crate) local: u32,
+    /// Loads and stores without an address space.
+    pub(crate) generic: u32,
+    /// Most loads of device memory that are under way at once.
+    pub(crate) loads: u32,
+    /// Of these, those of 16 bytes.
+    pub(crate) wide_loads: u32,
+    /// `LDSM`.
+    pub(crate) matrix_loads: u32,
+    /// `LDGSTS`.
+    pub(crate) copies: u32,
+    /// `HMMA`.
+    pub(crate) tensor: u32,
+}
+
+/// What a column's figure is allowed to do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    AtMost,
+    AtLeast,
+}
+
+type Column = (&'static str, Bound, fn(&mut Figures) -> &mut u32);
+
+const COLUMNS: [Column; 9] = [
+    ("registers", Bound::AtMost, |f| &mut f.registers),
+    ("stack", Bound::AtMost, |f| &mut f.stack),
+    ("local", Bound::AtMost, |f| &mut f.local),
+    ("generic", Bound::AtMost, |f| &mut f.generic),
+    ("loads", Bound::AtLeast, |f| &mut f.loads),
+    ("wide", Bound::AtLeast, |f| &mut f.wide_loads),
+    ("ldsm", Bound::AtLeast, |f| &mut f.matrix_loads),
+    ("ldgsts", Bound::AtLeast, |f| &mut f.copies),
+    ("hmma", Bound::AtLeast, |f| &mut f.tensor),
+];
+
+/// A table as it is stored.
+pub(crate) struct Table {
+    /// The compiler whose code it is about.
+    pub(crate) compiler: String,
+    pub(crate) rows: Rows,
+}
+
+/// The table's text.
+pub(crate) fn written(compiler: &str, rows: &Rows) -> String {
+    let mut text = format!(
+        "# Machine code of the kernels for sm_90, by `scripts/machine-code --write`. Compiler: CUDA {compiler}\n\
+         # At most: registers, stack (bytes), local and generic accesses. At least: loads under way at once, those of 16 bytes, ldsm, ldgsts, hmma.\n\
+         kernel"
+    );
+    for (name, ..) in COLUMNS {
+        let _ = write!(text, "\t{name}");
+    }
+    text.push('\n');
+    for (kernel, figures) in rows {
+        text += kernel;
+        let mut figures = *figures;
+        for (.., get) in COLUMNS {
+            let _ = write!(text, "\t{}", get(&mut figures));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Reads what [`written`] wrote.
+pub(crate) fn read(text: &str) -> Result<Table, String> {
+    let compiler = text.lines().next().and_then(|line| line.split_once("CUDA "));
+    let compiler = compiler
+        .ok_or("the first line names no compiler")?
+        .1
+        .trim()
+        .to_owned();
+    let mut lines = text.lines().filter(|line| !line.starts_with('#'));
+    let head: Vec<&str> = lines.next().unwrap_or("").split('\t').collect();
+    let names: Vec<&str> = std::iter::once("kernel")
+        .chain(COLUMNS.map(|(name, ..)| name))
+        .collect();
+    if head != names {
+        return Err(format!("columns {head:?}, expected {names:?}"));
+    }
+    let mut rows = Rows::new();
+    for line in lines {
+        let cells: Vec<&str> = line.split('\t').collect();
+        let wrong = || format!("{line:?} is no row of {} cells", names.len());
+        if cells.len() != names.len() {
+            return Err(wrong());
+        }
+        let mut figures = Figures::default();
+        for ((.., get), cell) in COLUMNS.into_iter().zip(&cells[1..]) {
+            *get(&mut figures) = cell.parse().map_err(|_| wrong())?;
+        }
+        rows.insert(cells[0].to_owned(), figures);
+    }
+    Ok(Table { compiler, rows })
+}
+
+/// What is worse than asked, and what is better or not in both.
+pub(crate) fn compare(asked: &Rows, found: &Rows) -> (Vec<String>, Vec<String>) {
+    let (mut failures, mut notes) = (Vec::new(), Vec::new());
+    for (kernel, wanted) in asked {
+        let Some(has) = found.get(kernel) else {
+            failures.push(format!("{kernel}: it is in the table and not in the build"));
+            continue;
+        };
+        let (mut wanted, mut has) = (*wanted, *has);
+        for (name, bound, get) in COLUMNS {
+            let (wanted, has) = (*get(&mut wanted), *get(&mut has));
+            let (worse, word) = match bound {
+                Bound::AtMost => (has > wanted, "most"),
+                Bound::AtLeast => (has < wanted, "least"),
+            };
+            if worse {
+                failures.push(format!("{kernel}: {name} {has}, at {word} {wanted}"));
+            } else if has != wanted {
+                notes.push(format!(
+                    "{kernel}: {name} {has} is better than the table's {wanted}"
+                ));
+            }
+        }
+    }
+    let new = found.keys().filter(|kernel| !asked.contains_key(*kernel));
+    failures.extend(new.map(|kernel| format!("{kernel}: it is not in the table")));
+    (failures, notes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> Rows {
+        let figures = Figures {
+            registers: 40,
+            loads: 8,
+            tensor: 16,
+            ..Figures::default()
+        };
+        Rows::from([("dot".to_owned(), figures)])
+    }
+
+    fn changed(change: impl FnOnce(&mut Figures)) -> (Vec<String>, Vec<String>) {
+        let mut found = rows();
+        change(found.get_mut("dot").expect("a row"));
+        compare(&rows(), &found)
+    }
+
+    #[test]
+    fn a_written_table_reads_the_same() {
+        let table = read(&written("13.0", &rows())).expect("a table");
+        assert_eq!((table.compiler.as_str(), table.rows), ("13.0", rows()));
+    }
+
+    #[test]
+    fn equal_kernels_pass() {
+        assert_eq!(changed(|_| {}), (vec![], vec![]));
+    }
+
+    #[test]
+    fn more_registers_or_fewer_loads_fail() {
+        assert_eq!(changed(|f| f.registers = 41).0, ["dot: registers 41, at most 40"]);
+        assert_eq!(changed(|f| f.loads = 5).0, ["dot: loads 5, at least 8"]);
+        assert_eq!(changed(|f| f.tensor = 0).0, ["dot: hmma 0, at least 16"]);
+        assert_eq!(changed(|f| f.stack = 8).0, ["dot: stack 8, at most 0"]);
+    }
+
+    #[test]
+    fn better_code_passes_and_is_told() {
+        let (failures, notes) = changed(|f| f.loads = 12);
+        assert!(failures.is_empty());
+        assert_eq!(notes, ["dot: loads 12 is better than the table's 8"]);
+    }
+
+    #[test]
+    fn kernels_on_one_side_only_fail() {
+        assert_eq!(compare(&rows(), &Rows::new()).0.len(), 1);
+        assert_eq!(compare(&Rows::new(), &rows()).0, ["dot: it is not in the table"]);
+    }
+
+    #[test]
+    fn a_table_with_other_columns_is_refused() {
+        assert!(read("# CUDA 13.0\nkernel\tregisters\n").is_err());
+        let missing = written("13.0", &rows()).replace("\t16", "");
+        assert!(read(&missing).is_err());
+    }
+}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures a cluster on this machine beside one process, and prints Markdown.
 
-    make cluster && cluster/measure.py overhead|resume|processes
+    make cluster && cluster/measure.py overhead|resume|processes|costs FILE
 """
 
 import http.client
@@ -59,11 +59,12 @@ class Cluster:
         self.talkers = [self.stage("talker") for _ in range(talkers)]
         self.vocoders = [self.stage("code2wav") for _ in range(vocoders)]
         listen = ["--listen", "127.0.0.1:0", "--metrics-listen", "off"]
-        self.front = Part("--role", "frontend", "--speech-only", *listen, *self.found, *args, says=" serving")
+        serves = " serving" if talkers and vocoders else "listening"
+        self.front = Part("--role", "frontend", "--speech-only", *listen, *self.found, *args, says=serves)
         self.front.wait("a replica takes work", talkers + vocoders)
 
-    def stage(self, name: str) -> Part:
-        return Part("--role", "stage", "--stage", name, *self.found, says="registered")
+    def stage(self, name: str, *args: str) -> Part:
+        return Part("--role", "stage", "--stage", name, *self.found, *args, says="registered")
 
     def stop(self) -> None:
         for part in [self.front, *self.talkers, *self.vocoders]:
@@ -161,4 +162,76 @@ def processes() -> None:
         part.stop()
 
 
-{"overhead": overhead, "resume": resume, "processes": processes}[sys.argv[1]]()
+FRAME_MS = 37.5
+PLAN = PROGRAM.with_name("omni-plan")
+
+
+def figures(port: int) -> dict[str, float]:
+    """What a stage has done so far."""
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection.request("GET", "/metrics")
+    found = {}
+    for line in connection.getresponse().read().decode().splitlines():
+        if line.startswith("omni_stage_"):
+            name, value = line.split("{")[0], line.rsplit(" ", 1)[1]
+            found[name.removeprefix("omni_stage_").removesuffix("_total")] = float(value)
+    return found
+
+
+def load(address: str, callers: int, utterances: int) -> tuple[float, float, float]:
+    """Audio per second, median seconds to first audio, and seconds of audio of an utterance, of callers without pauses."""
+    import concurrent.futures
+
+    with concurrent.futures.ThreadPoolExecutor(callers) as pool:
+        list(pool.map(lambda n: speak(address, seed=n), range(callers)))
+        begun = time.perf_counter()
+        said = list(pool.map(lambda n: speak(address, seed=n), range(utterances)))
+        took = time.perf_counter() - begun
+    audio = sum(size for _, _, size in said) / BYTES_PER_SECOND
+    return audio / took, statistics.median(first for first, _, _ in said), audio / len(said)
+
+
+def costs() -> None:
+    """Fits the cost model of omni-plan to one and to eight callers, and compares what it says with other numbers of them."""
+    cluster = Cluster(0, 0)
+    ports = {"talker": 19_811, "code2wav": 19_812}
+    stages = [cluster.stage(name, "--cluster-probes", f"127.0.0.1:{port}") for name, port in ports.items()]
+    cluster.front.wait("a replica takes work", 2)
+    address = cluster.front.address()
+    load(address, 8, 32)
+    steps: dict[str, list[tuple[float, float]]] = {name: [] for name in ports}
+    for callers in [1, 8]:
+        before = {name: figures(port) for name, port in ports.items()}
+        load(address, callers, 64)
+        for name, port in ports.items():
+            now = {key: value - before[name][key] for key, value in figures(port).items()}
+            steps[name].append((now["decode_tokens"] / now["steps"], now["busy_seconds"] * 1e6 / now["steps"]))
+    model = {"frame_ms": FRAME_MS, "hop_us": 40}
+    for name, [(few, short), (many, long)] in steps.items():
+        each = (long - short) / (many - few)
+        model[name] = {"base_us": round(short - each * few, 1)}
+        if name == "talker":
+            # A position of a prompt shares its products with others: a quarter of a row is an assumption.
+            model[name] |= {"row_us": round(each, 1), "prefill_us": round(each / 4, 1)}
+        else:
+            model[name] |= {"stream_us": 0.0, "frame_us": round(each, 1)}
+    file = Path(sys.argv[2])
+    file.write_text(json.dumps(model, indent=2) + "\n")
+    print("| callers | measured | simulated | | first audio, measured | simulated |\n|---|---|---|---|---|---|")
+    for callers in [4, 16]:
+        given, first, seconds = load(address, callers, 96)
+        command = [PLAN, "--costs", file, "--callers", str(callers), "--replicas", "1,1", "--pause", "0", "--unpaced"]
+        command += ["--seconds", str(seconds), "--length", "120"]
+        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        row = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in said.splitlines() if line.count("|") == 3}
+        simulated = float(row["audio per second"].split()[0])
+        print(
+            f"| {callers} | {given:.1f} s/s | {simulated:.1f} s/s | {(simulated / given - 1) * 100:+.0f} % "
+            f"| {first * 1e3:.0f} ms | {row['first audio, median']} |"
+        )
+    for part in stages:
+        part.stop()
+    cluster.front.stop()
+
+
+{"overhead": overhead, "resume": resume, "processes": processes, "costs": costs}[sys.argv[1]]()

@@ -44,6 +44,8 @@ struct Replica<E> {
 struct Pool<E> {
     replicas: Vec<Replica<E>>,
     router: Router,
+    /// Replicas that there are, or will be.
+    live: usize,
     make: Box<dyn Fn() -> (E, LastStep)>,
 }
 
@@ -52,6 +54,7 @@ impl<E> Pool<E> {
         let mut pool = Self {
             replicas: Vec::new(),
             router: Router::new(routing),
+            live: 0,
             make,
         };
         for _ in 0..count {
@@ -62,6 +65,7 @@ impl<E> Pool<E> {
 
     fn add(&mut self, life: Life) -> usize {
         let (engine, last) = (self.make)();
+        self.live += 1;
         self.replicas.push(Replica {
             engine,
             last,
@@ -94,19 +98,13 @@ impl<E> Pool<E> {
         }
     }
 
-    fn count(&self) -> usize {
-        self.replicas
-            .iter()
-            .filter(|replica| matches!(replica.life, Life::Up | Life::Coming))
-            .count()
-    }
-
     fn lose(&mut self, share: f64) -> Vec<usize> {
         let up: Vec<_> = (0..self.replicas.len())
             .filter(|n| self.replicas[*n].life == Life::Up)
             .collect();
         let lost = (up.len() as f64 * share).round() as usize;
         let lost: Vec<_> = up.into_iter().take(lost).collect();
+        self.live -= lost.len();
         for replica in &lost {
             self.replicas[*replica].life = Life::Gone;
         }
@@ -120,6 +118,7 @@ impl<E> Pool<E> {
             .rev()
             .filter(|replica| replica.life == Life::Up);
         for replica in up.take(count) {
+            self.live -= 1;
             replica.life = if replica.leases == 0 {
                 Life::Gone
             } else {
@@ -199,7 +198,7 @@ impl Pools {
 
     /// Replicas that there are, or will be.
     pub(crate) fn counts(&self) -> [usize; 2] {
-        [self.talkers.count(), self.vocoders.count()]
+        [self.talkers.live, self.vocoders.live]
     }
 
     /// Utterances that a stage has.

@@ -135,8 +135,8 @@ impl World {
         outcome.counted = counted;
         outcome.mean = self.replica_time.map(|time| time / counted);
         let busy = self.pools.busy_since(self.plan.warm_up);
-        for stage in 0..2 {
-            outcome.busy[stage] = busy[stage].as_secs_f64() / self.replica_time[stage].max(1e-9);
+        for ((share, busy), time) in outcome.busy.iter_mut().zip(busy).zip(self.replica_time) {
+            *share = busy.as_secs_f64() / time.max(1e-9);
         }
         outcome
     }

@@ -21,7 +21,7 @@ QUICK    := $(or $(CARGO_TARGET_DIR),target)/debug
 CARGO    := cargo
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help speak serve test check bench bench-cost bench-service soak fuzz cluster cluster-test train-embedded fmt proto studio setup build quick cuda gpu-folder gpu-check gpu-bench
+.PHONY: help speak serve test check bench bench-cost bench-service soak fuzz cluster cluster-test deploy-test train-embedded fmt proto studio setup build quick cuda gpu-folder gpu-check gpu-bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ soak: setup ## Load of every kind for MINUTES=10 with STREAMS=16; fails if a rul
 
 cluster: setup ## Build omni-server-cluster, the server in many processes or on many machines (cluster/README.md)
 	@cd cluster && $(CARGO) build --release --locked
+
+deploy-test: cluster ## Check deploy/: the chart against the schemas of Kubernetes, the units, and parts out of a root file system
+	@deploy/test/run
 
 cluster-test: setup ## Test omni-server-cluster: processes that find each other, are killed, drained and refused
 	@cd cluster && $(CARGO) fmt --check && $(CARGO) clippy --locked --all-targets -- -D warnings && $(CARGO) test --locked

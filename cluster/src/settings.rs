@@ -38,7 +38,7 @@ pub struct Network {
     pub name: String,
     /// Where this part is reached.
     pub host: IpAddr,
-    /// At which port, if it is a stage.
+    /// At which port.
     pub port: u16,
     /// Where its probes are served.
     pub probes: Option<SocketAddr>,
@@ -197,11 +197,15 @@ impl Network {
             ),
         ];
         if self.port != 0 {
+            // Front ends connect to the one, and stages that answer them to the other.
             set.push(("DYN_TCP_RPC_PORT", self.port.to_string()));
+            set.push(("DYN_TCP_RESPONSE_STREAM_PORT", self.port.to_string()));
         }
         if let Some(probes) = self.probes {
             set.push(("DYN_SYSTEM_HOST", probes.ip().to_string()));
             set.push(("DYN_SYSTEM_PORT", probes.port().to_string()));
+            // It is served from when the stage is warm.
+            set.push(("DYN_SYSTEM_STARTING_HEALTH_STATUS", "ready".to_owned()));
         }
         if let Some(tls) = &self.tls {
             let path = |path: &PathBuf| path.display().to_string();

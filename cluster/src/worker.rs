@@ -8,9 +8,10 @@ use anyhow::{Context as _, bail};
 use dynamo_runtime::DistributedRuntime;
 use dynamo_runtime::component::StartedEndpoint;
 use dynamo_runtime::discovery::DiscoveryInstance;
+use dynamo_runtime::metrics::MetricsHierarchy as _;
 use dynamo_runtime::pipeline::network::Ingress;
 use omni_family::model_identity;
-use omni_pipeline::stage::ReplicaState;
+use omni_pipeline::stage::{ReplicaState, ReplicaStats};
 use omni_server::app::StageMember;
 use omni_server::config::Config;
 use tokio::time::Instant;
@@ -115,6 +116,7 @@ async fn keep_registered(
         let registration = Registration::new(&runtime, member, identity, number, network).await?;
         // It keeps the number from now on.
         number = Some(registration.card.replica);
+        tell_figures(&runtime, member, registration.card.replica);
         let _guard = Withdraw(Some((runtime.clone(), registration)));
         runtime.runtime().shutdown_started_token().cancelled().await;
         tracing::warn!("discovery has lost this replica, connections go on; it registers again");
@@ -126,6 +128,32 @@ async fn keep_registered(
             }
         };
     }
+}
+
+/// Shows the figures of the stage on the page of its probes.
+fn tell_figures(runtime: &DistributedRuntime, member: &StageMember, replica: u32) {
+    let (listener, stage) = (member.listener(), member.stage());
+    let page = move || Ok(figures(stage, replica, &listener.stats(), listener.connections()));
+    runtime.get_metrics_registry().add_expfmt_callback(Arc::new(page));
+}
+
+fn figures(stage: &str, replica: u32, stats: &ReplicaStats, front_ends: usize) -> String {
+    let all: [(&str, &str, f64); 9] = [
+        ("running", "gauge", f64::from(stats.running)),
+        ("waiting", "gauge", f64::from(stats.waiting)),
+        ("kv_usage_ratio", "gauge", stats.kv_usage),
+        ("front_ends", "gauge", front_ends as f64),
+        ("steps_total", "counter", stats.steps as f64),
+        ("busy_seconds_total", "counter", stats.busy.as_secs_f64()),
+        ("prefill_tokens_total", "counter", stats.prefill_tokens as f64),
+        ("decode_tokens_total", "counter", stats.decode_tokens as f64),
+        ("late_chunks_total", "counter", stats.late as f64),
+    ];
+    let lines = all.iter().map(|(name, kind, value)| {
+        let family = format!("omni_stage_{name}");
+        format!("# TYPE {family} {kind}\n{family}{{stage_name=\"{stage}\",replica=\"{replica}\"}} {value}\n")
+    });
+    lines.collect()
 }
 
 /// A replica that is found.

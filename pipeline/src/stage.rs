@@ -48,6 +48,7 @@ pub use pool::{
 };
 pub use progress::{StageProgress, StageSnapshot};
 pub use replica::{Changes, ReplicaId, ReplicaState, ReplicaStats};
+pub use route::Router;
 pub use status::ReplicaStatus;
 pub use worker::StageBody;
 pub(crate) use worker::{Core, Fault, StageParts, stage_of};

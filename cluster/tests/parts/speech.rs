@@ -1,6 +1,8 @@
 //! Speech through three processes.
 
-use crate::part::{Cluster, Part, SENTENCE, long_text, until};
+use std::net::TcpListener;
+
+use crate::part::{Cluster, Part, SENTENCE, http, long_text, until};
 
 /// A server that is one process.
 fn alone() -> Part {
@@ -100,4 +102,34 @@ async fn what_a_caller_gives_up_ends_in_all_processes() {
     })
     .await;
     assert!(front.spoken(1, SENTENCE).await.len() > 10_000);
+}
+
+#[tokio::test]
+async fn the_page_of_a_stage_has_its_figures_and_says_that_it_works() {
+    let cluster = Cluster::new();
+    let probes = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = probes.local_addr().expect("it is bound").to_string();
+    drop(probes);
+    let _vocoder = cluster.stage("code2wav", &[]);
+    let _talker = cluster.stage("talker", &["--cluster-probes", &address, "--replica", "4"]);
+    let front = cluster.frontend(&[]);
+    front.serves();
+    for path in ["/live", "/health"] {
+        assert!(http(&address, path).starts_with("HTTP/1.1 200"), "{path}");
+    }
+    assert!(front.spoken(1, SENTENCE).await.len() > 10_000);
+    let page = http(&address, "/metrics");
+    let labels = "{stage_name=\"talker\",replica=\"4\"}";
+    let of = |name: &str| {
+        let begin = format!("omni_stage_{name}{labels} ");
+        let line = page.lines().find_map(|line| line.strip_prefix(&begin));
+        line.and_then(|value| value.parse::<f64>().ok())
+            .expect("it is on the page")
+    };
+    assert!(
+        of("decode_tokens_total") > 10.0 && of("steps_total") > 10.0,
+        "{page}"
+    );
+    assert_eq!((of("front_ends"), of("running")), (1.0, 0.0));
+    assert!(page.contains("dynamo_component_"), "the runtime's own are there");
 }

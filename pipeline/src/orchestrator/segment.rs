@@ -60,6 +60,8 @@ pub struct Segment {
     given: Heard,
     /// What of it the attempt has not made again yet.
     again: Heard,
+    /// When it was lost after audio was given out, until there is more.
+    lost: Option<Stamp>,
     /// The end of its text was reported.
     text_done: bool,
 }
@@ -130,6 +132,7 @@ impl Segment {
             retry: Retry::new(&pipeline, "a sequence"),
             given: Heard::default(),
             again: Heard::default(),
+            lost: None,
             text_done: false,
             pipeline,
         }
@@ -272,6 +275,9 @@ impl Segment {
                     Ok(()) => {
                         self.attempt = None;
                         self.again = self.given;
+                        if self.given != Heard::default() {
+                            self.lost.get_or_insert(self.retry.waits_since());
+                        }
                     }
                     Err(end) => return SpeechOutput::End(end),
                 },
@@ -290,6 +296,13 @@ impl Segment {
             }
             SpeechOutput::Audio(piece) => {
                 let piece = self.again.take_from(piece)?;
+                if let Some(lost) = self.lost.take() {
+                    let after = self.pipeline.clock.since(lost);
+                    tracing::info!(
+                        after_ms = after.as_secs_f64() * 1e3,
+                        "a sequence goes on after a loss"
+                    );
+                }
                 self.given.add(&piece);
                 if !piece.samples.is_empty() {
                     self.retry.given_out();

@@ -6,7 +6,7 @@ use super::replica::ReplicaId;
 
 /// Chooses by policy. The same calls give the same choices.
 #[derive(Debug)]
-pub(super) struct Router {
+pub struct Router {
     policy: Routing,
     /// The one chosen last.
     last: Option<ReplicaId>,
@@ -14,7 +14,9 @@ pub(super) struct Router {
 }
 
 impl Router {
-    pub(super) fn new(policy: Routing) -> Self {
+    /// By that policy.
+    #[must_use]
+    pub fn new(policy: Routing) -> Self {
         let random = match policy {
             Routing::Random(seed) => seed,
             Routing::LeastQueue | Routing::RoundRobin => 0,
@@ -27,7 +29,7 @@ impl Router {
     }
 
     /// Chooses among `candidates`, each with its work in flight, ids ascending. `None` if there are none.
-    pub(super) fn pick(&mut self, candidates: &[(ReplicaId, usize)]) -> Option<ReplicaId> {
+    pub fn pick(&mut self, candidates: &[(ReplicaId, usize)]) -> Option<ReplicaId> {
         let least = candidates.iter().map(|(_, queue)| *queue).min()?;
         let chosen = match self.policy {
             Routing::RoundRobin => self.next(candidates.iter().map(|(id, _)| *id)),

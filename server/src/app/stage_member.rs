@@ -159,6 +159,18 @@ pub struct StageListener {
 }
 
 impl StageListener {
+    /// The figures of the stage.
+    #[must_use]
+    pub fn stats(&self) -> ReplicaStats {
+        self.shared.stats()
+    }
+
+    /// Front ends that are connected.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.shared.connections()
+    }
+
     /// Serves the front end at the other end of `socket` until it hangs up or the replica dies. `refuses` says what is wrong with a front
     /// end, by what it sends of itself.
     ///

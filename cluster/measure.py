@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""Measures a cluster on this machine beside one process, and prints Markdown.
+
+    make cluster && cluster/measure.py overhead|resume|processes|costs FILE
+"""
+
+import http.client
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PROGRAM = Path(__file__).parent / "target" / "release" / "omni-server-cluster"
+SENTENCE = "The quick brown fox jumps over the lazy dog, and then it goes home to sleep under the old oak tree."
+BYTES_PER_SECOND = 48_000
+
+
+class Part:
+    """A process."""
+
+    def __init__(self, *args: str, says: str):
+        self.log = tempfile.NamedTemporaryFile("w+", suffix=".log")
+        environment = {"PATH": os.environ["PATH"]}
+        self.process = subprocess.Popen([PROGRAM, *args], stderr=self.log, env=environment)
+        self.wait(says)
+
+    def text(self) -> str:
+        return Path(self.log.name).read_text()
+
+    def wait(self, what: str, times: int = 1) -> None:
+        while self.text().count(what) < times:
+            if self.process.poll() is not None:
+                sys.exit(self.text())
+            time.sleep(0.01)
+
+    def address(self) -> str:
+        return self.text().split("listening address=")[1].split()[0]
+
+    def stop(self, how: int = signal.SIGKILL) -> None:
+        self.process.send_signal(how)
+        self.process.wait()
+
+
+def alone(*args: str) -> Part:
+    return Part("--speech-only", "--listen", "127.0.0.1:0", "--metrics-listen", "off", *args, says=" serving")
+
+
+class Cluster:
+    """A front end, and replicas of both stages."""
+
+    def __init__(self, talkers: int = 1, vocoders: int = 1, *args: str):
+        self.folder = tempfile.TemporaryDirectory()
+        self.found = ["--cluster-discovery", "file", "--cluster-dir", self.folder.name]
+        self.talkers = [self.stage("talker") for _ in range(talkers)]
+        self.vocoders = [self.stage("code2wav") for _ in range(vocoders)]
+        listen = ["--listen", "127.0.0.1:0", "--metrics-listen", "off"]
+        serves = " serving" if talkers and vocoders else "listening"
+        self.front = Part("--role", "frontend", "--speech-only", *listen, *self.found, *args, says=serves)
+        self.front.wait("a replica takes work", talkers + vocoders)
+
+    def stage(self, name: str, *args: str) -> Part:
+        return Part("--role", "stage", "--stage", name, *self.found, *args, says="registered")
+
+    def stop(self) -> None:
+        for part in [self.front, *self.talkers, *self.vocoders]:
+            part.stop()
+
+
+def ask(address: str, text: str, seed: int) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection(address)
+    body = json.dumps({"input": text, "response_format": "pcm", "seed": seed})
+    connection.request("POST", "/v1/audio/speech", body, {"content-type": "application/json"})
+    return connection
+
+
+def speak(address: str, text: str = SENTENCE, seed: int = 1) -> tuple[float, float, int]:
+    """Seconds to the first audio, seconds in all, bytes."""
+    begun = time.perf_counter()
+    answer = ask(address, text, seed).getresponse()
+    assert answer.status == 200, answer.read()
+    size = len(answer.read(1))
+    first = time.perf_counter() - begun
+    size += len(answer.read())
+    return first, time.perf_counter() - begun, size
+
+
+def overhead() -> None:
+    one, many = alone(), Cluster()
+    figures: dict[str, list[tuple[float, float]]] = {"one process": [], "three processes": []}
+    where = {"one process": one.address(), "three processes": many.front.address()}
+    for address in where.values():
+        for _ in range(10):
+            speak(address)
+    for _ in range(40):
+        # In turn: the machine may have other work.
+        for name, address in where.items():
+            for _ in range(3):
+                first, whole, size = speak(address)
+                figures[name].append((first * 1e3, (whole - first) * 1e3 / (size / BYTES_PER_SECOND)))
+    print("| | first audio, median | lower quartile | per second of audio, median | lower quartile |\n|---|---|---|---|---|")
+    for name, values in figures.items():
+        firsts, seconds = [sorted(column) for column in zip(*values)]
+        quarter = len(firsts) // 4
+        print(
+            f"| {name} | {statistics.median(firsts):.2f} ms | {firsts[quarter]:.2f} ms "
+            f"| {statistics.median(seconds):.2f} ms | {seconds[quarter]:.2f} ms |"
+        )
+    one.stop()
+    many.stop()
+
+
+def resume() -> None:
+    """Kills the process that works, with so much of a sentence heard; time until there is more of it, as the front end logs it."""
+    print("| killed | heard before | median | slowest of 6 |\n|---|---|---|---|")
+    text = SENTENCE[:-1] + ", where it has never been seen before, although many have looked for it in the rain and in the snow."
+    for stage in ["talker", "code2wav"]:
+        for seconds in [0.5, 2, 4, 8]:
+            times = []
+            for seed in range(6):
+                cluster = Cluster(2, 2, "--max-buffered-audio", "200ms")
+                address = cluster.front.address()
+                for _ in range(3):
+                    expected = ask(address, text, seed).getresponse().read()
+                assert len(expected) > (seconds + 1) * BYTES_PER_SECOND, f"only {len(expected)} bytes are said"
+                answer = ask(address, text, seed).getresponse()
+                audio = b""
+                while len(audio) < seconds * BYTES_PER_SECOND:
+                    audio += answer.read1(1 << 12)
+                # Replicas take turns: this is the second one's.
+                for part in cluster.talkers[1:] if stage == "talker" else cluster.vocoders[1:]:
+                    part.stop()
+                audio += answer.read()
+                assert audio == expected, f"{len(audio)} and {len(expected)} bytes"
+                log = cluster.front.text()
+                if "goes on after a loss" in log:
+                    times.append(float(log.split("after_ms=")[1].split()[0]))
+                cluster.stop()
+            times.sort()
+            print(f"| {stage} | {seconds} s | {statistics.median(times):.0f} ms | {times[-1]:.0f} ms |", flush=True)
+
+
+def processes() -> None:
+    """Eight callers at once, without pauses."""
+    import concurrent.futures
+
+    print("| talkers, code2wav | audio per second |\n|---|---|")
+    for talkers, vocoders in [(0, 0), (1, 1), (2, 1), (2, 2), (4, 4)]:
+        part = alone() if talkers == 0 else Cluster(talkers, vocoders)
+        address = part.address() if talkers == 0 else part.front.address()
+        with concurrent.futures.ThreadPoolExecutor(8) as callers:
+            list(callers.map(lambda n: speak(address, seed=n), range(8)))
+            begun = time.perf_counter()
+            said = list(callers.map(lambda n: speak(address, seed=n), range(96)))
+            took = time.perf_counter() - begun
+        name = "one process" if talkers == 0 else f"{talkers}, {vocoders}"
+        print(f"| {name} | {sum(size for _, _, size in said) / BYTES_PER_SECOND / took:.1f} s |")
+        part.stop()
+
+
+FRAME_MS = 37.5
+PLAN = PROGRAM.with_name("omni-plan")
+
+
+def figures(port: int) -> dict[str, float]:
+    """What a stage has done so far."""
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection.request("GET", "/metrics")
+    found = {}
+    for line in connection.getresponse().read().decode().splitlines():
+        if line.startswith("omni_stage_"):
+            name, value = line.split("{")[0], line.rsplit(" ", 1)[1]
+            found[name.removeprefix("omni_stage_").removesuffix("_total")] = float(value)
+    return found
+
+
+def load(address: str, callers: int, utterances: int) -> tuple[float, float, float]:
+    """Audio per second, median seconds to first audio, and seconds of audio of an utterance, of callers without pauses."""
+    import concurrent.futures
+
+    with concurrent.futures.ThreadPoolExecutor(callers) as pool:
+        list(pool.map(lambda n: speak(address, seed=n), range(callers)))
+        begun = time.perf_counter()
+        said = list(pool.map(lambda n: speak(address, seed=n), range(utterances)))
+        took = time.perf_counter() - begun
+    audio = sum(size for _, _, size in said) / BYTES_PER_SECOND
+    return audio / took, statistics.median(first for first, _, _ in said), audio / len(said)
+
+
+def costs() -> None:
+    """Fits the cost model of omni-plan to one and to eight callers, and compares what it says with other numbers of them."""
+    cluster = Cluster(0, 0)
+    ports = {"talker": 19_811, "code2wav": 19_812}
+    stages = [cluster.stage(name, "--cluster-probes", f"127.0.0.1:{port}") for name, port in ports.items()]
+    cluster.front.wait("a replica takes work", 2)
+    address = cluster.front.address()
+    load(address, 8, 32)
+    steps: dict[str, list[tuple[float, float]]] = {name: [] for name in ports}
+    for callers in [1, 8]:
+        before = {name: figures(port) for name, port in ports.items()}
+        load(address, callers, 64)
+        for name, port in ports.items():
+            now = {key: value - before[name][key] for key, value in figures(port).items()}
+            steps[name].append((now["decode_tokens"] / now["steps"], now["busy_seconds"] * 1e6 / now["steps"]))
+    model = {"frame_ms": FRAME_MS, "hop_us": 40}
+    for name, [(few, short), (many, long)] in steps.items():
+        each = (long - short) / (many - few)
+        model[name] = {"base_us": round(short - each * few, 1)}
+        if name == "talker":
+            # A position of a prompt shares its products with others: a quarter of a row is an assumption.
+            model[name] |= {"row_us": round(each, 1), "prefill_us": round(each / 4, 1)}
+        else:
+            model[name] |= {"stream_us": 0.0, "frame_us": round(each, 1)}
+    file = Path(sys.argv[2])
+    file.write_text(json.dumps(model, indent=2) + "\n")
+    print("| callers | measured | simulated | | first audio, measured | simulated |\n|---|---|---|---|---|---|")
+    for callers in [4, 16]:
+        given, first, seconds = load(address, callers, 96)
+        command = [PLAN, "--costs", file, "--callers", str(callers), "--replicas", "1,1", "--pause", "0", "--unpaced"]
+        command += ["--seconds", str(seconds), "--length", "120"]
+        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        row = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in said.splitlines() if line.count("|") == 3}
+        simulated = float(row["audio per second"].split()[0])
+        print(
+            f"| {callers} | {given:.1f} s/s | {simulated:.1f} s/s | {(simulated / given - 1) * 100:+.0f} % "
+            f"| {first * 1e3:.0f} ms | {row['first audio, median']} |"
+        )
+    for part in stages:
+        part.stop()
+    cluster.front.stop()
+
+
+{"overhead": overhead, "resume": resume, "processes": processes, "costs": costs}[sys.argv[1]]()

@@ -1,0 +1,71 @@
+//! What steps cost.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Time of the steps of both stages, in microseconds; a file of it is JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Costs {
+    /// Playing time of a codec frame.
+    pub(crate) frame_ms: f64,
+    /// Of a step of the talker.
+    pub(crate) talker: TalkerCosts,
+    /// Of a step of the vocoder.
+    pub code2wav: VocoderCosts,
+    /// From one process to another, one way.
+    pub(crate) hop_us: f64,
+}
+
+/// A step of the talker.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TalkerCosts {
+    /// Whatever is in it.
+    pub(crate) base_us: f64,
+    /// More for every sequence that gives a frame.
+    pub(crate) row_us: f64,
+    /// More for every position of a prompt.
+    pub(crate) prefill_us: f64,
+}
+
+/// A step of the vocoder.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct VocoderCosts {
+    /// Whatever is in it.
+    pub(crate) base_us: f64,
+    /// More for every stream.
+    pub(crate) stream_us: f64,
+    /// More for every frame.
+    pub(crate) frame_us: f64,
+}
+
+/// A time of so many microseconds.
+pub(crate) fn micros(us: f64) -> Duration {
+    Duration::from_nanos((us.max(0.0) * 1_000.0) as u64)
+}
+
+impl Costs {
+    /// Playing time of a frame.
+    pub(crate) fn frame(&self) -> Duration {
+        micros(self.frame_ms * 1_000.0)
+    }
+
+    /// From one process to another.
+    pub(crate) fn hop(&self) -> Duration {
+        micros(self.hop_us)
+    }
+}
+
+impl TalkerCosts {
+    /// Of a step with so many sequences and prompt positions.
+    pub(crate) fn step(&self, rows: u32, prefill: u32) -> Duration {
+        micros(self.base_us + self.row_us * f64::from(rows) + self.prefill_us * f64::from(prefill))
+    }
+}
+
+impl VocoderCosts {
+    /// Of a step with so many streams and frames.
+    pub(crate) fn step(&self, streams: u32, frames: u32) -> Duration {
+        micros(self.base_us + self.stream_us * f64::from(streams) + self.frame_us * f64::from(frames))
+    }
+}

@@ -1,0 +1,121 @@
+//! What is simulated, and what came of it.
+
+use std::time::Duration;
+
+use crate::cost::Costs;
+
+/// One of the two stages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    /// Text to frames.
+    Talker,
+    /// Frames to audio.
+    Code2Wav,
+}
+
+/// When replicas are started and removed: as a horizontal pod autoscaler does that KEDA feeds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Scale {
+    /// Fewest and most replicas.
+    pub(crate) bounds: (usize, usize),
+    /// Sequences (of the talker) or streams (of the vocoder) that one replica is to have.
+    pub(crate) target: f64,
+    /// Between two looks.
+    pub(crate) every: Duration,
+    /// From the decision to the first work of a new replica.
+    pub(crate) start: Duration,
+    /// The largest number that was wanted in this time is kept.
+    pub(crate) down_after: Duration,
+}
+
+/// A loss of replicas.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Loss {
+    /// When.
+    pub(crate) at: Duration,
+    /// Of which stage.
+    pub(crate) stage: Stage,
+    /// How much of its replicas.
+    pub(crate) share: f64,
+}
+
+/// What is simulated.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Plan {
+    /// What steps cost.
+    pub(crate) costs: Costs,
+    /// Of all chance.
+    pub(crate) seed: u64,
+    /// Callers, each with one utterance after the other.
+    pub(crate) callers: usize,
+    /// They come evenly over this time.
+    pub(crate) ramp: Duration,
+    /// Frames of an utterance, on average.
+    pub(crate) frames: f64,
+    /// Positions of its prompt.
+    pub(crate) prompt: u32,
+    /// Time between the end of one and the next, on average.
+    pub(crate) pause: Duration,
+    /// Whether audio is taken as it plays, and not as it comes.
+    pub(crate) paced: bool,
+    /// Audio that may wait for a listener.
+    pub(crate) buffered: Duration,
+    /// Utterances that may be worked on at once.
+    pub(crate) max_active: usize,
+    /// Replicas of both stages.
+    pub(crate) replicas: [usize; 2],
+    /// What starts and removes them.
+    pub(crate) scale: [Option<Scale>; 2],
+    /// What is lost.
+    pub(crate) losses: Vec<Loss>,
+    /// Routing at random instead of by the fewest.
+    pub(crate) random_routing: bool,
+    /// How long it runs, and from when it is counted.
+    pub(crate) length: Duration,
+    /// Not counted.
+    pub(crate) warm_up: Duration,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Outcome {
+    /// Seconds from a request to its first audio, ascending.
+    pub(crate) first_audio: Vec<f64>,
+    /// Utterances that were heard to their end.
+    pub(crate) done: usize,
+    /// Of them, those with a gap.
+    pub(crate) gapped: usize,
+    /// Seconds of the longest gap.
+    pub(crate) longest_gap: f64,
+    /// Sequences that began again.
+    pub(crate) again: usize,
+    /// Seconds of audio that were heard.
+    pub(crate) audio: f64,
+    /// Seconds that were counted.
+    pub(crate) counted: f64,
+    /// Most replicas at once.
+    pub(crate) most: [usize; 2],
+    /// Replicas on average.
+    pub(crate) mean: [f64; 2],
+    /// Share of their time in which replicas computed.
+    pub(crate) busy: [f64; 2],
+}
+
+impl Outcome {
+    /// Seconds to first audio that this share of requests did not exceed.
+    pub(crate) fn first_audio_at(&self, share: f64) -> f64 {
+        let at = (self.first_audio.len() as f64 * share).ceil() as usize;
+        self.first_audio
+            .get(at.saturating_sub(1))
+            .copied()
+            .unwrap_or(f64::INFINITY)
+    }
+
+    /// Share of utterances with a gap.
+    pub(crate) fn gaps(&self) -> f64 {
+        match self.done {
+            0 => 1.0,
+            done => self.gapped as f64 / done as f64,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What must hold of every simulation.
+
+use super::*;
+
+fn costs() -> Costs {
+    Costs {
+        frame_ms: 80.0,
+        talker: cost::TalkerCosts {
+            base_us: 8_000.0,
+            row_us: 400.0,
+            prefill_us: 20.0,
+        },
+        code2wav: cost::VocoderCosts {
+            base_us: 2_000.0,
+            stream_us: 100.0,
+            frame_us: 300.0,
+        },
+        hop_us: 50.0,
+    }
+}
+
+fn plan_of(more: &[&str]) -> Plan {
+    let length: &[&str] = if more.contains(&"--length") {
+        &[]
+    } else {
+        &["--length", "60"]
+    };
+    let args = [&["omni-plan", "--costs", "-"], length, more].concat();
+    plan(&Args::parse_from(args), costs()).unwrap()
+}
+
+#[test]
+fn the_same_seed_gives_the_same_outcome_and_another_seed_another() {
+    let plan = plan_of(&["--callers", "20"]);
+    let first = simulate(&plan, [1, 1]);
+    assert!(first.done > 50, "{first:?}");
+    assert_eq!(first, simulate(&plan, [1, 1]));
+    let other = Plan { seed: 1, ..plan };
+    assert_ne!(first, simulate(&other, [1, 1]));
+}
+
+#[test]
+fn one_caller_waits_for_its_prompt_one_frame_and_one_chunk() {
+    let plan = plan_of(&["--callers", "1"]);
+    let outcome = simulate(&plan, [1, 1]);
+    // Hop, prompt of 16 with the first row, two hops, a chunk of one frame, hop.
+    let expected = 50.0 + (8_000.0 + 400.0 + 16.0 * 20.0) + 100.0 + (2_000.0 + 100.0 + 300.0) + 50.0;
+    assert!(
+        (outcome.first_audio_at(0.5) * 1e6 - expected).abs() < 1.0,
+        "{outcome:?}"
+    );
+    assert_eq!((outcome.gapped, outcome.again), (0, 0));
+}
+
+#[test]
+fn without_pauses_a_talker_gives_what_its_steps_allow() {
+    let plan = plan_of(&["--callers", "32", "--pause", "0", "--unpaced", "--length", "120"]);
+    let outcome = simulate(&plan, [1, 8]);
+    // 32 rows in each step, and hardly any prompts.
+    let most = 32.0 * 0.080 / (0.008 + 32.0 * 0.000_4);
+    let given = outcome.audio / outcome.counted;
+    assert!(given < most && given > most * 0.9, "{given} of {most}");
+    assert!(outcome.busy[0] > 0.97, "{outcome:?}");
+}
+
+#[test]
+fn more_callers_need_more_replicas_and_the_fewest_keep_what_is_asked() {
+    let of = |callers: &str| {
+        let args = Args::parse_from([
+            "omni-plan",
+            "--costs",
+            "-",
+            "--length",
+            "30",
+            "--callers",
+            callers,
+        ]);
+        fewest(&args, &plan(&args, costs()).unwrap()).unwrap()
+    };
+    let ((few, _), (many, outcome)) = (of("10"), of("400"));
+    assert!(many[0] > few[0] && many[1] >= few[1], "{few:?}, {many:?}");
+    assert!(outcome.first_audio_at(0.95) <= 0.3 && outcome.gaps() <= 0.01);
+}
+
+#[test]
+fn what_is_lost_begins_again_and_is_heard_once() {
+    let plan = plan_of(&["--callers", "40", "--lose", "0.5,0"]);
+    let (lost, whole) = (
+        simulate(&plan, [4, 2]),
+        simulate(&plan_of(&["--callers", "40"]), [4, 2]),
+    );
+    assert!(lost.again > 0 && whole.again == 0);
+    assert!(
+        lost.done as f64 > whole.done as f64 * 0.9,
+        "{} of {}",
+        lost.done,
+        whole.done
+    );
+    let of = |outcome: &Outcome| outcome.audio / outcome.done as f64;
+    assert!(
+        (of(&lost) / of(&whole) - 1.0).abs() < 0.05,
+        "{} and {} s",
+        of(&lost),
+        of(&whole)
+    );
+}
+
+#[test]
+fn replicas_come_with_callers_and_go_with_them() {
+    let args = [
+        "--callers",
+        "120",
+        "--ramp",
+        "60",
+        "--scale",
+        "12,24",
+        "--start",
+        "10",
+        "--length",
+        "120",
+    ];
+    let outcome = simulate(&plan_of(&args), [1, 1]);
+    assert!(outcome.most[0] > 1 && outcome.most[0] < 400, "{outcome:?}");
+    assert!(outcome.mean[0] < outcome.most[0] as f64, "{outcome:?}");
+    let alone = simulate(&plan_of(&[&args[..4], &args[8..]].concat()), [1, 1]);
+    assert_eq!(alone.most, [1, 1]);
+    assert!(
+        outcome.first_audio_at(0.5) < alone.first_audio_at(0.5) / 4.0,
+        "{outcome:?}"
+    );
+}

@@ -1,0 +1,455 @@
+//! The simulation: events in the order of their time, which drive the engines of all replicas.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
+use std::time::Duration;
+
+use omni_engine::{AddOptions, FinishReason, SeqId, StreamOptions};
+
+use crate::cost::micros;
+use crate::dice::Dice;
+use crate::models::Text;
+use crate::plan::{Outcome, Plan, Stage};
+use crate::pool::{Pools, StepEvent};
+
+/// Frames of one sequence that may wait between the stages (`output.capacity`).
+const CAPACITY: u32 = 32;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Asks(usize),
+    Begins(SeqId),
+    StepEnds(Stage, usize),
+    Wakes(usize),
+    Frame(SeqId),
+    FramesEnd(SeqId),
+    Room(SeqId),
+    Audio(SeqId, u32),
+    ListenerRoom(SeqId),
+    AudioEnds(SeqId),
+    Loses(usize),
+    Comes(Stage, usize),
+    Looks(Stage),
+}
+
+/// An utterance in the stages.
+#[derive(Debug)]
+struct Utterance {
+    caller: usize,
+    asked: Duration,
+    frames: u32,
+    bound: [usize; 2],
+    made: u32,
+    decoded: u32,
+    talker_pauses: bool,
+    /// Frames whose audio this attempt makes again.
+    again: u32,
+    heard: u32,
+    first: Option<Duration>,
+    plays_until: Duration,
+    gap: Duration,
+}
+
+/// All of it.
+pub(crate) struct World {
+    plan: Plan,
+    now: Duration,
+    events: BinaryHeap<Reverse<(Duration, u64, Event)>>,
+    order: u64,
+    next_seq: u64,
+    dice: Dice,
+    pools: Pools,
+    /// In the order of their beginning: chance has no part in what a loss takes first.
+    utterances: BTreeMap<SeqId, Utterance>,
+    waiting: VecDeque<(usize, Duration)>,
+    wakes: HashMap<usize, Duration>,
+    wanted: [VecDeque<(Duration, usize)>; 2],
+    outcome: Outcome,
+    replica_time: [f64; 2],
+    counted_at: Duration,
+}
+
+impl World {
+    /// At its beginning.
+    pub(crate) fn new(plan: Plan) -> Self {
+        let mut world = Self {
+            now: Duration::ZERO,
+            events: BinaryHeap::new(),
+            order: 0,
+            next_seq: 1,
+            dice: Dice::new(plan.seed),
+            pools: Pools::new(&plan),
+            utterances: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            wakes: HashMap::new(),
+            wanted: [VecDeque::new(), VecDeque::new()],
+            outcome: Outcome::default(),
+            replica_time: [0.0; 2],
+            counted_at: plan.warm_up,
+            plan,
+        };
+        for caller in 0..world.plan.callers {
+            // Not all at once, even without a ramp: an utterance apart at most.
+            let spread = world
+                .plan
+                .ramp
+                .as_secs_f64()
+                .max(world.plan.frames * world.plan.costs.frame_ms / 1e3);
+            let at = spread * (caller as f64 + world.dice.unit()) / world.plan.callers as f64;
+            world.at(micros(at * 1e6), Event::Asks(caller));
+        }
+        for (n, loss) in world.plan.losses.clone().iter().enumerate() {
+            world.at(loss.at, Event::Loses(n));
+        }
+        for stage in [Stage::Talker, Stage::Code2Wav] {
+            if let Some(scale) = world.plan.scale[stage as usize] {
+                world.at(scale.every, Event::Looks(stage));
+            }
+        }
+        world
+    }
+
+    fn at(&mut self, at: Duration, event: Event) {
+        self.order += 1;
+        self.events.push(Reverse((at, self.order, event)));
+    }
+
+    fn after(&mut self, wait: Duration, event: Event) {
+        self.at(self.now + wait, event);
+    }
+
+    /// Runs to the end.
+    pub(crate) fn run(mut self) -> Outcome {
+        while let Some(Reverse((at, _, event))) = self.events.pop() {
+            if at > self.plan.length {
+                break;
+            }
+            self.count_replicas(at);
+            self.now = at;
+            self.take(event);
+        }
+        self.count_replicas(self.plan.length);
+        let counted = (self.plan.length - self.plan.warm_up).as_secs_f64();
+        let mut outcome = self.outcome;
+        outcome.first_audio.sort_by(f64::total_cmp);
+        outcome.counted = counted;
+        outcome.mean = self.replica_time.map(|time| time / counted);
+        let busy = self.pools.busy_since(self.plan.warm_up);
+        for ((share, busy), time) in outcome.busy.iter_mut().zip(busy).zip(self.replica_time) {
+            *share = busy.as_secs_f64() / time.max(1e-9);
+        }
+        outcome
+    }
+
+    fn count_replicas(&mut self, until: Duration) {
+        let counts = self.pools.counts();
+        let time = until.saturating_sub(self.counted_at).as_secs_f64();
+        for (stage, count) in counts.into_iter().enumerate() {
+            self.replica_time[stage] += time * count as f64;
+            self.outcome.most[stage] = self.outcome.most[stage].max(count);
+        }
+        self.counted_at = self.counted_at.max(until);
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Asks(caller) => self.asks(caller, self.now),
+            Event::Begins(seq) => self.begins(seq),
+            Event::StepEnds(stage, replica) => self.step_ends(stage, replica),
+            Event::Wakes(replica) => {
+                self.wakes.remove(&replica);
+                self.work(Stage::Code2Wav, replica);
+            }
+            Event::Frame(seq) => self.frames(seq, false),
+            Event::FramesEnd(seq) => self.frames(seq, true),
+            Event::Room(seq) => {
+                if let Some(utterance) = self.utterances.get(&seq) {
+                    let replica = utterance.bound[0];
+                    self.pools.talker(replica).set_paused(seq, false);
+                    self.work(Stage::Talker, replica);
+                }
+            }
+            Event::Audio(seq, frames) => self.audio(seq, frames),
+            Event::ListenerRoom(seq) => {
+                if let Some(utterance) = self.utterances.get(&seq) {
+                    let replica = utterance.bound[1];
+                    self.pools.vocoder(replica).set_paused(seq, false);
+                    self.work(Stage::Code2Wav, replica);
+                }
+            }
+            Event::AudioEnds(seq) => self.ends(seq),
+            Event::Loses(n) => self.loses(n),
+            Event::Comes(stage, replica) => {
+                self.pools.comes(stage, replica);
+                self.admit();
+            }
+            Event::Looks(stage) => self.looks(stage),
+        }
+    }
+
+    /// A caller has something to say.
+    fn asks(&mut self, caller: usize, asked: Duration) {
+        self.waiting.push_back((caller, asked));
+        self.admit();
+    }
+
+    /// Begins what may begin.
+    fn admit(&mut self) {
+        while self.utterances.len() < self.plan.max_active && !self.waiting.is_empty() {
+            let Some(bound) = self.pools.bind() else { return };
+            let Some((caller, asked)) = self.waiting.pop_front() else {
+                return;
+            };
+            let frames = self.dice.around(self.plan.frames).round().max(1.0) as u32;
+            self.submit(Utterance {
+                caller,
+                asked,
+                frames,
+                bound,
+                made: 0,
+                decoded: 0,
+                talker_pauses: false,
+                again: 0,
+                heard: 0,
+                first: None,
+                plays_until: Duration::ZERO,
+                gap: Duration::ZERO,
+            });
+        }
+    }
+
+    fn submit(&mut self, utterance: Utterance) {
+        let seq = SeqId(self.next_seq);
+        self.next_seq += 1;
+        self.utterances.insert(seq, utterance);
+        self.after(self.plan.costs.hop(), Event::Begins(seq));
+    }
+
+    fn begins(&mut self, seq: SeqId) {
+        let Some(utterance) = self.utterances.get(&seq) else {
+            return;
+        };
+        let ([talker, vocoder], frames) = (utterance.bound, utterance.frames);
+        let text = Text {
+            prompt: self.plan.prompt,
+            frames,
+        };
+        let now = crate::pool::stamp(self.now);
+        let taken = self
+            .pools
+            .talker(talker)
+            .add(seq, text, AddOptions::default(), now)
+            .is_ok()
+            && self
+                .pools
+                .vocoder(vocoder)
+                .add(seq, StreamOptions::default(), now)
+                .is_ok();
+        if !taken {
+            self.give_up(seq);
+            self.again(seq);
+            return;
+        }
+        self.work(Stage::Talker, talker);
+    }
+
+    /// Begins the next step of a replica, if there is one.
+    fn work(&mut self, stage: Stage, replica: usize) {
+        if let Some(took) = self.pools.step(stage, replica, self.now) {
+            self.after(took, Event::StepEnds(stage, replica));
+        } else if stage == Stage::Code2Wav
+            && let Some(wake) = self.pools.wake_at(replica)
+            && self.wakes.get(&replica).is_none_or(|before| wake < *before)
+        {
+            self.wakes.insert(replica, wake);
+            self.at(
+                wake.max(self.now + Duration::from_nanos(1)),
+                Event::Wakes(replica),
+            );
+        }
+    }
+
+    fn step_ends(&mut self, stage: Stage, replica: usize) {
+        for event in self.pools.end_step(stage, replica) {
+            match event {
+                StepEvent::Frame(seq) => self.made(seq, replica),
+                StepEvent::FramesEnd(seq) => self.after(2 * self.plan.costs.hop(), Event::FramesEnd(seq)),
+                StepEvent::Audio(seq, frames) => self.decoded(seq, replica, frames),
+                StepEvent::AudioEnds(seq) => self.after(self.plan.costs.hop(), Event::AudioEnds(seq)),
+            }
+        }
+        self.work(stage, replica);
+    }
+
+    fn made(&mut self, seq: SeqId, replica: usize) {
+        let Some(utterance) = self.utterances.get_mut(&seq) else {
+            return;
+        };
+        utterance.made += 1;
+        if utterance.made - utterance.decoded >= CAPACITY && !utterance.talker_pauses {
+            utterance.talker_pauses = true;
+            self.pools.talker(replica).set_paused(seq, true);
+        }
+        // By way of the front end.
+        self.after(2 * self.plan.costs.hop(), Event::Frame(seq));
+    }
+
+    fn frames(&mut self, seq: SeqId, last: bool) {
+        let Some(utterance) = self.utterances.get(&seq) else {
+            return;
+        };
+        let replica = utterance.bound[1];
+        let items = if last { Vec::new() } else { vec![()] };
+        self.pools.vocoder(replica).push(seq, items, last);
+        self.work(Stage::Code2Wav, replica);
+    }
+
+    fn decoded(&mut self, seq: SeqId, replica: usize, frames: u32) {
+        let (hop, frame) = (self.plan.costs.hop(), self.plan.costs.frame());
+        let Some(utterance) = self.utterances.get_mut(&seq) else {
+            return;
+        };
+        utterance.decoded += frames;
+        let room = utterance.made - utterance.decoded <= CAPACITY / 2;
+        let resumes = room && std::mem::take(&mut utterance.talker_pauses);
+        if self.plan.paced && utterance.again == 0 {
+            let first = utterance.first.unwrap_or(self.now + hop);
+            let ahead = (first + frame * utterance.decoded).saturating_sub(self.now);
+            if ahead > self.plan.buffered {
+                let wait = ahead - self.plan.buffered / 2;
+                self.pools.vocoder(replica).set_paused(seq, true);
+                self.after(wait, Event::ListenerRoom(seq));
+            }
+        }
+        if resumes {
+            self.after(2 * hop, Event::Room(seq));
+        }
+        self.after(hop, Event::Audio(seq, frames));
+    }
+
+    fn audio(&mut self, seq: SeqId, frames: u32) {
+        let (now, frame) = (self.now, self.plan.costs.frame());
+        let Some(utterance) = self.utterances.get_mut(&seq) else {
+            return;
+        };
+        let again = utterance.again.min(frames);
+        utterance.again -= again;
+        let frames = frames - again;
+        if frames == 0 {
+            return;
+        }
+        if utterance.first.is_none() {
+            utterance.first = Some(now);
+            utterance.plays_until = now;
+            if now >= self.plan.warm_up {
+                self.outcome
+                    .first_audio
+                    .push((now - utterance.asked).as_secs_f64());
+            }
+        }
+        utterance.heard += frames;
+        let gap = now.saturating_sub(utterance.plays_until);
+        utterance.gap = utterance.gap.max(gap);
+        utterance.plays_until = utterance.plays_until.max(now) + frame * frames;
+    }
+
+    fn ends(&mut self, seq: SeqId) {
+        let Some(utterance) = self.utterances.remove(&seq) else {
+            return;
+        };
+        self.pools.release(utterance.bound);
+        if self.now >= self.plan.warm_up {
+            self.outcome.done += 1;
+            self.outcome.gapped += usize::from(!utterance.gap.is_zero());
+            self.outcome.longest_gap = self.outcome.longest_gap.max(utterance.gap.as_secs_f64());
+            self.outcome.audio += (self.plan.costs.frame() * utterance.heard).as_secs_f64();
+        }
+        let over = if self.plan.paced {
+            utterance.plays_until.max(self.now)
+        } else {
+            self.now
+        };
+        let pause = self.dice.exponential(self.plan.pause.as_secs_f64());
+        self.at(over + micros(pause * 1e6), Event::Asks(utterance.caller));
+        self.admit();
+    }
+
+    /// Takes a sequence out of both stages.
+    fn give_up(&mut self, seq: SeqId) {
+        let Some(utterance) = self.utterances.get(&seq) else {
+            return;
+        };
+        let [talker, vocoder] = utterance.bound;
+        self.pools.talker(talker).end(seq, FinishReason::Abort);
+        self.pools.vocoder(vocoder).abort(seq);
+    }
+
+    /// Begins a sequence again elsewhere.
+    fn again(&mut self, seq: SeqId) {
+        let Some(utterance) = self.utterances.remove(&seq) else {
+            return;
+        };
+        self.pools.release(utterance.bound);
+        self.outcome.again += 1;
+        let Some(bound) = self.pools.bind() else {
+            self.waiting.push_front((utterance.caller, utterance.asked));
+            return;
+        };
+        self.submit(Utterance {
+            bound,
+            made: 0,
+            decoded: 0,
+            talker_pauses: false,
+            again: utterance.heard,
+            ..utterance
+        });
+    }
+
+    fn loses(&mut self, n: usize) {
+        let loss = self.plan.losses[n];
+        let lost = self.pools.lose(loss.stage, loss.share);
+        let stage = loss.stage as usize;
+        let hit = self
+            .utterances
+            .iter()
+            .filter(|(_, utterance)| lost.contains(&utterance.bound[stage]));
+        let hit: Vec<_> = hit.map(|(seq, _)| *seq).collect();
+        for seq in hit {
+            self.give_up(seq);
+            self.again(seq);
+        }
+    }
+
+    fn looks(&mut self, stage: Stage) {
+        let Some(scale) = self.plan.scale[stage as usize] else {
+            return;
+        };
+        self.after(scale.every, Event::Looks(stage));
+        let (count, load) = (self.pools.counts()[stage as usize], self.pools.load(stage) as f64);
+        let ratio = load / (scale.target * count.max(1) as f64);
+        // The autoscaler's tolerance.
+        let wanted = if (ratio - 1.0).abs() <= 0.1 {
+            count
+        } else {
+            (load / scale.target).ceil() as usize
+        };
+        let wanted = wanted.clamp(scale.bounds.0, scale.bounds.1);
+        let wishes = &mut self.wanted[stage as usize];
+        wishes.push_back((self.now, wanted));
+        while wishes
+            .front()
+            .is_some_and(|(at, _)| *at + scale.down_after < self.now)
+        {
+            wishes.pop_front();
+        }
+        let kept = wishes.iter().map(|(_, wanted)| *wanted).max().unwrap_or(wanted);
+        if wanted > count {
+            // At most twice as many, or four more, in a quarter of a minute.
+            for replica in self.pools.start(stage, (wanted - count).min(count.max(4))) {
+                self.after(scale.start, Event::Comes(stage, replica));
+            }
+        } else if kept < count {
+            self.pools.drain(stage, count - kept);
+        }
+    }
+}

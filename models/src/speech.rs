@@ -1,5 +1,6 @@
 //! The whole speech path of one checkpoint: loaded once, then as many talkers and vocoders as there are replicas.
 
+mod gpu;
 mod nets;
 mod options;
 
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use omni_engine::ModelError;
 
 use crate::audio_encoder::{self, AudioEncoder};
-use crate::backend::{DryRun, GpuFigures, StepCosts, TellFallback};
+use crate::backend::DryRun;
 use crate::chat::ChatTemplate;
 use crate::checkpoint::{Checkpoint, CheckpointSource, KeptPages, LoadError, Problem};
 use crate::code2wav::Code2Wav;
@@ -312,36 +313,6 @@ impl SpeechModel {
     /// [`ModelError`] if its state cannot be had.
     pub fn code2wav(&self) -> Result<Code2Wav, ModelError> {
         self.nets.code2wav()
-    }
-
-    /// What the GPU was asked to do so far by everything that this model computes; `None` if no GPU computes.
-    #[must_use]
-    pub fn gpu_figures(&self) -> Option<GpuFigures> {
-        self.nets.gpu_figures()
-    }
-
-    /// Why steps were launched without a graph, in words, since they were taken last; a bounded number.
-    #[must_use]
-    pub fn take_gpu_fallbacks(&self) -> Vec<String> {
-        self.nets.take_gpu_fallbacks()
-    }
-
-    /// From now on tells `to` of such steps as they happen, on the threads that compute them. Once for every model: a
-    /// second listener is not told.
-    pub fn tell_gpu_fallbacks(&self, to: TellFallback) {
-        self.nets.tell_gpu_fallbacks(to);
-    }
-
-    /// From now on finds what the launches of every kind of step cost that is met first, by so many replays of it; 0 for no more. What
-    /// is spoken meanwhile is of no use: a replay changes what streams remember.
-    pub fn profile_gpu(&self, replays: u32) {
-        self.nets.profile_gpu(replays);
-    }
-
-    /// What was found since it was taken last.
-    #[must_use]
-    pub fn take_gpu_costs(&self) -> Vec<StepCosts> {
-        self.nets.take_gpu_costs()
     }
 
     /// The text tokenizer.

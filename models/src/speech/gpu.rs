@@ -1,0 +1,37 @@
+//! What a GPU did for a model.
+
+use crate::backend::{GpuFigures, StepCosts, TellFallback};
+
+use super::SpeechModel;
+
+impl SpeechModel {
+    /// What the GPU was asked to do so far by everything that this model computes; `None` if no GPU computes.
+    #[must_use]
+    pub fn gpu_figures(&self) -> Option<GpuFigures> {
+        self.nets.gpu_figures()
+    }
+
+    /// Why steps were launched without a graph, in words, since they were taken last; a bounded number.
+    #[must_use]
+    pub fn take_gpu_fallbacks(&self) -> Vec<String> {
+        self.nets.take_gpu_fallbacks()
+    }
+
+    /// From now on tells `to` of such steps as they happen, on the threads that compute them. Once for every model: a
+    /// second listener is not told.
+    pub fn tell_gpu_fallbacks(&self, to: TellFallback) {
+        self.nets.tell_gpu_fallbacks(to);
+    }
+
+    /// From now on finds what the launches of every kind of step cost that is met first, by so many replays of it; 0 for no more. What
+    /// is spoken meanwhile is of no use: a replay changes what streams remember.
+    pub fn profile_gpu(&self, replays: u32) {
+        self.nets.profile_gpu(replays);
+    }
+
+    /// What was found since it was taken last.
+    #[must_use]
+    pub fn take_gpu_costs(&self) -> Vec<StepCosts> {
+        self.nets.take_gpu_costs()
+    }
+}

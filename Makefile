@@ -78,13 +78,13 @@ soak: setup ## Load of every kind for MINUTES=10 with STREAMS=16; fails if a rul
 	@"$(BIN)/omni-soak" --minutes "$(MINUTES)" --streams "$(STREAMS)" $(if $(SEED),--seed "$(SEED)")
 
 cluster: setup ## Build omni-server-cluster, the server in many processes or on many machines (cluster/README.md)
-	@cd cluster && $(CARGO) build --release --locked
+	@cd cluster && $(CARGO) build --workspace --release --locked
 
 deploy-test: cluster ## Check deploy/: the chart against the schemas of Kubernetes, the units, and parts out of a root file system
 	@deploy/test/run
 
 cluster-test: setup ## Test omni-server-cluster: processes that find each other, are killed, drained and refused
-	@cd cluster && $(CARGO) fmt --check && $(CARGO) clippy --locked --all-targets -- -D warnings && $(CARGO) test --locked
+	@cd cluster && $(CARGO) fmt --all --check && $(CARGO) clippy --workspace --locked --all-targets -- -D warnings && $(CARGO) test --workspace --locked
 
 fuzz: setup ## Look for input that breaks a parser, SECONDS=60 for each (installs cargo-fuzz and a nightly compiler)
 	@SECONDS_EACH="$(SECONDS)" scripts/fuzz

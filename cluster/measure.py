@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures a cluster on this machine beside one process, and prints Markdown.
 
-    make cluster && cluster/measure.py overhead|resume|processes|costs FILE
+    make cluster && cluster/measure.py overhead|resume|processes|costs FILE|soak MINUTES
 """
 
 import http.client
@@ -234,4 +234,48 @@ def costs() -> None:
     cluster.front.stop()
 
 
-{"overhead": overhead, "resume": resume, "processes": processes, "costs": costs}[sys.argv[1]]()
+def soak() -> None:
+    """Kills a process of a stage at random every few seconds, for so many minutes, while four callers speak. Every answer is compared."""
+    import random
+    import threading
+
+    minutes = float(sys.argv[2])
+    cluster = Cluster(2, 2, "--set", "handover.attempts=8", "--max-buffered-audio", "500ms")
+    address, over = cluster.front.address(), time.monotonic() + minutes * 60
+    seeds = range(4)
+    expected = [ask(address, SENTENCE * 3, seed).getresponse().read() for seed in seeds]
+    same, wrong, refused, kills = [0], [0], [0], 0
+
+    def call(seed: int) -> None:
+        while time.monotonic() < over:
+            try:
+                answer = ask(address, SENTENCE * 3, seed).getresponse()
+                heard = answer.read()
+            except (http.client.IncompleteRead, ConnectionError):
+                wrong[0] += 1
+                continue
+            if answer.status != 200:
+                refused[0] += 1
+            elif heard == expected[seed]:
+                same[0] += 1
+            else:
+                wrong[0] += 1
+
+    callers = [threading.Thread(target=call, args=[seed]) for seed in seeds]
+    for caller in callers:
+        caller.start()
+    dice = random.Random(1)
+    while time.monotonic() < over:
+        time.sleep(dice.uniform(1, 4))
+        name, replicas = dice.choice([("talker", cluster.talkers), ("code2wav", cluster.vocoders)])
+        replicas.pop(dice.randrange(2)).stop()
+        replicas.append(cluster.stage(name))
+        kills += 1
+    for caller in callers:
+        caller.join()
+    again = cluster.front.text().count("goes on after a loss")
+    print(f"{kills} kills, {same[0]} answers with the same samples, {wrong[0]} others, {refused[0]} refused, {again} went on after a loss")
+    cluster.stop()
+
+
+{"overhead": overhead, "resume": resume, "processes": processes, "costs": costs, "soak": soak}[sys.argv[1]]()

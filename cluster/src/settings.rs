@@ -66,6 +66,8 @@ pub enum Part {
 
 /// Longest name of a cluster.
 const LONGEST_NAME: usize = 63;
+/// The runtime reads it as a signed number of 16 bits.
+const LAST_PROBES_PORT: u16 = i16::MAX.cast_unsigned();
 
 impl ClusterArgs {
     /// Checks everything and reports all problems together.
@@ -137,6 +139,14 @@ impl ClusterArgs {
         if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(word) {
             problems.push(format!(
                 "--cluster-name {name}: expected 1 to {LONGEST_NAME} of a-z, 0-9 and -"
+            ));
+        }
+        if let Some(probes) = self
+            .cluster_probes
+            .filter(|probes| probes.port() > LAST_PROBES_PORT)
+        {
+            problems.push(format!(
+                "--cluster-probes {probes}: expected a port of at most {LAST_PROBES_PORT}, Dynamo's runtime takes no higher one"
             ));
         }
         let tls = self.tls(problems);
@@ -285,6 +295,15 @@ mod tests {
             problems[0].contains("--cluster-discovery") && problems[1].contains("--stage"),
             "{problems:?}"
         );
+    }
+
+    #[test]
+    fn a_port_that_the_runtime_does_not_take_is_refused() {
+        let probes =
+            |port: &str| of(&[&["--role", "frontend", "--cluster-probes", port][..], &FILE].concat());
+        assert!(probes("127.0.0.1:32767").is_ok());
+        let problems = probes("127.0.0.1:32768").unwrap_err();
+        assert!(problems[0].contains("at most 32767"), "{problems:?}");
     }
 
     #[test]

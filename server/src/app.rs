@@ -358,27 +358,6 @@ impl App {
         &self.orchestrator
     }
 
-    /// The time that its stages have.
-    #[must_use]
-    pub fn clock(&self) -> Clock {
-        self.clock
-    }
-
-    /// Waits until the model is read and its pools are there, to which replicas can be added.
-    ///
-    /// # Errors
-    /// If it cannot be loaded.
-    pub async fn loaded(&mut self) -> anyhow::Result<()> {
-        let state = self
-            .readiness
-            .wait_for(|state| *state != Readiness::Loading)
-            .await;
-        match &*state.context("the loading task ended early")? {
-            Readiness::Failed(message) => anyhow::bail!("{message}"),
-            Readiness::Loaded | Readiness::Ready | Readiness::Loading => Ok(()),
-        }
-    }
-
     /// Calls that have not ended.
     #[must_use]
     pub fn sessions(&self) -> usize {

@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use super::loading::{LoadError, load_blocking};
 use super::stage_process::names;
 use super::stages::{Stages, timeouts};
+use super::{App, Readiness};
 use crate::config::Config;
 
 /// A stage that runs here for others.
@@ -225,6 +226,30 @@ pub fn joined(
         };
         remote_stage(parts, status, clock)
     })
+}
+
+/// What a front end needs so that replicas can join.
+impl App {
+    /// The time that its stages have.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Waits until the model is read and its pools are there, to which replicas can be added.
+    ///
+    /// # Errors
+    /// If it cannot be loaded.
+    pub async fn loaded(&mut self) -> anyhow::Result<()> {
+        let state = self
+            .readiness
+            .wait_for(|state| *state != Readiness::Loading)
+            .await;
+        match &*state.context("the loading task ended early")? {
+            Readiness::Failed(message) => anyhow::bail!("{message}"),
+            Readiness::Loaded | Readiness::Ready | Readiness::Loading => Ok(()),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The deploy configuration as the server uses it: nothing left open.
 
+mod elsewhere;
 mod plan;
 mod voices;
 
@@ -125,19 +126,6 @@ impl Deploy {
                 .insert(node.name, defaults.config(like.name).clone());
         }
         deploy
-    }
-
-    /// Replicas of all stages are elsewhere, and join when they are there.
-    pub fn place_elsewhere(&mut self) {
-        for config in self.stages.values_mut() {
-            let stage = match config {
-                StageConfig::Ar(ar) => &mut ar.stage,
-                StageConfig::Chunk(chunk) => &mut chunk.stage,
-                StageConfig::OneShot(one_shot) => &mut one_shot.stage,
-            };
-            stage.placement = Placement::Elsewhere;
-            stage.replicas = 0;
-        }
     }
 
     fn config(&self, name: &str) -> &StageConfig {

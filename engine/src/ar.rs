@@ -126,7 +126,11 @@ impl<M: ArModel> ArEngine<M> {
         now: Stamp,
     ) -> Result<(), AddError> {
         self.check_options(seq, &options)?;
-        let prompt = self.model.open(seq, request)?;
+        let opened = self.model.open(seq, request);
+        if let Err(ModelError::Lost(reason)) = &opened {
+            self.lost = Some(reason.clone());
+        }
+        let prompt = opened?;
         assert!(prompt > 0, "{seq:?} was opened with an empty prompt");
         if let Err(error) = self.check_room(prompt) {
             self.model.close(seq);

@@ -157,7 +157,11 @@ impl<M: ChunkModel> ChunkEngine<M> {
                 limit: self.config.max_streams,
             });
         }
-        self.model.open(seq)?;
+        self.model.open(seq).inspect_err(|error| {
+            if let ModelError::Lost(reason) = error {
+                self.lost = Some(reason.clone());
+            }
+        })?;
         // What is held back gives no lead either, until the stream ends.
         let unplayed = options.unplayed_items.saturating_add(options.look_ahead);
         let stream = Stream::new(self.next_arrival, unplayed, now);

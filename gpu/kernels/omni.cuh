@@ -1,7 +1,7 @@
 // What all kernels share: element types, loads and stores of several elements, sums over warps and blocks.
 //
 // Every kernel computes in f32, whatever it reads and writes. Sums have a fixed order, and no kernel adds atomically to a float:
-// a result depends neither on timing nor on what a row is batched with. A block has whole warps.
+// a result does not depend on timing, nor, up to eight rows, on what a row is batched with. A block has whole warps.
 #pragma once
 
 #ifndef OMNI_EMULATED
@@ -47,8 +47,6 @@ __device__ __forceinline__ void wait_copies() {
     asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 
-// The second bound is what a multiprocessor shall hold: 128 registers for each thread. Without it the compiler saves registers, and orders
-// loads one behind another that are meant to be under way together.
 /// In a graph for devices from 9.0 on a launch may begin while the one before it still runs (programmatic dependent launch): from when
 /// all blocks of that one have said so here.
 __device__ __forceinline__ void let_later_launch_begin() {
@@ -69,6 +67,8 @@ __device__ __forceinline__ void prefetch(const T* from) {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }
 
+// The second bound is what a multiprocessor shall hold: 128 registers for each thread. Without it the compiler saves registers, and orders
+// loads one behind another that are meant to be under way together.
 #define OMNI_ENTRY(name, threads, params, call)                                                                                        \
     extern "C" __global__ __launch_bounds__(threads, (threads) > 512 ? 1 : 512 / (threads) < 16 ? 512 / (threads) : 16) void name params { \
         let_later_launch_begin();                                                                                                      \

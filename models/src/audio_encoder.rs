@@ -51,11 +51,17 @@ pub enum AudioError {
     /// The computation failed.
     #[error("audio encoder: {0}")]
     Compute(String),
+    /// The device is of no use to this process any more.
+    #[error("audio encoder: {0}")]
+    Lost(String),
 }
 
 impl From<ComputeError> for AudioError {
     fn from(error: ComputeError) -> Self {
-        Self::Compute(error.to_string())
+        match error {
+            ComputeError::Lost(reason) => Self::Lost(reason),
+            error => Self::Compute(error.to_string()),
+        }
     }
 }
 
@@ -171,8 +177,11 @@ impl OneShotModel for AudioEncoder {
     }
 
     fn run(&mut self, batch: &[(SeqId, &Arc<[f32]>)]) -> Result<Vec<Result<Arc<[f32]>, String>>, ModelError> {
-        let encode = |(_, samples): &(SeqId, &Arc<[f32]>)| self.encode(samples).map_err(|e| e.to_string());
-        Ok(batch.iter().map(encode).collect())
+        let encode = |(_, samples): &(SeqId, &Arc<[f32]>)| match self.encode(samples) {
+            Err(AudioError::Lost(reason)) => Err(ModelError::Lost(reason)),
+            encoded => Ok(encoded.map_err(|e| e.to_string())),
+        };
+        batch.iter().map(encode).collect()
     }
 }
 

@@ -22,6 +22,9 @@ impl ChunkModel for Echo {
     type Sample = u32;
 
     fn open(&mut self, seq: SeqId) -> Result<(), ModelError> {
+        if self.lost {
+            return Err(ModelError::Lost("scripted".into()));
+        }
         assert!(self.open.insert(seq, 0).is_none());
         Ok(())
     }

@@ -27,6 +27,9 @@ fn build() -> (&'static [(&'static str, &'static [u8])], String) {
 /// The devices whose machine code is compared.
 const ARCH: &str = "sm_90";
 
+/// Exit code: the table is of another compiler.
+const NOT_COMPARED: i32 = 4;
+
 fn main() -> ExitCode {
     let mut write = false;
     let mut paths = Vec::new();
@@ -70,7 +73,7 @@ fn run(cuobjdump: &Path, path: &Path, write: bool) -> Result<bool, String> {
             "not compared: the kernels are compiled by CUDA {compiler}, the table is of {}",
             asked.compiler
         );
-        return Ok(true);
+        std::process::exit(NOT_COMPARED);
     }
     let (failures, notes) = table::compare(&asked.rows, &found);
     for note in &notes {

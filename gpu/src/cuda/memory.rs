@@ -20,9 +20,12 @@ pub struct CudaMemory {
 
 /// Why memory cannot be had.
 fn none(asked: usize) -> impl Fn(DriverError) -> GpuError {
-    move |error| GpuError::Memory {
-        asked,
-        reason: text(error),
+    move |error| match failed("cuMemAlloc")(error) {
+        lost @ GpuError::Lost { .. } => lost,
+        _ => GpuError::Memory {
+            asked,
+            reason: text(error),
+        },
     }
 }
 

@@ -32,6 +32,15 @@ impl Refused {
         }
     }
 
+    /// What computes is of no use any more: another replica may take it.
+    fn lost(stage: &'static str, reason: &str) -> Self {
+        let message = reason.to_owned();
+        Self {
+            refusal: None,
+            end: End::Lost { stage, message },
+        }
+    }
+
     fn failed(stage: &'static str, error: &impl fmt::Display) -> Self {
         Self {
             refusal: None,
@@ -51,6 +60,7 @@ impl EngineError for AddError {
             Self::QueueFull { .. } => Refused::full(Refusal::Sequences, self),
             Self::QueueTokens { .. } => Refused::full(Refusal::Positions, self),
             Self::TooLong { .. } | Self::Model(ModelError::Rejected(_)) => Refused::rejected(self),
+            Self::Model(ModelError::Lost(reason)) => Refused::lost(stage, reason),
             Self::Duplicate(_) | Self::NoOutputs(_) | Self::Repetition(_) | Self::Model(_) => {
                 Refused::failed(stage, self)
             }
@@ -63,6 +73,7 @@ impl EngineError for OpenError {
         match self {
             Self::Full { .. } => Refused::full(Refusal::Sequences, self),
             Self::Model(ModelError::Rejected(_)) => Refused::rejected(self),
+            Self::Model(ModelError::Lost(reason)) => Refused::lost(stage, reason),
             Self::Duplicate(_) | Self::Model(_) => Refused::failed(stage, self),
         }
     }
@@ -74,6 +85,7 @@ impl EngineError for OneShotError {
             Self::QueueFull { .. } => Refused::full(Refusal::Sequences, self),
             Self::QueueCost { .. } => Refused::full(Refusal::Positions, self),
             Self::TooLarge { .. } | Self::Model(ModelError::Rejected(_)) => Refused::rejected(self),
+            Self::Model(ModelError::Lost(reason)) => Refused::lost(stage, reason),
             Self::Duplicate(_) | Self::Model(_) => Refused::failed(stage, self),
         }
     }

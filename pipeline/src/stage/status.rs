@@ -212,6 +212,20 @@ impl ReplicaStatus {
         self.changes.announce();
     }
 
+    /// Its model died, and its process cannot build another. Called before the loss of its work can be noticed. Returns the state.
+    pub(super) fn fail_for_good(&self, message: &str) -> ReplicaState {
+        let mut state = lock(&self.shared.state);
+        if !self.is_given_up() {
+            self.end_life(&mut state, message);
+            *state = ReplicaState::Failed {
+                message: message.to_owned(),
+            };
+        }
+        let state = state.clone();
+        self.changes.announce();
+        state
+    }
+
     fn end_life(&self, state: &mut ReplicaState, message: &str) {
         self.shared.lives.fetch_add(1, Ordering::AcqRel);
         lock(&self.shared.stats).deaths += 1;

@@ -337,11 +337,8 @@ impl<C: Core> Worker<C> {
             message,
             "a replica is lost: what it computes on is of no use to this process any more"
         );
-        let state = ReplicaState::Failed {
-            message: message.clone(),
-        };
         // First the state, so that work that is told of a loss does not come back here.
-        self.status.set(state.clone());
+        let state = self.status.fail_for_good(&message);
         self.end_all(&End::Lost {
             stage: self.name,
             message,

@@ -221,5 +221,6 @@ fn a_replica_whose_device_is_lost_gives_its_work_back_and_is_never_built_anew() 
     assert_eq!(told.try_recv(), Ok("lost"));
     let message = "an illegal address".to_owned();
     assert_eq!(status.state(), ReplicaState::Failed { message });
+    assert_eq!(status.life(), 1, "what it had is lost to those who wait for it");
     assert!(jobs.is_closed());
 }

@@ -42,6 +42,10 @@ pub(crate) enum ComputeError {
     Failed(String),
     /// Nothing can be computed there any more, in this process.
     #[error("{0}")]
+    #[cfg_attr(
+        not(any(feature = "cuda", feature = "emulator")),
+        expect(dead_code, reason = "a processor is never lost")
+    )]
     Lost(String),
 }
 

@@ -20,6 +20,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use tokio::io::AsyncReadExt as _;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_tungstenite::WebSocketStream;
@@ -216,6 +217,8 @@ pub(crate) struct WebSocket {
     heard: Instant,
     /// When it was sent a ping since then.
     pinged: Option<Instant>,
+    /// What the peer sent was refused, and is not read to its end.
+    refused: bool,
 }
 
 impl WebSocket {
@@ -233,6 +236,7 @@ impl WebSocket {
             closing,
             heard: Instant::now(),
             pinged: None,
+            refused: false,
         }
     }
 
@@ -265,7 +269,10 @@ impl WebSocket {
                             return Err(Ended::Gone);
                         }
                         None => return Err(Ended::Gone),
-                        Some(Err(error)) => return Err(ended(&error)),
+                        Some(Err(error)) => {
+                            self.refused = true;
+                            return Err(ended(&error));
+                        }
                     }
                 }
                 () = sleep_until(deadline) => {
@@ -309,6 +316,9 @@ impl WebSocket {
             if self.stream.close(Some(frame)).await.is_ok() {
                 while let Some(Ok(_)) = self.stream.next().await {}
             }
+            // A connection that is closed over unread bytes is reset, and the peer loses what it was told last.
+            let mut unread = [0; 4096];
+            while self.refused && matches!(self.stream.get_mut().read(&mut unread).await, Ok(1..)) {}
         };
         let _ = timeout(LINGER, agreed).await;
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Parser as _;
-use omni_server::app::init_logging;
-use omni_server::config::Config;
+use omni_server::app::{init_logging, serve_stage};
+use omni_server::config::{Config, ServerCommand};
 
 use omni_cluster::args::Args;
 use omni_cluster::settings::Part;
@@ -19,14 +19,20 @@ const LAST_LOOK: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let (config, part) = match validated(args) {
+    // A part with `placement: process` starts this program for its stages.
+    let worker = matches!(args.server.command, Some(ServerCommand::StageWorker));
+    let (config, part) = match validated(args, worker) {
         Ok(valid) => valid,
         Err(problems) => {
             eprintln!("error: {problems}");
             return ExitCode::from(USAGE);
         }
     };
-    match run(config, &part) {
+    let outcome = match worker {
+        true => serve_stage(&config),
+        false => run(config, &part),
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -35,8 +41,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn validated(args: Args) -> Result<(Config, Part), String> {
-    if args.server.command.is_some() {
+fn validated(args: Args, worker: bool) -> Result<(Config, Part), String> {
+    if args.server.command.is_some() && !worker {
         return Err("commands are those of omni-server: this program only serves".to_owned());
     }
     let part = args.cluster.validate().map_err(|problems| {

@@ -36,6 +36,8 @@ pub struct Members {
     clock: Clock,
     /// By the id that discovery gives them.
     known: HashMap<u64, Member>,
+    /// Which of them a pool has under a stage and a number: two may have the same one for a while.
+    used: HashMap<(String, u32), u64>,
 }
 
 #[derive(Debug)]
@@ -79,6 +81,7 @@ impl Members {
             load_timeout: config.deploy.load_timeout,
             clock,
             known: HashMap::new(),
+            used: HashMap::new(),
         })
     }
 
@@ -150,6 +153,7 @@ impl Members {
             return;
         }
         self.join(&card);
+        self.used.insert(place(&card), id);
         let member = Member {
             card,
             ready: false,
@@ -160,7 +164,12 @@ impl Members {
 
     /// Tells of those that take work now.
     fn look(&mut self) {
-        for Member { card, ready, .. } in self.known.values_mut() {
+        let used = &self.used;
+        for (id, Member { card, ready, .. }) in &mut self.known {
+            if used.get(&place(card)) != Some(id) {
+                *ready = false;
+                continue;
+            }
             let state = state(&self.orchestrator, card);
             let was = std::mem::replace(ready, state == Some(ReplicaState::Ready));
             if *ready && !was {
@@ -202,13 +211,18 @@ impl Members {
         };
         let (stage, replica) = (card.stage(), card.replica);
         // The same replica may be there again, as another instance.
-        if self
-            .known
-            .values()
-            .any(|other| other.card.stage() == stage && other.card.replica == replica)
-        {
+        if self.used.get(&place(&card)) != Some(&id) {
             return;
         }
+        let mut others = self.known.iter();
+        if let Some((&other, member)) = others.find(|(_, member)| place(&member.card) == place(&card)) {
+            let next = member.card.clone();
+            tracing::info!(stage, replica, "a replica has left, another has its number");
+            self.join(&next);
+            self.used.insert(place(&next), other);
+            return;
+        }
+        self.used.remove(&place(&card));
         tracing::info!(stage, replica, "a replica has left");
         if let Some(pool) = self.orchestrator.pool(stage)
             && let Err(error) = pool.remove(ReplicaId(replica))
@@ -221,8 +235,12 @@ impl Members {
     fn try_again(&mut self) {
         let now = Instant::now();
         let mut due = Vec::new();
-        for member in self.known.values_mut().filter(|member| member.again.0 <= now) {
+        let used = &self.used;
+        for (id, member) in self.known.iter_mut().filter(|(_, member)| member.again.0 <= now) {
             let card = &member.card;
+            if used.get(&place(card)) != Some(id) {
+                continue;
+            }
             let (stage, replica) = (card.stage(), card.replica);
             match state(&self.orchestrator, card) {
                 Some(ReplicaState::Failed { message }) => {
@@ -238,6 +256,11 @@ impl Members {
             self.join(&card);
         }
     }
+}
+
+/// What a pool knows the replica with that card by.
+fn place(card: &Card) -> (String, u32) {
+    (card.stage().to_owned(), card.replica)
 }
 
 /// The state of the replica with that card, if there is one.

@@ -20,8 +20,19 @@ pub enum Presence {
     Looking,
 }
 
-/// Sets what the runtime reads of the environment. Called before any thread is started.
+/// Sets what the runtime reads of the environment, and nothing else counts. Called before any thread is started.
 pub fn set_environment(network: &Network) {
+    let inherited: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
+    for name in inherited
+        .iter()
+        .filter(|name| name.as_encoded_bytes().starts_with(b"DYN_"))
+    {
+        // SAFETY: no other thread runs yet that could read the environment meanwhile.
+        #[expect(unsafe_code, reason = "a variable may open a server that no flag asked for")]
+        unsafe {
+            std::env::remove_var(name);
+        }
+    }
     for (name, value) in network.environment() {
         // SAFETY: no other thread runs yet that could read the environment meanwhile.
         #[expect(unsafe_code, reason = "Dynamo's runtime reads these settings nowhere else")]

@@ -18,13 +18,14 @@ use dynamo_runtime::pipeline::network::egress::addressed_router::AddressedPushRo
 use dynamo_runtime::pipeline::{ManyIn, ManyOut, RequestStream, ResponseStream};
 use dynamo_runtime::protocols::maybe_error::MaybeError;
 use futures::StreamExt as _;
-use omni_pipeline::connector::{Connected, Peer, StageTransport};
+use omni_pipeline::connector::{Connected, LinkError, Peer, StageTransport};
 use omni_server::app::StageListener;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::AbortHandle;
 
 use crate::card::Identity;
 
@@ -81,14 +82,16 @@ fn chunks<T: Send + 'static>(
 pub struct StageTunnel {
     listener: StageListener,
     identity: Arc<Identity>,
+    gave_up: Arc<Notify>,
 }
 
 impl StageTunnel {
-    /// Leads through that listener.
-    pub fn new(listener: StageListener, identity: Identity) -> Self {
+    /// Leads through that listener. `gave_up` is told when a connection ends because the replica died or hangs.
+    pub fn new(listener: StageListener, identity: Identity, gave_up: Arc<Notify>) -> Self {
         Self {
             listener,
             identity: Arc::new(identity),
+            gave_up,
         }
     }
 }
@@ -105,13 +108,19 @@ impl AsyncEngine<ManyIn<ToStage>, ManyOut<ToFrontend>, anyhow::Error> for StageT
         here.set_nonblocking(true)?;
         let (reader, mut writer) = UnixStream::from_std(here)?.into_split();
         let (listener, identity) = (self.listener.clone(), Arc::clone(&self.identity));
+        let gave_up = Arc::clone(&self.gave_up);
         // It ends when the other end of its socket does.
         std::thread::Builder::new()
             .name("front-end".to_owned())
             .spawn(
                 move || match listener.serve(there, |greeting| identity.refuses_greeting(greeting)) {
                     Ok(()) => tracing::info!("a front end has hung up"),
-                    Err(error) => tracing::warn!(%error, "a front end was disconnected"),
+                    Err(error) => {
+                        tracing::warn!(%error, "a front end was disconnected");
+                        if matches!(error, LinkError::Peer(_)) {
+                            gave_up.notify_one();
+                        }
+                    }
                 },
             )?;
         tokio::spawn(async move {
@@ -159,7 +168,7 @@ impl StageTransport for Tunnel {
         there.set_nonblocking(true)?;
         let (router, instance) = (Arc::clone(&self.router), self.instance.clone());
         let (ends, ended) = oneshot::channel();
-        self.runtime.spawn(async move {
+        let carrying = self.runtime.spawn(async move {
             let why = match carry(&router, instance, there).await {
                 Ok(()) => "the connection to its process was closed".to_owned(),
                 Err(error) => format!("the connection to its process: {error:#}"),
@@ -169,6 +178,7 @@ impl StageTransport for Tunnel {
         });
         let end = TunnelEnd {
             ended,
+            carrying: carrying.abort_handle(),
             runtime: self.runtime.clone(),
         };
         Ok((here, Box::new(end)))
@@ -194,16 +204,24 @@ async fn carry(router: &AddressedPushRouter, instance: Instance, socket: Socket)
 /// The end of a tunnel that the replica holds.
 struct TunnelEnd {
     ended: oneshot::Receiver<String>,
+    carrying: AbortHandle,
     runtime: Handle,
 }
 
 impl Peer for TunnelEnd {
     fn end(self: Box<Self>, patience: Duration) -> String {
-        let Self { ended, runtime } = *self;
+        let Self {
+            ended,
+            carrying,
+            runtime,
+        } = *self;
         let ended = runtime.block_on(async { tokio::time::timeout(patience, ended).await });
         match ended {
             Ok(Ok(why)) => why,
-            _ => "the connection to its process has not ended yet".to_owned(),
+            _ => {
+                carrying.abort();
+                "the connection to its process did not end by itself".to_owned()
+            }
         }
     }
 }

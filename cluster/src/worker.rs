@@ -14,6 +14,7 @@ use omni_family::model_identity;
 use omni_pipeline::stage::{ReplicaState, ReplicaStats};
 use omni_server::app::StageMember;
 use omni_server::config::Config;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::card::{Card, ENDPOINT, Identity, all};
@@ -28,6 +29,12 @@ const AGAIN: Duration = Duration::from_secs(1);
 const TRIES: usize = 64;
 /// Between two looks at connections that are to end.
 const LOOK: Duration = Duration::from_millis(20);
+/// Longest time that front ends of a replica that has died are waited for.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// What a host has said is in the hands of the network after that.
+const IN_TUNNEL: Duration = Duration::from_millis(100);
+/// Longest time that discovery may take to forget a replica.
+const WITHDRAWAL: Duration = Duration::from_secs(1);
 
 /// Runs one replica of `stage` until a signal, or until it has died.
 ///
@@ -52,23 +59,46 @@ pub async fn run(config: &Config, stage: &str, number: Option<u32>, network: &Ne
         model = identity.model,
         "ready"
     );
+    let (mut held, gave_up) = (None, Arc::new(Notify::new()));
+    let part = Stage {
+        member: &member,
+        identity: &identity,
+        network,
+        gave_up: Arc::clone(&gave_up),
+    };
     let registered = tokio::select! {
-        ended = keep_registered(&member, &identity, number, network) => ended,
+        ended = part.keep_registered(number, &mut held) => ended,
         died = died(&member) => Err(died),
+        // A step that hangs leaves the state as it is; connections give it up.
+        () = gave_up.notified() => Err(anyhow::anyhow!("the replica has died or hangs")),
         () = signals.next() => Ok(()),
     };
-    let outcome = match registered {
-        Ok(()) => {
-            drain(&member, config.drain_timeout, &mut signals).await;
-            Ok(())
-        }
-        Err(error) => Err(error),
-    };
-    // A thread that hangs ends with the process.
-    if outcome.is_ok() {
+    if let Err(error) = registered {
+        // Front ends are to hear that the model failed: a connection that is cut means that the process is gone.
+        tokio::join!(withdraw(held.take()), told(&member));
+        return Err(error);
+    }
+    withdraw(held.take()).await;
+    drain(&member, config.drain_timeout, &mut signals).await;
+    // Stopped, the replica would fail what it has, which is final. What a process had that is gone runs again elsewhere.
+    if member.connections() == 0 {
         tokio::task::spawn_blocking(move || member.stop()).await??;
     }
-    outcome
+    Ok(())
+}
+
+/// Waits until every front end was told that the replica has died, for [`LAST_WORDS`] at most.
+async fn told(member: &StageMember) {
+    let hung_up = async {
+        while member.connections() > 0 {
+            tokio::time::sleep(LOOK).await;
+        }
+        // What the last one was told is still in its tunnel.
+        tokio::time::sleep(IN_TUNNEL).await;
+    };
+    if tokio::time::timeout(LAST_WORDS, hung_up).await.is_err() {
+        tracing::warn!("not every front end could be told");
+    }
 }
 
 /// The stage, when it is warm.
@@ -103,30 +133,58 @@ async fn died(member: &StageMember) -> anyhow::Error {
     }
 }
 
-/// Registers the stage, and again whenever discovery was lost. Connections last meanwhile.
-async fn keep_registered(
-    member: &StageMember,
-    identity: &Identity,
-    number: Option<u32>,
-    network: &Network,
-) -> anyhow::Result<()> {
-    let mut number = number;
-    let mut runtime = connect(network, Presence::Registered).await?;
-    loop {
-        let registration = Registration::new(&runtime, member, identity, number, network).await?;
-        // It keeps the number from now on.
-        number = Some(registration.card.replica);
-        tell_figures(&runtime, member, registration.card.replica);
-        let _guard = Withdraw(Some((runtime.clone(), registration)));
-        runtime.runtime().shutdown_started_token().cancelled().await;
-        tracing::warn!("discovery has lost this replica, connections go on; it registers again");
-        runtime = loop {
+/// What registers.
+struct Stage<'a> {
+    member: &'a StageMember,
+    identity: &'a Identity,
+    network: &'a Network,
+    gave_up: Arc<Notify>,
+}
+
+/// A registration, and what it was made with.
+type Held = Option<(DistributedRuntime, Registration)>;
+
+impl Stage<'_> {
+    /// Registers the stage, and again whenever discovery was lost. Connections last meanwhile. `held` is the registration that is valid.
+    async fn keep_registered(&self, number: Option<u32>, held: &mut Held) -> anyhow::Result<()> {
+        let runtime = connect(self.network, Presence::Registered).await?;
+        let mut registration = Registration::new(&runtime, self, number).await?;
+        let mut runtime = runtime;
+        loop {
+            // It keeps the number from now on.
+            let number = registration.card.replica;
+            tell_figures(&runtime, self.member, number);
+            *held = Some((runtime.clone(), registration));
+            runtime.runtime().shutdown_started_token().cancelled().await;
+            tracing::warn!("discovery has lost this replica, connections go on; it registers again");
+            (runtime, registration) = self.register_again(number).await;
+            withdraw(held.take()).await;
+        }
+    }
+
+    /// Tries until it works.
+    async fn register_again(&self, number: u32) -> (DistributedRuntime, Registration) {
+        let mut connected: Option<DistributedRuntime> = None;
+        loop {
             tokio::time::sleep(AGAIN).await;
-            match connect(network, Presence::Registered).await {
-                Ok(runtime) => break runtime,
+            let lost =
+                |runtime: &DistributedRuntime| runtime.runtime().shutdown_started_token().is_cancelled();
+            let runtime = match connected.take().filter(|runtime| !lost(runtime)) {
+                Some(runtime) => runtime,
+                None => match connect(self.network, Presence::Registered).await {
+                    Ok(runtime) => runtime,
+                    Err(error) => {
+                        tracing::warn!("{error:#}");
+                        continue;
+                    }
+                },
+            };
+            match Registration::new(&runtime, self, Some(number)).await {
+                Ok(registration) => return (runtime, registration),
                 Err(error) => tracing::warn!("{error:#}"),
             }
-        };
+            connected = Some(runtime);
+        }
     }
 }
 
@@ -166,14 +224,13 @@ struct Registration {
 impl Registration {
     async fn new(
         runtime: &DistributedRuntime,
-        member: &StageMember,
-        identity: &Identity,
+        stage: &Stage<'_>,
         number: Option<u32>,
-        network: &Network,
     ) -> anyhow::Result<Self> {
-        let tunnel = StageTunnel::new(member.listener(), identity.clone());
+        let (member, identity) = (stage.member, stage.identity);
+        let tunnel = StageTunnel::new(member.listener(), identity.clone(), Arc::clone(&stage.gave_up));
         let component = runtime
-            .namespace(network.name.clone())?
+            .namespace(stage.network.name.clone())?
             .component(member.stage())?;
         let endpoint = component
             .endpoint(ENDPOINT)
@@ -181,7 +238,13 @@ impl Registration {
             .handler(Ingress::for_engine(Arc::new(tunnel))?)
             .start_with_registration()
             .await?;
-        let (card, found) = announce(runtime, &endpoint, identity, number).await?;
+        let (card, found) = match announce(runtime, &endpoint, identity, number).await {
+            Ok(announced) => announced,
+            Err(error) => {
+                end(endpoint);
+                return Err(error);
+            }
+        };
         tracing::info!(
             stage = member.stage(),
             replica = card.replica,
@@ -252,24 +315,27 @@ fn cards(found: &[DiscoveryInstance], own: u64, stage: &str) -> Vec<Card> {
         .collect()
 }
 
-/// Takes a registration back when it is dropped: front ends give the replica no more work, and hang up when they need it no more.
-struct Withdraw(Option<(DistributedRuntime, Registration)>);
-
-impl Drop for Withdraw {
-    fn drop(&mut self) {
-        let Some((runtime, registration)) = self.0.take() else {
-            return;
-        };
-        tokio::spawn(async move {
-            if let Err(error) = runtime.discovery().unregister(registration.found).await {
-                tracing::debug!(%error, "the card of the replica could not be taken back");
-            }
-            // It waits for connections.
-            if let Err(error) = registration.endpoint.shutdown().await {
-                tracing::debug!(%error, "the endpoint of the replica did not end well");
-            }
-        });
+/// Takes a registration back: front ends give the replica no more work, and hang up when they need it no more.
+async fn withdraw(held: Held) {
+    let Some((runtime, registration)) = held else {
+        return;
+    };
+    let Registration { found, endpoint, .. } = registration;
+    match tokio::time::timeout(WITHDRAWAL, runtime.discovery().unregister(found)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "the card of the replica could not be taken back"),
+        Err(_) => tracing::debug!("discovery does not answer, the card of the replica is not taken back"),
     }
+    end(endpoint);
+}
+
+/// Ends an endpoint, which waits for its connections.
+fn end(endpoint: StartedEndpoint) {
+    tokio::spawn(async move {
+        if let Err(error) = endpoint.shutdown().await {
+            tracing::debug!(%error, "the endpoint of the replica did not end well");
+        }
+    });
 }
 
 /// Waits until no front end is connected, for `timeout` at most.

@@ -35,7 +35,8 @@ async fn what_a_killed_code2wav_decoded_goes_on_at_another_with_the_same_samples
 #[tokio::test]
 async fn what_the_only_talker_spoke_goes_on_when_it_is_started_again() {
     let cluster = Cluster::new();
-    let [front, mut talker, _vocoder] = cluster.speaking(&SLOWLY);
+    let [front, mut talker, _vocoder] =
+        cluster.speaking(&[&SLOWLY[..], &["--set", "handover.wait=60s"]].concat());
     let expected = front.spoken(1, &long_text()).await;
     let mut speech = front.speak(1, &long_text()).await;
     speech.begun().await;
@@ -46,14 +47,14 @@ async fn what_the_only_talker_spoke_goes_on_when_it_is_started_again() {
 }
 
 #[tokio::test]
-async fn what_nobody_can_take_ends_with_an_error_that_names_the_stage() {
+async fn what_no_replica_can_take_ends_with_an_error_that_names_the_stage() {
     let cluster = Cluster::new();
     let [front, mut talker, _vocoder] =
         cluster.speaking(&[&SLOWLY[..], &["--set", "handover.wait=500ms"]].concat());
     let mut speech = front.speak(1, &long_text()).await;
     speech.begun().await;
     talker.kill();
-    let status = speech.rest().await.expect_err("nobody can speak it");
+    let status = speech.rest().await.expect_err("no talker is left");
     assert_eq!(status.code(), tonic::Code::Unavailable, "{status:?}");
     assert!(status.message().contains("talker"), "{status:?}");
 }
@@ -74,6 +75,40 @@ async fn a_stage_that_is_told_to_stop_ends_what_it_has_and_gets_nothing_new() {
     assert_eq!(talker.ended(), Some(0));
     talker.says("no front end is connected any more");
     assert!(!front.log().contains("is retried"), "{}", front.log());
+}
+
+#[tokio::test]
+async fn what_a_stage_has_when_its_drain_times_out_goes_on_at_another_with_the_same_samples() {
+    let cluster = Cluster::new();
+    let vocoder = cluster.stage("code2wav", &[]);
+    let mut talker = cluster.stage("talker", &["--drain-timeout", "100ms"]);
+    let front = cluster.frontend(&SLOWLY);
+    front.serves();
+    let expected = front.spoken(1, &long_text()).await;
+    let mut speech = front.speak(1, &long_text()).await;
+    speech.begun().await;
+    let _another = cluster.stage("talker", &[]);
+    front.says_times("a replica takes work", 3);
+    talker.signal("-TERM");
+    talker.says("the drain timeout is over");
+    assert_eq!(talker.ended(), Some(0));
+    assert!(speech.rest().await.expect("it goes on elsewhere") == expected);
+    front.says("is retried on another replica");
+    drop(vocoder);
+}
+
+#[tokio::test]
+async fn a_replica_whose_number_another_took_for_a_while_is_used_again() {
+    let cluster = Cluster::new();
+    let [front, _talker, _vocoder] = cluster.speaking(&[]);
+    let expected = front.spoken(1, SENTENCE).await;
+    let mut second = cluster.stage("talker", &["--replica", "0"]);
+    front.says_times("a replica has joined", 3);
+    second.signal("-TERM");
+    front.says("a replica has left, another has its number");
+    front.says_times("a replica has joined", 4);
+    assert_eq!(second.ended(), Some(0));
+    assert!(front.spoken(1, SENTENCE).await == expected);
 }
 
 #[tokio::test]

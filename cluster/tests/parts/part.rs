@@ -76,9 +76,15 @@ impl Drop for Part {
 impl Part {
     /// With these arguments, and nothing of the environment that the tests are run in.
     pub(crate) fn start(args: &[impl AsRef<str>]) -> Self {
+        Self::start_in(&[], args)
+    }
+
+    /// With that environment alone.
+    pub(crate) fn start_in(environment: &[(&str, &str)], args: &[impl AsRef<str>]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_omni-server-cluster"));
         let mut process = command
             .env_clear()
+            .envs(environment.iter().copied())
             .args(args.iter().map(AsRef::as_ref))
             .stderr(Stdio::piped())
             .spawn()

@@ -37,6 +37,44 @@ async fn three_processes_say_what_one_process_says() {
 }
 
 #[tokio::test]
+async fn one_process_whose_stages_are_processes_says_what_one_process_says() {
+    let args = [
+        "--speech-only",
+        "--listen",
+        "127.0.0.1:0",
+        "--metrics-listen",
+        "127.0.0.1:0",
+        "--set",
+        "stages.code2wav.placement=process",
+    ];
+    let (alone, placed) = (alone(), Part::start(&args));
+    placed.serves();
+    assert!(placed.spoken(1, SENTENCE).await == alone.spoken(1, SENTENCE).await);
+}
+
+#[tokio::test]
+async fn a_stage_takes_no_setting_of_the_runtime_from_its_environment() {
+    let cluster = Cluster::new();
+    let folder = cluster.path().display().to_string();
+    let args = ["--role", "stage", "--stage", "code2wav"];
+    let found = ["--cluster-discovery", "file", "--cluster-dir", &folder];
+    let address = free_address(1_000);
+    let port = address.rsplit(':').next().expect("it has a port");
+    let environment = [("DYN_SYSTEM_HOST", "127.0.0.1"), ("DYN_SYSTEM_PORT", port)];
+    let stage = Part::start_in(&environment, &[args, found].concat());
+    stage.says("registered");
+    assert!(std::net::TcpStream::connect(&address).is_err());
+}
+
+/// An address of which the runtime takes the port: none that the system gives by itself. Tests with different offsets get different ones.
+fn free_address(offset: u16) -> String {
+    let first = 20_000 + (std::process::id() % 10_000) as u16 + offset;
+    let mut ports = first..32_767;
+    let free = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    format!("127.0.0.1:{}", free.expect("a port"))
+}
+
+#[tokio::test]
 async fn two_front_ends_share_the_replicas_and_name_them_alike() {
     let cluster = Cluster::new();
     let [first, _talker, _vocoder] = cluster.speaking(&[]);
@@ -107,10 +145,7 @@ async fn what_a_caller_gives_up_ends_in_all_processes() {
 #[tokio::test]
 async fn the_page_of_a_stage_has_its_figures_and_says_that_it_works() {
     let cluster = Cluster::new();
-    // The runtime takes no port that the system gives by itself.
-    let first = 20_000 + (std::process::id() % 10_000) as u16;
-    let free = (first..32_767).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
-    let address = format!("127.0.0.1:{}", free.expect("a port"));
+    let address = free_address(0);
     let _vocoder = cluster.stage("code2wav", &[]);
     let _talker = cluster.stage("talker", &["--cluster-probes", &address, "--replica", "4"]);
     let front = cluster.frontend(&[]);

@@ -129,8 +129,32 @@ impl StageCompute {
     }
 }
 
-/// How every stage of a graph computes, by name.
-pub type ComputePlan = BTreeMap<&'static str, StageCompute>;
+/// How every stage of a graph computes.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ComputePlan {
+    /// The family that the plan is for; none if it is for any.
+    pub family: Option<&'static str>,
+    /// By name.
+    pub stages: BTreeMap<&'static str, StageCompute>,
+}
+
+impl ComputePlan {
+    /// Refuses a model of another family than the plan is for.
+    pub(crate) fn check_family(&self, found: &'static str) -> Result<(), FamilyError> {
+        match self.family {
+            Some(planned) if planned != found => Err(FamilyError { planned, found }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The model is of another family than the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the deploy configuration is for the family {planned}, the model is of the family {found}")]
+pub struct FamilyError {
+    planned: &'static str,
+    found: &'static str,
+}
 
 /// What of a model a process computes.
 #[derive(Debug, Clone, Copy)]

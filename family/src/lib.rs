@@ -16,7 +16,7 @@ pub use chat::{
     AudioInputError, ChatInfo, ChatMessage, Detokenizer, DetokenizerMaker, Hearing, Part, Prompt,
     PromptBuilder, Role, TOOL_CALL, ToolPart, Voicing,
 };
-pub use compute::{ComputePlan, Device, Dtype, KvCache, ProcessRole, StageCompute, Weights};
+pub use compute::{ComputePlan, Device, Dtype, FamilyError, KvCache, ProcessRole, StageCompute, Weights};
 pub use identity::model_identity;
 pub use loaded::{LoadedModel, load};
 pub use source::{ModelSource, embedded_checkpoint};

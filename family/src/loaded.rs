@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use omni_engine::StageGraph;
+use omni_models::QWEN3_OMNI;
 use omni_pipeline::request::Clip;
 use omni_pipeline::stage::{BackendError, Launch, StageBody, StageFamily, StageHandle};
 
@@ -27,9 +28,10 @@ impl fmt::Debug for LoadedModel {
 /// Loads what `role` needs of a model. Takes its time; nothing is kept if it fails.
 ///
 /// # Errors
-/// With everything that is wrong with the checkpoint, or with a device.
+/// With everything that is wrong with the checkpoint, or with a device; [`FamilyError`](crate::FamilyError) before anything is read.
 pub fn load(source: &ModelSource, plan: &ComputePlan, role: ProcessRole) -> anyhow::Result<LoadedModel> {
     // All checkpoints that `omni-models` reads so far have the stages of one graph.
+    plan.check_family(QWEN3_OMNI.family)?;
     Ok(LoadedModel(Arc::new(Qwen::load(source, plan, role)?)))
 }
 
@@ -76,5 +78,31 @@ impl Converse for LoadedModel {
 
     fn detokenizer(&self) -> Box<dyn Detokenizer> {
         self.0.detokenizer()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::FamilyError;
+
+    #[test]
+    fn a_model_of_another_family_than_the_plan_is_refused_before_it_is_read() {
+        let role = ProcessRole::Server { speech_only: true };
+        let load_as = |family| {
+            let missing = ModelSource::Directory(PathBuf::from("/there/is/no/checkpoint"));
+            let plan = ComputePlan {
+                family: Some(family),
+                ..ComputePlan::default()
+            };
+            load(&missing, &plan, role).expect_err("nothing can be loaded")
+        };
+        let refused = load_as("another");
+        let said =
+            "the deploy configuration is for the family another, the model is of the family qwen3-omni";
+        assert_eq!(refused.to_string(), said);
+        assert!(load_as(QWEN3_OMNI.family).downcast_ref::<FamilyError>().is_none());
     }
 }

@@ -14,7 +14,7 @@ use crate::compute::{ComputePlan, Device, Dtype, ProcessRole, StageCompute, Weig
 
 /// Where a process computes the stage of that name.
 pub(super) fn targets(role: ProcessRole, name: &str, plan: &ComputePlan) -> Vec<ComputeTarget> {
-    let Some(stage) = plan.get(name) else {
+    let Some(stage) = plan.stages.get(name) else {
         return Vec::new();
     };
     let mut targets: Vec<_> = match role {
@@ -50,7 +50,7 @@ pub(super) fn converses(role: ProcessRole) -> bool {
 
 /// How the stage of that name computes.
 pub(super) fn planned<'p>(plan: &'p ComputePlan, stage: &str) -> anyhow::Result<&'p StageCompute> {
-    let planned = plan.get(stage);
+    let planned = plan.stages.get(stage);
     planned.with_context(|| format!("the plan lacks the stage {stage}, expected every stage of the graph"))
 }
 

@@ -82,7 +82,7 @@ impl Qwen {
 
     fn kv_position(&self, stage: &str) -> Option<KvPosition> {
         let model = self.loaded_models.any();
-        let options = options(self.plan.get(stage)?);
+        let options = options(self.plan.stages.get(stage)?);
         let bytes = match stage {
             TALKER => model.talker_kv_position_bytes(options),
             THINKER => model.thinker_kv_position_bytes(options).ok()?,

@@ -88,7 +88,6 @@ impl ModelStart {
         graph
             .check()
             .context("the stage graph of the model cannot be run")?;
-        self.config.deploy.check_family(&graph)?;
         let deploy = self.config.deploy.for_graph(&graph, self.config.max_active);
         let info = self.info(backend.info(), &graph, &deploy);
         let stages = Stages {

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use omni_family::{Dtype, Weights};
-use omni_models::GRAPHS;
 
 use super::*;
 
@@ -366,12 +365,8 @@ fn a_patience_is_set_at_the_stage_that_waits() {
 }
 
 #[test]
-fn a_configuration_for_another_family_is_refused() {
-    let mut deploy = with("family: qwen3-omni", &[]).expect("legal").deploy;
-    let graph = GRAPHS[0].speech_only();
-    assert_eq!(deploy.check_family(&graph), Ok(()));
-    deploy.family = Some("another");
-    let refused = deploy.check_family(&graph).expect_err("another family's");
-    let said = "the deploy configuration is for the family another, the model is of the family qwen3-omni";
-    assert_eq!(refused.to_string(), said);
+fn the_family_that_a_file_names_is_in_the_plan() {
+    let family = |yaml| with(yaml, &[]).expect("legal").deploy.compute_plan().family;
+    assert_eq!(family("family: qwen3-omni"), Some("qwen3-omni"));
+    assert_eq!(family("family: auto"), None);
 }

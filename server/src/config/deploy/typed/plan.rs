@@ -1,33 +1,10 @@
 //! What a deploy configuration says to the family of the model that is loaded.
 
-use omni_engine::StageGraph;
 use omni_family::{ComputePlan, KvCache, StageCompute};
 
 use super::{ArStage, Deploy, Placement, StageConfig};
 
-/// The model is of another family than the deploy configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the deploy configuration is for the family {configured}, the model is of the family {found}")]
-pub struct FamilyError {
-    configured: &'static str,
-    found: &'static str,
-}
-
 impl Deploy {
-    /// Checks that `graph` is that of the family that this is for.
-    ///
-    /// # Errors
-    /// If it is another family's.
-    pub fn check_family(&self, graph: &StageGraph) -> Result<(), FamilyError> {
-        match self.family {
-            Some(configured) if configured != graph.family => Err(FamilyError {
-                configured,
-                found: graph.family,
-            }),
-            _ => Ok(()),
-        }
-    }
-
     /// How every stage computes.
     #[must_use]
     pub fn compute_plan(&self) -> ComputePlan {
@@ -46,10 +23,11 @@ impl Deploy {
                 kv,
             }
         };
-        self.stages
-            .iter()
-            .map(|(name, config)| (*name, plan(config)))
-            .collect()
+        let stages = self.stages.iter();
+        ComputePlan {
+            family: self.family,
+            stages: stages.map(|(name, config)| (*name, plan(config))).collect(),
+        }
     }
 }
 

@@ -35,8 +35,8 @@ pub(super) fn kv(stage: &StageCompute, position: u64) -> anyhow::Result<KvOption
 
 /// Most memory for a talker's cache on a CPU unless `kv.memory` says more. A position of Qwen3-TTS takes 224 KiB.
 const CPU_CACHE: u64 = 1 << 30;
-/// The same where its weights are quantised, for machines with little: two minutes at 112 KiB a position.
-const SMALL_CPU_CACHE: u64 = 160 << 20;
+/// The same where its weights are quantised, for machines with little: 108 s at 112 KiB a position.
+const SMALL_CPU_CACHE: u64 = 148 << 20;
 
 /// `kv` within [`CPU_CACHE`] or [`SMALL_CPU_CACHE`] on a CPU.
 pub(super) fn bounded(kv: KvOptions, stage: &StageCompute, position: u64) -> KvOptions {
@@ -89,7 +89,7 @@ mod tests {
         };
         let all = 100_000;
         assert_eq!(blocks(all, None, Weights::Auto), (1 << 30) / (16 * (224 << 10)));
-        assert_eq!(blocks(all, None, Weights::Int8), (160 << 20) / (16 * (224 << 10)));
+        assert_eq!(blocks(all, None, Weights::Int8), (148 << 20) / (16 * (224 << 10)));
         assert_eq!(blocks(100, None, Weights::Auto), 100);
         assert_eq!(
             blocks(all, Some(2 << 30), Weights::Auto),

@@ -229,7 +229,7 @@ pub(super) const SECTIONS: &[Section] = &[
                     least: 1024,
                     most: 4096,
                 }),
-                "KV blocks of one replica. Their memory is taken at the start. Those of a talker on a CPU take at most 1 GiB, with `weights` int8 or int4 160 MiB, unless `kv.memory` says more.",
+                "KV blocks of one replica. Their memory is taken at the start. Those of a talker on a CPU take at most 1 GiB, with `weights` int8 or int4 148 MiB, unless `kv.memory` says more.",
             ),
             setting(
                 "kv.memory",

@@ -313,17 +313,18 @@ mod tests {
         assert_eq!(made.to_f32(), expected);
     }
 
+    fn conv_is_over_its_taps([out, inputs, k]: [usize; 3]) {
+        let matrix = counted(&[out, inputs, k]).conv_as_matrix();
+        is(&matrix, &[out, k * inputs], |i| {
+            let (o, tap, c) = (i / (k * inputs), i / inputs % k, i % inputs);
+            (o * inputs + c) * k + tap
+        });
+    }
+
     #[test]
     fn convolutions_become_matrices_over_their_taps() {
-        let (out, inputs, k) = (5, 3, 7);
-        is(
-            &counted(&[out, inputs, k]).conv_as_matrix(),
-            &[out, k * inputs],
-            |i| {
-                let (o, tap, c) = (i / (k * inputs), i / inputs % k, i % inputs);
-                (o * inputs + c) * k + tap
-            },
-        );
+        let (out, inputs) = (5, 3);
+        conv_is_over_its_taps([out, inputs, 7]);
         let stride = 2;
         let (k, taps) = (3 * stride, 3);
         let transposed = counted(&[inputs, out, k]).conv_transpose_as_matrix(stride);
@@ -350,14 +351,6 @@ mod tests {
 
     #[test]
     fn large_tensors_are_reordered_in_pieces() {
-        let (out, inputs, k) = (64, 512, 17);
-        is(
-            &counted(&[out, inputs, k]).conv_as_matrix(),
-            &[out, k * inputs],
-            |i| {
-                let (o, tap, c) = (i / (k * inputs), i / inputs % k, i % inputs);
-                (o * inputs + c) * k + tap
-            },
-        );
+        conv_is_over_its_taps([64, 512, 17]);
     }
 }

@@ -12,7 +12,7 @@ use dynamo_runtime::metrics::MetricsHierarchy as _;
 use dynamo_runtime::pipeline::network::Ingress;
 use omni_family::model_identity;
 use omni_pipeline::stage::{ReplicaState, ReplicaStats};
-use omni_server::app::StageMember;
+use omni_server::app::{StageListener, StageMember};
 use omni_server::config::Config;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -79,9 +79,9 @@ pub async fn run(config: &Config, stage: &str, number: Option<u32>, network: &Ne
         return Err(error);
     }
     withdraw(held.take()).await;
-    drain(&member, config.drain_timeout, &mut signals).await;
+    drain(member.listener(), config.drain_timeout, &mut signals).await;
     // Stopped, the replica would fail what it has, which is final. What a process had that is gone runs again elsewhere.
-    if member.connections() == 0 {
+    if member.listener().connections() == 0 {
         tokio::task::spawn_blocking(move || member.stop()).await??;
     }
     Ok(())
@@ -90,9 +90,7 @@ pub async fn run(config: &Config, stage: &str, number: Option<u32>, network: &Ne
 /// Waits until every front end was told that the replica has died, for [`LAST_WORDS`] at most.
 async fn told(member: &StageMember) {
     let hung_up = async {
-        while member.connections() > 0 {
-            tokio::time::sleep(LOOK).await;
-        }
+        hung_up(member.listener()).await;
         // What the last one was told is still in its tunnel.
         tokio::time::sleep(IN_TUNNEL).await;
     };
@@ -190,7 +188,7 @@ impl Stage<'_> {
 
 /// Shows the figures of the stage on the page of its probes.
 fn tell_figures(runtime: &DistributedRuntime, member: &StageMember, replica: u32) {
-    let (listener, stage) = (member.listener(), member.stage());
+    let (listener, stage) = (member.listener().clone(), member.stage());
     let page = move || Ok(figures(stage, replica, &listener.stats(), listener.connections()));
     runtime.get_metrics_registry().add_expfmt_callback(Arc::new(page));
 }
@@ -228,7 +226,11 @@ impl Registration {
         number: Option<u32>,
     ) -> anyhow::Result<Self> {
         let (member, identity) = (stage.member, stage.identity);
-        let tunnel = StageTunnel::new(member.listener(), identity.clone(), Arc::clone(&stage.gave_up));
+        let tunnel = StageTunnel::new(
+            member.listener().clone(),
+            identity.clone(),
+            Arc::clone(&stage.gave_up),
+        );
         let component = runtime
             .namespace(stage.network.name.clone())?
             .component(member.stage())?;
@@ -339,18 +341,20 @@ fn end(endpoint: StartedEndpoint) {
 }
 
 /// Waits until no front end is connected, for `timeout` at most.
-async fn drain(member: &StageMember, timeout: Duration, signals: &mut Signals) {
-    tracing::info!(connections = member.connections(), "draining");
-    let emptied = async {
-        while member.connections() > 0 {
-            tokio::time::sleep(LOOK).await;
-        }
-    };
+async fn drain(listener: &StageListener, timeout: Duration, signals: &mut Signals) {
+    tracing::info!(connections = listener.connections(), "draining");
     tokio::select! {
-        () = emptied => tracing::info!("no front end is connected any more"),
+        () = hung_up(listener) => tracing::info!("no front end is connected any more"),
         () = tokio::time::sleep(timeout) => {
-            tracing::warn!(connections = member.connections(), "the drain timeout is over");
+            tracing::warn!(connections = listener.connections(), "the drain timeout is over");
         }
         () = signals.next() => tracing::warn!("told to stop at once"),
+    }
+}
+
+/// Waits until no front end is connected.
+async fn hung_up(listener: &StageListener) {
+    while listener.connections() > 0 {
+        tokio::time::sleep(LOOK).await;
     }
 }

@@ -7,7 +7,9 @@ mod loading;
 mod log;
 mod metrics;
 mod model;
+mod readiness;
 mod records;
+mod stage_host;
 mod stage_member;
 mod stage_process;
 mod stages;
@@ -49,6 +51,7 @@ use model::ModelStart;
 use omni_family::Converse;
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::EdgeSink;
+use readiness::Readiness;
 use traces::Traces;
 use wyoming::WyomingListener;
 
@@ -119,16 +122,6 @@ pub struct App {
     readiness: watch::Receiver<Readiness>,
     metrics: Metrics,
     traces: Traces,
-}
-
-/// Whether the model is there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Readiness {
-    Loading,
-    /// It is read, and its stages are being built.
-    Loaded,
-    Ready,
-    Failed(String),
 }
 
 impl App {
@@ -362,19 +355,6 @@ impl App {
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.tasks.running()
-    }
-
-    /// Waits until the model is warm.
-    ///
-    /// # Errors
-    /// If it cannot be loaded.
-    pub async fn ready(&mut self) -> anyhow::Result<()> {
-        let settled = |state: &Readiness| matches!(state, Readiness::Ready | Readiness::Failed(_));
-        let state = self.readiness.wait_for(settled).await;
-        match &*state.context("the loading task ended early")? {
-            Readiness::Failed(message) => anyhow::bail!("{message}"),
-            Readiness::Ready | Readiness::Loaded | Readiness::Loading => Ok(()),
-        }
     }
 
     /// Resolves if the listener fails.

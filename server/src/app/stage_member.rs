@@ -2,36 +2,25 @@
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
-use omni_engine::{StageGraph, StageNode};
-use omni_family::{LoadedModel, ModelInfo as _, ProcessRole};
-use omni_models::GRAPHS;
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::{
     EventRouter, LinkError, RemoteParts, SILENCE_TIMEOUT, SharedReplica, StageTransport, called, remote_stage,
 };
-use omni_pipeline::stage::{
-    Changes, Launch, MakeReplica, ReplicaId, ReplicaState, ReplicaStats, ReplicaStatus, StageFamily as _,
-};
+use omni_pipeline::stage::{Changes, MakeReplica, ReplicaId, ReplicaState, ReplicaStats};
 use tokio::sync::watch;
 
-use super::loading::{LoadError, load_blocking};
+use super::stage_host::{HostedStage, RunningStage, StageThread, find};
 use super::stage_process::names;
-use super::stages::{Stages, timeouts};
-use super::{App, Readiness};
 use crate::config::Config;
 
 /// A stage that runs here for others.
 #[derive(Debug)]
 pub struct StageMember {
-    stage: &'static str,
-    shared: SharedReplica,
+    listener: StageListener,
     changes: Changes,
-    thread: JoinHandle<()>,
-    clock: Clock,
+    thread: StageThread,
 }
 
 impl StageMember {
@@ -41,73 +30,45 @@ impl StageMember {
     /// If no family has such a stage, or the model cannot be loaded.
     pub fn start(config: &Config, stage: &str, replica: u32) -> anyhow::Result<Self> {
         let clock = Clock::start();
-        let (graph, node) = find(stage)?;
-        let (source, plan) = (config.model.clone(), config.deploy.compute_plan());
-        let role = ProcessRole::Stage {
-            stage: node.name,
-            replica,
-        };
-        let load = move || omni_family::load(&source, &plan, role);
-        let model = load_blocking(load, clock, config.deploy.load_timeout, || Ok::<_, LoadError>(()))?;
-        Self::of(Arc::new(model), (graph, node), config, ReplicaId(replica), clock)
-    }
-
-    fn of(
-        model: Arc<LoadedModel>,
-        (graph, node): (&'static StageGraph, &'static StageNode),
-        config: &Config,
-        replica: ReplicaId,
-        clock: Clock,
-    ) -> anyhow::Result<Self> {
-        let (stage, deploy) = (node.name, config.deploy.stage(node.name));
-        let stages = Stages {
+        let (graph, node) = find(stage, |_| true)?;
+        let hosted = HostedStage {
+            node,
             graph,
+            replica: ReplicaId(replica),
             deploy: &config.deploy,
-            info: model.info(),
             max_active: config.max_active,
         };
-        let settings = stages.settings(node);
-        let (changes, router) = (Changes::default(), EventRouter::default());
-        let status = ReplicaStatus::new(stage, replica, deploy.restart, changes.clone())
-            .observed_by(Arc::new(router.clone()));
-        let launch = Launch::new(settings, status.clone(), clock);
-        let (handle, body) = model.launch(stage, launch);
-        let thread = std::thread::Builder::new()
-            .name(format!("{stage}-{replica}"))
-            .spawn(move || body.run())
-            .context("a thread could not be started")?;
-        let timeouts = timeouts(config.deploy.load_timeout, deploy);
-        Ok(Self {
-            stage,
+        let model = hosted.load(&config.model, clock, || Ok(()))?;
+        let router = EventRouter::default();
+        let RunningStage {
+            handle,
+            status,
+            changes,
+            timeouts,
+            thread,
+        } = hosted.start(model, Arc::new(router.clone()), clock)?;
+        let listener = StageListener {
+            stage: node.name,
             shared: SharedReplica::new(handle, (status, router), changes.clone(), timeouts),
+            clock,
+        };
+        Ok(Self {
+            listener,
             changes,
             thread,
-            clock,
         })
     }
 
     /// Its stage.
     #[must_use]
     pub fn stage(&self) -> &'static str {
-        self.stage
+        self.listener.stage
     }
 
     /// Its state.
     #[must_use]
     pub fn state(&self) -> ReplicaState {
-        self.shared.status().state()
-    }
-
-    /// Its figures.
-    #[must_use]
-    pub fn stats(&self) -> ReplicaStats {
-        self.shared.stats()
-    }
-
-    /// Front ends that are connected.
-    #[must_use]
-    pub fn connections(&self) -> usize {
-        self.shared.connections()
+        self.listener.shared.status().state()
     }
 
     /// Rings when its state changes.
@@ -116,14 +77,10 @@ impl StageMember {
         self.changes.follow()
     }
 
-    /// For the threads of connections.
+    /// Where connections to it come in.
     #[must_use]
-    pub fn listener(&self) -> StageListener {
-        StageListener {
-            stage: self.stage,
-            shared: self.shared.clone(),
-            clock: self.clock,
-        }
+    pub fn listener(&self) -> &StageListener {
+        &self.listener
     }
 
     /// Stops it after the step in progress.
@@ -131,24 +88,9 @@ impl StageMember {
     /// # Errors
     /// If its thread panicked.
     pub fn stop(self) -> anyhow::Result<()> {
-        self.shared.stop();
-        self.thread
-            .join()
-            .map_err(|_| anyhow!("the thread of stage {} panicked", self.stage))
+        self.listener.shared.stop();
+        self.thread.join()
     }
-}
-
-/// The stage of that name, and its graph.
-fn find(wanted: &str) -> anyhow::Result<(&'static StageGraph, &'static StageNode)> {
-    let graphs = GRAPHS.iter().copied();
-    let mut stages = graphs.flat_map(|graph| graph.stages.iter().map(move |stage| (graph, stage)));
-    if let Some(found) = stages.clone().find(|(_, stage)| stage.name == wanted) {
-        return Ok(found);
-    }
-    let mut names: Vec<_> = stages.by_ref().map(|(_, stage)| stage.name).collect();
-    names.sort_unstable();
-    names.dedup();
-    bail!("the stage is {wanted:?}, expected one of {}", names.join(", "))
 }
 
 /// Where connections to a stage come in. Copies lead to the same stage.
@@ -226,40 +168,4 @@ pub fn joined(
         };
         remote_stage(parts, status, clock)
     })
-}
-
-/// What a front end needs so that replicas can join.
-impl App {
-    /// The time that its stages have.
-    #[must_use]
-    pub fn clock(&self) -> Clock {
-        self.clock
-    }
-
-    /// Waits until the model is read and its pools are there, to which replicas can be added.
-    ///
-    /// # Errors
-    /// If it cannot be loaded.
-    pub async fn loaded(&mut self) -> anyhow::Result<()> {
-        let state = self
-            .readiness
-            .wait_for(|state| *state != Readiness::Loading)
-            .await;
-        match &*state.context("the loading task ended early")? {
-            Readiness::Failed(message) => anyhow::bail!("{message}"),
-            Readiness::Loaded | Readiness::Ready | Readiness::Loading => Ok(()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_stage_that_no_family_has_is_refused_with_those_that_there_are() {
-        let error = find("waveform").unwrap_err().to_string();
-        assert!(error.contains("\"waveform\"") && error.contains("code2wav") && error.contains("talker"));
-        assert_eq!(find("code2wav").unwrap().1.name, "code2wav");
-    }
 }

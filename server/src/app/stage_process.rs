@@ -2,25 +2,20 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
 
-use anyhow::{Context as _, anyhow, bail};
-use omni_engine::{StageGraph, StageNode};
-use omni_family::{LoadedModel, ModelInfo as _, ProcessRole};
-use omni_models::GRAPHS;
+use anyhow::{Context as _, anyhow};
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::loading::load_blocking;
 use super::log::init_logging;
-use super::stages::{Stages, timeouts};
-use crate::config::deploy::{self, Deploy};
+use super::stage_host::{HostedStage, RunningStage, find};
+use crate::config::deploy;
 use crate::config::{Config, LogFormat, ModelSource};
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::{
     HostSession, RemoteParts, SILENCE_TIMEOUT, StageNames, called, inherited, remote_stage, spawn_peer,
 };
-use omni_pipeline::stage::{Changes, Launch, MakeReplica, ReplicaId, ReplicaStatus, StageFamily as _};
+use omni_pipeline::stage::{MakeReplica, ReplicaId, ReplicaStatus};
 
 /// What a stage's process is told.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -125,13 +120,34 @@ pub fn serve_stage(config: &Config) -> anyhow::Result<()> {
     outlive_signals()?;
     let mut called = called(socket, names(), clock)?;
     called.answer()?;
-    match Loaded::new(&mut called, clock) {
-        Ok(loaded) => loaded.serve(called, clock),
+    match start(&mut called, clock) {
+        Ok(running) => {
+            // Of a replica that has died, the thread may never come back. It ends with the process, which does so now.
+            called.serve(running.handle, running.status, &running.changes, running.timeouts)?;
+            running.thread.join()
+        }
         Err(error) => {
             called.refuse(&format!("{error:#}"))?;
             Err(error)
         }
     }
+}
+
+/// The stage that is asked for, running.
+fn start(called: &mut HostSession, clock: Clock) -> anyhow::Result<RunningStage> {
+    let order: Order = serde_json::from_slice(&called.settings).context("the settings cannot be read")?;
+    let resolution = deploy::read_back(&order.deploy, order.max_active)
+        .map_err(|problems| anyhow!("the deploy configuration cannot be used: {}", problems.join("; ")))?;
+    let (graph, node) = find(&called.stage, |node| node.has_processes)?;
+    let hosted = HostedStage {
+        node,
+        graph,
+        replica: ReplicaId(order.replica),
+        deploy: &resolution.deploy,
+        max_active: order.max_active,
+    };
+    let model = hosted.load(&order.model, clock, || Ok(called.beat()?))?;
+    hosted.start(model, called.listener(), clock)
 }
 
 /// Signals to everything that belongs to a service are not for this process: the server that started it lets the work in progress end,
@@ -151,75 +167,4 @@ fn outlive_signals() -> anyhow::Result<()> {
         drop(signal(kind)?);
     }
     Ok(())
-}
-
-/// What a stage's process runs.
-struct Loaded {
-    order: Order,
-    deploy: Deploy,
-    /// The stage, in the graph of its family.
-    graph: &'static StageGraph,
-    stage: &'static StageNode,
-    model: Arc<LoadedModel>,
-}
-
-impl Loaded {
-    fn new(called: &mut HostSession, clock: Clock) -> anyhow::Result<Self> {
-        let order: Order = serde_json::from_slice(&called.settings).context("the settings cannot be read")?;
-        let resolution = deploy::read_back(&order.deploy, order.max_active).map_err(|problems| {
-            anyhow!("the deploy configuration cannot be used: {}", problems.join("; "))
-        })?;
-        let wanted = called.stage.as_str();
-        let graphs = GRAPHS.iter().copied();
-        let stages = graphs.flat_map(|graph| graph.stages.iter().map(move |stage| (graph, stage)));
-        let known: Vec<_> = stages.filter(|(_, stage)| stage.has_processes).collect();
-        let Some((graph, stage)) = known.iter().copied().find(|(_, stage)| stage.name == wanted) else {
-            let names: Vec<_> = known.iter().map(|(_, stage)| stage.name).collect();
-            bail!("the stage is {wanted:?}, expected one of {}", names.join(", "));
-        };
-        let deploy = resolution.deploy;
-        let role = ProcessRole::Stage {
-            stage: stage.name,
-            replica: order.replica,
-        };
-        let (source, plan) = (order.model.clone(), deploy.compute_plan());
-        let load = move || omni_family::load(&source, &plan, role);
-        let model = load_blocking(load, clock, deploy.load_timeout, || {
-            called.beat().map_err(anyhow::Error::from)
-        })?;
-        Ok(Self {
-            order,
-            deploy,
-            graph,
-            stage,
-            model: Arc::new(model),
-        })
-    }
-
-    fn serve(self, called: HostSession, clock: Clock) -> anyhow::Result<()> {
-        let (name, replica) = (self.stage.name, ReplicaId(self.order.replica));
-        let stages = Stages {
-            graph: self.graph,
-            deploy: &self.deploy,
-            info: self.model.info(),
-            max_active: self.order.max_active,
-        };
-        let (settings, deploy) = (stages.settings(self.stage), self.deploy.stage(name));
-        let changes = Changes::default();
-        let status =
-            ReplicaStatus::new(name, replica, deploy.restart, changes.clone()).observed_by(called.listener());
-        let launch = Launch::new(settings, status.clone(), clock);
-        let (stage, body) = Arc::clone(&self.model).launch(name, launch);
-        let thread = std::thread::Builder::new()
-            .name(format!("{name}-{replica}"))
-            .spawn(move || body.run())
-            .context("a thread could not be started")?;
-        let timeouts = timeouts(self.deploy.load_timeout, deploy);
-        // Of a replica that has died, the thread may never come back. It ends with the process, which does so now.
-        called.serve(stage, status, &changes, timeouts)?;
-        if thread.join().is_err() {
-            bail!("the thread of the stage panicked");
-        }
-        Ok(())
-    }
 }

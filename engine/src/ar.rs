@@ -111,7 +111,8 @@ impl<M: ArModel> ArEngine<M> {
         }
     }
 
-    /// Queues a sequence.
+    /// Queues a sequence. One whose request brings as many outputs as it may have, or outputs that go round in circles, ends with the
+    /// next step.
     ///
     /// # Errors
     /// [`AddError`]; nothing is kept then.
@@ -132,23 +133,43 @@ impl<M: ArModel> ArEngine<M> {
         }
         let prompt = opened?;
         assert!(prompt > 0, "{seq:?} was opened with an empty prompt");
-        if let Err(error) = self.check_room(prompt) {
+        let prior = self.model.prior_outputs(seq);
+        let count = u32::try_from(prior.len()).unwrap_or(u32::MAX);
+        // The last output needs no position of its own.
+        let least = prompt.saturating_add(count.saturating_sub(1));
+        if let Err(error) = self.check_room(least) {
             self.model.close(seq);
             return Err(error);
         }
-        // The last output needs no position of its own, hence the extra one.
         let max_outputs = options.max_outputs.min(self.longest() - prompt + 1);
         let options = AddOptions {
             max_outputs,
             ..options
         };
-        let sequence = Sequence::new(seq, prompt, options, Arrival(self.next_arrival), now);
+        let mut sequence = Sequence::new(seq, (prompt, count), options, Arrival(self.next_arrival), now);
+        let repeats = self.remember(&mut sequence, &prior);
+        let over = match sequence.is_full() {
+            true => Some(FinishReason::Length),
+            false => repeats.then_some(FinishReason::Repetition),
+        };
         self.next_arrival += 1;
-        self.waiting_tokens += u64::from(prompt);
+        self.waiting_tokens += u64::from(sequence.known);
         let slot = self.slots.insert(sequence);
         self.settle(slot);
         self.pending.push(SeqEvent::Queued { seq, at: now });
+        if let Some(reason) = over {
+            self.end(seq, reason);
+        }
         Ok(())
+    }
+
+    /// Books the tokens of outputs that a request brought; whether they go round in circles.
+    fn remember(&self, sequence: &mut Sequence, outputs: &[M::Output]) -> bool {
+        let Some(tail) = &mut sequence.tail else {
+            return false;
+        };
+        let tokens = outputs.iter().filter_map(|output| self.model.token(output));
+        tokens.fold(false, |_, token| tail.push(token))
     }
 
     fn check_options(&self, seq: SeqId, options: &AddOptions) -> Result<(), AddError> {

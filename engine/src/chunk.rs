@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::ids::{SeqId, Stamp};
-use crate::model::{ChunkBounds, ChunkModel, Decoded, ModelError};
+use crate::model::{ChunkBounds, ChunkModel, Decoded, ModelError, Skipped};
 use crate::step::{FinishReason, SeqEvent, SeqRecord, StepReport};
 use stream::Stream;
 
@@ -56,6 +56,11 @@ impl ChunkConfig {
 
     fn largest_chunk(&self) -> u32 {
         *self.ramp.iter().max().expect("the ramp is not empty")
+    }
+
+    /// Most items of a step: the chunk of its most urgent stream is never cut.
+    fn largest_step(&self) -> u32 {
+        self.max_batched_items.max(self.largest_chunk())
     }
 }
 
@@ -147,6 +152,20 @@ impl<M: ChunkModel> ChunkEngine<M> {
     /// # Errors
     /// [`OpenError`]; nothing is kept then.
     pub fn add(&mut self, seq: SeqId, options: StreamOptions, now: Stamp) -> Result<(), OpenError> {
+        self.add_behind(Vec::new(), seq, options, now).map(drop)
+    }
+
+    /// Opens a stream that goes on behind `lead`, of which nothing is wanted. Says what of it is not decoded; the samples of the rest come out.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing is kept then.
+    pub fn add_behind(
+        &mut self,
+        mut lead: Vec<M::Item>,
+        seq: SeqId,
+        options: StreamOptions,
+        now: Stamp,
+    ) -> Result<Skipped, OpenError> {
         if self.streams.contains_key(&seq) {
             return Err(OpenError::Duplicate(seq));
         }
@@ -157,17 +176,22 @@ impl<M: ChunkModel> ChunkEngine<M> {
                 limit: self.config.max_streams,
             });
         }
-        self.model.open(seq).inspect_err(|error| {
+        let count = u32::try_from(lead.len()).unwrap_or(u32::MAX);
+        let skipped = self.model.open(seq, count).inspect_err(|error| {
             if let ModelError::Lost(reason) = error {
                 self.lost = Some(reason.clone());
             }
         })?;
+        assert!(skipped.items <= count, "{seq:?}: more was skipped than there is");
+        lead.drain(..skipped.items as usize);
         // What is held back gives no lead either, until the stream ends.
-        let unplayed = options.unplayed_items.saturating_add(options.look_ahead);
-        let stream = Stream::new(self.next_arrival, unplayed, now);
+        let held = options.unplayed_items.saturating_add(options.look_ahead);
+        let unplayed = held.saturating_add(count - skipped.items);
+        let mut stream = Stream::new(self.next_arrival, unplayed, now);
+        stream.receive(lead, false);
         self.streams.insert(seq, stream);
         self.next_arrival += 1;
-        Ok(())
+        Ok(skipped)
     }
 
     /// Hands over items; `last` says that no more will come. Unknown streams are ignored: they may have ended while
@@ -225,8 +249,7 @@ impl<M: ChunkModel> ChunkEngine<M> {
         let bounds = ChunkBounds {
             streams: self.config.max_streams,
             batch: self.config.max_batch,
-            // The chunk of the most urgent stream is never cut.
-            items: self.config.max_batched_items.max(self.config.largest_chunk()),
+            items: self.config.largest_step(),
         };
         self.model.prepare(nth, bounds)
     }

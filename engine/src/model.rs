@@ -110,6 +110,12 @@ pub trait StepExecutor {
     /// [`ModelError::Compute`]: the whole batch is lost.
     fn sample(&mut self, seqs: &[SeqId]) -> Result<Vec<Sampled<Self::Output>>, ModelError>;
 
+    /// Outputs that the request of a sequence brought: another one made them before, and this one goes on behind them. Asked for
+    /// once, when the sequence was opened. Their positions are computed as those of outputs that it gave, and they are not given again.
+    fn prior_outputs(&self, _seq: SeqId) -> Vec<Self::Output> {
+        Vec::new()
+    }
+
     /// The token that an output stands for, if the engine is to watch for endless repetition.
     fn token(&self, _output: &Self::Output) -> Option<u32> {
         None
@@ -153,8 +159,8 @@ pub trait KvCache {
     /// What stands at `positions` of a sequence, one key each, so that others with the same beginning may share its KV
     /// rows; `None` if it never shares. See [`ContentKey`] for what a key must cover.
     ///
-    /// Prompt positions are asked for once every row that the first output needs has been pushed, later ones after
-    /// they have been computed.
+    /// Positions of the prompt, and of outputs that the request brought, are asked for once every row that the next output needs has
+    /// been pushed, later ones after they have been computed.
     fn content_keys(&self, _seq: SeqId, _positions: Range<u32>) -> Option<Vec<ContentKey>> {
         None
     }
@@ -176,7 +182,8 @@ pub trait Warmup {
 /// An autoregressive model over many concurrent sequences: what [`ArEngine`](crate::ArEngine) drives.
 ///
 /// Position `p` below the prompt length is the prompt's; position `prompt + n` is made of output `n` and, where the
-/// sequence is fed from upstream, of its row. A prompt may be computed in any number of pieces, and any piece of any
+/// sequence is fed from upstream, of its row. Outputs that a request brings count from 0 like those that the sequence gives, for rows,
+/// random draws and limits alike: it gives what it would have given if it had made them itself. A prompt may be computed in any number of pieces, and any piece of any
 /// sequence may be computed again after a preemption, so embeddings laid over a prompt, audio features and hidden rows
 /// that go to the next stage are addressed by absolute position: `execute` takes inputs `start .. start + len` of what
 /// `open` and `push` brought, and a model that exports hidden rows keeps those of `start .. start + len` until all of the
@@ -199,11 +206,12 @@ pub trait ChunkModel {
     /// One unit of output (for code2wav: one mono sample, f32 in [-1, 1]).
     type Sample: Send + 'static;
 
-    /// Begins a sequence.
+    /// Begins a sequence, of whose first `lead` items no samples are wanted, and says which of them need not be decoded: the first
+    /// ones, if the samples behind the lead do not depend on them.
     ///
     /// # Errors
     /// [`ModelError::Rejected`] if it cannot be served.
-    fn open(&mut self, seq: SeqId) -> Result<(), ModelError>;
+    fn open(&mut self, seq: SeqId, lead: u32) -> Result<Skipped, ModelError>;
 
     /// Decodes the next items of each entry; one answer per entry, in order, with its new samples. Any split of a
     /// sequence's items over calls gives the same samples as one call. An `Err` inside is the failure of that stream alone
@@ -230,6 +238,15 @@ pub trait ChunkModel {
     fn prepare(&mut self, _nth: u32, _bounds: ChunkBounds) -> Result<bool, ModelError> {
         Ok(false)
     }
+}
+
+/// The beginning of a sequence that a [`ChunkModel`] does not decode.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Skipped {
+    /// Items.
+    pub items: u32,
+    /// Samples that they would have given.
+    pub samples: u64,
 }
 
 /// How much may be asked of a [`ChunkModel`].

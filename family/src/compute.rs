@@ -71,6 +71,20 @@ pub enum Weights {
     Int4,
 }
 
+impl fmt::Display for Weights {
+    /// As it is written in files.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+            Self::RoundedProducts => "rounded",
+            Self::Int8 => "int8",
+            Self::Int4 => "int4",
+        })
+    }
+}
+
 /// Number format of a computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Dtype {
@@ -127,6 +141,31 @@ impl StageCompute {
     pub fn device(&self, replica: u32) -> Device {
         of_replica(&self.devices, replica).copied().unwrap_or_default()
     }
+
+    /// The number formats of computation and weights on that device.
+    pub(crate) fn numbers(&self, device: Device) -> (Dtype, Weights) {
+        match (device.is_gpu(), self.dtype, self.weights) {
+            // A GPU keeps weights in `dtype`.
+            (true, dtype, _) => (dtype, Weights::Auto),
+            // The processor's kernels compute in f32; what halves give is that less is read.
+            (false, Dtype::Bf16, Weights::Auto) => (Dtype::F32, Weights::Bf16),
+            (false, _, weights) => (Dtype::F32, weights),
+        }
+    }
+
+    /// In which numbers the replicas compute, in words: one for all, or one for each. Replicas of one checkpoint with the same words give the same
+    /// outputs, but for what the rounding of another processor or device changes.
+    #[must_use]
+    pub fn number_formats(&self) -> Vec<String> {
+        let format = |device: &Device| {
+            let (dtype, weights) = self.numbers(*device);
+            match device.is_gpu() {
+                true => format!("{dtype} on a GPU"),
+                false => format!("{dtype} with weights {weights} on a processor"),
+            }
+        };
+        self.devices.iter().map(format).collect()
+    }
 }
 
 /// How every stage of a graph computes.
@@ -176,6 +215,34 @@ pub enum ProcessRole {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_replicas_have_one_format_if_they_compute_in_the_same_numbers() {
+        let formats = |dtype, weights| {
+            let compute = StageCompute {
+                devices: vec![Device::Cpu, Device::Cuda(0), Device::Cuda(1)],
+                dtype,
+                weights,
+                enforce_eager: false,
+                in_server: true,
+                kv: None,
+            };
+            let formats = compute.number_formats();
+            assert_eq!(formats[1], formats[2], "of two devices of one kind");
+            (formats[0].clone(), formats[1].clone())
+        };
+        let (stored, _) = formats(Dtype::F32, Weights::Auto);
+        let (int4, gpu) = formats(Dtype::F32, Weights::Int4);
+        let (halves, half_gpu) = formats(Dtype::Bf16, Weights::Auto);
+        assert_eq!(
+            halves,
+            formats(Dtype::F32, Weights::Bf16).0,
+            "what is computed counts"
+        );
+        let all = [&stored, &int4, &halves, &gpu, &half_gpu];
+        let different: std::collections::BTreeSet<_> = all.into_iter().collect();
+        assert_eq!(different.len(), all.len(), "{all:?}");
+    }
 
     #[test]
     fn what_is_printed_reads_as_the_same_device() {

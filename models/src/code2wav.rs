@@ -4,13 +4,17 @@
 //! so frames may come in any pieces: the samples are those of the whole. With Qwen3-Omni the first frame of a stream gives
 //! fewer samples than the following ones, because every transposed convolution drops its first `rate` outputs, as the reference
 //! implementation does.
+//!
+//! What it remembers reaches back only so far: samples depend on the frames of the attention windows and convolutions in a row
+//! ([`Code2WavNet::reach`]). A stream that is to go on behind a long lead begins that many frames before the end of the lead, at the
+//! positions that these frames have, and gives the same samples to the bit.
 
 mod core;
 mod net;
 
 use std::fmt;
 
-use omni_engine::{ChunkBounds, ChunkModel, CodecFrame, Decoded, ModelError, SeqId};
+use omni_engine::{ChunkBounds, ChunkModel, CodecFrame, Decoded, ModelError, SeqId, Skipped};
 
 pub(crate) use self::core::Core;
 pub(crate) use net::Code2WavNet;
@@ -33,8 +37,8 @@ impl ChunkModel for Code2Wav {
     /// Mono, in [-1, 1].
     type Sample = f32;
 
-    fn open(&mut self, seq: SeqId) -> Result<(), ModelError> {
-        self.0.open(seq)
+    fn open(&mut self, seq: SeqId, lead: u32) -> Result<Skipped, ModelError> {
+        self.0.open(seq, lead)
     }
 
     fn decode(&mut self, batch: &[(SeqId, &[CodecFrame])]) -> Result<Vec<Decoded<f32>>, ModelError> {

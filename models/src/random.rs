@@ -358,6 +358,7 @@ mod tests {
                 predictor: model.defaults().predictor,
                 seed: 1,
                 max_frames: 1,
+                prior_frames: Vec::new(),
             };
             let len = talker.open(SEQ, request).expect("it is served");
             talker.push(SEQ, vec![1, 2, 3], true);
@@ -370,7 +371,7 @@ mod tests {
             };
 
             let mut code2wav = model.code2wav().expect("a vocoder");
-            code2wav.open(SEQ).expect("a stream");
+            code2wav.open(SEQ, 0).expect("a stream");
             let frames = vec![frame.clone(); 8];
             let level = rms(code2wav.decode(&[(SEQ, &frames)]).expect("samples")[0]
                 .as_ref()

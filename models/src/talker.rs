@@ -91,8 +91,10 @@ pub struct TalkerRequest {
     pub predictor: Sampling,
     /// Same seed, same request: same codes, whatever runs beside.
     pub seed: u64,
-    /// Frames after which the speech ends even if the model would go on.
+    /// Frames after which the speech ends even if the model would go on, those of `prior_frames` included.
     pub max_frames: u32,
+    /// Frames of the reply that were made before, by another sequence: it goes on behind them as if it had made them.
+    pub prior_frames: Vec<CodecFrame>,
 }
 
 /// The talker's cache.
@@ -202,6 +204,10 @@ impl StepExecutor for Talker {
 
     fn sample(&mut self, seqs: &[SeqId]) -> Result<Vec<Sampled<CodecFrame>>, ModelError> {
         self.0.sample(seqs)
+    }
+
+    fn prior_outputs(&self, seq: SeqId) -> Vec<CodecFrame> {
+        self.0.prior_outputs(seq)
     }
 }
 

@@ -112,8 +112,10 @@ pub struct SpeechRequest {
     pub context: Option<Arc<[ContextRow]>>,
     /// Whether its text comes from a model as it writes, and not from a caller, which may take any time.
     pub generated: bool,
-    /// Most codec frames to make.
+    /// Most codec frames to make, those of `prior_frames` included.
     pub max_outputs: u32,
+    /// Frames of it that another replica made before: it goes on behind them.
+    pub prior_frames: Arc<[CodecFrame]>,
 }
 
 /// A conversation to text.
@@ -294,6 +296,7 @@ mod tests {
             context: None,
             generated: false,
             max_outputs: 1,
+            prior_frames: Arc::default(),
         };
         request.prompt_rows()
     }

@@ -123,6 +123,8 @@ pub struct FakeScript {
     pub voices: Gate,
     /// Positions of prompts that the thinker found computed, answer by answer.
     pub cached: Cached,
+    /// Frames that the talker's requests brought, sequence by sequence.
+    pub prior: Counts,
 }
 
 /// How many there are of something. Copies are the same.
@@ -165,6 +167,22 @@ impl Cached {
 
     fn add(&self, positions: u32) {
         self.0.lock().push(positions);
+    }
+}
+
+/// Counts, one after another. Copies are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Counts(Arc<Mutex<Vec<usize>>>);
+
+impl Counts {
+    /// All so far.
+    #[must_use]
+    pub fn all(&self) -> Vec<usize> {
+        self.0.lock().clone()
+    }
+
+    fn add(&self, count: usize) {
+        self.0.lock().push(count);
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use omni_engine::{
     AsyncExecutor, ChunkModel, ContentKey, Decoded, KvCache, KvSpec, ModelError, Sampled, SeqId, SeqStep,
-    Sequences, StepExecutor, Warmup,
+    Sequences, Skipped, StepExecutor, Warmup,
 };
 
 use crate::cost::{TalkerCosts, VocoderCosts};
@@ -127,8 +127,8 @@ impl ChunkModel for Vocoder {
     type Item = ();
     type Sample = ();
 
-    fn open(&mut self, _seq: SeqId) -> Result<(), ModelError> {
-        Ok(())
+    fn open(&mut self, _seq: SeqId, _lead: u32) -> Result<Skipped, ModelError> {
+        Ok(Skipped::default())
     }
 
     fn decode(&mut self, batch: &[(SeqId, &[()])]) -> Result<Vec<Decoded<()>>, ModelError> {

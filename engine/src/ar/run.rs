@@ -219,7 +219,7 @@ impl<M: ArModel> ArEngine<M> {
         };
         let seq = sequence.id;
         report.events.push(SeqEvent::Output { seq, item });
-        if sequence.record.outputs >= sequence.options.max_outputs {
+        if sequence.is_full() {
             return Some(FinishReason::Length);
         }
         if repeats {

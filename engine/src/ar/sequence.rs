@@ -85,6 +85,8 @@ pub(super) struct Sequence {
     pub(super) computed: u32,
     /// Positions that can be computed: the prompt, and one per output.
     pub(super) known: u32,
+    /// Outputs that its request brought.
+    prior: u32,
     /// Outputs asked for that have not come yet: one for each step under way that it is sampled in.
     pub(super) asked: u32,
     pub(super) record: SeqRecord,
@@ -95,7 +97,13 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    pub(super) fn new(id: SeqId, prompt: u32, options: AddOptions, arrival: Arrival, now: Stamp) -> Self {
+    pub(super) fn new(
+        id: SeqId,
+        (prompt, prior): (u32, u32),
+        options: AddOptions,
+        arrival: Arrival,
+        now: Stamp,
+    ) -> Self {
         let record = SeqRecord {
             queued: now,
             prompt_tokens: prompt,
@@ -114,7 +122,8 @@ impl Sequence {
             content: Content::Unknown,
             published: 0,
             computed: 0,
-            known: prompt,
+            known: prompt + prior,
+            prior,
             asked: 0,
             record,
             tail: options.repetition.map(Tail::new),
@@ -134,6 +143,16 @@ impl Sequence {
         self.paused = paused;
     }
 
+    /// Outputs so far, those that its request brought included.
+    pub(super) fn outputs(&self) -> u32 {
+        self.prior + self.record.outputs
+    }
+
+    /// Whether it may give no more outputs.
+    pub(super) fn is_full(&self) -> bool {
+        self.outputs() >= self.options.max_outputs
+    }
+
     /// Books one output: the next position becomes known.
     pub(super) fn emitted(&mut self, at: Stamp) {
         self.record.outputs += 1;
@@ -144,7 +163,7 @@ impl Sequence {
 
     /// Whether the next output needs a row that upstream has not sent yet.
     pub(super) fn lacks_row(&self) -> bool {
-        self.lacks_row_for(self.record.outputs)
+        self.lacks_row_for(self.outputs())
     }
 
     /// Output `n` (from 0) consumes row `n`.
@@ -155,7 +174,7 @@ impl Sequence {
 
     /// Whether it will be able to go on after the outputs asked for, unless they end it.
     pub(super) fn goes_on(&self) -> bool {
-        let next = self.record.outputs + self.asked;
+        let next = self.outputs() + self.asked;
         next < self.options.max_outputs && !self.lacks_row_for(next)
     }
 
@@ -195,7 +214,7 @@ impl Sequence {
         self.known - self.computed
     }
 
-    /// Whether the next positions are a prompt (or the recomputation of one) and not a single decode.
+    /// Whether the next positions are a prompt (or the recomputation of one, or outputs that came with it) and not a single decode.
     pub(super) fn in_prefill(&self) -> bool {
         self.pending() > 1 || self.record.outputs == 0
     }

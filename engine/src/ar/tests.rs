@@ -5,6 +5,7 @@ mod life;
 mod overlap;
 mod places;
 mod prefix;
+mod prior;
 mod steps;
 mod support;
 mod traffic;

@@ -92,9 +92,9 @@ impl<T> Stream<T> {
     /// Items that the next chunk would take now.
     pub(super) fn chunk(&self, config: &ChunkConfig) -> usize {
         // The first chunk stays small even if a whole sentence is queued: its listener has been waiting longest. What
-        // is not heard goes with it.
+        // is not heard goes with it, in the largest pieces.
         let most = if self.chunks == 0 {
-            (self.unplayed as usize + self.ramp(config)).min(config.largest_chunk() as usize)
+            (self.unplayed as usize + self.ramp(config)).min(config.largest_step() as usize)
         } else {
             config.largest_chunk() as usize
         };

@@ -21,12 +21,12 @@ impl ChunkModel for Echo {
     type Item = u32;
     type Sample = u32;
 
-    fn open(&mut self, seq: SeqId) -> Result<(), ModelError> {
+    fn open(&mut self, seq: SeqId, _lead: u32) -> Result<Skipped, ModelError> {
         if self.lost {
             return Err(ModelError::Lost("scripted".into()));
         }
         assert!(self.open.insert(seq, 0).is_none());
-        Ok(())
+        Ok(Skipped::default())
     }
 
     fn decode(&mut self, batch: &[(SeqId, &[u32])]) -> Result<Vec<Decoded<u32>>, ModelError> {

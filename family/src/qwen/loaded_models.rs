@@ -73,13 +73,7 @@ impl fmt::Display for ComputeTarget {
 impl ComputeTarget {
     pub(super) fn of(stage: &StageCompute, replica: u32) -> Self {
         let device = stage.device(replica);
-        let (dtype, weights) = match (device.is_gpu(), stage.dtype, stage.weights) {
-            // A GPU keeps weights in `dtype`.
-            (true, dtype, _) => (dtype, Weights::Auto),
-            // The processor's kernels compute in f32; what halves give is that less is read.
-            (false, Dtype::Bf16, Weights::Auto) => (Dtype::F32, Weights::Bf16),
-            (false, _, weights) => (Dtype::F32, weights),
-        };
+        let (dtype, weights) = stage.numbers(device);
         Self {
             device,
             dtype,

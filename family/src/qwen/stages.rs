@@ -135,6 +135,7 @@ impl Qwen {
             predictor,
             seed: request.seed,
             max_frames: self.ends.frames.unwrap_or(defaults.max_frames),
+            prior_frames: request.prior_frames.to_vec(),
         }
     }
 
@@ -206,6 +207,7 @@ impl ArBackend for TalkerStage {
             context: None,
             generated: false,
             max_outputs: WARM_UP_FRAMES,
+            prior_frames: Arc::default(),
         };
         Ok(WarmUp {
             request: StageRequest::Speech(request),

@@ -162,6 +162,7 @@ fn request(model: &SpeechModel) -> TalkerRequest {
         predictor: model.defaults().predictor,
         seed: 1,
         max_frames: u32::MAX,
+        prior_frames: Vec::new(),
     }
 }
 
@@ -232,7 +233,7 @@ fn code2wav(c: &mut Criterion<ProcessorTime>) {
             group.bench_function(id, |b| {
                 let code2wav = made.get_or_insert_with(|| {
                     let mut code2wav = model.code2wav().expect("a vocoder");
-                    (0..streams).for_each(|id| code2wav.open(SeqId(id)).expect("a stream opens"));
+                    (0..streams).for_each(|id| drop(code2wav.open(SeqId(id), 0).expect("a stream opens")));
                     for _ in 0..8 {
                         code2wav.decode(&batch).expect("frames decode");
                     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use omni_engine::{ChunkBounds, ChunkModel, CodecFrame, Decoded, ModelError, SeqId};
+use omni_engine::{ChunkBounds, ChunkModel, CodecFrame, Decoded, ModelError, SeqId, Skipped};
 
 use crate::backend::{Backend, Batch, Part, StepKey};
 
@@ -12,8 +12,10 @@ use super::net::{Code2WavNet, clip};
 struct Stream {
     /// Which part of the cache, and of the convolutions' memory, is this stream's.
     region: usize,
-    /// Frames decoded so far.
+    /// Frames decoded so far, those in front of the first one included.
     position: usize,
+    /// The first frame that was decoded.
+    first: usize,
 }
 
 /// A pass that was asked for.
@@ -119,7 +121,7 @@ impl<B: Backend> Core<B> {
         let (mut batch, mut codes, mut parts) = (Batch::default(), Vec::new(), Vec::new());
         for (stream, frames) in work.iter() {
             let (start, region) = (stream.position, stream.region);
-            let first_key = start.saturating_sub(window - 1);
+            let first_key = start.saturating_sub(window - 1).max(stream.first);
             batch.push(start, frames.len(), first_key, |p| {
                 small(region * ring + p % ring)
             });
@@ -220,7 +222,7 @@ impl<B: Backend> ChunkModel for Core<B> {
     type Item = CodecFrame;
     type Sample = f32;
 
-    fn open(&mut self, seq: SeqId) -> Result<(), ModelError> {
+    fn open(&mut self, seq: SeqId, lead: u32) -> Result<Skipped, ModelError> {
         if self.streams.contains_key(&seq) {
             return Err(ModelError::Rejected(format!("stream {} is already open", seq.0)));
         }
@@ -228,8 +230,17 @@ impl<B: Backend> ChunkModel for Core<B> {
         for past in &mut self.pasts {
             self.b.clear_past(past, small(region))?;
         }
-        self.streams.insert(seq, Stream { region, position: 0 });
-        Ok(())
+        let first = (lead as usize).saturating_sub(self.net.reach());
+        let stream = Stream {
+            region,
+            position: first,
+            first,
+        };
+        self.streams.insert(seq, stream);
+        Ok(Skipped {
+            items: small(first),
+            samples: self.net.config.samples_of(first) as u64,
+        })
     }
 
     fn decode(&mut self, batch: &[(SeqId, &[CodecFrame])]) -> Result<Vec<Decoded<f32>>, ModelError> {

@@ -185,6 +185,25 @@ impl<B: Backend> Code2WavNet<B> {
             .collect()
     }
 
+    /// How many frames before it the samples of a frame depend on.
+    pub(super) fn reach(&self) -> usize {
+        let mut rows = self.exit.taps.past();
+        for stage in self.stages.iter().rev() {
+            rows += stage.residuals.iter().map(|r| r.conv1.taps.past()).sum::<usize>();
+            rows = rows.div_ceil(stage.rate) + stage.conv.taps.past();
+        }
+        rows += self.entry.taps.past();
+        for block in self.upsample.iter().rev() {
+            rows = (rows + block.dwconv.taps.past()).div_ceil(block.factor);
+        }
+        let stack = &self.config.stack;
+        rows += stack.ffn.len() * (stack.window.unwrap_or(1) - 1);
+        match &self.front {
+            Front::Mean(_) => rows,
+            Front::Quantizer(quantizer) => rows + quantizer.past().0.past(),
+        }
+    }
+
     /// Samples `[rows, 1]` of all streams. `codes` are the frames `[frames, groups]` of all streams.
     pub(super) fn forward(
         &self,

@@ -115,14 +115,7 @@ fn check(voice: &VoicePrompt, ids: &Vocabulary, config: &TalkerConfig) -> Result
         first,
         others,
     } = ids.frame;
-    let limits = [first].into_iter().chain(std::iter::repeat(others));
-    let flaw = |frame: &Vec<u32>| {
-        frame.len() != groups
-            || frame
-                .iter()
-                .zip(limits.clone())
-                .any(|(&code, limit)| code as usize >= limit)
-    };
+    let flaw = |frame: &Vec<u32>| ids.frame.refuses(frame);
     if reference.frames.is_empty() || reference.frames.iter().any(flaw) {
         return Err(format!(
             "the voice's recording must have frames of {groups} codes, the first below {first} and the others below {others}"

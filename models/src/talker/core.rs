@@ -124,6 +124,13 @@ impl<B: Backend> Core<B> {
                 _ => {}
             }
         }
+        let frame = self.vocabulary().frame;
+        if let Some(i) = request.prior_frames.iter().position(|f| frame.refuses(&f.0)) {
+            return rejected(format!(
+                "frame {i} made before is no frame, expected {} codes, the first below {} and the others below {}",
+                frame.groups, frame.first, frame.others
+            ));
+        }
         let text = request.text.iter().flatten();
         if let Some(id) = text.copied().find(|&id| id as usize >= config.text_vocab) {
             let expected = config.text_vocab;
@@ -264,7 +271,9 @@ impl<B: Backend> Sequences for Core<B> {
         check_new(&self.sequences, seq)?;
         let ids = self.vocabulary();
         let prompt = self.prompt(&mut request, &ids)?;
-        let sequence = Sequence::new(request, prompt, ids);
+        let prior = std::mem::take(&mut request.prior_frames);
+        let mut sequence = Sequence::new(request, prompt, ids);
+        prior.iter().for_each(|frame| sequence.add_frame(&frame.0));
         let prompt = paged::offset(sequence.prompt_len());
         self.sequences.insert(seq, sequence);
         Ok(prompt)
@@ -309,6 +318,11 @@ impl<B: Backend> StepExecutor for Core<B> {
         }
         self.ask_for(seqs)?;
         self.wait_sample()
+    }
+
+    fn prior_outputs(&self, seq: SeqId) -> Vec<CodecFrame> {
+        let sequence = self.sequences.get(&seq);
+        sequence.map(Sequence::known_frames).unwrap_or_default()
     }
 }
 

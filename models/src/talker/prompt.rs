@@ -73,6 +73,18 @@ pub(crate) struct FrameCodes {
     pub(crate) others: usize,
 }
 
+impl FrameCodes {
+    /// Whether these are not the codes of a frame.
+    pub(crate) fn refuses(self, codes: &[u32]) -> bool {
+        let limits = std::iter::once(self.first).chain(std::iter::repeat(self.others));
+        codes.len() != self.groups
+            || codes
+                .iter()
+                .zip(limits)
+                .any(|(&code, limit)| code as usize >= limit)
+    }
+}
+
 /// The ids that prompts are made of besides those of the text.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vocabulary {

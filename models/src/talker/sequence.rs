@@ -1,5 +1,7 @@
 //! One spoken reply as the talker sees it: what stands at each position, and nothing about how it is computed.
 
+use omni_engine::CodecFrame;
+
 use super::TalkerRequest;
 use super::prompt::{Prompt, PromptRow, RowCodec, RowText, Vocabulary};
 
@@ -107,6 +109,12 @@ impl Sequence {
     /// First codes of the frames so far.
     pub(super) fn first_codes(&self) -> &[u32] {
         &self.first
+    }
+
+    /// All frames so far.
+    pub(super) fn known_frames(&self) -> Vec<CodecFrame> {
+        let frames = self.frames.chunks(self.groups);
+        frames.map(|codes| CodecFrame(codes.into())).collect()
     }
 
     pub(super) fn add_frame(&mut self, codes: &[u32]) {

@@ -53,6 +53,7 @@ pub fn request(user: Vec<UserRow>, voice: &str, max_frames: u32) -> TalkerReques
         predictor,
         seed: 0,
         max_frames,
+        prior_frames: Vec::new(),
     }
 }
 
@@ -249,7 +250,7 @@ pub fn decode(
     sizes: &[usize],
 ) -> Result<Vec<f32>, ModelError> {
     let seq = SeqId(id);
-    code2wav.open(seq)?;
+    code2wav.open(seq, 0)?;
     let (mut samples, mut rest, mut sizes) = (Vec::new(), frames, sizes.iter().copied().peekable());
     let mut size = 1;
     while !rest.is_empty() {
@@ -282,7 +283,7 @@ pub fn decode_together(
 ) -> Result<Vec<Vec<f32>>, ModelError> {
     let ids = || (0..streams.len() as u64).map(SeqId);
     let mut samples = vec![Vec::new(); streams.len()];
-    ids().try_for_each(|id| code2wav.open(id))?;
+    ids().try_for_each(|id| code2wav.open(id, 0).map(drop))?;
     let longest = streams.iter().map(Vec::len).max().unwrap_or(0);
     for at in (0..longest).step_by(chunk) {
         let batch: Vec<_> = ids()

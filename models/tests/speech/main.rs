@@ -25,6 +25,7 @@ mod qwen3_tts;
 mod qwen3_tts_loading;
 mod random;
 mod requests;
+mod resumed;
 mod seeds;
 mod streaming_equals_whole;
 mod support;

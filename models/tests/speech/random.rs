@@ -46,6 +46,7 @@ fn request(model: &SpeechModel) -> TalkerRequest {
         predictor: defaults.predictor,
         seed: 1,
         max_frames: defaults.max_frames,
+        prior_frames: Vec::new(),
     }
 }
 

@@ -68,6 +68,8 @@ pub struct PipelineParts {
     pub stages: Vec<PipelineStage>,
     /// Batches of text of one sequence that may wait for the first stage that speaks.
     pub text_batches: u32,
+    /// Samples that are decoded from a codec frame.
+    pub samples_per_frame: u32,
     /// Rings when the state of any replica changes; shared by the pools.
     pub changes: Changes,
     /// What happens to the work of a replica that dies.
@@ -93,6 +95,7 @@ pub struct Pipeline {
     stages: Vec<PipelineStage>,
     pub(super) wiring: Wiring,
     pub(super) text_batches: u32,
+    pub(super) samples_per_frame: usize,
     pub(super) seqs: SeqIds,
     changes: Changes,
     pub(super) handover: Handover,
@@ -137,6 +140,11 @@ impl Binding {
     /// Of the stages that speech passes, first to last; at least two.
     pub(super) fn leases(&self) -> &[Lease] {
         &self.0
+    }
+
+    /// Number formats that its replicas compute in.
+    pub(super) fn formats(&self) -> Vec<Arc<str>> {
+        self.0.iter().map(|lease| Arc::clone(lease.format())).collect()
     }
 
     pub(super) fn first(&self) -> &Lease {
@@ -211,6 +219,7 @@ impl Pipeline {
             wiring: Wiring::of(&parts.graph)?,
             stages: parts.stages,
             text_batches: parts.text_batches.max(1),
+            samples_per_frame: parts.samples_per_frame.max(1) as usize,
             seqs: SeqIds::default(),
             changes: parts.changes,
             handover: parts.handover,
@@ -322,6 +331,23 @@ impl Pipeline {
     pub(super) fn bind(&self) -> Result<Binding, Unbound> {
         let leases = self.wiring.speech.iter().map(|stage| self.lease(*stage));
         Ok(Binding(leases.collect::<Result<_, _>>()?))
+    }
+
+    /// Binds a replica of every stage that speech passes, each of the format in its place.
+    pub(super) fn bind_like(&self, formats: &[Arc<str>]) -> Result<Binding, Unbound> {
+        let leases = self.wiring.speech.iter().zip(formats).map(|(stage, format)| {
+            let pool = &self.stages[*stage].pool;
+            let stage = pool.stage();
+            pool.bind_like(format).map_err(|why| Unbound { stage, why })
+        });
+        Ok(Binding(leases.collect::<Result<_, _>>()?))
+    }
+
+    /// Whether a sequence goes on behind its frames when a process is lost: one of its two stages is in another process. On a path of more stages
+    /// the frames of one are not those of the next, and it begins with its first frame.
+    pub(super) fn keeps_frames(&self) -> bool {
+        let apart = |stage: &usize| self.stages[*stage].pool.is_apart();
+        self.wiring.speech.len() == 2 && self.wiring.speech.iter().any(apart)
     }
 
     /// A replica of the stage at that place of the graph.

@@ -2,8 +2,9 @@
 //!
 //! It is in flight, or it waits for a replica. When a replica dies under it before any audio of it was given out, it starts
 //! again elsewhere, with the same seed and all its text: only the time that it took shows. That is tried a bounded
-//! number of times, because it may be the sequence that kills. When the process of a replica cannot be reached any more, that
-//! holds after audio was given out, too: the same text and seed give the same samples, and those that were given out are dropped.
+//! number of times, because it may be the sequence that kills. When the process of a replica cannot be reached any more, it goes on after
+//! audio was given out, too: behind the frames of that audio, which were kept. They are a part of what the stages are asked for then, and only what
+//! was given out of the frame behind them is made again and dropped. The text, the seed and the frames before decide every sample, in one number format.
 
 use std::fmt;
 use std::sync::Arc;
@@ -60,6 +61,10 @@ pub struct Segment {
     given: Heard,
     /// What of it the attempt has not made again yet.
     again: Heard,
+    /// Frames of it that the attempt does not make again.
+    prior: u32,
+    /// In which number formats it was made; what is given out after it has to be made in the same.
+    formats: Option<Vec<Arc<str>>>,
     /// When it was lost after audio was given out, until there is more.
     lost: Option<Stamp>,
     /// The end of its text was reported.
@@ -132,6 +137,8 @@ impl Segment {
             retry: Retry::new(&pipeline, "a sequence"),
             given: Heard::default(),
             again: Heard::default(),
+            prior: 0,
+            formats: None,
             lost: None,
             text_done: false,
             pipeline,
@@ -144,7 +151,8 @@ impl Segment {
             self.bound = Some(binding);
             return Ok(());
         }
-        match SpeechAttempt::new(&self.pipeline, binding, &self.spec, &self.client) {
+        let spec = (&self.spec, self.retry.is_left());
+        match SpeechAttempt::new(&self.pipeline, binding, spec, &self.client) {
             Ok(attempt) => self.attempt = Some(attempt),
             Err(full @ JobRefused::Full { .. }) => return Err(StageError::Overloaded(full.to_string())),
             Err(JobRefused::Ended { .. }) => self.attempt = None,
@@ -219,7 +227,7 @@ impl Segment {
     #[must_use]
     pub fn progress(&self) -> Vec<(&'static str, StageSnapshot)> {
         let readings = self.attempt.iter().flat_map(|attempt| &attempt.progress);
-        let readings = readings.map(|progress| progress.snapshot());
+        let readings = readings.map(|progress| self.counted(progress));
         let stages = self.pipeline.speech();
         stages
             .zip(readings.chain(std::iter::repeat(StageSnapshot::default())))
@@ -240,7 +248,18 @@ impl Segment {
 
     fn reading(&self, of: impl Fn(&SpeechAttempt) -> Option<&StageProgress>) -> StageSnapshot {
         let progress = self.attempt.as_ref().and_then(of);
-        progress.map(StageProgress::snapshot).unwrap_or_default()
+        progress
+            .map(|progress| self.counted(progress))
+            .unwrap_or_default()
+    }
+
+    /// A reading that counts the frames of attempts before.
+    fn counted(&self, progress: &StageProgress) -> StageSnapshot {
+        let reading = progress.snapshot();
+        StageSnapshot {
+            outputs: reading.outputs.saturating_add(self.prior),
+            ..reading
+        }
     }
 
     /// Time in which audio of the last attempt found no room on its way to the session.
@@ -272,16 +291,46 @@ impl Segment {
                     }
                 }
                 Err(ended) => match self.retry.after(ended, self.pipeline.clock.now()) {
-                    Ok(()) => {
-                        self.attempt = None;
-                        self.again = self.given;
-                        if self.given != Heard::default() {
-                            self.lost.get_or_insert(self.retry.waits_since());
-                        }
-                    }
-                    Err(end) => return SpeechOutput::End(end),
+                    Ok(()) => self.go_on(),
+                    Err(end) => return SpeechOutput::End(self.checked(end)),
                 },
             }
+        }
+    }
+
+    /// The attempt is lost: the next one goes on behind the frames whose audio was given out.
+    fn go_on(&mut self) {
+        let Some(attempt) = self.attempt.take() else {
+            return;
+        };
+        if self.given != Heard::default() {
+            self.lost.get_or_insert(self.retry.waits_since());
+            self.formats = Some(attempt.formats());
+        }
+        let each = self.pipeline.samples_per_frame;
+        let kept = attempt.kept.as_ref();
+        let prior = kept.map(|kept| kept.first(self.given.samples / each));
+        let prior = prior.unwrap_or_default();
+        self.prior = u32::try_from(prior.len()).unwrap_or(u32::MAX);
+        self.again = Heard {
+            samples: self.given.samples - prior.len() * each,
+            frames: self.given.frames.saturating_sub(self.prior),
+        };
+        self.spec.request.prior_frames = prior;
+    }
+
+    /// How it ends whose attempt ended so: one that gave less than was heard before has not given the same.
+    fn checked(&self, end: End) -> End {
+        let whole = matches!(end, End::Stop | End::Length | End::Repetition);
+        match &self.attempt {
+            Some(attempt) if whole && self.again != Heard::default() => End::Failed {
+                stage: attempt.last(),
+                message: format!(
+                    "run again after a loss, it ended {} samples and {} frames before the end of what was heard",
+                    self.again.samples, self.again.frames
+                ),
+            },
+            _ => end,
         }
     }
 
@@ -309,6 +358,7 @@ impl Segment {
                 }
                 if !self.retry.is_left() {
                     self.spec.tokens = Vec::new();
+                    self.spec.request.prior_frames = Arc::default();
                 }
                 Some(SpeechOutput::Audio(piece))
             }
@@ -329,7 +379,10 @@ impl Segment {
         let binding = match self.bound.take().filter(Binding::is_alive) {
             Some(binding) => binding,
             None => {
-                let bind = || self.pipeline.bind();
+                let bind = || match &self.formats {
+                    Some(formats) => self.pipeline.bind_like(formats),
+                    None => self.pipeline.bind(),
+                };
                 self.pipeline.bound(self.retry.waits_since(), bind).await?
             }
         };

@@ -6,6 +6,7 @@ use omni_engine::SeqId;
 use tokio::sync::oneshot;
 
 use super::attempt::{CancelGuard, Client, Ended, SESSION, given, meter, misfit, place};
+use super::kept::KeptFrames;
 use super::pipeline::{Binding, Pipeline};
 use super::segment::SegmentSpec;
 use crate::connector::{EdgeReader, EdgeWriter, Hop, Place, metered_edge};
@@ -22,6 +23,8 @@ pub(super) struct SpeechAttempt {
     pub(super) first_done: Option<oneshot::Receiver<()>>,
     /// Of each stage, first to last.
     pub(super) progress: Vec<StageProgress>,
+    /// The frames that were made so far, if it may go on behind them.
+    pub(super) kept: Option<KeptFrames>,
     _cancel: CancelGuard,
     /// Counts as work in flight.
     binding: Binding,
@@ -39,11 +42,12 @@ pub enum SpeechOutput {
 }
 
 impl SpeechAttempt {
-    /// Hands a new sequence to the replicas of `binding`, beginning with the text of `spec`; more follows if it is open.
+    /// Hands a new sequence to the replicas of `binding`, beginning with the text of `spec`; more follows if it is open. `again` says whether
+    /// it may be lost and begin again.
     pub(super) fn new(
         pipeline: &Pipeline,
         binding: Binding,
-        spec: &SegmentSpec,
+        (spec, again): (&SegmentSpec, bool),
         client: &Client,
     ) -> Result<Self, JobRefused> {
         let (seq, cancel) = (pipeline.seqs.next(), CancelFlag::default());
@@ -61,9 +65,15 @@ impl SpeechAttempt {
         let (text_in, mut inputs) = edges.text(spec, &leases[0]);
         let (first_finished, first_done) = oneshot::channel();
         let (mut finished, mut jobs) = (Some(first_finished), Vec::with_capacity(leases.len()));
+        let keeps = again && pipeline.keeps_frames();
+        let kept = keeps.then(|| KeptFrames::behind(&spec.request.prior_frames));
         for (nth, request) in requests(&spec.request, leases.len()).into_iter().enumerate() {
             let (outputs, next) = edges.behind(nth, leases);
-            let mut job = StageJob::new(seq, request, outputs).reading(inputs);
+            let job = StageJob::new(seq, request, outputs);
+            let mut job = match &kept {
+                Some(kept) if nth == 1 => job.reading(kept.of(inputs)),
+                _ => job.reading(inputs),
+            };
             job.cancel = cancel.clone();
             job.progress = progress[nth].clone();
             job.finished = finished.take();
@@ -80,9 +90,20 @@ impl SpeechAttempt {
             audio: inputs,
             first_done: Some(first_done),
             progress,
+            kept,
             _cancel: guard,
             binding,
         })
+    }
+
+    /// Number formats that it is computed in, stage by stage.
+    pub(super) fn formats(&self) -> Vec<Arc<str>> {
+        self.binding.formats()
+    }
+
+    /// Name of the stage that gives its audio.
+    pub(super) fn last(&self) -> &'static str {
+        self.binding.last().stage()
     }
 
     /// Whether the first stage has not died under it.
@@ -130,15 +151,21 @@ impl SpeechAttempt {
 }
 
 /// What is asked of each stage of a path of that length. The first reads text, the last gives samples; the lead of the voice is for
-/// the last.
+/// the last, and so are the frames that were made and heard before.
 fn requests(speech: &SpeechRequest, stages: usize) -> Vec<StageRequest> {
     let lead = speech.voice_prompt.as_deref().map(VoicePrompt::lead);
+    let lead = match speech.prior_frames.is_empty() {
+        true => lead.unwrap_or_default(),
+        false => [&lead.unwrap_or_default()[..], &speech.prior_frames]
+            .concat()
+            .into(),
+    };
     let decode = |nth: usize| {
         let into_frames = nth + 1 < stages;
         StageRequest::Decode(DecodeRequest {
             lead: match into_frames {
                 true => Arc::default(),
-                false => lead.clone().unwrap_or_default(),
+                false => Arc::clone(&lead),
             },
             into_frames,
         })

@@ -79,8 +79,8 @@ struct Reading {
     /// Of a request that is whole: the start of the step that first computed it, until that gave an output.
     whole: Option<WholePrompt>,
     inputs: Option<Source<Item>>,
-    /// Inputs that its prompt takes besides the first one.
-    prompt_rows: u32,
+    /// Inputs that its prompt takes besides the first one, and the frames that its request brought.
+    rows_before: u32,
     /// Inputs received: with as many outputs made it waits for another.
     rows: u32,
     /// A gap between its inputs is the fault of the stage that writes them.
@@ -157,10 +157,11 @@ impl<B: ArBackend> Core for Ar<B> {
         }
         let options = self.options(&job.request);
         let sink = Sink::new(job.outputs);
-        let (generated, decodes) = match &job.request {
-            StageRequest::Speech(speech) => (speech.generated, false),
-            request => (true, matches!(request, StageRequest::Decode(_))),
+        let (generated, decodes, prior) = match &job.request {
+            StageRequest::Speech(speech) => (speech.generated, false, speech.prior_frames.len()),
+            request => (true, matches!(request, StageRequest::Decode(_)), 0),
         };
+        let prior = u32::try_from(prior).unwrap_or(u32::MAX);
         let inputs = job.inputs.filter(|_| options.needs_rows).map(Source::new);
         if options.needs_rows && inputs.is_none() {
             return sink.end(failed(self.driver.stage(), NO_INPUTS));
@@ -179,7 +180,7 @@ impl<B: ArBackend> Core for Ar<B> {
             course: Reading {
                 whole: inputs.is_none().then(WholePrompt::default),
                 inputs,
-                prompt_rows: options.prompt_rows,
+                rows_before: options.prompt_rows.saturating_add(prior),
                 rows: 0,
                 generated,
                 // The text of speech may be a caller's; the session watches the stage that writes an answer.
@@ -189,7 +190,7 @@ impl<B: ArBackend> Core for Ar<B> {
                 _finished: job.finished,
             },
         };
-        self.driver.admit(admission, |engine, now| {
+        self.driver.admit(admission, |engine, _, now| {
             engine.add(job.seq, request, options, now)
         });
     }
@@ -292,7 +293,7 @@ pub(super) fn unexpected(stage: &'static str, item: &Item) -> End {
 /// comes: an input is awaited, for which its writer answers, or the sequence is `placeless` here, with too many others.
 fn is_starved(sequence: &mut Sequence<Reading>, placeless: bool, now: Stamp) -> bool {
     let (sink, reading) = (&mut sequence.sink, &mut sequence.course);
-    let idle = !sink.is_paused() && reading.rows <= sequence.outputs.saturating_add(reading.prompt_rows);
+    let idle = !sink.is_paused() && reading.rows <= sequence.outputs.saturating_add(reading.rows_before);
     let inputs = reading.inputs.as_mut();
     let want = inputs.map_or(Want::Nothing, |inputs| inputs.observe(idle, now));
     sink.set_idle(want == Want::Idle || placeless);

@@ -56,7 +56,7 @@ impl<B: ChunkBackend> Chunk<B> {
 /// The items of a stream.
 struct Feed {
     inputs: Source<Item>,
-    /// Frames of its lead that are not decoded yet, and samples of it that are to be dropped.
+    /// Frames of its lead that are still to be decoded, and samples of it that are to be dropped.
     lead: u32,
     lead_samples: u64,
     /// How upstream ended; the stream ends the same way when all is decoded.
@@ -136,10 +136,6 @@ impl<B: ChunkBackend> Core for Chunk<B> {
             Ok(led) => led,
             Err(item) => return sink.end(unexpected(stage, &item)),
         };
-        let options = StreamOptions {
-            unplayed_items: self.options.unplayed_items.saturating_add(lead),
-            ..self.options
-        };
         let admission = Admission {
             seq: job.seq,
             sink,
@@ -153,9 +149,11 @@ impl<B: ChunkBackend> Core for Chunk<B> {
                 end: End::Stop,
             },
         };
-        self.driver.admit(admission, |engine, now| {
-            engine.add(job.seq, options, now)?;
-            engine.push(job.seq, led, false);
+        let options = self.options;
+        self.driver.admit(admission, |engine, feed, now| {
+            let skipped = engine.add_behind(led, job.seq, options, now)?;
+            feed.lead = feed.lead.saturating_sub(skipped.items);
+            feed.lead_samples = feed.lead_samples.saturating_sub(skipped.samples);
             Ok::<_, OpenError>(())
         });
     }

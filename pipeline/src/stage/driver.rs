@@ -294,17 +294,21 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
     pub(super) fn admit<F: EngineError>(
         &mut self,
         admission: Admission<C>,
-        add: impl FnOnce(&mut E, Stamp) -> Result<(), F>,
+        add: impl FnOnce(&mut E, &mut C, Stamp) -> Result<(), F>,
     ) {
         let Admission {
-            seq, sink, progress, ..
+            seq,
+            sink,
+            progress,
+            mut course,
+            ..
         } = admission;
         let Some(engine) = &mut self.engine else {
             return sink.end(lost(self.stage()));
         };
         let now = self.clock.now();
         let timeline = SeqTimeline::new(seq, &progress, admission.max_outputs, now);
-        if let Err(error) = add(engine, now) {
+        if let Err(error) = add(engine, &mut course, now) {
             let Refused { refusal, end } = error.refused(self.status.stage());
             if let Some(refusal) = refusal {
                 self.status.tell(&EngineEvent::Refused(refusal));
@@ -316,7 +320,7 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
             sink,
             progress,
             outputs: 0,
-            course: admission.course,
+            course,
             cancel: admission.cancel,
             residency: Residency::new(engine.steps()),
             timeline,

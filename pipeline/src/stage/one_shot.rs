@@ -70,7 +70,7 @@ impl<B: OneShotBackend> Core for OneShot<B> {
             course: Whole,
         };
         self.driver
-            .admit(admission, |engine, now| engine.add(job.seq, input, now));
+            .admit(admission, |engine, _, now| engine.add(job.seq, input, now));
     }
 
     /// A request in a step cannot be stopped; all others wait still.

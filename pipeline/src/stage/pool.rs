@@ -46,6 +46,8 @@ pub struct PoolParts<J = StageJob> {
     pub start: StartThread,
     /// What they compute on, in words: one for all, or one for each.
     pub devices: Vec<String>,
+    /// Number formats that they compute in, in words: one for all, or one for each. Replicas of one format give the same outputs.
+    pub formats: Vec<String>,
     /// Which replica gets an utterance.
     pub routing: Routing,
     /// When a replica that died is built anew.
@@ -82,6 +84,8 @@ struct Replica<J> {
     status: ReplicaStatus,
     /// What makes it, if it is not made as the others of its pool are.
     make: Option<MakeReplica<J>>,
+    /// Number format that it computes in.
+    format: Arc<str>,
     /// The one that works for it now.
     thread: Mutex<Arc<ReplicaThread<J>>>,
     leases: AtomicUsize,
@@ -218,21 +222,47 @@ impl<J: Send + 'static> StagePool<J> {
     /// # Errors
     /// Why there is none.
     pub fn bind(&self) -> Result<Lease<J>, NoReplica> {
+        self.bind_among(|_| true)?.ok_or(NoReplica::Closed)
+    }
+
+    /// As [`bind`](Self::bind), of those that compute in that number format: what another of them has begun goes on with the same outputs.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn bind_like(&self, format: &str) -> Result<Lease<J>, NoReplica> {
+        let lease = self.bind_among(|replica| &*replica.format == format)?;
+        lease.ok_or_else(|| NoReplica::Absent(Some(format!("none computes in {format}"))))
+    }
+
+    /// A replica that takes work and is one of those; none if there are only others.
+    fn bind_among(&self, among: impl Fn(&Replica<J>) -> bool) -> Result<Option<Lease<J>>, NoReplica> {
         let mut slots = self.slots();
         let takes_work = slots.replicas.iter().filter(|replica| replica.takes_work());
-        let candidates: Vec<_> = takes_work
+        let working: Vec<_> = takes_work.cloned().collect();
+        if working.is_empty() {
+            return Err(slots.why_none());
+        }
+        let candidates: Vec<_> = working
+            .iter()
+            .filter(|replica| among(replica))
             .map(|replica| (replica.status.id(), replica.queue(slots.joined)))
             .collect();
         let Some(id) = slots.router.pick(&candidates) else {
-            return Err(slots.why_none());
+            return Ok(None);
         };
         let replica = slots.find(id).expect("it was a candidate");
         replica.leases.fetch_add(1, Ordering::SeqCst);
-        Ok(Lease {
+        Ok(Some(Lease {
             life: replica.status.life(),
             thread: replica.thread(),
             replica: Arc::clone(replica),
-        })
+        }))
+    }
+
+    /// Whether its replicas are processes of their own, which can be lost without this one.
+    #[must_use]
+    pub fn is_apart(&self) -> bool {
+        self.shared.parts.steps.is_none()
     }
 
     /// Starts a thread that writes `status`, of a replica that `make` makes, or else as all are.
@@ -359,6 +389,12 @@ impl<J> Lease<J> {
     #[must_use]
     pub fn id(&self) -> ReplicaId {
         self.replica.status.id()
+    }
+
+    /// Number format that it computes in, in words.
+    #[must_use]
+    pub fn format(&self) -> &Arc<str> {
+        &self.replica.format
     }
 
     /// Whether it has not died since it was bound. A cordoned one lives: it finishes what it has.

@@ -147,6 +147,9 @@ pub struct SpeechRequest {
     /// What an encoder made of the voice's recording; absent where the stage has no encoder.
     #[prost(message, optional, tag = "10")]
     pub embedding: ::core::option::Option<Floats>,
+    /// Frames of it that another replica made before; it goes on behind them, and they count for max_outputs.
+    #[prost(message, repeated, tag = "11")]
+    pub prior_frames: ::prost::alloc::vec::Vec<CodecFrame>,
 }
 /// What a talker needs of a recording to speak in its voice.
 #[derive(Clone, PartialEq, ::prost::Message)]

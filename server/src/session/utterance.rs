@@ -373,6 +373,7 @@ impl Utterance {
             context: self.context.clone(),
             generated: self.own_text,
             max_outputs: self.frame_limit(&piece).min(left),
+            prior_frames: Arc::default(),
         };
         self.sequences += 1;
         self.text_tokens += piece.tokens.len() as u32;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use omni_engine::{ChunkBounds, ChunkModel, CodecFrame, Decoded, ModelError, SeqId};
+use omni_engine::{ChunkBounds, ChunkModel, CodecFrame, Decoded, ModelError, SeqId, Skipped};
 
 use super::{FAKE_RATE, FAKE_SAMPLES_PER_FRAME, FakeScript, Prepared};
 
@@ -27,9 +27,9 @@ impl ChunkModel for FakeCode2Wav {
     type Item = CodecFrame;
     type Sample = f32;
 
-    fn open(&mut self, seq: SeqId) -> Result<(), ModelError> {
+    fn open(&mut self, seq: SeqId, _lead: u32) -> Result<Skipped, ModelError> {
         self.heard.insert(seq, 0);
-        Ok(())
+        Ok(Skipped::default())
     }
 
     fn decode(&mut self, batch: &[(SeqId, &[CodecFrame])]) -> Result<Vec<Decoded<f32>>, ModelError> {

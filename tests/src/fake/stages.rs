@@ -220,6 +220,7 @@ pub fn speech_request(voice: &str, seed: u64, max_outputs: u32) -> SpeechRequest
         context: None,
         generated: false,
         max_outputs,
+        prior_frames: Arc::default(),
     }
 }
 

@@ -16,6 +16,8 @@ struct Speaking {
     bass: bool,
     text: Vec<u32>,
     spoken: usize,
+    /// Frames that its request brought.
+    prior: Vec<CodecFrame>,
 }
 
 /// The talker of [`super::FakeSpeech`].
@@ -45,11 +47,13 @@ impl Sequences for FakeTalker {
 
     fn open(&mut self, seq: SeqId, request: SpeechRequest) -> Result<u32, ModelError> {
         let bass = request.voice == "bass" || request.voice_prompt.is_some();
+        self.script.prior.add(request.prior_frames.len());
         let speaking = Speaking {
             seed: request.seed,
             bass,
             text: Vec::new(),
-            spoken: 0,
+            spoken: request.prior_frames.len(),
+            prior: request.prior_frames.to_vec(),
         };
         self.speaking.insert(seq, speaking);
         Ok(3)
@@ -80,6 +84,10 @@ impl StepExecutor for FakeTalker {
 
     fn sample(&mut self, seqs: &[SeqId]) -> Result<Vec<Sampled<CodecFrame>>, ModelError> {
         seqs.iter().map(|seq| Ok(self.speak(*seq))).collect()
+    }
+
+    fn prior_outputs(&self, seq: SeqId) -> Vec<CodecFrame> {
+        self.speaking[&seq].prior.clone()
     }
 }
 

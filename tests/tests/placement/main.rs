@@ -6,3 +6,4 @@ mod remote_peers;
 mod remote_shared;
 mod remote_stages;
 mod remote_talker;
+mod resume;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use omni_engine::{
     ChunkConfig, ChunkModel, ChunkOutput, CodecFrame, Decoded, ModelError, OneShotConfig, OneShotModel,
-    SeqId, StreamOptions,
+    SeqId, Skipped, StreamOptions,
 };
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::edge;
@@ -36,8 +36,8 @@ impl ChunkModel for Twice {
     type Item = CodecFrame;
     type Sample = CodecFrame;
 
-    fn open(&mut self, _: SeqId) -> Result<(), ModelError> {
-        Ok(())
+    fn open(&mut self, _: SeqId, _lead: u32) -> Result<Skipped, ModelError> {
+        Ok(Skipped::default())
     }
 
     fn decode(&mut self, batch: &[(SeqId, &[CodecFrame])]) -> Result<Vec<Decoded<CodecFrame>>, ModelError> {

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use omni_audio::{SampleRate, SamplesPerFrame};
 use omni_engine::{
     AsyncExecutor, ChunkModel, ChunkOutput, CodecFrame, Decoded, Delivery, KvCache, KvSpec, ModelError,
-    OneShotModel, PayloadKind, Port, Sampled, SeqId, SeqStep, Sequences, StageEdge, StageGraph, StageKind,
-    StageNode, StepExecutor, Warmup,
+    OneShotModel, PayloadKind, Port, Sampled, SeqId, SeqStep, Sequences, Skipped, StageEdge, StageGraph,
+    StageKind, StageNode, StepExecutor, Warmup,
 };
 use omni_family::{
     ChatInfo, ChatMessage, Converse, Detokenizer, ModelInfo, Prompt, PromptError, SpeechInfo, Terms,
@@ -341,8 +341,8 @@ impl ChunkModel for Marks {
     type Item = CodecFrame;
     type Sample = CodecFrame;
 
-    fn open(&mut self, _: SeqId) -> Result<(), ModelError> {
-        Ok(())
+    fn open(&mut self, _: SeqId, _lead: u32) -> Result<Skipped, ModelError> {
+        Ok(Skipped::default())
     }
 
     fn decode(&mut self, batch: &[(SeqId, &[CodecFrame])]) -> Result<Vec<Decoded<CodecFrame>>, ModelError> {
@@ -380,8 +380,8 @@ impl ChunkModel for Wave {
     type Item = CodecFrame;
     type Sample = f32;
 
-    fn open(&mut self, _: SeqId) -> Result<(), ModelError> {
-        Ok(())
+    fn open(&mut self, _: SeqId, _lead: u32) -> Result<Skipped, ModelError> {
+        Ok(Skipped::default())
     }
 
     fn decode(&mut self, batch: &[(SeqId, &[CodecFrame])]) -> Result<Vec<Decoded<f32>>, ModelError> {

@@ -32,6 +32,8 @@ pub(super) struct Request {
     pub(super) life: u32,
     /// Its tokens are these, in turn; from the hashes if empty.
     pub(super) tokens: Vec<u32>,
+    /// Outputs that were made before.
+    pub(super) prior: Vec<Out>,
     /// Whether it says what stands at its positions.
     pub(super) shares: bool,
 }
@@ -139,14 +141,15 @@ impl Sequences for Oracle {
 
     fn open(&mut self, seq: SeqId, (needs_rows, request): (bool, Request)) -> Result<u32, ModelError> {
         let prompt = request.prompt.len() as u32;
+        let tokens: Vec<u32> = request.prior.iter().map(|out| out.token).collect();
         let life = Life {
-            request,
             needs_rows,
             rows: Vec::new(),
             closed: false,
             values: Vec::new(),
-            tokens: Vec::new(),
-            told: 0,
+            told: tokens.len(),
+            tokens,
+            request,
             computed: 0,
             over: false,
         };
@@ -226,6 +229,10 @@ impl StepExecutor for Oracle {
     fn sample(&mut self, seqs: &[SeqId]) -> Result<Vec<Sampled<Out>>, ModelError> {
         let sampled = self.draw(seqs);
         Ok(self.tell(seqs.iter().copied().zip(sampled).collect()))
+    }
+
+    fn prior_outputs(&self, seq: SeqId) -> Vec<Out> {
+        self.open[&seq].request.prior.clone()
     }
 
     fn token(&self, output: &Out) -> Option<u32> {
@@ -332,6 +339,7 @@ pub(super) fn request(seq: u64, prompt: u32, life: u32) -> Request {
         prompt: (0..prompt).map(|p| 10_000 * seq as u32 + p).collect(),
         life,
         tokens: Vec::new(),
+        prior: Vec::new(),
         shares: true,
     }
 }

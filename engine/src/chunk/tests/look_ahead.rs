@@ -10,9 +10,9 @@ impl ChunkModel for Behind {
     type Item = u32;
     type Sample = u32;
 
-    fn open(&mut self, seq: SeqId) -> Result<(), ModelError> {
+    fn open(&mut self, seq: SeqId, _lead: u32) -> Result<Skipped, ModelError> {
         self.0.insert(seq, Vec::new());
-        Ok(())
+        Ok(Skipped::default())
     }
 
     fn decode(&mut self, batch: &[(SeqId, &[u32])]) -> Result<Vec<Decoded<u32>>, ModelError> {

@@ -143,6 +143,7 @@ prop_compose! {
         voice_prompt in of(voice_prompt()),
         embedding in of(reals()),
         max_outputs: u32,
+        prior_frames in codec_frames(),
     ) -> SpeechRequest {
         let sampling = Sampling { temperature, top_p, top_k, repetition_penalty };
         let instructions = instructions.map(Into::into);
@@ -150,6 +151,7 @@ prop_compose! {
         SpeechRequest {
             voice, voice_prompt, embedding, language, instructions, sampling, seed, generated, max_outputs,
             context: context.map(Into::into),
+            prior_frames: prior_frames.into(),
         }
     }
 }

@@ -51,6 +51,7 @@ fn speech_message(request: SpeechRequest) -> wire::SpeechRequest {
         context: request.context.map(rows),
         generated: request.generated,
         max_outputs: request.max_outputs,
+        prior_frames: frame_messages(&request.prior_frames),
         instructions: request.instructions.map(|text| text.as_ref().to_owned()),
     }
 }
@@ -91,6 +92,7 @@ fn speech(message: wire::SpeechRequest) -> Result<SpeechRequest, WireError> {
         context: message.context.map(rows).transpose()?,
         generated: message.generated,
         max_outputs: message.max_outputs,
+        prior_frames: frames(message.prior_frames).into(),
     })
 }
 

@@ -141,26 +141,32 @@ impl<J: Send + 'static> StagePool<J> {
     /// # Errors
     /// [`PoolError::Thread`], [`PoolError::Stopped`].
     pub fn add(&self) -> Result<ReplicaId, PoolError> {
-        self.place(None, None)
+        self.place(None)
     }
 
-    /// Adds the replica `id`, which is elsewhere and which `make` reaches. If there is one with that id, it is taken for gone: the same
+    /// Adds the replica `id`, which is elsewhere, computes in that number format, and which `make` reaches. If there is one with that id, it is taken for gone: the same
     /// replica was started again.
     ///
     /// # Errors
     /// [`PoolError::Thread`], [`PoolError::Stopped`].
-    pub fn join(&self, id: ReplicaId, make: MakeReplica<J>) -> Result<(), PoolError> {
-        self.place(Some(id), Some(make)).map(drop)
+    pub fn join(&self, id: ReplicaId, format: &str, make: MakeReplica<J>) -> Result<(), PoolError> {
+        self.place(Some((id, format.into(), make))).map(drop)
     }
 
-    fn place(&self, id: Option<ReplicaId>, make: Option<MakeReplica<J>>) -> Result<ReplicaId, PoolError> {
+    fn place(&self, joins: Option<(ReplicaId, Arc<str>, MakeReplica<J>)>) -> Result<ReplicaId, PoolError> {
         let (parts, stage) = (&self.shared.parts, self.stage());
         let mut slots = self.slots();
         if slots.stopped {
             return Err(PoolError::Stopped { stage });
         }
         slots.tidy();
-        let id = id.unwrap_or(ReplicaId(slots.next));
+        let (id, format, make) = match joins {
+            Some((id, format, make)) => (id, format, Some(make)),
+            None => {
+                let format = of_replica(&parts.formats, slots.next).cloned();
+                (ReplicaId(slots.next), format.unwrap_or_default().into(), None)
+            }
+        };
         slots.forget(id);
         let listener = (parts.listen)(stage, id);
         let mut status =
@@ -175,6 +181,7 @@ impl<J: Send + 'static> StagePool<J> {
         let replica = Replica {
             status,
             make,
+            format,
             thread: Mutex::new(Arc::new(thread)),
             leases: AtomicUsize::new(0),
             wanted: AtomicU8::new(Wanted::Serving as u8),

@@ -105,6 +105,7 @@ fn parts(broken: bool, clock: Clock) -> PoolParts<Job> {
         make: Box::new(make),
         start: Arc::new(|_, body| std::thread::Builder::new().spawn(|| body.run()).map(drop)),
         devices: vec!["cpu".to_owned()],
+        formats: vec!["f32".to_owned()],
         routing: Routing::LeastQueue,
         restart: Restart {
             first_delay: Duration::from_millis(1),
@@ -337,14 +338,14 @@ async fn replicas_that_join_have_their_own_numbers_and_work_waits_for_them() {
     let pool = StagePool::new(parts, 0).unwrap();
     let none = pool.bind().unwrap_err();
     assert!(none == NoReplica::Absent(None) && none.may_pass());
-    pool.join(ReplicaId(7), made(clock)).unwrap();
-    pool.join(ReplicaId(2), made(clock)).unwrap();
+    pool.join(ReplicaId(7), "f32", made(clock)).unwrap();
+    pool.join(ReplicaId(2), "f32", made(clock)).unwrap();
     ready(&pool).await;
     let ids = || pool.replicas().iter().map(|view| view.id.0).collect::<Vec<_>>();
     assert_eq!(ids(), [2, 7]);
     let lease = pool.bind().unwrap();
     // It is there again before its last work is done.
-    pool.join(lease.id(), made(clock)).unwrap();
+    pool.join(lease.id(), "f32", made(clock)).unwrap();
     assert_eq!(ids(), [2, 7]);
     ready(&pool).await;
     assert_eq!(ask(&lease, false).await, End::Stop);
@@ -368,7 +369,7 @@ async fn a_replica_that_joins_and_cannot_work_is_waited_for_and_says_why() {
     };
     let pool = StagePool::new(parts, 0).unwrap();
     let broken = super::tests::parts(true, clock).make;
-    pool.join(ReplicaId(0), broken).unwrap();
+    pool.join(ReplicaId(0), "f32", broken).unwrap();
     until(&pool, |views| {
         matches!(views[0].state, ReplicaState::Failed { .. })
     })
@@ -378,4 +379,34 @@ async fn a_replica_that_joins_and_cannot_work_is_waited_for_and_says_why() {
         why == NoReplica::Absent(Some("no weights".to_owned())) && why.may_pass(),
         "{why:?}"
     );
+}
+
+#[tokio::test]
+async fn what_was_begun_in_one_number_format_is_bound_to_no_other() {
+    let clock = Clock::start();
+    let parts = PoolParts {
+        joined: true,
+        ..parts(false, clock)
+    };
+    let pool = StagePool::new(parts, 0).unwrap();
+    pool.join(ReplicaId(0), "f32", made(clock)).unwrap();
+    pool.join(ReplicaId(1), "int4", made(clock)).unwrap();
+    ready(&pool).await;
+    for _ in 0..3 {
+        let lease = pool.bind_like("int4").unwrap();
+        assert_eq!((lease.id(), &**lease.format()), (ReplicaId(1), "int4"));
+    }
+    pool.remove(ReplicaId(1)).unwrap();
+    until(&pool, |views| views[1].state == ReplicaState::Removed).await;
+    let why = pool.bind_like("int4").unwrap_err();
+    assert!(
+        matches!(&why, NoReplica::Absent(Some(message)) if message.contains("int4")) && why.may_pass(),
+        "{why:?}"
+    );
+    assert_eq!(
+        pool.bind().unwrap().id(),
+        ReplicaId(0),
+        "what begins is bound to any"
+    );
+    pool.stop();
 }

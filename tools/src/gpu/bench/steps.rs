@@ -266,6 +266,7 @@ fn request(model: &SpeechModel) -> anyhow::Result<TalkerRequest> {
         predictor: model.defaults().predictor,
         seed: 0,
         max_frames: u32::MAX,
+        prior_frames: Vec::new(),
     })
 }
 
@@ -285,7 +286,7 @@ pub(super) fn pieces(
     let frames: Vec<CodecFrame> = (0..chunk).map(frame).collect();
     let mut code2wav: Code2Wav = model.code2wav()?;
     let ids = || (0..u64::from(streams)).map(SeqId);
-    ids().try_for_each(|id| code2wav.open(id))?;
+    ids().try_for_each(|id| code2wav.open(id, 0).map(drop))?;
     let batch: Vec<_> = ids().map(|id| (id, frames.as_slice())).collect();
     for _ in 0..2 {
         code2wav.decode(&batch)?;

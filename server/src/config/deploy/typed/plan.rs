@@ -8,26 +8,36 @@ impl Deploy {
     /// How every stage computes.
     #[must_use]
     pub fn compute_plan(&self) -> ComputePlan {
-        let plan = |config: &StageConfig| {
-            let (stage, kv) = match config {
-                StageConfig::Ar(ar) => (&ar.stage, Some(ar.kv())),
-                StageConfig::Chunk(chunk) => (&chunk.stage, None),
-                StageConfig::OneShot(one_shot) => (&one_shot.stage, None),
-            };
-            StageCompute {
-                devices: stage.devices.clone(),
-                dtype: stage.dtype,
-                weights: stage.weights,
-                enforce_eager: stage.enforce_eager,
-                in_server: stage.placement == Placement::Thread,
-                kv,
-            }
-        };
         let stages = self.stages.iter();
         ComputePlan {
             family: self.family,
-            stages: stages.map(|(name, config)| (*name, plan(config))).collect(),
+            stages: stages.map(|(name, config)| (*name, compute(config))).collect(),
         }
+    }
+
+    /// In which numbers the replicas of a stage compute ([`StageCompute::number_formats`]).
+    #[must_use]
+    pub fn number_formats(&self, stage: &str) -> Vec<String> {
+        let compute = self.stages.get(stage).map(compute);
+        compute
+            .map(|compute| compute.number_formats())
+            .unwrap_or_default()
+    }
+}
+
+fn compute(config: &StageConfig) -> StageCompute {
+    let (stage, kv) = match config {
+        StageConfig::Ar(ar) => (&ar.stage, Some(ar.kv())),
+        StageConfig::Chunk(chunk) => (&chunk.stage, None),
+        StageConfig::OneShot(one_shot) => (&one_shot.stage, None),
+    };
+    StageCompute {
+        devices: stage.devices.clone(),
+        dtype: stage.dtype,
+        weights: stage.weights,
+        enforce_eager: stage.enforce_eager,
+        in_server: stage.placement == Placement::Thread,
+        kv,
     }
 }
 

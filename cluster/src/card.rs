@@ -18,6 +18,9 @@ pub struct Identity {
     pub model: String,
     /// Version of the program.
     pub version: String,
+    /// The build of it, a hash of its sources. Parts that were before this field have none.
+    #[serde(default)]
+    pub build: String,
     /// Version of what passes between them.
     pub protocol: u32,
 }
@@ -28,6 +31,7 @@ impl Identity {
         Self {
             model,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            build: env!("OMNI_CLUSTER_BUILD").to_owned(),
             protocol: VERSION,
         }
     }
@@ -42,6 +46,9 @@ impl Identity {
         }
         if self.version != other.version {
             return Some(differ("version", &self.version, &other.version));
+        }
+        if self.build != other.build {
+            return Some(differ("build", &self.build, &other.build));
         }
         (self.model != other.model).then(|| differ("the model", &self.model, &other.model))
     }
@@ -68,17 +75,21 @@ pub struct Card {
     pub replica: u32,
     /// What front ends must be.
     pub identity: Identity,
+    /// Number format that it computes in. A sequence goes on only where it is the same.
+    #[serde(default)]
+    pub format: String,
     /// Where it is reached.
     pub instance: Instance,
 }
 
 impl Card {
     /// Of the replica of that number at `instance`.
-    pub fn new(replica: u32, identity: Identity, instance: Instance) -> Self {
+    pub fn new(replica: u32, (identity, format): (Identity, String), instance: Instance) -> Self {
         Self {
             display_name: DISPLAY_NAME.to_owned(),
             replica,
             identity,
+            format,
             instance,
         }
     }
@@ -132,6 +143,17 @@ mod tests {
             why.contains("9.9.9") && why.contains(env!("CARGO_PKG_VERSION")),
             "{why}"
         );
+        let built = Identity {
+            build: "0123".to_owned(),
+            ..ours.clone()
+        };
+        let why = ours.refuses(&built).unwrap();
+        assert!(why.contains("build 0123") && why.contains(&ours.build), "{why}");
+        // A part that does not say what it was built from was built from something else.
+        let mut before: serde_json::Value = serde_json::from_slice(&ours.greeting()).unwrap();
+        before.as_object_mut().unwrap().remove("build");
+        let why = ours.refuses_greeting(before.to_string().as_bytes()).unwrap();
+        assert!(why.contains("build"), "{why}");
         assert!(
             ours.refuses_greeting(b"hello")
                 .unwrap()

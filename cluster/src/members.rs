@@ -152,6 +152,18 @@ impl Members {
             tracing::warn!(stage, replica, address, why, "a replica is refused");
             return;
         }
+        let format = &card.format;
+        let mut others = self.known.values().map(|member| &member.card);
+        if let Some(other) = others.find(|other| other.stage() == card.stage() && other.format != *format) {
+            let (stage, replica, others) = (card.stage(), card.replica, &other.format);
+            tracing::warn!(
+                stage,
+                replica,
+                format,
+                others,
+                "a replica computes in other numbers than another of its stage: what the one has begun does not go on at the other"
+            );
+        }
         self.join(&card);
         self.used.insert(place(&card), id);
         let member = Member {
@@ -195,10 +207,11 @@ impl Members {
         let tunnel = Tunnel::new(Arc::clone(&self.router), card.instance.clone());
         let limits = (self.mailbox, self.load_timeout);
         let make = joined(Box::new(tunnel), self.identity.greeting(), limits, self.clock);
-        match pool.join(ReplicaId(replica), make) {
+        match pool.join(ReplicaId(replica), &card.format, make) {
             Ok(()) => {
                 let address = card.instance.transport.address();
-                tracing::info!(stage, replica, address, "a replica has joined");
+                let format = &card.format;
+                tracing::info!(stage, replica, address, format, "a replica has joined");
             }
             Err(error) => tracing::error!(stage, replica, %error, "a replica cannot join"),
         }

@@ -11,6 +11,7 @@ use dynamo_runtime::discovery::DiscoveryInstance;
 use dynamo_runtime::metrics::MetricsHierarchy as _;
 use dynamo_runtime::pipeline::network::Ingress;
 use omni_family::model_identity;
+use omni_pipeline::settings::of_replica;
 use omni_pipeline::stage::{ReplicaState, ReplicaStats};
 use omni_server::app::{StageListener, StageMember};
 use omni_server::config::Config;
@@ -60,9 +61,12 @@ pub async fn run(config: &Config, stage: &str, number: Option<u32>, network: &Ne
         "ready"
     );
     let (mut held, gave_up) = (None, Arc::new(Notify::new()));
+    let formats = config.deploy.number_formats(member.stage());
+    let format = of_replica(&formats, number.unwrap_or_default());
     let part = Stage {
         member: &member,
         identity: &identity,
+        format: format.cloned().unwrap_or_default(),
         network,
         gave_up: Arc::clone(&gave_up),
     };
@@ -135,6 +139,8 @@ async fn died(member: &StageMember) -> anyhow::Error {
 struct Stage<'a> {
     member: &'a StageMember,
     identity: &'a Identity,
+    /// Number format that it computes in.
+    format: String,
     network: &'a Network,
     gave_up: Arc<Notify>,
 }
@@ -240,7 +246,8 @@ impl Registration {
             .handler(Ingress::for_engine(Arc::new(tunnel))?)
             .start_with_registration()
             .await?;
-        let (card, found) = match announce(runtime, &endpoint, identity, number).await {
+        let tells = (identity, stage.format.as_str());
+        let (card, found) = match announce(runtime, &endpoint, tells, number).await {
             Ok(announced) => announced,
             Err(error) => {
                 end(endpoint);
@@ -266,7 +273,7 @@ impl Registration {
 async fn announce(
     runtime: &DistributedRuntime,
     endpoint: &StartedEndpoint,
-    identity: &Identity,
+    (identity, format): (&Identity, &str),
     number: Option<u32>,
 ) -> anyhow::Result<(Card, DiscoveryInstance)> {
     let (discovery, instance) = (runtime.discovery(), endpoint.instance());
@@ -282,7 +289,7 @@ async fn announce(
             Some(number) => number,
             None => (0..).find(|number| !taken.contains(number)).unwrap_or_default(),
         };
-        let card = Card::new(replica, identity.clone(), instance.clone());
+        let card = Card::new(replica, (identity.clone(), format.to_owned()), instance.clone());
         let found = discovery.register(card.spec()?).await?;
         let others = cards(
             &discovery.list(query()).await?,

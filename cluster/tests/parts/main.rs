@@ -5,6 +5,7 @@ mod certificates;
 mod etcd;
 mod loss;
 mod part;
+mod resume;
 mod secrets;
 mod speech;
 mod together;

@@ -66,7 +66,7 @@ impl Encoders {
         let _place = self.enter(tenant)?;
         let counted = self.figures.encoding();
         let mut took = Duration::ZERO;
-        let failed = |error: BackendError| VoiceError::Encode(error.0);
+        let failed = |error: BackendError| VoiceError::Encode(error.to_string());
         let encoder = self.compute.run(move || source()).await.map_err(failed)?;
         let rate = encoder.sample_rate();
         let loudness = self.loudness;

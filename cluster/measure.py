@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures a cluster on this machine beside one process, and prints Markdown.
 
-    make cluster && cluster/measure.py overhead|resume|edges|processes|costs FILE|soak MINUTES
+    make cluster && cluster/measure.py overhead|resume [RUNS]|edges|processes|costs FILE|soak MINUTES
 """
 
 import http.client
@@ -116,14 +116,15 @@ def overhead() -> None:
 
 def resume() -> None:
     """Kills the process that works, with so much of a sentence heard; time until there is more of it, as the front end logs it."""
-    print("| killed | heard before | median | slowest of 6 |\n|---|---|---|---|")
+    runs = int(sys.argv[2]) if len(sys.argv) > 2 else 6
+    print(f"| killed | heard before | median | slowest of {runs} |\n|---|---|---|---|")
     # One sequence: a longer one would be cut in two.
     text = "We went through the long, cold, rainy night, slowly, quietly, past the old mill, the bridge, the church, the school, the farm, "
     text += "the field, the wood, the hill, the lake, the tower, the wall, and home."
     for stage in ["talker", "code2wav"]:
         for seconds in [0.5, 2, 4, 8, 12]:
             times = []
-            for seed in range(6):
+            for seed in range(runs):
                 cluster = Cluster(2, 2, "--max-buffered-audio", "200ms")
                 address = cluster.front.address()
                 for _ in range(3):

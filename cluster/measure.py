@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures a cluster on this machine beside one process, and prints Markdown.
 
-    make cluster && cluster/measure.py overhead|resume|processes|costs FILE
+    make cluster && cluster/measure.py overhead|resume [RUNS]|edges|processes|costs FILE
 """
 
 import http.client
@@ -118,12 +118,15 @@ def overhead() -> None:
 
 def resume() -> None:
     """Kills the process that works, with so much of a sentence heard; time until there is more of it, as the front end logs it."""
-    print("| killed | heard before | median | slowest of 6 |\n|---|---|---|---|")
-    text = SENTENCE[:-1] + ", where it has never been seen before, although many have looked for it in the rain and in the snow."
+    runs = int(sys.argv[2]) if len(sys.argv) > 2 else 6
+    print(f"| killed | heard before | median | slowest of {runs} |\n|---|---|---|---|")
+    # One sequence: a longer one would be cut in two.
+    text = "We went through the long, cold, rainy night, slowly, quietly, past the old mill, the bridge, the church, the school, the farm, "
+    text += "the field, the wood, the hill, the lake, the tower, the wall, and home."
     for stage in ["talker", "code2wav"]:
-        for seconds in [0.5, 2, 4, 8]:
+        for seconds in [0.5, 2, 4, 8, 12]:
             times = []
-            for seed in range(6):
+            for seed in range(runs):
                 cluster = Cluster(2, 2, "--max-buffered-audio", "200ms")
                 address = cluster.front.address()
                 for _ in range(3):
@@ -144,6 +147,22 @@ def resume() -> None:
                 cluster.stop()
             times.sort()
             print(f"| {stage} | {seconds} s | {statistics.median(times):.0f} ms | {times[-1]:.0f} ms |", flush=True)
+
+
+def edges() -> None:
+    """What passes a front end for a second of audio, as its figures of edges tell."""
+    cluster = Cluster(1, 1)
+    listen = ["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"]
+    front = Part("--role", "frontend", "--speech-only", *listen, *cluster.found, says=" serving")
+    seconds = sum(speak(front.address(), seed=seed)[2] for seed in range(10)) / BYTES_PER_SECOND
+    connection = http.client.HTTPConnection(front.text().split("metrics and probes address=")[1].split()[0])
+    connection.request("GET", "/metrics")
+    for line in connection.getresponse().read().decode().splitlines():
+        if line.startswith("vllm:omni_transfer_size_bytes_sum"):
+            edge, total = line.rsplit(" ", 1)
+            print(f"{edge.split('{')[1].rstrip('}')}: {float(total) / seconds:.0f} bytes for a second of audio")
+    front.stop()
+    cluster.stop()
 
 
 def processes() -> None:
@@ -336,4 +355,4 @@ def costs() -> None:
 
 
 if __name__ == "__main__":
-    {"overhead": overhead, "resume": resume, "processes": processes, "costs": costs}[sys.argv[1]]()
+    {"overhead": overhead, "resume": resume, "edges": edges, "processes": processes, "costs": costs}[sys.argv[1]]()

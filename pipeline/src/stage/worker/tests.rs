@@ -69,6 +69,7 @@ fn a_cancelled_job_leaves_before_the_next_one_comes() {
         stop: CancelFlag::default(),
         status,
         clock: Clock::start(),
+        device: SharedDevice::default(),
     };
     let first = CancelFlag::default();
     jobs.try_send(first.clone()).unwrap();

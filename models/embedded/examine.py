@@ -47,9 +47,9 @@ def figures(result, free, seconds):
 
 
 def after_history(category, count, wrong):
-    """Accuracy of those questions that have a history: every third one, or all."""
+    """Accuracy of those questions that have a history: every third one, or all; None where there are none."""
     asked = count if category == "again" else count // 3
-    return round(100 - 100 * sum(len(i.chat) > 1 for i, _ in wrong) / asked, 1)
+    return None if asked == 0 else round(100 - 100 * sum(len(i.chat) > 1 for i, _ in wrong) / asked, 1)
 
 
 def report(f, each):

@@ -295,7 +295,7 @@ def train(args):
             saved = time.time()
             save_checkpoint(WORK / "thinker.pt", model=model.state_dict(), average=average, opt=opt.state_dict(), fixed=table,
                             step=progress.step, elapsed=progress.elapsed)
-        if time.time() - judged > 60 * args.judge or progress.done():
+        if args.judge and (time.time() - judged > 60 * args.judge or progress.done()):
             judged = time.time()
             judge.load_state_dict(average)
             with autocast():
@@ -331,7 +331,7 @@ if __name__ == "__main__":
     ap.add_argument("--muon", type=float, default=0.02)
     ap.add_argument("--adam", type=float, default=3e-3)
     ap.add_argument("--decay", type=float, default=0.5)
-    ap.add_argument("--judge", type=float, default=10, help="minutes between evaluations")
+    ap.add_argument("--judge", type=float, default=10, help="minutes between evaluations; 0: none")
     ap.add_argument("--mix", type=Path, help="JSON: shares of some categories instead of those in dialogues.py; read again from time to time")
     ap.add_argument("--judged", type=int, default=40, help="questions of every category in these evaluations")
     ap.add_argument("--voices", type=Path, help="keep the text rows of this checkpoint (default: those of the talker stage)")

@@ -7,11 +7,11 @@ out, held-out phrasings where a fact has to be recalled.
 import functools
 import itertools
 import re
-import tomllib
 import zlib
 from dataclasses import dataclass, field
 
 from common import HERE
+from facts import free_questions, known_facts
 from texts import number
 
 CONTEXT = 768
@@ -49,9 +49,14 @@ def capital(text):
 # ------------------------------------------------------------------------------- wording
 TYPO_KEYS = "abcdefghijklmnopqrstuvwxyz"
 OPENERS = ["please ", "hey, ", "hi, ", "ok, ", "so, ", "um, ", "now ", "and ", "hello, ", "hello! ", "tell me, ", "please tell me: ",
-           "quick question: ", "i have a question: ", "can you tell me: ", "do you know: ", "omni, ", "well, ", "another one: ", "good. "]
-CLOSERS = [" please", ", please", " thanks", ", thank you", ", omni", " now", " for me"]
-SHORTER = [("what is", "what's"), ("what is", "whats"), ("how is", "how's"), ("which is", "which's"), ("do not", "don't"), ("i am", "i'm")]
+           "quick question: ", "i have a question: ", "can you tell me: ", "do you know: ", "omni, ", "well, ", "another one: ", "good. ",
+           "hmm, ", "er, ", "oh, ", "listen, ", "by the way, ", "one more question: ", "dear omni, ", "be so kind: ", "ok omni, ", "next: ", "alright, ",
+           "thanks! ", "great, ", "and then: ", "let me ask you: ", "for my homework: "]
+CLOSERS = [" please", ", please", " thanks", ", thank you", ", omni", " now", " for me", ", if you can", ", if you don't mind", ", my friend", " then", ", ok",
+           ", be so kind", " today", ", thanks a lot"]
+SHORTER = [("what is", "what's"), ("what is", "whats"), ("how is", "how's"), ("which is", "which's"), ("do not", "don't"), ("i am", "i'm"), ("what are", "what're"),
+           ("can you", "could you"), ("please", "kindly"), ("do you know", "d'you know"), ("how do i", "how'd i"), ("today is", "today's"), ("it is", "it's"),
+           ("tell me", "just tell me"), ("what is", "what would be"), ("which", "say, which")]
 
 
 def typo(rng, text):
@@ -124,18 +129,29 @@ FRAMES = {
     "addition": ["{a}+{b}", "{a} + {b}", "{a}+{b}=", "{a} + {b} = ?", "{a} plus {b}", "what is {a} plus {b}?", "what is {a} + {b}?", "what is {a}+{b}?",
                  "how much is {a} plus {b}?", "how much is {a} + {b}?", "add {a} and {b}", "what is the sum of {a} and {b}?", "calculate {a} plus {b}.",
                  "compute {a} + {b}", "what do you get when you add {a} and {b}?", "sum of {a} and {b}", "what does {a} plus {b} make?",
-                 "can you add {a} and {b}?", "{a} and {b} together make?", "work out {a} plus {b}."],
+                 "can you add {a} and {b}?", "{a} and {b} together make?", "work out {a} plus {b}.", "what do {a} and {b} add up to?", "how much do {a} and {b} make?",
+                 "what is {a} and {b} in all?", "add {b} to {a}.", "{a} and {b}, what is the sum?", "i need {a} plus {b}.", "let us add {a} and {b}.",
+                 "tell me the sum of {a} and {b}.", "so {a} plus {b} is what?", "what would {a} plus {b} be?", "there are {a} cars and {b} more come. how many cars are there now?",
+                 "if you have {a} coins and find {b} more, how many coins do you have?"],
     "subtraction": ["{a}-{b}", "{a} - {b}", "{a}-{b}=", "{a} - {b} = ?", "{a} minus {b}", "what is {a} minus {b}?", "what is {a} - {b}?", "what is {a}-{b}?",
                     "how much is {a} minus {b}?", "how much is {a} - {b}?", "subtract {b} from {a}.", "take {b} away from {a}.", "calculate {a} minus {b}.",
                     "compute {a} - {b}", "what is {a} less {b}?", "what is left when you take {b} from {a}?", "can you subtract {b} from {a}?",
-                    "work out {a} minus {b}."],
+                    "work out {a} minus {b}.", "take {b} from {a}.", "deduct {b} from {a}.", "{a} without {b}?", "what is the result of {a} minus {b}?",
+                    "how much is left of {a} after taking away {b}?", "i need {a} minus {b}.", "so {a} minus {b} is what?", "what would {a} minus {b} be?",
+                    "{a} take away {b}", "tell me {a} minus {b}.", "what do you have when you take {b} away from {a}?",
+                    "there were {a} birds and {b} flew away. how many birds are left?"],
     "multiplication": ["{a}*{b}", "{a} * {b}", "{a}x{b}", "{a} x {b}", "{a}*{b}=", "{a} x {b} = ?", "{a} times {b}", "what is {a} times {b}?", "what is {a} * {b}?",
                        "what is {a} x {b}?", "what is {a}*{b}?", "how much is {a} times {b}?", "multiply {a} by {b}.", "multiply {a} and {b}.",
                        "what is the product of {a} and {b}?", "calculate {a} times {b}.", "compute {a} * {b}", "what is {a} multiplied by {b}?",
-                       "can you multiply {a} by {b}?", "{a} × {b}", "work out {a} times {b}."],
+                       "can you multiply {a} by {b}?", "{a} × {b}", "work out {a} times {b}.", "{a} multiplied by {b}", "what would {a} times {b} be?",
+                       "so {a} times {b} is what?", "i need {a} times {b}.", "tell me {a} times {b}.", "how many are {a} times {b}?",
+                       "what do you get when you multiply {a} by {b}?", "{a} by {b} multiplied is?", "there are {a} boxes with {b} pens each. how many pens is that?"],
     "division": ["{a}/{b}", "{a} / {b}", "{a}:{b}", "{a}/{b}=", "{a} / {b} = ?", "{a} divided by {b}", "what is {a} divided by {b}?", "what is {a} / {b}?",
                  "what is {a}/{b}?", "how much is {a} divided by {b}?", "divide {a} by {b}.", "can you divide {a} by {b}?", "calculate {a} divided by {b}.",
-                 "compute {a} / {b}", "how often does {b} go into {a}?", "{a} ÷ {b}", "work out {a} divided by {b}.", "what is {a} over {b}?"],
+                 "compute {a} / {b}", "how often does {b} go into {a}?", "{a} ÷ {b}", "work out {a} divided by {b}.", "what is {a} over {b}?",
+                 "what would {a} divided by {b} be?", "so {a} divided by {b} is what?", "i need {a} divided by {b}.", "tell me {a} divided by {b}.",
+                 "split {a} into {b} equal parts.", "how many {b}s are in {a}?", "how many times does {b} go into {a}?", "what do you get when you divide {a} by {b}?",
+                 "{a} coins for {b} people: how many does each get?"],
 }
 SIGNS = {"addition": "+", "subtraction": "-", "multiplication": "*", "division": "/"}
 
@@ -147,8 +163,26 @@ def products():
     return [[p for p in pairs if max(p) <= 12], [p for p in pairs if min(p) <= 10 < max(p)], [p for p in pairs if min(p) > 10]]
 
 
+def near_an_edge(rng, kind):
+    """Operands where digits carry or vanish: sums at a thousand and at whole hundreds, differences of 0 and little more, and 0 and 1."""
+    a = int(rng.integers(1000)) if rng.random() < 0.6 else int(rng.integers(100))
+    how = rng.random()
+    if how < 0.2:
+        b = int(rng.integers(2))
+    elif kind == "addition":
+        edge = 1000 if how < 0.75 else 100 * int(rng.integers(1, 10))
+        total = max(0, edge + int(rng.integers(-3, 11)))
+        b = int(rng.integers(1, 100)) if rng.random() < 0.6 else int(rng.integers(1, 1000))
+        a, b = max(0, min(999, total - b)), b
+    else:
+        b = a if how < 0.5 else max(0, a - int(rng.integers(1, 13))) if how < 0.85 else min(999, a + int(rng.integers(1, 13)))
+    return (b, a) if kind == "addition" and rng.random() < 0.3 else (a, b)
+
+
 def operands(rng, kind):
     """Two numbers; half of them have evenly spread lengths, half of them evenly spread values."""
+    if kind in ("addition", "subtraction") and rng.random() < 0.25:
+        return near_an_edge(rng, kind)
     if kind in ("multiplication", "division"):
         if rng.random() < 0.06:
             a, b = int(rng.integers(2)), int(rng.integers(1, 1000))
@@ -248,24 +282,31 @@ def several_sums(rng, held):
 
 # ------------------------------------------------------------------------------- counting
 UP = ["count from {a} to {b}.", "count up from {a} to {b}.", "please count from {a} to {b}.", "can you count from {a} to {b}?", "count {a} to {b}",
-      "count from {a} up to {b}", "say the numbers from {a} to {b}.", "list the numbers from {a} to {b}.", "what are the numbers from {a} to {b}?"]
+      "count from {a} up to {b}", "say the numbers from {a} to {b}.", "list the numbers from {a} to {b}.", "what are the numbers from {a} to {b}?",
+      "start counting at {a} and stop at {b}.", "give me the numbers from {a} to {b}.", "count on from {a} until {b}.", "which numbers are from {a} to {b}?",
+      "count for me from {a} to {b}.", "from {a} to {b}, count."]
 DOWN = ["count down from {a} to {b}.", "count backwards from {a} to {b}.", "count from {a} down to {b}.", "please count down from {a} to {b}.",
-        "can you count down from {a} to {b}?", "count from {a} to {b}.", "count backward from {a} to {b}."]
+        "can you count down from {a} to {b}?", "count from {a} to {b}.", "count backward from {a} to {b}.", "count from {a} to {b}.", "count {a} to {b}",
+        "say the numbers from {a} down to {b}.", "please count from {a} to {b}.", "can you count from {a} to {b}?", "say the numbers from {a} to {b}.",
+        "list the numbers from {a} to {b}.", "start at {a} and count backwards until {b}.", "from {a} to {b}, count down.", "countdown from {a} until {b}.",
+        "count in reverse from {a} to {b}."]
 BY = ["count from {a} to {b} by {s}.", "count by {s} from {a} to {b}.", "count in {s} from {a} to {b}.", "count from {a} to {b} in {s}.",
-      "can you count by {s} from {a} to {b}?", "count from {a} to {b} in steps of {n}."]
-TO = ["count to {b}.", "can you count to {b}?", "please count to {b}.", "count up to {b}.", "count until {b}."]
+      "can you count by {s} from {a} to {b}?", "count from {a} to {b} in steps of {n}.", "by {s}, count from {a} to {b}.", "say the numbers from {a} to {b} by {s}.",
+      "count from {a} to {b}, but by {s}.", "start at {a} and count by {s} until {b}."]
+TO = ["count to {b}.", "can you count to {b}?", "please count to {b}.", "count up to {b}.", "count until {b}.", "just count to {b}.",
+      "how do you count to {b}?", "i want you to count to {b}."]
 
 
 def counting(rng, held):
     while True:
         step = int(rng.choice([1, 2, 5, 10], p=[0.64, 0.12, 0.12, 0.12]))
-        terms = int(rng.integers(3, 15))
+        terms = int(rng.integers(2, 6)) if rng.random() < 0.25 else int(rng.integers(3, 15))
         a = int(rng.integers(1, 30)) if rng.random() < 0.5 else int(rng.integers(0, 1000 - step * terms))
         a = a if step == 1 else a // step * step
         b = a + step * (terms - 1)
         if rng.random() < 0.1 and b <= 20:
             a, step = 1, 1
-        down = rng.random() < 0.35
+        down = rng.random() < 0.5
         if down:
             a, b = b, a
         if a != b and b < 1000 and is_held(f"count {a} {b} {step}") == held:
@@ -281,9 +322,12 @@ def counting(rng, held):
 
 # ------------------------------------------------------------------------------- spelling, repeating
 SPELL = ["spell {w}.", "how do you spell {w}?", "how is {w} spelled?", "can you spell {w}?", "spell the word {w}.", "please spell {w}.", "how do i spell {w}?",
-         "how do you write {w}?", "spell {w} for me.", "what is the spelling of {w}?", "which letters are in {w}?", "can you spell the word {w}?", "spell: {w}"]
+         "how do you write {w}?", "spell {w} for me.", "what are the letters of {w}?", "how would you spell {w}?", "could you spell {w}?", "give me the letters of {w}.",
+         "i want to know how to spell {w}.", "how should {w} be spelled?", "tell me how {w} is spelled.", "i forgot how to spell {w}.", "{w}: how is that spelled?", "what is the spelling of {w}?", "which letters are in {w}?", "can you spell the word {w}?", "spell: {w}"]
 REPEAT = ["repeat after me: {s}", "say: {s}", "repeat: {s}", "please say: {s}", "say after me: {s}", "repeat this: {s}", "say \"{s}\"", "repeat \"{s}\"",
-          "please repeat: {s}", "can you say: {s}", "say the following: {s}", "repeat this sentence: {s}", "read this aloud: {s}", "repeat the words: {s}", "say this: {s}"]
+          "please repeat: {s}", "can you say: {s}", "say the following: {s}", "repeat this sentence: {s}", "read this aloud: {s}", "repeat the words: {s}", "say this: {s}",
+          "could you repeat: {s}", "repeat the sentence: {s}", "just say: {s}", "speak these words: {s}", "echo: {s}", "please repeat the following: {s}", "read out: {s}",
+          "say these words after me: {s}", "copy what i say: {s}", "please say this: {s}", "i say, and you repeat: {s}", "now say \"{s}\" please", "can you repeat \"{s}\""]
 SMALL = ("the a my your our this that i you we they he she it is was are has had can will and or but of in on at to with for from by not very new old big small good "
          "red green blue cold warm first last next one two three time day man woman child house door water tree road city book name word hand light night "
          "morning friend dog cat bird sun moon rain wind snow sea river hill bread milk tea train car boat music song voice story game work school window table chair "
@@ -294,6 +338,15 @@ SMALL = ("the a my your our this that i you we they he she it is was are has had
 def words():
     with open(WORD_LIST) as lines:
         return [w for w in map(str.strip, lines) if re.fullmatch("[a-z]{3,12}", w)]
+
+
+@functools.cache
+def by_letters():
+    """The words by their first two letters."""
+    found = {}
+    for word in words():
+        found.setdefault(word[:2], []).append(word)
+    return found
 
 
 def a_word(rng):
@@ -315,6 +368,10 @@ def sentence(rng):
     out = [pick(rng, SMALL) if rng.random() < share else pick(rng, words()) for _ in range(int(rng.integers(1, 9)))]
     if rng.random() < 0.1:
         out[int(rng.integers(len(out)))] = str(int(rng.integers(1000)))
+    if len(out) > 2 and rng.random() < 0.3:                    # words that are alike, or the same again: where is the reader?
+        k = int(rng.integers(1, len(out)))
+        alike = by_letters().get(out[k - 1][:2], [out[k - 1]])
+        out[k] = out[k - 1] if rng.random() < 0.2 else pick(rng, alike)
     text = " ".join(out)
     return text.replace(" ", ", ", 1) if rng.random() < 0.12 else text
 
@@ -332,29 +389,37 @@ def repeating(rng, held):
 # frames marked with * are never trained on
 DAY_AFTER = ["what day comes after {d}?", "which day comes after {d}?", "what day is after {d}?", "which day follows {d}?", "what comes after {d}?", "the day after {d}?",
              "what is the day after {d}?", "which is the next day after {d}?", "after {d} comes?", "today is {d}. what day is tomorrow?", "if today is {d}, what is tomorrow?",
-             "what weekday comes after {d}?", "which day is next after {d}?", "*what day follows {d}?", "if it is {d} today, what day is tomorrow?"]
+             "what weekday comes after {d}?", "which day is next after {d}?", "*what day follows {d}?", "if it is {d} today, what day is tomorrow?",
+             "it is {d} today, so which day is tomorrow?", "tell me the day after {d}.", "which day comes right after {d}?", "if yesterday was {d}, which day is it today?",
+             "what will tomorrow be if it is {d} now?", "the next day after {d}?", "which weekday follows {d}?", "{d} is over. what day is it now?", "what day do we have after {d}?"]
 DAY_BEFORE = ["what day comes before {d}?", "which day comes before {d}?", "what day is before {d}?", "which day precedes {d}?", "what comes before {d}?", "the day before {d}?",
               "what is the day before {d}?", "before {d} comes?", "today is {d}. what day was yesterday?", "if today is {d}, what was yesterday?", "what weekday comes before {d}?",
-              "which is the day before {d}?", "which day is right before {d}?", "if it is {d} today, what day was yesterday?"]
+              "which is the day before {d}?", "which day is right before {d}?", "if it is {d} today, what day was yesterday?", "tell me the day before {d}.",
+              "what day precedes {d}?", "if tomorrow is {d}, which day is it today?", "today it is {d}, so what was yesterday?", "which weekday is before {d}?",
+              "what day do we have before {d}?", "what was the day before {d}?"]
 DAY_LIST = ["[name|list|say|tell me|recite|give me|can you name|can you list|write] [the|all|all the] [days of the week|weekdays|days of a week][| in order]",
-            "[what|which] are the [days of the week|weekdays]?", "[what|which] days are [there|in a week|in the week]?", "[the |]days of the week[| in order]"]
+            "[what|which] are the [days of the week|weekdays]?", "i want [to hear|to know] [the|all the] [days of the week|weekdays].", "how are the days of the week called?", "[what|which] days are [there|in a week|in the week]?", "[the |]days of the week[| in order]"]
 DAY_COUNT = ["how many days are in [a|one|the] week?", "how many days [does|do you think does] [a|one|the] week have?", "how many days [has|are there in|make] [a|one] week?",
-             "[the |]number of days in a week?"]
+             "[the |]number of days in a week?", "do you know how many days [a|the] week has?", "tell me how many days there are in a week."]
 DAY_PLACE = ["what is the {n} day of the week?", "which day is the {n} day of the week?", "the {n} day of the week?", "name the {n} day of the week.",
              "which is the {n} day of a week?"]
 MONTH_AFTER = ["which month comes after {d}?", "what month comes after {d}?", "what month is after {d}?", "which month follows {d}?", "what comes after {d}?", "the month after {d}?",
-               "what is the month after {d}?", "after {d} comes?", "which is the next month after {d}?", "what month follows {d}?", "*which month is next after {d}?"]
+               "what is the month after {d}?", "after {d} comes?", "which is the next month after {d}?", "what month follows {d}?", "*which month is next after {d}?",
+               "tell me the month after {d}.", "it is {d}. what month comes then?", "which month comes right after {d}?", "what month do we have after {d}?",
+               "if it is {d} now, which month comes next?"]
 MONTH_BEFORE = ["which month comes before {d}?", "what month comes before {d}?", "what month is before {d}?", "which month precedes {d}?", "what comes before {d}?",
-                "the month before {d}?", "what is the month before {d}?", "before {d} comes?", "which month is right before {d}?"]
+                "the month before {d}?", "what is the month before {d}?", "before {d} comes?", "which month is right before {d}?", "tell me the month before {d}.",
+                "what month precedes {d}?", "which month do we have before {d}?", "what month came before {d}?", "if it is {d} now, which month was before?"]
 MONTH_LENGTH = ["how many days does {d} have?", "how many days are in {d}?", "how many days has {d}?", "how long is {d}?", "number of days in {d}?", "what is the number of days in {d}?",
-                "how many days are there in {d}?", "how many days long is {d}?"]
+                "how many days are there in {d}?", "how many days long is {d}?",
+                "does {d} have 31 days?", "how many days does the month of {d} have?", "tell me the length of {d}.", "what is the length of {d} in days?", "is {d} a long month?"]
 MONTH_PLACE = ["what is the {n} month?", "which month is the {n} month?", "which month is number {k}?", "what is month number {k}?", "what is the {n} month of the year?",
-               "name the {n} month of the year.", "which is the {n} month?", "the {n} month of the year?", "which one is the {n} month of the year?", "name month {k}."]
+               "name the {n} month of the year.", "what is the {n} month called?", "tell me the {n} month.", "which month comes {n} in the year?", "which is the {n} month?", "the {n} month of the year?", "which one is the {n} month of the year?", "name month {k}."]
 MONTH_NUMBER = ["which number is {d}?", "what number is {d}?", "what number is the month {d}?", "which month of the year is {d}?", "what number does {d} have?"]
 MONTH_LIST = ["[name|list|say|tell me|recite|give me|can you name|can you list|write] [the|all|all the] months[| of the year| of a year][| in order]",
-              "[what|which] are the months[| of the year]?", "[what|which] months are [there|in a year|in the year]?", "[the |]months of the year[| in order]"]
+              "[what|which] are the months[| of the year]?", "i want [to hear|to know] [the|all the] months[| of the year].", "how are the months called?", "[what|which] months are [there|in a year|in the year]?", "[the |]months of the year[| in order]"]
 MONTH_COUNT = ["how many months are in [a|one|the] year?", "how many months [does|do you think does] [a|one|the] year have?", "how many months [has|are there in|make] [a|one] year?",
-               "[the |]number of months in a year?"]
+               "[the |]number of months in a year?", "do you know how many months [a|the] year has?", "tell me how many months there are in a year."]
 
 
 def phrase(rng, frames, held, *key):
@@ -428,6 +493,10 @@ months = one_of([neighbour(MONTHS, MONTH_AFTER, 1, "after"), neighbour(MONTHS, M
 CAPITAL = ["what is the capital of {c}?", "what is {c}'s capital?", "what is the capital city of {c}?", "which city is the capital of {c}?", "capital of {c}?",
            "name the capital of {c}.", "tell me the capital of {c}.", "do you know the capital of {c}?", "the capital of {c}?", "what city is the capital of {c}?",
            "{c} has which capital?", "which capital does {c} have?", "can you tell me the capital of {c}?", "which is the capital of {c}?", "what is the name of the capital of {c}?",
+           "{c}'s capital?", "{c}'s capital city?", "name {c}'s capital.", "tell me {c}'s capital city.", "do you know {c}'s capital?", "which is {c}'s capital?",
+           "what city is {c}'s capital?", "what is the name of {c}'s capital city?", "how is the capital of {c} called?", "the capital city of {c}?", "{c}, capital?",
+           "which city is the capital city of {c}?", "what is the capital of {c} called?", "i need the capital of {c}.", "name the capital city of {c}.",
+           "what do you know about {c}'s capital city?", "can you name {c}'s capital city?", "the capital of {c} is which city?", "what would {c}'s capital be?",
            "*what is {c}'s capital city?", "*i would like to know the capital of {c}.", "*say the capital of {c}.", "*which city is {c}'s capital?"]
 
 
@@ -448,20 +517,16 @@ def capitals(rng, held):
 # ------------------------------------------------------------------------------- facts
 ABOUT = ["what is {x}?", "what does {x} do?", "what is {x} for?", "explain {x}.", "tell me about {x}.", "describe {x}.", "{x}?", "what does {x} mean?", "help with {x}",
          "can you explain {x}?", "what do i need {x} for?", "how does {x} work?", "i have a question about {x}", "what can you tell me about {x}?", "why is there {x}?",
+         "how is {x} used?", "when would i use {x}?", "why would i need {x}?", "tell me what {x} is.", "tell me what {x} does.", "i need help with {x}.", "what happens with {x}?",
+         "how do i use {x}?", "when do i need {x}?", "could you explain {x}?", "what about {x}?", "show me what {x} does.",
          "*what is the purpose of {x}?", "*please describe {x} to me.", "*what do you know about {x}?"]
 QUOTES = ["{x}", "{x}", "{x}", "`{x}`", "\"{x}\""]
-
-
-@functools.cache
-def facts(group):
-    with open(HERE / "facts.toml", "rb") as file:
-        return [f for f in tomllib.load(file)["fact"] if f["group"] == group]
 
 
 def fact(group):
     def make(rng, held):
         while True:
-            f = pick(rng, facts(group))
+            f = pick(rng, known_facts(group))
             questions, names = f.get("questions", []), f.get("names", [])
             if names and (not questions or rng.random() < 0.55):
                 name = pick(rng, names)
@@ -519,7 +584,7 @@ LARGE = ["what is {a} {o} {b}?", "{a} {s} {b}", "how much is {a} {o} {b}?", "{a}
 def unknown(rng, held):
     if rng.random() < 0.08:
         k = int(rng.integers(3))
-        a, b = int(10 ** rng.uniform(3.05, 6)), int(10 ** rng.uniform(0.5, 6))
+        a, b = int(10 ** rng.uniform(3, 6)), int(10 ** rng.uniform(0.5, 6))
         a, b = (a, b) if rng.random() < 0.5 else (b, a)
         return word_it(rng, pick(rng, LARGE), a=a, b=b, o=["plus", "minus", "times"][k], s="+-*"[k]), TOO_LARGE
     if rng.random() < 0.06:
@@ -589,9 +654,22 @@ def set_mix(shares):
     mix.cache_clear()
 
 
+def plain(text):
+    """A question without what does not count: case, marks, spaces."""
+    return re.sub(r"[^a-z0-9+*/-]+", " ", text.lower()).strip()
+
+
+@functools.cache
+def never_asked():
+    return {plain(question) for _, _, question in free_questions()}
+
+
 def ask(rng, category, held=False):
-    question, said = CATEGORIES[category](rng, held)
-    return Item(category, question, said)
+    """A question that is none of those in free wording."""
+    while True:
+        question, said = CATEGORIES[category](rng, held)
+        if plain(question) not in never_asked():
+            return Item(category, question, said)
 
 
 def history(rng, names, shares, turns):
@@ -639,6 +717,13 @@ def held_out(each, seed, only=None):
             items.append(item)
         result[category] = items
     return result
+
+
+def satisfies(wanted, said):
+    """Whether an answer is what a question in free wording wants: "= N" its last number, otherwise a regular expression."""
+    if wanted.startswith("= "):
+        return last_number(said) == last_number(wanted.replace("-", "minus "))
+    return re.search(wanted, said, re.I) is not None
 
 
 def last_number(text):

@@ -101,7 +101,7 @@ def voice_weights(voices):
             **{f"code2wav.{k}": v for k, v in vocoder.state_dict().items()}}
 
 
-def export(folder, dtype, voices=None, thinker_path=None):
+def export(folder, dtype, voices=None, thinker_paths=None):
     from transformers import Qwen3OmniMoeForConditionalGeneration, WhisperFeatureExtractor
     setup()
     folder = Path(folder)
@@ -110,7 +110,7 @@ def export(folder, dtype, voices=None, thinker_path=None):
     placeholder(model)
     state = model.state_dict()
     new = voice_weights(voices)
-    thinker = thinker_stage.load(thinker_path).cpu()
+    thinker = thinker_stage.mean([thinker_stage.load(p).cpu() for p in thinker_paths or [None]])
     rows = thinker.frozen
     assert torch.equal(thinker.fixed[rows].to(dtype), new[EMBEDDING][rows].to(dtype)), "the thinker was trained on the rows of other voices"
     new.update(thinker_weights(thinker))
@@ -149,6 +149,6 @@ if __name__ == "__main__":
     ap.add_argument("--out", default=CHECKPOINT)
     ap.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float16"))
     ap.add_argument("--voices", type=Path, help="take talker, predictor and code2wav over from this checkpoint")
-    ap.add_argument("--thinker", type=Path, help="state of the thinker (default: that of the stage)")
+    ap.add_argument("--thinker", type=Path, nargs="+", help="state of the thinker (default: that of the stage); of several, their mean")
     a = ap.parse_args()
     export(a.out, getattr(torch, a.dtype), a.voices, a.thinker)

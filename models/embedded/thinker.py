@@ -6,6 +6,8 @@ densely with the gates of unselected experts at zero, as in `talker.py`.
 """
 import argparse
 import json
+import os
+import sys
 import time
 from pathlib import Path
 
@@ -17,8 +19,10 @@ from torch import nn
 
 import config
 import dialogues
+import programs
 import talker as talker_stage
 from common import SMOKE, WORK, Progress, autocast, device, half, load_checkpoint, save_checkpoint, schedule, setup
+from facts import free_questions
 from muon import Optimisers
 from talker import Cache, rms_norm, rope_tables
 
@@ -208,6 +212,15 @@ def load(path=None, average=True):
     return model.to(device()).eval()
 
 
+def mean(models):
+    """One model with the mean of the weights of several."""
+    first, *others = models
+    with torch.no_grad():
+        for own, *same in zip(first.parameters(), *(m.parameters() for m in others)):
+            own.copy_(sum(same, own.clone()) / len(models))
+    return first
+
+
 def load_folder(folder):
     """The thinker of an exported checkpoint in float32: the rounded weights, as served."""
     import export
@@ -227,6 +240,15 @@ def text_rows(voices):
     return export.fold_case(talker_stage.load().text.detach().cpu()).bfloat16().float()
 
 
+def started(folder, table):
+    """The weights of a checkpoint to go on from; the text rows of the voices must be those that it learnt with."""
+    known = load_folder(folder)
+    rows = known.frozen
+    if not torch.equal(known.fixed[rows], table.to(device())[rows]):
+        sys.exit(f"the thinker of {folder} learnt with the text rows of other voices: give --voices {folder}, or train from nothing")
+    return known.state_dict()
+
+
 def is_matrix(name, p):
     return name.startswith("layers") and p.dim() == 2 and "router" not in name
 
@@ -234,8 +256,11 @@ def is_matrix(name, p):
 def train(args):
     setup()
     torch.manual_seed(6)
+    dialogues.known_facts()                 # a fact about what the programs no longer have ends the stage here
     table = text_rows(args.voices)
     model = Thinker(table).to(device())
+    if args.start:
+        model.load_state_dict(started(args.start, table))
     matrices = [p for n, p in model.named_parameters() if is_matrix(n, p)]
     others = [p for n, p in model.named_parameters() if not is_matrix(n, p)]
     opt = Optimisers(matrices, others, muon=args.muon, adam=args.adam)
@@ -257,7 +282,7 @@ def train(args):
     saved = judged = time.time()
     model.train()
     while not progress.done():
-        loss, parts = loss_of(model, batches.next(progress.fraction), int(rng.integers(0, 256)))
+        loss, parts = loss_of(model, batches.next(1.0 if args.start else progress.fraction), int(rng.integers(0, 256)))
         loss.backward()
         norm = nn.utils.clip_grad_norm_(others, 1.0)
         opt.step(schedule(progress.fraction, warmup=0.01, decay=args.decay))
@@ -270,7 +295,7 @@ def train(args):
             saved = time.time()
             save_checkpoint(WORK / "thinker.pt", model=model.state_dict(), average=average, opt=opt.state_dict(), fixed=table,
                             step=progress.step, elapsed=progress.elapsed)
-        if time.time() - judged > 60 * args.judge or progress.done():
+        if args.judge and (time.time() - judged > 60 * args.judge or progress.done()):
             judged = time.time()
             judge.load_state_dict(average)
             with autocast():
@@ -278,7 +303,17 @@ def train(args):
             print("thinker held-out", {k: round(100 - 100 * len(wrong) / n) for k, (n, wrong) in result.items()},
                   f"{time.time() - judged:.0f} s", flush=True)
             write_failures(result)
+            free = score_free(judge)
+            print("thinker in free wording", sum(right for *_, right in free), "of", len(free), flush=True)
     progress.finish()
+
+
+@torch.no_grad()
+def score_free(model, limit=256):
+    """[(category, question, wanted, answer, whether it is right)] of the questions in free wording."""
+    asked = free_questions()
+    said = answer(model, [[("user", question)] for _, _, question in asked], limit)
+    return [(category, question, wanted, a, dialogues.satisfies(wanted, a)) for (category, wanted, question), a in zip(asked, said)]
 
 
 def write_failures(result):
@@ -296,9 +331,14 @@ if __name__ == "__main__":
     ap.add_argument("--muon", type=float, default=0.02)
     ap.add_argument("--adam", type=float, default=3e-3)
     ap.add_argument("--decay", type=float, default=0.5)
-    ap.add_argument("--judge", type=float, default=10, help="minutes between evaluations")
+    ap.add_argument("--judge", type=float, default=10, help="minutes between evaluations; 0: none")
     ap.add_argument("--mix", type=Path, help="JSON: shares of some categories instead of those in dialogues.py; read again from time to time")
     ap.add_argument("--judged", type=int, default=40, help="questions of every category in these evaluations")
     ap.add_argument("--voices", type=Path, help="keep the text rows of this checkpoint (default: those of the talker stage)")
+    ap.add_argument("--from", dest="start", type=Path, metavar="CHECKPOINT", help="go on from the thinker of this folder, to add a fact or to train further")
+    ap.add_argument("--programs", type=Path, help=f"folder of omni-server and omni-client, which are asked for their --help (default {programs.BUILT})")
     ap.add_argument("--compile", type=int, default=1, help="fuse the layers (needs a C++ compiler on CPUs)")
-    train(ap.parse_args())
+    a = ap.parse_args()
+    if a.programs:
+        os.environ["OMNI_EMBEDDED_PROGRAMS"] = str(a.programs)
+    train(a)

@@ -7,9 +7,12 @@
 #   models/embedded/train.sh                 about two hours on two CPU cores with bfloat16 matrix units
 #   STAGES="export evaluate" models/embedded/train.sh
 #   STAGES="thinker export examine verify" OMNI_EMBEDDED_VOICES=checkpoint models/embedded/train.sh     the thinker alone
+#   the same with OMNI_EMBEDDED_FROM=checkpoint                    the thinker alone, from its shipped weights: to add a fact
 #
 # OMNI_EMBEDDED_WORK   scratch folder (default models/embedded/work, about 4 GB)
 # OMNI_EMBEDDED_VOICES keep the voices of this checkpoint instead of those in the scratch folder
+# OMNI_EMBEDDED_FROM   the thinker goes on from the one of this checkpoint
+# OMNI_EMBEDDED_PROGRAMS folder of omni-server and omni-client, whose --help the thinker learns from (default target/release)
 # OMNI_EMBEDDED_STOP_AFTER seconds of a stage; one that is not done by then keeps its state, and the run ends with status 75
 # OMNI_EMBEDDED_VENV   virtual environment (default <work>/venv; made when missing)
 set -euo pipefail
@@ -29,6 +32,15 @@ else
 fi
 [ "$OMNI_EMBEDDED_SCALE" = smoke ] && takes="five to fifteen minutes"
 echo "== stages: $STAGES; from nothing this takes $takes"
+case " $STAGES " in
+  *" thinker "* | *" examine "*)     # said now, not after the hours of the stages before
+    for program in omni-server omni-client; do
+      [ -x "${OMNI_EMBEDDED_PROGRAMS:-../../target/release}/$program" ] || {
+        echo "train.sh: $program is missing: the thinker learns from its --help. Run make build, or set OMNI_EMBEDDED_PROGRAMS" >&2
+        exit 1
+      }
+    done ;;
+esac
 mkdir -p "$OMNI_EMBEDDED_WORK"
 
 if ! command -v espeak-ng >/dev/null || ! command -v bible >/dev/null || [ ! -d /usr/share/wordnet ] \
@@ -77,7 +89,7 @@ for stage in $STAGES; do
     codec+listener) both codec.py listener.py ;;
     codes) if [ "$OMNI_EMBEDDED_TEACHER" = kokoro ]; then on 0 codes.py; else both "codes.py --shards 0,2,4,6,8,10,12,14" "codes.py --shards 1,3,5,7,9,11,13,15"; fi ;;
     talker+vocoder) both talker.py vocoder.py ;;
-    thinker) on 0 thinker.py ${OMNI_EMBEDDED_VOICES:+--voices "$OMNI_EMBEDDED_VOICES"} ;;
+    thinker) on 0 thinker.py ${OMNI_EMBEDDED_VOICES:+--voices "$OMNI_EMBEDDED_VOICES"} ${OMNI_EMBEDDED_FROM:+--from "$OMNI_EMBEDDED_FROM"} ;;
     export) on 0 export.py ${OMNI_EMBEDDED_VOICES:+--voices "$OMNI_EMBEDDED_VOICES"} ;;
     evaluate) on 0 evaluate.py ;;
     examine) on 0 examine.py ;;

@@ -24,6 +24,9 @@ PLAIN_KERNEL(misuse_missing_lanes, 64, missing_lanes, (uint32_t from), (from))
 __device__ void beyond_shared(uint32_t at) { shared_as<float>()[at] = 1.0f; }
 PLAIN_KERNEL(misuse_beyond_shared, 64, beyond_shared, (uint32_t at), (at))
 
+__device__ void beyond_prefetched(In<float> x, uint32_t at) { prefetch(x + at); }
+PLAIN_KERNEL(misuse_beyond_prefetched, 64, beyond_prefetched, (In<float> x, uint32_t at), (x, at))
+
 __device__ void not_aligned(Out<float> out, In<float> x, uint32_t at) { out[threadIdx.x] = load8(x, at).v[0]; }
 PLAIN_KERNEL(misuse_not_aligned, 64, not_aligned, (Out<float> out, In<float> x, uint32_t at), (out, x, at))
 

@@ -216,7 +216,9 @@ inline void __threadfence() {}
 // Launches follow one another here.
 inline void wait_for_launches_before() {}
 template <typename T>
-void prefetch(const emulator::Checked<T>&) {}
+void prefetch(const emulator::Checked<T>& from) {
+    from.range(0, sizeof(T), alignof(T));
+}
 
 template <typename B>
 void copy_async(emulator::Checked<B> to, emulator::Checked<const B> from, bool there) {

@@ -91,6 +91,8 @@ __device__ void gemm_of_bf16(Out<bf16> out, In<bf16> x, In<bf16> w, In<float> bi
     // Of a gated product's tile one half of the columns is of G, the other of U.
     uint32_t of_out = f.half ? BN / 2 : BN, first_n = blockIdx.x * of_out, width = f.half ? f.half : f.outputs;
     auto row_of_w = [&](uint32_t column) {
+        // With some tiles a pass has more rows than are left.
+        if (BN % kRows != 0 && column >= BN) return kNone;
         uint32_t n = first_n + column % of_out;
         return n < width ? n + column / of_out * f.half : kNone;
     };

@@ -283,3 +283,39 @@ fn blocks_that_share_inputs_add_them_up_in_their_order() {
         );
     }
 }
+
+/// Its tiles are 96 wide, which no whole number of passes fills: what is asked for ahead must end with the matrix.
+#[test]
+fn a_gated_product_asks_for_nothing_beyond_its_matrix() {
+    let (rows, half, inputs) = (70, 48, 64);
+    let (x, w) = (numbers(rows * inputs, 1), numbers(2 * half * inputs, 2));
+    let lab = Lab::new(crate::Float::Bf16, crate::Order::Forwards);
+    let out = lab.room(rows * half);
+    let gated = Gated {
+        out,
+        x: lab.rows(&x),
+        w: lab.rows(&w),
+        norm: Address::NONE,
+        eps: 0.0,
+        scratch: Scratch::default(),
+        rows: rows as u32,
+        half: half as u32,
+        inputs: inputs as u32,
+    };
+    let launch = gated.launch(lab.float);
+    assert_eq!(launch.kernel.name, "gemm_128x96");
+    lab.run(&launch);
+    let [x, w] = [&x, &w].map(|v| rounded(lab.float, v));
+    let both = product(&x, &w, inputs);
+    let expected = both
+        .chunks(2 * half)
+        .flat_map(|r| (0..half).map(|c| silu(r[c]) * r[half + c]));
+    let scaled = |v: &[f32]| v.iter().map(|v| v / inputs as f32).collect::<Vec<_>>();
+    let expected: Vec<f32> = expected.collect();
+    close(
+        "gated",
+        lab.float,
+        &scaled(&lab.read(out, rows * half)),
+        &scaled(&expected),
+    );
+}

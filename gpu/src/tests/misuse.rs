@@ -18,6 +18,7 @@ static EARLY_END: Kernel = wrong("misuse_early_end", "u");
 static TWO_BARRIERS: Kernel = wrong("misuse_two_barriers", "u");
 static MISSING_LANES: Kernel = wrong("misuse_missing_lanes", "u");
 static BEYOND_SHARED: Kernel = wrong("misuse_beyond_shared", "u");
+static BEYOND_PREFETCHED: Kernel = wrong("misuse_beyond_prefetched", "pu");
 static NOT_ALIGNED: Kernel = wrong("misuse_not_aligned", "ppu");
 static COPIES: Kernel = wrong("misuse_copies", "ppuu");
 static MISSING_BARRIER: Kernel = wrong("misuse_missing_barrier", "p");
@@ -68,6 +69,18 @@ fn an_exchange_without_all_lanes() {
 fn shared_memory_has_an_end() {
     let text = said(&BEYOND_SHARED, 63, 64);
     assert!(text.contains("access outside its buffer"), "{text}");
+}
+
+#[test]
+fn what_is_asked_for_ahead_lies_in_its_buffer() {
+    let lab = Lab::new(Float::F32, Order::Forwards);
+    let x = lab.floats(&[1.0; 64]);
+    lab.run(&launch(&BEYOND_PREFETCHED, &[x.arg(), 63_u32.arg()]));
+    let error = lab
+        .device
+        .launch(&launch(&BEYOND_PREFETCHED, &[x.arg(), 64_u32.arg()]));
+    let said = error.expect_err("this must not pass").to_string();
+    assert!(said.contains("access outside its buffer"), "{said}");
 }
 
 #[test]

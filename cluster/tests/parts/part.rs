@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use tonic::Streaming;
 use tonic::transport::Channel;
 
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_omni-server-cluster");
 /// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks at what no event tells of.
@@ -81,7 +82,15 @@ impl Part {
 
     /// With that environment alone.
     pub(crate) fn start_in(environment: &[(&str, &str)], args: &[impl AsRef<str>]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_omni-server-cluster"));
+        Self::start_by(Command::new(PROGRAM), environment, args)
+    }
+
+    /// By a command that ends with the program.
+    pub(crate) fn start_by(
+        mut command: Command,
+        environment: &[(&str, &str)],
+        args: &[impl AsRef<str>],
+    ) -> Self {
         let mut process = command
             .env_clear()
             .envs(environment.iter().copied())
@@ -176,8 +185,12 @@ impl Part {
 
     /// What its metrics page says.
     pub(crate) fn metrics(&self) -> String {
-        let address = self.told("metrics and probes address=", "address=");
-        http(&address, "/metrics")
+        self.page("/metrics")
+    }
+
+    /// A page of its metrics and probes.
+    pub(crate) fn page(&self, path: &str) -> String {
+        http(&self.told("metrics and probes address=", "address="), path)
     }
 
     pub(crate) fn signal(&self, signal: &str) {

@@ -8,3 +8,4 @@ mod part;
 mod secrets;
 mod speech;
 mod together;
+mod traces;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures a cluster on this machine beside one process, and prints Markdown.
 
-    make cluster && cluster/measure.py overhead|resume|processes|costs FILE|soak MINUTES
+    make cluster && cluster/measure.py overhead|resume|processes|costs FILE
 """
 
 import http.client
@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-PROGRAM = Path(__file__).parent / "target" / "release" / "omni-server-cluster"
+PROGRAM = Path(os.environ.get("OMNI_SERVER_CLUSTER", Path(__file__).parent / "target" / "release" / "omni-server-cluster"))
 SENTENCE = "The quick brown fox jumps over the lazy dog, and then it goes home to sleep under the old oak tree."
 BYTES_PER_SECOND = 48_000
 
@@ -58,7 +58,9 @@ class Cluster:
         self.found = ["--cluster-discovery", "file", "--cluster-dir", self.folder.name]
         self.talkers = [self.stage("talker") for _ in range(talkers)]
         self.vocoders = [self.stage("code2wav") for _ in range(vocoders)]
-        listen = ["--listen", "127.0.0.1:0", "--metrics-listen", "off"]
+        listen = ["--listen", "127.0.0.1:0"]
+        if "--metrics-listen" not in args:
+            listen += ["--metrics-listen", "off"]
         serves = " serving" if talkers and vocoders else "listening"
         self.front = Part("--role", "frontend", "--speech-only", *listen, *self.found, *args, says=serves)
         self.front.wait("a replica takes work", talkers + vocoders)
@@ -234,48 +236,5 @@ def costs() -> None:
     cluster.front.stop()
 
 
-def soak() -> None:
-    """Kills a process of a stage at random every few seconds, for so many minutes, while four callers speak. Every answer is compared."""
-    import random
-    import threading
-
-    minutes = float(sys.argv[2])
-    cluster = Cluster(2, 2, "--set", "handover.attempts=8", "--max-buffered-audio", "500ms")
-    address, over = cluster.front.address(), time.monotonic() + minutes * 60
-    seeds = range(4)
-    expected = [ask(address, SENTENCE * 3, seed).getresponse().read() for seed in seeds]
-    same, wrong, refused, kills = [0], [0], [0], 0
-
-    def call(seed: int) -> None:
-        while time.monotonic() < over:
-            try:
-                answer = ask(address, SENTENCE * 3, seed).getresponse()
-                heard = answer.read()
-            except (http.client.IncompleteRead, ConnectionError):
-                wrong[0] += 1
-                continue
-            if answer.status != 200:
-                refused[0] += 1
-            elif heard == expected[seed]:
-                same[0] += 1
-            else:
-                wrong[0] += 1
-
-    callers = [threading.Thread(target=call, args=[seed]) for seed in seeds]
-    for caller in callers:
-        caller.start()
-    dice = random.Random(1)
-    while time.monotonic() < over:
-        time.sleep(dice.uniform(1, 4))
-        name, replicas = dice.choice([("talker", cluster.talkers), ("code2wav", cluster.vocoders)])
-        replicas.pop(dice.randrange(2)).stop()
-        replicas.append(cluster.stage(name))
-        kills += 1
-    for caller in callers:
-        caller.join()
-    again = cluster.front.text().count("goes on after a loss")
-    print(f"{kills} kills, {same[0]} answers with the same samples, {wrong[0]} others, {refused[0]} refused, {again} went on after a loss")
-    cluster.stop()
-
-
-{"overhead": overhead, "resume": resume, "processes": processes, "costs": costs, "soak": soak}[sys.argv[1]]()
+if __name__ == "__main__":
+    {"overhead": overhead, "resume": resume, "processes": processes, "costs": costs}[sys.argv[1]]()

@@ -1,6 +1,7 @@
 //! Processes that are killed, drained or never there.
 
-use crate::part::{Cluster, Part, SENTENCE, long_text};
+use crate::part::{Cluster, Part, SENTENCE, http, long_text, until};
+use crate::speech::{alone, free_address};
 
 /// Little may be ahead of the listener, so that much is left to say when a process is killed.
 const SLOWLY: [&str; 2] = ["--max-buffered-audio", "200ms"];
@@ -44,6 +45,7 @@ async fn what_the_only_talker_spoke_goes_on_when_it_is_started_again() {
     // Under its number, as a service manager starts it.
     let _again = cluster.stage("talker", &["--replica", "0"]);
     assert!(speech.rest().await.expect("it goes on") == expected);
+    front.says("is retried on another replica");
 }
 
 #[tokio::test]
@@ -57,20 +59,25 @@ async fn what_no_replica_can_take_ends_with_an_error_that_names_the_stage() {
     let status = speech.rest().await.expect_err("no talker is left");
     assert_eq!(status.code(), tonic::Code::Unavailable, "{status:?}");
     assert!(status.message().contains("talker"), "{status:?}");
+    let details = String::from_utf8_lossy(status.details());
+    assert!(details.contains("STAGE_UNAVAILABLE"), "{details}");
 }
 
 #[tokio::test]
 async fn a_stage_that_is_told_to_stop_ends_what_it_has_and_gets_nothing_new() {
     let cluster = Cluster::new();
     let [front, mut talker, _vocoder] = cluster.speaking(&SLOWLY);
-    let expected = front.spoken(1, &long_text()).await;
+    let (expected, short) = (
+        front.spoken(1, &long_text()).await,
+        front.spoken(2, SENTENCE).await,
+    );
     let mut speech = front.speak(1, &long_text()).await;
     speech.begun().await;
     let _another = cluster.stage("talker", &[]);
     front.says_times("a replica takes work", 3);
     talker.signal("-TERM");
     front.says("a replica has left");
-    assert!(front.spoken(2, SENTENCE).await.len() > 10_000);
+    assert!(front.spoken(2, SENTENCE).await == short);
     assert!(speech.rest().await.expect("it is spoken to its end") == expected);
     assert_eq!(talker.ended(), Some(0));
     talker.says("no front end is connected any more");
@@ -111,31 +118,53 @@ async fn a_replica_whose_number_another_took_for_a_while_is_used_again() {
     assert!(front.spoken(1, SENTENCE).await == expected);
 }
 
+/// The sequences that a stage has of all front ends, from its own page.
+fn running(probes: &str) -> f64 {
+    let page = http(probes, "/metrics");
+    let line = page.lines().find(|line| line.starts_with("omni_stage_running{"));
+    let value = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+    value.expect("it is on the page")
+}
+
 #[tokio::test]
 async fn a_front_end_that_is_killed_leaves_nothing_behind_at_the_stages() {
     let cluster = Cluster::new();
-    let [mut front, talker, vocoder] = cluster.speaking(&SLOWLY);
+    let probes = [free_address(2_000), free_address(3_000)];
+    let stages = [("talker", &probes[0]), ("code2wav", &probes[1])];
+    let stages = stages.map(|(stage, at)| cluster.stage(stage, &["--cluster-probes", at]));
+    let mut front = cluster.frontend(&SLOWLY);
+    front.serves();
+    let expected = front.spoken(1, SENTENCE).await;
     let mut speech = front.speak(1, &long_text()).await;
     speech.begun().await;
+    until("both stages work", || probes.iter().all(|at| running(at) == 1.0)).await;
     front.kill();
-    for stage in [&talker, &vocoder] {
-        stage.says("a front end");
+    until("nothing runs", || probes.iter().all(|at| running(at) == 0.0)).await;
+    for stage in &stages {
+        let log = stage.says("a front end ");
+        assert!(
+            log.contains("has hung up") || log.contains("was disconnected"),
+            "{log}"
+        );
     }
     let next = cluster.frontend(&[]);
     next.serves();
-    assert!(next.spoken(1, SENTENCE).await.len() > 10_000);
+    assert!(next.spoken(1, SENTENCE).await == expected);
 }
 
 #[tokio::test]
 async fn a_front_end_without_stages_is_not_ready_until_they_are_there() {
     let cluster = Cluster::new();
     let front = cluster.frontend(&[]);
+    assert!(front.page("/readyz").starts_with("HTTP/1.1 503"));
     let _vocoder = cluster.stage("code2wav", &[]);
     front.says("a replica takes work");
+    assert!(front.page("/readyz").starts_with("HTTP/1.1 503"));
     assert!(!front.log().contains(" serving"), "{}", front.log());
     let _talker = cluster.stage("talker", &[]);
     front.serves();
-    assert!(front.spoken(1, SENTENCE).await.len() > 10_000);
+    assert!(front.page("/readyz").starts_with("HTTP/1.1 200"));
+    assert!(front.spoken(1, SENTENCE).await == alone().spoken(1, SENTENCE).await);
 }
 
 #[tokio::test]
@@ -149,9 +178,12 @@ async fn a_stage_of_another_model_is_refused_by_name() {
         "{refused}"
     );
     let _vocoder = cluster.stage("code2wav", &[]);
+    front.says("a replica takes work");
+    // It has no talker yet.
+    assert!(front.page("/readyz").starts_with("HTTP/1.1 503"));
     let _talker = cluster.stage("talker", &[]);
     front.serves();
-    assert!(front.spoken(1, SENTENCE).await.len() > 10_000);
+    assert!(front.spoken(1, SENTENCE).await == alone().spoken(1, SENTENCE).await);
     drop(other);
 }
 

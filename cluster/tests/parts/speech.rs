@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use crate::part::{Cluster, Part, SENTENCE, http, long_text, until};
 
 /// A server that is one process.
-fn alone() -> Part {
+pub(crate) fn alone() -> Part {
     let args = [
         "--speech-only",
         "--listen",
@@ -67,7 +67,7 @@ async fn a_stage_takes_no_setting_of_the_runtime_from_its_environment() {
 }
 
 /// An address of which the runtime takes the port: none that the system gives by itself. Tests with different offsets get different ones.
-fn free_address(offset: u16) -> String {
+pub(crate) fn free_address(offset: u16) -> String {
     let first = 20_000 + (std::process::id() % 10_000) as u16 + offset;
     let mut ports = first..32_767;
     let free = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());

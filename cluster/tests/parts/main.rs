@@ -3,6 +3,7 @@
 
 mod certificates;
 mod etcd;
+mod figures;
 mod loss;
 mod part;
 mod secrets;

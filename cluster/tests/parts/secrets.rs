@@ -29,19 +29,34 @@ async fn parts_with_certificates_of_one_authority_speak() {
     }
 }
 
-/// The front end is not ready: none of its stages can be reached.
-async fn not_reached(front: &[String], stage: &[String], cluster: &Cluster) {
-    let _stages = ["talker", "code2wav"].map(|name| cluster.stage(name, &borrowed(stage)));
+/// The front end is not ready: none of its stages can be reached, and `why` is told where it is known.
+async fn not_reached(front: &[String], stage: &[String], cluster: &Cluster, why: Why) {
+    let stages = ["talker", "code2wav"].map(|name| cluster.stage(name, &borrowed(stage)));
     let front = cluster.frontend(&borrowed(front));
-    front.says_times("a replica is tried again", 2);
+    let told = front.says_times("a replica is tried again", 2);
+    match why {
+        Why::StageSays(why) => {
+            for stage in &stages {
+                stage.says(why);
+            }
+        }
+        Why::FrontEndSays(why) => assert!(told.contains(why), "{told}"),
+    }
+    assert!(front.page("/readyz").starts_with("HTTP/1.1 503"));
     assert!(!front.log().contains(" serving"), "{}", front.log());
+}
+
+/// Which part knows why they do not work together.
+enum Why {
+    StageSays(&'static str),
+    FrontEndSays(&'static str),
 }
 
 #[tokio::test]
 async fn a_front_end_without_a_certificate_reaches_no_stage() {
     let (cluster, authority) = (Cluster::new(), Authority::new());
     let stage = authority.part(&folder(&cluster, "stage"));
-    not_reached(&[], &stage, &cluster).await;
+    not_reached(&[], &stage, &cluster, Why::StageSays("TLS handshake failed")).await;
 }
 
 #[tokio::test]
@@ -49,12 +64,14 @@ async fn a_front_end_with_a_certificate_of_another_authority_reaches_no_stage() 
     let (cluster, authority, other) = (Cluster::new(), Authority::new(), Authority::new());
     let stage = authority.part(&folder(&cluster, "stage"));
     let front = other.part(&folder(&cluster, "front"));
-    not_reached(&front, &stage, &cluster).await;
+    let why = Why::FrontEndSays("invalid peer certificate");
+    not_reached(&front, &stage, &cluster, why).await;
 }
 
 #[tokio::test]
 async fn a_stage_without_a_certificate_is_not_spoken_to() {
     let (cluster, authority) = (Cluster::new(), Authority::new());
     let front = authority.part(&folder(&cluster, "front"));
-    not_reached(&front, &[], &cluster).await;
+    let why = Why::FrontEndSays("TLS handshake timed out");
+    not_reached(&front, &[], &cluster, why).await;
 }

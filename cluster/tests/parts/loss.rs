@@ -53,6 +53,7 @@ async fn what_no_replica_can_take_ends_with_an_error_that_names_the_stage() {
     let cluster = Cluster::new();
     let [front, mut talker, _vocoder] =
         cluster.speaking(&[&SLOWLY[..], &["--set", "handover.wait=500ms"]].concat());
+    let expected = front.spoken(1, &long_text()).await;
     let mut speech = front.speak(1, &long_text()).await;
     speech.begun().await;
     talker.kill();
@@ -61,6 +62,17 @@ async fn what_no_replica_can_take_ends_with_an_error_that_names_the_stage() {
     assert!(status.message().contains("talker"), "{status:?}");
     let details = String::from_utf8_lossy(status.details());
     assert!(details.contains("STAGE_UNAVAILABLE"), "{details}");
+    // So is what is new, and nothing else is wrong.
+    let request = omni_proto::v1::SynthesizeRequest {
+        config: None,
+        text: SENTENCE.to_owned(),
+    };
+    let status = front.client().await.synthesize(request).await;
+    let status = status.map(drop).expect_err("no talker is left");
+    assert_eq!(status.code(), tonic::Code::Unavailable, "{status:?}");
+    let _again = cluster.stage("talker", &["--replica", "0"]);
+    front.says_times("a replica takes work", 3);
+    assert!(front.spoken(1, &long_text()).await == expected);
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::part::{Cluster, Part, SENTENCE};
+use crate::part::{Cluster, Part, SENTENCE, long_text};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CALLER: &str = "00f067aa0ba902b7";
@@ -139,11 +139,14 @@ async fn speak(front: &Part, text: &str) -> Streaming<v1::SynthesizeResponse> {
         .into_inner()
 }
 
-/// Reads to the end. Whether there was audio.
-async fn heard(mut speech: Streaming<v1::SynthesizeResponse>) -> bool {
+/// Reads to the end, or to the first audio. Whether there was some.
+async fn heard(speech: &mut Streaming<v1::SynthesizeResponse>, all: bool) -> bool {
     let mut audio = false;
     while let Some(message) = speech.message().await.expect("it speaks") {
         audio |= matches!(message.event, Some(Event::Audio(_)));
+        if audio && !all {
+            break;
+        }
     }
     audio
 }
@@ -155,7 +158,7 @@ async fn a_callers_trace_has_the_spans_of_three_processes() {
     let _vocoder = cluster.stage("code2wav", &["--replica", "9"]);
     let mut front = cluster.frontend(&["--otlp-traces-endpoint", &collector.url]);
     front.serves();
-    assert!(heard(speak(&front, SENTENCE).await).await);
+    assert!(heard(&mut speak(&front, SENTENCE).await, true).await);
     let spans = collector.all_of(&mut front).await;
     let root = one_trace(&spans);
     assert_eq!(text(root, "omni.outcome"), "stop");
@@ -185,4 +188,39 @@ async fn a_callers_trace_has_the_spans_of_three_processes() {
     );
     assert_eq!(text(of("edge talker->code2wav"), "omni.edge.from"), "talker-4");
     assert_eq!(text(of("edge talker->code2wav"), "omni.edge.to"), "code2wav-9");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_goes_on_after_a_kill_is_in_the_same_trace_with_both_replicas() {
+    let (cluster, collector) = (Cluster::new(), Collector::start().await);
+    let mut victim = cluster.stage("talker", &["--replica", "4"]);
+    let _vocoder = cluster.stage("code2wav", &[]);
+    let args = [
+        "--max-buffered-audio",
+        "200ms",
+        "--otlp-traces-endpoint",
+        &collector.url,
+    ];
+    let mut front = cluster.frontend(&args);
+    front.serves();
+    let mut speech = speak(&front, &long_text()).await;
+    assert!(heard(&mut speech, false).await);
+    let _another = cluster.stage("talker", &["--replica", "7"]);
+    front.says_times("a replica takes work", 3);
+    victim.kill();
+    assert!(heard(&mut speech, true).await);
+    front.says("is retried on another replica");
+    let spans = collector.all_of(&mut front).await;
+    assert_eq!(text(one_trace(&spans), "omni.outcome"), "stop");
+    let of = |name: &'static str| spans.iter().filter(move |span| span.name == name);
+    // Each sentence has its spans in the stages, of the replica that ended it.
+    let talkers: Vec<_> = of("talker").map(|span| count(span, "omni.replica")).collect();
+    assert_eq!(talkers.last(), Some(&Some(7)), "{talkers:?}");
+    assert_eq!(of("code2wav").count(), talkers.len());
+    // The sentence that was begun twice left from both.
+    let begun = |replica: &str| {
+        let of_it = of("edge talker->code2wav").filter(move |span| text(span, "omni.edge.from") == replica);
+        of_it.count()
+    };
+    assert!(begun("talker-4") > 0 && begun("talker-7") > 0, "{spans:#?}");
 }

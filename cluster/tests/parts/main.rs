@@ -3,9 +3,11 @@
 
 mod certificates;
 mod etcd;
+mod figures;
 mod loss;
 mod part;
 mod resume;
 mod secrets;
 mod speech;
 mod together;
+mod traces;

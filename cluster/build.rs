@@ -83,7 +83,10 @@ fn main() -> io::Result<()> {
     }
     for name in CRATES {
         // A file may be added.
-        println!("cargo::rerun-if-changed={}", root.join(name).join("src").display());
+        println!(
+            "cargo::rerun-if-changed={}",
+            root.join(name).join("src").display()
+        );
     }
     println!("cargo::rustc-env=OMNI_CLUSTER_BUILD={:016x}", hash.0);
     Ok(())

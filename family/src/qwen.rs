@@ -100,7 +100,7 @@ impl ModelInfo for Qwen {
             .any()
             .tokenizer()
             .encode(text)
-            .map_err(|error| BackendError(error.to_string()))
+            .map_err(|error| BackendError::Failed(error.to_string()))
     }
 
     fn devices(&self) -> Vec<DeviceFigures> {

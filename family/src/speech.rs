@@ -144,7 +144,7 @@ pub trait ModelInfo: StageFamily {
     /// # Errors
     /// If the checkpoint has none, or if it cannot be read.
     fn voice_encoder(&self) -> Result<Arc<dyn EncodeVoice>, BackendError> {
-        Err(BackendError(
+        Err(BackendError::Failed(
             "this model speaks with voices of its own only".to_owned(),
         ))
     }

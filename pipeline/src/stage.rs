@@ -9,6 +9,7 @@ mod ar;
 mod backoff;
 mod cancel_timer;
 mod chunk;
+mod device;
 mod driver;
 mod events;
 mod family;
@@ -31,6 +32,7 @@ mod status;
 mod worker;
 
 pub use cancel_timer::{CancelTimer, OnReleased};
+pub use device::SharedDevice;
 pub use events::{
     CacheFigures, EngineEvent, EngineSink, IgnoreEngines, KvFormat, KvPosition, Listen, Refusal, SeqEnd,
     SeqTaken,

@@ -255,7 +255,7 @@ impl ModelInfo for FakeSpeech {
             .is_some_and(|bad| text.contains(bad));
         assert!(!panics, "the script says so");
         match self.script.tokenizer_refuses {
-            Some(bad) if text.contains(bad) => Err(BackendError(format!("{bad:?} is refused"))),
+            Some(bad) if text.contains(bad) => Err(BackendError::Failed(format!("{bad:?} is refused"))),
             _ => Ok(text.chars().map(u32::from).collect()),
         }
     }

@@ -113,14 +113,15 @@ impl ChatNetworks {
 
     pub(super) fn thinker(&self, target: ComputeTarget) -> Result<Thinker, BackendError> {
         let model = self.thinkers.get(&target);
-        let model = model.ok_or_else(|| BackendError(format!("the thinker was not loaded for {target}")))?;
+        let model =
+            model.ok_or_else(|| BackendError::Failed(format!("the thinker was not loaded for {target}")))?;
         let thinker = model.thinker(self.kv);
-        thinker.map_err(|error| BackendError(error.to_string()))
+        Ok(thinker?)
     }
 
     pub(super) fn encoder(&self, target: ComputeTarget) -> Result<AudioEncoder, BackendError> {
         let encoders = self.encoders.get(&target).cloned();
-        encoders.ok_or_else(|| BackendError("the model cannot hear".to_owned()))
+        encoders.ok_or_else(|| BackendError::Failed("the model cannot hear".to_owned()))
     }
 
     pub(super) fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, PromptError> {

@@ -53,12 +53,12 @@ impl Qwen {
     fn model(&self, stage: &str, replica: ReplicaId) -> Result<&SpeechModel, BackendError> {
         let target = self.target(stage, replica)?;
         let model = self.loaded_models.at(target);
-        model.ok_or_else(|| BackendError(format!("the model was not loaded for {target}")))
+        model.ok_or_else(|| BackendError::Failed(format!("the model was not loaded for {target}")))
     }
 
     /// What a replica of a stage computes on.
     fn target(&self, stage: &str, replica: ReplicaId) -> Result<ComputeTarget, BackendError> {
-        let planned = planned(&self.plan, stage).map_err(|error| BackendError(error.to_string()))?;
+        let planned = planned(&self.plan, stage).map_err(|error| BackendError::Failed(error.to_string()))?;
         Ok(ComputeTarget::of(planned, replica.0))
     }
 
@@ -77,7 +77,7 @@ impl Qwen {
     pub(super) fn conversing(&self) -> Result<&ChatNetworks, BackendError> {
         self.chat_networks
             .as_ref()
-            .map_err(|why| BackendError(why.clone()))
+            .map_err(|why| BackendError::Failed(why.clone()))
     }
 
     fn kv_position(&self, stage: &str) -> Option<KvPosition> {
@@ -175,7 +175,7 @@ impl ArBackend for TalkerStage {
     fn load(&self) -> Result<Talker, BackendError> {
         omni_models::share_small_products();
         let talker = self.0.model(TALKER, self.1)?.talker(self.0.kv);
-        talker.map_err(|error| BackendError(error.to_string()))
+        Ok(talker?)
     }
 
     fn request(&self, request: StageRequest) -> Result<omni_models::TalkerRequest, BackendError> {
@@ -246,7 +246,8 @@ impl ArBackend for ThinkerStage {
             parts: vec![Part::Text(ASKED.into())],
         };
         let prompt = self.0.prompt(&[greeting]);
-        let prompt = prompt.map_err(|error| BackendError(format!("the warm-up is refused: {error}")))?;
+        let prompt =
+            prompt.map_err(|error| BackendError::Failed(format!("the warm-up is refused: {error}")))?;
         let request = TextRequest {
             prompt: prompt.pieces,
             sampling: Sampling::default(),
@@ -273,7 +274,7 @@ impl ChunkBackend for Code2WavStage {
 
     fn load(&self) -> Result<Code2Wav, BackendError> {
         let code2wav = self.0.model(CODE2WAV, self.1)?.code2wav();
-        code2wav.map_err(|error| BackendError(error.to_string()))
+        Ok(code2wav?)
     }
 
     fn item(chunk: ChunkOutput<f32>) -> Item {
@@ -313,8 +314,8 @@ impl OneShotBackend for EncoderStage {
     }
 
     fn warm_up(&self) -> Result<StageRequest, BackendError> {
-        let hearing = self.0.chat().map_err(BackendError)?.hearing;
-        let hearing = hearing.ok_or_else(|| BackendError("the model does not hear".to_owned()))?;
+        let hearing = self.0.chat().map_err(BackendError::Failed)?.hearing;
+        let hearing = hearing.ok_or_else(|| BackendError::Failed("the model does not hear".to_owned()))?;
         let samples = hearing.sample_rate.samples(WARM_UP_AUDIO.min(hearing.max_audio));
         Ok(StageRequest::Encode(vec![0.0; samples.len()].into()))
     }

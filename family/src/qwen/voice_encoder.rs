@@ -35,7 +35,7 @@ impl VoiceEncoders {
         if let Some(encoders) = &*kept {
             return Ok(Arc::clone(encoders) as Arc<dyn EncodeVoice>);
         }
-        let said = |error: &dyn std::fmt::Display| BackendError(error.to_string());
+        let said = |error: &dyn std::fmt::Display| BackendError::Failed(error.to_string());
         let encoders = Arc::new(Encoders {
             model: model.load_voice_encoder().map_err(|error| said(&error))?,
             rate: SampleRate::new(VOICE_SAMPLE_RATE).map_err(|error| said(&error))?,
@@ -52,12 +52,12 @@ impl EncodeVoice for Encoders {
 
     fn x_vector(&self, samples: &[f32]) -> Result<Vec<f32>, BackendError> {
         let vector = self.model.x_vector(samples);
-        vector.map_err(|error| BackendError(error.to_string()))
+        vector.map_err(|error| BackendError::Failed(error.to_string()))
     }
 
     fn frames(&self, samples: &[f32]) -> Result<Vec<CodecFrame>, BackendError> {
         let frames = self.model.frames(samples);
-        let frames = frames.map_err(|error| BackendError(error.to_string()))?;
+        let frames = frames.map_err(|error| BackendError::Failed(error.to_string()))?;
         Ok(frames.into_iter().map(|codes| CodecFrame(codes.into())).collect())
     }
 }

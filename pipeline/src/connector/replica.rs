@@ -14,8 +14,8 @@ use super::link::LinkError;
 use super::proxy::{Proxy, RemoteStats};
 use crate::clock::Clock;
 use crate::stage::{
-    BackendError, CancelFlag, Core, End, Fault, Notifier, NotifierFd, ReplicaStatus, StageBody, StageHandle,
-    StageJob, StageParts, stage_of,
+    BackendError, CancelFlag, Core, End, Fault, Notifier, NotifierFd, ReplicaStatus, SharedDevice, StageBody,
+    StageHandle, StageJob, StageParts, stage_of,
 };
 
 /// How long the other side may take to say what it is. It does so before it loads anything.
@@ -107,6 +107,8 @@ pub fn remote_stage(parts: RemoteParts, status: ReplicaStatus, clock: Clock) -> 
         stop,
         status,
         clock,
+        // What it computes on is another process's.
+        device: SharedDevice::default(),
     };
     stage_of(core, parts)
 }
@@ -222,11 +224,11 @@ impl Core for Remote {
             None => self
                 .wake
                 .line()
-                .map_err(|error| BackendError(format!("no socket could be made: {error}")))?,
+                .map_err(|error| BackendError::Failed(format!("no socket could be made: {error}")))?,
         };
         let connected = self.connect(&line);
         self.line = Some(line);
-        let connection = self.connection.insert(connected.map_err(BackendError)?);
+        let connection = self.connection.insert(connected.map_err(BackendError::Failed)?);
         self.status.works_in(connection.peer.id());
         Ok(())
     }

@@ -122,7 +122,7 @@ impl<B: ChunkBackend> Core for Chunk<B> {
         }
         let (sink, stage) = (Sink::new(job.outputs), self.driver.stage());
         let StageRequest::Decode(decode) = &job.request else {
-            return sink.end(failed(stage, BackendError::unexpected(&job.request).0));
+            return sink.end(failed(stage, BackendError::unexpected(&job.request).to_string()));
         };
         let Some(source) = job.inputs else {
             return sink.end(failed(stage, NO_INPUTS));

@@ -266,7 +266,7 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
             return Ok(false);
         };
         if let Some((prepare, nth)) = self.preparation {
-            let more = prepare(engine, nth).map_err(|e| BackendError(e.to_string()))?;
+            let more = prepare(engine, nth)?;
             self.preparation = more.then_some((prepare, nth + 1));
             if more {
                 return Ok(true);
@@ -275,14 +275,14 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
         let mut ended = false;
         let events = engine.step(self.clock, &mut |_| false).events;
         if let Some(reason) = engine.lost() {
-            return Err(BackendError(reason.to_owned()));
+            return Err(BackendError::Lost(reason.to_owned()));
         }
         for event in events {
             match event {
                 SeqEvent::Finished {
                     reason: FinishReason::Error(message),
                     ..
-                } => return Err(BackendError(message)),
+                } => return Err(BackendError::Failed(message)),
                 SeqEvent::Finished { .. } => ended = true,
                 _ => {}
             }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use omni_engine::{ArModel, ChunkModel, ChunkOutput, OneShotModel, Sequences, StageGraph, StepExecutor};
+use omni_engine::{
+    ArModel, ChunkModel, ChunkOutput, ModelError, OneShotModel, Sequences, StageGraph, StepExecutor,
+};
 
 use super::events::KvPosition;
 use super::handle::StageHandle;
@@ -14,18 +16,33 @@ use crate::request::StageRequest;
 
 /// Why a model, or a part of it, could not be had.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{0}")]
-pub struct BackendError(pub String);
+pub enum BackendError {
+    /// It may work the next time.
+    #[error("{0}")]
+    Failed(String),
+    /// It cannot be had in this process any more: what it would compute on is of no use.
+    #[error("{0}")]
+    Lost(String),
+}
+
+impl From<ModelError> for BackendError {
+    fn from(error: ModelError) -> Self {
+        match error {
+            ModelError::Lost(reason) => Self::Lost(reason),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
 
 impl BackendError {
     pub(super) fn warm_up(error: impl std::fmt::Display) -> Self {
-        Self(format!("the warm-up is refused: {error}"))
+        Self::Failed(format!("the warm-up is refused: {error}"))
     }
 
     /// A stage was asked for something that it is not there for.
     #[must_use]
     pub fn unexpected(request: &StageRequest) -> Self {
-        Self(format!("the stage does not make {}", request.output().name()))
+        Self::Failed(format!("the stage does not make {}", request.output().name()))
     }
 }
 

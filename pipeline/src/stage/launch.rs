@@ -6,6 +6,7 @@ use omni_engine::{ArConfig, ChunkConfig, OneShotConfig, RepetitionLimit, StreamO
 
 use super::ar::Ar;
 use super::chunk::Chunk;
+use super::device::SharedDevice;
 use super::family::{ArBackend, ChunkBackend, OneShotBackend};
 use super::handle::StageHandle;
 use super::one_shot::OneShot;
@@ -54,6 +55,7 @@ pub struct Launch {
     settings: StageSettings,
     status: ReplicaStatus,
     clock: Clock,
+    device: SharedDevice,
 }
 
 impl Launch {
@@ -64,7 +66,15 @@ impl Launch {
             settings,
             status,
             clock,
+            device: SharedDevice::default(),
         }
+    }
+
+    /// It computes on `device`, as others may.
+    #[must_use]
+    pub fn on(mut self, device: SharedDevice) -> Self {
+        self.device = device;
+        self
     }
 
     /// Which replica it is.
@@ -88,7 +98,7 @@ impl Launch {
             &self.status,
             self.clock,
         );
-        stage(core, self.status, self.settings.mailbox, self.clock)
+        stage(core, self.status, self.settings.mailbox, self.clock, self.device)
     }
 
     /// A chunk stage.
@@ -106,7 +116,7 @@ impl Launch {
         };
         let streams = (config.clone(), options, samples_per_frame);
         let core = Chunk::new(backend, streams, self.settings.upstream, &self.status, self.clock);
-        stage(core, self.status, self.settings.mailbox, self.clock)
+        stage(core, self.status, self.settings.mailbox, self.clock, self.device)
     }
 
     /// A one-shot stage.
@@ -118,7 +128,7 @@ impl Launch {
             self.disagree("a one-shot stage");
         };
         let core = OneShot::new(backend, config, &self.status, self.clock);
-        stage(core, self.status, self.settings.mailbox, self.clock)
+        stage(core, self.status, self.settings.mailbox, self.clock, self.device)
     }
 
     fn disagree(&self, kind: &str) -> ! {

@@ -108,6 +108,11 @@ impl Notifier {
         Waker::from(Arc::clone(&self.0))
     }
 
+    #[cfg(test)]
+    pub(super) fn is_rung(&self) -> bool {
+        *self.0.rung()
+    }
+
     /// Sleeps until it is notified, or for `timeout`.
     pub(crate) fn sleep(&self, timeout: Option<Duration>) {
         let rung = self.0.rung();

@@ -3,8 +3,11 @@
 //! Every turn of the loop runs under `catch_unwind`. After a panic nothing that the engine holds can be trusted: all its
 //! sequences are lost, the engine is dropped and, after a wait that grows with every failure in a row, built anew. Meanwhile
 //! jobs are lost at once, so that they can go elsewhere. Only a model that could not be built in the first place
-//! is given up, and one whose device this process can use no more: it would be built anew in vain. A thread whose step did not return in time was given up meanwhile by its pool: another thread works for the
+//! is given up, and one whose device this process can use no more: it would be built anew in vain. The replica that meets that tells all
+//! that compute on the device. A thread whose step did not return in time was given up meanwhile by its pool: another thread works for the
 //! replica, and this one drops all it has and ends.
+
+mod build;
 
 use std::any::Any;
 use std::fmt;
@@ -15,7 +18,7 @@ use omni_engine::Stamp;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::events::EngineEvent;
+use super::device::SharedDevice;
 use super::family::BackendError;
 use super::flow::End;
 use super::generation::{Work, WorkerGeneration};
@@ -25,8 +28,6 @@ use super::replica::ReplicaState;
 use super::sides::lost;
 use super::status::ReplicaStatus;
 use crate::clock::Clock;
-
-const GIVEN_UP: &str = "the replica was given up meanwhile";
 
 /// An engine with the sequences it works on; what differs between stages.
 pub(crate) trait Core: Send {
@@ -134,6 +135,7 @@ pub(super) fn stage<C: Core + 'static>(
     status: ReplicaStatus,
     mailbox: usize,
     clock: Clock,
+    device: SharedDevice,
 ) -> (StageHandle<C::Job>, StageBody) {
     let parts = StageParts {
         mailbox,
@@ -141,6 +143,7 @@ pub(super) fn stage<C: Core + 'static>(
         stop: CancelFlag::default(),
         status,
         clock,
+        device,
     };
     stage_of(core, parts)
 }
@@ -157,6 +160,8 @@ pub(crate) struct StageParts {
     pub(crate) status: ReplicaStatus,
     /// The time.
     pub(crate) clock: Clock,
+    /// What it computes on in this process.
+    pub(crate) device: SharedDevice,
 }
 
 /// Puts a core behind a mailbox.
@@ -167,6 +172,7 @@ pub(crate) fn stage_of<C: Core + 'static>(core: C, parts: StageParts) -> (StageH
         stop,
         status,
         clock,
+        device,
     } = parts;
     let name = status.stage();
     let (jobs_tx, jobs) = mpsc::channel(mailbox);
@@ -180,6 +186,7 @@ pub(crate) fn stage_of<C: Core + 'static>(core: C, parts: StageParts) -> (StageH
         stop,
         status,
         clock,
+        device,
     };
     let run = Box::new(move || {
         let _guard = worker.status.guard();
@@ -196,6 +203,7 @@ struct Worker<C: Core> {
     stop: CancelFlag,
     status: ReplicaStatus,
     clock: Clock,
+    device: SharedDevice,
 }
 
 /// What one turn of the loop came to.
@@ -213,6 +221,7 @@ enum Turn {
 
 impl<C: Core> Worker<C> {
     fn run(mut self) {
+        let _told = self.device.used_by(&self.wake);
         let end = match self.begin() {
             Ok(()) => self.work(),
             Err(end) => end,
@@ -228,17 +237,15 @@ impl<C: Core> Worker<C> {
     /// in.
     fn begin(&mut self) -> Result<(), ReplicaState> {
         if let Some(delay) = self.status.delay() {
-            return match self.rebuild(delay) {
-                true => Ok(()),
-                false => Err(ReplicaState::Removed),
-            };
+            return self.rebuild(delay);
         }
         match self.load() {
             Ok(true) => Ok(()),
             Ok(false) => Err(ReplicaState::Removed),
             // A model that comes to nothing because it is not wanted any more has not failed.
             Err(_) if self.stop.is_set() => Err(ReplicaState::Removed),
-            Err(message) => {
+            Err(BackendError::Lost(message)) => Err(self.give_up_for_good(message)),
+            Err(BackendError::Failed(message)) => {
                 if !self.status.is_given_up() {
                     tracing::error!(stage = self.name, replica = %self.status.id(), message, "a replica has no model");
                 }
@@ -283,13 +290,13 @@ impl<C: Core> Worker<C> {
                 }
                 Ok(Turn::Lost(message)) => return self.give_up_for_good(message),
                 Ok(Turn::Died(fault)) => {
-                    if !self.recover(fault) {
-                        return ReplicaState::Removed;
+                    if let Err(end) = self.recover(fault) {
+                        return end;
                     }
                 }
                 Err(panic) => {
-                    if !self.recover(panic_message(&*panic).into()) {
-                        return ReplicaState::Removed;
+                    if let Err(end) = self.recover(panic_message(&*panic).into()) {
+                        return end;
                     }
                 }
             }
@@ -315,7 +322,8 @@ impl<C: Core> Worker<C> {
             // The first inputs of the new ones are there, and their notifier has rung.
             self.core.tend();
         }
-        if let Some(message) = self.core.lost() {
+        let lost = self.core.lost();
+        if let Some(message) = lost.or_else(|| self.device.lost().map(str::to_owned)) {
             return Turn::Lost(message);
         }
         if let Some(fault) = self.core.fault() {
@@ -328,8 +336,8 @@ impl<C: Core> Worker<C> {
         Turn::Idle(self.core.wake_at())
     }
 
-    /// Nothing can be computed in this process any more: its sequences go elsewhere, and it never takes others. Returns the state to
-    /// end in.
+    /// Nothing can be computed in this process any more: its sequences go elsewhere, it never takes others, and what else computes on its
+    /// device is told. Returns the state to end in.
     fn give_up_for_good(&mut self, message: String) -> ReplicaState {
         tracing::error!(
             stage = self.name,
@@ -339,6 +347,7 @@ impl<C: Core> Worker<C> {
         );
         // First the state, so that work that is told of a loss does not come back here.
         let state = self.status.fail_for_good(&message);
+        self.device.lose(&message);
         self.end_all(&End::Lost {
             stage: self.name,
             message,
@@ -346,8 +355,8 @@ impl<C: Core> Worker<C> {
         state
     }
 
-    /// The model died: waits and builds it anew until that works. False if it was told to stop meanwhile.
-    fn recover(&mut self, fault: Fault) -> bool {
+    /// The model died: waits and builds it anew until that works. The error is the state to end in.
+    fn recover(&mut self, fault: Fault) -> Result<(), ReplicaState> {
         let delay = self.die(fault);
         self.rebuild(delay)
     }
@@ -371,78 +380,6 @@ impl<C: Core> Worker<C> {
         delay
     }
 
-    /// Builds the model anew after `delay`, again and again until that works. False if it was told to stop meanwhile, or given
-    /// up.
-    fn rebuild(&mut self, mut delay: Duration) -> bool {
-        loop {
-            if !self.wait(delay) {
-                return false;
-            }
-            match self.load() {
-                Ok(up) => return up,
-                Err(_) if self.status.is_given_up() || self.stop.is_set() => return false,
-                Err(message) => delay = self.die(message.into()),
-            }
-        }
-    }
-
-    /// Waits, and loses the jobs that come although none should. False if it was told to stop.
-    fn wait(&mut self, delay: Duration) -> bool {
-        let until = self.clock.now() + delay;
-        loop {
-            while let Ok(job) = self.jobs.try_recv() {
-                self.core.accept(job);
-            }
-            if self.stop.is_set() {
-                return false;
-            }
-            match until.since(self.clock.now()) {
-                Duration::ZERO => return true,
-                left => self.wake.sleep(Some(left)),
-            }
-        }
-    }
-
-    /// Builds the model and warms it up. False if it was told to stop meanwhile. Building is a turn: it may hang, in a driver or
-    /// on a disk.
-    fn load(&mut self) -> Result<bool, String> {
-        let begun = self.clock.now();
-        self.status.begin_turn(Work::Build, begun);
-        let built = caught(|| self.core.load());
-        self.status.end_turn();
-        if self.status.is_given_up() {
-            return Err(GIVEN_UP.to_owned());
-        }
-        built?;
-        self.status.tell(&EngineEvent::Loaded {
-            after: self.clock.since(begun),
-        });
-        let warm = self.warm_up();
-        if !matches!(warm, Ok(true)) {
-            // The engine may hold anything.
-            self.end_all(&lost(self.name));
-            return warm.map_err(|message| format!("the warm-up failed: {message}"));
-        }
-        self.status.up(self.clock.now());
-        Ok(true)
-    }
-
-    /// A step of it counts as a turn: it may hang like any other. False if it was told to stop before it was over.
-    fn warm_up(&mut self) -> Result<bool, String> {
-        while !self.stop.is_set() {
-            self.status.begin_turn(Work::Step, self.clock.now());
-            let step = caught(|| self.core.warm_up());
-            self.status.end_turn();
-            if self.status.is_given_up() {
-                return Err(GIVEN_UP.to_owned());
-            }
-            if !step? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// A model that panicked may do so again when it is dropped.
     fn end_all(&mut self, end: &End) {
         let ended = catch_unwind(AssertUnwindSafe(|| self.core.end_all(end)));
@@ -464,13 +401,6 @@ impl<C: Core> Worker<C> {
             self.core.accept(job);
         }
     }
-}
-
-/// What `work` came to; a panic is an error.
-fn caught<T>(work: impl FnOnce() -> Result<T, BackendError>) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|panic| Err(BackendError(panic_message(&*panic))))
-        .map_err(|error| error.to_string())
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {

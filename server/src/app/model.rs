@@ -1,17 +1,21 @@
 //! Loading the model, starting its stages, and warming them up.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use omni_engine::{StageGraph, StageNode};
 use omni_family::{
-    ChatInfo, ChatMessage, Converse, Detokenizer, LoadedModel, ModelSource, ProcessRole, SpeechInfo, Terms,
+    ChatInfo, ChatMessage, Converse, Detokenizer, Device, LoadedModel, ModelSource, ProcessRole, SpeechInfo,
+    Terms,
 };
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::EdgeSink;
 use omni_pipeline::orchestrator::{Pipeline, PipelineParts, PipelineStage};
+use omni_pipeline::settings::of_replica;
 use omni_pipeline::stage::{
-    Changes, Launch, MakeReplica, NoReplica, PoolParts, ReplicaState, StagePool, StartThread, StepLimits,
+    Changes, Launch, MakeReplica, NoReplica, PoolParts, ReplicaState, SharedDevice, StagePool, StartThread,
+    StepLimits,
 };
 
 use super::loading;
@@ -137,10 +141,15 @@ impl ModelStart {
     /// The stages of the graph, running.
     fn pipeline<B: Converse>(&self, backend: &Arc<B>, stages: &Stages<'_>) -> anyhow::Result<Arc<Pipeline>> {
         let changes = Changes::default();
+        let nodes = stages.graph.stages.iter();
+        let computed_on = nodes.flat_map(|node| &stages.deploy.stage(node.name).devices);
+        let devices = computed_on
+            .map(|&device| (device, SharedDevice::default()))
+            .collect();
         let pool = |node: &StageNode| {
             let pool = self.pool(
                 node,
-                self.replicas(backend, stages, node)?,
+                self.replicas(backend, stages, node, &devices)?,
                 stages.deploy,
                 &changes,
             )?;
@@ -167,6 +176,7 @@ impl ModelStart {
         backend: &Arc<B>,
         stages: &Stages<'_>,
         node: &StageNode,
+        devices: &BTreeMap<Device, SharedDevice>,
     ) -> anyhow::Result<MakeReplica> {
         let (settings, clock, stage) = (stages.settings(node), self.clock, node.name);
         match stages.deploy.stage(stage).placement {
@@ -175,8 +185,14 @@ impl ModelStart {
             Placement::Elsewhere => return Ok(stage_process::absent(settings.mailbox, clock)),
         }
         let family = Arc::clone(backend);
+        let computed_on = stages.deploy.stage(stage).devices.iter();
+        let shared: Vec<_> = computed_on
+            .filter_map(|device| devices.get(device).cloned())
+            .collect();
         Ok(Box::new(move |status| {
-            Arc::clone(&family).launch(stage, Launch::new(settings.clone(), status, clock))
+            let device = of_replica(&shared, status.id().0).cloned().unwrap_or_default();
+            let launch = Launch::new(settings.clone(), status, clock).on(device);
+            Arc::clone(&family).launch(stage, launch)
         }))
     }
 

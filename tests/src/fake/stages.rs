@@ -104,7 +104,9 @@ impl ArBackend for Thinks {
         };
         let prompt = self.0.prompt(&[greeting]);
         let request = TextRequest {
-            prompt: prompt.map_err(|error| BackendError(error.to_string()))?.pieces,
+            prompt: prompt
+                .map_err(|error| BackendError::Failed(error.to_string()))?
+                .pieces,
             sampling: Sampling::default(),
             seed: 0,
             export_hidden: false,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use omni_engine::Stamp;
 use tokio::sync::oneshot;
 
+use super::super::device::SharedDevice;
 use super::super::events::IgnoreEngines;
 use super::super::family::BackendError;
 use super::super::flow::End;
@@ -36,7 +37,7 @@ impl Core for Answers {
 
     fn load(&mut self) -> Result<(), BackendError> {
         if self.broken {
-            return Err(BackendError("no weights".to_owned()));
+            return Err(BackendError::Failed("no weights".to_owned()));
         }
         self.loaded = true;
         Ok(())
@@ -97,7 +98,7 @@ fn parts(broken: bool, clock: Clock) -> PoolParts<Job> {
             broken,
             held: Vec::new(),
         };
-        stage(core, status, 8, clock)
+        stage(core, status, 8, clock, SharedDevice::default())
     };
     PoolParts {
         stage: "test",

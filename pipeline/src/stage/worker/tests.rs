@@ -69,6 +69,7 @@ fn a_cancelled_job_leaves_before_the_next_one_comes() {
         stop: CancelFlag::default(),
         status,
         clock: Clock::start(),
+        device: SharedDevice::default(),
     };
     let first = CancelFlag::default();
     jobs.try_send(first.clone()).unwrap();
@@ -125,6 +126,7 @@ fn a_replica_that_is_stopped_in_its_warm_up_is_never_ready() {
         stop: stop.clone(),
         status: status.clone(),
         clock: Clock::start(),
+        device: SharedDevice::default(),
     };
     let (_handle, body) = stage_of(Interrupted(stop), parts);
     let before = *seen.borrow();
@@ -136,7 +138,13 @@ fn a_replica_that_is_stopped_in_its_warm_up_is_never_ready() {
 
 #[test]
 fn a_stage_whose_handle_is_dropped_ends() {
-    let (handle, body) = stage(OnePlace::default(), status(), 1, Clock::start());
+    let (handle, body) = stage(
+        OnePlace::default(),
+        status(),
+        1,
+        Clock::start(),
+        SharedDevice::default(),
+    );
     let (ended, end) = sync_channel(1);
     let thread = std::thread::spawn(move || {
         body.run();
@@ -214,6 +222,7 @@ fn a_replica_whose_device_is_lost_gives_its_work_back_and_is_never_built_anew() 
         stop: CancelFlag::default(),
         status: status.clone(),
         clock: Clock::start(),
+        device: SharedDevice::default(),
     };
     jobs.try_send(job).unwrap();
     // Its thread ends although there is nothing that stops it.
@@ -223,4 +232,136 @@ fn a_replica_whose_device_is_lost_gives_its_work_back_and_is_never_built_anew() 
     assert_eq!(status.state(), ReplicaState::Failed { message });
     assert_eq!(status.life(), 1, "what it had is lost to those who wait for it");
     assert!(jobs.is_closed());
+}
+
+/// One without work, and a thread that runs it.
+fn without_work(
+    status: &ReplicaStatus,
+    device: &SharedDevice,
+) -> (StageHandle<CancelFlag>, std::thread::JoinHandle<()>) {
+    let core = OnePlace::default();
+    let (handle, body) = stage(core, status.clone(), 1, Clock::start(), device.clone());
+    (handle, std::thread::spawn(move || body.run()))
+}
+
+#[test]
+fn a_replica_without_work_leaves_at_once_when_another_loses_their_device() {
+    let (changes, device) = (Changes::default(), SharedDevice::default());
+    let idle = ReplicaStatus::new("test", ReplicaId(1), restart(), changes.clone());
+    let elsewhere = ReplicaStatus::new("test", ReplicaId(2), restart(), changes);
+    let (_handle, thread) = without_work(&idle, &device);
+    let (other, other_thread) = without_work(&elsewhere, &SharedDevice::default());
+    while !idle.is_ready() || !elsewhere.is_ready() {
+        std::thread::yield_now();
+    }
+
+    let losing = status();
+    let (job, mut told) = mpsc::channel(1);
+    let (handle, body) = stage(Loses::default(), losing.clone(), 1, Clock::start(), device);
+    handle.submit(job).unwrap();
+    body.run();
+    assert_eq!(told.try_recv(), Ok("lost"));
+    // Its thread ends although no job comes and nothing stops it.
+    thread.join().unwrap();
+    let message = "an illegal address".to_owned();
+    assert_eq!(
+        losing.state(),
+        ReplicaState::Failed {
+            message: message.clone()
+        }
+    );
+    assert_eq!(idle.state(), ReplicaState::Failed { message });
+    assert_eq!(
+        elsewhere.state(),
+        ReplicaState::Ready,
+        "it computes on another device"
+    );
+    other.stop();
+    other_thread.join().unwrap();
+}
+
+/// Panics in its first step, and says when it is built anew, which fails as `with` says.
+struct Rebuilt {
+    loads: u32,
+    with: BackendError,
+    again: std::sync::mpsc::SyncSender<()>,
+}
+
+impl Core for Rebuilt {
+    type Job = ();
+
+    fn load(&mut self) -> Result<(), BackendError> {
+        self.loads += 1;
+        if self.loads == 1 {
+            return Ok(());
+        }
+        self.again.try_send(()).expect("it is built anew once");
+        Err(self.with.clone())
+    }
+
+    fn accept(&mut self, (): ()) {}
+
+    fn tend(&mut self) {}
+
+    fn has_work(&self) -> bool {
+        true
+    }
+
+    fn wake_at(&self) -> Option<Stamp> {
+        None
+    }
+
+    fn step(&mut self) {
+        panic!("scripted");
+    }
+
+    fn settle(&mut self) {}
+
+    fn end_all(&mut self, _end: &End) {}
+}
+
+#[test]
+fn a_replica_that_is_being_built_anew_stops_trying_when_its_device_is_lost() {
+    // It would try again after an hour.
+    let hour = Duration::from_secs(3600);
+    let slow = Restart {
+        first_delay: hour,
+        max_delay: hour,
+        healthy_after: hour,
+    };
+    let status = ReplicaStatus::new("test", ReplicaId(0), slow, Changes::default());
+    let device = SharedDevice::default();
+    let (again, rebuilt) = sync_channel(1);
+    let core = Rebuilt {
+        loads: 0,
+        with: BackendError::Failed("no memory".into()),
+        again,
+    };
+    let (_handle, body) = stage(core, status.clone(), 1, Clock::start(), device.clone());
+    let thread = std::thread::spawn(move || body.run());
+    while !matches!(status.state(), ReplicaState::Restarting { .. }) {
+        std::thread::yield_now();
+    }
+    device.lose("an illegal address");
+    thread.join().unwrap();
+    let message = "an illegal address".to_owned();
+    assert_eq!(status.state(), ReplicaState::Failed { message });
+    assert!(rebuilt.try_recv().is_err(), "it was not built in vain");
+}
+
+#[test]
+fn a_replica_whose_device_is_lost_while_it_is_built_anew_tells_the_others() {
+    let (status, device) = (status(), SharedDevice::default());
+    let (again, rebuilt) = sync_channel(1);
+    let core = Rebuilt {
+        loads: 0,
+        with: BackendError::Lost("an uncorrectable error".into()),
+        again,
+    };
+    let (_handle, body) = stage(core, status.clone(), 1, Clock::start(), device.clone());
+    body.run();
+    let message = "an uncorrectable error".to_owned();
+    assert_eq!(status.state(), ReplicaState::Failed { message });
+    assert_eq!(rebuilt.try_recv(), Ok(()));
+    assert_eq!(device.lost(), Some("an uncorrectable error"));
 }

@@ -1,0 +1,96 @@
+//! What the replicas of a process that compute on one device have in common: whether it is lost to the process.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::notifier::Notifier;
+
+/// A device of this process. Copies are the same one.
+///
+/// The replica that meets its loss tells all others: those without work, which would meet it with their next sequence, and those whose model
+/// is being built.
+#[derive(Debug, Clone, Default)]
+pub struct SharedDevice(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    lost: OnceLock<String>,
+    /// The threads that compute on it, by number.
+    threads: Mutex<Threads>,
+}
+
+#[derive(Debug, Default)]
+struct Threads {
+    next: u64,
+    notifiers: Vec<(u64, Notifier)>,
+}
+
+impl SharedDevice {
+    /// Why this process can do nothing with it any more, if that is so.
+    pub(super) fn lost(&self) -> Option<&str> {
+        self.0.lost.get().map(String::as_str)
+    }
+
+    /// This process can do nothing with it any more. All its threads wake up; the first reason stays.
+    pub(super) fn lose(&self, message: &str) {
+        // That another thread was first is no error.
+        let _ = self.0.lost.set(message.to_owned());
+        for (_, notifier) in &self.threads().notifiers {
+            notifier.notify();
+        }
+    }
+
+    /// Until dropped, the thread behind `notifier` is woken by a loss.
+    pub(super) fn used_by(&self, notifier: &Notifier) -> DeviceUse {
+        let mut threads = self.threads();
+        let number = threads.next;
+        threads.next += 1;
+        threads.notifiers.push((number, notifier.clone()));
+        drop(threads);
+        DeviceUse {
+            device: self.clone(),
+            number,
+        }
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Threads> {
+        self.0.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// That a thread computes on a device.
+#[derive(Debug)]
+pub(super) struct DeviceUse {
+    device: SharedDevice,
+    number: u64,
+}
+
+impl Drop for DeviceUse {
+    fn drop(&mut self) {
+        self.device
+            .threads()
+            .notifiers
+            .retain(|(number, _)| *number != self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_threads_that_still_use_a_device_are_told_and_the_first_reason_stays() {
+        let device = SharedDevice::default();
+        let (stays, leaves) = (Notifier::default(), Notifier::default());
+        let held = device.used_by(&stays);
+        drop(device.used_by(&leaves));
+        let copy = device.clone();
+        assert_eq!(copy.lost(), None);
+        device.lose("an illegal address");
+        device.lose("a failed launch");
+        assert_eq!(copy.lost(), Some("an illegal address"));
+        assert!(stays.is_rung());
+        assert!(!leaves.is_rung());
+        drop(held);
+        assert!(device.threads().notifiers.is_empty());
+    }
+}

@@ -1,0 +1,109 @@
+//! How a replica's model is built: for the first time, and anew after it died.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use super::super::events::EngineEvent;
+use super::super::family::BackendError;
+use super::super::generation::Work;
+use super::super::replica::ReplicaState;
+use super::super::sides::lost;
+use super::{Core, Worker, panic_message};
+
+impl<C: Core> Worker<C> {
+    /// Builds the model anew after `delay`, again and again until that works. The error is the state to end in: it was told to stop
+    /// meanwhile, or given up, or what it computes on is lost.
+    pub(super) fn rebuild(&mut self, mut delay: Duration) -> Result<(), ReplicaState> {
+        loop {
+            if !self.wait(delay) {
+                return Err(ReplicaState::Removed);
+            }
+            if let Some(message) = self.device.lost().map(str::to_owned) {
+                return Err(self.give_up_for_good(message));
+            }
+            match self.load() {
+                Ok(true) => return Ok(()),
+                Ok(false) => return Err(ReplicaState::Removed),
+                Err(_) if self.status.is_given_up() || self.stop.is_set() => {
+                    return Err(ReplicaState::Removed);
+                }
+                Err(BackendError::Lost(message)) => return Err(self.give_up_for_good(message)),
+                Err(BackendError::Failed(message)) => delay = self.die(message.into()),
+            }
+        }
+    }
+
+    /// Waits, and loses the jobs that come although none should. Ends sooner if what it computes on is lost. False if it was told to
+    /// stop.
+    fn wait(&mut self, delay: Duration) -> bool {
+        let until = self.clock.now() + delay;
+        loop {
+            while let Ok(job) = self.jobs.try_recv() {
+                self.core.accept(job);
+            }
+            if self.stop.is_set() {
+                return false;
+            }
+            match until.since(self.clock.now()) {
+                Duration::ZERO => return true,
+                _ if self.device.lost().is_some() => return true,
+                left => self.wake.sleep(Some(left)),
+            }
+        }
+    }
+
+    /// Builds the model and warms it up. False if it was told to stop meanwhile. Building is a turn: it may hang, in a driver or
+    /// on a disk.
+    pub(super) fn load(&mut self) -> Result<bool, BackendError> {
+        let begun = self.clock.now();
+        self.status.begin_turn(Work::Build, begun);
+        let built = caught(|| self.core.load());
+        self.status.end_turn();
+        if self.status.is_given_up() {
+            return Err(given_up());
+        }
+        built?;
+        self.status.tell(&EngineEvent::Loaded {
+            after: self.clock.since(begun),
+        });
+        let warm = self.warm_up();
+        if !matches!(warm, Ok(true)) {
+            // The engine may hold anything.
+            self.end_all(&lost(self.name));
+            return warm.map_err(|error| match error {
+                BackendError::Failed(message) => {
+                    BackendError::Failed(format!("the warm-up failed: {message}"))
+                }
+                lost @ BackendError::Lost(_) => lost,
+            });
+        }
+        self.status.up(self.clock.now());
+        Ok(true)
+    }
+
+    /// A step of it counts as a turn: it may hang like any other. False if it was told to stop before it was over.
+    fn warm_up(&mut self) -> Result<bool, BackendError> {
+        while !self.stop.is_set() {
+            self.status.begin_turn(Work::Step, self.clock.now());
+            let step = caught(|| self.core.warm_up());
+            self.status.end_turn();
+            if self.status.is_given_up() {
+                return Err(given_up());
+            }
+            if !step? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn given_up() -> BackendError {
+    BackendError::Failed("the replica was given up meanwhile".to_owned())
+}
+
+/// What `work` came to; a panic is an error.
+fn caught<T>(work: impl FnOnce() -> Result<T, BackendError>) -> Result<T, BackendError> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|panic| Err(BackendError::Failed(panic_message(&*panic))))
+}

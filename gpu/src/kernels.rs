@@ -61,6 +61,14 @@ pub(crate) fn operations(launch: &Launch) -> u64 {
     gemm::operations(launch)
 }
 
+/// See [`Launch::steers`].
+pub(crate) fn steers(launch: &Launch) -> bool {
+    moe::STEERING
+        .iter()
+        .chain(&text::STEERING)
+        .any(|name| launch.kernel.name.starts_with(name))
+}
+
 /// One kernel for each float type.
 type Typed = [Kernel; 2];
 

@@ -162,6 +162,12 @@ impl Launch {
         crate::kernels::operations(self)
     }
 
+    /// Whether what it writes says where other launches read and write: without it they may do so anywhere.
+    #[must_use]
+    pub fn steers(&self) -> bool {
+        crate::kernels::steers(self)
+    }
+
     /// What is wrong with it, whatever the device.
     pub(crate) fn flaw(&self) -> Option<String> {
         let threads = self.block.count();

@@ -248,8 +248,8 @@ pub struct KernelCost {
     pub launches: usize,
     /// Multiplications and additions of all of them, if they are products of many rows; 0 if that is not known.
     pub operations: u64,
-    /// What they cost.
-    pub time: Duration,
+    /// What they cost; none where others need what they write to know where to read.
+    pub time: Option<Duration>,
 }
 
 /// Is told why a step was computed with more effort than necessary.

@@ -9,6 +9,9 @@ kernels! { "text":
     typed TEXT_CHOOSE = "text_choose"("pppppppuu") 1024;
 }
 
+/// Kernels that count what others make lists of.
+pub(super) const STEERING: [&str; 2] = ["text_prepare", "text_weigh"];
+
 /// Most tokens to choose from: their weights, whole numbers, add up to 64 bits.
 pub const MAX_TEXT_VOCAB: u32 = 1 << 18;
 

@@ -24,7 +24,8 @@ fn timed<D: Device>(device: &D, graph: &D::Graph, replays: u32) -> omni_gpu::Res
 }
 
 impl<D: Device> CommandStream<D> {
-    /// Times a step that was just recorded. Its launches are run again, and without some of them they compute anything.
+    /// Times a step that was just recorded. Its launches are run again, and without some of them they compute anything. Those that say
+    /// where others read stay.
     pub(super) fn cost(
         &self,
         key: StepKey,
@@ -52,15 +53,19 @@ impl<D: Device> CommandStream<D> {
                     grid: launch.grid.0,
                     launches: 1,
                     operations,
-                    time: Duration::ZERO,
+                    time: None,
                 }),
             }
         }
         for cost in &mut kernels {
             let differs = |launch: &&Launch| launch.kernel.name != cost.kernel || launch.grid.0 != cost.grid;
-            let others: Vec<Launch> = launches.iter().filter(differs).copied().collect();
+            let (others, alike): (Vec<&Launch>, Vec<&Launch>) = launches.iter().partition(differs);
+            if alike.iter().any(|launch| launch.steers()) {
+                continue;
+            }
+            let others: Vec<Launch> = others.into_iter().copied().collect();
             let without = self.record(&others)?;
-            cost.time = whole.saturating_sub(timed(&self.device, &without, replays)?);
+            cost.time = Some(whole.saturating_sub(timed(&self.device, &without, replays)?));
         }
         // What the step computes is there again.
         self.device.replay(graph)?;

@@ -111,6 +111,8 @@ impl ComputeTarget {
                 #[cfg(feature = "emulator")]
                 Device::Emulated => Kernels::Emulated { graphs: false },
             },
+            // An experiment of `omni-gpu`.
+            persistent: false,
             parts,
         }
     }

@@ -101,8 +101,9 @@ DRIVER cuDeviceGetName(char* name, int size, int) {
     return kSuccess;
 }
 DRIVER cuDeviceGetAttribute(int* value, int attribute, int) {
-    // The compute capability is 8.0, unless a test asks for another; nothing else is asked for that matters.
-    *value = attribute == 75 ? major() : 0;
+    // The compute capability is 8.0, unless a test asks for another. There are multiprocessors and cooperative launches; nothing else is asked
+    // for that matters.
+    *value = attribute == 75 ? major() : attribute == 16 ? 3 : attribute == 95 ? 1 : 0;
     return kSuccess;
 }
 DRIVER cuDevicePrimaryCtxRetain(void** context, int) {
@@ -222,6 +223,12 @@ DRIVER cuFuncSetAttribute(const emulator::Entry* entry, int attribute, int value
     return kSuccess;
 }
 
+DRIVER cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const emulator::Entry* entry, int threads, size_t shared) {
+    if (current == nullptr) return kInvalidContext;
+    *blocks = static_cast<unsigned>(threads) <= entry->threads && (shared <= 48 * 1024 || large.count(entry) > 0) ? 1 : 0;
+    return kSuccess;
+}
+
 DRIVER cuMemGetInfo_v2(size_t* free, size_t* total) {
     *free = *total = size_t{1} << 30;
     return kSuccess;
@@ -280,11 +287,15 @@ DRIVER cuLaunchKernelEx(const LaunchConfig* config, const emulator::Entry* entry
     auto [gx, gy, gz, bx, by, bz, shared, stream, attributes, attribute_count] = *config;
     // Programmatic stream serialization, of launches that are recorded on devices that have it.
     if (attribute_count > 1 || (shared > 48 * 1024 && large.count(entry) == 0)) return kInvalidValue;
-    if (attribute_count == 1 && (attributes->id != 6 || attributes->value.allowed != 1 || !stream->recording || major() < 9)) return kInvalidValue;
+    // Or a cooperative launch, with no more blocks than there is room for.
+    bool cooperative = attribute_count == 1 && attributes->id == 2;
+    if (cooperative && (attributes->value.allowed != 1 || gx * gy * gz > 3)) return kInvalidValue;
+    if (attribute_count == 1 && !cooperative && (attributes->id != 6 || attributes->value.allowed != 1 || !stream->recording || major() < 9))
+        return kInvalidValue;
     if (attribute_count == 0 && stream->recording && major() >= 9) return kInvalidValue;
     if (current == nullptr) return kInvalidContext;
     if (extra != nullptr || gx * gy * gz == 0 || bx * by * bz > entry->threads) return kInvalidValue;
-    Node node = {entry, {}, {nullptr, nullptr, {gx, gy, gz}, {bx, by, bz}, shared, 0}};
+    Node node = {entry, {}, {nullptr, nullptr, {gx, gy, gz}, {bx, by, bz}, shared, 0, cooperative}};
     for (size_t i = 0; entry->params[i] != '\0'; i++) {
         // As many bytes as the type has, no more.
         uint64_t bits = 0;

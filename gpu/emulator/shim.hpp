@@ -6,6 +6,7 @@
 // until they are written.
 #pragma once
 
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -47,6 +48,9 @@ struct Misuse {
 void block_barrier(int line);
 /// Waits for all lanes of the warp, and returns what each of them brought.
 const uint64_t* warp_exchange(uint64_t value, int line);
+
+/// Lets other blocks of a cooperative launch go on.
+void wait_for_blocks();
 
 /// A thread's copies of 16 bytes into shared memory: what they write holds NaNs until they are waited for. `from` null: zeros.
 void begin_copy(void* to, const void* from);
@@ -212,7 +216,10 @@ inline unsigned __ballot_sync(unsigned mask, bool vote) {
 }
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 
-inline void __threadfence() {}
+inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+inline void wait_for_word(const emulator::Checked<uint32_t>& word, uint32_t least) {
+    while (__atomic_load_n(&word[0], __ATOMIC_ACQUIRE) < least) emulator::wait_for_blocks();
+}
 // Launches follow one another here.
 inline void wait_for_launches_before() {}
 template <typename T>
@@ -235,9 +242,8 @@ using std::isfinite;
 
 template <typename V>
 V atomicAdd(V* at, V value) {
-    V before = *at;
-    *at = before + value;
-    return before;
+    // Other blocks may run at once.
+    return __atomic_fetch_add(at, value, __ATOMIC_SEQ_CST);
 }
 template <typename V>
 V min(V a, V b) {

@@ -61,6 +61,12 @@ __device__ __forceinline__ void wait_for_launches_before() {
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
+/// Waits until the word, which other blocks of this launch count up, is `least` or more.
+__device__ __forceinline__ void wait_for_word(const uint32_t* word, uint32_t least) {
+    uint32_t seen;
+    do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(word) : "memory");
+    while (seen < least);
+}
 /// Brings 128 bytes that no launch writes into the second-level cache.
 template <typename T>
 __device__ __forceinline__ void prefetch(const T* from) {

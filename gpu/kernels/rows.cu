@@ -1,7 +1,7 @@
 // Rows picked from tables and put back: lookups, gathers, scatters, plain copies. All are bound by the bytes they move.
 //
 // One block per row. An index of 0xffffffff names no row: it reads as zeros and is never written.
-#include "omni.cuh"
+#include "gather.cuh"
 
 /// `to[i] = from[i]`, words of 4 bytes; `wide`: both begin at multiples of 16 bytes. A thread has four loads of 16 bytes under way.
 __device__ void copy_words(Out<uint32_t> to, In<uint32_t> from, uint32_t words, uint32_t wide) {
@@ -30,19 +30,6 @@ __device__ void fill_words(Out<uint32_t> to, uint32_t word, uint32_t words) {
 }
 PLAIN_KERNEL(fill, 256, fill_words, (Out<uint32_t> to, uint32_t word, uint32_t words), (to, word, words))
 
-/// `out[i] = x[index[i * stride]]` for rows of `width`; of rows beyond `rows`, zeros. Reads and writes each picked row once.
-template <typename T>
-__device__ void gather(Out<T> out, In<T> x, In<uint32_t> index, uint32_t stride, uint32_t rows, uint32_t width, uint32_t wide) {
-    uint32_t row = index[static_cast<size_t>(blockIdx.x) * stride];
-    out += static_cast<size_t>(blockIdx.x) * width;
-    bool there = row < rows;
-    if (there) x = x + static_cast<size_t>(row) * width;
-    if (wide) {
-        for (unsigned c = threadIdx.x * 8; c < width; c += blockDim.x * 8) store8(out, c, there ? load8(x, c) : Eight{});
-    } else {
-        for (unsigned c = threadIdx.x; c < width; c += blockDim.x) out[c] = there ? x[c] : narrow<T>(0.0f);
-    }
-}
 KERNEL(gather, 1024, gather<T>,
        (Out<T> out, In<T> x, In<uint32_t> index, uint32_t stride, uint32_t rows, uint32_t width, uint32_t wide),
        (out, x, index, stride, rows, width, wide))

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::launch::{Address, Launch};
+use crate::launch::{Address, Kernel, Launch};
 
 /// A device that cannot do what it was asked to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -161,6 +161,13 @@ pub trait Graphs: Clone + fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// As [`Device::launch`].
     fn replay(&self, graph: &Self::Graph) -> Result<()>;
+
+    /// Blocks of a cooperative kernel that can run at once, with so many bytes of dynamic shared memory each; 0 where there are no such
+    /// launches.
+    ///
+    /// # Errors
+    /// [`GpuError::Driver`].
+    fn resident(&self, kernel: &Kernel, shared: u32) -> Result<u32>;
 
     /// How long the device worked on recorded launches of this queue that are done and were not reported before. Many that no caller
     /// asks about may be left out.

@@ -14,10 +14,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::device::{Allocate, Copies, Device, GpuError, Graphs, Priority, Result};
-use crate::launch::{Address, Launch};
+use crate::launch::{Address, Kernel, Launch};
 
 use memory::HostBuffer;
 pub use memory::{EmulatedMemory, EmulatedPendingCopy, EmulatedStaging};
+
+/// Blocks of a cooperative launch, each on a thread.
+const RESIDENT: u32 = 3;
 
 /// As `OmniCall` in `emulator/emulator.cpp`.
 #[repr(C)]
@@ -28,6 +31,7 @@ struct Call {
     block: [u32; 3],
     shared: u32,
     backwards: u32,
+    cooperative: u32,
 }
 
 #[expect(unsafe_code, reason = "the emulator is C++, as the kernels are")]
@@ -186,6 +190,7 @@ impl Emulated {
             block: launch.block.0,
             shared: launch.shared,
             backwards: u32::from(self.order == Order::Backwards),
+            cooperative: u32::from(launch.kernel.cooperative),
         };
         #[expect(unsafe_code, reason = "the emulator is C++")]
         // SAFETY: the name ends in a zero; there are as many arguments as the kernel's signature has letters, which
@@ -384,6 +389,10 @@ impl Graphs for Emulated {
     fn replay(&self, graph: &EmulatedGraph) -> Result<()> {
         self.not_recording()?;
         self.ask(Work::Graph(Arc::clone(&graph.0)))
+    }
+
+    fn resident(&self, _: &Kernel, _: u32) -> Result<u32> {
+        Ok(RESIDENT)
     }
 
     fn take_busy(&self) -> Duration {

@@ -4,12 +4,14 @@
 //! gaps, of the type that the launch is made for; what belongs to channels (weights of norms, biases, scales) is f32.
 //! An [`Address`] that may be left out ([`Address::NONE`]) says so. Nothing here runs anything.
 
+mod attend;
 mod attention;
 mod gemm;
 mod gemv;
 mod linear;
 mod moe;
 mod norm;
+mod persistent;
 mod pointwise;
 mod random;
 mod rope;
@@ -18,12 +20,14 @@ mod sample;
 mod signal;
 mod text;
 
+pub use attend::Attend;
 pub use attention::{Attention, RANGE};
 pub use gemm::{Convolve, ExpertLinear};
 pub use gemv::FEW_ROWS;
 pub use linear::{COUNTERS, Gated, Linear, Scratch};
 pub use moe::{Combine, Dispatch, ExpertDown, ExpertGated, Route};
 pub use norm::{LayerNorm, RmsNorm};
+pub use persistent::Persistent;
 pub use pointwise::{Activate, Activation, Add, FromF32, Snake, Swiglu, ToF32};
 pub use random::Uniform;
 pub use rope::{MAX_HEAD_DIM, RotateAndStore};
@@ -40,11 +44,13 @@ pub const NO_ROW: u32 = u32::MAX;
 /// Every kernel there is.
 pub fn all() -> impl Iterator<Item = &'static Kernel> {
     let topics = [
+        attend::KERNELS,
         attention::KERNELS,
         gemm::KERNELS,
         gemv::KERNELS,
         moe::KERNELS,
         norm::KERNELS,
+        persistent::KERNELS,
         pointwise::KERNELS,
         random::KERNELS,
         rope::KERNELS,
@@ -98,7 +104,8 @@ fn wide(width: u32, addresses: &[Address]) -> bool {
 }
 
 /// Declares a topic's kernels. A typed one is an array of two, the others are one: `NAME = "symbol"(types of its
-/// parameters) threads of a block`, and `large` if it may have more shared memory than comes without asking.
+/// parameters) threads of a block`, and `large` if it may have more shared memory than comes without asking, or `cooperative` if its blocks
+/// wait for each other besides.
 macro_rules! kernels {
     ($module:literal: $($kind:tt $name:ident = $symbol:literal ($params:literal) $threads:literal $($large:ident)?;)*) => {
         $(kernels!(@$kind $module $name $symbol $params $threads $($large)?);)*
@@ -106,20 +113,33 @@ macro_rules! kernels {
     };
     (@typed $module:literal $name:ident $symbol:literal $params:literal $threads:literal) => {
         static $name: super::Typed = [
-            kernels!(@one $module concat!($symbol, "_f32"), $params, $threads, $crate::launch::MAX_SHARED),
-            kernels!(@one $module concat!($symbol, "_bf16"), $params, $threads, $crate::launch::MAX_SHARED),
+            kernels!(@one $module concat!($symbol, "_f32"), $params, $threads, $crate::launch::MAX_SHARED, false),
+            kernels!(@one $module concat!($symbol, "_bf16"), $params, $threads, $crate::launch::MAX_SHARED, false),
+        ];
+    };
+    (@typed $module:literal $name:ident $symbol:literal $params:literal $threads:literal cooperative) => {
+        static $name: super::Typed = [
+            kernels!(@one $module concat!($symbol, "_f32"), $params, $threads, $crate::launch::LARGE_SHARED, true),
+            kernels!(@one $module concat!($symbol, "_bf16"), $params, $threads, $crate::launch::LARGE_SHARED, true),
         ];
     };
     (@plain $module:literal $name:ident $symbol:literal $params:literal $threads:literal) => {
         static $name: [$crate::launch::Kernel; 1] =
-            [kernels!(@one $module $symbol, $params, $threads, $crate::launch::MAX_SHARED)];
+            [kernels!(@one $module $symbol, $params, $threads, $crate::launch::MAX_SHARED, false)];
     };
     (@plain $module:literal $name:ident $symbol:literal $params:literal $threads:literal large) => {
         static $name: [$crate::launch::Kernel; 1] =
-            [kernels!(@one $module $symbol, $params, $threads, $crate::launch::LARGE_SHARED)];
+            [kernels!(@one $module $symbol, $params, $threads, $crate::launch::LARGE_SHARED, false)];
     };
-    (@one $module:literal $symbol:expr, $params:literal, $threads:literal, $shared:expr) => {
-        $crate::launch::Kernel { name: $symbol, module: $module, params: $params, threads: $threads, shared: $shared }
+    (@one $module:literal $symbol:expr, $params:literal, $threads:literal, $shared:expr, $cooperative:literal) => {
+        $crate::launch::Kernel {
+            name: $symbol,
+            module: $module,
+            params: $params,
+            threads: $threads,
+            shared: $shared,
+            cooperative: $cooperative,
+        }
     };
 }
 use kernels;

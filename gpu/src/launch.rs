@@ -73,6 +73,8 @@ pub struct Kernel {
     pub threads: u32,
     /// The most bytes of dynamic shared memory of a block.
     pub shared: u32,
+    /// Whether its blocks wait for each other: they must all run at once (see [`Graphs::resident`](crate::Graphs::resident)).
+    pub cooperative: bool,
 }
 
 impl PartialEq for Kernel {

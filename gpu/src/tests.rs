@@ -9,6 +9,7 @@ mod linear;
 mod misuse;
 mod moe;
 mod norm;
+mod persistent;
 mod pointwise;
 mod random;
 mod rows;

@@ -214,6 +214,8 @@ pub struct GpuFigures {
     pub graphs: u64,
     /// Launches in recorded graphs.
     pub recorded_launches: u64,
+    /// How many of those are parts of persistent launches.
+    pub joined_launches: u64,
     /// Graphs launched again.
     pub replays: u64,
     /// Launches in those.

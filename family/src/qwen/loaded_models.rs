@@ -105,6 +105,8 @@ impl ComputeTarget {
                 #[cfg(feature = "emulator")]
                 Device::Emulated => Kernels::Emulated { graphs: false },
             },
+            // An experiment of `omni-gpu`.
+            persistent: false,
             parts,
         }
     }

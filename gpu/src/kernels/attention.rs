@@ -88,15 +88,12 @@ impl Attention {
     #[must_use]
     pub fn launches(&self, float: Float) -> (Launch, Option<Launch>) {
         debug_assert!(self.head_dim <= super::MAX_HEAD_DIM, "heads of {}", self.head_dim);
-        let group = self.heads / self.kv_heads;
-        let (kernel, together) = if group.is_multiple_of(4) {
-            (&ATTENTION_4, 4)
-        } else if group.is_multiple_of(2) {
-            (&ATTENTION_2, 2)
-        } else {
-            (&ATTENTION_1, 1)
+        let (together, lanes) = (together(self), lanes(self));
+        let kernel = match together {
+            4 => &ATTENTION_4,
+            2 => &ATTENTION_2,
+            _ => &ATTENTION_1,
         };
-        let lanes = self.head_dim.div_ceil(8).next_power_of_two();
         let strides = self.head_dim | self.q_stride | self.kv_stride;
         let wide = wide(strides, &[self.q, self.k, self.v]);
         let grid = [self.rows, self.heads / together, self.splits];
@@ -125,8 +122,7 @@ impl Attention {
                 wide,
             ],
         );
-        // Of every group of lanes and head: a maximum, a sum, a weighted sum.
-        attend.shared = together * (2 * 128 / lanes + 128 * 8) * 4;
+        attend.shared = shared(self);
         let merge = (self.splits > 1).then(|| {
             let args = args![self.out, self.partial, self.head_dim, self.splits];
             let grid = [self.rows * self.heads, 1, 1];
@@ -135,4 +131,23 @@ impl Attention {
         });
         (attend, merge)
     }
+}
+
+/// Query heads that a block has.
+pub(super) fn together(attention: &Attention) -> u32 {
+    match attention.heads / attention.kv_heads {
+        group if group.is_multiple_of(4) => 4,
+        group if group.is_multiple_of(2) => 2,
+        _ => 1,
+    }
+}
+
+/// Lanes that have a key together.
+pub(super) fn lanes(attention: &Attention) -> u32 {
+    attention.head_dim.div_ceil(8).next_power_of_two()
+}
+
+/// Bytes of shared memory: of every group of lanes and head a maximum, a sum, a weighted sum.
+pub(super) fn shared(attention: &Attention) -> u32 {
+    together(attention) * (2 * 128 / lanes(attention) + 128 * 8) * 4
 }

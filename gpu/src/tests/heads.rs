@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::{Lab, close, each_type, numbers, rounded};
 use crate::Address;
-use crate::kernels::{Attention, NO_ROW, RotateAndStore};
+use crate::kernels::{Attend, Attention, NO_ROW, RotateAndStore};
 
 /// `[queries | keys | values]` of a layer.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +63,73 @@ fn rotated(head: &[f32], norm: Option<&[f32]>, angles: &[f32], eps: f32) -> Vec<
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn heads_are_rotated_stored_and_attended_in_one_launch_as_in_two(
+        h in heads(), rows in 1_usize..5, normed in any::<bool>(), blocks in 1_usize..4,
+    ) {
+        // Every row has as many blocks of four keys; its new key is the last, and the last row has none.
+        let keys = blocks * 4;
+        let capacity = rows * keys;
+        let qkv = numbers(rows * h.width(), 1);
+        let angles: Vec<f32> = numbers(rows * h.dim / 2, 2).iter().map(|a| a * 400.0).collect();
+        let (q_norm, k_norm) = (numbers(h.dim, 3), numbers(h.dim, 4));
+        let slots: Vec<u32> = (0..rows).map(|r| if r + 1 == rows { NO_ROW } else { ((r + 1) * keys - 1) as u32 }).collect();
+        let cache = numbers(capacity * h.kv_width(), 5);
+        let table: Vec<u32> = (0..(rows * blocks) as u32).collect();
+        let ranges: Vec<u32> = (0..rows).flat_map(|r| [(r * blocks) as u32, (r % 2) as u32, keys as u32]).collect();
+        let both = |lab: &Lab, fused: bool| {
+            let (at, k, v) = (lab.rows(&qkv), lab.rows(&cache), lab.rows(&cache));
+            let norm = |n: &[f32]| if normed { lab.floats(n) } else { Address::NONE };
+            let rotate = RotateAndStore {
+                qkv: at,
+                k,
+                v,
+                q_norm: norm(&q_norm),
+                k_norm: norm(&k_norm),
+                angles: lab.floats(&angles),
+                slots: lab.words(&slots),
+                rows: rows as u32,
+                heads: h.heads as u32,
+                kv_heads: h.kv_heads as u32,
+                head_dim: h.dim as u32,
+                capacity: capacity as u32,
+                eps: 1e-6,
+            };
+            let out = lab.room(rows * h.q_width());
+            let attention = Attention {
+                out,
+                partial: Address::NONE,
+                q: at,
+                k,
+                v,
+                table: lab.words(&table),
+                ranges: lab.words(&ranges),
+                rows: rows as u32,
+                heads: h.heads as u32,
+                kv_heads: h.kv_heads as u32,
+                head_dim: h.dim as u32,
+                q_stride: h.width() as u32,
+                kv_stride: h.kv_width() as u32,
+                shift: 2,
+                splits: 1,
+                part: 128,
+                scale: 0.3,
+            };
+            if fused {
+                lab.run(&Attend { rotate, attention }.launch(lab.float));
+            } else {
+                lab.run(&rotate.launch(lab.float));
+                lab.run(&attention.launches(lab.float).0);
+            }
+            let size = capacity * h.kv_width();
+            (lab.read(out, rows * h.q_width()), lab.read(k, size), lab.read(v, size))
+        };
+        each_type(
+            |lab| (both(lab, true), both(lab, false)),
+            |float, (fused, apart)| assert_eq!(fused, apart, "{float:?}"),
+        );
+    }
 
     #[test]
     fn heads_are_rotated_and_stored(h in heads(), rows in 1_usize..5, normed in any::<bool>()) {

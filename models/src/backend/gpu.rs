@@ -12,6 +12,7 @@ mod costs;
 mod experts;
 mod ids;
 mod operations;
+mod persistent;
 mod products;
 mod signals;
 mod tokens;
@@ -129,6 +130,12 @@ impl<D: Device> Gpu<D> {
         }
     }
 
+    /// In recorded steps, launches that follow one another become one where they can.
+    pub(crate) fn with_persistent(self) -> Self {
+        self.commands().persistent = Some(self.float);
+        self
+    }
+
     fn commands(&self) -> MutexGuard<'_, CommandStream<D>> {
         self.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -154,12 +161,11 @@ impl<D: Device> Gpu<D> {
         let commands = self.commands();
         // What was loaded is there before another queue reads it.
         commands.device.wait()?;
+        let mut forked = CommandStream::new(commands.device.fork(priority)?, commands.graphs);
+        forked.persistent = commands.persistent;
         Ok(Self {
             float: self.float,
-            commands: Arc::new(Mutex::new(CommandStream::new(
-                commands.device.fork(priority)?,
-                commands.graphs,
-            ))),
+            commands: Arc::new(Mutex::new(forked)),
             watch: Arc::clone(&self.watch),
         })
     }

@@ -116,7 +116,10 @@ fn gpu<D: omni_gpu::Device>(
         DType::Bf16 => omni_gpu::Float::Bf16,
         DType::F16 => return Err(machine("a GPU computes in f32 or bf16, not in f16".into())),
     };
-    let gpu = Gpu::new(device, float, graphs);
+    let mut gpu = Gpu::new(device, float, graphs);
+    if options.persistent {
+        gpu = gpu.with_persistent();
+    }
     Ok(Box::new(Nets::load(sources, config, gpu, options.parts)?))
 }
 

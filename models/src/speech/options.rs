@@ -99,6 +99,9 @@ pub struct LoadOptions {
     pub weights: Weights,
     /// Which implementation computes.
     pub kernels: Kernels,
+    /// On a GPU, in graphs: small launches that follow one another become one launch whose blocks stay, where the device has such. An
+    /// experiment.
+    pub persistent: bool,
     /// What is read of it.
     pub parts: Parts,
 }

@@ -70,6 +70,12 @@ struct BenchArgs {
     /// Launch every kernel on its own in the steps: what graphs are worth, and what a profiler can look at
     #[arg(long)]
     no_graphs: bool,
+    /// In the steps, make launches that follow one another one launch whose blocks stay: an experiment
+    #[arg(long, conflicts_with = "no_graphs")]
+    persistent: bool,
+    /// Measure candle's layers, too, as a baseline: on the device with feature `candle-cuda`, else on the processor
+    #[arg(long)]
+    candle: bool,
     /// Find what each kind of launch costs the steps, by leaving it out
     #[arg(long)]
     costs: bool,
@@ -87,6 +93,8 @@ impl BenchArgs {
             load: Duration::from_secs(self.load),
             bytes: (self.megabytes as usize) << 20,
             graphs: !self.no_graphs,
+            persistent: self.persistent,
+            candle: self.candle,
             costs: self.costs,
         }
     }

@@ -40,6 +40,10 @@ pub struct Bench {
     pub bytes: usize,
     /// Whether steps become graphs.
     pub graphs: bool,
+    /// Whether launches that follow one another become one whose blocks stay.
+    pub persistent: bool,
+    /// Whether candle's layers are measured, too.
+    pub candle: bool,
     /// Whether it is measured what each kind of launch costs the steps.
     pub costs: bool,
 }
@@ -85,6 +89,11 @@ pub fn bench(place: Place, asked: &Bench, budget: Budget, report: &mut Report) -
     if asked.costs {
         for name in &asked.models {
             costs::measure(&mut run, name)?;
+        }
+    }
+    if asked.candle {
+        for name in &asked.models {
+            stages::baseline(&mut run, name)?;
         }
     }
     for name in &asked.models {

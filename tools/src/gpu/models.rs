@@ -88,6 +88,10 @@ pub(super) enum By {
     Halves,
     /// The device in bf16, launch by launch.
     LaunchedHalves,
+    /// The device in f32, in graphs with persistent launches.
+    Persistent,
+    /// The device in bf16, in graphs with persistent launches.
+    PersistentHalves,
 }
 
 /// See the module.
@@ -122,9 +126,12 @@ impl Models {
     /// Those that compute in graphs.
     pub(super) fn with_graphs(&self) -> Vec<Rc<SpeechModel>> {
         let loaded = self.loaded.borrow();
-        let graphs = loaded
-            .iter()
-            .filter(|((_, by), _)| matches!(by, By::Graphs | By::Halves));
+        let graphs = loaded.iter().filter(|((_, by), _)| {
+            matches!(
+                by,
+                By::Graphs | By::Halves | By::Persistent | By::PersistentHalves
+            )
+        });
         graphs.map(|(_, model)| Rc::clone(model)).collect()
     }
 }
@@ -136,10 +143,13 @@ fn load(source: CheckpointSource, place: Place, by: By) -> anyhow::Result<Speech
         By::Graphs => (place.kernels(true), DType::F32),
         By::Halves => (place.kernels(true), DType::Bf16),
         By::LaunchedHalves => (place.kernels(false), DType::Bf16),
+        By::Persistent => (place.kernels(true), DType::F32),
+        By::PersistentHalves => (place.kernels(true), DType::Bf16),
     };
     let options = LoadOptions {
         dtype,
         kernels,
+        persistent: matches!(by, By::Persistent | By::PersistentHalves),
         ..LoadOptions::default()
     };
     Ok(SpeechModel::load(source, options)?)

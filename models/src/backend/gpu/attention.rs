@@ -1,7 +1,7 @@
 //! Where a batch's rows stand and what they see, and attention over it.
 
 use omni_gpu::Device;
-use omni_gpu::kernels::{Attention, RANGE, RotateAndStore};
+use omni_gpu::kernels::{Attend, Attention, RANGE, RotateAndStore};
 
 use super::command_stream::Place;
 use super::{Gpu, Kv, Rows, Vector, small};
@@ -23,6 +23,8 @@ pub(crate) struct Places<D: Device> {
     ranges: Place<D>,
     /// Keys that a row sees, most, as far as launches depend on it.
     most: u32,
+    /// Whether every row is of a sequence of its own, so that none sees the new key of another.
+    apart: bool,
 }
 
 impl<D: Device> Gpu<D> {
@@ -50,6 +52,7 @@ impl<D: Device> Gpu<D> {
             shift: batch.shift(),
             ranges: self.bring(ranges.into_iter())?,
             most: small(batch.keys()),
+            apart: batch.spans().iter().all(|span| span.len == 1),
         })
     }
 
@@ -77,7 +80,6 @@ impl<D: Device> Gpu<D> {
             capacity: small(kv.slots),
             eps: shape.eps,
         };
-        self.launch(rotate.launch(self.float))?;
         let keys = Keys {
             k: kv.keys.address(),
             v: kv.values.address(),
@@ -87,7 +89,7 @@ impl<D: Device> Gpu<D> {
             ranges: places.ranges.address(),
             most: places.most,
         };
-        self.heads(shape, qkv, &keys)
+        self.heads(shape, qkv, &keys, Some((rotate, places.apart)))
     }
 
     /// Every row over all rows of its block.
@@ -113,10 +115,17 @@ impl<D: Device> Gpu<D> {
             ranges: ranges.address(),
             most: small(lens.iter().copied().max().unwrap_or(0)),
         };
-        self.heads(shape, qkv, &keys)
+        self.heads(shape, qkv, &keys, None)
     }
 
-    fn heads(&self, shape: &AttentionShape, qkv: &Rows<D>, keys: &Keys) -> Result<Rows<D>> {
+    /// `first`: what makes the queries and keys, and whether no row sees the new key of another.
+    fn heads(
+        &self,
+        shape: &AttentionShape,
+        qkv: &Rows<D>,
+        keys: &Keys,
+        first: Option<(RotateAndStore, bool)>,
+    ) -> Result<Rows<D>> {
         let out = self.scratch(qkv.rows, shape.q_width())?;
         let (rows, heads, dim) = (small(qkv.rows), small(shape.heads), small(shape.head_dim));
         let kv_heads = small(shape.kv_heads);
@@ -142,6 +151,14 @@ impl<D: Device> Gpu<D> {
             part,
             scale: 1.0 / (shape.head_dim as f32).sqrt(),
         };
+        if let Some((rotate, apart)) = first {
+            if apart && splits == 1 {
+                return self
+                    .launch(Attend { rotate, attention }.launch(self.float))
+                    .map(|()| out);
+            }
+            self.launch(rotate.launch(self.float))?;
+        }
         let (attend, merge) = attention.launches(self.float);
         self.launch(attend)?;
         if let Some(merge) = merge {

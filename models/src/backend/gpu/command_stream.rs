@@ -9,9 +9,10 @@
 
 use std::collections::HashMap;
 
-use omni_gpu::{Address, Device, GpuError, Launch, Memory, Staging};
+use omni_gpu::{Address, Device, Float, GpuError, Launch, Memory, Staging};
 
 use super::arena::{Arena, Piece};
+use super::persistent::StepGraph;
 use super::watch::Watch;
 use crate::backend::StepKey;
 
@@ -69,7 +70,7 @@ pub(crate) struct PendingCopy<D: Device> {
 /// A step that was done before.
 struct Known<D: Device> {
     launches: Vec<Launch>,
-    graph: Option<D::Graph>,
+    graph: Option<StepGraph<D>>,
     /// [`CommandStream::epoch`] at that time.
     epoch: u64,
     used: u64,
@@ -108,6 +109,8 @@ pub(super) struct CommandStream<D: Device> {
     steps: u64,
     /// Whether graphs are made at all.
     pub(super) graphs: bool,
+    /// Of launches of which type persistent ones are made.
+    pub(super) persistent: Option<Float>,
 }
 
 impl<D: Device> CommandStream<D> {
@@ -125,6 +128,7 @@ impl<D: Device> CommandStream<D> {
             epoch: 0,
             steps: 0,
             graphs,
+            persistent: None,
         }
     }
 
@@ -381,7 +385,7 @@ impl<D: Device> CommandStream<D> {
                 && let Some(graph) = &known.graph
             {
                 watch.replayed(same);
-                return self.device.replay(graph);
+                return self.device.replay(&graph.graph);
             }
             if let Some(known) = known {
                 open.launches.extend_from_slice(&known.launches[..same]);
@@ -396,9 +400,9 @@ impl<D: Device> CommandStream<D> {
         };
         let graph = match graph {
             Ok(graph) => {
-                watch.recorded(open.launches.len());
-                self.device.replay(&graph)?;
-                self.cost(open.key, &open.launches, &graph, watch)?;
+                watch.recorded(open.launches.len(), graph.joined);
+                self.device.replay(&graph.graph)?;
+                self.cost(open.key, &open.launches, &graph.graph, watch)?;
                 Some(graph)
             }
             Err(reason) => {
@@ -418,14 +422,7 @@ impl<D: Device> CommandStream<D> {
         Ok(())
     }
 
-    pub(super) fn record(&self, launches: &[Launch]) -> omni_gpu::Result<D::Graph> {
-        self.device.record()?;
-        let launched = launches.iter().try_for_each(|launch| self.device.launch(launch));
-        let graph = self.device.recorded();
-        launched.and(graph)
-    }
-
-    fn remember(&mut self, key: StepKey, launches: Vec<Launch>, graph: Option<D::Graph>) {
+    fn remember(&mut self, key: StepKey, launches: Vec<Launch>, graph: Option<StepGraph<D>>) {
         if self.known.len() >= REMEMBERED {
             let oldest = self
                 .known

@@ -65,7 +65,7 @@ impl<D: Device> CommandStream<D> {
             }
             let others: Vec<Launch> = others.into_iter().copied().collect();
             let without = self.record(&others)?;
-            cost.time = Some(whole.saturating_sub(timed(&self.device, &without, replays)?));
+            cost.time = Some(whole.saturating_sub(timed(&self.device, &without.graph, replays)?));
         }
         // What the step computes is there again.
         self.device.replay(graph)?;

@@ -17,6 +17,7 @@ pub(super) struct Watch {
     launches: AtomicU64,
     graphs: AtomicU64,
     recorded_launches: AtomicU64,
+    joined_launches: AtomicU64,
     replays: AtomicU64,
     replayed_launches: AtomicU64,
     fallbacks: AtomicU64,
@@ -45,8 +46,10 @@ impl Watch {
         add(&self.launches, launches);
     }
 
-    pub(super) fn recorded(&self, launches: usize) {
+    /// `joined`: how many of the launches are parts of persistent ones.
+    pub(super) fn recorded(&self, launches: usize, joined: usize) {
         add(&self.graphs, 1);
+        add(&self.joined_launches, joined);
         add(&self.recorded_launches, launches);
     }
 
@@ -117,6 +120,7 @@ impl Watch {
             launches: count(&self.launches),
             graphs: count(&self.graphs),
             recorded_launches: count(&self.recorded_launches),
+            joined_launches: count(&self.joined_launches),
             replays: count(&self.replays),
             replayed_launches: count(&self.replayed_launches),
             fallbacks: count(&self.fallbacks),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use omni_models::{CountedFloor, DType, LoadOptions, SpeechModel, StageFloor, counted_floor};
+use omni_models::{CountedFloor, DType, Kernels, LoadOptions, SpeechModel, StageFloor, counted_floor};
 
 use super::steps::{self, Timed};
 use super::{Run, ms, source};
@@ -67,6 +67,7 @@ pub(super) fn measure(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
     let options = LoadOptions {
         dtype: DType::Bf16,
         kernels: run.place.kernels(run.asked.graphs),
+        persistent: run.asked.persistent,
         ..LoadOptions::default()
     };
     let loaded = run.part(&format!("steps of {name}"), Duration::ZERO, || {
@@ -96,6 +97,46 @@ pub(super) fn measure(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
     let reasons = model.take_gpu_fallbacks().into_iter();
     run.broken
         .extend(reasons.map(|reason| format!("{name}: {reason}")));
+    Ok(())
+}
+
+/// Frames by candle's layers, which are the reference: what own kernels are compared with.
+pub(super) fn baseline(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
+    run.report.heading(2, &format!("Steps of {name}, bf16, by candle"))?;
+    run.report.paragraph(match cfg!(feature = "candle-cuda") {
+        true => "On the first CUDA device.",
+        false => "On the processor: this build has no feature `candle-cuda`.",
+    })?;
+    let options = LoadOptions {
+        dtype: DType::Bf16,
+        kernels: Kernels::Candle,
+        ..LoadOptions::default()
+    };
+    let loaded = run.part(&format!("candle's steps of {name}"), Duration::ZERO, || {
+        let floors = counted_floor(source(name)?, DType::Bf16)?;
+        let model = SpeechModel::load(source(name)?, options).context("it cannot be loaded")?;
+        Ok((model, floors))
+    });
+    let Some((model, floors)) = loaded else {
+        return Ok(run.report.paragraph("Not measured.")?);
+    };
+    run.report.figures(1, &COLUMNS)?;
+    for &batch in &run.asked.batches {
+        let (count, most) = (run.asked.steps, run.budget.left() / SHARE);
+        let label = format!("{name}: candle's frames of {batch}");
+        let timed = run.part(&label, Duration::ZERO, || steps::turns(&model, batch, count, most));
+        let Some(timed) = timed else { continue };
+        let row = Row {
+            batch,
+            what: "both, in turn, by candle",
+            timed: &timed,
+            bytes: floors.predictor.step_bytes(batch) + read(&floors.talker, batch, 0.0),
+        };
+        let mut cells = row.cells(run.speed);
+        // No graphs are counted there.
+        cells[8..].fill("-".to_owned());
+        run.report.row(&cells)?;
+    }
     Ok(())
 }
 

@@ -1,0 +1,160 @@
+// Attention of rows over keys that lie anywhere: in the slots of a paged cache, or side by side.
+//
+// A block has a query row, a key head with G of its query heads, and one of `splits` parts of the row's keys, `part` keys each. L neighbouring lanes
+// have a key together, eight elements each, so that a bf16 key of 128 is read as 256 neighbouring bytes; the block's other lanes have
+// other keys. Every group of lanes keeps a running maximum, sum and weighted sum of values for each head (Milakov, Gimelshein,
+// "Online normalizer calculation for softmax", 2018); these meet in shared memory at the end. Reads each key and value of the
+// row once per G query heads: 4 * keys * head_dim bytes for bf16.
+#pragma once
+#include "omni.cuh"
+
+constexpr unsigned kAttentionThreads = 128;
+
+/// Where a row's keys are: keys `from .. to`, key i being in row `(table[begin + (i >> shift)] << shift) + (i & mask)` of the cache;
+/// without a table in row `begin + i`.
+struct Keys {
+    uint32_t begin, from, to;
+};
+
+/// Eight elements, of which only the first `count` are there.
+template <typename T>
+__device__ __forceinline__ Packed<T> load_some(In<T> from, size_t index, unsigned count, uint32_t wide) {
+    if (wide) return load_packed<T>(from, index);
+    T one[8];
+    for (unsigned i = 0; i < 8; i++) one[i] = i < count ? from[index + i] : narrow<T>(0.0f);
+    Packed<T> out;
+    memcpy(&out, one, sizeof out);
+    return out;
+}
+
+/// `out [rows, heads * head_dim]`. With one split it is the result; with more, `partial [rows, heads, splits, head_dim + 2]` gets each
+/// part's weighted sum, maximum and sum, to be put together by `attention_merge`. A row without keys gives zeros.
+template <int G, typename T>
+__device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T> v, In<uint32_t> table, In<uint32_t> ranges,
+                          uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t q_stride, uint32_t kv_stride, uint32_t shift,
+                          uint32_t splits, uint32_t part, uint32_t lanes_per_key, float scale, uint32_t wide) {
+    uint32_t row = blockIdx.x, group = heads / kv_heads, parts = group / G;
+    uint32_t kv_head = blockIdx.y / parts, first_head = kv_head * group + blockIdx.y % parts * G;
+    unsigned lane = threadIdx.x % lanes_per_key, lane_group = threadIdx.x / lanes_per_key;
+    unsigned groups = kAttentionThreads / lanes_per_key;
+    uint32_t dim = lane * 8;
+    bool has_dims = dim < head_dim;
+
+    Keys keys = {ranges[3 * row], ranges[3 * row + 1], ranges[3 * row + 2]};
+    uint32_t count = keys.to - keys.from;
+    uint32_t begin = min(blockIdx.z * part, count), end = min(begin + part, count);
+
+    Eight query[G], sum[G];
+    float largest[G], total[G];
+#pragma unroll
+    for (int g = 0; g < G; g++) {
+        query[g] = sum[g] = Eight{};
+        largest[g] = -INFINITY;
+        total[g] = 0.0f;
+        size_t at = static_cast<size_t>(row) * q_stride + static_cast<size_t>(first_head + g) * head_dim + dim;
+        if (has_dims) query[g] = unpacked(load_some<T>(q, at, head_dim - dim, wide));
+#pragma unroll
+        for (int i = 0; i < 8; i++) query[g].v[i] *= scale;
+    }
+    // Of several rounds the keys and values are under way at once, and the rows of those after them.
+    constexpr uint32_t kAhead = sizeof(T) == 4 ? 1 : G == 4 ? 2 : 4;
+    uint32_t slot[kAhead];
+    auto find = [&](uint32_t at) {
+#pragma unroll
+        for (uint32_t a = 0; a < kAhead; a++) {
+            uint32_t key = keys.from + min(at + a * groups + lane_group, end - 1);
+            slot[a] = keys.begin + key;
+            if (table) slot[a] = (table[keys.begin + (key >> shift)] << shift) + (key & ((1u << shift) - 1));
+        }
+    };
+    if (begin < end) find(begin);
+    // Lanes of a warp go round together, because they exchange sums.
+    for (uint32_t at = begin; at < end; at += kAhead * groups) {
+        Packed<T> key[kAhead], value[kAhead];
+#pragma unroll
+        for (uint32_t a = 0; a < kAhead; a++) {
+            size_t from = static_cast<size_t>(slot[a]) * kv_stride + static_cast<size_t>(kv_head) * head_dim + dim;
+            key[a] = has_dims ? load_some<T>(k, from, head_dim - dim, wide) : Packed<T>{};
+            value[a] = has_dims ? load_some<T>(v, from, head_dim - dim, wide) : Packed<T>{};
+        }
+        if (at + kAhead * groups < end) find(at + kAhead * groups);
+#pragma unroll
+        for (uint32_t a = 0; a < kAhead; a++) {
+            if (at + a * groups >= end) break;
+            bool there = at + a * groups + lane_group < end;
+            Eight of_key = unpacked(key[a]), of_value = unpacked(value[a]);
+#pragma unroll
+            for (int g = 0; g < G; g++) {
+                float score = 0.0f;
+#pragma unroll
+                for (int i = 0; i < 8; i++) score += query[g].v[i] * of_key.v[i];
+                for (unsigned other = lanes_per_key / 2; other > 0; other /= 2) score += __shfl_xor_sync(kAllLanes, score, other);
+                if (!there) continue;
+                float larger = fmaxf(largest[g], score), shrink = expf(largest[g] - larger), weight = expf(score - larger);
+                largest[g] = larger;
+                total[g] = total[g] * shrink + weight;
+#pragma unroll
+                for (int i = 0; i < 8; i++) sum[g].v[i] = sum[g].v[i] * shrink + weight * of_value.v[i];
+            }
+        }
+    }
+
+    // [groups][G] maxima and sums, then [groups][G][lanes_per_key * 8] weighted sums.
+    Shared<float> meeting = shared_as<float>();
+    unsigned width = lanes_per_key * 8;
+    Shared<float> sums = meeting + 2 * groups * G;
+#pragma unroll
+    for (int g = 0; g < G; g++) {
+        unsigned place = lane_group * G + g;
+        if (lane == 0) {
+            meeting[2 * place] = largest[g];
+            meeting[2 * place + 1] = total[g];
+        }
+#pragma unroll
+        for (int i = 0; i < 8; i++) sums[place * width + dim + i] = sum[g].v[i];
+    }
+    __syncthreads();
+    for (unsigned item = threadIdx.x; item < G * head_dim; item += kAttentionThreads) {
+        unsigned g = item / head_dim, c = item % head_dim;
+        float most = -INFINITY, whole = 0.0f, value = 0.0f;
+        for (unsigned other = 0; other < groups; other++) most = fmaxf(most, meeting[2 * (other * G + g)]);
+        for (unsigned other = 0; other < groups; other++) {
+            unsigned place = other * G + g;
+            if (meeting[2 * place + 1] == 0.0f) continue;
+            float weight = expf(meeting[2 * place] - most);
+            whole += weight * meeting[2 * place + 1];
+            value += weight * sums[place * width + c];
+        }
+        size_t head = static_cast<size_t>(row) * heads + first_head + g;
+        if (splits == 1) {
+            out[head * head_dim + c] = narrow<T>(whole == 0.0f ? 0.0f : value / whole);
+            continue;
+        }
+        Out<float> part = partial + (head * splits + blockIdx.z) * (head_dim + 2);
+        part[c] = value;
+        if (c == 0) {
+            part[head_dim] = most;
+            part[head_dim + 1] = whole;
+        }
+    }
+}
+
+/// The parts of `attention` put together: one block per row and head.
+template <typename T>
+__device__ void attention_merge(Out<T> out, In<float> partial, uint32_t head_dim, uint32_t splits) {
+    size_t head = blockIdx.x;
+    partial = partial + head * splits * (head_dim + 2);
+    float most = -INFINITY;
+    for (unsigned s = 0; s < splits; s++) most = fmaxf(most, partial[s * (head_dim + 2) + head_dim]);
+    for (unsigned c = threadIdx.x; c < head_dim; c += blockDim.x) {
+        float whole = 0.0f, value = 0.0f;
+        for (unsigned s = 0; s < splits; s++) {
+            In<float> part = partial + s * (head_dim + 2);
+            if (part[head_dim + 1] == 0.0f) continue;
+            float weight = expf(part[head_dim] - most);
+            whole += weight * part[head_dim + 1];
+            value += weight * part[c];
+        }
+        out[head * head_dim + c] = narrow<T>(whole == 0.0f ? 0.0f : value / whole);
+    }
+}

@@ -52,7 +52,8 @@ impl<D: Device> Gpu<D> {
             shift: batch.shift(),
             ranges: self.bring(ranges.into_iter())?,
             most: small(batch.keys()),
-            apart: batch.spans().iter().all(|span| span.len == 1),
+            // Within a window, steps of one size have sequences of any lengths: what they launch must not depend on those.
+            apart: window.is_none() && batch.spans().iter().all(|span| span.len == 1),
         })
     }
 

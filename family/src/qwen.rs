@@ -121,7 +121,9 @@ impl Converse for Qwen {
     }
 
     fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, PromptError> {
-        let chat_networks = self.conversing().map_err(|error| PromptError::Failed(error.to_string()))?;
+        let chat_networks = self
+            .conversing()
+            .map_err(|error| PromptError::Failed(error.to_string()))?;
         chat_networks.prompt(messages)
     }
 

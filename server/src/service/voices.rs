@@ -333,7 +333,9 @@ impl Voices {
             return Ok((known, transcript));
         }
         let tokens = match in_context {
-            true => Some((pipeline.encode)(&transcript).map_err(|error| VoiceError::Transcript(error.to_string()))?),
+            true => Some(
+                (pipeline.encode)(&transcript).map_err(|error| VoiceError::Transcript(error.to_string()))?,
+            ),
             false => None,
         };
         let source = Arc::clone(&pipeline.voice_encoder);

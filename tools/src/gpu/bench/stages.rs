@@ -102,7 +102,8 @@ pub(super) fn measure(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
 
 /// Frames by candle's layers, which are the reference: what own kernels are compared with.
 pub(super) fn baseline(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
-    run.report.heading(2, &format!("Steps of {name}, bf16, by candle"))?;
+    run.report
+        .heading(2, &format!("Steps of {name}, bf16, by candle"))?;
     run.report.paragraph(match cfg!(feature = "candle-cuda") {
         true => "On the first CUDA device.",
         false => "On the processor: this build has no feature `candle-cuda`.",
@@ -124,7 +125,9 @@ pub(super) fn baseline(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
     for &batch in &run.asked.batches {
         let (count, most) = (run.asked.steps, run.budget.left() / SHARE);
         let label = format!("{name}: candle's frames of {batch}");
-        let timed = run.part(&label, Duration::ZERO, || steps::turns(&model, batch, count, most));
+        let timed = run.part(&label, Duration::ZERO, || {
+            steps::turns(&model, batch, count, most)
+        });
         let Some(timed) = timed else { continue };
         let row = Row {
             batch,

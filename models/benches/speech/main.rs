@@ -233,7 +233,9 @@ fn code2wav(c: &mut Criterion<ProcessorTime>) {
             group.bench_function(id, |b| {
                 let code2wav = made.get_or_insert_with(|| {
                     let mut code2wav = model.code2wav().expect("a vocoder");
-                    (0..streams).for_each(|id| drop(code2wav.open(SeqId(id), 0).expect("a stream opens")));
+                    for id in 0..streams {
+                        code2wav.open(SeqId(id), 0).expect("a stream opens");
+                    }
                     for _ in 0..8 {
                         code2wav.decode(&batch).expect("frames decode");
                     }

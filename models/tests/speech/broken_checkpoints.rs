@@ -314,7 +314,9 @@ fn a_code_without_numbers_ends_its_own_stream_and_no_other() {
             let mut code2wav = model.code2wav().expect("a vocoder");
             let streams = [frames(1), frames(second), frames(3)];
             let ids = || (0..3).map(SeqId);
-            ids().for_each(|id| drop(code2wav.open(id, 0).expect("a stream opens")));
+            for id in ids() {
+                code2wav.open(id, 0).expect("a stream opens");
+            }
             let batch: Vec<_> = ids()
                 .zip(&streams)
                 .map(|(id, frames)| (id, &frames[..]))

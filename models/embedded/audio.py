@@ -5,10 +5,10 @@ import math
 import torch
 import torch.nn.functional as F
 
-from common import FRAME, NATURAL, SAMPLE_RATE
+from common import FRAME, SAMPLE_RATE
 
 HOP = FRAME // 4                                     # four spectra a frame
-WINDOW, SIZE, LONG = (600, 1024, 1536) if NATURAL else (400, 512, 1024)
+WINDOW, SIZE, LONG = 400, 512, 1024
 
 
 @functools.lru_cache(maxsize=None)

@@ -1,8 +1,12 @@
 """Stage `codec`: a residual vector quantiser over spectra, 25 frames a second. Only its codes are used later.
 
 The encoder sees log-mels and the resolved harmonics of the lowest kilohertz; the decoder must give
-both back, and small heads must name espeak's phoneme from the quantised frames, so that the codes
+both back, and small heads must name the teacher's phoneme from the quantised frames, so that the codes
 (the first one above all) keep what a listener needs.
+
+With the natural teacher the encoder sees the features before the teacher's generator instead, and the decoder must give
+the log-mels of its audio: an utterance then has codes without ever having been heard. Pitch is not among them; it
+has two books of its own (`pitch.py`).
 """
 import argparse
 import json
@@ -14,12 +18,14 @@ import torch.nn.functional as F
 from torch import nn
 
 from audio import log_mel, pitch_band
-from common import (CODEBOOK_SIZE, CODEBOOKS, FRAME, NATURAL, SMOKE, WORK, Progress, autocast, device, load_checkpoint,
+from common import (CODEBOOK_SIZE, CODEBOOKS, FRAME, NATURAL, SAMPLE_RATE, SMOKE, WORK, Progress, autocast, device, load_checkpoint,
                     save_checkpoint, schedule, setup)
 from data import Audio
 
-LATENT, BANDS, BINS = (128, 80, 160) if NATURAL else (96, 64, 64)
-NARROW, WIDE = (384, 512) if NATURAL else (256, 320)     # channels at 100 and at 25 steps a second
+LATENT, BANDS, BINS = (96, 80, 0) if NATURAL else (96, 64, 64)
+INPUT = 512 if NATURAL else BANDS + BINS
+NARROW, WIDE = 256, 320                              # channels at 100 and at 25 steps a second
+BOOKS = CODEBOOKS - 2 if NATURAL else CODEBOOKS      # of spectra
 CROP = 50               # frames per training crop
 
 
@@ -39,9 +45,9 @@ class Quantiser(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.register_buffer("codes", torch.zeros(CODEBOOKS, CODEBOOK_SIZE, LATENT))
-        self.register_buffer("counts", torch.ones(CODEBOOKS, CODEBOOK_SIZE))
-        self.register_buffer("sums", torch.zeros(CODEBOOKS, CODEBOOK_SIZE, LATENT))
+        self.register_buffer("codes", torch.zeros(BOOKS, CODEBOOK_SIZE, LATENT))
+        self.register_buffer("counts", torch.ones(BOOKS, CODEBOOK_SIZE))
+        self.register_buffer("sums", torch.zeros(BOOKS, CODEBOOK_SIZE, LATENT))
 
     @staticmethod
     def nearest(x, book):
@@ -50,7 +56,7 @@ class Quantiser(nn.Module):
     @torch.no_grad()
     def start(self, x, rounds=8):
         """k-means, book after book, on the latents x [N, LATENT]."""
-        for q in range(CODEBOOKS):
+        for q in range(BOOKS):
             book = x[torch.randperm(len(x))[:CODEBOOK_SIZE]].clone()
             for _ in range(rounds):
                 i = self.nearest(x, book)
@@ -72,9 +78,9 @@ class Quantiser(nn.Module):
         self.codes[q] = self.sums[q] / self.counts[q].clamp(min=1e-3)[:, None]
 
     def forward(self, z):
-        """z [N, LATENT] -> quantised (straight through), first book alone, codes [N, CODEBOOKS], commitment loss."""
+        """z [N, LATENT] -> quantised (straight through), first book alone, codes [N, BOOKS], commitment loss."""
         rest, indices, first = z.detach().float(), [], None
-        for q in range(CODEBOOKS):
+        for q in range(BOOKS):
             i = self.nearest(rest, self.codes[q])
             if self.training:
                 self.update(q, rest, i)
@@ -91,8 +97,10 @@ class Codec(nn.Module):
     def __init__(self, phonemes):
         super().__init__()
         features = BANDS + BINS
+        self.register_buffer("mean", torch.zeros(INPUT))
+        self.register_buffer("scale", torch.ones(INPUT))
         self.encoder = nn.Sequential(
-            nn.Conv1d(features, NARROW, 5, padding=2), Block(NARROW), Block(NARROW, 2), nn.Conv1d(NARROW, WIDE, 4, stride=4),
+            nn.Conv1d(INPUT, NARROW, 1 if NATURAL else 5, padding=0 if NATURAL else 2), Block(NARROW), Block(NARROW, 2), nn.Conv1d(NARROW, WIDE, 4, stride=4),
             Block(WIDE), Block(WIDE, 2), nn.Conv1d(WIDE, LATENT, 1))
         self.decoder = nn.Sequential(
             nn.Conv1d(LATENT, WIDE, 3, padding=1), Block(WIDE, 2), Block(WIDE), Block(WIDE),
@@ -104,23 +112,31 @@ class Codec(nn.Module):
     @staticmethod
     def features(wav):
         """[B, N] -> [B, BANDS + BINS, 4 N / FRAME], about unit variance."""
-        return (torch.cat([log_mel(wav, BANDS), pitch_band(wav, BINS)], 1) + 4.5) / 2
+        parts = [log_mel(wav, BANDS)] + ([pitch_band(wav, BINS)] if BINS else [])
+        return (torch.cat(parts, 1) + 4.5) / 2
 
     def latent(self, features):
-        return self.encoder(features)
+        return self.encoder((features - self.mean[:, None]) * self.scale[:, None])
 
     def quantise(self, latent):
         b, d, t = latent.shape
         total, first, codes, commit = self.quantiser(latent.float().transpose(1, 2).reshape(b * t, d))
         shape = lambda x: x.reshape(b, t, d).transpose(1, 2)
-        return shape(total), shape(first), codes.reshape(b, t, CODEBOOKS), commit
+        return shape(total), shape(first), codes.reshape(b, t, BOOKS), commit
 
     @torch.no_grad()
-    def encode(self, wav):
-        """[B, N] -> codes [B, N / FRAME, CODEBOOKS]"""
+    def encode(self, seen):
+        """Audio [B, N], or features of the teacher [B, INPUT, 4 T] -> codes [B, T, BOOKS]"""
         with autocast():
-            latent = self.latent(self.features(wav))
+            latent = self.latent(seen if NATURAL else self.features(seen))
         return self.quantise(latent)[2]
+
+    @torch.no_grad()
+    def whole(self, points, track):
+        """All codes [T, CODEBOOKS] of one utterance: first book, advance and phase, the other books."""
+        seen = torch.from_numpy(np.ascontiguousarray(points.T, np.float32))[None].to(self.mean.device)
+        c = self.encode(seen)[0].cpu().numpy().astype(np.int16)
+        return np.concatenate([c[:, :1], np.stack([track.advance, track.phase], 1), c[:, 1:]], 1)
 
 
 def load(path=None):
@@ -130,23 +146,67 @@ def load(path=None):
     return model.to(device()).eval()
 
 
+class Spoken:
+    """The natural teacher's utterances that have audio: features, audio and phonemes."""
+
+    def __init__(self, heldout=False, limit=0):
+        import natural
+        items, self.seen, self.wavs, self.labels, self.tracks, self.voices = natural.texts(), [], [], [], [], []
+        files = range(natural.HELDOUT) if heldout else range(natural.HELDOUT, -(-len(items) // natural.GROUP))
+        for k in files:
+            if not natural.complete(k, audio=True) or (limit and len(self.seen) >= limit):
+                break
+            for item, (x, f0, steps), wav in zip(items[k * natural.GROUP:], natural.read(k), natural.audio(k)):
+                frames = natural.Frames(steps)
+                track = frames.track(f0)
+                self.seen.append(frames.points(x).astype(np.float16))
+                self.wavs.append(wav)
+                self.labels.append(frames.labels(item[2], steps))
+                self.tracks.append(track)
+                self.voices.append(item[0])
+        self.frames = np.array([len(label) for label in self.labels])
+
+    def __len__(self):
+        return len(self.frames)
+
+    def late(self, i, first, last):
+        """What code2wav must say to the frames `first` up to, not including, `last`."""
+        import natural
+        late = natural.DELAY * SAMPLE_RATE // natural.kokoro.RATE
+        start, end = first * FRAME - late, last * FRAME - late
+        wav = self.wavs[i][max(0, start):end].astype(np.float32) / 32768
+        return np.concatenate([np.zeros(end - start - len(wav), np.float32), wav])
+
+    def crop(self, i, at):
+        """(features [INPUT, 4 CROP], audio [CROP * FRAME], labels)"""
+        return (self.seen[i][4 * at:4 * (at + CROP)].T.astype(np.float32), self.wavs[i][at * FRAME:(at + CROP) * FRAME].astype(np.float32) / 32768,
+                self.labels[i][at:at + CROP])
+
+
 def crops(audio, rng, batch):
-    wavs, labels = [], []
+    """(what the encoder sees or None, audio, labels)"""
+    seen, wavs, labels = [], [], []
     while len(wavs) < batch:
         i = rng.integers(len(audio))
         if audio.frames[i] < CROP:
             continue
         at = rng.integers(audio.frames[i] - CROP + 1)
-        wavs.append(audio.wav(i)[at * FRAME:(at + CROP) * FRAME])
-        labels.append(audio.label(i)[at:at + CROP])
-    return torch.from_numpy(np.stack(wavs)).to(device()), torch.from_numpy(np.stack(labels)).long().to(device())
+        if NATURAL:
+            x, wav, label = audio.crop(i, at)
+            seen.append(x)
+        else:
+            wav, label = audio.wav(i)[at * FRAME:(at + CROP) * FRAME], audio.label(i)[at:at + CROP]
+        wavs.append(wav)
+        labels.append(label)
+    move = lambda x: torch.from_numpy(np.stack(x)).to(device())
+    return move(seen) if seen else None, move(wavs), move(labels).long()
 
 
-def losses(model, wav, labels, quantised=True):
+def losses(model, seen, wav, labels, quantised=True):
     with torch.no_grad():
         x = model.features(wav)
     with autocast():
-        latent = model.latent(x)
+        latent = model.latent(x if seen is None else seen)
         if quantised:
             total, first, codes, commit = model.quantise(latent)
         else:
@@ -156,7 +216,7 @@ def losses(model, wav, labels, quantised=True):
         ce = F.cross_entropy(model.phoneme_all(total).float(), labels)
         ce_first = F.cross_entropy(model.phoneme_first(first).float(), labels)
     diff = (x - y).abs()
-    mel, low = diff[:, :BANDS].mean() * 2, diff[:, BANDS:].mean() * 2
+    mel, low = diff[:, :BANDS].mean() * 2, diff[:, BANDS:].mean() * 2 if BINS else torch.zeros(())
     loss = mel + 0.4 * low + 0.15 * ce + 0.15 * ce_first + 0.25 * commit
     return loss, dict(mel=mel, low=low, phoneme=ce, phoneme0=ce_first, commit=commit), codes, total
 
@@ -164,9 +224,15 @@ def losses(model, wav, labels, quantised=True):
 def train(args):
     setup()
     torch.manual_seed(1)
-    audio, val = Audio("train"), Audio("val")
+    audio, val = (Spoken(), Spoken(heldout=True)) if NATURAL else (Audio("train"), Audio("val"))
     phonemes = len(json.loads((WORK / "phonemes.json").read_text())) + 1
-    model = Codec(phonemes).to(device())
+    model = Codec(phonemes)
+    if NATURAL:
+        some = np.concatenate(audio.seen[:500]).astype(np.float32)
+        model.mean.copy_(torch.from_numpy(some.mean(0)))
+        model.scale.copy_(1 / torch.from_numpy(some.std(0)).clamp(min=1e-2))
+        print(f"codec: {len(audio)} utterances, {audio.frames.sum() / 90000:.2f} hours", flush=True)
+    model.to(device())
     opt = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=1e-3)
     rng = np.random.default_rng(11)
     progress = Progress("codec", args.steps, args.seconds)
@@ -184,7 +250,7 @@ def train(args):
         model.train()
         if progress.step == warm:
             with torch.no_grad(), autocast():
-                latents = [model.latent(model.features(crops(audio, rng, 48)[0])).float() for _ in range(6)]
+                latents = [model.latent(model.features(w) if x is None else x).float() for x, w, _ in (crops(audio, rng, 48) for _ in range(6))]
             model.quantiser.start(torch.cat(latents).transpose(1, 2).reshape(-1, LATENT))
         loss, parts, _, _ = losses(model, *crops(audio, rng, args.batch), progress.step >= warm)
         opt.zero_grad()
@@ -196,7 +262,7 @@ def train(args):
             model.eval()
             with torch.no_grad():
                 _, parts, codes, _ = losses(model, *crops(val, np.random.default_rng(5), 64))
-            used = [len(torch.unique(codes[..., q])) for q in range(CODEBOOKS)]
+            used = [len(torch.unique(codes[..., q])) for q in range(BOOKS)]
             print("codec val", {k: round(float(v), 3) for k, v in parts.items()}, "used", used, flush=True)
         if time.time() - saved > 120 or progress.done():
             saved = time.time()

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 import codec
-from common import FRAME, NATURAL, WORK, device, setup
-from data import Audio, frame_labels, load_texts, voice_order
+from common import FRAME, NATURAL, SMOKE, WORK, device, setup, write_json
+from data import frame_labels, load_texts, voice_order
 
-SHARD = 5000
+SHARD = (12 if SMOKE else 400) if NATURAL else 5000
 GROUP = 16
 
 
@@ -44,17 +44,29 @@ def build_shard(model, teacher, phonemes, items, path):
     print(f"codes {path.name}: {len(items)} utterances, {sum(map(len, codes)) / 90000:.1f} hours, {time.time() - start:.0f} s", flush=True)
 
 
-def code_audio(model):
-    """The shards of a natural teacher, whose audio is kept."""
-    from vocoder import encode_all
-    for split in ("val", "train"):
-        audio = Audio(split)
-        found, start = encode_all(audio, model), time.time()
-        for k in range(-(-len(audio) // SHARD)):
-            rows = range(k * SHARD, min((k + 1) * SHARD, len(audio)))
-            np.savez(shard_path(split, k), codes=np.concatenate([found[i] for i in rows]), labels=np.concatenate([audio.label(i) for i in rows]),
-                     frames=audio.frames[rows.start:rows.stop])
-        print(f"codes {split}: {len(audio)} utterances, {audio.hours():.1f} hours, {time.time() - start:.0f} s", flush=True)
+def code_features(model):
+    """Shards of a natural teacher, from its features: every shard whose files are complete."""
+    import natural
+    items, first = natural.texts(), natural.HELDOUT * natural.GROUP
+    write_json(WORK / "texts.json", dict(val=[[t, v] for v, t, _ in items[:first]], train=[[t, v] for v, t, _ in items[first:]], heldout=[]))
+    jobs = [("val", 0, range(natural.HELDOUT))]
+    size = SHARD // natural.GROUP
+    jobs += [("train", k, range(natural.HELDOUT + k * size, natural.HELDOUT + (k + 1) * size)) for k in range((len(items) - first) // SHARD)]
+    for split, k, files in jobs:
+        path = shard_path(split, k)
+        if path.exists():
+            continue
+        if not all(map(natural.complete, files)):
+            break
+        codes, labels, start = [], [], time.time()
+        for f in files:
+            for (_, _, phonemes), (x, f0, steps) in zip(items[f * natural.GROUP:], natural.read(f)):
+                frames = natural.Frames(steps)
+                codes.append(model.whole(frames.points(x), frames.track(f0)))
+                labels.append(frames.labels(phonemes, steps))
+        np.savez(path.with_suffix(".half.npz"), codes=np.concatenate(codes), labels=np.concatenate(labels), frames=np.array([len(c) for c in codes], np.int32))
+        path.with_suffix(".half.npz").replace(path)
+        print(f"codes {path.name}: {len(codes)} utterances, {sum(map(len, codes)) / 90000:.2f} hours, {time.time() - start:.0f} s", flush=True)
 
 
 def main():
@@ -63,7 +75,7 @@ def main():
     args = ap.parse_args()
     setup()
     if NATURAL:
-        return code_audio(codec.load())
+        return code_features(codec.load())
     from teacher import Teacher
     texts = load_texts()
     phonemes = json.loads((WORK / "phonemes.json").read_text())

@@ -20,7 +20,7 @@ GOLDENS = WORK / "checkpoint-goldens" if SMOKE else HERE / "checkpoint-goldens"
 SEED = 20261120
 TEACHER = os.environ.get("OMNI_EMBEDDED_TEACHER", "espeak")          # or "kokoro": the natural voices, which are not shipped yet
 NATURAL = TEACHER == "kokoro"
-SAMPLE_RATE = 24000 if NATURAL else 16000
+SAMPLE_RATE = 16000
 FRAME = SAMPLE_RATE // 25    # samples per codec frame: 25 frames per second
 LEAD_FRAMES = 5              # silent frames before speech: the talker reads ahead
 TAIL_FRAMES = 3              # silent frames between the end of speech and EOS
@@ -34,7 +34,7 @@ VOICES = {
 }
 VOICE_NAMES = list(VOICES)
 
-CODEBOOKS, CODEBOOK_SIZE = (8, 512) if NATURAL else (6, 384)
+CODEBOOKS, CODEBOOK_SIZE = (8, 384) if NATURAL else (6, 384)
 SMOKE_STEPS = 6
 STOP_AFTER = float(os.environ.get("OMNI_EMBEDDED_STOP_AFTER", 0))      # seconds of one call; a stage that is not done then exits with 75
 STARTED = time.time()

@@ -116,7 +116,7 @@ def main():
     setup()
     if NATURAL:
         import natural
-        return natural.collect()
+        return natural.prepare()
     from teacher import Teacher
     if not (WORK / "texts.json").exists():
         build_texts()

@@ -177,56 +177,75 @@ def tokens(phonemes):
     return [VOCABULARY[c] for c in phonemes]
 
 
+def part(name, outputs, inputs):
+    """The part of the graph between `inputs` (tensors inside it) and `outputs`, as a file. -> its path"""
+    import onnx
+    path = FOLDER / name
+    if path.exists():
+        return path
+    model = onnx.load(FOLDER / "float.onnx")
+    graph = model.graph
+    needed, kept = set(outputs), []
+    for n in reversed(graph.node):
+        if any(o in needed and o not in inputs for o in n.output):
+            kept.append(n)
+            needed |= set(n.input)
+    value = lambda i: onnx.helper.make_tensor_value_info(i, onnx.TensorProto.FLOAT, None)
+    for field, items in (("node", list(reversed(kept))), ("initializer", [t for t in graph.initializer if t.name in needed]),
+                         ("input", [i for i in graph.input if i.name in needed] + [value(i) for i in inputs]), ("output", [value(o) for o in outputs])):
+        del getattr(graph, field)[:]
+        getattr(graph, field).extend(items)
+    del graph.value_info[:]
+    half = path.with_name(path.name + ".half")
+    onnx.save(model, half)
+    half.replace(path)
+    return path
+
+
 class Teacher:
-    """Runs the network with ONNX Runtime on the processor."""
+    """Runs the network with ONNX Runtime on the processor, in two parts: what decides how a text is said, and the generator of its waveform.
+
+    Between them stand the features, 80 a second, and the pitch; the generator's source of harmonics is an input, so
+    that its phase can be chosen.
+    """
+
+    FEATURES, PITCH, STEPS = "/decoder/decoder/decode.3/Div_4_output_0", "/decoder/decoder/Unsqueeze_output_0", "/encoder/Clip_output_0"
+    HARMONICS = "/decoder/decoder/generator/m_source/l_sin_gen/Mul_6_output_0"
 
     def __init__(self, threads=1):
         import onnxruntime as rt
         fetch()
         options = rt.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 3
-        self.session = rt.InferenceSession(FOLDER / "float.onnx", options, providers=["CPUExecutionProvider"])
+        session = lambda name, *cut: rt.InferenceSession(part(name, *cut), options, providers=["CPUExecutionProvider"])
+        self.front = session("front.onnx", [self.FEATURES, self.PITCH, self.STEPS], [])
+        self.back = session("back.onnx", ["audio"], [self.FEATURES, self.HARMONICS])
         self.voices = dict(np.load(FOLDER / "voices.npz"))
 
-    def say(self, phonemes, voice, speed=1.0):
-        """-> (float samples at 24 kHz, steps of 600 samples for each phoneme, those of the two ends around them)"""
-        ids = tokens(phonemes)
-        style = self.voices[voice][min(len(ids), STYLES) - 1]
-        wav, steps = self.session.run(None, {"tokens": np.array([[0, *ids, 0]], np.int64), "style": style[None],
+    def style(self, phonemes, voice):
+        return self.voices[voice][min(len(tokens(phonemes)), STYLES) - 1][None]
+
+    def features(self, phonemes, voice, speed=1.0):
+        """-> (features [T, 512], pitch in Hz [T], steps of each phoneme, those of the two ends around them)"""
+        x, f0, steps = self.front.run(None, {"tokens": np.array([[0, *tokens(phonemes), 0]], np.int64), "style": self.style(phonemes, voice),
                                              "speed": np.array([speed], np.float32)})
-        return wav.ravel(), steps.ravel().astype(np.int64)
+        return x[0].T, f0.ravel(), steps.ravel().astype(np.int64)
 
-
-class TorchTeacher:
-    """The same with torch: for a GPU, where ONNX Runtime needs a package of its own."""
-
-    def __init__(self, device="cuda"):
-        import torch
-        from onnx_torch import Graph
-        fetch()
-        self.torch, self.graph = torch, Graph(FOLDER / "float.onnx", device)
-        self.voices = dict(np.load(FOLDER / "voices.npz"))
-
-    def say(self, phonemes, voice, speed=1.0):
-        torch, ids = self.torch, tokens(phonemes)
-        style = torch.from_numpy(self.voices[voice][min(len(ids), STYLES) - 1].copy())
-        wav, steps = self.graph(tokens=torch.tensor([[0, *ids, 0]]), style=style[None], speed=torch.tensor([speed], dtype=torch.float32))
-        return wav.ravel().cpu().numpy(), steps.ravel().cpu().numpy().astype(np.int64)
-
-
-def load_teacher():
-    """On a GPU when there is one."""
-    import torch
-    return TorchTeacher() if torch.cuda.is_available() else Teacher()
+    def sound(self, features, harmonics, phonemes, voice):
+        """Features and harmonics [samples, 9] -> float samples at 24 kHz"""
+        return self.back.run(None, {self.FEATURES: np.ascontiguousarray(features.T)[None], self.HARMONICS: harmonics[None],
+                                    "style": self.style(phonemes, voice)})[0].ravel()
 
 
 if __name__ == "__main__":
     import soundfile
-    teacher, phonemes = load_teacher(), Phonemes()
-    text = " ".join(sys.argv[1:]) or "can you hear me? this is the teacher of the embedded voices."
-    for voice in ("af_heart", "am_michael"):
+    import natural
+    teacher, phonemes = Teacher(), Phonemes()
+    sounds = phonemes(" ".join(sys.argv[1:]) or "can you hear me? this is the teacher of the embedded voices.")
+    for name, voice in natural.VOICES.items():
         start = time.process_time()
-        wav, steps = teacher.say(phonemes(text), voice)
-        print(f"{voice}: {phonemes(text)} {len(wav) / RATE:.2f} s, steps {int(steps.sum())} ({steps.sum() * STEP / RATE:.2f} s), "
-              f"{(time.process_time() - start) / len(wav) * RATE:.2f} processor seconds a second")
-        soundfile.write(WORK / f"kokoro-{voice}.wav", wav, RATE)
+        x, f0, steps = teacher.features(sounds, voice)
+        frames = natural.Frames(steps)
+        wav = frames.cut(teacher.sound(x, frames.track(f0).harmonics(), sounds, voice), natural.GAIN[name])
+        print(f"{voice}: {sounds} {len(wav) / 16000:.2f} s, {(time.process_time() - start) / len(wav) * 16000:.2f} processor seconds a second")
+        soundfile.write(WORK / f"kokoro-{voice}.wav", wav, 16000)

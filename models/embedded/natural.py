@@ -1,31 +1,36 @@
 """Stage `natural`: the natural teacher speaks, in the background, for as long as it is let.
 
 work/natural/texts.json        every utterance in a fixed order: [voice, text, phonemes]
-work/natural/00000.flac        audio of the utterances 0 .. 19, one after the other, 24 kHz
-work/natural/00000.json        their lengths, durations of phonemes, and the audio's checksum; written last
+work/natural/00000.npz         utterances 0 .. 19 before the teacher's generator: features, pitch, durations of phonemes
+work/natural/00000.audio.npz   their audio, 16 kHz, made for some of them only: the generator takes nine tenths of the time
 
+A talker learns from codes, and the codec makes codes of the features, so most utterances never need to be heard.
 The stage may be killed at any time and goes on where it stopped; several may run with different --part.
 """
 import argparse
-import hashlib
 import io
 import json
 import time
 
 import numpy as np
-import soundfile
+from scipy.signal import resample_poly
 
 import everyday
 import kokoro
-from common import FRAME, LEAD_FRAMES, SEED, SMOKE, TAIL_FRAMES, WORK, write_json
+from common import FRAME, LEAD_FRAMES, SAMPLE_RATE, SEED, SMOKE, TAIL_FRAMES, WORK, write_json
+from pitch import Track
 
-SIZE = 300 if SMOKE else 60000       # utterances of text, about 75 hours
+SIZE = 300 if SMOKE else 24000       # utterances of text, about 29 hours
 GROUP = 6 if SMOKE else 20           # utterances of a file
 VOICES = {"aria": "af_heart", "basil": "am_michael"}
+GAIN = {"aria": 1.35, "basil": 1.6}  # to the loudness of speech elsewhere
+CEILING, KNEE = 0.98, 0.8            # louder samples than KNEE are pressed together, none exceeds CEILING
 FOLDER = WORK / "natural"
-HELDOUT = 1 if SMOKE else 10         # the first files are for validation, not training
-QUIET = 0.004                # samples below this before and after speech are cut off
-PEAK = 0.86                  # louder utterances are scaled down to this
+HELDOUT = 1 if SMOKE else 2          # the first files are for validation, not training
+BEFORE, AFTER = 1200, 2400           # samples of the teacher kept before the first and after the last sound
+DELAY = 480                          # samples of the teacher by which audio is later than its codes: code2wav sees the next frame
+UNIT = kokoro.RATE // 25             # samples of the teacher in a frame
+POINT = 300                          # and in a point of its features
 MARKS = ";:,.!?—…\"()“” "    # symbols without a sound
 STRESS = "ˈˌːʰʲ"             # symbols that belong to the next or the last one
 PHONEMES = [s for s in kokoro.VOCABULARY if s not in MARKS + STRESS]
@@ -48,36 +53,95 @@ def texts():
     return json.loads(path.read_text())
 
 
+class Frames:
+    """Where the frames of an utterance lie in the teacher's time: silent frames, speech, silent frames."""
+
+    def __init__(self, steps):
+        total = int(steps.sum()) * kokoro.STEP
+        self.first = max(0, int(steps[0]) * kokoro.STEP - BEFORE)
+        self.end = min(total, total - int(steps[-1]) * kokoro.STEP + AFTER)
+        self.count = LEAD_FRAMES + -(-(self.end - self.first) // UNIT) + TAIL_FRAMES
+        self.origin = self.first - LEAD_FRAMES * UNIT
+
+    def track(self, f0):
+        return Track(f0, POINT, kokoro.RATE, self.origin, UNIT, self.count)
+
+    def points(self, x):
+        """The features x [T, D] at 100 a second, four a frame: [4 * count, D], zero outside the speech."""
+        at = self.origin + (np.arange(4 * self.count) + 0.5) * UNIT / 4
+        place = np.clip(at / POINT - 0.5, 0, len(x) - 1)
+        low = np.minimum(place.astype(int), len(x) - 2)
+        part = (place - low)[:, None].astype(np.float32)
+        out = x[low].astype(np.float32) * (1 - part) + x[low + 1].astype(np.float32) * part
+        return out * ((at >= self.first) & (at < self.end))[:, None]
+
+    def labels(self, phonemes, steps):
+        """A phoneme a frame, 0 for silence."""
+        events = sounding(phonemes, steps)
+        middles = self.origin + (np.arange(self.count) + 0.5) * UNIT
+        found = np.array([p for _, p in events])[np.searchsorted([t for t, _ in events], middles, "right").clip(1) - 1].astype(np.uint8)
+        found[:LEAD_FRAMES] = 0
+        found[self.count - TAIL_FRAMES:] = 0
+        return found
+
+    def cut(self, wav, gain):
+        """int16 [count * FRAME + the delay]: the audio from frame 0 on, not delayed."""
+        kept = np.zeros(self.count * UNIT + DELAY, np.float32)
+        speech = wav[self.first:self.end] * gain
+        edge = 240
+        speech[:edge] *= np.linspace(0, 1, edge)
+        speech[-edge:] *= np.linspace(1, 0, edge)
+        at = LEAD_FRAMES * UNIT
+        kept[at:at + len(speech)] = speech
+        x = resample_poly(kept, SAMPLE_RATE // 8000, kokoro.RATE // 8000)
+        loud = np.abs(x)
+        pressed = np.where(loud > KNEE, KNEE + (CEILING - KNEE) * np.tanh((loud - KNEE) / (CEILING - KNEE)), loud)
+        return np.round(np.sign(x) * pressed * 32767).astype(np.int16)
+
+
 def paths(k):
-    return FOLDER / f"{k:05d}.flac", FOLDER / f"{k:05d}.json"
+    return FOLDER / f"{k:05d}.npz", FOLDER / f"{k:05d}.audio.npz"
 
 
-def complete(k):
-    return paths(k)[1].exists()
+def complete(k, audio=False):
+    return paths(k)[audio].exists()
 
 
-def make(teacher, items, k):
-    """One file. -> seconds of audio"""
-    wavs, rows = [], []
-    for voice, text, phonemes in items[k * GROUP:(k + 1) * GROUP]:
-        wav, steps = teacher.say(phonemes, VOICES[voice])
-        wavs.append(np.round(np.clip(wav, -1, 1) * 32767).astype(np.int16))
-        rows.append(dict(voice=voice, text=text, phonemes=phonemes, samples=len(wav), steps=steps.tolist()))
+def store(path, **arrays):
     buffer = io.BytesIO()
-    soundfile.write(buffer, np.concatenate(wavs), kokoro.RATE, format="FLAC", subtype="PCM_16")
-    sound, index = paths(k)
-    kokoro.write(sound, buffer.getvalue())
-    kokoro.write(index, json.dumps(dict(sha256=hashlib.sha256(buffer.getvalue()).hexdigest(), utterances=rows)).encode())
-    return sum(map(len, wavs)) / kokoro.RATE
+    np.savez(buffer, **arrays)
+    kokoro.write(path, buffer.getvalue())
 
 
-def read(k, check=False):
-    """(rows, int16 samples) of a complete file."""
-    sound, index = paths(k)
-    known = json.loads(index.read_text())
-    if check and hashlib.sha256(sound.read_bytes()).hexdigest() != known["sha256"]:
-        raise ValueError(f"{sound}: the audio is not what its index says")
-    return known["utterances"], soundfile.read(sound, dtype="int16")[0]
+def read(k):
+    """Of every utterance of a file: (features [T, D], pitch [T], steps of its phonemes)."""
+    d = np.load(paths(k)[0])
+    cut = lambda name, sizes: np.split(d[name], np.cumsum(d[sizes])[:-1])
+    return list(zip(cut("features", "points"), cut("pitch", "points"), cut("steps", "phonemes")))
+
+
+def audio(k):
+    d = np.load(paths(k)[1])
+    return np.split(d["audio"], np.cumsum(d["samples"])[:-1])
+
+
+def make_features(teacher, items, k):
+    """One file. -> seconds of speech"""
+    found = [teacher.features(phonemes, VOICES[voice]) for voice, _, phonemes in items[k * GROUP:(k + 1) * GROUP]]
+    x, f0, steps = zip(*found)
+    store(paths(k)[0], features=np.concatenate(x).astype(np.float16), pitch=np.concatenate(f0), steps=np.concatenate(steps),
+          points=np.array([len(a) for a in f0]), phonemes=np.array([len(a) for a in steps]))
+    return sum(map(len, f0)) * POINT / kokoro.RATE
+
+
+def make_audio(teacher, items, k):
+    wavs = []
+    for (voice, _, phonemes), (x, f0, steps) in zip(items[k * GROUP:(k + 1) * GROUP], read(k)):
+        frames = Frames(steps)
+        wav = teacher.sound(x.astype(np.float32), frames.track(f0).harmonics(), phonemes, VOICES[voice])
+        wavs.append(frames.cut(wav, GAIN[voice]))
+    store(paths(k)[1], audio=np.concatenate(wavs), samples=np.array([len(w) for w in wavs]))
+    return sum(map(len, wavs)) / SAMPLE_RATE
 
 
 def sounding(phonemes, steps):
@@ -96,90 +160,42 @@ def sounding(phonemes, steps):
     return out
 
 
-def framed(row, wav):
-    """One utterance as the talker learns it: silent frames, speech from a frame's start on, silent frames.
-
-    -> (int16, labels). Without a `row` all labels are 0.
-    """
-    loud = np.flatnonzero(np.abs(wav.astype(np.int32)) > QUIET * 32768)
-    first, last = (max(0, loud[0] - FRAME // 8), min(len(wav), loud[-1] + FRAME // 2)) if len(loud) else (0, 0)
-    speech = wav[first:last].astype(np.float32)
-    peak = np.abs(speech).max(initial=0.0) / 32768
-    speech = speech * min(1.0, PEAK / max(peak, 1e-6))
-    edge = min(len(speech) // 2, FRAME // 16)
-    speech[:edge] *= np.linspace(0, 1, edge)
-    speech[len(speech) - edge:] *= np.linspace(1, 0, edge)
-    frames = LEAD_FRAMES + -(-len(speech) // FRAME) + TAIL_FRAMES
-    out, labels = np.zeros(frames * FRAME, np.int16), np.zeros(frames, np.uint8)
-    out[LEAD_FRAMES * FRAME:LEAD_FRAMES * FRAME + len(speech)] = np.round(speech)
-    if row is None:
-        return out, labels
-    events = sounding(row["phonemes"], row["steps"])
-    middles = (np.arange(frames) - LEAD_FRAMES + 0.5) * FRAME + first
-    labels[:] = np.array([p for _, p in events])[np.searchsorted([t for t, _ in events], middles, "right").clip(1) - 1]
-    labels[:LEAD_FRAMES] = 0
-    labels[frames - TAIL_FRAMES:] = 0
-    return out, labels
-
-
-def collect():
-    """Everything spoken so far as the files of stage `data`: texts.json, phonemes.json and audio-*.npz."""
-    if SMOKE:
-        speak(kokoro.Teacher(), texts(), files=2)
+def prepare():
+    """Texts and the table of phonemes; in the small setting also a little of everything else."""
     items = texts()
-    files = [k for k in range(-(-len(items) // GROUP)) if complete(k)]
-    split = dict(val=[k for k in files if k < HELDOUT], train=[k for k in files if k >= HELDOUT])
-    if not all(split.values()):
-        raise SystemExit(f"natural: {len(files)} files are spoken; more than {HELDOUT} are needed (run natural.py)")
     write_json(WORK / "phonemes.json", {p: i + 1 for i, p in enumerate(PHONEMES)})
-    known = dict(heldout=[])
-    for name, numbers in split.items():
-        audio, labels, known[name] = [], [], []
-        for k in numbers:
-            rows, wav = read(k)
-            at = 0
-            for row in rows:
-                a, l = framed(row, wav[at:at + row["samples"]])
-                at += row["samples"]
-                audio.append(a)
-                labels.append(l)
-                known[name].append([row["text"], row["voice"]])
-        np.savez(WORK / f"audio-{name}.npz", audio=np.concatenate(audio), labels=np.concatenate(labels), frames=np.array([len(l) for l in labels], np.int32))
-        seconds = sum(map(len, audio)) / kokoro.RATE
-        print(f"data {name}: {len(audio)} utterances, {seconds / 3600:.2f} hours, {sum(len(t) for t, _ in known[name]) / seconds:.1f} characters per second", flush=True)
-    write_json(WORK / "texts.json", known)
+    if SMOKE:
+        teacher = kokoro.Teacher()
+        for sound in (False, True):
+            speak(teacher, items, range(HELDOUT + 3), sound)
 
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--audio", action="store_true", help="make the audio of files whose features are there; without it, features")
     ap.add_argument("--seconds", type=float, default=0, help="stop after so many seconds (default: when everything is spoken)")
-    ap.add_argument("--hours", type=float, default=0, help="stop when there are so many hours of audio")
+    ap.add_argument("--hours", type=float, default=0, help="stop when there are so many hours")
     ap.add_argument("--part", default="0/1", help="i/n: only files k with k %% n == i")
-    ap.add_argument("--check", action="store_true", help="compare every file with its checksum, and say how much there is")
     args = ap.parse_args()
     items = texts()
-    files = -(-len(items) // GROUP)
-    if args.check:
-        seconds = sum(len(read(k, True)[1]) for k in range(files) if complete(k)) / kokoro.RATE
-        print(f"natural: {sum(map(complete, range(files)))} of {files} files are complete and as their checksums say, {seconds / 3600:.2f} hours")
-        return
     part, parts = map(int, args.part.split("/"))
-    speak(kokoro.load_teacher(), items, range(part, files, parts), args.seconds, args.hours)
+    speak(kokoro.Teacher(), items, range(part, -(-len(items) // GROUP), parts), args.audio, args.seconds, args.hours)
 
 
-def speak(teacher, items, files, seconds=0, hours=0):
+def speak(teacher, items, files, audio=False, seconds=0, hours=0):
     """Makes the files that are not there yet, until the time or the amount is reached."""
-    files = range(files) if isinstance(files, int) else files
     start, used, spoken = time.time(), time.process_time(), 0.0
-    have = sum(sum(r["samples"] for r in json.loads(paths(k)[1].read_text())["utterances"]) for k in files if complete(k)) / kokoro.RATE
     for k in files:
-        if complete(k):
-            continue
-        if (seconds and time.time() - start > seconds) or (hours and (have + spoken) / 3600 >= hours):
+        if (seconds and time.time() - start > seconds) or (hours and spoken / 3600 >= hours):
             break
-        spoken += make(teacher, items, k)
-        print(f"natural file {k}: {(have + spoken) / 3600:.3f} hours, {(time.time() - start) / spoken:.2f} seconds a second, "
-              f"{(time.process_time() - used) / spoken:.2f} of the processor", flush=True)
+        if complete(k, audio):
+            spoken += GROUP * 4.4
+            continue
+        while audio and not complete(k):
+            time.sleep(1)
+        spoken += (make_audio if audio else make_features)(teacher, items, k)
+        if k % 10 == 0:
+            print(f"natural {'audio' if audio else 'features'} file {k}: {spoken / 3600:.3f} hours, {(time.process_time() - used) / spoken:.3f} processor seconds a second", flush=True)
 
 
 if __name__ == "__main__":

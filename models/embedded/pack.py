@@ -17,7 +17,7 @@ import torch
 
 from common import WORK, load_checkpoint, save_checkpoint
 
-LEAN = ("opt", "judge_opt", "codec_opt", "judge")
+LEAN = ("opt", "judge_opt", "judge", "head")
 
 
 def rounded(x):

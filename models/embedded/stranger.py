@@ -219,21 +219,27 @@ def from_teacher(chosen):
             path = kept / f"teacher-{voice}_{i:03d}.wav"
             if not path.exists():
                 teacher, phonemes = (teacher, phonemes) if teacher else (kokoro.Teacher(), kokoro.Phonemes())
-                save(kept, f"teacher-{voice}", i, teacher.say(phonemes(text.lower()), style)[0], kokoro.RATE)
+                sounds = phonemes(text.lower())
+                x, f0, steps = teacher.features(sounds, style)
+                frames = natural.Frames(steps)
+                wav = frames.cut(teacher.sound(x, frames.track(f0).harmonics(), sounds, style), natural.GAIN[voice])
+                save(kept, f"teacher-{voice}", i, wav / 32768, RATE)
             yield (f"teacher-{voice}", i, *load(path))
 
 
 def from_codec(chosen, vocoder=None):
-    """The teacher's audio through codec and code2wav: what no talker can surpass."""
+    """The teacher's features through codec and code2wav: what no talker can surpass."""
     import codec as codec_stage
+    import kokoro
     import natural
-    import torch
     import vocoder as vocoder_stage
     codec, vocoder = codec_stage.load(), vocoder or vocoder_stage.load()
-    for name, i, x, rate in from_teacher(chosen):
-        wav, _ = natural.framed(None, np.round(np.clip(x, -1, 1) * 32767).astype(np.int16))
-        codes = codec.encode(torch.from_numpy(wav.astype(np.float32) / 32768)[None].to(codec_stage.device()))[0]
-        yield name.replace("teacher", "codec"), i, vocoder_stage.decode(vocoder, codes.cpu()), rate
+    teacher, phonemes = kokoro.Teacher(), kokoro.Phonemes()
+    for voice, style in natural.VOICES.items():
+        for i, _, text in chosen:
+            x, f0, steps = teacher.features(phonemes(text.lower()), style)
+            frames = natural.Frames(steps)
+            yield f"codec-{voice}", i, vocoder_stage.decode(vocoder, codec.whole(frames.points(x), frames.track(f0))), RATE
 
 
 def from_checkpoint(checkpoint, chosen):

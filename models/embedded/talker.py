@@ -17,7 +17,7 @@ from torch import nn
 
 import config
 from codes import Codes
-from common import (CODEBOOK_SIZE, CODEBOOKS, SMOKE, WORK, Progress, autocast, device, half, load_checkpoint,
+from common import (CODEBOOK_SIZE, CODEBOOKS, NATURAL, SMOKE, WORK, Progress, autocast, device, half, load_checkpoint,
                     save_checkpoint, schedule, setup)
 from muon import Optimisers
 
@@ -131,12 +131,12 @@ class Layer(nn.Module):
         super().__init__()
         self.norm1, self.norm2 = nn.Parameter(torch.ones(dims["width"])), nn.Parameter(torch.ones(dims["width"]))
         self.attn = Attention(dims["width"], dims["heads"], dims["kv"], dims["head_dim"])
-        self.mlp = mlp
+        self.mlp, self.drop = mlp, dims.get("dropout", 0.0)
 
     def forward(self, x, cos, sin, mask, cache=None):
-        x = x + self.attn(rms_norm(x, self.norm1), cos, sin, mask, cache)
+        x = x + F.dropout(self.attn(rms_norm(x, self.norm1), cos, sin, mask, cache), self.drop, self.training)
         y, balance = self.mlp(rms_norm(x, self.norm2))
-        return x + y, balance
+        return x + F.dropout(y, self.drop, self.training), balance
 
 
 class Stack(nn.Module):
@@ -177,6 +177,7 @@ class Talker(nn.Module):
         self.codec_head = nn.Parameter(torch.randn(config.TALKER_VOCAB, T["width"]) * 0.02)
         self.heads = nn.Parameter(torch.randn(CODEBOOKS - 1, CODEBOOK_SIZE, P["width"]) * 0.02)
         self.phoneme_heads = nn.Linear(T["width"], 2 * phonemes)     # now and next; training only
+        self.past_head = nn.Linear(T["width"], 16)                   # the last frame's phase, which the predictor needs; training only
         ids = torch.tensor(list(range(CODEBOOK_SIZE)) + [config.CODEC_EOS])
         self.register_buffer("classes", ids, persistent=False)
 
@@ -298,13 +299,19 @@ class Batcher:
 
 
 def corrupt(codes, fed, rate):
-    """Replaces the codes of some frames by those of other frames, and single codes by random ones."""
+    """Replaces the codes of some frames by those of other frames, and single codes by random ones.
+
+    Advance and phase stay: the next phase follows from the last one exactly, and that is to be learnt.
+    """
     flat = codes[fed]
     swap = torch.rand(len(flat), device=codes.device) < rate
     other = flat[torch.randint(len(flat), (len(flat),), device=codes.device)]
-    flat = torch.where(swap[:, None], other, flat)
+    new = torch.where(swap[:, None], other, flat)
     single = torch.rand(flat.shape, device=codes.device) < rate / 2
-    flat = torch.where(single, torch.randint_like(flat, CODEBOOK_SIZE), flat)
+    new = torch.where(single, torch.randint_like(flat, CODEBOOK_SIZE), new)
+    if NATURAL:
+        new[:, 1:3] = flat[:, 1:3]
+    flat = new
     out = codes.clone()
     out[fed] = flat
     return out
@@ -334,9 +341,51 @@ def losses(model, batch, corruption=0.0, share=0.3):
         wanted = batch["wanted"][rows[:, 0], rows[:, 1]]
         residual = model.residual_logits(hidden[rows[:, 0], rows[:, 1]], wanted).float()
         rest = F.cross_entropy(residual.flatten(0, 1), wanted[:, 1:].flatten())
-    loss = c0 + rest + 0.3 * now + 0.2 * after + 0.01 * balance
+        past = 0.0
+        if NATURAL:
+            fed = use & batch["fed"]
+            past = F.cross_entropy(model.past_head(hidden[fed]).float(), batch["codes"][fed][:, 2])
+            past = 0.3 * past + 0.5 * F.cross_entropy(residual[:, 1], wanted[:, 2])
+    loss = c0 + rest + past + 0.3 * now + 0.2 * after + 0.01 * balance
     accuracy = (logits.argmax(-1) == target).float().mean()
-    return loss, dict(c0=c0, acc=accuracy, rest=rest, now=now, next=after, balance=balance)
+    parts = dict(c0=c0, acc=accuracy, rest=rest, now=now, next=after, balance=balance)
+    if NATURAL:
+        parts["past"] = past
+        parts["phase"] = (residual[:, 1].argmax(-1) == wanted[:, 2]).float().mean()
+        parts["advance"] = F.cross_entropy(residual[:, 0], wanted[:, 1])
+    return loss, parts
+
+
+def start_pitch(model, size=0.6):
+    """Tables of advance and phase as angles: the next phase is a sum of two, which is a product of theirs."""
+    from pitch import PHASES, REST, UNVOICED
+    moved = torch.arange(CODEBOOK_SIZE)
+    moved[UNVOICED] = REST
+    turn = 2 * torch.pi * moved[:, None] / PHASES * torch.tensor([1.0, 2.0, 3.0, 4.0, 8.0])
+    waves = torch.cat([turn.sin(), turn.cos()], 1)
+    slow = torch.cat([f(moved[:, None] * torch.tensor([0.02, 0.05, 0.15])) for f in (torch.sin, torch.cos)], 1)
+    slow[UNVOICED] = 0
+    some = lambda x: x @ nn.init.orthogonal_(torch.empty(x.shape[1], T["width"])) * T["width"] ** 0.5 * size / x.shape[1] ** 0.5
+    with torch.no_grad():
+        model.residual_embedding[0].copy_(some(torch.cat([waves, slow], 1)))
+        model.residual_embedding[1].copy_(some(waves))
+        model.heads[1].copy_(some(waves) * 0.1)
+
+
+def go_on(model, folder):
+    """Takes over what the talker of a checkpoint knows of letters and sounds; its codes mean something else."""
+    from safetensors.torch import load_file
+    import export
+    tensors = load_file(f"{folder}/model.safetensors")
+    with torch.no_grad():
+        for name, view in export.talker_weights(model).items():
+            if name.endswith(("codec_head.weight", ".lm_head.weight")) or "code_predictor.model.codec_embedding" in name or name not in tensors:
+                continue
+            if name.endswith("model.codec_embedding.weight"):
+                view[CODEBOOK_SIZE:].copy_(tensors[name][CODEBOOK_SIZE:])
+            else:
+                view.copy_(tensors[name])
+        model.text.copy_(tensors[export.EMBEDDING])
 
 
 def is_matrix(name, p):
@@ -373,9 +422,15 @@ def train(args):
     torch.manual_seed(4)
     batcher = Batcher(Codes("train"), args.rows)
     val = Batcher(Codes("val"), args.rows)
-    model = Talker(phoneme_count()).to(device())
+    model = Talker(phoneme_count())
+    if args.start:
+        go_on(model, args.start)
+        model.text.requires_grad_(False)        # the thinker reads the same rows
+    if NATURAL:
+        start_pitch(model)
+    model.to(device())
     matrices = [p for n, p in model.named_parameters() if is_matrix(n, p)]
-    others = [p for n, p in model.named_parameters() if not is_matrix(n, p)]
+    others = [p for n, p in model.named_parameters() if not is_matrix(n, p) and p.requires_grad]
     opt = Optimisers(matrices, others, muon=args.muon, adam=args.adam)
     average = {k: v.clone() for k, v in model.state_dict().items()}
     progress = Progress("talker", args.steps, args.seconds)
@@ -420,6 +475,7 @@ if __name__ == "__main__":
     ap = argparse.ArgumentParser(description=__doc__)
     ap.add_argument("--steps", type=int, default=2505)
     ap.add_argument("--seconds", type=float, default=0, help="wall-clock budget; the schedule ends with it")
+    ap.add_argument("--from", dest="start", help="go on from the talker of this checkpoint, whose thinker stays valid")
     ap.add_argument("--rows", type=int, default=4096, help="rows of a batch, padding included")
     ap.add_argument("--muon", type=float, default=0.02)
     ap.add_argument("--adam", type=float, default=3e-3)

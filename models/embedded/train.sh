@@ -22,10 +22,10 @@ export OMNI_EMBEDDED_TEACHER="${OMNI_EMBEDDED_TEACHER:-espeak}" OMNI_EMBEDDED_SC
 suffix=$([ "$OMNI_EMBEDDED_TEACHER" = espeak ] || echo "-$OMNI_EMBEDDED_TEACHER")$([ "$OMNI_EMBEDDED_SCALE" = full ] || echo "-$OMNI_EMBEDDED_SCALE")
 export OMNI_EMBEDDED_WORK="${OMNI_EMBEDDED_WORK:-$PWD/work$suffix}"
 VENV="${OMNI_EMBEDDED_VENV:-$OMNI_EMBEDDED_WORK/venv}"
-if [ "$OMNI_EMBEDDED_TEACHER" = kokoro ]; then      # the codec learns along with the vocoder, so the codes come after both
-  STAGES="${STAGES:-natural data codec vocoder codes talker thinker export evaluate examine verify}"
-  hours="${OMNI_EMBEDDED_HOURS:-16}"                # of the teacher's audio
-  takes="about as long as the audio that is made ($hours hours) on one core, then a GPU or days"
+if [ "$OMNI_EMBEDDED_TEACHER" = kokoro ]; then
+  STAGES="${STAGES:-data natural codec codes talker+vocoder thinker export evaluate examine verify}"
+  hours="${OMNI_EMBEDDED_HOURS:-16}" audio="${OMNI_EMBEDDED_AUDIO_HOURS:-1}"        # of the teacher's features and of its audio
+  takes="hours"
 else
   STAGES="${STAGES:-data codec+listener codes talker+vocoder thinker export evaluate examine verify}"
   takes="two hours for the voices and six for the thinker, on two cores with bfloat16 matrix units"
@@ -81,7 +81,7 @@ both() {            # both "<script args>" "<script args>": side by side, one on
 for stage in $STAGES; do
   echo "== $stage $(date +%H:%M:%S)"
   case $stage in
-    natural) [ "$OMNI_EMBEDDED_SCALE" = smoke ] || on 0 natural.py --hours "$hours" ;;
+    natural) [ "$OMNI_EMBEDDED_SCALE" = smoke ] || both "natural.py --hours $hours" "natural.py --audio --hours $audio" ;;
     data) on 0 data.py ;;
     codec) on 0 codec.py ;;
     vocoder) on 0 vocoder.py ;;

@@ -3,11 +3,12 @@
 The reference trims its transposed convolutions on both sides: F frames give F * FRAME - TRIM samples,
 aligned with the start of the first frame, so every sample may use TRIM samples of look-ahead.
 
-With `--joint` the codec's encoder learns along for the first part of the run: code2wav then reads the quantised
-latents through one matrix, which becomes its table of codes when that part is over, and the codes stay as they are from then on.
+The natural teacher's waveform follows from the codes up to its noise, for they tell the phase (`pitch.py`): so a part of the
+loss compares complex spectra, and voiced sounds learn their harmonics from it.
 """
 import argparse
 import functools
+import math
 import time
 
 import numpy as np
@@ -15,9 +16,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import angles
 import codec
 from audio import hann, mel_matrix
-from common import CODEBOOKS, FRAME, NATURAL, SMOKE, WORK, Progress, autocast, device, load_checkpoint, save_checkpoint, schedule, setup
+from common import CODEBOOK_SIZE, CODEBOOKS, FRAME, NATURAL, SAMPLE_RATE, SMOKE, WORK, Progress, autocast, device, load_checkpoint, save_checkpoint, schedule, setup
 from config import VOCODER, omni_config
 from data import Audio
 from muon import Optimisers, split
@@ -28,13 +30,55 @@ TRIM = functools.reduce(lambda trim, rate: (trim + 1) * rate, VOCODER["rates"], 
 JUDGED = (512, 1024, 2048) if NATURAL else (256, 512, 1024)     # windows of the discriminators of spectra
 PERIODS = (2, 3, 5, 7, 11) if NATURAL else ()                   # of those of waveforms
 RESOLUTIONS = (128, 256, 512, 1024, 2048)
+COMPLEX = (256, 512, 1024)      # windows of the complex part
+FOLLOWED = 1200                 # Hz up to which phases are asked for: above, what cannot be foretold would be learnt as silence
 QUIET = 1e-3            # magnitudes far below this count as silence
 
 
-def snake(x, alpha, beta):
-    a, b = alpha.exp()[None, :, None], beta.exp()[None, :, None]
-    y = x.float()
-    return (y + torch.sin(y * a).square() / (b + 1e-9)).to(x.dtype)
+# sin(pi r)^2 and sin(2 pi r) / r as polynomials of r^2 for |r| <= 1/2, to 4e-7
+SQUARE = (3.946088e-7, 9.869490177882025, -32.46432871051728, 42.6358107671554, -29.395246060086244, 10.53555281384786)
+DOUBLE = (6.283184916495429, -41.34158923268874, 81.59994332978829, -76.6144725313102, 41.34288235484917, -12.471243535490528)
+
+
+def horner(s, coefficients):
+    y = coefficients[-1]
+    for c in coefficients[-2::-1]:
+        y = y * s + c
+    return y
+
+
+def turns(x, alpha):
+    u = x.float() * (alpha.exp() / math.pi)[None, :, None]
+    r = u - u.round()
+    return r, r * r
+
+
+def snake_forward(x, alpha, beta):
+    _, s = turns(x, alpha)
+    return (x.float() + horner(s, SQUARE) * (-beta).exp()[None, :, None]).to(x.dtype)
+
+
+def snake_backward(g, x, alpha, beta):
+    r, s = turns(x, alpha)
+    g, y = g.float(), x.float()
+    double = r * horner(s, DOUBLE) * (alpha.exp() * (-beta).exp())[None, :, None]
+    return ((g * (1 + double)).to(x.dtype), (g * y * double).sum((0, 2)), -(g * horner(s, SQUARE)).sum((0, 2)) * (-beta).exp())
+
+
+class Snake(torch.autograd.Function):
+    """The reference's activation x + sin(e^alpha x)^2 / e^beta, fused, with sines that a processor computes many at a time."""
+
+    forward_fused = torch.compile(snake_forward, dynamic=True)
+    backward_fused = torch.compile(snake_backward, dynamic=True)
+
+    @staticmethod
+    def forward(ctx, x, alpha, beta):
+        ctx.save_for_backward(x, alpha, beta)
+        return Snake.forward_fused(x, alpha, beta)
+
+    @staticmethod
+    def backward(ctx, g):
+        return Snake.backward_fused(g, *ctx.saved_tensors)
 
 
 def build(fast=False):
@@ -42,10 +86,9 @@ def build(fast=False):
     from transformers.models.qwen3_omni_moe import modeling_qwen3_omni_moe as reference
     model = reference.Qwen3OmniMoeCode2Wav._from_config(omni_config().code2wav_config)
     if fast and not SMOKE:
-        fused = torch.compile(snake, dynamic=True)
         for m in model.modules():
             if isinstance(m, reference.SnakeBeta):
-                m.forward = lambda x, m=m: fused(x, m.alpha, m.beta)
+                m.forward = lambda x, m=m: Snake.apply(x, m.alpha, m.beta)
     return model
 
 
@@ -64,6 +107,24 @@ def first_projection(books):
     return project * CODEBOOKS / (books[0] @ project).square().mean().sqrt()
 
 
+def pitch_table():
+    """Rows [2, CODEBOOK_SIZE, width] of advance and phase, as angles: what a frame adds to the phase at its quarters, and where it ends."""
+    from pitch import PHASES, UNVOICED
+    turn = 2 * torch.pi * torch.arange(CODEBOOK_SIZE)[:, None] / PHASES
+    waves = lambda speeds: torch.cat([f(turn * torch.tensor(speeds)) for f in (torch.sin, torch.cos)], 1)
+    advance = waves([0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5])
+    advance[UNVOICED] = 0
+    phase = waves([1.0, 2.0, 3.0, 4.0])
+    out = torch.stack([x @ nn.init.orthogonal_(torch.empty(x.shape[1], VOCODER["width"])) for x in (advance, phase)])
+    return out * CODEBOOKS / out.square().mean((1, 2), keepdim=True).sqrt()
+
+
+def code_table(books, project):
+    """Code embeddings [CODEBOOKS * CODEBOOK_SIZE, width] from the codec's own vectors."""
+    rows = books @ project
+    return torch.cat([rows[:1], pitch_table(), rows[1:]]).flatten(0, 1) if NATURAL else rows.flatten(0, 1)
+
+
 def initialise(model, books, project):
     """Unit-scale activations, a quiet output, code embeddings from the codec's own vectors."""
     with torch.no_grad():
@@ -73,7 +134,7 @@ def initialise(model, books, project):
             elif name.endswith(("alpha", "beta", "bias")):
                 p.zero_()
             elif "code_embedding" in name:
-                p.copy_(books.flatten(0, 1) @ project)
+                p.copy_(code_table(books, project))
             elif is_transposed(name) and p.dim() == 3:
                 taps = 1 if "upsample" in name else 2                                   # inputs in reach of an output
                 nn.init.normal_(p, std=0.8 * (p.shape[0] * taps) ** -0.5)
@@ -84,14 +145,13 @@ def initialise(model, books, project):
                 nn.init.normal_(p, std=p.shape[1] ** -0.5)
 
 
-def forward(model, codes=None, embedded=None):
-    """Waveform [B, N] before the clamp, from codes [B, T, CODEBOOKS] or their mean embeddings; last layer in float32."""
+def forward(model, codes):
+    """Waveform [B, N] before the clamp, from codes [B, T, CODEBOOKS]; last layer in float32."""
+    return second_half(model, angles.first_half(model, codes))
+
+
+def second_half(model, h):
     with autocast():
-        h = model.code_embedding(codes.transpose(1, 2) + model.code_offset).mean(1) if embedded is None else embedded
-        h = model.pre_transformer(inputs_embeds=h).last_hidden_state.transpose(1, 2)
-        for blocks in model.upsample:
-            for block in blocks:
-                h = block(h)
         for block in list(model.decoder)[:-1]:
             h = block(h)
     return model.decoder[-1](h.float())[:, 0]
@@ -182,6 +242,19 @@ def spectral_loss(y, x):
     return total / len(RESOLUTIONS)
 
 
+def complex_loss(y, x):
+    """Distance of spectra with their phases, magnitudes compressed by a root so that quiet harmonics count."""
+    total = 0.0
+    for n in COMPLEX:
+        parts = []
+        for w in (y, x):
+            c = torch.stft(w, n, n // 4, n, hann(n).to(w.device), return_complex=True)[:, :n * FOLLOWED // SAMPLE_RATE] / n ** 0.5
+            size = torch.sqrt(c.real.square() + c.imag.square() + 1e-6)
+            parts.append(torch.view_as_real(c) / size.sqrt().unsqueeze(-1))
+        total = total + (parts[0] - parts[1]).square().mean() / parts[1].square().mean()
+    return total / len(COMPLEX)
+
+
 def encode_all(audio, model=None, batch=16):
     """Codes of every utterance, from the frozen codec."""
     model = model or codec.load()
@@ -200,18 +273,20 @@ def encode_all(audio, model=None, batch=16):
     return result
 
 
-def crops(audio, codes, rng, batch, labelled=False):
-    """(audio, codes) of random places; with `labelled` (audio of whole frames, phonemes) instead."""
+def crops(audio, codes, rng, batch, known=None):
+    """(audio, codes, and what is `known` of the angles) of random places."""
     length = CONTEXT + SCORED
-    wavs, picked = [], []
+    wavs, picked, turns = [], [], []
     while len(wavs) < batch:
         i = rng.integers(len(audio))
         if audio.frames[i] < length:
             continue
         at = rng.integers(audio.frames[i] - length + 1)
-        wavs.append(audio.wav(i, at, at + length)[:None if labelled else -TRIM])
-        picked.append((audio.label(i) if labelled else codes[i])[at:at + length])
-    return torch.from_numpy(np.stack(wavs)).to(device()), torch.from_numpy(np.stack(picked)).long().to(device())
+        turns.append(known and tuple(x[angles.STEPS * at:angles.STEPS * (at + length)] for x in known[i]))
+        wavs.append(audio.late(i, at, at + length)[:-TRIM] if NATURAL else audio.wav(i, at, at + length)[:-TRIM])
+        picked.append(codes[i][at:at + length])
+    move = lambda x: torch.from_numpy(np.stack(x)).to(device())
+    return move(wavs), move(picked).long(), known and [move(x) for x in zip(*turns)]
 
 
 def load(path=None, average=True):
@@ -241,11 +316,9 @@ class Run:
 
     def __init__(self, args):
         self.args = args
-        self.codec = codec.load()
-        books = self.codec.quantiser.codes.cpu()
-        self.project = nn.Parameter(first_projection(books).to(device()))
+        books = codec.load().quantiser.codes.cpu()
         self.model = build(fast=True)
-        initialise(self.model, books, self.project.detach().cpu())
+        initialise(self.model, books, first_projection(books))
         self.model.to(device())
         matrices, others = split(self.model, is_matrix)
         special = {id(self.model.decoder[-1].conv.weight), id(self.model.decoder[-1].conv.bias), id(self.model.code_embedding.weight)}
@@ -255,41 +328,25 @@ class Run:
         self.opt = Optimisers(matrices, self.others, muon=args.muon, adam=args.adam, weight_decay=0.0, keep_norm=True)
         self.opt.add(list(self.model.decoder[-1].parameters()), 0.1 * args.adam)
         self.opt.add([self.model.code_embedding.weight], 3 * args.adam)
-        self.codec_opt = torch.optim.AdamW([*self.codec.parameters(), self.project], lr=args.adam, betas=(0.9, 0.99), weight_decay=1e-3)
         self.judge = Discriminators(args.width).to(device()).to(memory_format=torch.channels_last)
         self.judge_opt = torch.optim.AdamW(self.judge.parameters(), lr=args.adam, betas=(0.8, 0.98), weight_decay=1e-3)
         self.average = {k: v.clone() for k, v in self.model.state_dict().items()}
+        self.head, self.known = angles.Head().to(device()), None
+        self.opt.add(list(self.head.parameters()), args.adam)
         self.progress = Progress("vocoder", args.steps, args.seconds)
-        self.joint = args.joint > 0
         state = load_checkpoint(WORK / "vocoder.pt")
         if state:
             self.restore(state)
 
     def restore(self, state):
-        for name in ("model", "opt", "judge", "judge_opt", "codec", "codec_opt"):
-            if name in state:
-                getattr(self, name).load_state_dict(state[name])
-        if "project" in state:
-            self.project.data.copy_(state["project"])
-        self.joint = state.get("joint", False)
+        for name in ("model", "opt", "head", "judge", "judge_opt"):
+            getattr(self, name).load_state_dict(state[name])
         self.average = {k: v.to(device()) for k, v in state["average"].items()}
         self.progress = Progress("vocoder", self.args.steps, self.args.seconds, state["step"], state["elapsed"])
 
     def save(self):
-        learning = dict(codec=self.codec.state_dict(), codec_opt=self.codec_opt.state_dict(), project=self.project.detach()) if self.joint else {}
-        save_checkpoint(WORK / "vocoder.pt", model=self.model.state_dict(), average=self.average, opt=self.opt.state_dict(), judge=self.judge.state_dict(),
-                        judge_opt=self.judge_opt.state_dict(), step=self.progress.step, elapsed=self.progress.elapsed, joint=self.joint, **learning)
-
-    def freeze(self):
-        """Ends the joint part: the codec is written, and code2wav gets its table of codes."""
-        self.joint = False
-        self.codec.eval()
-        known = load_checkpoint(WORK / "codec.pt")
-        save_checkpoint(WORK / "codec.pt", **{**known, "model": self.codec.state_dict()})
-        with torch.no_grad():
-            table = self.codec.quantiser.codes.flatten(0, 1) @ self.project
-            self.model.code_embedding.weight.copy_(table)
-            self.average["code_embedding.weight"].copy_(table)
+        save_checkpoint(WORK / "vocoder.pt", model=self.model.state_dict(), average=self.average, opt=self.opt.state_dict(), head=self.head.state_dict(), judge=self.judge.state_dict(),
+                        judge_opt=self.judge_opt.state_dict(), step=self.progress.step, elapsed=self.progress.elapsed)
 
     def adversarial(self, x, y):
         """Trains the discriminators every other step. -> what they tell the vocoder, and the figures"""
@@ -311,33 +368,31 @@ class Run:
         scale = schedule(self.progress.fraction, warmup=0.01, decay=0.7)
         for group in self.judge_opt.param_groups:
             group["lr"] = 0.5 * self.args.adam * scale
-        for group in self.codec_opt.param_groups:
-            group["lr"] = 0.5 * self.args.adam * scale
         self.model.train()
-        start, extra = CONTEXT * FRAME, 0.0
-        if self.joint:
-            self.codec.train()
-            wav, labels = crops(audio, None, rng, self.args.batch, labelled=True)
-            extra, _, _, total = codec.losses(self.codec, wav, labels)
-            y = forward(self.model, embedded=total.transpose(1, 2) @ self.project / CODEBOOKS)
-            x = wav[:, :y.shape[-1]]
-        else:
-            x, c = crops(audio, codes["train"], rng, self.args.batch)
-            y = forward(self.model, c)
+        start = CONTEXT * FRAME
+        x, c, turns = crops(audio, codes["train"], rng, self.args.batch, self.known)
+        held = self.known is not None and self.progress.fraction < self.args.held
+        with torch.set_grad_enabled(not held):
+            hidden = angles.first_half(self.model, c)
+        y = second_half(self.model, hidden)
         x, y = x[:, start:], y[:, start:]
         loss = spectral_loss(y, x)
-        total = loss + extra + 10 * F.relu(y.abs() - 0.95).mean()       # never lean on the clamp
+        total = loss + 10 * F.relu(y.abs() - 0.98).mean()       # never lean on the clamp
         parts = {}
+        if self.known:
+            rest, spectra = self.head.loss(hidden, *turns)
+            parts.update(angles=rest.mean(), spectra=spectra)
+            total = total + self.args.angles * (rest.mean() + 2 * spectra)
+        if self.args.complex:
+            parts["complex"] = complex_loss(y, x)
+            total = total + self.args.complex * parts["complex"]
         if self.progress.fraction >= self.args.adversarial:
-            guided, parts = self.adversarial(x, y)
+            guided, verdict = self.adversarial(x, y)
+            parts.update(verdict)
             total = total + guided
         total.backward()
         norm = nn.utils.clip_grad_norm_(self.others, 1.0)
         self.opt.step(scale)
-        if self.joint:
-            nn.utils.clip_grad_norm_(self.codec.parameters(), 1.0)
-            self.codec_opt.step()
-        self.codec_opt.zero_grad(set_to_none=True)
         with torch.no_grad():
             keep = min(0.998, (1 + self.progress.step) / (10 + self.progress.step))
             for k, v in self.model.state_dict().items():
@@ -348,24 +403,29 @@ class Run:
 def train(args):
     setup()
     torch.manual_seed(3)
-    audio, val = Audio("train", args.utterances), Audio("val")
+    audio, val = (codec.Spoken(limit=args.utterances), codec.Spoken(heldout=True)) if NATURAL else (Audio("train", args.utterances), Audio("val"))
     run = Run(args)
     progress = run.progress
-    codes = None if run.joint else audio_codes(audio, val)
+    coder = codec.load()
+    codes = {name: [coder.whole(x, t) for x, t in zip(s.seen, s.tracks)] for name, s in (("train", audio), ("val", val))} if NATURAL else audio_codes(audio, val)
+    if NATURAL:
+        run.known = [angles.places(t, audio.late(i, 0, n), n, TRIM) for i, (t, n) in enumerate(zip(audio.tracks, audio.frames))]
+        if progress.step == 0 and args.half:
+            angles.teach(run.model, run.head, codes["train"], run.known, args.half)
+            run.average = {k: v.clone() for k, v in run.model.state_dict().items()}
+            run.save()
+    print(f"vocoder: {len(audio)} utterances, {audio.frames.sum() / 90000:.2f} hours", flush=True)
     rng = np.random.default_rng(13 + progress.step)
     saved = time.time()
     while not progress.done():
-        if run.joint and progress.fraction >= args.joint:
-            run.freeze()
-            codes = audio_codes(audio, val, run.codec)
-            run.save()
         run.step(audio, codes, rng)
-        if progress.step % 500 == 0 and codes:
+        if progress.step % 500 == 0:
             run.model.eval()
             with torch.no_grad():
                 start = CONTEXT * FRAME
-                x, c = crops(val, codes["val"], np.random.default_rng(5), 24)
-                print("vocoder val %.4f" % spectral_loss(forward(run.model, c)[:, start:], x[:, start:]), flush=True)
+                x, c, _ = crops(val, codes["val"], np.random.default_rng(5), 24)
+                y, x = forward(run.model, c)[:, start:], x[:, start:]
+                print("vocoder val %.4f complex %.4f" % (spectral_loss(y, x), complex_loss(y, x)), flush=True)
         if time.time() - saved > 180 or progress.done():
             saved = time.time()
             run.save()
@@ -380,10 +440,13 @@ if __name__ == "__main__":
     ap.add_argument("--batch", type=int, default=32 if gpu else 4)
     ap.add_argument("--utterances", type=int, default=0 if NATURAL else 8000, help="how much of the teacher's audio to use; 0: all")
     ap.add_argument("--muon", type=float, default=0.012)
+    ap.add_argument("--complex", type=float, default=0.5 if NATURAL else 0.0, help="weight of the spectra with their phases")
     ap.add_argument("--adam", type=float, default=1e-3)
-    ap.add_argument("--joint", type=float, default=0.4 if NATURAL else 0.0, help="fraction of the run in which the codec learns along")
-    ap.add_argument("--adversarial", type=float, default=0.1 if NATURAL else 2.0,
+    ap.add_argument("--adversarial", type=float, default=0.7 if NATURAL else 2.0,
                     help="fraction of the run after which the discriminators join; above 1: never")
+    ap.add_argument("--half", type=float, default=300, help="seconds in which the first half learns the angles before everything is trained")
+    ap.add_argument("--held", type=float, default=0.6, help="fraction of the run in which that half stays as it is")
+    ap.add_argument("--angles", type=float, default=0.5, help="weight of the angles after that")
     ap.add_argument("--width", type=int, default=32 if gpu and NATURAL else 16, help="channels of the discriminators")
     ap.add_argument("--fool", type=float, default=0.1, help="weight of the discriminators' verdict")
     ap.add_argument("--match", type=float, default=0.5, help="weight of matching their features")

@@ -445,7 +445,7 @@ if __name__ == "__main__":
     ap.add_argument("--adversarial", type=float, default=0.7 if NATURAL else 2.0,
                     help="fraction of the run after which the discriminators join; above 1: never")
     ap.add_argument("--half", type=float, default=300, help="seconds in which the first half learns the angles before everything is trained")
-    ap.add_argument("--held", type=float, default=0.6, help="fraction of the run in which that half stays as it is")
+    ap.add_argument("--held", type=float, default=1.0, help="fraction of the run in which that half stays as it is")
     ap.add_argument("--angles", type=float, default=0.5, help="weight of the angles after that")
     ap.add_argument("--width", type=int, default=32 if gpu and NATURAL else 16, help="channels of the discriminators")
     ap.add_argument("--fool", type=float, default=0.1, help="weight of the discriminators' verdict")

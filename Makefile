@@ -89,7 +89,7 @@ cluster-test: setup ## Test omni-server-cluster: processes that find each other,
 fuzz: setup ## Look for input that breaks a parser, SECONDS=60 for each (installs cargo-fuzz and a nightly compiler)
 	@SECONDS_EACH="$(SECONDS)" scripts/fuzz
 
-train-embedded: build ## Train the embedded voice again (hours; Python, PyTorch, espeak-ng)
+train-embedded: build ## Train the embedded voice again (hours; Python, PyTorch)
 	@models/embedded/train.sh
 
 studio: ## Build the page for browsers after changing studio/ (Node and npm)

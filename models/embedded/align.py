@@ -3,84 +3,58 @@
     align.py table                       fits server/src/session/alignment/letters.rs and prints its rows
     align.py measure [--sentences N]     measures `omni-client speak --subtitles` against the teacher
 
-The reference: espeak-ng, the teacher of both voices, says at which sample each word begins. The model's audio of the same
-text has its own tempo, so the teacher's audio is warped onto it (dynamic time warping of 20 mel bands, 10 ms steps) and the
-words' beginnings with it. What the warping itself is off by is measured too: on the teacher's audio with its tempo changed by
-known amounts. Held-out sentences only (see data.py); needs espeak-ng, numpy and scipy, a running server and the client.
+The reference: Kokoro, the teacher of both voices, tells how long every phoneme lasts, so at which sample each word begins. The
+model's audio of the same text has its own tempo, so the teacher's audio is warped onto it (dynamic time warping of 20 mel bands,
+10 ms steps) and the words' beginnings with it. What the warping itself is off by is measured too: on the teacher's audio with its
+tempo changed by known amounts. Sentences of stranger/ only, which nothing is trained on; needs the packages of
+requirements.txt, a running server and the client.
 """
 import argparse
 import json
 import random
 import re
 import subprocess
-import sys
 import tempfile
-import types
 from pathlib import Path
 
 import numpy as np
 import scipy.signal
 from scipy.io import wavfile
 
-# The modules of the training pipeline import torch for what is not needed here.
-sys.modules.setdefault("torch", types.ModuleType("torch"))
+import kokoro
+import natural
+import stranger
 import texts
-from common import SEED, VOICE_NAMES, WORK
-from data import BUCKETS, HELDOUT, SIZE, VALIDATION
-from teacher import EVENT_END, EVENT_PHONEME, Teacher
+from common import LEAD_FRAMES, FRAME, VOICE_NAMES
 
-EVENT_WORD = 1
 RATE, HOP, WINDOW = 16000, 160, 400
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 PAIRS = ("th", "sh", "ch", "ph", "ck", "gh", "wh", "ou", "ea", "ee", "oo", "ai", "ow", "ay", "qu")
 FIRST, MERGED, MUTE_E, DOUBLED, SHORTEST, PAUSE = 40, 25, 24, 34, 15, 80
 
 
-class WordTeacher(Teacher):
-    """Tells where words begin, too."""
+class WordTeacher:
+    """Tells where words begin."""
 
-    def _receive(self, wav, count, events):
-        i = 0
-        while events[i].type != EVENT_END:
-            if events[i].type == EVENT_WORD:
-                self.words.append((events[i].sample, events[i].text_position - 1))
-            i += 1
-        return super()._receive(wav, count, events)
+    def __init__(self):
+        self.teacher, self.phonemes = kokoro.Teacher(), kokoro.Phonemes()
 
     def words_of(self, text, voice):
-        """-> (samples at 16 kHz, [(seconds, character)]) of the words that begin where one is written"""
-        self.words = []
-        self._select(voice)
-        self.chunks.clear()
-        self.events.clear()
-        data = text.encode() + b"\0"
-        self.lib.espeak_Synth(data, len(data), 0, 1, 0, 1, None, None)
-        raw = np.concatenate(self.chunks).astype(np.float32) / 32768
-        loud = np.flatnonzero(np.abs(raw) > 0.003)
-        first, last = max(0, loud[0] - 64), loud[-1] + 1
-        wav = self._resample(raw[first:last])
-        starts = [(max(0, s - first) / self.rate, at) for s, at in self.words
-                  if at == 0 or (0 < at < len(text) and text[at - 1] == " " and text[at].isalpha())]
-        return wav, starts
+        """-> (samples at 16 kHz, [(seconds, character)]); no words where the phonemes run some of them together"""
+        sounds, style = self.phonemes(text), natural.VOICES[voice]
+        x, f0, steps = self.teacher.features(sounds, style)
+        frames = natural.Frames(steps)
+        wav = frames.cut(self.teacher.sound(x, frames.track(f0).harmonics(), sounds, style), natural.GAIN[voice])[LEAD_FRAMES * FRAME:]
+        wav = wav[:1 + np.flatnonzero(np.abs(wav) > 100)[-1]]
+        at = np.cumsum(steps)[:-1] * kokoro.STEP           # where every phoneme begins
+        starts = [(max(0, at[k] - frames.first) / kokoro.RATE) for k, c in enumerate(sounds) if c != " " and (k == 0 or sounds[k - 1] == " ")]
+        places = [m.start() for m in re.finditer(r"\S+", text)]
+        return wav.astype(np.float32) / 32768, list(zip(starts, places)) if len(starts) == len(places) else []
 
 
 def heldout():
-    """The sentences that data.py holds out: those it wrote down, or by the same choice (minutes, once)."""
-    known = WORK / "texts.json", WORK / "heldout.json"
-    for path in known:
-        if path.exists():
-            return json.loads(path.read_text())["heldout"]
-    room, chosen = {b: HELDOUT // len(BUCKETS) for b in BUCKETS}, []
-    for source, text in texts.corpus(SEED, SIZE + VALIDATION + HELDOUT):
-        bucket = next((b for b in BUCKETS if b[0] <= len(text) < b[1]), None)
-        if bucket and room[bucket] and source not in ("salad", "lemma") and text.count(" ") >= 2:
-            room[bucket] -= 1
-            chosen.append(text)
-        if not any(room.values()):
-            break
-    WORK.mkdir(parents=True, exist_ok=True)
-    known[1].write_text(json.dumps(dict(heldout=chosen)))
-    return chosen
+    """Sentences that nothing is trained on, as the voices read them."""
+    return [t for t in (texts.clean(t.lower()) for _, _, t in stranger.sentences()) if t and not re.search(r"[0-9]", t)]
 
 
 # ---------------------------------------------------------------- the table
@@ -161,12 +135,14 @@ def grid(text, lengths):
 
 def table(count):
     teacher = WordTeacher()
-    chosen = [t for s, t in texts.corpus(7, 3000) if s not in ("salad", "lemma") and 12 <= len(t) < 200]
+    chosen = [t for _, t, _ in natural.texts() if 12 <= len(t) < 200]
     random.Random(1).shuffle(chosen)
     items = []
-    for voice in VOICE_NAMES:                 # one voice after the other, see data.py
+    for voice in VOICE_NAMES:
         for text in chosen[:count // 2] if voice == VOICE_NAMES[0] else chosen[count // 2:count]:
-            items.append((text, *teacher.words_of(text, voice)))
+            wav, starts = teacher.words_of(text, voice)
+            if starts:
+                items.append((text, wav, starts))
     lengths = fit_lengths(items)
     # The first alignment is even between the words' known beginnings, the others are what the table itself finds.
     heard = {s: [] for s in LETTERS + ","}
@@ -246,7 +222,7 @@ def tell(name, errors):
 
 def measure(args):
     teacher, rng = WordTeacher(), np.random.default_rng(5)
-    sentences = [t for t in heldout()]
+    sentences = heldout()
     random.Random(3).shuffle(sentences)
     errors, flat, control, words_off, flat_off = [], [], [], [], []
     with tempfile.TemporaryDirectory() as folder:

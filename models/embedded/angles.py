@@ -4,6 +4,7 @@ Codes tell the phase at the end of a frame and how far it went (`pitch.py`); the
 through the whole vocoder takes long, and it costs little to learn it on its own: the layers at 25 and 50 steps a second are
 a hundredth of the work. A linear head on their output is trained to give angles and log-mels, and is dropped when code2wav is done.
 """
+import math
 import time
 
 import numpy as np
@@ -16,10 +17,10 @@ from common import FRAME, SAMPLE_RATE, autocast, device, schedule
 from config import VOCODER
 from muon import Optimisers
 
-HARMONICS = (1, 2, 3, 4, 6, 8, 11)
-STEPS = 2                    # of the first half in a frame
-PLACES = 8                   # of angles in a step
-SPECTRA, BANDS = 2, 80       # of log-mels in a step
+HARMONICS = (1, 2, 3, 4, 6, 8, 11, 15)
+STEPS = math.prod(VOCODER["ratios"])   # of the first half in a frame
+PLACES = 2                   # of angles in a step
+SPECTRA, BANDS = 1, 80       # of log-mels in a step
 
 
 class Head(nn.Module):
@@ -38,6 +39,11 @@ class Head(nn.Module):
         got = self.angles(hidden.float()).transpose(1, 2).unflatten(-1, (PLACES, len(HARMONICS), 2))
         rest = (got - wanted).square().sum((0, 1, 2, 4)) / voiced.sum().clamp(min=1)
         return rest, F.mse_loss(self.spectra(hidden.float()).transpose(1, 2), mels.float())
+
+
+def parameters(model):
+    """What is trained of the first half, apart from the code embeddings."""
+    return [p for n, p in model.named_parameters() if n.startswith(("pre_transformer", "upsample"))]
 
 
 def first_half(model, codes):
@@ -64,12 +70,12 @@ def places(track, late, frames, trim):
     return np.mod(track.cycles[index], 1.0).astype(np.float32), (track.voiced[index] & inside).astype(np.float32), mels[row].reshape(len(row), -1).astype(np.float16)
 
 
-def teach(model, head, codes, known, seconds, batch=48, length=24, lead=6):
+def teach(model, head, codes, known, seconds, batch=16, length=24, lead=6):
     """Trains the first half of `model` on its own for so many seconds."""
     long = [i for i, c in enumerate(codes) if len(c) >= length]
-    half = [p for n, p in model.named_parameters() if n.startswith(("pre_transformer", "upsample"))]
-    matrices = [p for n, p in model.named_parameters() if n.startswith(("pre_transformer", "upsample")) and p.dim() >= 2 and min(p.shape[:2]) > 1]
-    others = [p for p in half if not any(p is m for m in matrices)]
+    half = parameters(model)
+    matrices = [p for p in half if p.dim() >= 2 and min(p.shape[:2]) > 1]
+    others = [p for p in half if p.dim() < 2 or min(p.shape[:2]) == 1]
     opt = Optimisers(matrices, [*others, *head.parameters()], muon=0.012, adam=2e-3, weight_decay=0.0, keep_norm=True)
     opt.add([model.code_embedding.weight], 1e-2)
     rng, start, step = np.random.default_rng(21), time.time(), 0

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from common import FRAME, SAMPLE_RATE
 
 HOP = FRAME // 4                                     # four spectra a frame
-WINDOW, SIZE, LONG = 400, 512, 1024
+WINDOW, SIZE = 400, 512
 
 
 @functools.lru_cache(maxsize=None)
@@ -42,8 +42,3 @@ def magnitude(wav, window, hop, n_fft=None):
 def log_mel(wav, bands=64, window=WINDOW, hop=HOP, n_fft=SIZE, floor=1e-3):
     m = mel_matrix(bands, n_fft).to(wav.device) @ magnitude(wav, window, hop, n_fft)
     return torch.log(m.clamp(min=floor))
-
-
-def pitch_band(wav, bins=64, window=LONG, hop=HOP, floor=1e-3):
-    """Log magnitudes of the lowest `bins` bins of 15.6 Hz, with harmonics resolved."""
-    return torch.log(magnitude(wav, window, hop)[:, :bins].clamp(min=floor))

@@ -1,12 +1,9 @@
-"""Stage `codec`: a residual vector quantiser over spectra, 25 frames a second. Only its codes are used later.
+"""Stage `codec`: a residual vector quantiser over the teacher's features, 25 frames a second. Only its codes are used later.
 
-The encoder sees log-mels and the resolved harmonics of the lowest kilohertz; the decoder must give
-both back, and small heads must name the teacher's phoneme from the quantised frames, so that the codes
-(the first one above all) keep what a listener needs.
-
-With the natural teacher the encoder sees the features before the teacher's generator instead, and the decoder must give
-the log-mels of its audio: an utterance then has codes without ever having been heard. Pitch is not among them; it
-has two books of its own (`pitch.py`).
+The encoder sees the features before the teacher's generator, the decoder must give the log-mels of its audio: so an
+utterance has codes without ever having been heard. Small heads must name the teacher's phoneme from the quantised
+frames, so that the codes (the first one above all) keep what a listener needs. Pitch is not among them; it has two
+books of its own (`pitch.py`).
 """
 import argparse
 import json
@@ -15,17 +12,16 @@ import time
 import numpy as np
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
 from torch import nn
 
-from audio import log_mel, pitch_band
-from common import (CODEBOOK_SIZE, CODEBOOKS, FRAME, NATURAL, SAMPLE_RATE, SMOKE, WORK, Progress, autocast, device, load_checkpoint,
+from audio import log_mel
+from common import (CODEBOOK_SIZE, CODEBOOKS, FRAME, HERE, SAMPLE_RATE, SMOKE, WORK, Progress, autocast, device, load_checkpoint,
                     save_checkpoint, schedule, setup)
-from data import Audio
 
-LATENT, BANDS, BINS = (96, 80, 0) if NATURAL else (96, 64, 64)
-INPUT = 512 if NATURAL else BANDS + BINS
+LATENT, BANDS, INPUT = 96, 80, 512
 NARROW, WIDE = 256, 320                              # channels at 100 and at 25 steps a second
-BOOKS = CODEBOOKS - 2 if NATURAL else CODEBOOKS      # of spectra
+BOOKS = CODEBOOKS - 2   # of spectra
 CROP = 50               # frames per training crop
 
 
@@ -96,24 +92,22 @@ class Quantiser(nn.Module):
 class Codec(nn.Module):
     def __init__(self, phonemes):
         super().__init__()
-        features = BANDS + BINS
         self.register_buffer("mean", torch.zeros(INPUT))
         self.register_buffer("scale", torch.ones(INPUT))
         self.encoder = nn.Sequential(
-            nn.Conv1d(INPUT, NARROW, 1 if NATURAL else 5, padding=0 if NATURAL else 2), Block(NARROW), Block(NARROW, 2), nn.Conv1d(NARROW, WIDE, 4, stride=4),
+            nn.Conv1d(INPUT, NARROW, 1), Block(NARROW), Block(NARROW, 2), nn.Conv1d(NARROW, WIDE, 4, stride=4),
             Block(WIDE), Block(WIDE, 2), nn.Conv1d(WIDE, LATENT, 1))
         self.decoder = nn.Sequential(
             nn.Conv1d(LATENT, WIDE, 3, padding=1), Block(WIDE, 2), Block(WIDE), Block(WIDE),
-            nn.ConvTranspose1d(WIDE, NARROW, 4, stride=4), Block(NARROW, 2), Block(NARROW), nn.Conv1d(NARROW, features, 3, padding=1))
+            nn.ConvTranspose1d(WIDE, NARROW, 4, stride=4), Block(NARROW, 2), Block(NARROW), nn.Conv1d(NARROW, BANDS, 3, padding=1))
         self.quantiser = Quantiser()
         self.phoneme_first = nn.Sequential(nn.Conv1d(LATENT, 192, 3, padding=1), nn.GELU(), nn.Conv1d(192, phonemes, 1))
         self.phoneme_all = nn.Sequential(nn.Conv1d(LATENT, 192, 3, padding=1), nn.GELU(), nn.Conv1d(192, phonemes, 1))
 
     @staticmethod
-    def features(wav):
-        """[B, N] -> [B, BANDS + BINS, 4 N / FRAME], about unit variance."""
-        parts = [log_mel(wav, BANDS)] + ([pitch_band(wav, BINS)] if BINS else [])
-        return (torch.cat(parts, 1) + 4.5) / 2
+    def spectra(wav):
+        """[B, N] -> [B, BANDS, 4 N / FRAME], about unit variance."""
+        return (log_mel(wav, BANDS) + 4.5) / 2
 
     def latent(self, features):
         return self.encoder((features - self.mean[:, None]) * self.scale[:, None])
@@ -126,9 +120,9 @@ class Codec(nn.Module):
 
     @torch.no_grad()
     def encode(self, seen):
-        """Audio [B, N], or features of the teacher [B, INPUT, 4 T] -> codes [B, T, BOOKS]"""
+        """Features of the teacher [B, INPUT, 4 T] -> codes [B, T, BOOKS]"""
         with autocast():
-            latent = self.latent(seen if NATURAL else self.features(seen))
+            latent = self.latent(seen)
         return self.quantise(latent)[2]
 
     @torch.no_grad()
@@ -139,24 +133,76 @@ class Codec(nn.Module):
         return np.concatenate([c[:, :1], np.stack([track.advance, track.phase], 1), c[:, 1:]], 1)
 
 
-def load(path=None):
+KEPT = HERE / "codec.safetensors"          # what makes codes: needed to go on from the shipped voices
+MAKES_CODES = ("mean", "scale", "encoder.", "quantiser.codes")
+
+
+def keep(model, path):
+    save_file({k: v.half().contiguous().cpu() for k, v in model.state_dict().items() if k.startswith(MAKES_CODES)}, path)
+    path.chmod(0o644)
+
+
+def trained():
+    """The work folder has a codec of its own."""
+    return (WORK / "codec.pt").exists()
+
+
+def load():
+    """The codec of the work folder, or else that of the shipped voices."""
     phonemes = len(json.loads((WORK / "phonemes.json").read_text())) + 1
-    model = Codec(phonemes)
-    model.load_state_dict(load_checkpoint(path or WORK / "codec.pt")["model"])
+    model, state = Codec(phonemes), load_checkpoint(WORK / "codec.pt")
+    if state:
+        model.load_state_dict(state["model"])
+    else:
+        known = {k: v.float() for k, v in load_file(KEPT).items()}
+        assert not model.load_state_dict(known, strict=False).unexpected_keys
     return model.to(device()).eval()
 
 
-class Spoken:
-    """The natural teacher's utterances that have audio: features, audio and phonemes."""
+class Spectra(nn.Module):
+    """Log-mels of the audio that the teacher would make of its features: the codec learns from far more utterances than have audio."""
 
-    def __init__(self, heldout=False, limit=0):
+    def __init__(self, codec):
+        super().__init__()
+        self.mean, self.scale = codec.mean, codec.scale
+        self.layers = nn.Sequential(nn.Dropout(0.1), nn.Conv1d(INPUT, NARROW, 3, padding=1), Block(NARROW), Block(NARROW, 2), nn.Dropout(0.1),
+                                    nn.Conv1d(NARROW, BANDS, 3, padding=1))
+
+    def forward(self, features):
+        return self.layers((features - self.mean[:, None]) * self.scale[:, None])
+
+    def learn(self, audio, val, steps, batch=24):
+        opt = torch.optim.AdamW(self.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1)
+        rng, progress = np.random.default_rng(12), Progress("spectra", steps, every=100)
+        while not progress.done():
+            for group in opt.param_groups:
+                group["lr"] = 1e-3 * schedule(progress.fraction, decay=0.8)
+            seen, wav, _ = crops(audio, rng, batch)
+            with autocast():
+                got = self(seen)
+            loss = (got.float() - Codec.spectra(wav)).abs().mean() * 2
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+            progress.tick(mel=loss)
+        self.eval()
+        with torch.no_grad():
+            seen, wav, _ = crops(val, np.random.default_rng(5), 64)
+            print(f"spectra val {(self(seen) - Codec.spectra(wav)).abs().mean() * 2:.3f}", flush=True)
+
+
+class Spoken:
+    """The teacher's utterances: features, phonemes, and audio unless `heard` is false."""
+
+    def __init__(self, heldout=False, limit=0, heard=True):
         import natural
         items, self.seen, self.wavs, self.labels, self.tracks, self.voices = natural.texts(), [], [], [], [], []
         files = range(natural.HELDOUT) if heldout else range(natural.HELDOUT, -(-len(items) // natural.GROUP))
         for k in files:
-            if not natural.complete(k, audio=True) or (limit and len(self.seen) >= limit):
+            if not natural.complete(k, audio=heard) or (limit and len(self.seen) >= limit):
                 break
-            for item, (x, f0, steps), wav in zip(items[k * natural.GROUP:], natural.read(k), natural.audio(k)):
+            wavs = natural.audio(k) if heard else [None] * natural.GROUP
+            for item, (x, f0, steps), wav in zip(items[k * natural.GROUP:], natural.read(k), wavs):
                 frames = natural.Frames(steps)
                 track = frames.track(f0)
                 self.seen.append(frames.points(x).astype(np.float16))
@@ -178,35 +224,30 @@ class Spoken:
         return np.concatenate([np.zeros(end - start - len(wav), np.float32), wav])
 
     def crop(self, i, at):
-        """(features [INPUT, 4 CROP], audio [CROP * FRAME], labels)"""
-        return (self.seen[i][4 * at:4 * (at + CROP)].T.astype(np.float32), self.wavs[i][at * FRAME:(at + CROP) * FRAME].astype(np.float32) / 32768,
+        """(features [INPUT, 4 CROP], audio [CROP * FRAME] if there is some, labels)"""
+        wav = self.wavs[i] if self.wavs[i] is not None else np.zeros(0, np.int16)
+        return (self.seen[i][4 * at:4 * (at + CROP)].T.astype(np.float32), wav[at * FRAME:(at + CROP) * FRAME].astype(np.float32) / 32768,
                 self.labels[i][at:at + CROP])
 
 
 def crops(audio, rng, batch):
-    """(what the encoder sees or None, audio, labels)"""
+    """(what the encoder sees, audio, labels)"""
     seen, wavs, labels = [], [], []
     while len(wavs) < batch:
         i = rng.integers(len(audio))
         if audio.frames[i] < CROP:
             continue
         at = rng.integers(audio.frames[i] - CROP + 1)
-        if NATURAL:
-            x, wav, label = audio.crop(i, at)
-            seen.append(x)
-        else:
-            wav, label = audio.wav(i)[at * FRAME:(at + CROP) * FRAME], audio.label(i)[at:at + CROP]
-        wavs.append(wav)
-        labels.append(label)
+        for found, x in zip((seen, wavs, labels), audio.crop(i, at)):
+            found.append(x)
     move = lambda x: torch.from_numpy(np.stack(x)).to(device())
-    return move(seen) if seen else None, move(wavs), move(labels).long()
+    return move(seen), move(wavs), move(labels).long()
 
 
-def losses(model, seen, wav, labels, quantised=True):
-    with torch.no_grad():
-        x = model.features(wav)
+def losses(model, seen, x, labels, quantised=True):
+    """`x`: the spectra that the decoder must give."""
     with autocast():
-        latent = model.latent(x if seen is None else seen)
+        latent = model.latent(seen)
         if quantised:
             total, first, codes, commit = model.quantise(latent)
         else:
@@ -215,24 +256,23 @@ def losses(model, seen, wav, labels, quantised=True):
         y = model.decoder(total).float()
         ce = F.cross_entropy(model.phoneme_all(total).float(), labels)
         ce_first = F.cross_entropy(model.phoneme_first(first).float(), labels)
-    diff = (x - y).abs()
-    mel, low = diff[:, :BANDS].mean() * 2, diff[:, BANDS:].mean() * 2 if BINS else torch.zeros(())
-    loss = mel + 0.4 * low + 0.15 * ce + 0.15 * ce_first + 0.25 * commit
-    return loss, dict(mel=mel, low=low, phoneme=ce, phoneme0=ce_first, commit=commit), codes, total
+    mel = (x - y).abs().mean() * 2
+    loss = mel + 0.15 * ce + 0.15 * ce_first + 0.25 * commit
+    return loss, dict(mel=mel, phoneme=ce, phoneme0=ce_first, commit=commit), codes
 
 
 def train(args):
     setup()
     torch.manual_seed(1)
-    audio, val = (Spoken(), Spoken(heldout=True)) if NATURAL else (Audio("train"), Audio("val"))
+    audio, val, more = Spoken(), Spoken(heldout=True), Spoken(limit=args.utterances, heard=False)
     phonemes = len(json.loads((WORK / "phonemes.json").read_text())) + 1
     model = Codec(phonemes)
-    if NATURAL:
-        some = np.concatenate(audio.seen[:500]).astype(np.float32)
-        model.mean.copy_(torch.from_numpy(some.mean(0)))
-        model.scale.copy_(1 / torch.from_numpy(some.std(0)).clamp(min=1e-2))
-        print(f"codec: {len(audio)} utterances, {audio.frames.sum() / 90000:.2f} hours", flush=True)
+    some = np.concatenate(more.seen[:500]).astype(np.float32)
+    model.mean.copy_(torch.from_numpy(some.mean(0)))
+    model.scale.copy_(1 / torch.from_numpy(some.std(0)).clamp(min=1e-2))
+    print(f"codec: {more.frames.sum() / 90000:.2f} hours, {audio.frames.sum() / 90000:.2f} of them with audio", flush=True)
     model.to(device())
+    spectra = Spectra(model).to(device())
     opt = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=1e-3)
     rng = np.random.default_rng(11)
     progress = Progress("codec", args.steps, args.seconds)
@@ -242,6 +282,21 @@ def train(args):
         opt.load_state_dict(state["opt"])
         progress = Progress("codec", args.steps, args.seconds, state["step"], state["elapsed"])
         rng = np.random.default_rng(11 + state["step"])
+    else:
+        spectra.learn(audio, val, args.spectra)
+    known = (state or {}).get("spectra")
+    if known:
+        spectra.load_state_dict(known)
+        spectra.eval()
+
+    def batch():
+        """Half of the crops have the spectra of their audio, the others those that `spectra` tells."""
+        seen, wav, labels = crops(audio, rng, args.batch // 2)
+        felt, _, more_labels = crops(more, rng, args.batch - args.batch // 2)
+        with torch.no_grad():
+            x = torch.cat([model.spectra(wav), spectra(felt)])
+        return torch.cat([seen, felt]), x, torch.cat([labels, more_labels])
+
     warm = 2 if SMOKE else 150              # steps without quantisation
     saved = time.time()
     while not progress.done():
@@ -250,9 +305,9 @@ def train(args):
         model.train()
         if progress.step == warm:
             with torch.no_grad(), autocast():
-                latents = [model.latent(model.features(w) if x is None else x).float() for x, w, _ in (crops(audio, rng, 48) for _ in range(6))]
+                latents = [model.latent(x).float() for x, _, _ in (crops(more, rng, 48) for _ in range(6))]
             model.quantiser.start(torch.cat(latents).transpose(1, 2).reshape(-1, LATENT))
-        loss, parts, _, _ = losses(model, *crops(audio, rng, args.batch), progress.step >= warm)
+        loss, parts, _ = losses(model, *batch(), progress.step >= warm)
         opt.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -261,18 +316,21 @@ def train(args):
         if progress.step % 500 == 0:
             model.eval()
             with torch.no_grad():
-                _, parts, codes, _ = losses(model, *crops(val, np.random.default_rng(5), 64))
+                seen, wav, labels = crops(val, np.random.default_rng(5), 64)
+                _, parts, codes = losses(model, seen, model.spectra(wav), labels)
             used = [len(torch.unique(codes[..., q])) for q in range(BOOKS)]
             print("codec val", {k: round(float(v), 3) for k, v in parts.items()}, "used", used, flush=True)
         if time.time() - saved > 120 or progress.done():
             saved = time.time()
-            save_checkpoint(WORK / "codec.pt", model=model.state_dict(), opt=opt.state_dict(), step=progress.step, elapsed=progress.elapsed)
+            save_checkpoint(WORK / "codec.pt", model=model.state_dict(), spectra=spectra.state_dict(), opt=opt.state_dict(), step=progress.step, elapsed=progress.elapsed)
     progress.finish()
 
 
 if __name__ == "__main__":
     ap = argparse.ArgumentParser(description=__doc__)
-    ap.add_argument("--steps", type=int, default=1646)
+    ap.add_argument("--steps", type=int, default=1000)
     ap.add_argument("--seconds", type=float, default=0, help="wall-clock budget; the schedule ends with it")
-    ap.add_argument("--batch", type=int, default=32)
+    ap.add_argument("--batch", type=int, default=24)
+    ap.add_argument("--utterances", type=int, default=3000, help="of those without audio")
+    ap.add_argument("--spectra", type=int, default=600, help="steps in which the spectra of those are learnt")
     train(ap.parse_args())

@@ -18,8 +18,6 @@ CHECKPOINT = WORK / "checkpoint" if SMOKE else HERE / "checkpoint"
 GOLDENS = WORK / "checkpoint-goldens" if SMOKE else HERE / "checkpoint-goldens"
 
 SEED = 20261120
-TEACHER = os.environ.get("OMNI_EMBEDDED_TEACHER", "espeak")          # or "kokoro": the natural voices, which are not shipped yet
-NATURAL = TEACHER == "kokoro"
 SAMPLE_RATE = 16000
 FRAME = SAMPLE_RATE // 25    # samples per codec frame: 25 frames per second
 LEAD_FRAMES = 5              # silent frames before speech: the talker reads ahead
@@ -27,14 +25,8 @@ TAIL_FRAMES = 3              # silent frames between the end of speech and EOS
 MAX_CHARS = 200
 CHARACTERS = "abcdefghijklmnopqrstuvwxyz .,?!'-:;"
 
-# name -> (espeak voice, pitch 0..99, pitch range, words per minute)
-VOICES = {
-    "aria": ("en-us+f3", 55, 45, 162),
-    "basil": ("en-us", 38, 45, 162),
-}
-VOICE_NAMES = list(VOICES)
-
-CODEBOOKS, CODEBOOK_SIZE = (8, 384) if NATURAL else (6, 384)
+VOICE_NAMES = ["aria", "basil"]
+CODEBOOKS, CODEBOOK_SIZE = 8, 384
 SMOKE_STEPS = 6
 STOP_AFTER = float(os.environ.get("OMNI_EMBEDDED_STOP_AFTER", 0))      # seconds of one call; a stage that is not done then exits with 75
 STARTED = time.time()

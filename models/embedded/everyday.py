@@ -1,7 +1,6 @@
-"""Texts for the natural teacher: everyday sentences first, then what a voice must also be able to read.
+"""Texts for the teacher: sentences that people say, questions, names, numbers, spelled letters and long texts.
 
-Its audio is dear, so the mixture differs from that of `texts.corpus`: sentences that people say, questions, names,
-numbers, spelled letters and long texts. The sentences of `stranger/` are left out, since those are for judging.
+The sentences of `stranger/` are left out, since those are for judging.
 """
 import random
 import re
@@ -89,7 +88,7 @@ def everyday(rng, names, words):
 def corpus(seed, size):
     """`size` distinct (source, text) pairs in a fixed random order."""
     rng = random.Random(seed)
-    glosses, examples, _ = texts.wordnet(rng)
+    glosses, examples = texts.wordnet(rng)
     quotes, verses, words = texts.fortunes(rng), texts.bible(rng), texts.dictionary()
     names = proper_names()
     common = sorted({w for t in examples + quotes for w in re.findall(r"[a-z]+", t) if len(w) > 1})

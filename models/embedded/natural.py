@@ -1,4 +1,4 @@
-"""Stage `natural`: the natural teacher speaks, in the background, for as long as it is let.
+"""Stages `texts` and `natural`: what is said, and the teacher saying it, in the background, for as long as it is let.
 
 work/natural/texts.json        every utterance in a fixed order: [voice, text, phonemes]
 work/natural/00000.npz         utterances 0 .. 19 before the teacher's generator: features, pitch, durations of phonemes
@@ -28,7 +28,7 @@ CEILING, KNEE = 0.98, 0.8            # louder samples than KNEE are pressed toge
 FOLDER = WORK / "natural"
 HELDOUT = 1 if SMOKE else 2          # the first files are for validation, not training
 BEFORE, AFTER = 1200, 2400           # samples of the teacher kept before the first and after the last sound
-DELAY = 480                          # samples of the teacher by which audio is later than its codes: code2wav sees the next frame
+DELAY = 960                          # samples of the teacher by which audio is later than its codes: code2wav sees the next frame
 UNIT = kokoro.RATE // 25             # samples of the teacher in a frame
 POINT = 300                          # and in a point of its features
 MARKS = ";:,.!?—…\"()“” "    # symbols without a sound
@@ -172,11 +172,14 @@ def prepare():
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--texts", action="store_true", help="make the texts and nothing else")
     ap.add_argument("--audio", action="store_true", help="make the audio of files whose features are there; without it, features")
     ap.add_argument("--seconds", type=float, default=0, help="stop after so many seconds (default: when everything is spoken)")
     ap.add_argument("--hours", type=float, default=0, help="stop when there are so many hours")
     ap.add_argument("--part", default="0/1", help="i/n: only files k with k %% n == i")
     args = ap.parse_args()
+    if args.texts:
+        return prepare()
     items = texts()
     part, parts = map(int, args.part.split("/"))
     speak(kokoro.Teacher(), items, range(part, -(-len(items) // GROUP), parts), args.audio, args.seconds, args.hours)

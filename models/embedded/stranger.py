@@ -3,7 +3,7 @@
     stranger.py --server ../../target/release          the embedded voices through omni-server and omni-client
     stranger.py --folder WAVS                          WAVS/NAME_000.wav is line 0 of the sentences, spoken by NAME
     stranger.py --teacher                              the teacher itself, with the same sentences
-    stranger.py --codec                                the teacher through codec and code2wav (OMNI_EMBEDDED_TEACHER=kokoro)
+    stranger.py --codec                                the teacher through codec and code2wav
     stranger.py --tune ...                             on choosing.txt, which settings may be chosen with
 
 The sentences (stranger/sentences.tsv) are for reporting alone: nothing is trained on them or chosen by them. Both what was

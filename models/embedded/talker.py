@@ -15,9 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import codec
 import config
 from codes import Codes
-from common import (CODEBOOK_SIZE, CODEBOOKS, NATURAL, SMOKE, WORK, Progress, autocast, device, half, load_checkpoint,
+from common import (CODEBOOK_SIZE, CODEBOOKS, SMOKE, WORK, Progress, autocast, device, half, load_checkpoint,
                     save_checkpoint, schedule, setup)
 from muon import Optimisers
 
@@ -309,8 +310,7 @@ def corrupt(codes, fed, rate):
     new = torch.where(swap[:, None], other, flat)
     single = torch.rand(flat.shape, device=codes.device) < rate / 2
     new = torch.where(single, torch.randint_like(flat, CODEBOOK_SIZE), new)
-    if NATURAL:
-        new[:, 1:3] = flat[:, 1:3]
+    new[:, 1:3] = flat[:, 1:3]
     flat = new
     out = codes.clone()
     out[fed] = flat
@@ -341,19 +341,14 @@ def losses(model, batch, corruption=0.0, share=0.3):
         wanted = batch["wanted"][rows[:, 0], rows[:, 1]]
         residual = model.residual_logits(hidden[rows[:, 0], rows[:, 1]], wanted).float()
         rest = F.cross_entropy(residual.flatten(0, 1), wanted[:, 1:].flatten())
-        past = 0.0
-        if NATURAL:
-            fed = use & batch["fed"]
-            past = F.cross_entropy(model.past_head(hidden[fed]).float(), batch["codes"][fed][:, 2])
-            past = 0.3 * past + 0.5 * F.cross_entropy(residual[:, 1], wanted[:, 2])
+        fed = use & batch["fed"]
+        past = F.cross_entropy(model.past_head(hidden[fed]).float(), batch["codes"][fed][:, 2])
+        past = 0.3 * past + 0.5 * F.cross_entropy(residual[:, 1], wanted[:, 2])
     loss = c0 + rest + past + 0.3 * now + 0.2 * after + 0.01 * balance
     accuracy = (logits.argmax(-1) == target).float().mean()
-    parts = dict(c0=c0, acc=accuracy, rest=rest, now=now, next=after, balance=balance)
-    if NATURAL:
-        parts["past"] = past
-        parts["phase"] = (residual[:, 1].argmax(-1) == wanted[:, 2]).float().mean()
-        parts["advance"] = F.cross_entropy(residual[:, 0], wanted[:, 1])
-    return loss, parts
+    phase = (residual[:, 1].argmax(-1) == wanted[:, 2]).float().mean()
+    advance = F.cross_entropy(residual[:, 0], wanted[:, 1])
+    return loss, dict(c0=c0, acc=accuracy, rest=rest, now=now, next=after, balance=balance, past=past, phase=phase, advance=advance)
 
 
 def start_pitch(model, size=0.6):
@@ -372,18 +367,19 @@ def start_pitch(model, size=0.6):
         model.heads[1].copy_(some(waves) * 0.1)
 
 
-def go_on(model, folder):
-    """Takes over what the talker of a checkpoint knows of letters and sounds; its codes mean something else."""
+def go_on(model, folder, same_codec):
+    """The weights of a checkpoint; with another codec, what it knows of letters and sounds, for its codes mean something else."""
     from safetensors.torch import load_file
     import export
     tensors = load_file(f"{folder}/model.safetensors")
+    coded = ("codec_head.weight", "code_predictor.lm_head", "code_predictor.model.codec_embedding")
     with torch.no_grad():
         for name, view in export.talker_weights(model).items():
-            if name.endswith(("codec_head.weight", ".lm_head.weight")) or "code_predictor.model.codec_embedding" in name or name not in tensors:
-                continue
-            if name.endswith("model.codec_embedding.weight"):
+            if same_codec:
+                view.copy_(tensors[name])
+            elif name == "talker.model.codec_embedding.weight":
                 view[CODEBOOK_SIZE:].copy_(tensors[name][CODEBOOK_SIZE:])
-            else:
+            elif not any(part in name for part in coded):
                 view.copy_(tensors[name])
         model.text.copy_(tensors[export.EMBEDDING])
 
@@ -423,10 +419,11 @@ def train(args):
     batcher = Batcher(Codes("train"), args.rows)
     val = Batcher(Codes("val"), args.rows)
     model = Talker(phoneme_count())
+    same_codec = not codec.trained()
     if args.start:
-        go_on(model, args.start)
+        go_on(model, args.start, same_codec)
         model.text.requires_grad_(False)        # the thinker reads the same rows
-    if NATURAL:
+    if not (args.start and same_codec):
         start_pitch(model)
     model.to(device())
     matrices = [p for n, p in model.named_parameters() if is_matrix(n, p)]

@@ -1,6 +1,6 @@
 """Text for the teacher: freely licensed sources and templates, in the normaliser's alphabet.
 
-Sources (Debian packages): wordnet-base (glosses, example sentences, lemmas), bible-kjv-text through
+Sources (Debian packages): wordnet-base (glosses and example sentences), bible-kjv-text through
 the `bible` program, fortunes, wamerican-large. Templates cover what those lack: numbers, dates,
 times, spelled letters, addresses, lists, greetings, questions, software.
 """
@@ -62,15 +62,12 @@ def pieces(text, rng, limit=MAX_CHARS):
 
 
 def wordnet(rng):
-    glosses, examples, lemmas = [], [], set()
+    glosses, examples = [], []
     for kind in ("noun", "verb", "adj", "adv"):
         for line in open(f"{WORDNET}/data.{kind}", encoding="latin-1"):
             if line.startswith("  ") or " | " not in line:
                 continue
-            head, gloss = line.split(" | ", 1)
-            fields = head.split()
-            for i in range(int(fields[3], 16)):
-                lemmas.add(fields[4 + 2 * i].split("(")[0].replace("_", " ").lower())
+            gloss = line.split(" | ", 1)[1]
             for quoted in re.findall(r'"([^"]+)"', gloss):
                 examples.append(quoted)
             definition = re.sub(r'"[^"]*"?', "", gloss).strip(" ;\n")
@@ -78,8 +75,7 @@ def wordnet(rng):
     end = lambda t: t if t[-1] in ".?!" or rng.random() < 0.25 else t + "."
     ok = lambda items: [end(q) for t in items if (c := clean(t)) for p in pieces(c, rng)
                         if len(q := p.strip(" ;,:")) > 2]
-    names = [w for w in sorted(lemmas) if re.fullmatch(r"[a-z][a-z' -]+", w) and not COARSE.search(w)]
-    return ok(glosses), ok(examples), names
+    return ok(glosses), ok(examples)
 
 
 def bible(rng):
@@ -257,31 +253,3 @@ def long_texts(rng, sentences, count):
         if len(text) <= MAX_CHARS:
             out.append(text)
     return out
-
-
-def corpus(seed, size):
-    """`size` distinct (source, text) pairs in a fixed random order."""
-    rng = random.Random(seed)
-    glosses, examples, lemmas = wordnet(rng)
-    verses, quotes, words = bible(rng), fortunes(rng), dictionary()
-    common_words = sorted({w for t in examples + quotes for w in re.findall(r"[a-z]+", t) if len(w) > 1})
-    shares = dict(gloss=0.22, example=0.17, bible=0.08, fortune=0.17, lemma=0.05, template=0.17, salad=0.07, long=0.07)
-    pools = dict(gloss=glosses, example=examples, bible=verses, fortune=quotes,
-                 lemma=lemmas + salad(rng, words, int(size * 0.03)),
-                 template=templates(rng, common_words, int(size * 0.25)),
-                 salad=salad(rng, words, int(size * 0.05)) + salad(rng, common_words, int(size * 0.06)),
-                 long=long_texts(rng, examples + quotes, int(size * 0.08)))
-    chosen, seen = [], set()
-    for source, share in shares.items():
-        pool = sorted(set(pools[source]))
-        rng.shuffle(pool)
-        take = 0
-        for t in pool:
-            if take >= share * size:
-                break
-            if t not in seen:
-                seen.add(t)
-                chosen.append((source, t))
-                take += 1
-    rng.shuffle(chosen)
-    return chosen

@@ -1,35 +1,33 @@
 #!/usr/bin/env bash
-# Regenerates the embedded checkpoint from nothing: data, codec, listener, codes, talker, vocoder, thinker,
+# Regenerates the embedded checkpoint from nothing: texts, the teacher's features and audio, codec, codes, talker, vocoder, thinker,
 # export, evaluation, verification. Every stage resumes where it stopped; run it again after an interruption.
 #
+#   models/embedded/train.sh                 about five hours for the voices and six for the thinker on two CPU cores with bfloat16 matrix units
 #   OMNI_EMBEDDED_SCALE=smoke models/embedded/train.sh     a few steps of every stage, into the scratch folder: does it all still run?
-#   OMNI_EMBEDDED_TEACHER=kokoro models/embedded/train.sh  the natural voices (in progress, see README.md)
-#   models/embedded/train.sh                 about two hours on two CPU cores with bfloat16 matrix units
 #   STAGES="export evaluate" models/embedded/train.sh
-#   STAGES="thinker export examine verify" OMNI_EMBEDDED_VOICES=checkpoint models/embedded/train.sh     the thinker alone
-#   the same with OMNI_EMBEDDED_FROM=checkpoint                    the thinker alone, from its shipped weights: to add a fact
+#   OMNI_EMBEDDED_FROM=checkpoint STAGES="texts natural codes talker+vocoder export evaluate verify" models/embedded/train.sh
+#                                            go on from the shipped voices, with their codec
+#   OMNI_EMBEDDED_FROM=checkpoint OMNI_EMBEDDED_VOICES=checkpoint STAGES="thinker export examine verify" models/embedded/train.sh
+#                                            the thinker alone, from its shipped weights: to add a fact
 #
-# OMNI_EMBEDDED_WORK   scratch folder (default models/embedded/work, about 4 GB)
+# OMNI_EMBEDDED_WORK   scratch folder (default models/embedded/work, about 6 GB)
+# OMNI_EMBEDDED_FROM   talker, vocoder and thinker go on from those of this checkpoint
 # OMNI_EMBEDDED_VOICES keep the voices of this checkpoint instead of those in the scratch folder
-# OMNI_EMBEDDED_FROM   the thinker goes on from the one of this checkpoint
+# OMNI_EMBEDDED_HOURS, OMNI_EMBEDDED_AUDIO_HOURS   how much the teacher says (default 16), and how much of it is made audible (default 1)
 # OMNI_EMBEDDED_PROGRAMS folder of omni-server and omni-client, whose --help the thinker learns from (default target/release)
 # OMNI_EMBEDDED_STOP_AFTER seconds of a stage; one that is not done by then keeps its state, and the run ends with status 75
 # OMNI_EMBEDDED_VENV   virtual environment (default <work>/venv; made when missing)
 set -euo pipefail
 cd "$(dirname "$0")"
 
-export OMNI_EMBEDDED_TEACHER="${OMNI_EMBEDDED_TEACHER:-espeak}" OMNI_EMBEDDED_SCALE="${OMNI_EMBEDDED_SCALE:-full}"
-suffix=$([ "$OMNI_EMBEDDED_TEACHER" = espeak ] || echo "-$OMNI_EMBEDDED_TEACHER")$([ "$OMNI_EMBEDDED_SCALE" = full ] || echo "-$OMNI_EMBEDDED_SCALE")
+export OMNI_EMBEDDED_SCALE="${OMNI_EMBEDDED_SCALE:-full}"
+suffix=$([ "$OMNI_EMBEDDED_SCALE" = full ] || echo "-$OMNI_EMBEDDED_SCALE")
 export OMNI_EMBEDDED_WORK="${OMNI_EMBEDDED_WORK:-$PWD/work$suffix}"
 VENV="${OMNI_EMBEDDED_VENV:-$OMNI_EMBEDDED_WORK/venv}"
-if [ "$OMNI_EMBEDDED_TEACHER" = kokoro ]; then
-  STAGES="${STAGES:-data natural codec codes talker+vocoder thinker export evaluate examine verify}"
-  hours="${OMNI_EMBEDDED_HOURS:-16}" audio="${OMNI_EMBEDDED_AUDIO_HOURS:-1}"        # of the teacher's features and of its audio
-  takes="hours"
-else
-  STAGES="${STAGES:-data codec+listener codes talker+vocoder thinker export evaluate examine verify}"
-  takes="two hours for the voices and six for the thinker, on two cores with bfloat16 matrix units"
-fi
+STAGES="${STAGES:-texts natural codec codes talker+vocoder thinker export evaluate examine verify}"
+hours="${OMNI_EMBEDDED_HOURS:-16}" audio="${OMNI_EMBEDDED_AUDIO_HOURS:-1}"
+from="${OMNI_EMBEDDED_FROM:+--from $OMNI_EMBEDDED_FROM}"
+takes="about five hours for the voices and six for the thinker, on two cores with bfloat16 matrix units"
 [ "$OMNI_EMBEDDED_SCALE" = smoke ] && takes="five to fifteen minutes"
 echo "== stages: $STAGES; from nothing this takes $takes"
 case " $STAGES " in
@@ -43,9 +41,9 @@ case " $STAGES " in
 esac
 mkdir -p "$OMNI_EMBEDDED_WORK"
 
-if ! command -v espeak-ng >/dev/null || ! command -v bible >/dev/null || [ ! -d /usr/share/wordnet ] \
+if ! command -v bible >/dev/null || [ ! -d /usr/share/wordnet ] \
    || [ ! -d /usr/share/games/fortunes ] || [ ! -f /usr/share/dict/american-english-large ]; then
-  packages=(espeak-ng libespeak-ng1 wordnet-base fortunes bible-kjv bible-kjv-text wamerican-large g++ python3-venv)
+  packages=(wordnet-base fortunes bible-kjv bible-kjv-text wamerican-large g++ python3-venv)
   command -v apt-get >/dev/null || { echo "train.sh: please install ${packages[*]}" >&2; exit 1; }
   sudo=$([ "$(id -u)" -eq 0 ] || echo sudo)
   $sudo apt-get update -qq
@@ -81,15 +79,14 @@ both() {            # both "<script args>" "<script args>": side by side, one on
 for stage in $STAGES; do
   echo "== $stage $(date +%H:%M:%S)"
   case $stage in
+    texts) on 0 natural.py --texts ;;
     natural) [ "$OMNI_EMBEDDED_SCALE" = smoke ] || both "natural.py --hours $hours" "natural.py --audio --hours $audio" ;;
-    data) on 0 data.py ;;
     codec) on 0 codec.py ;;
-    vocoder) on 0 vocoder.py ;;
-    talker) on 0 talker.py ;;
-    codec+listener) both codec.py listener.py ;;
-    codes) if [ "$OMNI_EMBEDDED_TEACHER" = kokoro ]; then on 0 codes.py; else both "codes.py --shards 0,2,4,6,8,10,12,14" "codes.py --shards 1,3,5,7,9,11,13,15"; fi ;;
-    talker+vocoder) both talker.py vocoder.py ;;
-    thinker) on 0 thinker.py ${OMNI_EMBEDDED_VOICES:+--voices "$OMNI_EMBEDDED_VOICES"} ${OMNI_EMBEDDED_FROM:+--from "$OMNI_EMBEDDED_FROM"} ;;
+    codes) on 0 codes.py ;;
+    vocoder) on 0 vocoder.py $from ;;
+    talker) on 0 talker.py $from ;;
+    talker+vocoder) both "talker.py $from" "vocoder.py $from" ;;
+    thinker) on 0 thinker.py ${OMNI_EMBEDDED_VOICES:+--voices "$OMNI_EMBEDDED_VOICES"} $from ;;
     export) on 0 export.py ${OMNI_EMBEDDED_VOICES:+--voices "$OMNI_EMBEDDED_VOICES"} ;;
     evaluate) on 0 evaluate.py ;;
     examine) on 0 examine.py ;;

@@ -3,7 +3,7 @@
 The reference trims its transposed convolutions on both sides: F frames give F * FRAME - TRIM samples,
 aligned with the start of the first frame, so every sample may use TRIM samples of look-ahead.
 
-The natural teacher's waveform follows from the codes up to its noise, for they tell the phase (`pitch.py`): so a part of the
+The teacher's waveform follows from the codes up to its noise, for they tell the phase (`pitch.py`): so a part of the
 loss compares complex spectra, and voiced sounds learn their harmonics from it.
 """
 import argparse
@@ -14,24 +14,24 @@ import time
 import numpy as np
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file
 from torch import nn
 
 import angles
 import codec
 from audio import hann, mel_matrix
-from common import CODEBOOK_SIZE, CODEBOOKS, FRAME, NATURAL, SAMPLE_RATE, SMOKE, WORK, Progress, autocast, device, load_checkpoint, save_checkpoint, schedule, setup
+from common import CODEBOOK_SIZE, CODEBOOKS, FRAME, SAMPLE_RATE, SMOKE, WORK, Progress, autocast, device, load_checkpoint, save_checkpoint, schedule, setup
 from config import VOCODER, omni_config
-from data import Audio
 from muon import Optimisers, split
 
 CONTEXT = 8             # frames before the scored part of a crop
 SCORED = 24
 TRIM = functools.reduce(lambda trim, rate: (trim + 1) * rate, VOCODER["rates"], 0)
-JUDGED = (512, 1024, 2048) if NATURAL else (256, 512, 1024)     # windows of the discriminators of spectra
-PERIODS = (2, 3, 5, 7, 11) if NATURAL else ()                   # of those of waveforms
+JUDGED = (512, 1024, 2048)      # windows of the discriminators of spectra
+PERIODS = (2, 3, 5, 7, 11)      # of those of waveforms
 RESOLUTIONS = (128, 256, 512, 1024, 2048)
 COMPLEX = (256, 512, 1024)      # windows of the complex part
-FOLLOWED = 1200                 # Hz up to which phases are asked for: above, what cannot be foretold would be learnt as silence
+FOLLOWED = 2500                 # Hz up to which phases are asked for: above, what cannot be foretold would be learnt as silence
 QUIET = 1e-3            # magnitudes far below this count as silence
 
 
@@ -93,7 +93,7 @@ def build(fast=False):
 
 
 def is_transposed(name):
-    return ".block.1." in name or "upsample.0.0" in name
+    return ".block.1." in name or (name.startswith("upsample") and ".0.conv" in name)
 
 
 def is_matrix(name, p):
@@ -122,7 +122,7 @@ def pitch_table():
 def code_table(books, project):
     """Code embeddings [CODEBOOKS * CODEBOOK_SIZE, width] from the codec's own vectors."""
     rows = books @ project
-    return torch.cat([rows[:1], pitch_table(), rows[1:]]).flatten(0, 1) if NATURAL else rows.flatten(0, 1)
+    return torch.cat([rows[:1], pitch_table(), rows[1:]]).flatten(0, 1)
 
 
 def initialise(model, books, project):
@@ -255,24 +255,6 @@ def complex_loss(y, x):
     return total / len(COMPLEX)
 
 
-def encode_all(audio, model=None, batch=16):
-    """Codes of every utterance, from the frozen codec."""
-    model = model or codec.load()
-    order = np.argsort(audio.frames, kind="stable")
-    result = [None] * len(audio)
-    for at in range(0, len(order), batch):
-        group = order[at:at + batch]
-        n = max(audio.frames[i] for i in group)
-        x = np.zeros((len(group), n * FRAME), np.float32)
-        for k, i in enumerate(group):
-            w = audio.wav(i)
-            x[k, :len(w)] = w
-        c = model.encode(torch.from_numpy(x).to(device())).cpu().numpy().astype(np.int16)
-        for k, i in enumerate(group):
-            result[i] = c[k, :audio.frames[i]]
-    return result
-
-
 def crops(audio, codes, rng, batch, known=None):
     """(audio, codes, and what is `known` of the angles) of random places."""
     length = CONTEXT + SCORED
@@ -283,7 +265,7 @@ def crops(audio, codes, rng, batch, known=None):
             continue
         at = rng.integers(audio.frames[i] - length + 1)
         turns.append(known and tuple(x[angles.STEPS * at:angles.STEPS * (at + length)] for x in known[i]))
-        wavs.append(audio.late(i, at, at + length)[:-TRIM] if NATURAL else audio.wav(i, at, at + length)[:-TRIM])
+        wavs.append(audio.late(i, at, at + length)[:-TRIM])
         picked.append(codes[i][at:at + length])
     move = lambda x: torch.from_numpy(np.stack(x)).to(device())
     return move(wavs), move(picked).long(), known and [move(x) for x in zip(*turns)]
@@ -302,15 +284,6 @@ def decode(model, codes):
     return model(torch.as_tensor(np.asarray(codes)).long().T[None].to(device()))[0, 0].cpu().numpy()
 
 
-def audio_codes(audio, val, model=None):
-    """Codes of the very audio that is learnt from: espeak-ng never says a text twice in quite the same way."""
-    codes = load_checkpoint(WORK / "codes-audio.pt")
-    if codes is None or len(codes["train"]) != len(audio) or model:
-        codes = dict(train=encode_all(audio, model), val=encode_all(val, model))
-        save_checkpoint(WORK / "codes-audio.pt", **codes)
-    return codes
-
-
 class Run:
     """Everything that a run keeps: networks, optimisers, averages."""
 
@@ -319,13 +292,18 @@ class Run:
         books = codec.load().quantiser.codes.cpu()
         self.model = build(fast=True)
         initialise(self.model, books, first_projection(books))
+        if args.start and not codec.trained():
+            self.model.load_state_dict({k.removeprefix("code2wav."): v.float() for k, v in load_file(f"{args.start}/model.safetensors").items()
+                                        if k.startswith("code2wav.")})
         self.model.to(device())
         matrices, others = split(self.model, is_matrix)
+        taught = {id(p) for p in angles.parameters(self.model)}
         special = {id(self.model.decoder[-1].conv.weight), id(self.model.decoder[-1].conv.bias), id(self.model.code_embedding.weight)}
         self.others = [p for p in others if id(p) not in special]
         for name, p in self.model.named_parameters():
             p.transposed = is_transposed(name)
-        self.opt = Optimisers(matrices, self.others, muon=args.muon, adam=args.adam, weight_decay=0.0, keep_norm=True)
+        self.opt = Optimisers([p for p in matrices if id(p) not in taught], self.others, muon=args.muon, adam=args.adam, weight_decay=0.0, keep_norm=True)
+        self.opt.add_matrices([p for p in matrices if id(p) in taught], args.first * args.muon, keep_norm=True)
         self.opt.add(list(self.model.decoder[-1].parameters()), 0.1 * args.adam)
         self.opt.add([self.model.code_embedding.weight], 3 * args.adam)
         self.judge = Discriminators(args.width).to(device()).to(memory_format=torch.channels_last)
@@ -372,9 +350,8 @@ class Run:
         start = CONTEXT * FRAME
         x, c, turns = crops(audio, codes["train"], rng, self.args.batch, self.known)
         held = self.known is not None and self.progress.fraction < self.args.held
-        with torch.set_grad_enabled(not held):
-            hidden = angles.first_half(self.model, c)
-        y = second_half(self.model, hidden)
+        hidden = angles.first_half(self.model, c)
+        y = second_half(self.model, hidden.detach() if held else hidden)
         x, y = x[:, start:], y[:, start:]
         loss = spectral_loss(y, x)
         total = loss + 10 * F.relu(y.abs() - 0.98).mean()       # never lean on the clamp
@@ -403,17 +380,16 @@ class Run:
 def train(args):
     setup()
     torch.manual_seed(3)
-    audio, val = (codec.Spoken(limit=args.utterances), codec.Spoken(heldout=True)) if NATURAL else (Audio("train", args.utterances), Audio("val"))
+    audio, val = codec.Spoken(limit=args.utterances), codec.Spoken(heldout=True)
     run = Run(args)
     progress = run.progress
     coder = codec.load()
-    codes = {name: [coder.whole(x, t) for x, t in zip(s.seen, s.tracks)] for name, s in (("train", audio), ("val", val))} if NATURAL else audio_codes(audio, val)
-    if NATURAL:
-        run.known = [angles.places(t, audio.late(i, 0, n), n, TRIM) for i, (t, n) in enumerate(zip(audio.tracks, audio.frames))]
-        if progress.step == 0 and args.half:
-            angles.teach(run.model, run.head, codes["train"], run.known, args.half)
-            run.average = {k: v.clone() for k, v in run.model.state_dict().items()}
-            run.save()
+    codes = {name: [coder.whole(x, t) for x, t in zip(s.seen, s.tracks)] for name, s in (("train", audio), ("val", val))}
+    run.known = [angles.places(t, audio.late(i, 0, n), n, TRIM) for i, (t, n) in enumerate(zip(audio.tracks, audio.frames))]
+    if progress.step == 0 and args.half and (codec.trained() or not args.start):
+        angles.teach(run.model, run.head, codes["train"], run.known, args.half)
+        run.average = {k: v.clone() for k, v in run.model.state_dict().items()}
+        run.save()
     print(f"vocoder: {len(audio)} utterances, {audio.frames.sum() / 90000:.2f} hours", flush=True)
     rng = np.random.default_rng(13 + progress.step)
     saved = time.time()
@@ -435,19 +411,21 @@ def train(args):
 if __name__ == "__main__":
     gpu = torch.cuda.is_available()
     ap = argparse.ArgumentParser(description=__doc__)
-    ap.add_argument("--steps", type=int, default=40000 if NATURAL else 2683)
+    ap.add_argument("--steps", type=int, default=40000)
     ap.add_argument("--seconds", type=float, default=0, help="wall-clock budget; the schedule ends with it")
-    ap.add_argument("--batch", type=int, default=32 if gpu else 4)
-    ap.add_argument("--utterances", type=int, default=0 if NATURAL else 8000, help="how much of the teacher's audio to use; 0: all")
+    ap.add_argument("--from", dest="start", help="go on from code2wav of this checkpoint, unless the codec is another one")
+    ap.add_argument("--batch", type=int, default=32 if gpu else 6)
+    ap.add_argument("--utterances", type=int, default=0, help="how much of the teacher's audio to use; 0: all")
     ap.add_argument("--muon", type=float, default=0.012)
-    ap.add_argument("--complex", type=float, default=0.5 if NATURAL else 0.0, help="weight of the spectra with their phases")
+    ap.add_argument("--complex", type=float, default=0.5, help="weight of the spectra with their phases")
     ap.add_argument("--adam", type=float, default=1e-3)
-    ap.add_argument("--adversarial", type=float, default=0.7 if NATURAL else 2.0,
+    ap.add_argument("--adversarial", type=float, default=0.7,
                     help="fraction of the run after which the discriminators join; above 1: never")
-    ap.add_argument("--half", type=float, default=300, help="seconds in which the first half learns the angles before everything is trained")
-    ap.add_argument("--held", type=float, default=1.0, help="fraction of the run in which that half stays as it is")
-    ap.add_argument("--angles", type=float, default=0.5, help="weight of the angles after that")
-    ap.add_argument("--width", type=int, default=32 if gpu and NATURAL else 16, help="channels of the discriminators")
+    ap.add_argument("--half", type=float, default=400, help="seconds in which the first half learns the angles before everything is trained")
+    ap.add_argument("--held", type=float, default=0.1, help="fraction of the run in which that half learns nothing else")
+    ap.add_argument("--first", type=float, default=0.35, help="its learning rate beside that of the other half: it forgets angles soon")
+    ap.add_argument("--angles", type=float, default=3.0, help="weight of the angles after that")
+    ap.add_argument("--width", type=int, default=32 if gpu else 16, help="channels of the discriminators")
     ap.add_argument("--fool", type=float, default=0.1, help="weight of the discriminators' verdict")
     ap.add_argument("--match", type=float, default=0.5, help="weight of matching their features")
     train(ap.parse_args())

@@ -142,9 +142,10 @@ def keep(model, path):
     path.chmod(0o644)
 
 
-def trained():
-    """The work folder has a codec of its own."""
-    return (WORK / "codec.pt").exists()
+def is_shipped():
+    """The codec is the one that the shipped voices were trained with."""
+    state = load_checkpoint(WORK / "codec.pt")
+    return not state or (KEPT.exists() and torch.equal(load_file(KEPT)["quantiser.codes"], state["model"]["quantiser.codes"].half()))
 
 
 def load():

@@ -317,14 +317,36 @@ def corrupt(codes, fed, rate):
     return out
 
 
+@torch.no_grad()
+def own_words(model, batch, codes, share, temperature=0.7):
+    """Some frames as the talker itself would have said them after the true ones: what it hears of itself when it runs freely.
+
+    Advance and phase stay, as in `corrupt`.
+    """
+    model.eval()
+    with autocast():
+        hidden, _, _ = model.stack(inputs(model, batch, codes).to(half()))
+        rows = (batch["wanted"][..., 0] != IGNORE).nonzero()
+        rows = rows[torch.rand(len(rows), device=rows.device) < share]
+        h, true = hidden[rows[:, 0], rows[:, 1]], batch["wanted"][rows[:, 0], rows[:, 1]]
+        sample = lambda logits: torch.distributions.Categorical(logits=logits.float() / temperature).sample()
+        said = torch.cat([sample(F.linear(h, model.codec_head[:CODEBOOK_SIZE]))[:, None], sample(model.residual_logits(h, true))], 1)
+    model.train()
+    said[:, 1:3] = true[:, 1:3]
+    out = codes.clone()
+    out[rows[:, 0], rows[:, 1] + 1] = said
+    return out
+
+
 def inputs(model, batch, codes):
     x = model.text_table()[batch["text"]]
     x = x + model.codec_embedding[batch["codec"].clamp(min=0)] * (batch["codec"] >= 0).unsqueeze(-1)
     return x + model.code_sum(codes) * batch["fed"].unsqueeze(-1)
 
 
-def losses(model, batch, corruption=0.0, share=0.3):
-    codes = corrupt(batch["codes"], batch["fed"], corruption) if corruption else batch["codes"]
+def losses(model, batch, corruption=0.0, own=0.0, share=0.3):
+    codes = own_words(model, batch, batch["codes"], own) if own else batch["codes"]
+    codes = corrupt(codes, batch["fed"], corruption) if corruption else codes
     with autocast():
         x = inputs(model, batch, codes).to(half())
         hidden, balance, tapped = model.stack(x, tap=PHONEME_LAYER)
@@ -419,7 +441,7 @@ def train(args):
     batcher = Batcher(Codes("train"), args.rows)
     val = Batcher(Codes("val"), args.rows)
     model = Talker(phoneme_count())
-    same_codec = not codec.trained()
+    same_codec = codec.is_shipped()
     if args.start:
         go_on(model, args.start, same_codec)
         model.text.requires_grad_(False)        # the thinker reads the same rows
@@ -447,10 +469,11 @@ def train(args):
     while not progress.done():
         if progress.step % 400 == 0 and batcher.data.extend():
             batcher.extend()
-        # curriculum: from the shortest quarter to everything within the first fifth
-        reach = 0.25 + 0.75 * min(1.0, progress.fraction / 0.2)
+        # curriculum: from the shortest quarter to everything within the first fifth; what is known needs none
+        reach = 1.0 if args.start and same_codec else 0.25 + 0.75 * min(1.0, progress.fraction / 0.2)
+        own = args.own * rng.random() if reach == 1.0 else 0.0
         indices = batcher.batches[rng.integers(max(1, int(reach * len(batcher.batches))))]
-        loss, parts = losses(model, batcher.make(indices, rng, chat=0.05), args.corruption)
+        loss, parts = losses(model, batcher.make(indices, rng, chat=0.05), args.corruption, own)
         loss.backward()
         norm = nn.utils.clip_grad_norm_(others, 1.0)
         opt.step(schedule(progress.fraction, warmup=0.01, decay=0.55))
@@ -477,5 +500,6 @@ if __name__ == "__main__":
     ap.add_argument("--muon", type=float, default=0.02)
     ap.add_argument("--adam", type=float, default=3e-3)
     ap.add_argument("--corruption", type=float, default=0.08)
+    ap.add_argument("--own", type=float, default=0.6, help="at most this share of a batch's frames are fed as the talker says them itself")
     ap.add_argument("--compile", type=int, default=1, help="fuse the layers (needs a C++ compiler on CPUs)")
     train(ap.parse_args())

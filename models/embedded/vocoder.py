@@ -292,7 +292,7 @@ class Run:
         books = codec.load().quantiser.codes.cpu()
         self.model = build(fast=True)
         initialise(self.model, books, first_projection(books))
-        if args.start and not codec.trained():
+        if args.start and codec.is_shipped():
             self.model.load_state_dict({k.removeprefix("code2wav."): v.float() for k, v in load_file(f"{args.start}/model.safetensors").items()
                                         if k.startswith("code2wav.")})
         self.model.to(device())
@@ -386,7 +386,7 @@ def train(args):
     coder = codec.load()
     codes = {name: [coder.whole(x, t) for x, t in zip(s.seen, s.tracks)] for name, s in (("train", audio), ("val", val))}
     run.known = [angles.places(t, audio.late(i, 0, n), n, TRIM) for i, (t, n) in enumerate(zip(audio.tracks, audio.frames))]
-    if progress.step == 0 and args.half and (codec.trained() or not args.start):
+    if progress.step == 0 and args.half and not (args.start and codec.is_shipped()):
         angles.teach(run.model, run.head, codes["train"], run.known, args.half)
         run.average = {k: v.clone() for k, v in run.model.state_dict().items()}
         run.save()

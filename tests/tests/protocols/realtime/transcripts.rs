@@ -45,6 +45,7 @@ async fn recordings_are_written_down_where_that_is_wanted_and_responses_go_first
     client.send(json!({"type": "input_audio_buffer.commit"})).await;
     client.until("conversation.item.done").await;
     client.respond(json!({})).await;
+    client.until("response.created").await;
     script.thinker.open();
     let heard = client.heard().await;
     assert_eq!((heard.status(), heard.count(COMPLETED)), ("completed", 0));

@@ -1,11 +1,10 @@
-"""What the first half of code2wav must know: the angle of every harmonic, eight times in a step of its 50 a second, and the spectrum.
+"""What the first half of code2wav must know at each of its 400 steps a second: the angles of eight harmonics, twice, and the spectrum.
 
 Codes tell the phase at the end of a frame and how far it went (`pitch.py`); the waveform needs it at every moment. Learning that
-through the whole vocoder takes long, and it costs little to learn it on its own: the layers at 25 and 50 steps a second are
-a hundredth of the work. A linear head on their output is trained to give angles and log-mels, and is dropped when code2wav is done.
+through the whole vocoder takes long; the first half learns it on its own in some minutes. A linear head on its output is trained
+to give angles and log-mels, and is dropped when code2wav is done.
 """
 import math
-import time
 
 import numpy as np
 import torch
@@ -13,24 +12,24 @@ import torch.nn.functional as F
 from torch import nn
 
 from audio import HOP, log_mel
-from common import FRAME, SAMPLE_RATE, autocast, device, schedule
+from common import FRAME, SAMPLE_RATE, Progress, autocast, device, schedule
 from config import VOCODER
 from muon import Optimisers
 
 HARMONICS = (1, 2, 3, 4, 6, 8, 11, 15)
 STEPS = math.prod(VOCODER["ratios"])   # of the first half in a frame
 PLACES = 2                   # of angles in a step
-SPECTRA, BANDS = 1, 80       # of log-mels in a step
+BANDS = 80                   # of the log-mels of a step
 
 
 class Head(nn.Module):
     def __init__(self):
         super().__init__()
         self.angles = nn.Conv1d(VOCODER["width"], 2 * len(HARMONICS) * PLACES, 1)
-        self.spectra = nn.Conv1d(VOCODER["width"], SPECTRA * BANDS, 1)
+        self.spectra = nn.Conv1d(VOCODER["width"], BANDS, 1)
 
     def loss(self, hidden, cycles, voiced, mels):
-        """hidden [B, width, STEPS T]; cycles and voiced [B, STEPS T, PLACES], mels [B, STEPS T, SPECTRA * BANDS]
+        """hidden [B, width, STEPS T]; cycles and voiced [B, STEPS T, PLACES], mels [B, STEPS T, BANDS]
 
         -> unexplained share of the angles' energy by harmonic, mean square error of the spectra
         """
@@ -66,20 +65,20 @@ def places(track, late, frames, trim):
     inside = (source >= 0) & (source < len(track.cycles))
     index = np.clip(source, 0, len(track.cycles) - 1).astype(int)
     mels = (log_mel(torch.from_numpy(late)[None], BANDS)[0].T.numpy() + 4.5) / 2
-    row = np.clip(np.round((start + (np.arange(SPECTRA) + 0.5) * size / SPECTRA) / HOP - 0.5), 0, len(mels) - 1).astype(int)
-    return np.mod(track.cycles[index], 1.0).astype(np.float32), (track.voiced[index] & inside).astype(np.float32), mels[row].reshape(len(row), -1).astype(np.float16)
+    row = np.clip(np.round((start[:, 0] + size / 2) / HOP - 0.5), 0, len(mels) - 1).astype(int)
+    return np.mod(track.cycles[index], 1.0).astype(np.float32), (track.voiced[index] & inside).astype(np.float32), mels[row].astype(np.float16)
 
 
-def teach(model, head, codes, known, seconds, batch=16, length=24, lead=6):
-    """Trains the first half of `model` on its own for so many seconds."""
+def teach(model, head, codes, known, steps, batch=16, length=24, lead=6):
+    """Trains the first half of `model` on its own."""
     long = [i for i, c in enumerate(codes) if len(c) >= length]
     half = parameters(model)
     matrices = [p for p in half if p.dim() >= 2 and min(p.shape[:2]) > 1]
     others = [p for p in half if p.dim() < 2 or min(p.shape[:2]) == 1]
     opt = Optimisers(matrices, [*others, *head.parameters()], muon=0.012, adam=2e-3, weight_decay=0.0, keep_norm=True)
     opt.add([model.code_embedding.weight], 1e-2)
-    rng, start, step = np.random.default_rng(21), time.time(), 0
-    while (part := (time.time() - start) / seconds) < 1:
+    rng, progress = np.random.default_rng(21), Progress("angles", steps)
+    while progress.fraction < 1:                    # to its end: it takes minutes and has no state of its own
         picked = []
         for i in rng.choice(long, batch):
             at = rng.integers(len(codes[i]) - length + 1)
@@ -88,8 +87,5 @@ def teach(model, head, codes, known, seconds, batch=16, length=24, lead=6):
         hidden = first_half(model, c.long())[..., STEPS * lead:]
         rest, spectra = head.loss(hidden, *(x[:, STEPS * lead:] for x in wanted))
         (rest.mean() + 2 * spectra).backward()
-        opt.step(schedule(part, warmup=0.02, decay=0.6))
-        step += 1
-        if step % 50 == 0:
-            shares = " ".join(f"{h}: {r:.2f}" for h, r in zip(HARMONICS, rest.tolist()))
-            print(f"angles step {step} unexplained {shares} spectra {spectra.item():.3f} left {seconds * (1 - part):.0f} s", flush=True)
+        opt.step(schedule(progress.fraction, warmup=0.02, decay=0.6))
+        progress.tick(spectra=spectra, **{f"unexplained_{h}": r for h, r in zip(HARMONICS, rest)})

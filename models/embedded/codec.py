@@ -8,6 +8,7 @@ books of its own (`pitch.py`).
 import argparse
 import json
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -142,12 +143,6 @@ def keep(model, path):
     path.chmod(0o644)
 
 
-def is_shipped():
-    """The codec is the one that the shipped voices were trained with."""
-    state = load_checkpoint(WORK / "codec.pt")
-    return not state or (KEPT.exists() and torch.equal(load_file(KEPT)["quantiser.codes"], state["model"]["quantiser.codes"].half()))
-
-
 def load():
     """The codec of the work folder, or else that of the shipped voices."""
     phonemes = len(json.loads((WORK / "phonemes.json").read_text())) + 1
@@ -158,6 +153,12 @@ def load():
         known = {k: v.float() for k, v in load_file(KEPT).items()}
         assert not model.load_state_dict(known, strict=False).unexpected_keys
     return model.to(device()).eval()
+
+
+def made_for(folder):
+    """Whether the codes of the work folder mean what they meant to the voices of this checkpoint."""
+    kept = Path(folder).resolve().parent / KEPT.name
+    return kept.exists() and torch.equal(load_file(kept)["quantiser.codes"], load().quantiser.codes.half().cpu())
 
 
 class Spectra(nn.Module):
@@ -175,7 +176,7 @@ class Spectra(nn.Module):
     def learn(self, audio, val, steps, batch=24):
         opt = torch.optim.AdamW(self.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1)
         rng, progress = np.random.default_rng(12), Progress("spectra", steps, every=100)
-        while not progress.done():
+        while progress.fraction < 1:                # to its end: it has no state of its own
             for group in opt.param_groups:
                 group["lr"] = 1e-3 * schedule(progress.fraction, decay=0.8)
             seen, wav, _ = crops(audio, rng, batch)
@@ -250,7 +251,8 @@ def losses(model, seen, x, labels, quantised=True):
     with autocast():
         latent = model.latent(seen)
         if quantised:
-            total, first, codes, commit = model.quantise(latent)
+            with torch.autocast(device().type, enabled=False):          # the nearest code in float32, as codes are made
+                total, first, codes, commit = model.quantise(latent)
         else:
             total = first = latent
             commit, codes = latent.float().square().mean() * 1e-2, None
@@ -293,10 +295,10 @@ def train(args):
     def batch():
         """Half of the crops have the spectra of their audio, the others those that `spectra` tells."""
         seen, wav, labels = crops(audio, rng, args.batch // 2)
-        felt, _, more_labels = crops(more, rng, args.batch - args.batch // 2)
+        others, _, more_labels = crops(more, rng, args.batch - args.batch // 2)
         with torch.no_grad():
-            x = torch.cat([model.spectra(wav), spectra(felt)])
-        return torch.cat([seen, felt]), x, torch.cat([labels, more_labels])
+            x = torch.cat([model.spectra(wav), spectra(others)])
+        return torch.cat([seen, others]), x, torch.cat([labels, more_labels])
 
     warm = 2 if SMOKE else 150              # steps without quantisation
     saved = time.time()
@@ -329,7 +331,7 @@ def train(args):
 
 if __name__ == "__main__":
     ap = argparse.ArgumentParser(description=__doc__)
-    ap.add_argument("--steps", type=int, default=1000)
+    ap.add_argument("--steps", type=int, default=1300)
     ap.add_argument("--seconds", type=float, default=0, help="wall-clock budget; the schedule ends with it")
     ap.add_argument("--batch", type=int, default=24)
     ap.add_argument("--utterances", type=int, default=3000, help="of those without audio")

@@ -9,7 +9,7 @@ import numpy as np
 
 import codec
 import natural
-from common import SMOKE, WORK, setup
+from common import SMOKE, WORK, pause, setup, time_is_up
 
 SHARD = 12 if SMOKE else 400         # utterances
 
@@ -76,6 +76,8 @@ def main():
     for split, k, files in jobs():
         path = shard_path(split, k)
         if not path.exists() and all(map(natural.complete, files)):
+            if time_is_up():
+                pause(f"codes stops at shard {k}")
             build(model, items, files, path)
 
 

@@ -62,6 +62,16 @@ def half():
     return torch.bfloat16 if fast_bfloat16() else torch.float32
 
 
+def time_is_up():
+    return 0 < STOP_AFTER <= time.time() - STARTED
+
+
+def pause(what):
+    """Ends the process, whose work is kept, with status 75."""
+    print(f"{what} after {time.time() - STARTED:.0f} s; run it again to go on", flush=True)
+    sys.exit(75)
+
+
 class Progress:
     """Prints progress with an estimate of the time left, and paces the learning-rate schedule.
 
@@ -95,12 +105,11 @@ class Progress:
     def finish(self):
         """Ends the process with status 75 when the run is not complete: run it again to go on."""
         if self.paused:
-            print(f"{self.name} stops at step {self.step} of {self.steps} after {time.time() - STARTED:.0f} s; run it again to go on", flush=True)
-            sys.exit(75)
+            pause(f"{self.name} stops at step {self.step} of {self.steps}")
 
     def tick(self, **values):
         self.step += 1
-        self.late = 0 < STOP_AFTER <= time.time() - STARTED
+        self.late = time_is_up()
         for k, v in values.items():
             self.window.setdefault(k, []).append(float(v.detach() if torch.is_tensor(v) else v))
         if self.step % self.every == 0:

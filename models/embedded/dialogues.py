@@ -520,7 +520,6 @@ ABOUT = ["what is {x}?", "what does {x} do?", "what is {x} for?", "explain {x}."
          "how is {x} used?", "when would i use {x}?", "why would i need {x}?", "tell me what {x} is.", "tell me what {x} does.", "i need help with {x}.", "what happens with {x}?",
          "how do i use {x}?", "when do i need {x}?", "could you explain {x}?", "what about {x}?", "show me what {x} does.",
          "*what is the purpose of {x}?", "*please describe {x} to me.", "*what do you know about {x}?"]
-QUOTES = ["{x}", "{x}", "{x}", "`{x}`", "\"{x}\""]
 
 
 def fact(group):

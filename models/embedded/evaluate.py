@@ -27,13 +27,18 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__)
     ap.add_argument("--checkpoint", type=Path, default=CHECKPOINT)
     ap.add_argument("--limit", type=int, default=4 if SMOKE else 0, help="only so many sentences (a quick look)")
+    ap.add_argument("--bounds", type=int, default=60, help="teacher and codec are judged by so many of them; they vary less")
     ap.add_argument("--samples", type=Path)
+    ap.add_argument("--out", type=Path, help="write every sentence, as said and as heard, here as JSON")
     ap.add_argument("--no-write", action="store_true", default=SMOKE)
     args = ap.parse_args()
     setup(threads=1)
     chosen = stranger.sentences(limit=args.limit)
-    rows, sounds = stranger.judge(stranger.from_stages(args.checkpoint, chosen), chosen, args.samples)
+    bounds = stranger.sentences(limit=min(args.bounds, args.limit or args.bounds))
+    rows, sounds = stranger.judge(stranger.from_stages(args.checkpoint, chosen, bounds), chosen, args.samples)
     print(stranger.report(rows, sounds))
+    if args.out:
+        write_json(args.out, dict(rows=rows))
     if not args.no_write:
         path = args.checkpoint / "figures.json"
         known = json.loads(path.read_text()) if path.exists() else {}

@@ -7,7 +7,7 @@ import export
 import talker as talker_stage
 import vocoder as vocoder_stage
 from common import CODEBOOK_SIZE, CODEBOOKS, SMOKE, device
-from talker import Cache, Prompt
+from talker import Cache, Prompt, choose, residuals
 
 
 def load_checkpoint_folder(folder):
@@ -23,31 +23,8 @@ def load_checkpoint_folder(folder):
     return talker.to(device()).eval(), vocoder.to(device()).eval()
 
 
-def choose(logits, temperature, top_k, generator):
-    if temperature <= 0 or top_k == 1:
-        return logits.argmax(-1)
-    logits = logits / temperature
-    if top_k:
-        logits = logits.masked_fill(logits < logits.topk(top_k).values[..., -1:], -torch.inf)
-    return torch.multinomial(logits.softmax(-1), 1, generator=generator)[:, 0]
-
-
 def limit_frames(text):
     return 20 if SMOKE else min(1000, 60 + 10 * len(text))
-
-
-@torch.no_grad()
-def residuals(model, hidden, c0, temperature, top_k, generator):
-    """Codes of groups 1.. for post-norm hidden states [B, W] and first codes [B]."""
-    cache = Cache(CODEBOOKS)
-    x = torch.stack([hidden, model.codec_embedding[c0]], 1)
-    out = []
-    for g in range(CODEBOOKS - 1):
-        h, _, _ = model.predictor(x, cache)
-        c = choose(h[:, -1] @ model.heads[g].T, temperature, top_k, generator)
-        out.append(c)
-        x = model.residual_embedding[g][c][:, None]
-    return torch.stack(out, 1)
 
 
 @torch.no_grad()

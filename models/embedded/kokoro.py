@@ -9,7 +9,6 @@ a second output: how long every phoneme lasts, in steps of 600 samples.
 """
 import hashlib
 import io
-import os
 import re
 import subprocess
 import sys
@@ -125,8 +124,7 @@ def to_float(source, target):
             dropped |= {id(k) for k in (*chain, after)}
         elif n.op_type == "DynamicQuantizeLSTM":
             i = list(n.input)
-            each = lambda name, scale, zero: per_direction(name, scale, zero)
-            def per_direction(name, scale, zero):
+            def each(name, scale, zero):
                 q = nh.to_array(tensors[name]).astype(np.float32)
                 s, z = (nh.to_array(tensors[k]).astype(np.float32).reshape(-1, 1, 1) for k in (scale, zero))
                 new = f"{name}.float"
@@ -225,10 +223,10 @@ class Teacher:
     def style(self, phonemes, voice):
         return self.voices[voice][min(len(tokens(phonemes)), STYLES) - 1][None]
 
-    def features(self, phonemes, voice, speed=1.0):
+    def features(self, phonemes, voice):
         """-> (features [T, 512], pitch in Hz [T], steps of each phoneme, those of the two ends around them)"""
         x, f0, steps = self.front.run(None, {"tokens": np.array([[0, *tokens(phonemes), 0]], np.int64), "style": self.style(phonemes, voice),
-                                             "speed": np.array([speed], np.float32)})
+                                             "speed": np.ones(1, np.float32)})
         return x[0].T, f0.ravel(), steps.ravel().astype(np.int64)
 
     def sound(self, features, harmonics, phonemes, voice):

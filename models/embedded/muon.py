@@ -67,7 +67,7 @@ class Muon(torch.optim.Optimizer):
 
 
 class Optimisers:
-    """Muon and AdamW behind one face; `scale` multiplies both learning rates."""
+    """Muon and AdamW with one interface; `scale` multiplies both learning rates."""
 
     def __init__(self, matrices, others, muon=0.02, adam=2e-3, weight_decay=0.01, keep_norm=False):
         self.parts = [(Muon(matrices, lr=muon, weight_decay=weight_decay, keep_norm=keep_norm), muon),

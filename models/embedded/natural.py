@@ -1,4 +1,4 @@
-"""Stages `texts` and `natural`: what is said, and the teacher saying it, in the background, for as long as it is let.
+"""Stages `texts` and `natural`: what is said, and the teacher saying it.
 
 work/natural/texts.json        every utterance in a fixed order: [voice, text, phonemes]
 work/natural/00000.npz         utterances 0 .. 19 before the teacher's generator: features, pitch, durations of phonemes
@@ -17,7 +17,7 @@ from scipy.signal import resample_poly
 
 import everyday
 import kokoro
-from common import FRAME, LEAD_FRAMES, SAMPLE_RATE, SEED, SMOKE, TAIL_FRAMES, WORK, write_json
+from common import FRAME, LEAD_FRAMES, SAMPLE_RATE, SEED, SMOKE, TAIL_FRAMES, WORK, pause, time_is_up, write_json
 from pitch import Track
 
 SIZE = 300 if SMOKE else 24000       # utterances of text, about 29 hours
@@ -26,6 +26,7 @@ VOICES = {"aria": "af_heart", "basil": "am_michael"}
 GAIN = {"aria": 1.35, "basil": 1.6}  # to the loudness of speech elsewhere
 CEILING, KNEE = 0.98, 0.8            # louder samples than KNEE are pressed together, none exceeds CEILING
 FOLDER = WORK / "natural"
+PATIENCE = 600           # seconds that audio waits for features
 HELDOUT = 1 if SMOKE else 2          # the first files are for validation, not training
 BEFORE, AFTER = 1200, 2400           # samples of the teacher kept before the first and after the last sound
 DELAY = 960                          # samples of the teacher by which audio is later than its codes: code2wav sees the next frame
@@ -161,11 +162,11 @@ def sounding(phonemes, steps):
 
 
 def prepare():
-    """Texts and the table of phonemes; in the small setting also a little of everything else."""
+    """Texts, the table of phonemes and the teacher; in the small setting also a little of everything else."""
     items = texts()
     write_json(WORK / "phonemes.json", {p: i + 1 for i, p in enumerate(PHONEMES)})
+    teacher = kokoro.Teacher()              # fetched here: two processes come next
     if SMOKE:
-        teacher = kokoro.Teacher()
         for sound in (False, True):
             speak(teacher, items, range(HELDOUT + 3), sound)
 
@@ -194,7 +195,12 @@ def speak(teacher, items, files, audio=False, seconds=0, hours=0):
         if complete(k, audio):
             spoken += GROUP * 4.4
             continue
+        if time_is_up():
+            pause(f"natural {'audio' if audio else 'features'} stops at file {k}")
+        waited = time.time()
         while audio and not complete(k):
+            if time.time() - waited > PATIENCE:
+                raise SystemExit(f"natural: no features for file {k} came in {PATIENCE} s")
             time.sleep(1)
         spoken += (make_audio if audio else make_features)(teacher, items, k)
         if k % 10 == 0:

@@ -61,9 +61,3 @@ def summary(utterances):
     pool = lambda k: float(np.mean(np.concatenate([m[k] for m in found])))
     return dict(periodicity_low=round(pool("low"), 3), clear=round(100 * pool("clear"), 1), voiced=round(100 * pool("voiced"), 1),
                 periodicity_high=round(pool("high"), 3), level=round(pool("level"), 1), bands={f"{a}-{b}": round(pool(f"{a}-{b}"), 1) for a, b in BANDS})
-
-
-def compare(found, teacher):
-    """Ratios of periodicity and differences of level, for a table."""
-    return dict(low=round(found["periodicity_low"] / teacher["periodicity_low"], 3), high=round(found["periodicity_high"] / teacher["periodicity_high"], 3),
-                level=round(found["level"] - teacher["level"], 1), bands={k: round(v - teacher["bands"][k], 1) for k, v in found["bands"].items()})

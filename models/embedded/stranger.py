@@ -10,6 +10,7 @@ The sentences (stranger/sentences.tsv) are for reporting alone: nothing is train
 said and what was heard are written in the same way before they are compared: abbreviations as words, every digit a word.
 """
 import argparse
+import hashlib
 import json
 import re
 import subprocess
@@ -179,8 +180,8 @@ def table(named):
     return "\n".join("| " + " | ".join(map(str, r)) + " |" for r in (head, ["---"] * len(head), *rows))
 
 
-def sound_table(named, teacher=None):
-    """named: {name: sound.summary} -> Markdown; levels and ratios against `teacher` where it is given."""
+def sound_table(named):
+    """named: {name: sound.summary} -> Markdown."""
     head = ["voice", "periodicity 80-900 Hz", "above 0.85", "periodicity 1-3.8 kHz", "level dB", *(f"{a}-{b} Hz" for a, b in sound.BANDS)]
     rows = [[n, f["periodicity_low"], f"{f['clear']} %", f["periodicity_high"], f["level"], *f["bands"].values()] for n, f in named.items() if f]
     return "\n".join("| " + " | ".join(map(str, r)) + " |" for r in (head, ["---"] * len(head), *rows))
@@ -216,14 +217,15 @@ def from_teacher(chosen):
     kept, teacher = WORK / "judged", None
     for voice, style in natural.VOICES.items():
         for i, _, text in chosen:
-            path = kept / f"teacher-{voice}_{i:03d}.wav"
+            name = f"teacher-{voice}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+            path = kept / f"{name}_{i:03d}.wav"
             if not path.exists():
                 teacher, phonemes = (teacher, phonemes) if teacher else (kokoro.Teacher(), kokoro.Phonemes())
                 sounds = phonemes(text.lower())
                 x, f0, steps = teacher.features(sounds, style)
                 frames = natural.Frames(steps)
                 wav = frames.cut(teacher.sound(x, frames.track(f0).harmonics(), sounds, style), natural.GAIN[voice])
-                save(kept, f"teacher-{voice}", i, wav / 32768, RATE)
+                save(kept, name, i, wav / 32768, RATE)
             yield (f"teacher-{voice}", i, *load(path))
 
 
@@ -257,9 +259,10 @@ def from_checkpoint(checkpoint, chosen):
             yield voice, i, decode(vocoder, codes) if len(codes) > 2 else np.zeros(SAMPLE_RATE), SAMPLE_RATE
 
 
-def from_stages(checkpoint, chosen):
-    yield from from_teacher(chosen)
-    yield from from_codec(chosen)
+def from_stages(checkpoint, chosen, bounds):
+    from generate import load_checkpoint_folder
+    yield from from_teacher(bounds)
+    yield from from_codec(bounds, load_checkpoint_folder(Path(checkpoint))[1])
     yield from from_checkpoint(checkpoint, chosen)
 
 

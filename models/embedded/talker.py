@@ -21,6 +21,7 @@ from codes import Codes
 from common import (CODEBOOK_SIZE, CODEBOOKS, SMOKE, WORK, Progress, autocast, device, half, load_checkpoint,
                     save_checkpoint, schedule, setup)
 from muon import Optimisers
+from pitch import PHASES, REST, UNVOICED
 
 T, P = config.TALKER, config.PREDICTOR
 HEADER = 9              # assistant rows before the first frame
@@ -178,7 +179,7 @@ class Talker(nn.Module):
         self.codec_head = nn.Parameter(torch.randn(config.TALKER_VOCAB, T["width"]) * 0.02)
         self.heads = nn.Parameter(torch.randn(CODEBOOKS - 1, CODEBOOK_SIZE, P["width"]) * 0.02)
         self.phoneme_heads = nn.Linear(T["width"], 2 * phonemes)     # now and next; training only
-        self.past_head = nn.Linear(T["width"], 16)                   # the last frame's phase, which the predictor needs; training only
+        self.past_head = nn.Linear(T["width"], PHASES)                 # the last frame's phase, which the predictor needs; training only
         ids = torch.tensor(list(range(CODEBOOK_SIZE)) + [config.CODEC_EOS])
         self.register_buffer("classes", ids, persistent=False)
 
@@ -311,28 +312,48 @@ def corrupt(codes, fed, rate):
     single = torch.rand(flat.shape, device=codes.device) < rate / 2
     new = torch.where(single, torch.randint_like(flat, CODEBOOK_SIZE), new)
     new[:, 1:3] = flat[:, 1:3]
-    flat = new
     out = codes.clone()
-    out[fed] = flat
+    out[fed] = new
     return out
 
 
-@torch.no_grad()
-def own_words(model, batch, codes, share, temperature=0.7):
-    """Some frames as the talker itself would have said them after the true ones: what it hears of itself when it runs freely.
+def choose(logits, temperature, top_k, generator=None):
+    if temperature <= 0 or top_k == 1:
+        return logits.argmax(-1)
+    logits = logits.float() / temperature
+    if top_k:
+        logits = logits.masked_fill(logits < logits.topk(top_k).values[..., -1:], -torch.inf)
+    return torch.multinomial(logits.softmax(-1), 1, generator=generator)[:, 0]
 
-    Advance and phase stay, as in `corrupt`.
-    """
+
+@torch.no_grad()
+def residuals(model, hidden, c0, temperature, top_k, generator=None):
+    """Codes of groups 1.. for post-norm hidden states [B, W] and first codes [B]."""
+    cache = Cache(CODEBOOKS)
+    x = torch.stack([hidden, model.codec_embedding[c0].to(hidden.dtype)], 1)
+    out = []
+    for g in range(CODEBOOKS - 1):
+        h, _, _ = model.predictor(x, cache)
+        c = choose(h[:, -1] @ model.heads[g].T.to(h.dtype), temperature, top_k, generator)
+        out.append(c)
+        x = model.residual_embedding[g][c][:, None].to(hidden.dtype)
+    return torch.stack(out, 1)
+
+
+@torch.no_grad()
+def own_words(model, batch, codes, share, temperature=0.7, top_k=20):
+    """Scheduled sampling: some frames as the talker samples them after the true ones. Advance and phase stay, as in `corrupt`."""
     model.eval()
     with autocast():
         hidden, _, _ = model.stack(inputs(model, batch, codes).to(half()))
         rows = (batch["wanted"][..., 0] != IGNORE).nonzero()
         rows = rows[torch.rand(len(rows), device=rows.device) < share]
-        h, true = hidden[rows[:, 0], rows[:, 1]], batch["wanted"][rows[:, 0], rows[:, 1]]
-        sample = lambda logits: torch.distributions.Categorical(logits=logits.float() / temperature).sample()
-        said = torch.cat([sample(F.linear(h, model.codec_head[:CODEBOOK_SIZE]))[:, None], sample(model.residual_logits(h, true))], 1)
+        h = hidden[rows[:, 0], rows[:, 1]]
+        c0 = choose(F.linear(h, model.codec_head[:CODEBOOK_SIZE]), temperature, top_k)
+        with torch.compiler.set_stance("force_eager"):          # a compiled layer with a cache is compiled again for every length
+            said = torch.cat([c0[:, None], residuals(model, h, c0, temperature, top_k)], 1)
     model.train()
-    said[:, 1:3] = true[:, 1:3]
+    said[:, 1:3] = batch["wanted"][rows[:, 0], rows[:, 1]][:, 1:3]
     out = codes.clone()
     out[rows[:, 0], rows[:, 1] + 1] = said
     return out
@@ -375,7 +396,6 @@ def losses(model, batch, corruption=0.0, own=0.0, share=0.3):
 
 def start_pitch(model, size=0.6):
     """Tables of advance and phase as angles: the next phase is a sum of two, which is a product of theirs."""
-    from pitch import PHASES, REST, UNVOICED
     moved = torch.arange(CODEBOOK_SIZE)
     moved[UNVOICED] = REST
     turn = 2 * torch.pi * moved[:, None] / PHASES * torch.tensor([1.0, 2.0, 3.0, 4.0, 8.0])
@@ -424,13 +444,14 @@ def load(path=None, average=True):
 @torch.no_grad()
 def validate(model, batcher):
     model.eval()
-    torch.manual_seed(7)
     totals, count = {}, 0
-    for indices in batcher.batches:
-        _, parts = losses(model, batcher.make(indices, np.random.default_rng(7)))
-        for k, v in parts.items():
-            totals[k] = totals.get(k, 0.0) + float(v) * len(indices)
-        count += len(indices)
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        for indices in batcher.batches:
+            _, parts = losses(model, batcher.make(indices, np.random.default_rng(7)))
+            for k, v in parts.items():
+                totals[k] = totals.get(k, 0.0) + float(v) * len(indices)
+            count += len(indices)
     model.train()
     return {k: round(v / count, 4) for k, v in totals.items()}
 
@@ -441,11 +462,11 @@ def train(args):
     batcher = Batcher(Codes("train"), args.rows)
     val = Batcher(Codes("val"), args.rows)
     model = Talker(phoneme_count())
-    same_codec = codec.is_shipped()
+    same_codec = bool(args.start) and codec.made_for(args.start)
     if args.start:
         go_on(model, args.start, same_codec)
         model.text.requires_grad_(False)        # the thinker reads the same rows
-    if not (args.start and same_codec):
+    if not same_codec:
         start_pitch(model)
     model.to(device())
     matrices = [p for n, p in model.named_parameters() if is_matrix(n, p)]
@@ -457,9 +478,10 @@ def train(args):
     if state:
         model.load_state_dict(state["model"])
         opt.load_state_dict(state["opt"])
-        average = state["average"]
+        average = {k: v.to(device()) for k, v in state["average"].items()}
         progress = Progress("talker", args.steps, args.seconds, state["step"], state["elapsed"])
     rng = np.random.default_rng(14 + progress.step)
+    torch.manual_seed(4 + progress.step)
     if args.compile and not SMOKE:
         torch._dynamo.config.cache_size_limit = 64
         for layer in list(model.stack.layers) + list(model.predictor.layers):
@@ -470,7 +492,7 @@ def train(args):
         if progress.step % 400 == 0 and batcher.data.extend():
             batcher.extend()
         # curriculum: from the shortest quarter to everything within the first fifth; what is known needs none
-        reach = 1.0 if args.start and same_codec else 0.25 + 0.75 * min(1.0, progress.fraction / 0.2)
+        reach = 1.0 if same_codec else 0.25 + 0.75 * min(1.0, progress.fraction / 0.2)
         own = args.own * rng.random() if reach == 1.0 else 0.0
         indices = batcher.batches[rng.integers(max(1, int(reach * len(batcher.batches))))]
         loss, parts = losses(model, batcher.make(indices, rng, chat=0.05), args.corruption, own)
@@ -493,7 +515,7 @@ def train(args):
 
 if __name__ == "__main__":
     ap = argparse.ArgumentParser(description=__doc__)
-    ap.add_argument("--steps", type=int, default=2505)
+    ap.add_argument("--steps", type=int, default=6000)
     ap.add_argument("--seconds", type=float, default=0, help="wall-clock budget; the schedule ends with it")
     ap.add_argument("--from", dest="start", help="go on from the talker of this checkpoint, whose thinker stays valid")
     ap.add_argument("--rows", type=int, default=4096, help="rows of a batch, padding included")

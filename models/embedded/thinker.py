@@ -270,7 +270,7 @@ def train(args):
     if state:
         model.load_state_dict(state["model"])
         opt.load_state_dict(state["opt"])
-        average = state["average"]
+        average = {k: v.to(device()) for k, v in state["average"].items()}
         progress = Progress("thinker", args.steps, args.seconds, state["step"], state["elapsed"])
     batches = Batches(args.tokens, 61 + progress.step, args.mix)
     rng = np.random.default_rng(62 + progress.step)

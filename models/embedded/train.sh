@@ -2,7 +2,7 @@
 # Regenerates the embedded checkpoint from nothing: texts, the teacher's features and audio, codec, codes, talker, vocoder, thinker,
 # export, evaluation, verification. Every stage resumes where it stopped; run it again after an interruption.
 #
-#   models/embedded/train.sh                 about five hours for the voices and six for the thinker on two CPU cores with bfloat16 matrix units
+#   models/embedded/train.sh                 about seven hours for the voices and six for the thinker on two CPU cores with bfloat16 matrix units
 #   OMNI_EMBEDDED_SCALE=smoke models/embedded/train.sh     a few steps of every stage, into the scratch folder: does it all still run?
 #   STAGES="export evaluate" models/embedded/train.sh
 #   OMNI_EMBEDDED_FROM=checkpoint STAGES="texts natural codes talker+vocoder export evaluate verify" models/embedded/train.sh
@@ -10,12 +10,13 @@
 #   OMNI_EMBEDDED_FROM=checkpoint OMNI_EMBEDDED_VOICES=checkpoint STAGES="thinker export examine verify" models/embedded/train.sh
 #                                            the thinker alone, from its shipped weights: to add a fact
 #
-# OMNI_EMBEDDED_WORK   scratch folder (default models/embedded/work, about 6 GB)
+# OMNI_EMBEDDED_WORK   scratch folder (default models/embedded/work, about 15 GB, half of it the virtual environment)
 # OMNI_EMBEDDED_FROM   talker, vocoder and thinker go on from those of this checkpoint
 # OMNI_EMBEDDED_VOICES keep the voices of this checkpoint instead of those in the scratch folder
-# OMNI_EMBEDDED_HOURS, OMNI_EMBEDDED_AUDIO_HOURS   how much the teacher says (default 16), and how much of it is made audible (default 1)
+# OMNI_EMBEDDED_HOURS, OMNI_EMBEDDED_AUDIO_HOURS   how much the teacher says (default 20), and how much of it is made audible (default 1)
 # OMNI_EMBEDDED_PROGRAMS folder of omni-server and omni-client, whose --help the thinker learns from (default target/release)
-# OMNI_EMBEDDED_STOP_AFTER seconds of a stage; one that is not done by then keeps its state, and the run ends with status 75
+# OMNI_EMBEDDED_STOP_AFTER seconds of a stage; one that is not done by then keeps its state, and the run ends with status 75. Export and the
+#                      stages after it run to their end, and so do the angles of the vocoder (minutes)
 # OMNI_EMBEDDED_VENV   virtual environment (default <work>/venv; made when missing)
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -25,9 +26,17 @@ suffix=$([ "$OMNI_EMBEDDED_SCALE" = full ] || echo "-$OMNI_EMBEDDED_SCALE")
 export OMNI_EMBEDDED_WORK="${OMNI_EMBEDDED_WORK:-$PWD/work$suffix}"
 VENV="${OMNI_EMBEDDED_VENV:-$OMNI_EMBEDDED_WORK/venv}"
 STAGES="${STAGES:-texts natural codec codes talker+vocoder thinker export evaluate examine verify}"
-hours="${OMNI_EMBEDDED_HOURS:-16}" audio="${OMNI_EMBEDDED_AUDIO_HOURS:-1}"
-from="${OMNI_EMBEDDED_FROM:+--from $OMNI_EMBEDDED_FROM}"
-takes="about five hours for the voices and six for the thinker, on two cores with bfloat16 matrix units"
+hours="${OMNI_EMBEDDED_HOURS:-20}" audio="${OMNI_EMBEDDED_AUDIO_HOURS:-1}"
+from=(${OMNI_EMBEDDED_FROM:+--from "$OMNI_EMBEDDED_FROM"})
+voices=(${OMNI_EMBEDDED_VOICES:+--voices "$OMNI_EMBEDDED_VOICES"})
+case " $STAGES " in
+  *" natural "*)
+    awk -v h="$hours" -v a="$audio" 'BEGIN { exit !(a > h) }' && {
+      echo "train.sh: OMNI_EMBEDDED_AUDIO_HOURS ($audio) is more than OMNI_EMBEDDED_HOURS ($hours)" >&2
+      exit 1
+    } ;;
+esac
+takes="about seven hours for the voices and six for the thinker, on two cores with bfloat16 matrix units"
 [ "$OMNI_EMBEDDED_SCALE" = smoke ] && takes="five to fifteen minutes"
 echo "== stages: $STAGES; from nothing this takes $takes"
 case " $STAGES " in
@@ -67,30 +76,38 @@ on() {
   fi
 }
 
-both() {            # both "<script args>" "<script args>": side by side, one on each core
-  on 0 $1 & local a=$!
-  on 1 $2 & local b=$!
-  local status=0
-  wait $a || status=$?
-  wait $b || status=$?
-  return $status
+both() {            # both <script> <args> -- <script> <args>: side by side, one on each core
+  local first=()
+  while [ "$1" != -- ]; do
+    first+=("$1")
+    shift
+  done
+  shift
+  on 0 "${first[@]}" & local a=$!
+  on 1 "$@" & local b=$!
+  local one=0 other=0
+  wait $a || one=$?
+  wait $b || other=$?
+  if [ "$one" -ne 0 ] && [ "$one" -ne 75 ]; then return "$one"; fi         # a failure before a pause
+  if [ "$other" -ne 0 ]; then return "$other"; fi
+  return "$one"
 }
 
 for stage in $STAGES; do
   echo "== $stage $(date +%H:%M:%S)"
   case $stage in
     texts) on 0 natural.py --texts ;;
-    natural) [ "$OMNI_EMBEDDED_SCALE" = smoke ] || both "natural.py --hours $hours" "natural.py --audio --hours $audio" ;;
+    natural) [ "$OMNI_EMBEDDED_SCALE" = smoke ] || both natural.py --hours "$hours" -- natural.py --audio --hours "$audio" ;;
     codec) on 0 codec.py ;;
     codes) on 0 codes.py ;;
-    vocoder) on 0 vocoder.py $from ;;
-    talker) on 0 talker.py $from ;;
-    talker+vocoder) both "talker.py $from" "vocoder.py $from" ;;
-    thinker) on 0 thinker.py ${OMNI_EMBEDDED_VOICES:+--voices "$OMNI_EMBEDDED_VOICES"} $from ;;
-    export) on 0 export.py ${OMNI_EMBEDDED_VOICES:+--voices "$OMNI_EMBEDDED_VOICES"} ;;
+    vocoder) on 0 vocoder.py "${from[@]}" ;;
+    talker) on 0 talker.py "${from[@]}" ;;
+    talker+vocoder) both talker.py "${from[@]}" -- vocoder.py "${from[@]}" ;;
+    thinker) on 0 thinker.py "${voices[@]}" "${from[@]}" ;;
+    export) on 0 export.py "${voices[@]}" ;;
     evaluate) on 0 evaluate.py ;;
     examine) on 0 examine.py ;;
-    verify) on 0 verify.py ;;
+    verify) CUDA_VISIBLE_DEVICES='' on 0 verify.py ;;         # the reference, and so ours, on the processor
     *) echo "train.sh: unknown stage $stage" >&2; exit 1 ;;
   esac
 done

@@ -292,7 +292,8 @@ class Run:
         books = codec.load().quantiser.codes.cpu()
         self.model = build(fast=True)
         initialise(self.model, books, first_projection(books))
-        if args.start and codec.is_shipped():
+        self.goes_on = bool(args.start) and codec.made_for(args.start)
+        if self.goes_on:
             self.model.load_state_dict({k.removeprefix("code2wav."): v.float() for k, v in load_file(f"{args.start}/model.safetensors").items()
                                         if k.startswith("code2wav.")})
         self.model.to(device())
@@ -313,6 +314,7 @@ class Run:
         self.opt.add(list(self.head.parameters()), args.adam)
         self.progress = Progress("vocoder", args.steps, args.seconds)
         state = load_checkpoint(WORK / "vocoder.pt")
+        self.fresh = not state
         if state:
             self.restore(state)
 
@@ -349,17 +351,15 @@ class Run:
         self.model.train()
         start = CONTEXT * FRAME
         x, c, turns = crops(audio, codes["train"], rng, self.args.batch, self.known)
-        held = self.known is not None and self.progress.fraction < self.args.held
+        held = self.progress.fraction < self.args.held
         hidden = angles.first_half(self.model, c)
         y = second_half(self.model, hidden.detach() if held else hidden)
         x, y = x[:, start:], y[:, start:]
         loss = spectral_loss(y, x)
         total = loss + 10 * F.relu(y.abs() - 0.98).mean()       # never lean on the clamp
-        parts = {}
-        if self.known:
-            rest, spectra = self.head.loss(hidden, *turns)
-            parts.update(angles=rest.mean(), spectra=spectra)
-            total = total + self.args.angles * (rest.mean() + 2 * spectra)
+        rest, spectra = self.head.loss(hidden, *turns)
+        parts = dict(angles=rest.mean(), spectra=spectra)
+        total = total + self.args.angles * (rest.mean() + 2 * spectra)
         if self.args.complex:
             parts["complex"] = complex_loss(y, x)
             total = total + self.args.complex * parts["complex"]
@@ -386,7 +386,7 @@ def train(args):
     coder = codec.load()
     codes = {name: [coder.whole(x, t) for x, t in zip(s.seen, s.tracks)] for name, s in (("train", audio), ("val", val))}
     run.known = [angles.places(t, audio.late(i, 0, n), n, TRIM) for i, (t, n) in enumerate(zip(audio.tracks, audio.frames))]
-    if progress.step == 0 and args.half and not (args.start and codec.is_shipped()):
+    if run.fresh and args.half and not run.goes_on:
         angles.teach(run.model, run.head, codes["train"], run.known, args.half)
         run.average = {k: v.clone() for k, v in run.model.state_dict().items()}
         run.save()
@@ -411,7 +411,7 @@ def train(args):
 if __name__ == "__main__":
     gpu = torch.cuda.is_available()
     ap = argparse.ArgumentParser(description=__doc__)
-    ap.add_argument("--steps", type=int, default=40000)
+    ap.add_argument("--steps", type=int, default=4000)
     ap.add_argument("--seconds", type=float, default=0, help="wall-clock budget; the schedule ends with it")
     ap.add_argument("--from", dest="start", help="go on from code2wav of this checkpoint, unless the codec is another one")
     ap.add_argument("--batch", type=int, default=32 if gpu else 6)
@@ -419,11 +419,11 @@ if __name__ == "__main__":
     ap.add_argument("--muon", type=float, default=0.012)
     ap.add_argument("--complex", type=float, default=0.5, help="weight of the spectra with their phases")
     ap.add_argument("--adam", type=float, default=1e-3)
-    ap.add_argument("--adversarial", type=float, default=0.7,
+    ap.add_argument("--adversarial", type=float, default=0.5,
                     help="fraction of the run after which the discriminators join; above 1: never")
-    ap.add_argument("--half", type=float, default=400, help="seconds in which the first half learns the angles before everything is trained")
+    ap.add_argument("--half", type=int, default=800, help="steps in which the first half learns the angles before everything is trained")
     ap.add_argument("--held", type=float, default=0.1, help="fraction of the run in which that half learns nothing else")
-    ap.add_argument("--first", type=float, default=0.35, help="its learning rate beside that of the other half: it forgets angles soon")
+    ap.add_argument("--first", type=float, default=0.35, help="learning rate of its matrices over those of the other half: at the full one it loses the angles within 50 steps")
     ap.add_argument("--angles", type=float, default=3.0, help="weight of the angles after that")
     ap.add_argument("--width", type=int, default=32 if gpu else 16, help="channels of the discriminators")
     ap.add_argument("--fool", type=float, default=0.1, help="weight of the discriminators' verdict")

@@ -347,7 +347,7 @@ def own_words(model, batch, codes, share, temperature=0.7, top_k=20):
     with autocast():
         hidden, _, _ = model.stack(inputs(model, batch, codes).to(half()))
         rows = (batch["wanted"][..., 0] != IGNORE).nonzero()
-        rows = rows[torch.rand(len(rows), device=rows.device) < share]
+        rows = rows[torch.rand(len(rows), device=rows.device).argsort()[:1 + int(share * len(rows))]]
         h = hidden[rows[:, 0], rows[:, 1]]
         c0 = choose(F.linear(h, model.codec_head[:CODEBOOK_SIZE]), temperature, top_k)
         with torch.compiler.set_stance("force_eager"):          # a compiled layer with a cache is compiled again for every length

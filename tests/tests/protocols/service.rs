@@ -348,7 +348,7 @@ async fn a_server_that_is_still_loading_stops_at_once() {
     assert!(stopped.is_ok(), "it waited for the model");
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_stopped_while_it_starts_its_stages_waits_for_them() {
     let script = FakeScript::default();
     script.info.close();

@@ -10,6 +10,7 @@ The stage may be killed at any time and goes on where it stopped; several may ru
 import argparse
 import io
 import json
+import os
 import time
 
 import numpy as np
@@ -23,6 +24,8 @@ from pitch import Track
 SIZE = 300 if SMOKE else 24000       # utterances of text, about 29 hours
 GROUP = 6 if SMOKE else 20           # utterances of a file
 VOICES = {"aria": "af_heart", "basil": "am_michael"}
+TURNS = ["aria", "basil", "aria", "basil", "aria"]       # in this order they speak: listeners lose more of aria's words
+TEXT_SEED = int(os.environ.get("OMNI_EMBEDDED_TEXT_SEED", SEED))        # another one gives other texts: to train further
 GAIN = {"aria": 1.35, "basil": 1.6}  # to the loudness of speech elsewhere
 CEILING, KNEE = 0.98, 0.8            # louder samples than KNEE are pressed together, none exceeds CEILING
 FOLDER = WORK / "natural"
@@ -43,10 +46,10 @@ def texts():
     if not path.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
         phonemes, items = kokoro.Phonemes(), []
-        for n, (_, text) in enumerate(everyday.corpus(SEED, SIZE)):
+        for n, (_, text) in enumerate(everyday.corpus(TEXT_SEED, SIZE)):
             sounds = phonemes(text)
             if 1 < len(sounds) <= kokoro.STYLES:
-                items.append([list(VOICES)[len(items) % len(VOICES)], text, sounds])
+                items.append([TURNS[len(items) % len(TURNS)], text, sounds])
             if n % 10000 == 0:
                 print(f"natural texts {n}", flush=True)
         write_json(path.with_suffix(".half"), items)

@@ -5,14 +5,15 @@
 #   models/embedded/train.sh                 about seven hours for the voices and six for the thinker on two CPU cores with bfloat16 matrix units
 #   OMNI_EMBEDDED_SCALE=smoke models/embedded/train.sh     a few steps of every stage, into the scratch folder: does it all still run?
 #   STAGES="export evaluate" models/embedded/train.sh
-#   OMNI_EMBEDDED_FROM=checkpoint STAGES="texts natural codes talker+vocoder export evaluate verify" models/embedded/train.sh
-#                                            go on from the shipped voices, with their codec
+#   OMNI_EMBEDDED_FROM=checkpoint OMNI_EMBEDDED_TEXT_SEED=1 STAGES="texts natural codes talker+vocoder export evaluate verify" models/embedded/train.sh
+#                                            go on from the shipped voices, with their codec and texts they have not said yet
 #   OMNI_EMBEDDED_FROM=checkpoint OMNI_EMBEDDED_VOICES=checkpoint STAGES="thinker export examine verify" models/embedded/train.sh
 #                                            the thinker alone, from its shipped weights: to add a fact
 #
 # OMNI_EMBEDDED_WORK   scratch folder (default models/embedded/work, about 15 GB, half of it the virtual environment)
 # OMNI_EMBEDDED_FROM   talker, vocoder and thinker go on from those of this checkpoint
 # OMNI_EMBEDDED_VOICES keep the voices of this checkpoint instead of those in the scratch folder
+# OMNI_EMBEDDED_TEXT_SEED which texts the teacher says (default: always the same)
 # OMNI_EMBEDDED_HOURS, OMNI_EMBEDDED_AUDIO_HOURS   how much the teacher says (default 20), and how much of it is made audible (default 1)
 # OMNI_EMBEDDED_PROGRAMS folder of omni-server and omni-client, whose --help the thinker learns from (default target/release)
 # OMNI_EMBEDDED_STOP_AFTER seconds of a stage; one that is not done by then keeps its state, and the run ends with status 75. Export and the

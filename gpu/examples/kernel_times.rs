@@ -170,6 +170,7 @@ impl Bench {
             seed: 1,
             step: 2,
             group: 3,
+            logits: 0,
         };
         let settings: Vec<u8> = row
             .words()
@@ -190,6 +191,7 @@ impl Bench {
                     settings: settings_at,
                     generated: Address::NONE,
                     said: Address::NONE,
+                    embedded: None,
                     rows,
                     vocab,
                     stride: 1,

@@ -13,10 +13,10 @@
 
 /// `out = add + scale * activation(x W^T + bias)`; bias, scale and add only where they are given.
 template <int M, int R, bool kNormed, typename T>
-__device__ void gemv(Out<T> out, In<T> x, In<T> w, In<float> bias, In<float> scale, In<T> add, In<float> norm, uint32_t rows,
-                     uint32_t outputs, uint32_t inputs, uint32_t activation, uint32_t splits, uint32_t wide, float eps) {
+__device__ __forceinline__ void gemv_block(uint32_t block, Out<T> out, In<T> x, In<T> w, In<float> bias, In<float> scale, In<T> add, In<float> norm, uint32_t rows,
+                                           uint32_t outputs, uint32_t inputs, uint32_t activation, uint32_t splits, uint32_t wide, float eps) {
     unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, part = warp % splits;
-    uint32_t first = (blockIdx.x * (kGemvWarps / splits) + warp / splits) * R;
+    uint32_t first = (block * (kGemvWarps / splits) + warp / splits) * R;
     float sum[M][R], squares[M];
     // A row of W beyond the last is the last again, and goes nowhere.
     auto row_of = [&](int r) { return static_cast<size_t>(min(first + r, outputs - 1)) * inputs; };
@@ -36,13 +36,18 @@ __device__ void gemv(Out<T> out, In<T> x, In<T> w, In<float> bias, In<float> sca
     if (scale) v *= scale[n];
     out[at] = narrow<T>(add ? widen(add[at]) + v : v);
 }
+template <int M, int R, bool kNormed, typename T>
+__device__ void gemv(Out<T> out, In<T> x, In<T> w, In<float> bias, In<float> scale, In<T> add, In<float> norm, uint32_t rows,
+                     uint32_t outputs, uint32_t inputs, uint32_t activation, uint32_t splits, uint32_t wide, float eps) {
+    gemv_block<M, R, kNormed, T>(blockIdx.x, out, x, w, bias, scale, add, norm, rows, outputs, inputs, activation, splits, wide, eps);
+}
 
 /// `out = silu(x G^T) * (x U^T)` for W = [G | U], `half` rows each.
 template <int M, int R, bool kNormed, typename T>
-__device__ void gated(Out<T> out, In<T> x, In<T> w, In<float> norm, uint32_t rows, uint32_t half, uint32_t inputs, uint32_t splits,
-                      uint32_t wide, float eps) {
+__device__ __forceinline__ void gated_block(uint32_t block, Out<T> out, In<T> x, In<T> w, In<float> norm, uint32_t rows, uint32_t half,
+                                            uint32_t inputs, uint32_t splits, uint32_t wide, float eps) {
     unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, part = warp % splits;
-    uint32_t first = (blockIdx.x * (kGemvWarps / splits) + warp / splits) * R;
+    uint32_t first = (block * (kGemvWarps / splits) + warp / splits) * R;
     float sum[M][2 * R], squares[M];
     auto row_of = [&](int r) { return (static_cast<size_t>(r < R ? 0 : half) + min(first + r % R, half - 1)) * inputs; };
     dots<M, 2 * R, kNormed, T>(sum, squares, x, w, norm, row_of, rows, inputs, part, splits, wide);
@@ -59,4 +64,19 @@ __device__ void gated(Out<T> out, In<T> x, In<T> w, In<float> norm, uint32_t row
     uint32_t m = lane / R, n = first + lane % R;
     if (lane >= M * R || m >= rows || n >= half) return;
     out[static_cast<size_t>(m) * half + n] = narrow<T>(silu(gate) * up);
+}
+template <int M, int R, bool kNormed, typename T>
+__device__ void gated(Out<T> out, In<T> x, In<T> w, In<float> norm, uint32_t rows, uint32_t half, uint32_t inputs, uint32_t splits,
+                      uint32_t wide, float eps) {
+    gated_block<M, R, kNormed, T>(blockIdx.x, out, x, w, norm, rows, half, inputs, splits, wide, eps);
+}
+
+/// `gated` and `gemv` of the same normalised rows side by side: the first `gated_blocks` blocks are the former's, R outputs a warp, the others
+/// the latter's, L outputs a warp. Results are those of the two, to the bit.
+template <int M, int R, int L, typename T>
+__device__ void gated_beside(Out<T> gated_out, In<T> gated_w, Out<T> out, In<T> w, In<T> x, In<float> norm, uint32_t rows, uint32_t half,
+                             uint32_t outputs, uint32_t inputs, uint32_t splits, uint32_t wide, float eps, uint32_t gated_blocks) {
+    // The same for the whole block.
+    if (blockIdx.x < gated_blocks) gated_block<M, R, true, T>(blockIdx.x, gated_out, x, gated_w, norm, rows, half, inputs, splits, wide, eps);
+    else gemv_block<M, L, true, T>(blockIdx.x - gated_blocks, out, x, w, {}, {}, {}, norm, rows, outputs, inputs, 0, splits, wide, eps);
 }

@@ -60,10 +60,10 @@ KERNEL(route, 32, route<T>,
        (ids, weights, gates, scores, experts, width, top_k, normalise))
 
 /// `out [pairs, half]` = `silu(x G^T) * (x U^T)`, pair p being row `p / top_k` of x and expert `ids[p]`, whose [G | U] are
-/// `w [experts, 2 * half, inputs]`. Reads 4 * half * inputs bytes of bf16 per pair.
-template <typename T>
-__device__ void expert_gated(Out<T> out, In<T> x, In<T> w, In<uint32_t> ids, uint32_t experts, uint32_t top_k, uint32_t half, uint32_t inputs,
-                             uint32_t splits, uint32_t wide) {
+/// `w [experts, 2 * half, inputs]`. Reads 4 * half * inputs bytes of bf16 per pair. With a norm, of x's normalised rows, as in `gemv.cuh`.
+template <bool kNormed, typename T>
+__device__ void expert_gated(Out<T> out, In<T> x, In<T> w, In<uint32_t> ids, In<float> norm, uint32_t experts, uint32_t top_k, uint32_t half,
+                             uint32_t inputs, uint32_t splits, uint32_t wide, float eps) {
     unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, part = warp % splits;
     uint32_t pair = blockIdx.y, n = blockIdx.x * (kGemvWarps / splits) + warp / splits, expert = ids[pair];
     // The same for the whole block.
@@ -74,26 +74,32 @@ __device__ void expert_gated(Out<T> out, In<T> x, In<T> w, In<uint32_t> ids, uin
     float sum[1][2], squares[1];
     size_t matrix = static_cast<size_t>(expert) * 2 * half;
     auto row_of = [&](int r) { return (matrix + static_cast<size_t>(r) * half + min(n, half - 1)) * inputs; };
-    dots<1, 2, false, T>(sum, squares, x + static_cast<size_t>(pair / top_k) * inputs, w, {}, row_of, 1, inputs, part, splits, wide);
-    gather_splits<1, 2, false>(sum, squares, part, splits);
+    dots<1, 2, kNormed, T>(sum, squares, x + static_cast<size_t>(pair / top_k) * inputs, w, norm, row_of, 1, inputs, part, splits, wide);
+    gather_splits<1, 2, kNormed>(sum, squares, part, splits);
+    if (kNormed) normalise_sums(sum, squares, inputs, eps);
     if (part == 0 && lane == 0 && n < half) out[static_cast<size_t>(pair) * half + n] = narrow<T>(silu(sum[0][0]) * sum[0][1]);
 }
-KERNEL(expert_gated, 128, expert_gated<T>,
-       (Out<T> out, In<T> x, In<T> w, In<uint32_t> ids, uint32_t experts, uint32_t top_k, uint32_t half, uint32_t inputs, uint32_t splits,
-        uint32_t wide),
-       (out, x, w, ids, experts, top_k, half, inputs, splits, wide))
+#define EXPERT_GATED(name, normed)                                                                                                \
+    KERNEL(name, 128, (expert_gated<normed, T>),                                                                                  \
+           (Out<T> out, In<T> x, In<T> w, In<uint32_t> ids, In<float> norm, uint32_t experts, uint32_t top_k, uint32_t half,      \
+            uint32_t inputs, uint32_t splits, uint32_t wide, float eps),                                                          \
+           (out, x, w, ids, norm, experts, top_k, half, inputs, splits, wide, eps))
+EXPERT_GATED(expert_gated, false)
+EXPERT_GATED(normed_expert_gated, true)
 
 /// Warps of a block of `expert_down`: with as many experts per row all are read at once.
 constexpr unsigned kDownWarps = 8;
 
 /// `out[row]` = `gates[row] * shared[row]` (if there is a `shared`) plus the sum over the row's pairs p of `weights[p] * (h[p] D^T)`,
 /// `w [experts, outputs, inputs]` being the experts' D, plus `add[row]` (if there is one). Reads 2 * outputs * inputs bytes of bf16 per pair.
-/// A block makes four outputs; its warps share the pairs, at most 32, whose sums are added in their order.
+/// A block makes four outputs; its warps share the pairs, at most 32, whose sums are added in their order. With a `shared_w [outputs,
+/// shared_inputs]`, `shared` is what that is to be multiplied with, `[rows, shared_inputs]`; the warps share the inputs.
 template <typename T>
-__device__ void expert_down(Out<T> out, In<T> h, In<T> w, In<uint32_t> ids, In<float> weights, In<T> shared, In<float> gates, In<T> add,
-                            uint32_t experts, uint32_t top_k, uint32_t outputs, uint32_t inputs, uint32_t wide) {
+__device__ void expert_down(Out<T> out, In<T> h, In<T> w, In<uint32_t> ids, In<float> weights, In<T> shared, In<T> shared_w, In<float> gates,
+                            In<T> add, uint32_t experts, uint32_t top_k, uint32_t outputs, uint32_t inputs, uint32_t shared_inputs,
+                            uint32_t wide, uint32_t shared_wide) {
     constexpr int R = 4;
-    __shared__ float parts[32][R];
+    __shared__ float parts[32][R], shared_parts[kDownWarps][R];
     unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
     uint32_t row = blockIdx.y, first = blockIdx.x * R;
     for (uint32_t i = warp; i < top_k; i += kDownWarps) {
@@ -107,18 +113,33 @@ __device__ void expert_down(Out<T> out, In<T> h, In<T> w, In<uint32_t> ids, In<f
 #pragma unroll
             for (int r = 0; r < R; r++) parts[i][r] = weights[pair] * sum[0][r];
     }
+    if (shared_w) {
+        float sum[1][R], squares[1];
+        auto row_of = [&](int r) { return static_cast<size_t>(min(first + r, outputs - 1)) * shared_inputs; };
+        dots<1, R, false, T>(sum, squares, shared + static_cast<size_t>(row) * shared_inputs, shared_w, {}, row_of, 1, shared_inputs, warp,
+                             kDownWarps, shared_wide);
+        if (lane == 0)
+#pragma unroll
+            for (int r = 0; r < R; r++) shared_parts[warp][r] = sum[0][r];
+    }
     __syncthreads();
     uint32_t n = first + threadIdx.x;
     if (threadIdx.x >= R || n >= outputs) return;
     size_t at = static_cast<size_t>(row) * outputs + n;
-    float total = shared ? gates[row] * widen(shared[at]) : 0.0f;
+    float total = 0.0f;
+    if (shared_w) {
+        for (unsigned part = 0; part < kDownWarps; part++) total += shared_parts[part][threadIdx.x];
+        total *= gates[row];
+    } else if (shared) {
+        total = gates[row] * widen(shared[at]);
+    }
     for (uint32_t i = 0; i < top_k; i++) total += parts[i][threadIdx.x];
     out[at] = narrow<T>(add ? widen(add[at]) + total : total);
 }
 KERNEL(expert_down, 256, expert_down<T>,
-       (Out<T> out, In<T> h, In<T> w, In<uint32_t> ids, In<float> weights, In<T> shared, In<float> gates, In<T> add, uint32_t experts,
-        uint32_t top_k, uint32_t outputs, uint32_t inputs, uint32_t wide),
-       (out, h, w, ids, weights, shared, gates, add, experts, top_k, outputs, inputs, wide))
+       (Out<T> out, In<T> h, In<T> w, In<uint32_t> ids, In<float> weights, In<T> shared, In<T> shared_w, In<float> gates, In<T> add,
+        uint32_t experts, uint32_t top_k, uint32_t outputs, uint32_t inputs, uint32_t shared_inputs, uint32_t wide, uint32_t shared_wide),
+       (out, h, w, ids, weights, shared, shared_w, gates, add, experts, top_k, outputs, inputs, shared_inputs, wide, shared_wide))
 
 /// Pairs of rows and experts in the order of their experts, pairs of one expert in their own order: `rows[place]` is the row of the pair at
 /// a place, `places[pair]` the place of a pair (none if it has no expert). `tiles` lists expert, first place and end of every `tile` pairs of

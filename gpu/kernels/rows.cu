@@ -34,6 +34,21 @@ KERNEL(gather, 1024, gather<T>,
        (Out<T> out, In<T> x, In<uint32_t> index, uint32_t stride, uint32_t rows, uint32_t width, uint32_t wide),
        (out, x, index, stride, rows, width, wide))
 
+/// Pairs of rows: `out[2 i] = x[index[i]]` and `out[2 i + 1] = table[ids[i * stride]]`, zeros where there is no such row. One block per
+/// row of `out`.
+template <typename T>
+__device__ void pair_rows(Out<T> out, In<T> x, In<T> table, In<uint32_t> index, In<uint32_t> ids, uint32_t rows, uint32_t table_rows,
+                          uint32_t stride, uint32_t width, uint32_t wide) {
+    uint32_t pair = blockIdx.x / 2;
+    out += static_cast<size_t>(blockIdx.x) * width;
+    if (blockIdx.x % 2 == 0) copy_row<T>(out, x, index[pair], rows, width, wide);
+    else copy_row<T>(out, table, ids[static_cast<size_t>(pair) * stride], table_rows, width, wide);
+}
+KERNEL(pair_rows, 1024, pair_rows<T>,
+       (Out<T> out, In<T> x, In<T> table, In<uint32_t> index, In<uint32_t> ids, uint32_t rows, uint32_t table_rows, uint32_t stride,
+        uint32_t width, uint32_t wide),
+       (out, x, table, index, ids, rows, table_rows, stride, width, wide))
+
 /// `acc[index[i]] += weight[i] * x[i]`, no row named twice. One block per row of x. Reads x and acc, writes acc.
 template <typename T>
 __device__ void scatter_add(Out<T> acc, In<T> x, In<uint32_t> index, In<float> weight, uint32_t rows, uint32_t width) {
@@ -84,14 +99,15 @@ KERNEL(lookup_mean, 1024, lookup_mean<T>,
        (Out<T> out, In<T> table, In<uint32_t> ids, uint32_t rows, uint32_t width, uint32_t group),
        (out, table, ids, rows, width, group))
 
-/// `acc[index[i]] += sum over g of tables[g][ids[i * stride + g]]`; without an index row i. `tables` holds pairs: a table's
-/// address, its rows. No row named twice. Reads `groups` rows and acc, writes acc.
+/// `acc[index[i]] += sum over g of tables[g][ids[from[i] * stride + g]]`; without an index row i, without a `from` ids of row i. `tables`
+/// holds pairs: a table's address, its rows. No row of acc named twice; ids of rows that there are not add nothing. Reads `groups` rows and
+/// acc, writes acc.
 template <typename T>
-__device__ void lookup_sum(Out<T> acc, In<uint64_t> tables, In<uint32_t> ids, In<uint32_t> index, uint32_t rows, uint32_t width,
-                           uint32_t groups, uint32_t stride) {
-    uint32_t row = index ? index[blockIdx.x] : blockIdx.x;
-    if (row >= rows) return;
-    ids = ids + static_cast<size_t>(blockIdx.x) * stride;
+__device__ void lookup_sum(Out<T> acc, In<uint64_t> tables, In<uint32_t> ids, In<uint32_t> index, In<uint32_t> from, uint32_t rows,
+                           uint32_t width, uint32_t groups, uint32_t stride, uint32_t id_rows) {
+    uint32_t row = index ? index[blockIdx.x] : blockIdx.x, of_ids = from ? from[blockIdx.x] : blockIdx.x;
+    if (row >= rows || of_ids >= id_rows) return;
+    ids = ids + static_cast<size_t>(of_ids) * stride;
     acc += static_cast<size_t>(row) * width;
     for (unsigned c = threadIdx.x; c < width; c += blockDim.x) {
         float sum = 0.0f;
@@ -103,9 +119,9 @@ __device__ void lookup_sum(Out<T> acc, In<uint64_t> tables, In<uint32_t> ids, In
     }
 }
 KERNEL(lookup_sum, 1024, lookup_sum<T>,
-       (Out<T> acc, In<uint64_t> tables, In<uint32_t> ids, In<uint32_t> index, uint32_t rows, uint32_t width, uint32_t groups,
-        uint32_t stride),
-       (acc, tables, ids, index, rows, width, groups, stride))
+       (Out<T> acc, In<uint64_t> tables, In<uint32_t> ids, In<uint32_t> index, In<uint32_t> from, uint32_t rows, uint32_t width,
+        uint32_t groups, uint32_t stride, uint32_t id_rows),
+       (acc, tables, ids, index, from, rows, width, groups, stride, id_rows))
 
 /// `to[index[i]] = from[i]` for rows of `width` words, no row named twice; those that there are not are left out.
 __device__ void put_rows(Out<uint32_t> to, In<uint32_t> from, In<uint32_t> index, uint32_t rows, uint32_t width) {

@@ -5,10 +5,11 @@
 // depends on their order to the last bit; a few dozen are kept as a rule.
 #pragma once
 #include "draw.cuh"
+#include "gather.cuh"
 
 /// As `SampleRow` in `src/kernels/sample.rs`.
 constexpr uint32_t kTemperature = 0, kTopK = 1, kTopP = 2, kPenalty = 3, kMinTokens = 4, kSuppressFrom = 5, kEnd = 6, kBegin = 7,
-                   kCount = 8, kSeedLow = 9, kSeedHigh = 10, kStep = 11, kGroup = 12, kSaid = 13, kSettings = 16;
+                   kCount = 8, kSeedLow = 9, kSeedHigh = 10, kStep = 11, kGroup = 12, kSaid = 13, kLogits = 14, kSettings = 16;
 
 /// The `k`-th largest of the finite values, `k` from 1 to their number. `histogram`: 256 counters.
 __device__ __forceinline__ float kth_largest(Shared<float> values, uint32_t count, uint32_t k, Shared<uint32_t> histogram) {
@@ -148,29 +149,19 @@ __device__ __forceinline__ uint32_t draw(Shared<uint64_t> keys, Shared<float> we
     return kept > 0 ? static_cast<uint32_t>(keys[kept - 1]) : 0;
 }
 
-/// `out[row * stride]` = the id chosen from `logits [rows, vocab]`, or 0xffffffff if a logit of the row is not finite.
+/// The id chosen from a row of `vocab` logits, or 0xffffffff if one of them is not finite; only the first thread knows it.
 /// Shared memory: [vocab] values, [a power of two of at least vocab] keys.
 template <typename T>
-__device__ void sample(Out<uint32_t> out, In<T> logits, In<uint32_t> settings, In<uint32_t> generated, In<uint32_t> said, uint32_t vocab,
-                       uint32_t stride, uint32_t keys_at) {
+__device__ __forceinline__ uint32_t chosen(In<T> logits, In<uint32_t> row, In<uint32_t> generated, In<uint32_t> said, uint32_t vocab,
+                                           uint32_t keys_at) {
     __shared__ uint32_t kept;
     __shared__ float whole;
-    In<uint32_t> row = settings + static_cast<size_t>(blockIdx.x) * kSettings;
-    logits = logits + static_cast<size_t>(blockIdx.x) * vocab;
-    out += static_cast<size_t>(blockIdx.x) * stride;
     Shared<float> values = shared_as<float>();
     Shared<uint64_t> keys = shared_as<uint64_t>() + keys_at;
     if (threadIdx.x == 0) kept = 0;
-    if (!prepare(values, logits, row, generated, said, vocab)) {
-        if (threadIdx.x == 0) *out = kNone;
-        return;
-    }
+    if (!prepare(values, logits, row, generated, said, vocab)) return kNone;
     float temperature = __uint_as_float(row[kTemperature]);
-    if (temperature <= 0.0f) {
-        uint32_t best = argmax_of([&](unsigned i) { return values[i]; }, vocab);
-        if (threadIdx.x == 0) *out = best;
-        return;
-    }
+    if (temperature <= 0.0f) return argmax_of([&](unsigned i) { return values[i]; }, vocab);
 
     uint32_t finite = 0;
     for (unsigned i = threadIdx.x; i < vocab; i += blockDim.x) finite += isfinite(values[i]);
@@ -196,7 +187,24 @@ __device__ void sample(Out<uint32_t> out, In<T> logits, In<uint32_t> settings, I
     __syncthreads();
     for (unsigned i = threadIdx.x; i < kept; i += blockDim.x) values[i] /= whole;
     __syncthreads();
-    if (threadIdx.x == 0) *out = draw(keys, values, kept, row);
+    return threadIdx.x == 0 ? draw(keys, values, kept, row) : 0;
+}
+
+/// `out[row * stride]` = the id chosen from the row of `logits [any number, vocab]` that the row's settings name, or 0xffffffff if a logit
+/// of that is not finite. With a `table`, `rows[row]` = that id's row of it, `width` elements; zeros where it has none.
+template <typename T>
+__device__ void sample(Out<uint32_t> out, In<T> logits, In<uint32_t> settings, In<uint32_t> generated, In<uint32_t> said, Out<T> rows,
+                       In<T> table, uint32_t vocab, uint32_t stride, uint32_t keys_at, uint32_t table_rows, uint32_t width, uint32_t wide) {
+    __shared__ uint32_t id;
+    In<uint32_t> row = settings + static_cast<size_t>(blockIdx.x) * kSettings;
+    uint32_t found = chosen(logits + static_cast<size_t>(row[kLogits]) * vocab, row, generated, said, vocab, keys_at);
+    if (threadIdx.x == 0) {
+        out[static_cast<size_t>(blockIdx.x) * stride] = found;
+        id = found;
+    }
+    if (!table) return;
+    __syncthreads();
+    copy_row<T>(rows + static_cast<size_t>(blockIdx.x) * width, table, id, table_rows, width, wide);
 }
 
 /// `out[row * stride]` = the first of the largest of `logits [rows, vocab]`, or 0xffffffff if one is not finite. Reads each once.

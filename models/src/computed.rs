@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use omni_engine::{ModelError, SeqId, SeqStep};
 
-use crate::backend::{Activations, Result, RowIndexing};
+use crate::backend::{Activations, Norm, Products, Result, RowIndexing};
 
 /// What the last step computed, a row for every sequence.
 pub(crate) struct Computed<B: RowIndexing> {
@@ -59,13 +59,16 @@ impl<B: Activations> Default for Kept<B> {
     }
 }
 
-impl<B: Activations> Kept<B> {
-    /// Keeps both where the next step finds them.
-    pub(crate) fn keep(&mut self, b: &B, hidden: B::Rows, logits: B::Rows) -> Result<(B::Rows, B::Rows)> {
-        Ok((
-            b.keep(hidden, &mut self.hidden)?,
-            b.keep(logits, &mut self.logits)?,
-        ))
+impl<B: Products> Kept<B> {
+    /// The normalised rows and the head's product with them, both where the next step finds them.
+    pub(crate) fn norm_linear(
+        &mut self,
+        b: &B,
+        norm: Norm<'_, B>,
+        head: &B::Matrix,
+        x: &B::Rows,
+    ) -> Result<(B::Rows, B::Rows)> {
+        b.keep_norm_linear(norm, head, x, (&mut self.hidden, &mut self.logits))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Products of few rows with matrices: `kernels/gemv.cu`. With a norm, rows are normalised on their way.
 
-use super::{Gated, Linear, Typed, args, kernels, launch, of, wide};
+use super::{Gated, GatedBeside, Linear, Typed, args, kernels, launch, of, wide};
 use crate::launch::{Float, Launch};
 
 kernels! { "gemv":
@@ -20,6 +20,10 @@ kernels! { "gemv":
     typed NORMED_GATED_2 = "normed_gated_2"("ppppuuuuuf") 128;
     typed NORMED_GATED_4 = "normed_gated_4"("ppppuuuuuf") 128;
     typed NORMED_GATED_8 = "normed_gated_8"("ppppuuuuuf") 128;
+    typed GATED_BESIDE_1 = "gated_beside_1"("ppppppuuuuuufu") 128;
+    typed GATED_BESIDE_2 = "gated_beside_2"("ppppppuuuuuufu") 128;
+    typed GATED_BESIDE_4 = "gated_beside_4"("ppppppuuuuuufu") 128;
+    typed GATED_BESIDE_8 = "gated_beside_8"("ppppppuuuuuufu") 128;
 }
 
 /// Rows that one reading of a matrix serves.
@@ -114,6 +118,42 @@ pub(super) fn gated(gated: &Gated, float: Float) -> Launch {
             splits,
             wide,
             gated.eps,
+        ],
+    )
+}
+
+/// As [`GatedBeside`]; both matrices are read once.
+pub(super) fn gated_beside(both: &GatedBeside, float: Float) -> Launch {
+    let gated = &both.gated;
+    let (kernel, gated_each, each) = match gated.rows {
+        0 | 1 => (&GATED_BESIDE_1, 1, 1),
+        2 => (&GATED_BESIDE_2, 1, 2),
+        3 | 4 => (&GATED_BESIDE_4, 1, 2),
+        _ => (&GATED_BESIDE_8, 2, 4),
+    };
+    let splits = splits(gated.inputs);
+    let wide = wide(gated.inputs, &[gated.x, gated.w, both.w, gated.norm]);
+    let gated_blocks = gated.half.div_ceil(gated_each * 4 / splits);
+    let blocks = gated_blocks + both.outputs.div_ceil(each * 4 / splits);
+    launch(
+        of(kernel, float),
+        [if gated.rows == 0 { 0 } else { blocks }, 1, 1],
+        128,
+        args![
+            gated.out,
+            gated.w,
+            both.out,
+            both.w,
+            gated.x,
+            gated.norm,
+            gated.rows,
+            gated.half,
+            both.outputs,
+            gated.inputs,
+            splits,
+            wide,
+            gated.eps,
+            gated_blocks,
         ],
     )
 }

@@ -139,3 +139,30 @@ impl Gated {
         self.linear().scratch_bytes(float)
     }
 }
+
+/// [`Gated`] and [`Linear`] of the same normalised rows in one launch, for at most [`FEW_ROWS`]; without a bias or anything after the product.
+/// Results are those of the two.
+#[derive(Debug, Clone, Copy)]
+pub struct GatedBeside {
+    /// With a norm.
+    pub gated: Gated,
+    /// `[rows, outputs]`.
+    pub out: Address,
+    /// `[outputs, inputs]`.
+    pub w: Address,
+    /// Elements of a row of `out`.
+    pub outputs: u32,
+}
+
+impl GatedBeside {
+    /// Both matrices are read once.
+    #[must_use]
+    pub fn launch(&self, float: Float) -> Launch {
+        let Gated { rows, norm, .. } = self.gated;
+        debug_assert!(
+            rows <= FEW_ROWS && norm.is_some(),
+            "{rows} rows, or rows without a norm"
+        );
+        gemv::gated_beside(self, float)
+    }
+}

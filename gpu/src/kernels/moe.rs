@@ -6,8 +6,9 @@ use crate::launch::{Address, Float, Launch};
 
 kernels! { "moe":
     typed ROUTE = "route"("ppppuuuu") 32;
-    typed EXPERT_GATED = "expert_gated"("ppppuuuuuu") 128;
-    typed EXPERT_DOWN = "expert_down"("ppppppppuuuuu") 256;
+    typed EXPERT_GATED = "expert_gated"("pppppuuuuuuf") 128;
+    typed NORMED_EXPERT_GATED = "normed_expert_gated"("pppppuuuuuuf") 128;
+    typed EXPERT_DOWN = "expert_down"("pppppppppuuuuuuu") 256;
     plain DISPATCH = "dispatch"("ppppuuuuuu") 1024;
     typed COMBINE = "combine"("pppppppuu") 1024;
 }
@@ -73,6 +74,10 @@ pub struct ExpertGated {
     pub w: Address,
     /// `[rows, top_k]` of `u32`.
     pub ids: Address,
+    /// As [`Linear::norm`](super::Linear::norm).
+    pub norm: Address,
+    /// As [`Linear::eps`](super::Linear::eps).
+    pub eps: f32,
     /// At most 65535 / `top_k`.
     pub rows: u32,
     /// How many there are.
@@ -90,9 +95,14 @@ impl ExpertGated {
     #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let splits = splits(self.inputs);
-        let wide = wide(self.inputs, &[self.x, self.w]);
+        let wide = wide(self.inputs, &[self.x, self.w, self.norm]);
+        let kernel = if self.norm.is_some() {
+            &NORMED_EXPERT_GATED
+        } else {
+            &EXPERT_GATED
+        };
         launch(
-            of(&EXPERT_GATED, float),
+            of(kernel, float),
             [self.half.div_ceil(4 / splits), self.rows * self.top_k, 1],
             128,
             args![
@@ -100,15 +110,35 @@ impl ExpertGated {
                 self.x,
                 self.w,
                 self.ids,
+                self.norm,
                 self.experts,
                 self.top_k,
                 self.half,
                 self.inputs,
                 splits,
                 wide,
+                self.eps,
             ],
         )
     }
+}
+
+/// What the expert gives that all rows share, before its gate.
+#[derive(Debug, Clone, Copy)]
+pub enum SharedExpert {
+    /// There is none.
+    None,
+    /// `[rows, outputs]`.
+    Rows(Address),
+    /// Its first half, to be multiplied with its second matrix here.
+    Half {
+        /// `[rows, inputs]`.
+        h: Address,
+        /// `[outputs, inputs]`.
+        w: Address,
+        /// Elements of its first half.
+        inputs: u32,
+    },
 }
 
 /// The experts' second halves, weighed and summed: `out = add + gate * shared + sum of weight * (h D^T)`. For few rows.
@@ -124,8 +154,8 @@ pub struct ExpertDown {
     pub ids: Address,
     /// `[rows, top_k]` of f32.
     pub weights: Address,
-    /// `[rows, outputs]` of the shared expert, or none.
-    pub shared: Address,
+    /// The shared expert.
+    pub shared: SharedExpert,
     /// `[rows]` of f32: the factor of `shared`.
     pub gates: Address,
     /// `[rows, outputs]`, or none.
@@ -147,6 +177,12 @@ impl ExpertDown {
     #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         debug_assert!(self.top_k <= 32, "{} experts per row", self.top_k);
+        let (shared, shared_w, shared_inputs) = match self.shared {
+            SharedExpert::None => (Address::NONE, Address::NONE, 0),
+            SharedExpert::Rows(rows) => (rows, Address::NONE, 0),
+            SharedExpert::Half { h, w, inputs } => (h, w, inputs),
+        };
+        let shared_wide = wide(shared_inputs, &[shared, shared_w]);
         let wide = wide(self.inputs, &[self.h, self.w]);
         launch(
             of(&EXPERT_DOWN, float),
@@ -158,14 +194,17 @@ impl ExpertDown {
                 self.w,
                 self.ids,
                 self.weights,
-                self.shared,
+                shared,
+                shared_w,
                 self.gates,
                 self.add,
                 self.experts,
                 self.top_k,
                 self.outputs,
                 self.inputs,
+                shared_inputs,
                 wide,
+                shared_wide,
             ],
         )
     }

@@ -9,10 +9,11 @@ kernels! { "rows":
     plain PUT = "put"("pppuu") 256;
     plain TAKE = "take"("pppuu") 256;
     typed GATHER = "gather"("pppuuuu") 1024;
+    typed PAIR_ROWS = "pair_rows"("pppppuuuuu") 1024;
     typed SCATTER_ADD = "scatter_add"("ppppuu") 1024;
     typed SCATTER_ADD_IN_ORDER = "scatter_add_in_order"("ppppuuu") 256;
     typed LOOKUP_MEAN = "lookup_mean"("pppuuu") 1024;
-    typed LOOKUP_SUM = "lookup_sum"("ppppuuuu") 1024;
+    typed LOOKUP_SUM = "lookup_sum"("pppppuuuuu") 1024;
 }
 
 /// Blocks of 256 threads for `items`, each thread taking four or more.
@@ -103,6 +104,57 @@ impl Gather {
     }
 }
 
+/// Pairs of rows: `out[2 i] = x[index[i]]` and `out[2 i + 1] = table[ids[i * stride]]`; zeros where there is no such row.
+#[derive(Debug, Clone, Copy)]
+pub struct PairRows {
+    /// `[2 * count, width]`.
+    pub out: Address,
+    /// `[rows, width]`.
+    pub x: Address,
+    /// `[table_rows, width]`.
+    pub table: Address,
+    /// `[count]` of `u32`.
+    pub index: Address,
+    /// `[count, stride]` of `u32`, of which the first of each row is taken.
+    pub ids: Address,
+    /// Pairs that are made.
+    pub count: u32,
+    /// Rows of `x`.
+    pub rows: u32,
+    /// Rows of the table.
+    pub table_rows: u32,
+    /// Ids from one that is taken to the next.
+    pub stride: u32,
+    /// Elements of each.
+    pub width: u32,
+}
+
+impl PairRows {
+    /// One block per row.
+    #[must_use]
+    pub fn launch(&self, float: Float) -> Launch {
+        let wide = wide(self.width, &[self.out, self.x, self.table]);
+        let items = if wide { self.width / 8 } else { self.width };
+        launch(
+            of(&PAIR_ROWS, float),
+            [2 * self.count, 1, 1],
+            threads(items, 256),
+            args![
+                self.out,
+                self.x,
+                self.table,
+                self.index,
+                self.ids,
+                self.rows,
+                self.table_rows,
+                self.stride,
+                self.width,
+                wide
+            ],
+        )
+    }
+}
+
 /// `acc[index[i]] += weight[i] * x[i]`. Rows of `acc` that there are not are left out.
 #[derive(Debug, Clone, Copy)]
 pub struct ScatterAdd {
@@ -182,17 +234,19 @@ impl LookupMean {
     }
 }
 
-/// `acc[index[i]] += sum over g of tables[g][ids[i * stride + g]]`: all embeddings of a frame's codes at once.
+/// `acc[index[i]] += sum over g of tables[g][ids[from[i] * stride + g]]`: all embeddings of a frame's codes at once.
 #[derive(Debug, Clone, Copy)]
 pub struct LookupSum {
     /// `[rows, width]`.
     pub acc: Address,
     /// `[groups, 2]` of `u64`: a table's address and its rows. Ids that a table does not have add nothing.
     pub tables: Address,
-    /// `[count, stride]` of `u32`, of which the first `groups` of each row are taken.
+    /// `[id_rows, stride]` of `u32`, of which the first `groups` of each row are taken.
     pub ids: Address,
     /// `[count]` of `u32`, none twice, or none for the first `count` rows.
     pub index: Address,
+    /// `[count]` of `u32`: which rows of ids, of which those that there are not add nothing; or none for the first `count`.
+    pub from: Address,
     /// Rows that are added.
     pub count: u32,
     /// Rows of `acc`.
@@ -203,6 +257,8 @@ pub struct LookupSum {
     pub groups: u32,
     /// Ids from one row's first to the next one's.
     pub stride: u32,
+    /// Rows of ids.
+    pub id_rows: u32,
 }
 
 impl LookupSum {
@@ -218,10 +274,12 @@ impl LookupSum {
                 self.tables,
                 self.ids,
                 self.index,
+                self.from,
                 self.rows,
                 self.width,
                 self.groups,
                 self.stride,
+                self.id_rows,
             ],
         )
     }

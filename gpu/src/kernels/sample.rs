@@ -1,10 +1,10 @@
 //! From logits to ids: `kernels/sample.cu`.
 
-use super::{args, kernels, launch, of, threads};
+use super::{args, kernels, launch, of, threads, wide};
 use crate::launch::{Address, Float, Launch};
 
 kernels! { "sample":
-    typed SAMPLE = "sample"("pppppuuu") 512;
+    typed SAMPLE = "sample"("pppppppuuuuuu") 512;
     typed ARGMAX = "argmax"("ppuu") 1024;
 }
 
@@ -41,6 +41,8 @@ pub struct SampleRow {
     pub step: u32,
     /// Second counter of the draw.
     pub group: u32,
+    /// Which row of [`Sample::logits`] it chooses from.
+    pub logits: u32,
 }
 
 impl SampleRow {
@@ -66,10 +68,23 @@ impl SampleRow {
             self.step,
             self.group,
             self.said,
-            0,
+            self.logits,
             0,
         ]
     }
+}
+
+/// What becomes of an id that was chosen: its row of a table, or zeros where there is no such row.
+#[derive(Debug, Clone, Copy)]
+pub struct Embedded {
+    /// `[rows, width]`.
+    pub out: Address,
+    /// `[ids, width]`.
+    pub table: Address,
+    /// How many there are.
+    pub ids: u32,
+    /// Elements of each.
+    pub width: u32,
 }
 
 /// An id per row of logits: penalty, minimum length, suppressed ids, temperature, top-k, top-p, softmax, draw.
@@ -77,7 +92,7 @@ impl SampleRow {
 pub struct Sample {
     /// `u32`; row `i`'s id at `i * stride`. [`NO_ROW`](super::NO_ROW) if a logit of the row is not finite.
     pub out: Address,
-    /// `[rows, vocab]`.
+    /// `[any number, vocab]`; see [`SampleRow::logits`].
     pub logits: Address,
     /// `[rows, 16]` of `u32`: [`SampleRow::words`].
     pub settings: Address,
@@ -85,6 +100,8 @@ pub struct Sample {
     pub generated: Address,
     /// `u32`: ids that the device has chosen and the host may not know yet; may be none if no row counts any.
     pub said: Address,
+    /// The chosen ids' rows of a table, or none.
+    pub embedded: Option<Embedded>,
     /// How many.
     pub rows: u32,
     /// At most [`MAX_SAMPLED`].
@@ -98,6 +115,12 @@ impl Sample {
     #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let keys_at = self.vocab.div_ceil(2);
+        let embedded = self.embedded.unwrap_or(Embedded {
+            out: Address::NONE,
+            table: Address::NONE,
+            ids: 0,
+            width: 0,
+        });
         let mut launch = launch(
             of(&SAMPLE, float),
             [self.rows, 1, 1],
@@ -108,9 +131,14 @@ impl Sample {
                 self.settings,
                 self.generated,
                 self.said,
+                embedded.out,
+                embedded.table,
                 self.vocab,
                 self.stride,
                 keys_at,
+                embedded.ids,
+                embedded.width,
+                wide(embedded.width, &[embedded.out, embedded.table]),
             ],
         );
         // The counters of top-k's search are in the keys' room.

@@ -4,7 +4,7 @@ use super::Lab;
 use super::pointwise::silu;
 use super::{close, each_type, numbers, rounded};
 use crate::Address;
-use crate::kernels::{Activation, COUNTERS, Gated, Linear, Scratch};
+use crate::kernels::{Activation, COUNTERS, Gated, GatedBeside, Linear, Scratch};
 
 /// `x W^T`, in f64.
 pub(super) fn product(x: &[f32], w: &[f32], inputs: usize) -> Vec<f32> {
@@ -15,7 +15,7 @@ pub(super) fn product(x: &[f32], w: &[f32], inputs: usize) -> Vec<f32> {
 }
 
 /// Every row as `norm` leaves it, in the precision of the sums.
-fn normed(x: &[f32], norm: &[f32], eps: f32) -> Vec<f32> {
+pub(super) fn normed(x: &[f32], norm: &[f32], eps: f32) -> Vec<f32> {
     let row = |row: &[f32]| {
         let mean = row.iter().map(|v| v * v).sum::<f32>() / row.len() as f32;
         let factor = 1.0 / (mean + eps).sqrt();
@@ -190,6 +190,63 @@ proptest! {
                 let expected = rows.flat_map(|r| (0..outputs).map(|c| silu(r[c]) * r[outputs + c]));
                 close("normed and gated", float, &gated, &expected.collect::<Vec<_>>());
             },
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn two_products_side_by_side_are_what_each_is_alone(
+        rows in 1_usize..9,
+        half in 1_usize..60,
+        outputs in 1_usize..60,
+        inputs in prop_oneof![1_usize..200, Just(256), Just(1088), Just(3200)],
+    ) {
+        let (x, norm, eps) = (numbers(rows * inputs, 1), numbers(inputs, 3), 1e-5);
+        let (of_gated, of_other) = (numbers(2 * half * inputs, 2), numbers(outputs * inputs, 5));
+        each_type(
+            |lab| {
+                let made = || [lab.room(rows * half), lab.room(rows * outputs)];
+                let (alone, beside) = (made(), made());
+                let (x, norm) = (lab.rows(&x), lab.floats(&norm));
+                let mut gated = Gated {
+                    out: alone[0],
+                    x,
+                    w: lab.rows(&of_gated),
+                    norm,
+                    eps,
+                    scratch: Scratch::default(),
+                    rows: rows as u32,
+                    half: half as u32,
+                    inputs: inputs as u32,
+                };
+                let linear = Linear {
+                    out: alone[1],
+                    x,
+                    w: lab.rows(&of_other),
+                    bias: Address::NONE,
+                    scale: Address::NONE,
+                    shift: Address::NONE,
+                    add: Address::NONE,
+                    norm,
+                    eps,
+                    scratch: Scratch::default(),
+                    rows: rows as u32,
+                    outputs: outputs as u32,
+                    inputs: inputs as u32,
+                    activation: Activation::None,
+                };
+                lab.run(&gated.launch(lab.float));
+                lab.run(&linear.launch(lab.float));
+                gated.out = beside[0];
+                let both = GatedBeside { gated, out: beside[1], w: linear.w, outputs: outputs as u32 };
+                lab.run(&both.launch(lab.float));
+                let read = |[gated, other]: [Address; 2]| [lab.read(gated, rows * half), lab.read(other, rows * outputs)];
+                (read(alone), read(beside))
+            },
+            |_, (alone, beside)| assert_eq!(alone, beside),
         );
     }
 }

@@ -6,6 +6,7 @@ use super::{close, each_type, numbers, rounded};
 use crate::Address;
 use crate::kernels::{
     Activation, Combine, Dispatch, ExpertDown, ExpertGated, ExpertLinear, Linear, NO_ROW, Route, Scratch,
+    SharedExpert,
 };
 
 /// Ids, weights and gate of one row, as the host routes.
@@ -83,8 +84,10 @@ proptest! {
         hidden in prop_oneof![1_usize..80, Just(256), Just(1088)],
         half in prop_oneof![1_usize..40, Just(64)],
         top_k in prop_oneof![Just(2_usize), Just(5), Just(8)],
-        shared in any::<bool>(),
+        shared in 0_usize..3,
+        shared_half in prop_oneof![1_usize..40, Just(96), Just(768)],
         added in any::<bool>(),
+        normed in any::<bool>(),
     ) {
         let experts = 9;
         let x = numbers(rows * hidden, 1);
@@ -95,6 +98,8 @@ proptest! {
         ids[rows * top_k - 1] = NO_ROW;
         let (weights, gates) = (numbers(rows * top_k, 4), numbers(rows, 5));
         let (others, add) = (numbers(rows * hidden, 6), numbers(rows * hidden, 7));
+        let (shared_h, shared_w) = (numbers(rows * shared_half, 8), scaled(hidden * shared_half, 9, shared_half));
+        let (norm, eps) = (numbers(hidden, 10), 1e-5);
         each_type(
             |lab| {
                 let (h, out) = (lab.room(rows * top_k * half), lab.rows(&add));
@@ -104,6 +109,8 @@ proptest! {
                     x: lab.rows(&x),
                     w: lab.rows(&gate_up),
                     ids: at_ids,
+                    norm: if normed { lab.floats(&norm) } else { Address::NONE },
+                    eps,
                     rows: rows as u32,
                     experts: experts_,
                     top_k: top_k_,
@@ -117,7 +124,11 @@ proptest! {
                     w: lab.rows(&down),
                     ids: at_ids,
                     weights: lab.floats(&weights),
-                    shared: if shared { lab.rows(&others) } else { Address::NONE },
+                    shared: match shared {
+                        0 => SharedExpert::None,
+                        1 => SharedExpert::Rows(lab.rows(&others)),
+                        _ => SharedExpert::Half { h: lab.rows(&shared_h), w: lab.rows(&shared_w), inputs: shared_half as u32 },
+                    },
                     gates: lab.floats(&gates),
                     add: if added { out } else { Address::NONE },
                     rows: rows as u32,
@@ -131,9 +142,15 @@ proptest! {
             },
             |float, (h, out)| {
                 let [x, gate_up, down, others, add] = [&x, &gate_up, &down, &others, &add].map(|v| rounded(float, v));
+                let others = match shared {
+                    0 => vec![0.0; rows * hidden],
+                    1 => others,
+                    _ => product(&rounded(float, &shared_h), &rounded(float, &shared_w), shared_half),
+                };
+                let x = if normed { super::linear::normed(&x, &norm, eps) } else { x };
                 let mut expected = vec![0.0; rows * hidden];
                 for (i, e) in expected.iter_mut().enumerate() {
-                    *e = if added { add[i] } else { 0.0 } + if shared { gates[i / hidden] * others[i] } else { 0.0 };
+                    *e = if added { add[i] } else { 0.0 } + gates[i / hidden] * others[i];
                 }
                 for (pair, &id) in ids.iter().enumerate() {
                     let made = &h[pair * half..][..half];

@@ -2,8 +2,8 @@
 
 use super::{Lab, each_type, numbers};
 use crate::kernels::{
-    Activation, Attend, Attention, Gated, Gather, Linear, Persistent, RotateAndStore, Sample, SampleRow,
-    Scratch,
+    Activation, Attend, Attention, Embedded, Gated, Gather, Linear, Persistent, RotateAndStore, Sample,
+    SampleRow, Scratch,
 };
 use crate::{Address, Launch};
 
@@ -90,7 +90,10 @@ impl Passes {
                 rows: CODES as u32,
                 width: HIDDEN as u32,
             };
-            launches.push(gather.launch(lab.float));
+            // After the others the choice has put its row there.
+            if pass % 2 == 0 {
+                launches.push(gather.launch(lab.float));
+            }
             let angles: Vec<f32> = (0..rows * DIM / 2)
                 .map(|i| (pass * (i % 8)) as f32 / 3.0)
                 .collect();
@@ -193,6 +196,7 @@ impl Passes {
                         seed: 40 + row as u64,
                         step: 3,
                         group: pass as u32 + 1,
+                        logits: row as u32,
                     }
                     .words()
                 })
@@ -203,6 +207,12 @@ impl Passes {
                 settings: lab.words(&settings),
                 generated: Address::NONE,
                 said: Address::NONE,
+                embedded: (pass % 2 == 0 && pass + 1 < KEYS).then_some(Embedded {
+                    out: x,
+                    table,
+                    ids: CODES as u32,
+                    width: HIDDEN as u32,
+                }),
                 rows: count,
                 vocab: CODES as u32,
                 stride: KEYS as u32 + 1,

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::{close, each_type, numbers, rounded};
 use crate::Address;
-use crate::kernels::{Copy, Fill, Gather, LookupMean, LookupSum, NO_ROW, Put, ScatterAdd, Take};
+use crate::kernels::{Copy, Fill, Gather, LookupMean, LookupSum, NO_ROW, PairRows, Put, ScatterAdd, Take};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
@@ -30,6 +30,46 @@ proptest! {
                 let x = rounded(float, &x);
                 let row = |&i: &u32| if i == NO_ROW { vec![0.0; width] } else { x[i as usize * width..][..width].to_vec() };
                 assert_eq!(got, index.iter().flat_map(row).collect::<Vec<_>>());
+            },
+        );
+    }
+
+    #[test]
+    fn rows_are_paired_with_those_of_a_table(
+        count in 1_usize..8,
+        stride in 1_usize..4,
+        width in prop_oneof![1_usize..300, Just(1024)],
+        seed in any::<u32>(),
+    ) {
+        let (rows, table_rows) = (5, 9);
+        let (x, table) = (numbers(rows * width, 1), numbers(table_rows * width, 2));
+        // Some name nothing.
+        let name = |i: usize, most: usize| if (i as u32 + seed).is_multiple_of(5) { NO_ROW } else { ((i * 7 + seed as usize) % most) as u32 };
+        let index: Vec<u32> = (0..count).map(|i| name(i, rows)).collect();
+        let ids: Vec<u32> = (0..count * stride).map(|i| name(i + 3, table_rows)).collect();
+        each_type(
+            |lab| {
+                let out = lab.room(2 * count * width);
+                let pairs = PairRows {
+                    out,
+                    x: lab.rows(&x),
+                    table: lab.rows(&table),
+                    index: lab.words(&index),
+                    ids: lab.words(&ids),
+                    count: count as u32,
+                    rows: rows as u32,
+                    table_rows: table_rows as u32,
+                    stride: stride as u32,
+                    width: width as u32,
+                };
+                lab.run(&pairs.launch(lab.float));
+                lab.read(out, 2 * count * width)
+            },
+            |float, got| {
+                let (x, table) = (rounded(float, &x), rounded(float, &table));
+                let row = |of: &[f32], i: u32| of.chunks(width).nth(i as usize).map_or_else(|| vec![0.0; width], <[f32]>::to_vec);
+                let expected: Vec<f32> = (0..count).flat_map(|i| [row(&x, index[i]), row(&table, ids[i * stride])].concat()).collect();
+                assert_eq!(got, expected);
             },
         );
     }
@@ -127,12 +167,14 @@ proptest! {
     }
 
     #[test]
-    fn lookups_in_many_tables_are_summed(count in 1_usize..5, groups in 1_usize..16, width in 1_usize..200, indexed in any::<bool>()) {
+    fn lookups_in_many_tables_are_summed(count in 1_usize..5, groups in 1_usize..16, width in 1_usize..200, indexed in any::<bool>(), picked in any::<bool>()) {
         let tables: Vec<Vec<f32>> = (0..groups).map(|g| numbers((5 + g) * width, g)).collect();
         let (rows, stride) = (8, groups + 2);
         let acc = numbers(rows * width, 99);
         let ids: Vec<u32> = (0..count * stride).map(|i| (i * 7 % 9) as u32).collect();
         let index: Vec<u32> = (0..count as u32).map(|i| 7 - 2 * i).collect();
+        // The first names no ids.
+        let from: Vec<u32> = (0..count as u32).map(|i| if i == 0 { NO_ROW } else { i - 1 }).collect();
         each_type(
             |lab| {
                 let at = lab.rows(&acc);
@@ -143,11 +185,13 @@ proptest! {
                     tables: lab.words(&pairs),
                     ids: lab.words(&ids),
                     index: if indexed { lab.words(&index) } else { Address::NONE },
+                    from: if picked { lab.words(&from) } else { Address::NONE },
                     count: count as u32,
                     rows: rows as u32,
                     width: width as u32,
                     groups: groups as u32,
                     stride: stride as u32,
+                    id_rows: count as u32,
                 };
                 lab.run(&sum.launch(lab.float));
                 lab.read(at, rows * width)
@@ -156,8 +200,12 @@ proptest! {
                 let mut acc = rounded(float, &acc);
                 for i in 0..count {
                     let row = if indexed { index[i] as usize } else { i };
+                    let of_ids = if picked { from[i] } else { i as u32 };
+                    if of_ids == NO_ROW {
+                        continue;
+                    }
                     for c in 0..width {
-                        let of = |g: usize| rounded(float, &tables[g]).get(ids[i * stride + g] as usize * width + c).copied();
+                        let of = |g: usize| rounded(float, &tables[g]).get(ids[of_ids as usize * stride + g] as usize * width + c).copied();
                         acc[row * width + c] += (0..groups).map(|g| of(g).unwrap_or(0.0)).sum::<f32>();
                     }
                 }

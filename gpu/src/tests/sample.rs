@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::{Lab, each_type, numbers, rounded};
-use crate::kernels::{Argmax, MAX_SAMPLED, NO_ROW, Sample, SampleRow};
+use crate::kernels::{Argmax, Embedded, MAX_SAMPLED, NO_ROW, Sample, SampleRow};
 use crate::{Address, Float, Order};
 
 /// Philox-4x32-10, with products in 64 bits.
@@ -107,6 +107,7 @@ fn plain() -> SampleRow {
         seed: 1,
         step: 2,
         group: 3,
+        logits: 0,
     }
 }
 
@@ -140,9 +141,21 @@ prop_compose! {
 /// What the device is said to have chosen before.
 const SAID: [u32; 4] = [3, 11, 24, 4_000_000];
 
+/// Every row chooses from the row of logits that it names.
 fn sample(lab: &Lab, logits: &[f32], rows: &[SampleRow], generated: &[u32]) -> Vec<u32> {
+    sample_and_embed(lab, logits, rows, generated, None)
+}
+
+fn sample_and_embed(
+    lab: &Lab,
+    logits: &[f32],
+    rows: &[SampleRow],
+    generated: &[u32],
+    embedded: Option<Embedded>,
+) -> Vec<u32> {
     let (count, stride) = (rows.len(), 3);
     let out = lab.words(&vec![77; count * stride]);
+    let of_all = 1 + rows.iter().map(|row| row.logits as usize).max().unwrap_or(0);
     let sample = Sample {
         out,
         logits: lab.rows(logits),
@@ -157,8 +170,9 @@ fn sample(lab: &Lab, logits: &[f32], rows: &[SampleRow], generated: &[u32]) -> V
         } else {
             lab.words(&SAID)
         },
+        embedded,
         rows: count as u32,
-        vocab: (logits.len() / count) as u32,
+        vocab: (logits.len() / of_all) as u32,
         stride: stride as u32,
     };
     lab.run(&sample.launch(lab.float));
@@ -194,6 +208,8 @@ proptest! {
                 generated: (generated.len() as u32).saturating_sub(2 * i as u32),
                 // Some rows have one more, which the device knows.
                 said: said.as_ref().filter(|_| i % 3 != 1).map_or(u32::MAX, |said| said[i] as u32),
+                // The last row of logits is the first row's.
+                logits: (settings.len() - 1 - i) as u32,
                 ..*s
             })
             .collect();
@@ -204,7 +220,8 @@ proptest! {
                 for (i, row) in rows.iter().enumerate() {
                     let before = &generated[row.generated_from.min(generated.len() as u32) as usize..][..row.generated as usize];
                     let also = SAID.get(row.said as usize).copied();
-                    let expected = choose(&logits[i * vocab..(i + 1) * vocab], row, before, also);
+                    let own = &logits[row.logits as usize * vocab..][..vocab];
+                    let expected = choose(own, row, before, also);
                     assert_eq!(got[i], expected, "row {i}: {row:?}");
                 }
             },
@@ -241,7 +258,8 @@ fn a_row_that_is_not_finite_fails_alone() {
                     temperature: 0.0,
                     ..plain()
                 };
-                let sampled = sample(lab, &logits, &[greedy; 3], &[]);
+                let rows = [0, 1, 2].map(|logits| SampleRow { logits, ..greedy });
+                let sampled = sample(lab, &logits, &rows, &[]);
                 let out = lab.words(&[0; 3]);
                 let logits = lab.rows(&logits);
                 lab.run(
@@ -264,6 +282,38 @@ fn a_row_that_is_not_finite_fails_alone() {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn the_chosen_ids_rows_of_a_table_come_with_them(width in prop_oneof![1_usize..300, Just(1024)], few in any::<bool>(), seed in 0_usize..100) {
+        let (vocab, width_, ids) = (40, width as u32, if few { 20 } else { 40 });
+        let mut logits: Vec<f32> = numbers(3 * vocab, seed).iter().map(|l| l * 4.0).collect();
+        // This row fails and has no id.
+        logits[vocab + 7] = f32::NAN;
+        let table = numbers(ids * width, seed + 1);
+        let rows = [(0.0, 0), (1.0, 1), (1.0, 2)];
+        let rows = rows.map(|(temperature, logits)| SampleRow { temperature, logits, seed: seed as u64, ..plain() });
+        each_type(
+            |lab| {
+                let out = lab.room(rows.len() * width);
+                let embedded = Embedded { out, table: lab.rows(&table), ids: ids as u32, width: width_ };
+                let chosen = sample_and_embed(lab, &logits, &rows, &[], Some(embedded));
+                (chosen, lab.read(out, rows.len() * width))
+            },
+            |float, (chosen, embedded)| {
+                let (logits, table) = (rounded(float, &logits), rounded(float, &table));
+                for (i, (row, got)) in rows.iter().zip(embedded.chunks(width)).enumerate() {
+                    let id = choose(&logits[i * vocab..][..vocab], row, &[], None);
+                    assert_eq!(chosen[i], id);
+                    let expected = table.chunks(width).nth(id as usize).map_or_else(|| vec![0.0; width], <[f32]>::to_vec);
+                    assert_eq!(got, expected, "row {i}, id {id}");
+                }
+            },
+        );
+    }
+}
+
 #[test]
 fn nothing_but_suppressed_ids_gives_the_first() {
     each_type(
@@ -279,6 +329,7 @@ fn nothing_but_suppressed_ids_gives_the_first() {
                     none,
                     SampleRow {
                         temperature: 0.0,
+                        logits: 1,
                         ..none
                     },
                 ],
@@ -301,6 +352,7 @@ fn too_many_ids_are_refused() {
         settings,
         generated: Address::NONE,
         said: Address::NONE,
+        embedded: None,
         rows: 1,
         vocab,
         stride: 1,

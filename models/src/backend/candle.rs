@@ -63,10 +63,6 @@ impl Activations for Candle {
         Ok(x.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
     }
 
-    fn keep(&self, x: Tensor, (): &mut ()) -> Result<Tensor> {
-        Ok(x)
-    }
-
     fn reshape(&self, x: Tensor, width: usize) -> Result<Tensor> {
         Ok(x.reshape((x.elem_count() / width, width))?)
     }

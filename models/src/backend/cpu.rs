@@ -128,10 +128,6 @@ impl Activations for Cpu {
         Ok(x.data().to_vec())
     }
 
-    fn keep(&self, x: Rows, (): &mut ()) -> Result<Rows> {
-        Ok(x)
-    }
-
     fn reshape(&self, x: Rows, width: usize) -> Result<Rows> {
         Ok(x.reshaped(width))
     }

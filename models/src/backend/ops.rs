@@ -107,8 +107,6 @@ pub(crate) trait Activations: Params {
     fn rows(&self, width: usize, values: Vec<f32>) -> Result<Self::Rows>;
     fn zeros(&self, rows: usize, width: usize) -> Result<Self::Rows>;
     fn host(&self, x: &Self::Rows) -> Result<Vec<f32>>;
-    /// The same rows where such rows always are, for steps that go on with them; they stay until the next are kept.
-    fn keep(&self, x: Self::Rows, kept: &mut Self::Kept) -> Result<Self::Rows>;
     /// The same elements as rows of another width.
     fn reshape(&self, x: Self::Rows, width: usize) -> Result<Self::Rows>;
 }
@@ -150,7 +148,7 @@ pub(crate) trait IdStore: IdTransfer {
 }
 
 /// Tables that ids are looked up in.
-pub(crate) trait Embedding: RowIndexing + IdTransfer + Pointwise {
+pub(crate) trait Embedding: RowIndexing + IdStore + Pointwise {
     /// Rows of a table by the ids of one column. A failure in the place of an id ([`crate::sampling::chosen`]) gives any
     /// finite row.
     fn lookup(&self, table: &Self::Table, ids: &Self::Ids, column: usize) -> Result<Self::Rows>;
@@ -171,12 +169,37 @@ pub(crate) trait Embedding: RowIndexing + IdTransfer + Pointwise {
         }
         Ok(acc)
     }
+    /// [`Embedding::lookup_add`] of the rows of `ids` that `rows` names, without an index; of a row that there is not nothing is added.
+    fn lookup_add_of(
+        &self,
+        acc: Self::Rows,
+        tables: &[&Self::Table],
+        ids: &Self::Ids,
+        rows: &[u32],
+    ) -> Result<Self::Rows> {
+        self.lookup_add(acc, tables, &self.take_ids(ids, rows)?, None)
+    }
+    /// Rows of `width` in pairs: row `index[i]` of `x`, then the table's row by the first id of row `i` of `ids`.
+    fn pair_with_lookup(
+        &self,
+        width: usize,
+        x: &Self::Rows,
+        index: &[u32],
+        table: &Self::Table,
+        ids: &Self::Ids,
+    ) -> Result<Self::Rows> {
+        let count = 2 * u32::try_from(index.len()).unwrap_or(u32::MAX / 2);
+        let (first, second): (Vec<u32>, Vec<u32>) = (0..count).partition(|row| row % 2 == 0);
+        let pairs = self.zeros(2 * index.len(), width)?;
+        let pairs = self.scatter_add(pairs, &first, &self.gather(x, index)?)?;
+        self.scatter_add(pairs, &second, &self.lookup(table, ids, 0)?)
+    }
     /// For every row of ids, the mean of their rows of a table.
     fn lookup_mean(&self, table: &Self::Table, ids: &Self::Ids) -> Result<Self::Rows>;
 }
 
 /// Choices from logits.
-pub(crate) trait Sampler: Activations + IdTransfer {
+pub(crate) trait Sampler: Embedding {
     /// Chooses an id for every row of `logits` and puts it into a column of `ids`, which is also the group of the
     /// random draw. Where that fails, see [`crate::sampling::chosen`]. The first column of `said` is what [`Choice::said`]
     /// names; only a backend that [is apart](Steps::is_apart) is asked for that.
@@ -188,6 +211,30 @@ pub(crate) trait Sampler: Activations + IdTransfer {
         ids: &mut Self::Ids,
         column: usize,
     ) -> Result<()>;
+    /// [`Sampler::sample`] of the rows of `logits` that `rows` names.
+    fn sample_of(
+        &self,
+        logits: &Self::Rows,
+        rows: &[u32],
+        choices: &[Choice<'_>],
+        said: Option<&Self::Ids>,
+        ids: &mut Self::Ids,
+        column: usize,
+    ) -> Result<()> {
+        self.sample(&self.gather(logits, rows)?, choices, said, ids, column)
+    }
+    /// [`Sampler::sample`], and the chosen ids' rows of a table as [`Embedding::lookup`] gives them.
+    fn sample_and_lookup(
+        &self,
+        logits: &Self::Rows,
+        choices: &[Choice<'_>],
+        ids: &mut Self::Ids,
+        column: usize,
+        table: &Self::Table,
+    ) -> Result<Self::Rows> {
+        self.sample(logits, choices, None, ids, column)?;
+        self.lookup(table, ids, column)
+    }
     /// Chooses a token for each of `choices`, from the row of `logits [any number, vocab]` that `rows` names, and gives it
     /// to the host. Not inside of a step.
     fn choose_text(
@@ -215,6 +262,35 @@ impl<P: Params> Clone for Norm<'_, P> {
 
 impl<P: Params> Copy for Norm<'_, P> {}
 
+/// A mixture of experts.
+pub(crate) struct Mixture<'a, P: Params> {
+    /// `[experts (+ 1: the shared expert's gate), hidden]`.
+    pub(crate) router: &'a P::Matrix,
+    pub(crate) experts: &'a P::Experts,
+    /// The shared expert's `[gate | up]` and `down`.
+    pub(crate) shared: Option<(&'a P::Matrix, &'a P::Matrix)>,
+    pub(crate) routing: Routing,
+}
+
+/// [`Products::norm_mixture_add`], operation by operation.
+pub(crate) fn add_mixture<B: Products>(
+    b: &B,
+    x: B::Rows,
+    norm: Norm<'_, B>,
+    mixture: &Mixture<'_, B>,
+    scale: Option<&B::Vector>,
+) -> Result<B::Rows> {
+    let normal = b.rms_norm(norm.weight, norm.eps, &x)?;
+    let scores = b.linear(mixture.router, &normal)?;
+    let shared = |(gate_up, down)| b.linear(down, &b.gated(gate_up, &normal)?);
+    let shared = mixture.shared.map(shared).transpose()?;
+    let (experts, routing, shared) = (mixture.experts, mixture.routing, shared.as_ref());
+    match scale {
+        None => b.mixture_add(x, experts, routing, &scores, &normal, shared),
+        Some(_) => b.add(x, &b.mixture(experts, routing, &scores, &normal, shared)?, scale),
+    }
+}
+
 /// Products with matrices.
 pub(crate) trait Products: Normalisation {
     /// `x W^T + b`.
@@ -232,6 +308,23 @@ pub(crate) trait Products: Normalisation {
         y: &Self::Rows,
     ) -> Result<Self::Rows> {
         self.add(x, &self.linear(w, y)?, scale)
+    }
+    /// [`Pointwise::silu`] of [`Products::linear`].
+    fn linear_silu(&self, w: &Self::Matrix, x: &Self::Rows) -> Result<Self::Rows> {
+        self.silu(self.linear(w, x)?)
+    }
+    /// The normalised rows and the product with them, both where such rows always are, for steps that go on with them; they stay
+    /// until the next are kept there.
+    fn keep_norm_linear(
+        &self,
+        norm: Norm<'_, Self>,
+        w: &Self::Matrix,
+        x: &Self::Rows,
+        _kept: (&mut Self::Kept, &mut Self::Kept),
+    ) -> Result<(Self::Rows, Self::Rows)> {
+        let normal = self.rms_norm(norm.weight, norm.eps, x)?;
+        let product = self.linear(w, &normal)?;
+        Ok((normal, product))
     }
     /// [`Pointwise::gelu`] of [`Products::linear`].
     fn linear_gelu(&self, w: &Self::Matrix, x: &Self::Rows) -> Result<Self::Rows> {
@@ -267,6 +360,15 @@ pub(crate) trait Products: Normalisation {
         shared: Option<&Self::Rows>,
     ) -> Result<Self::Rows> {
         self.add(onto, &self.mixture(experts, routing, scores, x, shared)?, None)
+    }
+    /// `x +` what the mixture makes of its normalised rows.
+    fn norm_mixture_add(
+        &self,
+        x: Self::Rows,
+        norm: Norm<'_, Self>,
+        mixture: &Mixture<'_, Self>,
+    ) -> Result<Self::Rows> {
+        add_mixture(self, x, norm, mixture, None)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Feed-forward layers: a gated pair, a mixture of such experts, and the two-layer projections.
 
-use crate::backend::{Norm, Params, Products, Result, Routing};
+use crate::backend::{self, Norm, Params, Products, Result, Routing};
 use crate::checkpoint::LoadError;
 use crate::config::FfnConfig;
 use crate::loader::Loader;
@@ -29,12 +29,6 @@ impl<P: Params> Gated<P> {
     }
 }
 
-impl<B: Products> Gated<B> {
-    fn forward(&self, b: &B, x: &B::Rows) -> Result<B::Rows> {
-        b.linear(&self.down, &b.gated(&self.gate_up, x)?)
-    }
-}
-
 /// A routed mixture of experts beside an always-used one.
 pub(crate) struct Mixture<P: Params> {
     /// `[experts (+ 1: the shared expert's gate), hidden]`.
@@ -47,13 +41,15 @@ pub(crate) struct Mixture<P: Params> {
 impl<B: Products> Mixture<B> {
     /// `x` plus `scale` times what the experts make of its normalised rows.
     fn forward(&self, b: &B, x: B::Rows, norm: Norm<'_, B>, scale: Option<&B::Vector>) -> Result<B::Rows> {
-        let normal = b.rms_norm(norm.weight, norm.eps, &x)?;
-        let scores = b.linear(&self.router, &normal)?;
-        let shared = self.shared.as_ref().map(|s| s.forward(b, &normal)).transpose()?;
-        let (experts, routing, shared) = (&self.experts, self.routing, shared.as_ref());
+        let mixture = backend::Mixture {
+            router: &self.router,
+            experts: &self.experts,
+            shared: self.shared.as_ref().map(|s| (&s.gate_up, &s.down)),
+            routing: self.routing,
+        };
         match scale {
-            None => b.mixture_add(x, experts, routing, &scores, &normal, shared),
-            Some(_) => b.add(x, &b.mixture(experts, routing, &scores, &normal, shared)?, scale),
+            None => b.norm_mixture_add(x, norm, &mixture),
+            Some(_) => backend::add_mixture(b, x, norm, &mixture, scale),
         }
     }
 }
@@ -150,6 +146,6 @@ impl<P: Params> Mlp<P> {
 
 impl<B: Products> Mlp<B> {
     pub(crate) fn forward(&self, b: &B, x: &B::Rows) -> Result<B::Rows> {
-        b.linear(&self.fc2, &b.silu(b.linear(&self.fc1, x)?)?)
+        b.linear(&self.fc2, &b.linear_silu(&self.fc1, x)?)
     }
 }

@@ -155,12 +155,16 @@ impl<B: Products + RowIndexing + Attention> Stack<B> {
         b.rms_norm(&self.norm, self.shape.eps, x)
     }
 
-    /// A product with what comes out of [`Stack::norm`].
-    pub(crate) fn norm_linear(&self, b: &B, w: &B::Matrix, x: &B::Rows) -> Result<B::Rows> {
-        let norm = Norm {
+    /// The norm after the last layer, to be applied.
+    pub(crate) fn last_norm(&self) -> Norm<'_, B> {
+        Norm {
             weight: &self.norm,
             eps: self.shape.eps,
-        };
-        b.norm_linear(norm, w, x)
+        }
+    }
+
+    /// A product with what comes out of [`Stack::norm`].
+    pub(crate) fn norm_linear(&self, b: &B, w: &B::Matrix, x: &B::Rows) -> Result<B::Rows> {
+        b.norm_linear(self.last_norm(), w, x)
     }
 }

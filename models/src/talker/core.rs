@@ -218,7 +218,7 @@ impl<B: Backend> Core<B> {
         };
         let (net, kv, kept, frames) = (&self.net, &mut self.kv, &mut self.kept, &self.frame_slots.frames);
         let computed = self.b.step(key, |b| {
-            let x = net.embed_frames(b, texts, &b.take_ids(frames, &slots)?)?;
+            let x = net.embed_frames(b, texts, frames, &slots)?;
             let x = net.stack.forward(b, x, &batch, kv)?;
             net.finish(b, &x, kept)
         })?;
@@ -235,15 +235,6 @@ impl<B: Backend> Core<B> {
             net.finish(b, &last, kept)
         })?;
         Ok(Computed::of(steps, computed))
-    }
-}
-
-impl<B: Backend> TalkerNet<B> {
-    /// From the last layer's rows to hidden states after the norm, and logits.
-    fn finish(&self, b: &B, x: &B::Rows, kept: &mut Kept<B>) -> crate::backend::Result<(B::Rows, B::Rows)> {
-        let hidden = self.stack.norm(b, x)?;
-        let logits = self.logits(b, &hidden)?;
-        kept.keep(b, hidden, logits)
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::backend::{Backend, ComputeError, Params, Result};
 use crate::checkpoint::LoadError;
+use crate::computed::Kept;
 use crate::config::{PredictorConfig, PromptFormat, TalkerConfig, TextTokens};
 use crate::loader::Loader;
 use crate::nn::{Mlp, Stack};
@@ -59,9 +60,9 @@ impl<B: Backend> TalkerNet<B> {
         self.hidden_projection.is_some()
     }
 
-    /// Talker logits `[rows, vocab]` of hidden states.
-    pub(super) fn logits(&self, b: &B, hidden: &B::Rows) -> Result<B::Rows> {
-        b.linear(&self.codec_head, hidden)
+    /// From the last layer's rows to hidden states after the norm, and logits `[rows, vocab]`.
+    pub(super) fn finish(&self, b: &B, x: &B::Rows, kept: &mut Kept<B>) -> Result<(B::Rows, B::Rows)> {
+        kept.norm_linear(b, self.stack.last_norm(), &self.codec_head, x)
     }
 
     /// Input rows `[inputs, hidden]`: a text track plus a codec track.
@@ -106,11 +107,21 @@ impl<B: Backend> TalkerNet<B> {
         b.lookup_add(rows, &tables, &residual, Some(&frame_index))
     }
 
-    /// Input rows `[texts, hidden]` that go on with frames: a text token and a row of `frames` each.
-    pub(super) fn embed_frames(&self, b: &B, texts: Vec<u32>, frames: &B::Ids) -> Result<B::Rows> {
-        let mut tables = vec![&self.codec_embedding];
-        tables.extend(self.predictor.embeddings());
-        b.lookup_add(self.embed_tokens(b, texts)?, &tables, frames, None)
+    /// Input rows `[texts, hidden]` that go on with frames: a text token and the row of `frames` that `rows` names each.
+    pub(super) fn embed_frames(
+        &self,
+        b: &B,
+        texts: Vec<u32>,
+        frames: &B::Ids,
+        rows: &[u32],
+    ) -> Result<B::Rows> {
+        b.lookup_add_of(self.embed_tokens(b, texts)?, &self.tables(), frames, rows)
+    }
+
+    /// Embeddings of a frame's codes.
+    fn tables(&self) -> Vec<&B::Table> {
+        let others = self.predictor.embeddings().iter();
+        std::iter::once(&self.codec_embedding).chain(others).collect()
     }
 
     fn embed_tokens(&self, b: &B, tokens: Vec<u32>) -> Result<B::Rows> {

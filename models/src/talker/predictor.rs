@@ -86,30 +86,36 @@ impl<B: Backend> PredictorKv<B> {
     }
 }
 
+/// What frames begin with.
+pub(super) struct Beginning<'a, B: Backend> {
+    /// `[any number, hidden]`, of the talker.
+    pub(super) hidden: &'a B::Rows,
+    /// Which of those rows every sequence has.
+    pub(super) rows: &'a [u32],
+    /// Embeddings of first codes.
+    pub(super) first: &'a B::Table,
+}
+
 impl<B: Backend> Predictor<B> {
     /// The embeddings of groups 1, 2, ...
     pub(super) fn embeddings(&self) -> &[B::Table] {
         &self.embeddings
     }
 
-    /// Completes one frame per sequence. `hidden` is `[n, hidden]`, `first` the embeddings of the first codes; the
-    /// others are put into `frames [n, groups]`, one `choices` per sequence.
+    /// Completes one frame per sequence, whose first codes are in `frames [n, groups]` and where the others are put, one of
+    /// `choices` per sequence.
     pub(super) fn predict(
         &self,
         b: &B,
-        hidden: &B::Rows,
-        first: &B::Rows,
+        from: &Beginning<'_, B>,
         choices: &[Choice<'_>],
         kv: &mut PredictorKv<B>,
         frames: &mut B::Ids,
     ) -> Result<()> {
         let n = choices.len();
-        let count = slot(n);
         // Rows of one sequence are neighbours: hidden state, then first code.
-        let even: Vec<u32> = (0..count).map(|i| 2 * i).collect();
-        let odd: Vec<u32> = (0..count).map(|i| 2 * i + 1).collect();
-        let mut x = b.scatter_add(b.zeros(2 * n, self.width)?, &even, hidden)?;
-        x = b.scatter_add(x, &odd, first)?;
+        let odd: Vec<u32> = (0..slot(n)).map(|i| 2 * i + 1).collect();
+        let mut x = b.pair_with_lookup(self.width, from.hidden, from.rows, from.first, frames)?;
         for group in 1..self.groups {
             let (start, len) = if group == 1 { (0, 2) } else { (group, 1) };
             let mut batch = Batch::default();
@@ -122,11 +128,10 @@ impl<B: Backend> Predictor<B> {
             let h = self.stack.forward(b, x, &batch, &mut kv.kv)?;
             let h = if len > 1 { b.gather(&h, &odd)? } else { h };
             let logits = self.stack.norm_linear(b, &self.heads[group - 1], &h)?;
-            b.sample(&logits, choices, None, frames, group)?;
             if group + 1 == self.groups {
-                break;
+                return b.sample(&logits, choices, None, frames, group);
             }
-            x = b.lookup(&self.embeddings[group - 1], frames, group)?;
+            x = b.sample_and_lookup(&logits, choices, frames, group, &self.embeddings[group - 1])?;
         }
         Ok(())
     }

@@ -218,15 +218,6 @@ impl<B: Backend> Core<B> {
     }
 }
 
-impl<B: Backend> ThinkerNet<B> {
-    /// From the last layer's rows to hidden states after the norm, and logits.
-    fn finish(&self, b: &B, x: &B::Rows, kept: &mut Kept<B>) -> crate::backend::Result<(B::Rows, B::Rows)> {
-        let hidden = self.stack.norm(b, x)?;
-        let logits = self.logits(b, &hidden)?;
-        kept.keep(b, hidden, logits)
-    }
-}
-
 /// What stands at the positions that are to be computed.
 fn inputs<'a>(
     sequences: &'a HashMap<SeqId, Sequence>,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::backend::{Backend, Params, Result};
 use crate::checkpoint::LoadError;
+use crate::computed::Kept;
 use crate::config::ThinkerConfig;
 use crate::loader::Loader;
 use crate::nn::Stack;
@@ -51,9 +52,9 @@ pub(crate) fn embed_tokens<P: Params>(
 }
 
 impl<B: Backend> ThinkerNet<B> {
-    /// Logits `[rows, vocab]` of hidden states.
-    pub(super) fn logits(&self, b: &B, hidden: &B::Rows) -> Result<B::Rows> {
-        b.linear(&self.lm_head, hidden)
+    /// From the last layer's rows to hidden states after the norm, and logits `[rows, vocab]`.
+    pub(super) fn finish(&self, b: &B, x: &B::Rows, kept: &mut Kept<B>) -> Result<(B::Rows, B::Rows)> {
+        kept.norm_linear(b, self.stack.last_norm(), &self.lm_head, x)
     }
 
     /// Input rows `[inputs, hidden]`.

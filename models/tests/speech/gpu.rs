@@ -172,9 +172,9 @@ fn a_frame_is_few_launches_and_no_more_in_a_batch() {
         }
         per_frame.push(last.expect("steps repeat"));
     }
-    // Two layers of 10 in the talker, 15 passes of two layers of 5 in the predictor (of 6 in the first), and what is around them.
+    // Two layers of 7 in the talker, 15 passes of two layers of 5 in the predictor (of 6 in the first), and what is around them.
     assert_eq!(per_frame[0], per_frame[1]);
-    assert!(per_frame[0] <= 235, "{per_frame:?} launches");
+    assert_eq!(per_frame[0], 206, "{per_frame:?} launches");
 }
 
 #[test]

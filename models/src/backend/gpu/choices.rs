@@ -1,31 +1,48 @@
 //! Which ids come next, chosen on the device.
 
-use omni_gpu::kernels::{Sample, SampleRow};
-use omni_gpu::{Address, Device};
+use omni_gpu::kernels::{Embedded, Sample, SampleRow};
+use omni_gpu::{Address, Device, Memory};
 
-use super::{Gpu, Ids, Rows, small};
+use super::{Gpu, Ids, Rows, Table, small};
 use crate::backend::Result;
 use crate::backend::ops::*;
 use crate::sampling::Choice;
 
+/// What ids are chosen from, and what becomes of them.
+pub(super) struct Asked<'a, D: Device> {
+    pub(super) logits: &'a Rows<D>,
+    /// The row of `logits` of each choice, where that is another than its own number.
+    pub(super) rows: Option<&'a [u32]>,
+    pub(super) choices: &'a [Choice<'a>],
+    pub(super) said: Option<&'a Ids<D>>,
+    /// Whose rows of the chosen ids are wanted.
+    pub(super) table: Option<&'a Table<D>>,
+}
+
 impl<D: Device> Gpu<D> {
+    /// Puts the chosen ids into a column of `ids`; gives their rows of the table, if one is asked for.
     pub(super) fn choose(
         &self,
-        logits: &Rows<D>,
-        choices: &[Choice<'_>],
-        said: Option<&Ids<D>>,
+        asked: &Asked<'_, D>,
         ids: &mut Ids<D>,
         column: usize,
-    ) -> Result<()> {
+    ) -> Result<Option<Rows<D>>> {
+        let Asked {
+            logits,
+            choices,
+            said,
+            ..
+        } = *asked;
         let counted = choices.iter().filter_map(Choice::counted).map(<[u32]>::len).max();
         // As much as the largest of such steps brings.
         let room = counted.map_or(0, |n| self.bucket_keys(n));
         let mut settings = Vec::with_capacity(choices.len() * SampleRow::WORDS);
         let mut generated = Vec::with_capacity(choices.len() * room);
-        for choice in choices {
+        for (i, choice) in choices.iter().enumerate() {
             let from = generated.len();
             generated.extend_from_slice(choice.counted().unwrap_or_default());
             let mut row = sample_row(choice, column, from, generated.len() - from);
+            row.logits = asked.rows.map_or(small(i), |rows| rows[i]);
             if let (Some(said), Some(at)) = (said, choice.said) {
                 row.said = small(at as usize * said.columns);
             }
@@ -36,17 +53,29 @@ impl<D: Device> Gpu<D> {
         let generated = (room > 0)
             .then(|| self.bring(generated.into_iter()))
             .transpose()?;
+        let rows = asked
+            .table
+            .map(|table| self.scratch(choices.len(), table.width))
+            .transpose()?;
+        let embedded = |(rows, table): (&Rows<D>, &Table<D>)| Embedded {
+            out: rows.address(),
+            table: table.values.address(),
+            ids: small(table.rows),
+            width: small(table.width),
+        };
         let kernel = Sample {
             out: ids.column(column),
             logits: logits.address(),
             settings: settings.address(),
             generated: generated.as_ref().map_or(Address::NONE, |g| g.address()),
             said: said.map_or(Address::NONE, |said| said.place.address()),
+            embedded: rows.as_ref().zip(asked.table).map(embedded),
             rows: small(choices.len()),
             vocab: small(logits.width),
             stride: small(ids.columns),
         };
-        self.launch(kernel.launch(self.float))
+        self.launch(kernel.launch(self.float))?;
+        Ok(rows)
     }
 }
 
@@ -69,5 +98,6 @@ fn sample_row(choice: &Choice<'_>, group: usize, from: usize, count: usize) -> S
         seed: choice.seed,
         step: choice.step,
         group: small(group),
+        logits: 0,
     }
 }

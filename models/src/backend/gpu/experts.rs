@@ -1,13 +1,14 @@
 //! A mixture of experts without the host: routing, then the experts' products.
 
 use omni_gpu::kernels::{
-    Activation, Combine, Dispatch, ExpertDown, ExpertGated, ExpertLinear, Linear, Route, Scratch,
+    Activation, Combine, Dispatch, ExpertDown, ExpertGated, ExpertLinear, FEW_ROWS as NORMED_ROWS, Gated,
+    GatedBeside, Linear, Route, Scratch, SharedExpert,
 };
 use omni_gpu::{Address, Device, Memory};
 
 use super::command_stream::Place;
-use super::{Experts, Gpu, Rows, small};
-use crate::backend::{Result, Routing};
+use super::{Experts, Gpu, Matrix, Rows, small};
+use crate::backend::{Mixture, Norm, Products, Result, Routing, add_mixture};
 
 /// Rows up to which every row reads its own experts' matrices; more are sorted by expert first.
 const FEW_ROWS: usize = 32;
@@ -24,10 +25,32 @@ struct Routed<D: Device> {
 
 /// What a mixture ends with.
 struct Ends<'a, D: Device> {
-    /// The shared expert's rows.
-    shared: Option<&'a Rows<D>>,
+    shared: Shared<'a, D>,
     /// The rows that the sum is added to, where they are.
     onto: Option<Rows<D>>,
+}
+
+/// What the expert that all rows share gives.
+enum Shared<'a, D: Device> {
+    Nothing,
+    /// Its rows.
+    Rows(&'a Rows<D>),
+    /// Its first half, and the matrix of the second.
+    Half(Rows<D>, &'a Matrix<D>),
+}
+
+impl<D: Device> Shared<'_, D> {
+    fn of_kernel(&self) -> SharedExpert {
+        match self {
+            Self::Nothing => SharedExpert::None,
+            Self::Rows(rows) => SharedExpert::Rows(rows.address()),
+            Self::Half(h, w) => SharedExpert::Half {
+                h: h.address(),
+                w: w.weight.address(),
+                inputs: small(h.width),
+            },
+        }
+    }
 }
 
 fn address<D: Device>(place: Option<&Place<D>>) -> Address {
@@ -45,12 +68,78 @@ impl<D: Device> Gpu<D> {
         onto: Option<Rows<D>>,
     ) -> Result<Rows<D>> {
         let routed = self.route(routing, scores, shared.is_some())?;
-        let ends = Ends { shared, onto };
         if x.rows > FEW_ROWS {
-            self.mix_many(experts, routing, &routed, x, ends)
-        } else {
-            self.mix_few(experts, routing, &routed, x, ends)
+            return self.mix_many(experts, routing, &routed, x, shared, onto);
         }
+        let shared = shared.map_or(Shared::Nothing, Shared::Rows);
+        self.mix_few(experts, routing, &routed, (x, None), Ends { shared, onto })
+    }
+
+    /// `x` plus what the mixture makes of its normalised rows. Few rows are normalised on their way into each product, and what the shared
+    /// expert does is done beside the others.
+    pub(super) fn normalise_and_mix(
+        &self,
+        x: Rows<D>,
+        norm: Norm<'_, Self>,
+        mixture: &Mixture<'_, Self>,
+    ) -> Result<Rows<D>> {
+        let has_bias = |m: &Matrix<D>| m.bias.is_some();
+        let plain = !has_bias(mixture.router) && !mixture.shared.is_some_and(|(_, down)| has_bias(down));
+        if x.rows > NORMED_ROWS as usize || !plain {
+            return add_mixture(self, x, norm, mixture, None);
+        }
+        let (scores, shared) = match mixture.shared {
+            None => (self.norm_linear(norm, mixture.router, &x)?, Shared::Nothing),
+            Some((gate_up, down)) => {
+                let (scores, h) = self.score_and_gate(&x, norm, mixture.router, gate_up)?;
+                (scores, Shared::Half(h, down))
+            }
+        };
+        let routed = self.route(mixture.routing, &scores, mixture.shared.is_some())?;
+        let place = Place::Fixed(x.address());
+        let (rows, width) = (x.rows, x.width);
+        let from = Rows { place, rows, width };
+        let ends = Ends {
+            shared,
+            onto: Some(x),
+        };
+        self.mix_few(
+            mixture.experts,
+            mixture.routing,
+            &routed,
+            (&from, Some(norm)),
+            ends,
+        )
+    }
+
+    /// The router's scores and the shared expert's first half.
+    fn score_and_gate(
+        &self,
+        x: &Rows<D>,
+        norm: Norm<'_, Self>,
+        router: &Matrix<D>,
+        gate_up: &Matrix<D>,
+    ) -> Result<(Rows<D>, Rows<D>)> {
+        let scores = self.scratch(x.rows, router.outputs)?;
+        let h = self.scratch(x.rows, gate_up.outputs / 2)?;
+        let both = GatedBeside {
+            gated: Gated {
+                out: h.address(),
+                x: x.address(),
+                w: gate_up.weight.address(),
+                norm: norm.weight.values.address(),
+                eps: norm.eps,
+                scratch: Scratch::default(),
+                rows: small(x.rows),
+                half: small(h.width),
+                inputs: small(x.width),
+            },
+            out: scores.address(),
+            w: router.weight.address(),
+            outputs: small(router.outputs),
+        };
+        self.launch(both.launch(self.float))?;
+        Ok((scores, h))
     }
 
     /// Where the sum goes, and what it is added to.
@@ -95,7 +184,7 @@ impl<D: Device> Gpu<D> {
         experts: &Experts<D>,
         routing: Routing,
         routed: &Routed<D>,
-        x: &Rows<D>,
+        (x, norm): (&Rows<D>, Option<Norm<'_, Self>>),
         Ends { shared, onto }: Ends<'_, D>,
     ) -> Result<Rows<D>> {
         let (rows, top_k) = (small(x.rows), small(routing.top_k));
@@ -105,6 +194,8 @@ impl<D: Device> Gpu<D> {
             x: x.address(),
             w: experts.gate_up.address(),
             ids: routed.ids.address(),
+            norm: norm.map_or(Address::NONE, |norm| norm.weight.values.address()),
+            eps: norm.map_or(0.0, |norm| norm.eps),
             rows,
             experts: small(routing.experts),
             top_k,
@@ -119,7 +210,7 @@ impl<D: Device> Gpu<D> {
             w: experts.down.address(),
             ids: routed.ids.address(),
             weights: routed.weights.address(),
-            shared: shared.map_or(Address::NONE, Rows::address),
+            shared: shared.of_kernel(),
             gates: address(routed.gates.as_ref()),
             add,
             rows,
@@ -138,7 +229,8 @@ impl<D: Device> Gpu<D> {
         routing: Routing,
         routed: &Routed<D>,
         x: &Rows<D>,
-        Ends { shared, onto }: Ends<'_, D>,
+        shared: Option<&Rows<D>>,
+        onto: Option<Rows<D>>,
     ) -> Result<Rows<D>> {
         let (rows, top_k, count) = (small(x.rows), small(routing.top_k), small(routing.experts));
         let pairs = x.rows * routing.top_k;

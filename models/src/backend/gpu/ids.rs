@@ -1,7 +1,7 @@
 //! Ids on the device: brought, looked up, fetched; and rows fetched as numbers.
 
 use half::bf16;
-use omni_gpu::kernels::{Gather, LookupMean, LookupSum, Put, Take};
+use omni_gpu::kernels::{Gather, LookupMean, LookupSum, PairRows, Put, Take};
 use omni_gpu::{Address, Device, Float, Memory};
 
 use super::command_stream::{PendingCopy, Place};
@@ -43,12 +43,13 @@ impl<D: Device> Gpu<D> {
         Ok(out)
     }
 
+    /// `index`: which rows of `acc`, `from`: which rows of `ids`.
     pub(super) fn look_up_and_add(
         &self,
         acc: Rows<D>,
         tables: &[&Table<D>],
         ids: &Ids<D>,
-        index: Option<&[u32]>,
+        (index, from): (Option<&[u32]>, Option<&[u32]>),
     ) -> Result<Rows<D>> {
         let described = tables
             .iter()
@@ -56,20 +57,44 @@ impl<D: Device> Gpu<D> {
             .flat_map(u64::to_le_bytes);
         let described: Vec<u8> = described.collect();
         let described = self.commands().bring(&described)?;
-        let index = index.map(|index| self.bring(index.iter().copied())).transpose()?;
+        let bring = |rows: Option<&[u32]>| rows.map(|rows| self.bring(rows.iter().copied())).transpose();
+        let count = from.map_or(ids.rows, <[u32]>::len);
+        let (index, from) = (bring(index)?, bring(from)?);
         let kernel = LookupSum {
             acc: acc.address(),
             tables: described.address(),
             ids: ids.place.address(),
-            index: index.as_ref().map_or(Address::NONE, |index| index.address()),
-            count: small(ids.rows),
+            index: index.as_ref().map_or(Address::NONE, Place::address),
+            from: from.as_ref().map_or(Address::NONE, Place::address),
+            count: small(count),
             rows: small(acc.rows),
             width: small(acc.width),
             groups: small(tables.len()),
             stride: small(ids.columns),
+            id_rows: small(ids.rows),
         };
         self.launch(kernel.launch(self.float))?;
         Ok(acc)
+    }
+
+    pub(super) fn pair(&self, x: &Rows<D>, index: &[u32], table: &Table<D>, ids: &Ids<D>) -> Result<Rows<D>> {
+        let out = self.scratch(2 * index.len(), table.width)?;
+        let count = small(index.len());
+        let index = self.bring(index.iter().copied())?;
+        let kernel = PairRows {
+            out: out.address(),
+            x: x.address(),
+            table: table.values.address(),
+            index: index.address(),
+            ids: ids.place.address(),
+            count,
+            rows: small(x.rows),
+            table_rows: small(table.rows),
+            stride: small(ids.columns),
+            width: small(table.width),
+        };
+        self.launch(kernel.launch(self.float))?;
+        Ok(out)
     }
 
     pub(super) fn look_up_mean(&self, table: &Table<D>, ids: &Ids<D>) -> Result<Rows<D>> {

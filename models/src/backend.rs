@@ -266,6 +266,8 @@ pub(crate) struct StepKey {
     pub(crate) rows: usize,
     /// What else decides how large its operations are, a bucket: keys that a row sees, signals, codes of the past.
     pub(crate) also: usize,
+    /// With prompts beside decodes: of how many rows, a bucket, what follows is wanted. Else 0.
+    pub(crate) ends: usize,
 }
 
 /// A token, or why there is none.

@@ -40,6 +40,8 @@ pub(crate) struct Batch {
     axes: Vec<[u32; 3]>,
     /// Keys per row that room is made for.
     room: usize,
+    /// Whether that is so for batches with prompts, too.
+    with_prompts: bool,
 }
 
 impl Batch {
@@ -165,6 +167,21 @@ impl Batch {
     /// Makes room for so many keys per row, for batches of one size whose sequences are of different lengths.
     pub(crate) fn make_room(&mut self, keys: usize) {
         self.room = keys;
+    }
+
+    /// As [`Batch::make_room`], for batches of one size in which rows of one sequence may follow each other.
+    pub(crate) fn make_room_with_prompts(&mut self, keys: usize) {
+        self.room = keys;
+        self.with_prompts = true;
+    }
+
+    /// Whether a row may see the new keys of another, as far as operations depend on it.
+    #[cfg_attr(
+        not(any(feature = "cuda", feature = "emulator")),
+        expect(dead_code, reason = "only a GPU asks")
+    )]
+    pub(crate) fn may_share_keys(&self) -> bool {
+        self.with_prompts || self.spans.iter().any(|span| span.len > 1)
     }
 
     /// Where every row stands in time, height and width.

@@ -56,6 +56,10 @@ pub(crate) trait ComputeDevice: Params {
 
 /// The sizes that steps are rounded up to, so that there are few.
 pub(crate) trait StepSizes {
+    /// Whether sizes are rounded up at all. Then ids that a table does not have add nothing ([`Embedding::lookup_add`]).
+    fn rounds_up(&self) -> bool {
+        false
+    }
     /// Rows with which a step of so many rows is computed. More than given: the rest is computed and thrown away, so
     /// that there are few sizes.
     fn bucket(&self, rows: usize) -> usize {

@@ -153,6 +153,7 @@ impl<B: Backend> Core<B> {
             stage: "code2wav",
             rows,
             also: signals,
+            ends: 0,
         };
         let (net, kv, pasts) = (&self.net, &mut self.kv, &mut self.pasts);
         let (x, signals) = self.b.step(key, |b| {

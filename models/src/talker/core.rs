@@ -4,6 +4,7 @@ mod frame_slots;
 mod frames;
 mod inspect;
 mod prepare;
+mod prompts;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -215,6 +216,7 @@ impl<B: Backend> Core<B> {
             stage: "talker",
             rows,
             also: keys,
+            ends: 0,
         };
         let (net, kv, kept, frames) = (&self.net, &mut self.kv, &mut self.kept, &self.frame_slots.frames);
         let computed = self.b.step(key, |b| {
@@ -226,9 +228,15 @@ impl<B: Backend> Core<B> {
     }
 
     /// Any step: prompts and pieces of them beside frames.
-    fn mixed(&mut self, steps: &[SeqStep<'_>], batch: &Batch) -> Result<Computed<B>, ModelError> {
+    fn mixed(&mut self, steps: &[SeqStep<'_>], batch: Batch) -> Result<Computed<B>, ModelError> {
         let inputs = inputs(&self.sequences, steps)?;
-        let (net, kv, kept) = (&self.net, &mut self.kv, &mut self.kept);
+        if self.b.rounds_up()
+            && let Some(plain) = prompts::plain(&inputs, self.net.predictor.groups)
+        {
+            let size = self.prompt_size(steps.len(), &batch);
+            return Ok(Computed::of(steps, self.prompts(plain, batch, size)?));
+        }
+        let (net, kv, kept, batch) = (&self.net, &mut self.kv, &mut self.kept, &batch);
         let computed = self.b.step_once("talker", |b| {
             let x = net.stack.forward(b, net.embed(b, &inputs)?, batch, kv)?;
             let last = b.gather(&x, &batch.last_rows())?;
@@ -298,7 +306,7 @@ impl<B: Backend> StepExecutor for Core<B> {
             let (rows, keys) = (self.b.bucket(steps.len()), self.b.bucket_keys(batch.keys()));
             self.decode(steps, batch, slots, rows, keys)?
         } else {
-            self.mixed(steps, &batch)?
+            self.mixed(steps, batch)?
         });
         Ok(())
     }

@@ -118,6 +118,13 @@ impl<B: Backend> TalkerNet<B> {
         b.lookup_add_of(self.embed_tokens(b, texts)?, &self.tables(), frames, rows)
     }
 
+    /// Input rows `[texts, hidden]`: a text token and the codes of a frame each, `codes [texts, groups]`. Those that there are not add nothing
+    /// where sizes are rounded up.
+    pub(super) fn embed_codes(&self, b: &B, texts: Vec<u32>, codes: Vec<u32>) -> Result<B::Rows> {
+        let codes = b.ids(self.predictor.groups, codes)?;
+        b.lookup_add(self.embed_tokens(b, texts)?, &self.tables(), &codes, None)
+    }
+
     /// Embeddings of a frame's codes.
     fn tables(&self) -> Vec<&B::Table> {
         let others = self.predictor.embeddings().iter();

@@ -29,11 +29,17 @@ fn prepare(mut piece: impl FnMut(u32) -> bool) -> u32 {
     (0..).take_while(|&nth| piece(nth)).count() as u32
 }
 
-/// Frames of sequences that join one after another. `before` is called before the first step and in the middle of all.
-fn spoken(model: &SpeechModel, before: impl Fn(&mut omni_models::Talker)) -> (Vec<Vec<Vec<u32>>>, u64) {
+/// Launches that were no part of a graph.
+fn launches(model: &SpeechModel) -> u64 {
+    model.gpu_figures().expect("a GPU").launches
+}
+
+/// Frames of sequences that join one after another, graphs recorded meanwhile and launches without one. `before` is called before the first
+/// step and in the middle of all.
+fn spoken(model: &SpeechModel, before: impl Fn(&mut omni_models::Talker)) -> (Vec<Vec<Vec<u32>>>, u64, u64) {
     let mut talker = model.talker(kv()).expect("a talker");
     before(&mut talker);
-    let recorded = graphs(model);
+    let (recorded, launched) = (graphs(model), launches(model));
     let text: Vec<u32> = (40..60).collect();
     let mut runs: Vec<Run> = (0..u64::from(SEQS))
         .map(|id| open(&mut talker, id, sampled(id, 7), &text))
@@ -49,18 +55,19 @@ fn spoken(model: &SpeechModel, before: impl Fn(&mut omni_models::Talker)) -> (Ve
         }
     }
     let all = runs.into_iter().map(|run| run.frames).collect();
-    (all, graphs(model) - recorded)
+    (all, graphs(model) - recorded, launches(model) - launched)
 }
 
 #[test]
 fn frames_are_the_same_and_their_graphs_are_there() {
-    let (plain, _) = spoken(&model(true), |_| {});
+    let (plain, ..) = spoken(&model(true), |_| {});
     let prepared = model(true);
     let pieces =
         |talker: &mut omni_models::Talker| prepare(|nth| talker.prepare(nth, SEQS).expect("prepared"));
-    let (frames, recorded) = spoken(&prepared, |talker| assert!(pieces(talker) > 3));
+    let (frames, recorded, launched) = spoken(&prepared, |talker| assert!(pieces(talker) > 3));
     assert_eq!(frames, plain);
     assert_eq!(recorded, 0, "graphs recorded when they were needed");
+    assert_eq!(launched, 0, "prompts beside frames are graphs, too");
     assert_eq!(prepared.take_gpu_fallbacks(), [""; 0]);
 }
 

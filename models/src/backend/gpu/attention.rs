@@ -53,7 +53,7 @@ impl<D: Device> Gpu<D> {
             ranges: self.bring(ranges.into_iter())?,
             most: small(batch.keys()),
             // Within a window, steps of one size have sequences of any lengths: what they launch must not depend on those.
-            apart: window.is_none() && batch.spans().iter().all(|span| span.len == 1),
+            apart: window.is_none() && !batch.may_share_keys(),
         })
     }
 

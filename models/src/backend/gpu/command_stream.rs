@@ -295,6 +295,7 @@ impl<D: Device> CommandStream<D> {
             stage,
             rows: 0,
             also: 0,
+            ends: 0,
         };
         self.open(key, None, true)?;
         Ok(true)

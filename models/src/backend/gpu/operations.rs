@@ -107,6 +107,10 @@ impl<D: Device> ComputeDevice for Gpu<D> {
 }
 
 impl<D: Device> StepSizes for Gpu<D> {
+    fn rounds_up(&self) -> bool {
+        true
+    }
+
     fn bucket(&self, rows: usize) -> usize {
         if rows > LARGEST_BUCKET {
             return rows.next_multiple_of(LARGEST_BUCKET);

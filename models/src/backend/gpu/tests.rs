@@ -14,6 +14,7 @@ const KEY: StepKey = StepKey {
     stage: "test",
     rows: 4,
     also: 0,
+    ends: 0,
 };
 
 fn gpu(graphs: bool) -> Gpu<Emulated> {

@@ -48,6 +48,7 @@ impl<D: Device> Gpu<D> {
             stage: "token",
             rows: self.bucket(choices.len()),
             also: room,
+            ends: 0,
         };
         if vocab > MAX_TEXT_VOCAB as usize {
             let reason = format!("of {vocab} tokens, more than {MAX_TEXT_VOCAB}, the host chooses");

@@ -70,9 +70,15 @@ impl Watch {
 
     pub(super) fn fell_back(&self, key: StepKey, reason: &str) {
         add(&self.fallbacks, 1);
-        let StepKey { stage, rows, also } = key;
-        let reason =
-            format!("a step of {stage}, sizes {rows} and {also}, is launched without a graph: {reason}");
+        let StepKey {
+            stage,
+            rows,
+            also,
+            ends,
+        } = key;
+        let reason = format!(
+            "a step of {stage}, sizes {rows}, {also} and {ends}, is launched without a graph: {reason}"
+        );
         if let Some(listener) = self.listener.get() {
             return listener(&reason);
         }

@@ -78,6 +78,7 @@ impl<B: Backend> Core<B> {
             stage: "frame",
             rows: n,
             also: counted.map_or(0, |n| self.b.bucket_keys(n)),
+            ends: 0,
         };
         let (first, live, frames) = self.b.step(key, |b| {
             let mut frames = b.ids(groups, vec![0; n * groups])?;

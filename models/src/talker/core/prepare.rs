@@ -2,6 +2,7 @@
 
 use omni_engine::ModelError;
 
+use super::prompts::{Plain, Size};
 use super::{Core, PADDING, PADDING_SAMPLING};
 use crate::backend::Backend;
 use crate::paged;
@@ -15,6 +16,8 @@ const PREPARED_KEYS: usize = 1024;
 enum Piece {
     /// The talker's, of so many rows that may see so many keys.
     Step { rows: usize, keys: usize },
+    /// The talker's, with prompts.
+    Prompts(Size),
     /// The predictor's, of so many rows, of whose codes so many are counted.
     Frame { rows: usize, counted: usize },
 }
@@ -30,6 +33,8 @@ impl<B: Backend> Core<B> {
             let counted = keys.iter().copied().chain([0]);
             pieces.extend(counted.map(|counted| Piece::Frame { rows, counted }));
         }
+        let prompts = self.prompt_sizes(seqs).into_iter().map(Piece::Prompts);
+        pieces.splice(0..0, prompts);
         pieces
     }
 
@@ -49,6 +54,10 @@ impl<B: Backend> Core<B> {
         match piece {
             Piece::Step { rows, keys } => {
                 self.decode(&[], batch, Vec::new(), rows, keys)?;
+                self.b.wait()?;
+            }
+            Piece::Prompts(size) => {
+                self.prompts(Plain::default(), batch, size)?;
                 self.b.wait()?;
             }
             Piece::Frame { rows, counted } => {

@@ -137,6 +137,7 @@ impl<B: Backend> Core<B> {
             stage: "thinker",
             rows,
             also: keys,
+            ends: 0,
         };
         let (net, kv, kept) = (&self.net, &mut self.kv, &mut self.kept);
         let computed = self.b.step(key, |b| {
@@ -148,23 +149,26 @@ impl<B: Backend> Core<B> {
 
     /// Any step: prompts and pieces of them beside tokens.
     fn mixed(&mut self, steps: &[SeqStep<'_>], batch: &Batch) -> Result<(B::Rows, B::Rows), ModelError> {
-        let x = self.net.embed(&self.b, &inputs(&self.sequences, steps)?)?;
+        let inputs = inputs(&self.sequences, steps)?;
         let (rows, exports) = self.exports(steps);
-        let (b, net) = (&self.b, &self.net);
+        let (net, kv, kept) = (&self.net, &mut self.kv, &mut self.kept);
         let tap = Tap {
             layer: net.config.accept_layer,
             rows: &rows,
         };
-        let (x, tapped) = net.stack.forward_tapped(b, x, batch, &mut self.kv, &tap)?;
-        let last = b.gather(&x, &batch.last_rows())?;
-        let (hidden, logits) = net.finish(b, &last, &mut self.kept)?;
-        let tapped = tapped.map_or_else(|| Ok(Vec::new()), |rows| b.host(&rows))?;
+        let (computed, tapped) = self.b.step_once("thinker", |b| {
+            let x = net.embed(b, &inputs)?;
+            let (x, tapped) = net.stack.forward_tapped(b, x, batch, kv, &tap)?;
+            let last = b.gather(&x, &batch.last_rows())?;
+            Ok((net.finish(b, &last, kept)?, tapped))
+        })?;
+        let tapped = tapped.map_or_else(|| Ok(Vec::new()), |rows| self.b.host(&rows))?;
         for (export, row) in exports.iter().zip(tapped.chunks_exact(net.config.stack.hidden)) {
             if let Some(sequence) = self.sequences.get_mut(&export.seq) {
                 sequence.keep(export.nth, row);
             }
         }
-        Ok((hidden, logits))
+        Ok(computed)
     }
 
     /// The rows of the batch whose hidden states are to be exported, and their sequences.

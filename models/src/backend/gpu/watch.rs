@@ -76,8 +76,9 @@ impl Watch {
             also,
             ends,
         } = key;
+        let prompts = if ends > 0 { " with prompts" } else { "" };
         let reason = format!(
-            "a step of {stage}, sizes {rows}, {also} and {ends}, is launched without a graph: {reason}"
+            "a step of {stage}{prompts}, sizes {rows} and {also}, is launched without a graph: {reason}"
         );
         if let Some(listener) = self.listener.get() {
             return listener(&reason);

@@ -9,7 +9,7 @@ from pathlib import Path
 import texts
 
 JUDGED = Path(__file__).resolve().parent / "stranger"
-SHARES = dict(example=0.18, quote=0.14, question=0.13, everyday=0.20, template=0.09, gloss=0.04, bible=0.02, salad=0.05, names=0.05, long=0.10)
+SHARES = dict(example=0.20, quote=0.17, question=0.13, everyday=0.16, template=0.09, gloss=0.05, bible=0.02, salad=0.05, names=0.03, long=0.10)
 LONGEST_NAME = 11
 
 
@@ -95,7 +95,7 @@ def corpus(seed, size):
     made = {t for _ in range(int(size * 0.6)) if (t := texts.clean(everyday(rng, names, common))) and len(t) <= texts.MAX_CHARS}
     sentences = [t for t in examples + quotes + sorted(made) if 25 < len(t) < 120]
     templates = texts.templates(rng, common, int(size * 0.3))
-    named = [" ".join(rng.choice(names) for _ in range(rng.choice((1, 2, 2, 3)))) + rng.choice((".", "?", "")) for _ in range(int(size * 0.07))]
+    named = [" ".join(rng.choice(names) for _ in range(rng.choice((1, 2, 2, 3)))) + rng.choice((".", "?", "")) for _ in range(int(size * 0.05))]
     asked = lambda t: t.endswith("?")
     pools = dict(example=[t for t in examples if not asked(t)], quote=[t for t in quotes if not asked(t)],
                  question=[t for t in (*examples, *quotes, *made, *templates) if asked(t)], everyday=[t for t in made if not asked(t)],

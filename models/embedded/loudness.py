@@ -1,7 +1,8 @@
 """Stage `loudness`: the last layer of code2wav, fitted so that every band is as loud as the teacher's.
 
-What is learnt from distances of spectra is too quiet where a spectrum cannot be foretold, above 1 kHz by 2 to 4 dB. A filter that undoes
-this needs no layer of its own: the last layer, a convolution, is replaced by the one whose output comes closest to its filtered output.
+What is learnt from distances of spectra is too quiet where a spectrum cannot be foretold, above 1 kHz by 2 to 3 dB. A filter that undoes
+this needs no layer of its own: the last layer, a convolution, is replaced by the one whose output comes closest to its
+filtered output. Another run of the stage begins at the weights that the last one fitted.
 """
 import numpy as np
 import torch

@@ -29,8 +29,8 @@ def slips(text, heard):
 
 
 def unheard(count):
-    """`count` texts that the talker has not learnt from."""
-    known = {text for _, text, _ in natural.texts()} if (natural.FOLDER / "texts.json").exists() else set()
+    """`count` texts that are none of those that the teacher says, by default or in the scratch folder."""
+    known = natural.default_texts() | ({text for _, text, _ in natural.texts()} if (natural.FOLDER / "texts.json").exists() else set())
     return [text for _, text in everyday.corpus(SEED, 4 * count) if text not in known][:count]
 
 

@@ -27,7 +27,6 @@ T, P = config.TALKER, config.PREDICTOR
 HEADER = 9              # assistant rows before the first frame
 PHONEME_LAYER = 4       # the phoneme heads read the output of this many layers
 IGNORE = -100
-SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)   # of what is new, where training went on from a checkpoint
 
 
 def rms_norm(x, weight):
@@ -457,23 +456,6 @@ def validate(model, batcher):
     return {k: round(v / count, 4) for k, v in totals.items()}
 
 
-@torch.no_grad()
-def mean_with_start(folder, average, val):
-    """What was learnt after the talker of `folder` and what that one knew: the mean of both, in the shares that tell `val` best."""
-    old, new = Talker(phoneme_count()).to(device()), Talker(phoneme_count()).to(device())
-    new.load_state_dict(average)
-    old.load_state_dict(average)                # the heads that are not exported
-    go_on(old, folder, True)
-    found = []
-    for share in SHARES:
-        mixed = {k: torch.lerp(old.state_dict()[k], v, share) if v.is_floating_point() else v for k, v in average.items()}
-        new.load_state_dict(mixed)
-        told = validate(new, val)
-        print(f"talker with {share} of what is new", told, flush=True)
-        found.append((told["c0"] + told["rest"], share, mixed))
-    return min(found, key=lambda f: f[:2])[2]
-
-
 def train(args):
     setup()
     torch.manual_seed(4)
@@ -526,8 +508,6 @@ def train(args):
             print("talker val", validate(model, val), "utterances", len(batcher.data), flush=True)
         if time.time() - saved > 180 or progress.done():
             saved = time.time()
-            if same_codec and progress.fraction == 1.0:
-                average = mean_with_start(args.start, average, val)
             save_checkpoint(WORK / "talker.pt", model=model.state_dict(), average=average, opt=opt.state_dict(),
                             step=progress.step, elapsed=progress.elapsed)
     progress.finish()

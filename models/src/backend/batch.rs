@@ -40,8 +40,8 @@ pub(crate) struct Batch {
     axes: Vec<[u32; 3]>,
     /// Keys per row that room is made for.
     room: usize,
-    /// Whether that is so for batches with prompts, too.
-    with_prompts: bool,
+    /// In batches with prompts, of how many sequences at most; the other rows are padding.
+    prompted: Option<usize>,
 }
 
 impl Batch {
@@ -155,24 +155,27 @@ impl Batch {
         self.spans.iter().map(Span::keys).max().unwrap_or(0)
     }
 
-    /// Keys per row that room was made for; 0 if that was never done.
-    #[cfg_attr(
-        not(any(feature = "cuda", feature = "emulator")),
-        expect(dead_code, reason = "only a GPU asks")
-    )]
-    pub(crate) fn room(&self) -> usize {
-        self.room
-    }
-
     /// Makes room for so many keys per row, for batches of one size whose sequences are of different lengths.
     pub(crate) fn make_room(&mut self, keys: usize) {
         self.room = keys;
     }
 
-    /// As [`Batch::make_room`], for batches of one size in which rows of one sequence may follow each other.
-    pub(crate) fn make_room_with_prompts(&mut self, keys: usize) {
+    /// As [`Batch::make_room`], for batches of one size and so many sequences at most, whose rows may follow each other. A row that only
+    /// fills the batch up has one block.
+    pub(crate) fn make_room_with_prompts(&mut self, keys: usize, sequences: usize) {
         self.room = keys;
-        self.with_prompts = true;
+        self.prompted = Some(sequences);
+    }
+
+    /// Blocks that the tables of all rows take in batches of this size.
+    #[cfg_attr(
+        not(any(feature = "cuda", feature = "emulator")),
+        expect(dead_code, reason = "only a GPU asks")
+    )]
+    pub(crate) fn table_room(&self) -> usize {
+        let (each, rows) = (self.blocks_of(self.room), self.rows());
+        self.prompted
+            .map_or(each * rows, |sequences| each * sequences + rows)
     }
 
     /// Whether a row may see the new keys of another, as far as operations depend on it.
@@ -181,7 +184,7 @@ impl Batch {
         expect(dead_code, reason = "only a GPU asks")
     )]
     pub(crate) fn may_share_keys(&self) -> bool {
-        self.with_prompts || self.spans.iter().any(|span| span.len > 1)
+        self.prompted.is_some() || self.spans.iter().any(|span| span.len > 1)
     }
 
     /// Where every row stands in time, height and width.

@@ -92,10 +92,18 @@ impl<B: Backend> TalkerNet<B> {
             let vectors = b.rows(self.config.stack.hidden, vectors)?;
             rows = b.scatter_add(rows, &vector_index, &vectors)?;
         }
+        let groups = self.predictor.groups;
+        if b.rounds_up() {
+            // Summed up as in `embed_codes`: what a row is does not depend on the rows beside it, in bf16 neither.
+            let mut codes = Vec::with_capacity(inputs.len() * groups);
+            inputs
+                .iter()
+                .for_each(|input| input.codec.append_codes(&mut codes, groups));
+            return self.add_codes(b, rows, codes);
+        }
         if index.is_empty() {
             return Ok(rows);
         }
-        let groups = self.predictor.groups;
         let rows = b.lookup_add(rows, &[&self.codec_embedding], &b.ids(1, first)?, Some(&index))?;
         if frame_index.is_empty() {
             return Ok(rows);
@@ -118,11 +126,15 @@ impl<B: Backend> TalkerNet<B> {
         b.lookup_add_of(self.embed_tokens(b, texts)?, &self.tables(), frames, rows)
     }
 
-    /// Input rows `[texts, hidden]`: a text token and the codes of a frame each, `codes [texts, groups]`. Those that there are not add nothing
+    /// Input rows `[texts, hidden]`: a text token and the codes of a frame each, `codes [texts, groups]`. Absent codes add nothing
     /// where sizes are rounded up.
     pub(super) fn embed_codes(&self, b: &B, texts: Vec<u32>, codes: Vec<u32>) -> Result<B::Rows> {
+        self.add_codes(b, self.embed_tokens(b, texts)?, codes)
+    }
+
+    fn add_codes(&self, b: &B, rows: B::Rows, codes: Vec<u32>) -> Result<B::Rows> {
         let codes = b.ids(self.predictor.groups, codes)?;
-        b.lookup_add(self.embed_tokens(b, texts)?, &self.tables(), &codes, None)
+        b.lookup_add(rows, &self.tables(), &codes, None)
     }
 
     /// Embeddings of a frame's codes.

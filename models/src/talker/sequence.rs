@@ -21,6 +21,22 @@ pub(super) enum CodecTrack<'a> {
     Vector(&'a [f32]),
 }
 
+/// No code: adds nothing where a backend rounds sizes up.
+pub(super) const NO_CODE: u32 = u32::MAX;
+
+impl CodecTrack<'_> {
+    /// Appends its codes to those of other positions, filled up to `groups` of them with [`NO_CODE`].
+    pub(super) fn append_codes(&self, codes: &mut Vec<u32>, groups: usize) {
+        let full = codes.len() + groups;
+        match self {
+            Self::None | Self::Vector(_) => {}
+            Self::Code(id) => codes.push(*id),
+            Self::Frame(frame) => codes.extend_from_slice(frame),
+        }
+        codes.resize(full, NO_CODE);
+    }
+}
+
 /// One input position.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Input<'a> {

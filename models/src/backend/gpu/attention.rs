@@ -43,7 +43,7 @@ impl<D: Device> Gpu<D> {
             }
         }
         // Batches of one size bring as many words, whatever their sequences' lengths.
-        table.resize(table.len().max(batch.blocks_of(batch.room()) * rows), 0);
+        table.resize(table.len().max(batch.table_room()), 0);
         let bits = angles.of(batch).into_iter().map(f32::to_bits);
         Ok(Places {
             angles: self.bring(bits)?,

@@ -9,30 +9,38 @@ use crate::backend::ops::*;
 use crate::sampling::Choice;
 
 /// What ids are chosen from, and what becomes of them.
-pub(super) struct Asked<'a, D: Device> {
+pub(super) struct Draw<'a, D: Device> {
     pub(super) logits: &'a Rows<D>,
     /// The row of `logits` of each choice, where that is another than its own number.
     pub(super) rows: Option<&'a [u32]>,
     pub(super) choices: &'a [Choice<'a>],
     pub(super) said: Option<&'a Ids<D>>,
-    /// Whose rows of the chosen ids are wanted.
-    pub(super) table: Option<&'a Table<D>>,
+    /// Where the chosen ids' rows of a table go.
+    pub(super) embedded: Option<(&'a Rows<D>, &'a Table<D>)>,
+}
+
+impl<'a, D: Device> Draw<'a, D> {
+    pub(super) fn of(logits: &'a Rows<D>, choices: &'a [Choice<'a>]) -> Self {
+        Self {
+            logits,
+            rows: None,
+            choices,
+            said: None,
+            embedded: None,
+        }
+    }
 }
 
 impl<D: Device> Gpu<D> {
-    /// Puts the chosen ids into a column of `ids`; gives their rows of the table, if one is asked for.
-    pub(super) fn choose(
-        &self,
-        asked: &Asked<'_, D>,
-        ids: &mut Ids<D>,
-        column: usize,
-    ) -> Result<Option<Rows<D>>> {
-        let Asked {
+    /// Puts the chosen ids into a column of `ids`.
+    pub(super) fn choose(&self, draw: &Draw<'_, D>, ids: &mut Ids<D>, column: usize) -> Result<()> {
+        let Draw {
             logits,
+            rows,
             choices,
             said,
-            ..
-        } = *asked;
+            embedded,
+        } = *draw;
         let counted = choices.iter().filter_map(Choice::counted).map(<[u32]>::len).max();
         // As much as the largest of such steps brings.
         let room = counted.map_or(0, |n| self.bucket_keys(n));
@@ -42,7 +50,7 @@ impl<D: Device> Gpu<D> {
             let from = generated.len();
             generated.extend_from_slice(choice.counted().unwrap_or_default());
             let mut row = sample_row(choice, column, from, generated.len() - from);
-            row.logits = asked.rows.map_or(small(i), |rows| rows[i]);
+            row.logits = rows.map_or(small(i), |rows| rows[i]);
             if let (Some(said), Some(at)) = (said, choice.said) {
                 row.said = small(at as usize * said.columns);
             }
@@ -53,11 +61,7 @@ impl<D: Device> Gpu<D> {
         let generated = (room > 0)
             .then(|| self.bring(generated.into_iter()))
             .transpose()?;
-        let rows = asked
-            .table
-            .map(|table| self.scratch(choices.len(), table.width))
-            .transpose()?;
-        let embedded = |(rows, table): (&Rows<D>, &Table<D>)| Embedded {
+        let place = |(rows, table): (&Rows<D>, &Table<D>)| Embedded {
             out: rows.address(),
             table: table.values.address(),
             ids: small(table.rows),
@@ -69,13 +73,12 @@ impl<D: Device> Gpu<D> {
             settings: settings.address(),
             generated: generated.as_ref().map_or(Address::NONE, |g| g.address()),
             said: said.map_or(Address::NONE, |said| said.place.address()),
-            embedded: rows.as_ref().zip(asked.table).map(embedded),
+            embedded: embedded.map(place),
             rows: small(choices.len()),
             vocab: small(logits.width),
             stride: small(ids.columns),
         };
-        self.launch(kernel.launch(self.float))?;
-        Ok(rows)
+        self.launch(kernel.launch(self.float))
     }
 }
 

@@ -6,7 +6,7 @@ use omni_gpu::kernels::{
 use omni_gpu::{Address, Device, Memory, Priority};
 
 use super::attention::Places;
-use super::choices::Asked;
+use super::choices::Draw;
 use super::command_stream::{PendingCopy, Place};
 use super::{Experts, Gpu, Ids, Kept, Kv, Matrix, Rows, Table, Vector, small};
 use crate::backend::ops::*;
@@ -296,15 +296,11 @@ impl<D: Device> Sampler for Gpu<D> {
         ids: &mut Ids<D>,
         column: usize,
     ) -> Result<()> {
-        let (rows, table) = (None, None);
-        let asked = Asked {
-            logits,
-            rows,
-            choices,
+        let draw = Draw {
             said,
-            table,
+            ..Draw::of(logits, choices)
         };
-        self.choose(&asked, ids, column).map(drop)
+        self.choose(&draw, ids, column)
     }
 
     fn sample_of(
@@ -316,15 +312,12 @@ impl<D: Device> Sampler for Gpu<D> {
         ids: &mut Ids<D>,
         column: usize,
     ) -> Result<()> {
-        let (rows, table) = (Some(rows), None);
-        let asked = Asked {
-            logits,
-            rows,
-            choices,
+        let draw = Draw {
+            rows: Some(rows),
             said,
-            table,
+            ..Draw::of(logits, choices)
         };
-        self.choose(&asked, ids, column).map(drop)
+        self.choose(&draw, ids, column)
     }
 
     fn sample_and_lookup(
@@ -335,17 +328,13 @@ impl<D: Device> Sampler for Gpu<D> {
         column: usize,
         table: &Table<D>,
     ) -> Result<Rows<D>> {
-        let asked = Asked {
-            logits,
-            rows: None,
-            choices,
-            said: None,
-            table: Some(table),
+        let rows = self.scratch(choices.len(), table.width)?;
+        let draw = Draw {
+            embedded: Some((&rows, table)),
+            ..Draw::of(logits, choices)
         };
-        match self.choose(&asked, ids, column)? {
-            Some(rows) => Ok(rows),
-            None => self.look_up(table, ids, column),
-        }
+        self.choose(&draw, ids, column)?;
+        Ok(rows)
     }
 
     fn choose_text(

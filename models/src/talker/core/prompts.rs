@@ -2,7 +2,7 @@
 
 use omni_engine::ModelError;
 
-use super::super::sequence::{CodecTrack, Input, TextTrack};
+use super::super::sequence::{CodecTrack, Input, NO_CODE, TextTrack};
 use super::Core;
 use crate::backend::{Backend, Batch, Result as ComputeResult, StepKey};
 use crate::paged;
@@ -12,8 +12,6 @@ const ENDS: usize = 64;
 /// Keys that room is made for: for the first sentence alone, or for all that is prepared. Attention hardly notices empty room, and each
 /// number of keys is a graph.
 const KEYS: [usize; 2] = [128, 1024];
-/// No code: adds nothing.
-const NO_CODE: u32 = u32::MAX;
 
 /// Rows of text tokens and codes, nothing else.
 #[derive(Default)]
@@ -38,17 +36,11 @@ pub(super) fn plain(inputs: &[Input<'_>], groups: usize) -> Option<Plain> {
         codes: Vec::with_capacity(inputs.len() * groups),
     };
     for input in inputs {
-        let TextTrack::Token(id) = input.text else {
+        let (TextTrack::Token(id), false) = (input.text, matches!(input.codec, CodecTrack::Vector(_))) else {
             return None;
         };
         plain.texts.push(id);
-        match input.codec {
-            CodecTrack::None => {}
-            CodecTrack::Code(id) => plain.codes.push(id),
-            CodecTrack::Frame(codes) => plain.codes.extend_from_slice(codes),
-            CodecTrack::Vector(_) => return None,
-        }
-        plain.codes.resize(plain.texts.len() * groups, NO_CODE);
+        input.codec.append_codes(&mut plain.codes, groups);
     }
     Some(plain)
 }
@@ -108,7 +100,7 @@ impl<B: Backend> Core<B> {
         let mut last = batch.last_rows();
         last.resize(ends, 0);
         paged::fill(&mut batch, rows);
-        batch.make_room_with_prompts(keys);
+        batch.make_room_with_prompts(keys, ends);
         texts.resize(rows, self.net.text.tts_pad);
         codes.resize(rows * self.net.predictor.groups, NO_CODE);
         let key = StepKey {

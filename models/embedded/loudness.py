@@ -6,6 +6,7 @@ filtered output. Another run of the stage begins at the weights that the last on
 """
 import numpy as np
 import torch
+from scipy.signal import firwin2, minimum_phase
 from torch.nn import functional as F
 
 import angles
@@ -40,13 +41,9 @@ def bands(waves):
 
 def filter_of(gains):
     """A filter of minimum phase with these gains (dB) at the middles of `sound.BANDS`, between them straight over the logarithm of the frequency."""
-    size = 1024
-    hz = np.maximum(np.arange(size // 2 + 1) * SAMPLE_RATE / size, 1)
-    log = np.interp(np.log(hz), [np.log((a * b) ** 0.5) for a, b in sound.BANDS], gains) / 20 * np.log(10)
-    cepstrum = np.fft.irfft(log)
-    cepstrum[1:size // 2] *= 2
-    cepstrum[size // 2 + 1:] = 0
-    return np.fft.irfft(np.exp(np.fft.rfft(cepstrum)))[:TAPS]
+    hz = np.linspace(0, SAMPLE_RATE / 2, 513)
+    db = np.interp(np.log(np.maximum(hz, 1)), [np.log((a * b) ** 0.5) for a, b in sound.BANDS], gains)
+    return minimum_phase(firwin2(2 * TAPS - 1, hz, 10 ** (db / 20), fs=SAMPLE_RATE), half=False)[:TAPS]
 
 
 @torch.no_grad()

@@ -4,7 +4,8 @@ import { open } from "./browser.mjs";
 
 async function say(studio, text) {
   const place = '::-p-aria([name="Your turn"][role="textbox"])';
-  await studio.page.type(place, text);
+  await studio.page.focus(place);
+  await studio.page.keyboard.sendCharacter(text);
   await studio.page.keyboard.press("Enter");
 }
 
@@ -42,24 +43,44 @@ export async function talk(url) {
   await studio.close();
 }
 
-/** An answer is interrupted by the keyboard: its unheard part is crossed out, and the conversation keeps the rest. */
+/** Says it, hears the answer begin and interrupts it; gives the part that is crossed out. */
+async function interrupted(studio, text, interrupt) {
+  const before = await studio.page.evaluate(() => document.querySelectorAll(".turns .assistant").length);
+  await studio.forgetHeard();
+  await say(studio, text);
+  await heardSomething(studio);
+  await interrupt();
+  await studio.until((before) => {
+    const turn = document.querySelectorAll(".turns .assistant")[before];
+    return turn?.querySelector(".hint").textContent.includes("interrupted");
+  }, before);
+  await studio.until(quiet);
+  const unheard = await studio.page.$$eval(".turns .assistant", (turns) => turns.at(-1).querySelector("s")?.textContent ?? "");
+  return unheard.replace(" Not heard: ", "").trim();
+}
+
+/** Answers are interrupted by the keyboard and the button: their unheard part is crossed out, and the conversation keeps the rest. */
 export async function interrupt(url) {
   const studio = await open(url);
   await studio.view("Talk");
-  await say(studio, `Tell me a long story. ${"It goes on and on. ".repeat(20)}`);
-  await heardSomething(studio);
-  // A second of it is heard.
-  await new Promise((done) => setTimeout(done, 1_000));
-  await studio.page.keyboard.press("Escape");
-  await studio.until(() => document.querySelector(".turns .assistant .hint")?.textContent.includes("interrupted"));
-  await studio.until(quiet);
-  const unheard = await studio.page.$eval(".turns .assistant s", (node) => node.textContent.replace(" Not heard: ", ""));
-  assert.ok(unheard.trim().length > 0);
+  // One that would never end by itself.
+  assert.ok((await interrupted(studio, "forever", () => studio.page.keyboard.press("Escape"))).length > 0);
   await studio.judge("talk-interrupted");
-  await say(studio, "And now?");
-  await studio.until(() => document.querySelectorAll(".turns .assistant").length === 2);
-  await studio.press("Interrupt");
-  await studio.until(quiet);
+  // One that the server has made long before it is heard.
+  const long = "It goes on and on. ".repeat(200).trim();
+  const made = async () => {
+    await studio.until(() => document.querySelector('.say [role="status"]').textContent === "");
+    await studio.press("Interrupt");
+  };
+  assert.ok((await interrupted(studio, `say ${long}`, made)).endsWith("It goes on and on."));
+  // The conversation goes on with what was heard of them.
+  await say(studio, "recite");
+  await studio.until(() => document.querySelectorAll(".turns .assistant .said")[2]?.textContent.endsWith("user:recite|"));
+  const recited = (await studio.page.evaluate(answers)).at(-1);
+  const kept = [...recited.matchAll(/assistant:([^|]*)\|/g)].map(([, heard]) => heard);
+  assert.equal(kept.length, 2, recited);
+  assert.ok("This goes on and on, and on. ".repeat(200).startsWith(kept[0]), recited);
+  assert.ok(long.startsWith(kept[1]) && kept[1].length < long.length, recited);
   await studio.close();
 }
 

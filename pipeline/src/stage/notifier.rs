@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -14,30 +14,37 @@ pub struct Notifier(Arc<NotifierState>);
 
 #[derive(Debug, Default)]
 struct NotifierState {
-    rung: Mutex<bool>,
+    signal: Mutex<Signal>,
     changed: Condvar,
-    /// Written to with every notification, for a worker that waits for sockets too.
-    line: OnceLock<UnixStream>,
+}
+
+#[derive(Debug, Default)]
+struct Signal {
+    rung: bool,
+    /// Written to with every notification, for a worker that waits for sockets too; there for as long as the other end is.
+    line: Option<UnixStream>,
+}
+
+impl Signal {
+    fn write(&self) {
+        if let Some(mut line) = self.line.as_ref() {
+            // A full socket is readable already.
+            let _ = line.write(&[1]);
+        }
+    }
 }
 
 impl NotifierState {
-    fn rung(&self) -> MutexGuard<'_, bool> {
-        self.rung.lock().unwrap_or_else(PoisonError::into_inner)
+    fn signal(&self) -> MutexGuard<'_, Signal> {
+        self.signal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn notify(&self) {
-        let mut rung = self.rung();
-        if !*rung {
-            *rung = true;
+        let mut signal = self.signal();
+        if !signal.rung {
+            signal.rung = true;
             self.changed.notify_one();
-            self.write();
-        }
-    }
-
-    fn write(&self) {
-        if let Some(mut line) = self.line.get() {
-            // A full socket is readable already, and without its other end no worker sleeps there.
-            let _ = line.write(&[1]);
+            signal.write();
         }
     }
 }
@@ -53,7 +60,8 @@ impl std::task::Wake for NotifierState {
     }
 }
 
-/// Readable when the worker was notified: for a worker that waits for sockets and notifications at once.
+/// Readable when the worker was notified: for a worker that waits for sockets and notifications at once. Both ends are closed with it, however long the
+/// notifier is kept.
 #[derive(Debug)]
 pub(crate) struct NotifierFd {
     line: UnixStream,
@@ -63,10 +71,16 @@ pub(crate) struct NotifierFd {
 impl NotifierFd {
     /// Takes the notification, so that the next one shows. What was done before it can be seen afterwards.
     pub(crate) fn drain(&self) {
-        let mut rung = self.notifier.rung();
+        let mut signal = self.notifier.signal();
         // An empty socket is no error here.
         let _ = (&self.line).read(&mut [0; 8]);
-        *rung = false;
+        signal.rung = false;
+    }
+}
+
+impl Drop for NotifierFd {
+    fn drop(&mut self) {
+        self.notifier.signal().line = None;
     }
 }
 
@@ -86,12 +100,16 @@ impl Notifier {
         for socket in [&line, &end] {
             socket.set_nonblocking(true)?;
         }
-        let taken = |_| io::Error::other("the notifier has a descriptor already");
-        self.0.line.set(line).map_err(taken)?;
-        // A notification from before shows, too.
-        if *self.0.rung() {
-            self.0.write();
+        let mut signal = self.0.signal();
+        if signal.line.is_some() {
+            return Err(io::Error::other("the notifier has a descriptor already"));
         }
+        signal.line = Some(line);
+        // A notification from before shows, too.
+        if signal.rung {
+            signal.write();
+        }
+        drop(signal);
         Ok(NotifierFd {
             line: end,
             notifier: Arc::clone(&self.0),
@@ -110,24 +128,22 @@ impl Notifier {
 
     #[cfg(test)]
     pub(super) fn is_rung(&self) -> bool {
-        *self.0.rung()
+        self.0.signal().rung
     }
 
     /// Sleeps until it is notified, or for `timeout`.
     pub(crate) fn sleep(&self, timeout: Option<Duration>) {
-        let rung = self.0.rung();
-        let mut rung = match timeout {
-            None => self
-                .0
-                .changed
-                .wait_while(rung, |rung| !*rung)
+        let (signal, changed) = (self.0.signal(), &self.0.changed);
+        let mut signal = match timeout {
+            None => changed
+                .wait_while(signal, |signal| !signal.rung)
                 .unwrap_or_else(PoisonError::into_inner),
             Some(timeout) => {
-                let waited = self.0.changed.wait_timeout_while(rung, timeout, |rung| !*rung);
+                let waited = changed.wait_timeout_while(signal, timeout, |signal| !signal.rung);
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
         };
-        *rung = false;
+        signal.rung = false;
     }
 }
 
@@ -189,6 +205,21 @@ mod tests {
         assert!(!readable());
         wake.notify();
         assert!(readable());
+    }
+
+    #[test]
+    fn both_ends_of_a_line_are_closed_with_it_and_another_may_be_laid() {
+        let wake = Notifier::default();
+        let line = wake.line().unwrap();
+        assert!(wake.line().is_err());
+        let other = wake.clone();
+        drop(line);
+        assert!(
+            wake.0.signal().line.is_none(),
+            "a notifier that is kept holds no socket"
+        );
+        other.notify();
+        assert!(wake.line().is_ok());
     }
 
     #[test]

@@ -279,7 +279,12 @@ impl Core for Remote {
             _ => FAREWELL,
         };
         let ended = peer.end(patience);
-        tracing::info!(stage = self.status.stage(), replica = %self.status.id(), ended, "the process of a replica has ended");
+        let (stage, replica) = (self.status.stage(), self.status.id());
+        match self.status.has_joined() {
+            // The worker has logged the loss.
+            true => tracing::debug!(stage, %replica, ended, "the connection to a replica has ended"),
+            false => tracing::info!(stage, %replica, ended, "the process of a replica has ended"),
+        }
         self.status.works_in(None);
     }
 

@@ -176,6 +176,7 @@ impl From<Unbound> for StageError {
         match why {
             NoReplica::Loading => Self::Loading,
             NoReplica::Restarting(message) => unavailable(format!("it is being restarted after: {message}")),
+            NoReplica::Joining => unavailable("a replica of it has joined and is being reached".to_owned()),
             NoReplica::Absent(None) => unavailable("no replica of it has joined".to_owned()),
             NoReplica::Absent(Some(why)) => unavailable(format!("no replica of it can work: {why}")),
             NoReplica::Closed => unavailable("all its replicas are cordoned or removed".to_owned()),
@@ -370,5 +371,31 @@ impl Pipeline {
 
     pub(super) fn capacity(&self, stage: usize) -> u32 {
         self.stages[stage].capacity
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_keeps_a_stage_that_is_elsewhere_from_work_its_error_names_it() {
+        let whys = [
+            NoReplica::Joining,
+            NoReplica::Absent(None),
+            NoReplica::Absent(Some("no weights".to_owned())),
+            NoReplica::Restarting("it was killed".to_owned()),
+        ];
+        for why in whys {
+            let error = StageError::from(Unbound {
+                stage: "talker",
+                why: why.clone(),
+            });
+            assert!(
+                matches!(&error, StageError::Unavailable { stage: "talker", .. })
+                    && error.to_string().contains("talker"),
+                "{why:?}: {error}"
+            );
+        }
     }
 }

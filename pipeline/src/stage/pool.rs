@@ -325,7 +325,10 @@ impl<J> Slots<J> {
         };
         for replica in self.replicas.iter().filter(|replica| replica.is(Wanted::Serving)) {
             match replica.status.state() {
+                // Its model is built elsewhere, and may have been long ago: it is only being reached.
+                ReplicaState::Loading if self.joined => why = NoReplica::Joining,
                 ReplicaState::Loading => return NoReplica::Loading,
+                _ if why == NoReplica::Joining => {}
                 ReplicaState::Restarting { message } => why = NoReplica::Restarting(message),
                 // Another one may join.
                 ReplicaState::Failed { message } if matches!(why, NoReplica::Absent(_)) => {

@@ -27,6 +27,8 @@ pub struct ReplicaStatus {
     generation: WorkerGeneration,
     /// What a thread that follows another waits for first.
     delay: Option<Duration>,
+    /// It is elsewhere. The caller that let it join logs its loss and its return.
+    joined: bool,
 }
 
 impl fmt::Debug for ReplicaStatus {
@@ -74,7 +76,19 @@ impl ReplicaStatus {
             notifier: None,
             generation: WorkerGeneration::default(),
             delay: None,
+            joined: false,
         }
+    }
+
+    /// Of one that is elsewhere: the caller that let it join logs its loss and its return.
+    pub(super) fn of_joined(mut self) -> Self {
+        self.joined = true;
+        self
+    }
+
+    /// Whether it is elsewhere, so that the caller that let it join logs its loss and its return.
+    pub(crate) fn has_joined(&self) -> bool {
+        self.joined
     }
 
     /// `listener` hears what the engine tells from now on.
@@ -208,6 +222,19 @@ impl ReplicaStatus {
             self.shared.severed.store(self.life() + 1, Ordering::Release);
         }
         self.end_life(&mut state, message);
+        drop(state);
+        self.changes.announce();
+    }
+
+    /// Its model, which has died, could not be built anew.
+    pub(super) fn stays_down(&self, message: &str) {
+        let mut state = lock(&self.shared.state);
+        if self.is_given_up() {
+            return;
+        }
+        let message = message.to_owned();
+        *lock(&self.shared.last_error) = Some(message.clone());
+        *state = ReplicaState::Restarting { message };
         drop(state);
         self.changes.announce();
     }

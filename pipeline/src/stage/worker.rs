@@ -246,7 +246,8 @@ impl<C: Core> Worker<C> {
             Err(_) if self.stop.is_set() => Err(ReplicaState::Removed),
             Err(BackendError::Lost(message)) => Err(self.give_up_for_good(message)),
             Err(BackendError::Failed(message)) => {
-                if !self.status.is_given_up() {
+                // The caller that let one join tries again, and logs that.
+                if !self.status.is_given_up() && !self.status.has_joined() {
                     tracing::error!(stage = self.name, replica = %self.status.id(), message, "a replica has no model");
                 }
                 Err(ReplicaState::Failed { message })
@@ -364,13 +365,13 @@ impl<C: Core> Worker<C> {
     /// The model died. Returns how long to wait before it is built anew.
     fn die(&mut self, Fault { message, severed }: Fault) -> Duration {
         let delay = self.status.down(self.clock.now());
-        tracing::error!(
-            stage = self.name,
-            replica = %self.status.id(),
-            message,
-            again_in_ms = delay.as_millis(),
-            "a replica died, its model is built anew"
-        );
+        let (stage, replica) = (self.name, self.status.id());
+        if self.status.has_joined() {
+            tracing::warn!(stage, %replica, message, "a replica is lost, it is tried until it is there or has left");
+        } else {
+            let again_in_ms = delay.as_millis();
+            tracing::error!(stage, %replica, message, again_in_ms, "a replica died, its model is built anew");
+        }
         // First the state, so that work that is told of a loss does not come back here.
         self.status.die(&message, severed);
         self.end_all(&End::Lost {

@@ -20,6 +20,8 @@ pub enum NoReplica {
     Failed(String),
     /// All are cordoned or removed.
     Closed,
+    /// One has joined that is elsewhere, and it is being reached.
+    Joining,
     /// None has joined, or all have left; or those that are there cannot work, and why the last one cannot.
     Absent(Option<String>),
 }
@@ -28,7 +30,10 @@ impl NoReplica {
     /// Whether it is worth waiting.
     #[must_use]
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::Loading | Self::Restarting(_) | Self::Absent(_))
+        matches!(
+            self,
+            Self::Loading | Self::Restarting(_) | Self::Joining | Self::Absent(_)
+        )
     }
 }
 
@@ -171,6 +176,9 @@ impl<J: Send + 'static> StagePool<J> {
         let listener = (parts.listen)(stage, id);
         let mut status =
             ReplicaStatus::new(stage, id, parts.restart, parts.changes.clone()).observed_by(listener);
+        if make.is_some() {
+            status = status.of_joined();
+        }
         if parts.steps.is_some() {
             status = status.watched_by(self.shared.notifier.clone());
         }

@@ -381,6 +381,27 @@ async fn a_replica_that_joins_and_cannot_work_is_waited_for_and_says_why() {
     );
 }
 
+#[test]
+fn a_pool_whose_replicas_are_elsewhere_loads_no_model_while_one_is_being_reached() {
+    let clock = Clock::start();
+    let never = |joined| PoolParts {
+        joined,
+        // It never gets as far as having a model.
+        start: Arc::new(|_, _| Ok(())),
+        ..parts(false, clock)
+    };
+    let pool = StagePool::new(never(true), 0).unwrap();
+    pool.join(ReplicaId(0), "f32", made(clock)).unwrap();
+    let why = pool.bind().unwrap_err();
+    assert!(why == NoReplica::Joining && why.may_pass(), "{why:?}");
+    assert_eq!(pool.check().unwrap_err(), NoReplica::Joining);
+    pool.remove(ReplicaId(0)).unwrap();
+    assert_eq!(pool.check().unwrap_err(), NoReplica::Absent(None));
+
+    let own = StagePool::new(never(false), 1).unwrap();
+    assert_eq!(own.check().unwrap_err(), NoReplica::Loading);
+}
+
 #[tokio::test]
 async fn what_was_begun_in_one_number_format_is_bound_to_no_other() {
     let clock = Clock::start();

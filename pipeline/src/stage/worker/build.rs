@@ -3,6 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use omni_engine::Stamp;
+
 use super::super::events::EngineEvent;
 use super::super::family::BackendError;
 use super::super::generation::Work;
@@ -14,6 +16,7 @@ impl<C: Core> Worker<C> {
     /// Builds the model anew after `delay`, again and again until that works. The error is the state to end in: it was told to stop
     /// meanwhile, or given up, or what it computes on is lost.
     pub(super) fn rebuild(&mut self, mut delay: Duration) -> Result<(), ReplicaState> {
+        let (down_since, mut failures) = (self.clock.now(), 0_u64);
         loop {
             if !self.wait(delay) {
                 return Err(ReplicaState::Removed);
@@ -22,15 +25,55 @@ impl<C: Core> Worker<C> {
                 return Err(self.give_up_for_good(message));
             }
             match self.load() {
-                Ok(true) => return Ok(()),
+                Ok(true) => {
+                    self.is_back(failures, down_since);
+                    return Ok(());
+                }
                 Ok(false) => return Err(ReplicaState::Removed),
                 Err(_) if self.status.is_given_up() || self.stop.is_set() => {
                     return Err(ReplicaState::Removed);
                 }
                 Err(BackendError::Lost(message)) => return Err(self.give_up_for_good(message)),
-                Err(BackendError::Failed(message)) => delay = self.die(message.into()),
+                Err(BackendError::Failed(message)) => {
+                    delay = self.stays_down(&message, failures);
+                    failures += 1;
+                }
             }
         }
+    }
+
+    /// The model that died could not be built anew: that is no other death, and it is said once. Returns how long to wait before the next try.
+    fn stays_down(&mut self, message: &str, failures: u64) -> Duration {
+        let delay = self.status.down(self.clock.now());
+        let (stage, replica) = (self.name, self.status.id());
+        if failures > 0 || self.status.has_joined() {
+            tracing::debug!(stage, %replica, message, failures, "the model of a replica could not be built anew");
+        } else {
+            tracing::warn!(
+                stage,
+                %replica,
+                message,
+                "the model of a replica could not be built anew, it is tried until that works"
+            );
+        }
+        self.status.stays_down(message);
+        // The engine may hold anything.
+        self.end_all(&lost(self.name));
+        delay
+    }
+
+    /// Logs that it works again; the caller that let one join does so itself.
+    fn is_back(&self, failures: u64, down_since: Stamp) {
+        if self.status.has_joined() {
+            return;
+        }
+        tracing::info!(
+            stage = self.name,
+            replica = %self.status.id(),
+            failures,
+            after_s = self.clock.since(down_since).as_secs_f64(),
+            "a replica that died works again"
+        );
     }
 
     /// Waits, and loses the jobs that come although none should. Ends sooner if what it computes on is lost. False if it was told to

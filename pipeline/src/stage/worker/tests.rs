@@ -365,3 +365,63 @@ fn a_replica_whose_device_is_lost_while_it_is_built_anew_tells_the_others() {
     assert_eq!(rebuilt.try_recv(), Ok(()));
     assert_eq!(device.lost(), Some("an uncorrectable error"));
 }
+
+/// Whose model dies at the first step, and is built again at the third try after that.
+struct Stubborn {
+    loads: u32,
+    stop: CancelFlag,
+}
+
+impl Core for Stubborn {
+    type Job = ();
+
+    fn load(&mut self) -> Result<(), BackendError> {
+        self.loads += 1;
+        match self.loads {
+            1 | 4 => Ok(()),
+            tried => Err(BackendError::Failed(format!("try {tried} was in vain"))),
+        }
+    }
+
+    fn accept(&mut self, (): ()) {}
+
+    fn tend(&mut self) {}
+
+    fn has_work(&self) -> bool {
+        true
+    }
+
+    fn wake_at(&self) -> Option<Stamp> {
+        None
+    }
+
+    fn step(&mut self) {
+        assert!(self.loads > 1, "it dies once");
+        self.stop.set();
+    }
+
+    fn settle(&mut self) {}
+
+    fn end_all(&mut self, _end: &End) {}
+}
+
+#[test]
+fn a_replica_that_is_built_anew_in_vain_has_died_once() {
+    let stop = CancelFlag::default();
+    let status = status();
+    let parts = StageParts {
+        mailbox: 1,
+        wake: Notifier::default(),
+        stop: stop.clone(),
+        status: status.clone(),
+        clock: Clock::start(),
+        device: SharedDevice::default(),
+    };
+    let (handle, body) = stage_of(Stubborn { loads: 0, stop }, parts);
+    body.run();
+    drop(handle);
+    assert_eq!(status.state(), ReplicaState::Removed);
+    assert_eq!(status.stats().deaths, 1);
+    assert_eq!(status.life(), 1);
+    assert_eq!(status.last_error(), Some("try 3 was in vain".to_owned()));
+}

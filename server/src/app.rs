@@ -357,14 +357,15 @@ impl App {
         self.tasks.running()
     }
 
-    /// Resolves if the listener fails.
+    /// Resolves if the listener fails, or, once there is a model, if this process can never speak again.
     ///
     /// # Errors
-    /// What it failed with.
+    /// What happened.
     pub async fn failed(&mut self) -> anyhow::Result<()> {
-        (&mut self.listener)
-            .await
-            .context("the listening task ended early")?
+        tokio::select! {
+            ended = &mut self.listener => ended.context("the listening task ended early")?,
+            error = readiness::failed_for_good(&self.orchestrator) => Err(error),
+        }
     }
 
     /// Shuts down: refuses new work, lets open utterances finish and their readers take them within the configured time (or that

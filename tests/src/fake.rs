@@ -61,6 +61,8 @@ pub struct FakeScript {
     pub ends: Gate,
     /// The talker panics in the step that finds this burning.
     pub talker_dies: Fuse,
+    /// The talker's device is lost in the step that finds this burning.
+    pub talker_device_dies: Fuse,
     /// The talker panics when it speaks this.
     pub talker_panics_on: Option<char>,
     /// The talker passes `hangs` when it speaks this.

@@ -2,8 +2,11 @@
 
 use anyhow::Context as _;
 use omni_pipeline::clock::Clock;
+use omni_pipeline::orchestrator::StageError;
+use omni_pipeline::stage::{ReplicaState, ReplicaView};
 
 use super::App;
+use crate::orchestrator::Orchestrator;
 
 /// Whether the model is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,4 +49,30 @@ impl App {
     pub fn clock(&self) -> Clock {
         self.clock
     }
+}
+
+/// Resolves when this process can never speak again: every replica of a stage that speech needs has failed for good, also of those that
+/// an operator has cordoned. A new process may be able to. Before there is a model it waits.
+pub(super) async fn failed_for_good(orchestrator: &Orchestrator) -> anyhow::Error {
+    let Ok(model) = orchestrator.model() else {
+        return std::future::pending().await;
+    };
+    let pipeline = &model.pipeline;
+    let mut changes = pipeline.changes().follow();
+    loop {
+        if let Err(error @ StageError::Failed { stage, .. }) = &pipeline.check_speech()
+            && let Some(pool) = pipeline.pool(stage)
+            && !pool.replicas().iter().any(is_usable)
+        {
+            return anyhow::Error::new(error.clone()).context("this process can speak no more");
+        }
+        if changes.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+    }
+}
+
+/// Whether it works, or may work again.
+fn is_usable(replica: &ReplicaView) -> bool {
+    !replica.leaving && !matches!(replica.state, ReplicaState::Failed { .. } | ReplicaState::Removed)
 }

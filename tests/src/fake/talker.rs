@@ -78,6 +78,9 @@ impl StepExecutor for FakeTalker {
     fn execute(&mut self, batch: &[SeqStep<'_>]) -> Result<(), ModelError> {
         self.script.talker.pass();
         assert!(!self.script.talker_dies.burns(), "the test lit the fuse");
+        if self.script.talker_device_dies.burns() {
+            return Err(ModelError::Lost("the test lit the fuse".to_owned()));
+        }
         assert!(!batch.is_empty(), "a step computes something");
         Ok(())
     }

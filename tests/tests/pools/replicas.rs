@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use omni_pipeline::stage::{ReplicaId, ReplicaState, ReplicaView, StagePool};
 use omni_proto::v1;
 use omni_tests::{Call, FakeScript, TestServer, audio_of, endless, finish, seeded, text};
@@ -246,6 +247,35 @@ async fn what_nobody_has_heard_yet_is_spoken_by_another_replica() {
 #[tokio::test]
 async fn what_nobody_has_heard_yet_is_spoken_by_the_only_replica_when_it_is_back() {
     nothing_heard_yet(&["--set", "stages.talker.restart.first_delay=1ms"]).await;
+}
+
+#[tokio::test]
+async fn a_process_whose_device_is_lost_ends_with_that_error_as_soon_as_no_replica_can_work() {
+    let script = FakeScript::default();
+    let mut server = two(&script, &[]).await;
+    assert!(server.app.failed().now_or_never().is_none());
+    script.talker_device_dies.light();
+    let mut call = configured(&server, seeded(5)).await;
+    call.send(text(TEXT)).await;
+    call.send(finish()).await;
+    assert_eq!(call.utterance().await.finish(), v1::FinishReason::Error);
+    let error = format!("{:#}", server.app.failed().await.unwrap_err());
+    assert!(
+        error.contains("can speak no more")
+            && error.contains("stage talker failed: ")
+            && error.contains("the fuse"),
+        "{error}"
+    );
+    let deaths = replicas(&server, "talker")
+        .into_iter()
+        .map(|view| view.stats.deaths);
+    assert_eq!(
+        deaths.collect::<Vec<_>>(),
+        [1, 1],
+        "the one without work was told"
+    );
+    drop(call);
+    server.stop().await;
 }
 
 #[tokio::test]

@@ -345,6 +345,12 @@ impl App {
         self.metrics.address()
     }
 
+    /// Shows the families in `text` on the page of its metrics, behind its own: those of a library that keeps a registry. It is called for every
+    /// reading, and gives Prometheus' text.
+    pub fn show_metrics(&self, text: impl Fn() -> String + Send + Sync + 'static) {
+        self.metrics.telemetry().exposition().show(Arc::new(text));
+    }
+
     /// Where sessions get their work done.
     #[must_use]
     pub fn orchestrator(&self) -> &Orchestrator {

@@ -15,11 +15,13 @@ use crate::drops::Drops;
 use crate::schema::Schema;
 
 mod exemplar;
+mod foreign;
 mod number;
 mod render;
 mod store;
 
 pub use exemplar::with_exemplar;
+pub use foreign::ForeignText;
 pub use render::{Format, Selection};
 use store::FamilyStore;
 
@@ -35,6 +37,7 @@ pub struct Exposition {
     drops: Arc<Drops>,
     stores: RwLock<BTreeMap<Arc<str>, Arc<FamilyStore>>>,
     collectors: Mutex<Vec<Arc<dyn Collector>>>,
+    others: Mutex<Vec<ForeignText>>,
     /// Size of the last full rendering, for the next one's buffer.
     size: std::sync::atomic::AtomicUsize,
 }
@@ -54,6 +57,7 @@ impl Exposition {
             drops,
             stores: RwLock::default(),
             collectors: Mutex::default(),
+            others: Mutex::default(),
             size: std::sync::atomic::AtomicUsize::new(4096),
         }
     }
@@ -68,6 +72,12 @@ impl Exposition {
     pub fn forget(&self, collector: &Arc<dyn Collector>) {
         let mut collectors = self.collectors.lock();
         collectors.retain(|known| !Arc::ptr_eq(known, collector));
+    }
+
+    /// Shows the families in `text`, which a library gives that keeps its own, behind ours from now on. Called for every rendering, on the caller's
+    /// thread; it must not block for long.
+    pub fn show(&self, text: ForeignText) {
+        self.others.lock().push(text);
     }
 
     /// Series of that family.

@@ -41,7 +41,7 @@ pub use custom::{
     CustomHandle, CustomKind, CustomMetrics, CustomOptions, MetricError, MetricSpec, Sample, Undeclared,
 };
 pub use drops::{DropReason, Drops};
-pub use exposition::{Collector, Exposition, Format, Selection, with_exemplar};
+pub use exposition::{Collector, Exposition, ForeignText, Format, Selection, with_exemplar};
 pub use family::{
     CounterFamily, FloatCounterFamily, GaugeFamily, HistogramFamily, SummaryFamily, TypedFamily,
 };

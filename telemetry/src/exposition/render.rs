@@ -1,13 +1,13 @@
-//! The text formats: Prometheus' 0.0.4, and OpenMetrics for readers that ask for it. Families in the catalogue's order, custom ones after them; series in the order of their labels.
+//! The text formats: Prometheus' 0.0.4, and OpenMetrics for readers that ask for it. Families in the catalogue's order, custom ones after them, then those of other libraries; series in the order of their labels.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::Exposition;
 use super::number::{real, whole};
 use super::store::{Distribution, FamilyStore, Series};
+use super::{Exposition, foreign};
 use crate::catalogue::{Family, FamilyKind};
 use crate::log::without_lines;
 
@@ -21,7 +21,7 @@ impl Selection {
         Self(names.into_iter().collect())
     }
 
-    fn wants(&self, name: &str) -> bool {
+    pub(super) fn wants(&self, name: &str) -> bool {
         self.0.is_empty() || self.0.contains(name)
     }
 }
@@ -92,6 +92,12 @@ impl Exposition {
                     page.family(&help, self.stored(&family.name).as_deref());
                 }
             }
+        }
+        let others = self.others.lock().clone();
+        for text in others {
+            foreign::append(&mut out, &text(), (selection, format), |name| {
+                self.schema.find(name).is_some()
+            });
         }
         if *selection == Selection::default() {
             self.size.store(out.len() + out.len() / 8, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Time of the steps of both stages, in microseconds; a file of it is JSON.
+/// Time of a core that a step or anything else needs, in microseconds; a file of it is JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Costs {
     /// Playing time of a codec frame.
@@ -15,6 +15,30 @@ pub(crate) struct Costs {
     pub code2wav: VocoderCosts,
     /// From one process to another, one way.
     pub(crate) hop_us: f64,
+    /// Frames at the head of an utterance that are silence, which the front end cuts off.
+    #[serde(default)]
+    pub(crate) silent_frames: u32,
+    /// What is not a step. It counts where everything shares its cores.
+    #[serde(default)]
+    pub(crate) beside: BesideCosts,
+}
+
+/// What parts need of a core beside steps.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct BesideCosts {
+    /// A talker's process, to hand on a frame.
+    pub(crate) talker_frame_us: f64,
+    /// A vocoder's, to take a frame and hand on its audio.
+    pub(crate) code2wav_frame_us: f64,
+    /// A front end, for an utterance.
+    pub(crate) front_request_us: f64,
+    /// More for every frame of it, half of it on the way from stage to stage.
+    pub(crate) front_frame_us: f64,
+    /// The callers, for an utterance.
+    pub(crate) caller_request_us: f64,
+    /// More for every frame of it.
+    pub(crate) caller_frame_us: f64,
 }
 
 /// A step of the talker.

@@ -1,5 +1,6 @@
 //! `omni-plan`: how many replicas of each stage callers need, by simulation. See `omni-plan --help` and ../README.md.
 
+mod cores;
 mod cost;
 mod dice;
 mod models;
@@ -41,6 +42,9 @@ struct Args {
     /// Seconds of audio of an utterance, on average
     #[arg(long, default_value_t = 5.0)]
     seconds: f64,
+    /// Cores that all parts and the callers share. Unless given, each replica has its own, and nothing but steps takes time
+    #[arg(long)]
+    cores: Option<f64>,
     /// Positions of a prompt
     #[arg(long, default_value_t = 16)]
     prompt: u32,
@@ -120,8 +124,13 @@ fn plan(args: &Args, costs: Costs) -> anyhow::Result<Plan> {
             down_after: seconds(300.0),
         })
     };
+    anyhow::ensure!(
+        args.cores.is_none_or(|cores| cores > 0.0),
+        "--cores: expected more than 0"
+    );
     Ok(Plan {
         costs,
+        cores: args.cores,
         seed: args.seed,
         callers: args.callers,
         ramp: seconds(args.ramp),

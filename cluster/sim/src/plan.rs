@@ -44,13 +44,15 @@ pub(crate) struct Loss {
 pub(crate) struct Plan {
     /// What steps cost.
     pub(crate) costs: Costs,
+    /// Cores that all parts and the callers share; each stage has its own unless given.
+    pub(crate) cores: Option<f64>,
     /// Of all chance.
     pub(crate) seed: u64,
     /// Callers, each with one utterance after the other.
     pub(crate) callers: usize,
     /// They come evenly over this time.
     pub(crate) ramp: Duration,
-    /// Frames of an utterance, on average.
+    /// Frames of an utterance that are heard, on average.
     pub(crate) frames: f64,
     /// Positions of its prompt.
     pub(crate) prompt: u32,

@@ -16,6 +16,15 @@ fn costs() -> Costs {
             frame_us: 300.0,
         },
         hop_us: 50.0,
+        silent_frames: 0,
+        beside: cost::BesideCosts {
+            talker_frame_us: 30.0,
+            code2wav_frame_us: 40.0,
+            front_request_us: 500.0,
+            front_frame_us: 100.0,
+            caller_request_us: 200.0,
+            caller_frame_us: 20.0,
+        },
     }
 }
 
@@ -124,4 +133,54 @@ fn replicas_come_with_callers_and_go_with_them() {
     let outcome = simulate(&plan_of(&args), [1, 1]);
     assert!(outcome.most[0] > 1 && outcome.most[0] < 160, "{outcome:?}");
     assert!(outcome.mean[0] < outcome.most[0] as f64, "{outcome:?}");
+}
+
+#[test]
+fn on_shared_cores_one_caller_waits_for_all_parts_one_after_the_other() {
+    let plan = plan_of(&["--callers", "1", "--cores", "8"]);
+    let outcome = simulate(&plan, [1, 1]);
+    let stages = 50.0 + (8_000.0 + 400.0 + 16.0 * 20.0) + 100.0 + (2_000.0 + 100.0 + 300.0) + 50.0;
+    let beside = (200.0 + 500.0) + (30.0 + 50.0) + (40.0 + 50.0 + 20.0);
+    assert!(
+        (outcome.first_audio_at(0.5) * 1e6 - stages - beside).abs() < 5.0,
+        "{outcome:?}"
+    );
+}
+
+#[test]
+fn what_a_machine_gives_is_bound_by_its_cores_however_many_replicas_share_them() {
+    let args = |cores: &'static str| {
+        let load = ["--callers", "64", "--pause", "0", "--unpaced", "--length", "120"];
+        plan_of(&[&load[..], &["--cores", cores]].concat())
+    };
+    let given = |cores, replicas| {
+        let outcome = simulate(&args(cores), replicas);
+        outcome.audio / outcome.counted
+    };
+    let one = given("1", [1, 1]);
+    assert!(given("1", [4, 4]) < one, "smaller batches cost more: {one}");
+    let two = given("2", [2, 2]);
+    assert!(two > one * 1.2 && two <= one * 2.0, "{one} and {two}");
+    let slow = simulate(&args("1"), [1, 1]).first_audio_at(0.5);
+    let fast = simulate(&args("4"), [1, 1]).first_audio_at(0.5);
+    assert!(slow > fast * 1.5, "{slow} and {fast} s");
+}
+
+#[test]
+fn silence_at_the_head_of_an_utterance_is_made_and_waited_for_and_not_heard() {
+    let of = |silent_frames| {
+        let plan = plan_of(&["--callers", "1"]);
+        let costs = Costs {
+            silent_frames,
+            ..costs()
+        };
+        simulate(&Plan { costs, ..plan }, [1, 1])
+    };
+    let (without, with) = (of(0), of(3));
+    // Chunks of one, two and four frames: the first audio that is heard is in the third, behind three more steps of the talker at least.
+    let later = with.first_audio_at(0.5) - without.first_audio_at(0.5);
+    assert!((0.025..0.060).contains(&later), "{later} s");
+    let mean = |outcome: &Outcome| outcome.audio / outcome.done as f64;
+    assert!((mean(&with) / mean(&without) - 1.0).abs() < 0.15, "{with:?}");
+    assert_eq!(with.gapped, 0);
 }

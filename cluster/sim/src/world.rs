@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use omni_engine::{AddOptions, FinishReason, SeqId, StreamOptions};
 
+use crate::cores::Cores;
 use crate::cost::micros;
 use crate::dice::Dice;
 use crate::models::Text;
@@ -18,6 +19,8 @@ const CAPACITY: u32 = 32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Asks(usize),
+    Arrives(usize, Duration),
+    CoreDone(u64),
     Begins(SeqId),
     StepEnds(Stage, usize),
     Wakes(usize),
@@ -32,6 +35,27 @@ enum Event {
     Looks(Stage),
 }
 
+/// A thread that shares the cores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Thread {
+    /// All callers are one.
+    Callers,
+    /// The front end's for one of the stages.
+    Front(Stage),
+    /// A replica's that hands on what its steps give.
+    Passes(Stage, usize),
+    Steps(Stage, usize),
+}
+
+/// What follows work on the cores.
+#[derive(Debug)]
+struct Then {
+    /// Other work, in its order.
+    more: VecDeque<(Thread, Duration)>,
+    wait: Duration,
+    event: Event,
+}
+
 /// An utterance in the stages.
 #[derive(Debug)]
 struct Utterance {
@@ -44,6 +68,8 @@ struct Utterance {
     talker_pauses: bool,
     /// Frames whose audio this attempt makes again.
     again: u32,
+    /// Frames at its head that are still to come and are not heard.
+    silent: u32,
     heard: u32,
     first: Option<Duration>,
     plays_until: Duration,
@@ -58,6 +84,8 @@ pub(crate) struct World {
     order: u64,
     next_seq: u64,
     dice: Dice,
+    /// None where each stage has its own.
+    cores: Option<Cores<Thread, Then>>,
     pools: Pools,
     /// In the order of their beginning: chance has no part in what a loss takes first.
     utterances: BTreeMap<SeqId, Utterance>,
@@ -78,6 +106,7 @@ impl World {
             order: 0,
             next_seq: 1,
             dice: Dice::new(plan.seed),
+            cores: plan.cores.map(Cores::new),
             pools: Pools::new(&plan),
             utterances: BTreeMap::new(),
             waiting: VecDeque::new(),
@@ -118,6 +147,48 @@ impl World {
         self.at(self.now + wait, event);
     }
 
+    /// An event after `work`, each piece on a thread, and `wait` behind it. Where nothing is shared only the wait takes time.
+    fn after_work<const N: usize>(&mut self, work: [(Thread, Duration); N], wait: Duration, event: Event) {
+        let then = Then {
+            more: work.into(),
+            wait,
+            event,
+        };
+        if self.cores.is_some() {
+            self.next_work(then);
+            self.look_at_cores();
+        } else {
+            self.after(wait, event);
+        }
+    }
+
+    /// Begins the next piece of work, or what follows all of it.
+    fn next_work(&mut self, mut then: Then) {
+        let now = self.now;
+        match (&mut self.cores, then.more.pop_front()) {
+            (Some(cores), Some((thread, demand))) => cores.take(now, thread, demand, then),
+            _ => self.after(then.wait, then.event),
+        }
+    }
+
+    fn look_at_cores(&mut self) {
+        if let Some((at, version)) = self.cores.as_ref().and_then(Cores::next) {
+            self.at(at, Event::CoreDone(version));
+        }
+    }
+
+    fn core_done(&mut self, version: u64) {
+        let Some(cores) = &mut self.cores else { return };
+        let over = cores.done(self.now, version);
+        if over.is_empty() {
+            return;
+        }
+        for then in over {
+            self.next_work(then);
+        }
+        self.look_at_cores();
+    }
+
     /// Runs to the end.
     pub(crate) fn run(mut self) -> Outcome {
         while let Some(Reverse((at, _, event))) = self.events.pop() {
@@ -153,7 +224,12 @@ impl World {
 
     fn take(&mut self, event: Event) {
         match event {
-            Event::Asks(caller) => self.asks(caller, self.now),
+            Event::Asks(caller) => self.asks(caller),
+            Event::Arrives(caller, asked) => {
+                self.waiting.push_back((caller, asked));
+                self.admit();
+            }
+            Event::CoreDone(version) => self.core_done(version),
             Event::Begins(seq) => self.begins(seq),
             Event::StepEnds(stage, replica) => self.step_ends(stage, replica),
             Event::Wakes(replica) => {
@@ -188,9 +264,13 @@ impl World {
     }
 
     /// A caller has something to say.
-    fn asks(&mut self, caller: usize, asked: Duration) {
-        self.waiting.push_back((caller, asked));
-        self.admit();
+    fn asks(&mut self, caller: usize) {
+        let beside = self.plan.costs.beside;
+        let work = [
+            (Thread::Callers, micros(beside.caller_request_us)),
+            (Thread::Front(Stage::Talker), micros(beside.front_request_us)),
+        ];
+        self.after_work(work, Duration::ZERO, Event::Arrives(caller, self.now));
     }
 
     /// Begins what may begin.
@@ -200,11 +280,13 @@ impl World {
             let Some((caller, asked)) = self.waiting.pop_front() else {
                 return;
             };
-            let frames = self.dice.around(self.plan.frames).round().max(1.0) as u32;
+            let silent = self.plan.costs.silent_frames;
+            let heard = self.dice.around(self.plan.frames).round().max(1.0) as u32;
             self.submit(Utterance {
                 caller,
                 asked,
-                frames,
+                frames: silent + heard,
+                silent,
                 bound,
                 made: 0,
                 decoded: 0,
@@ -235,16 +317,16 @@ impl World {
             frames,
         };
         let now = crate::pool::stamp(self.now);
+        let options = StreamOptions {
+            unplayed_items: self.plan.costs.silent_frames,
+            ..StreamOptions::default()
+        };
         let taken = self
             .pools
             .talker(talker)
             .add(seq, text, AddOptions::default(), now)
             .is_ok()
-            && self
-                .pools
-                .vocoder(vocoder)
-                .add(seq, StreamOptions::default(), now)
-                .is_ok();
+            && self.pools.vocoder(vocoder).add(seq, options, now).is_ok();
         if !taken {
             self.give_up(seq);
             self.again(seq);
@@ -256,7 +338,11 @@ impl World {
     /// Begins the next step of a replica, if there is one.
     fn work(&mut self, stage: Stage, replica: usize) {
         if let Some(took) = self.pools.step(stage, replica, self.now) {
-            self.after(took, Event::StepEnds(stage, replica));
+            let ends = Event::StepEnds(stage, replica);
+            match self.cores.is_some() {
+                true => self.after_work([(Thread::Steps(stage, replica), took)], Duration::ZERO, ends),
+                false => self.after(took, ends),
+            }
         } else if stage == Stage::Code2Wav
             && let Some(wake) = self.pools.wake_at(replica)
             && self.wakes.get(&replica).is_none_or(|before| wake < *before)
@@ -273,9 +359,9 @@ impl World {
         for event in self.pools.end_step(stage, replica) {
             match event {
                 StepEvent::Frame(seq) => self.made(seq, replica),
-                StepEvent::FramesEnd(seq) => self.after(2 * self.plan.costs.hop(), Event::FramesEnd(seq)),
+                StepEvent::FramesEnd(seq) => self.pass_on(replica, 0, Event::FramesEnd(seq)),
                 StepEvent::Audio(seq, frames) => self.decoded(seq, replica, frames),
-                StepEvent::AudioEnds(seq) => self.after(self.plan.costs.hop(), Event::AudioEnds(seq)),
+                StepEvent::AudioEnds(seq) => self.give_out(replica, 0, Event::AudioEnds(seq)),
             }
         }
         self.work(stage, replica);
@@ -290,8 +376,38 @@ impl World {
             utterance.talker_pauses = true;
             self.pools.talker(replica).set_paused(seq, true);
         }
-        // By way of the front end.
-        self.after(2 * self.plan.costs.hop(), Event::Frame(seq));
+        self.pass_on(replica, 1, Event::Frame(seq));
+    }
+
+    /// From a talker to a vocoder, by way of the front end.
+    fn pass_on(&mut self, talker: usize, frames: u32, event: Event) {
+        let (beside, hop) = (self.plan.costs.beside, self.plan.costs.hop());
+        let work = [
+            (
+                Thread::Passes(Stage::Talker, talker),
+                micros(beside.talker_frame_us * f64::from(frames)),
+            ),
+            (
+                Thread::Front(Stage::Talker),
+                micros(beside.front_frame_us / 2.0 * f64::from(frames)),
+            ),
+        ];
+        self.after_work(work, 2 * hop, event);
+    }
+
+    /// From a vocoder to a caller.
+    fn give_out(&mut self, vocoder: usize, frames: u32, event: Event) {
+        let (beside, hop) = (self.plan.costs.beside, self.plan.costs.hop());
+        let of = |us: f64| micros(us * f64::from(frames));
+        let work = [
+            (
+                Thread::Passes(Stage::Code2Wav, vocoder),
+                of(beside.code2wav_frame_us),
+            ),
+            (Thread::Front(Stage::Code2Wav), of(beside.front_frame_us / 2.0)),
+            (Thread::Callers, of(beside.caller_frame_us)),
+        ];
+        self.after_work(work, hop, event);
     }
 
     fn frames(&mut self, seq: SeqId, last: bool) {
@@ -314,7 +430,8 @@ impl World {
         let resumes = room && std::mem::take(&mut utterance.talker_pauses);
         if self.plan.paced && utterance.again == 0 {
             let first = utterance.first.unwrap_or(self.now + hop);
-            let ahead = (first + frame * utterance.decoded).saturating_sub(self.now);
+            let played = utterance.decoded.saturating_sub(self.plan.costs.silent_frames);
+            let ahead = (first + frame * played).saturating_sub(self.now);
             if ahead > self.plan.buffered {
                 let wait = ahead - self.plan.buffered / 2;
                 self.pools.vocoder(replica).set_paused(seq, true);
@@ -324,7 +441,7 @@ impl World {
         if resumes {
             self.after(2 * hop, Event::Room(seq));
         }
-        self.after(hop, Event::Audio(seq, frames));
+        self.give_out(replica, frames, Event::Audio(seq, frames));
     }
 
     fn audio(&mut self, seq: SeqId, frames: u32) {
@@ -332,6 +449,9 @@ impl World {
         let Some(utterance) = self.utterances.get_mut(&seq) else {
             return;
         };
+        let silent = utterance.silent.min(frames);
+        utterance.silent -= silent;
+        let frames = frames - silent;
         let again = utterance.again.min(frames);
         utterance.again -= again;
         let frames = frames - again;
@@ -401,6 +521,7 @@ impl World {
             decoded: 0,
             talker_pauses: false,
             again: utterance.heard,
+            silent: self.plan.costs.silent_frames,
             ..utterance
         });
     }

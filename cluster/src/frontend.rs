@@ -1,6 +1,10 @@
 //! A server whose stages are elsewhere: `--role frontend`; and one that has all of them: `--role all`.
 
 use anyhow::Context as _;
+use dynamo_runtime::DistributedRuntime;
+use dynamo_runtime::metrics::MetricsHierarchy as _;
+use dynamo_runtime::metrics::request_plane::ensure_request_plane_metrics_registered_prometheus;
+use dynamo_runtime::metrics::transport_metrics::ensure_transport_metrics_registered_prometheus;
 use omni_family::model_identity;
 use omni_server::app::{App, Sinks, load_model};
 use omni_server::config::Config;
@@ -44,6 +48,7 @@ async fn work(app: &mut App, config: &Config, network: Option<&Network>) -> anyh
     let asked = tokio::task::spawn_blocking(move || model_identity(&model));
     let identity = Identity::new(asked.await?.context("the model cannot be read")?);
     let runtime = connect(network, Presence::Looking).await?;
+    show_metrics(app, &runtime);
     app.loaded().await?;
     let parts = (app.orchestrator().clone(), app.clock());
     let members = Members::new(runtime, parts, (identity, network.name.clone()), config).await?;
@@ -55,4 +60,23 @@ async fn work(app: &mut App, config: &Config, network: Option<&Network>) -> anyh
         served = served => served,
         () = members.follow() => Ok(()),
     }
+}
+
+/// Shows the figures of Dynamo's runtime on the page of the front end: of the runtime, of requests to stages, and of their connections.
+fn show_metrics(app: &App, runtime: &DistributedRuntime) {
+    let registry = runtime.get_metrics_registry().clone();
+    let registered = {
+        let registry = registry.get_prometheus_registry();
+        ensure_request_plane_metrics_registered_prometheus(&registry)
+            .and_then(|()| ensure_transport_metrics_registered_prometheus(&registry))
+    };
+    if let Err(error) = registered {
+        tracing::warn!(%error, "the figures of connections to stages are not shown");
+    }
+    app.show_metrics(move || {
+        registry.prometheus_expfmt_combined().unwrap_or_else(|error| {
+            tracing::warn!(%error, "the figures of Dynamo's runtime cannot be read");
+            String::new()
+        })
+    });
 }

@@ -1,5 +1,7 @@
 //! What an operator sees of a cluster at a front end: `omni-client stats` and `top` show what this asks for.
 
+use std::process::{Command, Stdio};
+
 use omni_client::{Endpoint, Operator, Replica, ReplicaState, Stats};
 
 use crate::part::{Cluster, PATIENCE, Part, SENTENCE, long_text};
@@ -98,4 +100,75 @@ async fn an_operator_sees_replicas_that_work_join_and_are_lost() {
     })
     .await;
     assert!(front.spoken(1, SENTENCE).await.len() > 10_000);
+}
+
+/// The value of the series with that name on a page, without labels.
+pub(crate) fn value(page: &str, name: &str) -> f64 {
+    let mut lines = page.lines();
+    let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let value = line.and_then(|value| value.parse().ok());
+    value.unwrap_or_else(|| panic!("{name} is not on the page: {page}"))
+}
+
+#[tokio::test]
+async fn a_front_ends_page_has_the_figures_of_dynamos_runtime_beside_its_own() {
+    let cluster = Cluster::new();
+    let [front, _talker, _vocoder] = cluster.speaking(&[]);
+    front.spoken(1, SENTENCE).await;
+    let page = front.metrics();
+    assert!(
+        page.contains("\nvllm:num_requests_running{"),
+        "the server's own: {page}"
+    );
+    // A stream to each stage, which lasts.
+    assert_eq!(value(&page, "dynamo_request_plane_inflight_requests"), 2.0);
+    assert_eq!(value(&page, "dynamo_request_plane_send_seconds_count"), 2.0);
+    assert!(value(&page, "dynamo_transport_tcp_bytes_sent_total") > 0.0);
+    assert!(page.contains("\ndynamo_component_uptime_seconds"), "{page}");
+    let mut names: Vec<_> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "))
+        .collect();
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), all, "a family is on the page once");
+    let one = front.page("/metrics?name[]=dynamo_request_plane_inflight_requests");
+    let samples = body(&one).lines().filter(|line| !line.starts_with('#')).count();
+    assert_eq!(samples, 1, "{one}");
+    if let Some(judged) = promtool(body(&page)) {
+        assert_eq!(judged, Ok(()), "{page}");
+        let twice = promtool(&body(&page).repeat(2));
+        assert!(matches!(twice, Some(Err(_))), "{twice:?}");
+    }
+}
+
+/// What Prometheus' own parser says of a page, if there is a promtool (Debian's prometheus has one).
+fn promtool(page: &str) -> Option<Result<(), String>> {
+    let program = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut program) = program else {
+        eprintln!("there is no promtool: it does not judge the page");
+        return None;
+    };
+    let mut input = program.stdin.take().expect("it is piped");
+    // It may end at what is wrong, and not read the rest.
+    let _ = std::io::Write::write_all(&mut input, page.as_bytes());
+    drop(input);
+    let output = program.wait_with_output().expect("it ends");
+    // It also remarks on names that follow other habits than Prometheus' own, with a code of their own.
+    match output.status.code() {
+        Some(0 | 3) => Some(Ok(())),
+        _ => Some(Err(String::from_utf8_lossy(&output.stderr).into_owned())),
+    }
+}
+
+/// A page without its head.
+fn body(page: &str) -> &str {
+    let (_, body) = page.split_once("\r\n\r\n").expect("a body");
+    body
 }

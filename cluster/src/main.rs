@@ -16,6 +16,8 @@ use omni_cluster::{frontend, runtime, worker};
 const USAGE: u8 = 2;
 /// How long the process waits for threads that look at files.
 const LAST_LOOK: Duration = Duration::from_secs(1);
+/// What Dynamo's runtime warns of with every attempt to reach a process that is gone: the front end says it once. An operator may ask for it by its name.
+const QUIET: &str = "dynamo_runtime::pipeline::network::egress::tcp_client=error";
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -53,11 +55,12 @@ fn validated(args: Args, worker: bool) -> Result<(Config, Part), String> {
     Ok((config, part))
 }
 
-fn run(config: Config, part: &Part) -> anyhow::Result<()> {
+fn run(mut config: Config, part: &Part) -> anyhow::Result<()> {
     match part {
         Part::All => {}
         Part::Frontend(network) | Part::Stage { network, .. } => runtime::set_environment(network),
     }
+    config.log_level = format!("{QUIET},{}", config.log_level);
     init_logging(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

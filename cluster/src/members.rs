@@ -45,6 +45,8 @@ struct Member {
     card: Card,
     /// It is known to take work.
     ready: bool,
+    /// The log says that it could not be reached, and it has not been since.
+    unreached: bool,
     /// When it is tried again if it could not be reached, and how long it is waited after that.
     again: (Instant, Duration),
 }
@@ -164,11 +166,12 @@ impl Members {
                 "a replica computes in other numbers than another of its stage: what the one has begun does not go on at the other"
             );
         }
-        self.join(&card);
+        self.join_first(&card);
         self.used.insert(place(&card), id);
         let member = Member {
             card,
             ready: false,
+            unreached: false,
             again: (Instant::now() + LOOK, LOOK),
         };
         self.known.insert(id, member);
@@ -177,43 +180,47 @@ impl Members {
     /// Tells of those that take work now.
     fn look(&mut self) {
         let used = &self.used;
-        for (id, Member { card, ready, .. }) in &mut self.known {
+        for (id, member) in &mut self.known {
+            let card = &member.card;
             if used.get(&place(card)) != Some(id) {
-                *ready = false;
+                member.ready = false;
                 continue;
             }
-            let state = state(&self.orchestrator, card);
-            let was = std::mem::replace(ready, state == Some(ReplicaState::Ready));
-            if *ready && !was {
-                tracing::info!(
-                    stage = card.stage(),
-                    replica = card.replica,
-                    "a replica takes work"
-                );
+            let ready = state(&self.orchestrator, card) == Some(ReplicaState::Ready);
+            let was = std::mem::replace(&mut member.ready, ready);
+            if ready && !was {
+                member.unreached = false;
+                let (stage, replica) = (card.stage(), card.replica);
+                tracing::info!(stage, replica, "a replica takes work");
             }
         }
+    }
+
+    /// For the first time with that card.
+    fn join_first(&self, card: &Card) {
+        let (stage, replica, format) = (card.stage(), card.replica, &card.format);
+        let address = card.instance.transport.address();
+        match self.orchestrator.pool(stage) {
+            Some(_) => tracing::info!(stage, replica, address, format, "a replica has joined"),
+            None => tracing::warn!(
+                stage,
+                replica,
+                "a replica is not needed: the model has no such stage"
+            ),
+        }
+        self.join(card);
     }
 
     fn join(&self, card: &Card) {
         let (stage, replica) = (card.stage(), card.replica);
         let Some(pool) = self.orchestrator.pool(stage) else {
-            tracing::warn!(
-                stage,
-                replica,
-                "a replica is not needed: the model has no such stage"
-            );
             return;
         };
         let tunnel = Tunnel::new(Arc::clone(&self.router), card.instance.clone());
         let limits = (self.mailbox, self.load_timeout);
         let make = joined(Box::new(tunnel), self.identity.greeting(), limits, self.clock);
-        match pool.join(ReplicaId(replica), &card.format, make) {
-            Ok(()) => {
-                let address = card.instance.transport.address();
-                let format = &card.format;
-                tracing::info!(stage, replica, address, format, "a replica has joined");
-            }
-            Err(error) => tracing::error!(stage, replica, %error, "a replica cannot join"),
+        if let Err(error) = pool.join(ReplicaId(replica), &card.format, make) {
+            tracing::error!(stage, replica, %error, "a replica cannot join");
         }
     }
 
@@ -231,7 +238,7 @@ impl Members {
         if let Some((&other, member)) = others.find(|(_, member)| place(&member.card) == place(&card)) {
             let next = member.card.clone();
             tracing::info!(stage, replica, "a replica has left, another has its number");
-            self.join(&next);
+            self.join_first(&next);
             self.used.insert(place(&next), other);
             return;
         }
@@ -257,7 +264,15 @@ impl Members {
             let (stage, replica) = (card.stage(), card.replica);
             match state(&self.orchestrator, card) {
                 Some(ReplicaState::Failed { message }) => {
-                    tracing::warn!(stage, replica, message, "a replica is tried again");
+                    // It may be gone, and its card be left for a while.
+                    if !std::mem::replace(&mut member.unreached, true) {
+                        tracing::warn!(
+                            stage,
+                            replica,
+                            message,
+                            "a replica could not be reached, it is tried until it can be"
+                        );
+                    }
                     let wait = (member.again.1 * 2).min(LONGEST);
                     member.again = (now + wait, wait);
                     due.push(card.clone());

@@ -1,5 +1,6 @@
 //! Processes that are killed, drained or never there.
 
+use crate::figures::value;
 use crate::part::{Cluster, Part, SENTENCE, http, long_text, until};
 use crate::speech::{alone, free_address};
 
@@ -73,6 +74,84 @@ async fn what_no_replica_can_take_ends_with_an_error_that_names_the_stage() {
     let _again = cluster.stage("talker", &["--replica", "0"]);
     front.says_times("a replica takes work", 3);
     assert!(front.spoken(1, &long_text()).await == expected);
+}
+
+#[tokio::test]
+async fn a_stage_whose_only_replica_is_being_reached_is_unavailable_by_name_and_loads_no_model() {
+    let cluster = Cluster::new();
+    let [front, mut talker, _vocoder] = cluster.speaking(&[]);
+    let expected = front.spoken(1, SENTENCE).await;
+    talker.kill();
+    front.says("a replica is lost");
+    // One that is found and does not answer.
+    front.signal("-STOP");
+    let again = cluster.stage("talker", &["--replica", "0"]);
+    again.signal("-STOP");
+    front.signal("-CONT");
+    front.says_times("a replica has joined", 3);
+    let request = omni_proto::v1::SynthesizeRequest {
+        config: None,
+        text: SENTENCE.to_owned(),
+    };
+    let status = front.client().await.synthesize(request).await;
+    let status = status.map(drop).expect_err("no talker answers");
+    let details = String::from_utf8_lossy(status.details());
+    assert_eq!(status.code(), tonic::Code::Unavailable, "{status:?}");
+    assert!(
+        status.message().contains("talker") && details.contains("STAGE_UNAVAILABLE"),
+        "{status:?}"
+    );
+    again.signal("-CONT");
+    front.says_times("a replica takes work", 3);
+    assert!(front.spoken(1, SENTENCE).await == expected);
+}
+
+#[tokio::test]
+async fn of_a_killed_stage_the_log_has_a_line_of_its_loss_one_that_it_left_and_its_return() {
+    let cluster = Cluster::new();
+    let [front, mut talker, _vocoder] = cluster.speaking(&["--log-stats-interval", "1h"]);
+    let expected = front.spoken(1, SENTENCE).await;
+    let before = front.log().lines().count();
+    talker.kill();
+    // Until its card is gone it is tried in vain.
+    let tried = |page: &str| value(page, "dynamo_transport_tcp_errors_total");
+    until("it was tried again", || tried(&front.metrics()) >= 3.0).await;
+    let page = front.metrics();
+    front.says("a replica has left");
+    let _again = cluster.stage("talker", &["--replica", "0"]);
+    front.says_times("a replica takes work", 3);
+    let log = front.log();
+    let lines: Vec<_> = log.lines().skip(before).collect();
+    let said = [
+        "a replica is lost, it is tried until it is there or has left",
+        "a replica has left",
+        "a replica has joined",
+        "a replica takes work",
+    ];
+    assert!(
+        lines.len() == said.len() && lines.iter().zip(said).all(|(line, said)| line.contains(said)),
+        "{lines:#?}"
+    );
+    let died = page
+        .lines()
+        .find(|line| line.starts_with("vllm:omni_replica_deaths_total{") && line.contains("stage=\"0\""));
+    assert!(died.is_some_and(|line| line.ends_with("} 1.0")), "{page}");
+    assert!(front.spoken(1, SENTENCE).await == expected);
+}
+
+#[tokio::test]
+async fn a_front_end_holds_nothing_of_replicas_that_have_left() {
+    let cluster = Cluster::new();
+    let [front, _talker, _vocoder] = cluster.speaking(&[]);
+    front.spoken(1, SENTENCE).await;
+    let before = front.sockets();
+    let mut others = ["talker", "code2wav", "talker"].map(|stage| cluster.stage(stage, &[]));
+    front.says_times("a replica takes work", 5);
+    for other in &mut others {
+        other.kill();
+    }
+    front.says_times("a replica has left", 3);
+    until("it has the sockets that it had", || front.sockets() <= before).await;
 }
 
 #[tokio::test]

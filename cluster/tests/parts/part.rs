@@ -193,6 +193,15 @@ impl Part {
         http(&self.told("metrics and probes address=", "address="), path)
     }
 
+    /// Sockets that it holds.
+    pub(crate) fn sockets(&self) -> usize {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).expect("it runs");
+        let targets = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+        targets
+            .filter(|target| target.to_string_lossy().starts_with("socket:"))
+            .count()
+    }
+
     pub(crate) fn signal(&self, signal: &str) {
         let command = format!("kill {signal} {}", self.process.id());
         let sent = Command::new("sh")

@@ -177,3 +177,75 @@ impl<B: Backend> TalkerNet<B> {
         b.scatter_add(rows, &hidden_index, &hidden)
     }
 }
+
+#[cfg(all(test, feature = "emulator"))]
+mod tests {
+    use omni_gpu::{Emulated, Float};
+
+    use super::*;
+    use crate::backend::Gpu;
+    use crate::config::SpeechConfig;
+    use crate::random::RandomModel;
+    use crate::thinker;
+
+    type Device = Gpu<Emulated>;
+
+    fn host<B: Backend>(b: &B, rows: &B::Rows) -> Vec<f32> {
+        b.host(rows).expect("numbers")
+    }
+
+    /// A talker of the embedded shapes with random weights, in bf16.
+    fn talker() -> (Device, TalkerNet<Device>) {
+        let model: RandomModel = "random:embedded@3".parse().expect("a name");
+        let checkpoint = model.checkpoint(None).expect("a checkpoint");
+        let config = SpeechConfig::parse(&checkpoint.required("config.json").expect("a file"));
+        let config = config.expect("a configuration");
+        let b = Gpu::new(Emulated::default(), Float::Bf16, false);
+        let loader = Loader::new(&checkpoint, &b);
+        let SpeechConfig {
+            text,
+            talker,
+            predictor,
+            ..
+        } = &config;
+        let table = thinker::embed_tokens(&loader, talker.text_vocab, talker.text_hidden).expect("a table");
+        let net = TalkerNet::load(&loader, table, *text, talker, predictor).expect("a talker");
+        (b, net)
+    }
+
+    #[test]
+    fn the_bits_of_an_input_row_depend_neither_on_the_rows_beside_it_nor_on_how_it_is_made() {
+        let (b, net) = talker();
+        let (hidden, groups) = (net.config.stack.hidden, net.predictor.groups);
+        let frame: Vec<u32> = (1..).step_by(3).take(groups).collect();
+        let vector: Vec<f32> = (0..hidden).map(|i| (i as f32).sin()).collect();
+        let own = [
+            (5, CodecTrack::Frame(&frame)),
+            (6, CodecTrack::Code(7)),
+            (8, CodecTrack::None),
+        ];
+        fn input((token, codec): (u32, CodecTrack<'_>)) -> Input<'_> {
+            Input {
+                text: TextTrack::Token(token),
+                codec,
+            }
+        }
+        let rows = |inputs: &[(u32, CodecTrack<'_>)]| {
+            let inputs: Vec<_> = inputs.iter().copied().map(input).collect();
+            host(&b, &net.embed(&b, &inputs).expect("rows"))
+        };
+        let alone = rows(&own);
+        let beside = rows(&[&[(9, CodecTrack::Vector(&vector))], &own[..]].concat());
+        assert!(beside[hidden..] == alone, "beside a vector");
+        for (i, own) in own.iter().enumerate() {
+            assert!(rows(&[*own]) == alone[i * hidden..][..hidden], "row {i} alone");
+        }
+
+        let mut codes = Vec::new();
+        own.iter()
+            .for_each(|(_, codec)| codec.append_codes(&mut codes, groups));
+        let texts = own.iter().map(|(token, _)| *token).collect();
+        let made = net.embed_codes(&b, texts, codes).expect("rows");
+        assert!(host(&b, &made) == alone, "by codes");
+    }
+}

@@ -4,8 +4,8 @@ use omni_gpu::kernels::{Embedded, Sample, SampleRow};
 use omni_gpu::{Address, Device, Memory};
 
 use super::{Gpu, Ids, Rows, Table, small};
-use crate::backend::Result;
 use crate::backend::ops::*;
+use crate::backend::{ComputeError, Result};
 use crate::sampling::Choice;
 
 /// What ids are chosen from, and what becomes of them.
@@ -29,6 +29,38 @@ impl<'a, D: Device> Draw<'a, D> {
             embedded: None,
         }
     }
+
+    /// The kernel looks nothing of this up: an error names what is read or written outside of what it is a row of.
+    fn check(&self, ids: &Ids<D>) -> Result<()> {
+        let count = self.choices.len();
+        let named = self.rows.map_or(count, <[u32]>::len);
+        if named != count {
+            return Err(ComputeError::Failed(format!(
+                "{count} choices from {named} rows of logits"
+            )));
+        }
+        let own = (0..).take(count).max();
+        let logits = self.rows.map_or(own, |rows| rows.iter().copied().max());
+        let said = self.said.and_then(|said| {
+            let last = self.choices.iter().filter_map(|choice| choice.said).max();
+            Some((last?, said.rows))
+        });
+        let used = [
+            ("logits", logits.map(|last| (last, self.logits.rows))),
+            ("chosen ids", own.map(|last| (last, ids.rows))),
+            ("ids that were chosen before", said),
+        ];
+        for (what, used) in used {
+            if let Some((last, rows)) = used
+                && last as usize >= rows
+            {
+                return Err(ComputeError::Failed(format!(
+                    "row {last} of {rows} rows of {what}"
+                )));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl<D: Device> Gpu<D> {
@@ -41,6 +73,7 @@ impl<D: Device> Gpu<D> {
             said,
             embedded,
         } = *draw;
+        draw.check(ids)?;
         let counted = choices.iter().filter_map(Choice::counted).map(<[u32]>::len).max();
         // As much as the largest of such steps brings.
         let room = counted.map_or(0, |n| self.bucket_keys(n));

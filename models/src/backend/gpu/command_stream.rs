@@ -20,7 +20,7 @@ use crate::backend::StepKey;
 const STAGED: usize = 4 << 20;
 /// Every piece of them begins at a multiple of this.
 const ALIGNMENT: usize = 16;
-/// Steps that are remembered, most.
+/// Steps that are remembered, most: of those with prompts, and of the others.
 const REMEMBERED: usize = 256;
 /// Bytes of memory for what comes to the host, fewest.
 const FEWEST_INCOMING: usize = 16 << 10;
@@ -424,12 +424,13 @@ impl<D: Device> CommandStream<D> {
     }
 
     fn remember(&mut self, key: StepKey, launches: Vec<Launch>, graph: Option<StepGraph<D>>) {
-        if self.known.len() >= REMEMBERED {
-            let oldest = self
-                .known
-                .iter()
-                .min_by_key(|(_, known)| known.used)
-                .map(|(key, _)| *key);
+        // Prompts of many sizes do not displace the steps that every frame takes, nor many of those the prompts.
+        let alike = self
+            .known
+            .iter()
+            .filter(|(known, _)| (known.ends > 0) == (key.ends > 0));
+        if alike.clone().count() >= REMEMBERED {
+            let oldest = alike.min_by_key(|(_, known)| known.used).map(|(key, _)| *key);
             oldest.map(|key| self.known.remove(&key));
         }
         let launches = if graph.is_some() { launches } else { Vec::new() };

@@ -11,7 +11,8 @@ use super::command_stream::{PendingCopy, Place};
 use super::{Experts, Gpu, Ids, Kept, Kv, Matrix, Rows, Table, Vector, small};
 use crate::backend::ops::*;
 use crate::backend::{
-    AttentionShape, Batch, GpuFigures, Result, Routing, StepCosts, StepKey, TellFallback, TextChosen,
+    AttentionShape, Batch, ComputeError, GpuFigures, Result, Routing, StepCosts, StepKey, TellFallback,
+    TextChosen,
 };
 use crate::loader::Snake;
 use crate::nn::Angles;
@@ -273,12 +274,18 @@ impl<D: Device> Embedding for Gpu<D> {
 
     fn pair_with_lookup(
         &self,
-        _: usize,
+        width: usize,
         x: &Rows<D>,
         index: &[u32],
         table: &Table<D>,
         ids: &Ids<D>,
     ) -> Result<Rows<D>> {
+        if [x.width, table.width] != [width; 2] {
+            return Err(ComputeError::Failed(format!(
+                "pairs of rows of {} and {} elements, expected {width}",
+                x.width, table.width
+            )));
+        }
         self.pair(x, index, table, ids)
     }
 

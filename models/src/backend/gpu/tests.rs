@@ -9,6 +9,7 @@ use super::*;
 use crate::backend::ops::*;
 use crate::backend::{Matrices, Routing, StepCosts, Tables};
 use crate::checkpoint::{HostTensor, Recipe, Uniform};
+use crate::sampling::{Choice, Limits, Sampling};
 
 const KEY: StepKey = StepKey {
     stage: "test",
@@ -239,6 +240,83 @@ fn a_device_that_is_lost_is_told_from_a_step_that_failed() {
     let failed = GpuError::Driver { call, reason };
     let told = omni_engine::ModelError::from(ComputeError::from(failed));
     assert!(matches!(told, omni_engine::ModelError::Compute(_)), "{told:?}");
+}
+
+#[test]
+fn prompts_of_many_sizes_leave_the_steps_without_prompts_their_graphs_and_others_theirs_to_prompts() {
+    let b = gpu(true);
+    let net = net(&b);
+    let step = |also, ends| {
+        let key = StepKey { also, ends, ..KEY };
+        let rows = b.step(key, |b| b.rms_norm(&net.norm, 1e-6, &b.rows(4, vec![9.0; 16])?));
+        drop(rows.expect("a step"));
+    };
+    let graphs = || b.figures().expect("a GPU").graphs;
+    // More of one kind than are remembered of it.
+    for (many, other) in [(1, 0), (0, 1)] {
+        step(1_000, other);
+        (0..300).for_each(|also| step(also, many));
+        let before = graphs();
+        step(1_000, other);
+        assert_eq!(graphs(), before, "the other kind is known still");
+        step(0, many);
+        assert_eq!(graphs(), before + 1, "the oldest of its own is not");
+    }
+}
+
+#[test]
+fn a_choice_outside_of_its_logits_is_refused_before_it_is_launched() {
+    let b = gpu(false);
+    let sampling = Sampling {
+        temperature: 1.0,
+        top_k: 0,
+        top_p: 1.0,
+        repetition_penalty: 1.0,
+        min_tokens: 0,
+    };
+    let choice = |said| Choice {
+        sampling: &sampling,
+        limits: Limits::default(),
+        seed: 1,
+        step: 0,
+        said,
+    };
+    let logits = b.rows(4, vec![1.0; 8]).expect("two rows");
+    let sample = |rows: &[u32], said, room| {
+        let mut ids = b.ids(1, vec![0; room]).expect("ids");
+        let before = b.ids(1, vec![0; 2]).expect("ids");
+        let choices = vec![choice(said); 2];
+        let done = b.sample_of(&logits, rows, &choices, Some(&before), &mut ids, 0);
+        done.map_err(|e| e.to_string())
+    };
+    assert_eq!(sample(&[1, 0], Some(1), 2), Ok(()));
+    let refused = |reason: &str| Err(reason.to_owned());
+    assert_eq!(sample(&[1, 2], None, 2), refused("row 2 of 2 rows of logits"));
+    assert_eq!(sample(&[1], None, 2), refused("2 choices from 1 rows of logits"));
+    assert_eq!(sample(&[0, 0], None, 1), refused("row 1 of 1 rows of chosen ids"));
+    assert_eq!(
+        sample(&[0, 0], Some(2), 2),
+        refused("row 2 of 2 rows of ids that were chosen before")
+    );
+}
+
+#[test]
+fn pairs_of_rows_of_different_widths_are_refused() {
+    let b = gpu(false);
+    let table = net(&b).table;
+    let ids = b.ids(1, vec![3]).expect("ids");
+    let pair = |x: usize, width| {
+        let rows = b.rows(x, vec![1.0; x]).expect("a row");
+        let pairs = b.pair_with_lookup(width, &rows, &[0], &table, &ids);
+        pairs
+            .map(|pairs| b.host(&pairs).expect("numbers"))
+            .map_err(|e| e.to_string())
+    };
+    assert_eq!(pair(4, 4).map(|pairs| pairs.len()), Ok(8));
+    for (x, width) in [(5, 5), (5, 4), (4, 5)] {
+        let reason = format!("pairs of rows of {x} and 4 elements, expected {width}");
+        assert_eq!(pair(x, width), Err(reason));
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@
 mod bench;
 mod budget;
 mod check;
+mod clocks;
 mod judge;
 mod machine;
 mod models;

@@ -17,7 +17,7 @@ use omni_family::embedded_checkpoint;
 use omni_models::CheckpointSource;
 
 use super::budget::Budget;
-use super::machine::clocks;
+use super::clocks::Clocks;
 use super::models::Place;
 use super::report::{Report, number};
 use super::verdict::Verdict;
@@ -60,6 +60,7 @@ struct Run<'a> {
     broken: Vec<String>,
     /// The longest that anything took that is like what comes next.
     longest: Duration,
+    clocks: Clocks,
 }
 
 /// Measures, as far as time allows.
@@ -76,12 +77,15 @@ pub fn bench(place: Place, asked: &Bench, budget: Budget, report: &mut Report) -
         left_out: Vec::new(),
         broken: Vec::new(),
         longest: Duration::ZERO,
+        clocks: Clocks::of(place),
     };
     if run.computes() {
         run.memory()?;
+        run.clocks.tell(run.report)?;
     }
     for name in &asked.models {
         stages::measure(&mut run, name)?;
+        run.clocks.tell(run.report)?;
     }
     if !run.computes() {
         return run.end();
@@ -89,18 +93,19 @@ pub fn bench(place: Place, asked: &Bench, budget: Budget, report: &mut Report) -
     if asked.costs {
         for name in &asked.models {
             costs::measure(&mut run, name)?;
+            run.clocks.tell(run.report)?;
         }
     }
     if asked.candle {
         for name in &asked.models {
             stages::baseline(&mut run, name)?;
+            run.clocks.tell(run.report)?;
         }
     }
     for name in &asked.models {
         served::measure(&mut run, name)?;
+        run.clocks.tell(run.report)?;
     }
-    run.report.heading(2, "Clocks at the end")?;
-    clocks(place, run.report)?;
     run.end()
 }
 

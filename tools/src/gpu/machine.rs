@@ -44,10 +44,7 @@ const ASKED: &str =
     "clocks.sm,clocks.mem,clocks.max.sm,power.draw,temperature.gpu,clocks_event_reasons.active";
 
 /// Writes down at which clocks the device works now, and what holds them back.
-///
-/// # Errors
-/// If the report cannot be written.
-pub(super) fn clocks(place: Place, report: &mut Report) -> io::Result<()> {
+fn clocks(place: Place, report: &mut Report) -> io::Result<()> {
     let number = match place {
         Place::Device(number) => number,
         #[cfg(feature = "emulator")]

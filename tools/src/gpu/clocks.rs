@@ -1,0 +1,279 @@
+//! At which clocks a device works while it is measured, and what holds them back: `nvidia-smi`, which tells it again and again.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::process::Command;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use super::models::Place;
+use super::report::Report;
+
+/// What it is asked, in the order of [`Look`].
+const ASKED: &str = "clocks.sm,clocks.mem,power.draw,temperature.gpu,clocks_event_reasons.active";
+/// From one look to the next.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// The device does nothing, which is no reason that holds anything back.
+const IDLE: u64 = 0x1;
+/// What may hold clocks back, by its bit.
+const REASONS: [(u64, &str); 8] = [
+    (0x2, "clocks that were set"),
+    (0x4, "power"),
+    (0x8, "hardware slowdown"),
+    (0x10, "clocks of other devices"),
+    (0x20, "temperature"),
+    (0x40, "temperature, by hardware"),
+    (0x80, "power brake"),
+    (0x100, "clocks of a display"),
+];
+
+/// The device at one time. What it does not tell is none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Look {
+    sm: Option<f64>,
+    memory: Option<f64>,
+    watts: Option<f64>,
+    celsius: Option<f64>,
+    reasons: u64,
+}
+
+impl Look {
+    /// `1980, 2619, 523.45, 61, 0x0000000000000004`.
+    fn read(line: &str) -> Option<Self> {
+        let cells: Vec<_> = line.split(',').map(str::trim).collect();
+        let [sm, memory, watts, celsius, reasons] = cells[..] else {
+            return None;
+        };
+        let number = |cell: &str| cell.parse().ok();
+        Some(Self {
+            sm: number(sm),
+            memory: number(memory),
+            watts: number(watts),
+            celsius: number(celsius),
+            reasons: u64::from_str_radix(reasons.strip_prefix("0x")?, 16).ok()?,
+        })
+    }
+}
+
+/// The least and the greatest of some numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Range(Option<(f64, f64)>);
+
+impl Range {
+    fn add(&mut self, value: Option<f64>) {
+        let Some(value) = value else { return };
+        let (least, most) = self.0.unwrap_or((value, value));
+        self.0 = Some((least.min(value), most.max(value)));
+    }
+
+    fn told(self) -> String {
+        match self.0 {
+            Some((least, most)) if least < most => format!("{least:.0} to {most:.0}"),
+            Some((_, most)) => format!("{most:.0}"),
+            None => "-".to_owned(),
+        }
+    }
+}
+
+/// Several looks at a device that works.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Seen {
+    looks: u32,
+    sm: Range,
+    memory: Range,
+    watts: Range,
+    celsius: Range,
+    /// How often each reason held.
+    held: BTreeMap<&'static str, u32>,
+}
+
+impl Seen {
+    fn add(&mut self, look: Look) {
+        if look.reasons & IDLE != 0 {
+            return;
+        }
+        self.looks += 1;
+        self.sm.add(look.sm);
+        self.memory.add(look.memory);
+        self.watts.add(look.watts);
+        self.celsius.add(look.celsius);
+        let reasons = REASONS.iter().filter(|(bit, _)| look.reasons & bit != 0);
+        for (_, reason) in reasons {
+            *self.held.entry(reason).or_default() += 1;
+        }
+    }
+
+    fn told(&self) -> String {
+        if self.looks == 0 {
+            return "Clocks meanwhile: not told.".to_owned();
+        }
+        let share = |(reason, count): (&&str, &u32)| {
+            let percent = 100.0 * f64::from(*count) / f64::from(self.looks);
+            format!("{reason} in {percent:.0} %")
+        };
+        let held: Vec<_> = self.held.iter().map(share).collect();
+        let held = match held.is_empty() {
+            true => "nothing".to_owned(),
+            false => held.join(", "),
+        };
+        format!(
+            "Clocks meanwhile, in {} looks at a device at work: SM {} MHz, memory {} MHz, {} W, {} degrees C; held back by {held}.",
+            self.looks,
+            self.sm.told(),
+            self.memory.told(),
+            self.watts.told(),
+            self.celsius.told(),
+        )
+    }
+}
+
+/// What looks are kept in, and whether there are to be more of them.
+#[derive(Debug, Default)]
+struct Shared {
+    seen: Seen,
+    over: bool,
+}
+
+/// Looks at a device for as long as it is kept.
+pub(super) struct Clocks {
+    shared: Arc<Mutex<Shared>>,
+    looks: Option<Thread>,
+}
+
+impl Clocks {
+    /// Of the device, if there is one and `nvidia-smi` tells of it.
+    pub(super) fn of(place: Place) -> Self {
+        Self::told_by(match place {
+            Place::Device(number) => {
+                let mut program = Command::new("nvidia-smi");
+                program
+                    .arg(format!("--query-gpu={ASKED}"))
+                    .args(["--format=csv,noheader,nounits", "--id"])
+                    .arg(number.to_string());
+                Some(program)
+            }
+            #[cfg(feature = "emulator")]
+            Place::Emulated | Place::Nowhere => None,
+        })
+    }
+
+    /// By a program that writes a line for each look. One that fails is not asked again.
+    fn told_by(program: Option<Command>) -> Self {
+        let shared: Arc<Mutex<Shared>> = Arc::default();
+        let looks = program.map(|mut program| {
+            let shared = Arc::clone(&shared);
+            let look = move || {
+                while let Ok(output) = program.output() {
+                    let Some(look) = Look::read(&String::from_utf8_lossy(&output.stdout)) else {
+                        return;
+                    };
+                    let mut shared = locked(&shared);
+                    shared.seen.add(look);
+                    if shared.over {
+                        return;
+                    }
+                    drop(shared);
+                    thread::park_timeout(PAUSE);
+                }
+            };
+            // It is not waited for: a driver may never answer.
+            thread::spawn(look).thread().clone()
+        });
+        Self { shared, looks }
+    }
+
+    /// Writes down what was seen since this was asked for last.
+    ///
+    /// # Errors
+    /// If the report cannot be written.
+    pub(super) fn tell(&self, report: &mut Report) -> io::Result<()> {
+        report.line(format!("\n{}", self.take().told()))
+    }
+
+    fn take(&self) -> Seen {
+        std::mem::take(&mut locked(&self.shared).seen)
+    }
+}
+
+impl Drop for Clocks {
+    fn drop(&mut self) {
+        locked(&self.shared).over = true;
+        if let Some(looks) = &self.looks {
+            looks.unpark();
+        }
+    }
+}
+
+fn locked(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_is_read_and_what_a_device_does_not_tell_is_none() {
+        let look = Look::read("1980, 2619, 523.45, 61, 0x0000000000000004").expect("a look");
+        assert_eq!(
+            (look.sm, look.watts, look.reasons),
+            (Some(1980.0), Some(523.45), 4)
+        );
+        let silent = Look::read("345, 405, [N/A], 30, 0x0000000000000001").expect("a look");
+        assert_eq!((silent.watts, silent.reasons), (None, 1));
+        for line in [
+            "",
+            "1980, 2619",
+            "1980, 2619, 1, 61, Not Active",
+            "Unable to determine the device handle",
+        ] {
+            assert_eq!(Look::read(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn reasons_are_shares_of_the_looks_at_a_device_that_works() {
+        let mut seen = Seen::default();
+        for line in [
+            "345, 405, 90.1, 30, 0x0000000000000001",
+            "1980, 2619, 523.4, 61, 0x0000000000000000",
+            "1755, 2619, 699.8, 66, 0x0000000000000024",
+        ] {
+            seen.add(Look::read(line).expect("a look"));
+        }
+        assert_eq!(
+            seen.told(),
+            "Clocks meanwhile, in 2 looks at a device at work: SM 1755 to 1980 MHz, memory 2619 MHz, 523 to 700 W, 61 to 66 degrees C; \
+             held back by power in 50 %, temperature in 50 %."
+        );
+        assert_eq!(Seen::default().told(), "Clocks meanwhile: not told.");
+    }
+
+    #[test]
+    fn what_was_told_is_not_told_again_and_a_program_that_fails_is_not_asked_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let asked = folder.path().join("asked");
+        let mut program = Command::new("sh");
+        let script =
+            r#"[ -e "$0" ] && { echo again >> "$0"; exit 1; }; : > "$0"; echo "1980, 2619, 500.0, 61, 0x0""#;
+        program.args(["-c", script]).arg(&asked);
+        let clocks = Clocks::told_by(Some(program));
+        let told = loop {
+            match clocks.take() {
+                Seen { looks: 0, .. } => thread::sleep(Duration::from_millis(5)),
+                seen => break seen,
+            }
+        };
+        assert_eq!(told.looks, 1);
+        // Once for the next look, which fails, and never again.
+        let again = || std::fs::read_to_string(&asked).unwrap_or_default();
+        while again().is_empty() {
+            thread::sleep(Duration::from_millis(5));
+        }
+        thread::sleep(2 * PAUSE);
+        assert_eq!(again(), "again\n");
+        assert_eq!(clocks.take(), Seen::default());
+    }
+}

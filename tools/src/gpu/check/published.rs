@@ -44,7 +44,8 @@ pub(super) fn cases(place: Place) -> Vec<Case> {
                     Ok(())
                 },
             )
-            .needing(NEED),
+            .needing(NEED)
+            .on_request(),
         ],
         #[cfg(feature = "emulator")]
         Place::Emulated | Place::Nowhere => Vec::new(),

@@ -7,9 +7,10 @@ import re
 from pathlib import Path
 
 import texts
+import vocabulary
 
 JUDGED = Path(__file__).resolve().parent / "stranger"
-SHARES = dict(example=0.20, quote=0.17, question=0.13, everyday=0.16, template=0.09, gloss=0.05, bible=0.02, salad=0.05, names=0.03, long=0.10)
+SHARES = dict(example=0.16, quote=0.14, question=0.12, everyday=0.12, template=0.07, gloss=0.03, bible=0.01, salad=0.03, names=0.02, frequent=0.22, long=0.08)
 LONGEST_NAME = 11
 
 
@@ -101,6 +102,7 @@ def corpus(seed, size):
                  question=[t for t in (*examples, *quotes, *made, *templates) if asked(t)], everyday=[t for t in made if not asked(t)],
                  template=[t for t in templates if not asked(t)], gloss=glosses, bible=verses, names=named,
                  salad=texts.salad(rng, words, int(size * 0.04)) + texts.salad(rng, common, int(size * 0.04)),
+                 frequent=vocabulary.sentences(rng, int(size * 0.23)),
                  long=texts.long_texts(rng, sentences, int(size * 0.15)))
     chosen, seen, out = [], set(), judged()
     for source, share in SHARES.items():

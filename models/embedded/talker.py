@@ -426,6 +426,25 @@ def go_on(model, folder, same_codec):
         model.text.copy_(tensors[export.EMBEDDING])
 
 
+def settle_heads(model, batcher, rng, steps):
+    """The heads that an export drops learn what the layers under them know already, which learn nothing meanwhile."""
+    heads = [*model.phoneme_heads.parameters(), *model.past_head.parameters()]
+    others = [p for p in model.parameters() if p.requires_grad and not any(p is h for h in heads)]
+    opt = torch.optim.AdamW(heads, lr=1e-2, weight_decay=0.0)
+    for p in others:
+        p.requires_grad_(False)
+    for k in range(steps):
+        indices = batcher.batches[rng.integers(len(batcher.batches))]
+        _, parts = losses(model, batcher.make(indices, rng), 0.05)
+        (parts["now"] + parts["next"] + parts["past"]).backward()
+        opt.param_groups[0]["lr"] = 1e-2 * (1 - k / steps)
+        opt.step()
+        opt.zero_grad(set_to_none=True)
+    for p in others:
+        p.requires_grad_(True)
+    print("talker heads", {k: round(parts[k].item(), 3) for k in ("now", "next", "past")}, flush=True)
+
+
 def is_matrix(name, p):
     return name.startswith(("stack.layers", "predictor.layers")) and p.dim() == 2 and "router" not in name and "shared_gate" not in name
 
@@ -482,12 +501,14 @@ def train(args):
         progress = Progress("talker", args.steps, args.seconds, state["step"], state["elapsed"])
     rng = np.random.default_rng(14 + progress.step)
     torch.manual_seed(4 + progress.step)
+    model.train()
+    if same_codec and not state:
+        settle_heads(model, batcher, rng, 4 if SMOKE else 80)
     if args.compile and not SMOKE:
         torch._dynamo.config.cache_size_limit = 64
         for layer in list(model.stack.layers) + list(model.predictor.layers):
             layer.compile(dynamic=True)
     saved = time.time()
-    model.train()
     while not progress.done():
         if progress.step % 400 == 0 and batcher.data.extend():
             batcher.extend()

@@ -9,13 +9,14 @@ import itertools
 import re
 import zlib
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from common import HERE
+from common import HERE, WORK
 from facts import free_questions, known_facts
 from texts import number
 
 CONTEXT = 768
-WORD_LIST = "/usr/share/dict/american-english-large"
+WORD_LIST = Path("/usr/share/dict/american-english-large")
 HOLD = 10               # one in so many keys is held out
 
 ARITHMETIC = ("addition", "subtraction", "multiplication", "division")
@@ -334,9 +335,14 @@ SMALL = ("the a my your our this that i you we they he she it is was are has had
          "user system assistant server likes sees wants makes takes gives finds keeps reads writes sings runs walks comes goes eats drinks sleeps opens closes stands speaks").split()
 
 
+def word_list():
+    """The system's, or what `pack.py` brought from a machine that has one."""
+    return WORD_LIST if WORD_LIST.exists() else WORK / "words"
+
+
 @functools.cache
 def words():
-    with open(WORD_LIST) as lines:
+    with open(word_list()) as lines:
         return [w for w in map(str.strip, lines) if re.fullmatch("[a-z]{3,12}", w)]
 
 

@@ -1,15 +1,18 @@
-"""Carries training state between machines: a few files of bounded size, with checksums.
+"""Carries training between machines: a few files of bounded size, with a checksum.
 
-    pack.py out vocoder.pt codec.pt --to DIR [--slim]    DIR/part-00 .. in the order of their names
-    pack.py in --from DIR                                 back into the work folder
+    pack.py out talker vocoder.pt --to DIR [--slim]    DIR/part-00 .. in the order of their names
+    pack.py in --from DIR                               back into the work folder
 
-`--slim` leaves out optimisers and discriminators: enough to go on with later stages, not to resume this one. Otherwise
-their numbers are rounded to bfloat16, which costs nothing that a run would notice.
+`talker` and `thinker` are all that the stage reads, with its state if it has one: the machine that trains it needs no teacher, no
+programs and no word list. Any other name is a file of the work folder. `--slim` leaves optimisers and discriminators out of states:
+enough to go on with later stages, not to resume this one. Otherwise their numbers are rounded to bfloat16, which costs nothing that a
+run would notice.
 """
 import argparse
 import hashlib
 import io
 import json
+import shutil
 import zlib
 from pathlib import Path
 
@@ -18,6 +21,7 @@ import torch
 from common import WORK, load_checkpoint, save_checkpoint
 
 LEAN = ("opt", "judge_opt", "judge", "head")
+READS = {"talker": ["natural/texts.json", "phonemes.json", "codes-*-*.npz"], "thinker": ["programs.json", "words"]}
 
 
 def rounded(x):
@@ -36,14 +40,32 @@ def widened(x):
     return type(x)(map(widened, x)) if isinstance(x, (list, tuple)) else x
 
 
+def files(name):
+    """Names of the files that `name` stands for, in the work folder."""
+    if name == "thinker":
+        import dialogues
+        import programs
+        programs.record()
+        if not (WORK / "words").exists():
+            shutil.copyfile(dialogues.word_list(), WORK / "words")
+    state = [f"{name}.pt"] if name in READS and (WORK / f"{name}.pt").exists() else []
+    found = [[path.relative_to(WORK).as_posix() for path in sorted(WORK.glob(pattern))] for pattern in READS.get(name, [name])]
+    if not all(found):
+        raise SystemExit(f"pack: {WORK} has nothing of {name}" if name not in READS else f"pack: {WORK} lacks some of {', '.join(READS[name])}")
+    return sum(found, state)
+
+
+def contents(name, slim):
+    if not name.endswith(".pt"):
+        return (WORK / name).read_bytes()
+    return {k: rounded(v) if k in LEAN else v for k, v in load_checkpoint(WORK / name).items() if not (slim and k in LEAN)}
+
+
 def pack(names, folder, part_bytes, slim):
-    states = {}
-    for name in names:
-        state = load_checkpoint(WORK / name)
-        states[name] = {k: rounded(v) if k in LEAN else v for k, v in state.items() if not (slim and k in LEAN)}
+    names = list(dict.fromkeys(sum(map(files, names), [])))
     buffer = io.BytesIO()
-    torch.save(states, buffer)
-    data = zlib.compress(buffer.getvalue(), 1)
+    torch.save({name: contents(name, slim) for name in names}, buffer)
+    data = zlib.compress(buffer.getvalue(), 6)
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("part-*"):
         old.unlink()
@@ -51,7 +73,7 @@ def pack(names, folder, part_bytes, slim):
     for k, part in enumerate(parts):
         (folder / f"part-{k:02d}").write_bytes(part)
     (folder / "parts.json").write_text(json.dumps(dict(parts=len(parts), sha256=hashlib.sha256(data).hexdigest())))
-    print(f"pack: {', '.join(names)}: {len(data) / 2**20:.1f} MiB in {len(parts)} files")
+    print(f"pack: {len(names)} files, {', '.join(n for n in names if n.endswith('.pt')) or 'no state'}: {len(data) / 2**20:.1f} MiB in {len(parts)} files")
 
 
 def unpack(folder):
@@ -59,8 +81,12 @@ def unpack(folder):
     data = b"".join((folder / f"part-{k:02d}").read_bytes() for k in range(known["parts"]))
     if hashlib.sha256(data).hexdigest() != known["sha256"]:
         raise SystemExit(f"{folder}: the parts do not make what was packed")
-    for name, state in torch.load(io.BytesIO(zlib.decompress(data)), map_location="cpu", weights_only=False).items():
-        save_checkpoint(WORK / name, **{k: widened(v) if k in LEAN else v for k, v in state.items()})
+    for name, content in torch.load(io.BytesIO(zlib.decompress(data)), map_location="cpu", weights_only=False).items():
+        (WORK / name).parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, bytes):
+            (WORK / name).write_bytes(content)
+        else:
+            save_checkpoint(WORK / name, **{k: widened(v) if k in LEAN else v for k, v in content.items()})
         print(f"pack: {name} is back")
 
 

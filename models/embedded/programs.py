@@ -1,10 +1,12 @@
 """What omni-server and omni-client say of themselves with `--help`, for the facts that the thinker learns.
 
 The programs are asked when the training texts are made: what it learns is as old as they are. Without them the
-stage stops. `programs.py` alone prints every command and option, and those of which no fact in facts.toml tells.
+stage stops, unless `pack.py` has brought what they said on the machine that has them. `programs.py` alone prints every command and
+option, and those of which no fact in facts.toml tells.
 """
 import argparse
 import functools
+import json
 import os
 import re
 import subprocess
@@ -12,7 +14,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from common import HERE
+from common import HERE, WORK, write_json
 
 PROGRAMS = ("omni-server", "omni-client")
 BUILT = HERE.parents[1] / "target" / "release"
@@ -38,18 +40,39 @@ class Command:
     options: dict = field(default_factory=dict)
 
 
+METRICS = ["omni-server", "metrics", "list"]
+RECORDED = WORK / "programs.json"       # {command line: what it printed}, on a machine without the programs
+
+
 def folder():
     return Path(os.environ.get("OMNI_EMBEDDED_PROGRAMS", BUILT))
+
+
+@functools.cache
+def recorded():
+    return json.loads(RECORDED.read_text())
+
+
+def record():
+    """Keeps what the programs say, for another machine."""
+    asked = [*((command.name.split(), True) for command in commands().values()), (METRICS, False)]
+    write_json(RECORDED, {line(words, help): ask(words, help) for words, help in asked})
+
+
+def line(words, help):
+    return " ".join([*words, *(["--help"] if help else [])])
 
 
 def ask(words, help=True):
     """What a program prints: the help of it or of one of its commands."""
     program = folder() / words[0]
+    if not program.is_file() and RECORDED.exists():
+        return recorded()[line(words, help)]
     if not program.is_file():
         sys.exit(f"{program} is missing: the thinker learns about the programs from their --help. Build them (make build), or name "
                  "the folder that holds omni-server and omni-client: --programs DIR, or OMNI_EMBEDDED_PROGRAMS=DIR")
     bare = {k: v for k, v in os.environ.items() if not k.startswith("OMNI_")}
-    done = subprocess.run([program, *words[1:], *(["--help"] if help else [])], env=bare, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([program, *line(words, help).split()[1:]], env=bare, capture_output=True, text=True, timeout=60)
     if done.returncode:
         sys.exit(f"{' '.join(words)} ended with status {done.returncode}: {done.stderr.strip()}")
     return done.stdout
@@ -157,7 +180,7 @@ def targets():
 @functools.cache
 def metrics():
     """{"metric NAME": the metric} of those that a server shows."""
-    lines = ask(["omni-server", "metrics", "list"], help=False).splitlines()
+    lines = ask(METRICS, help=False).splitlines()
     return {f"metric {line.split()[0]}": Command(line.split()[0], "") for line in lines if line.strip()}
 
 

@@ -18,7 +18,9 @@
 # OMNI_EMBEDDED_PROGRAMS folder of omni-server and omni-client, whose --help the thinker learns from (default target/release)
 # OMNI_EMBEDDED_STOP_AFTER seconds of a stage; one that is not done by then keeps its state, and the run ends with status 75. Export and the
 #                      stages after it run to their end, and so do the angles of the vocoder (minutes)
-# OMNI_EMBEDDED_VENV   virtual environment (default <work>/venv; made when missing)
+# OMNI_EMBEDDED_VENV   virtual environment (default <work>/venv; made when missing), or any folder with bin/python3 that has PyTorch
+#
+# talker and thinker can be trained on a machine without network, with a GPU: pack.py brings what they read (README.md).
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -43,7 +45,7 @@ echo "== stages: $STAGES; from nothing this takes $takes"
 case " $STAGES " in
   *" thinker "* | *" examine "*)     # said now, not after the hours of the stages before
     for program in omni-server omni-client; do
-      [ -x "${OMNI_EMBEDDED_PROGRAMS:-../../target/release}/$program" ] || {
+      [ -e "$OMNI_EMBEDDED_WORK/programs.json" ] || [ -x "${OMNI_EMBEDDED_PROGRAMS:-../../target/release}/$program" ] || {
         echo "train.sh: $program is missing: the thinker learns from its --help. Run make build, or set OMNI_EMBEDDED_PROGRAMS" >&2
         exit 1
       }
@@ -51,19 +53,24 @@ case " $STAGES " in
 esac
 mkdir -p "$OMNI_EMBEDDED_WORK"
 
-if ! command -v bible >/dev/null || [ ! -d /usr/share/wordnet ] \
-   || [ ! -d /usr/share/games/fortunes ] || [ ! -f /usr/share/dict/american-english-large ]; then
+sources=                            # texts are made of Debian's packages
+case " $STAGES " in
+  *" texts "*) sources=1 ;;
+  *" thinker "* | *" examine "*) [ -e "$OMNI_EMBEDDED_WORK/words" ] || sources=1 ;;
+esac
+if [ "$sources" ] && { ! command -v bible >/dev/null || [ ! -d /usr/share/wordnet ] \
+   || [ ! -d /usr/share/games/fortunes ] || [ ! -f /usr/share/dict/american-english-large ]; }; then
   packages=(wordnet-base fortunes bible-kjv bible-kjv-text wamerican-large g++ python3-venv)
   command -v apt-get >/dev/null || { echo "train.sh: please install ${packages[*]}" >&2; exit 1; }
   sudo=$([ "$(id -u)" -eq 0 ] || echo sudo)
   $sudo apt-get update -qq
   DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y --no-install-recommends "${packages[@]}"
 fi
-if [ ! -x "$VENV/bin/python" ]; then
+if [ ! -x "$VENV/bin/python3" ]; then
   python3 -m venv "$VENV"
   "$VENV/bin/pip" install -r requirements.txt
 fi
-PY="$VENV/bin/python"
+PY="$VENV/bin/python3"
 
 # One thread a process, one process a core: threads that wait for each other cost more than they bring.
 export OMNI_EMBEDDED_THREADS="${OMNI_EMBEDDED_THREADS:-1}"

@@ -3,16 +3,17 @@
     pack.py out talker vocoder.pt --to DIR [--slim]    DIR/part-00 .. in the order of their names
     pack.py in --from DIR                               back into the work folder
 
-`talker` and `thinker` are all that the stage reads, with its state if it has one: the machine that trains it needs no teacher, no
-programs and no word list. Any other name is a file of the work folder. `--slim` leaves optimisers and discriminators out of states:
-enough to go on with later stages, not to resume this one. Otherwise their numbers are rounded to bfloat16, which costs nothing that a
-run would notice.
+`talker` and `thinker` are what the stage reads beside this folder, with its state if it has one: the machine that trains it needs no
+teacher, no programs and no word list. The thinker takes the text rows of a checkpoint there (`--voices`), unless it gets a talker's state.
+Any other name is a file of the work folder. `--slim` leaves optimisers and discriminators out of states: enough to go on with later
+stages, not to resume this one. Otherwise their numbers are rounded to bfloat16, which costs nothing that a run would notice.
+
+A state that has more steps than the one that comes in is kept.
 """
 import argparse
 import hashlib
 import io
 import json
-import shutil
 import zlib
 from pathlib import Path
 
@@ -21,7 +22,7 @@ import torch
 from common import WORK, load_checkpoint, save_checkpoint
 
 LEAN = ("opt", "judge_opt", "judge", "head")
-READS = {"talker": ["natural/texts.json", "phonemes.json", "codes-*-*.npz"], "thinker": ["programs.json", "words"]}
+READS = {"talker": ["natural/texts.json", "phonemes.json", "codes-*-*[0-9].npz"], "thinker": ["programs.json", "words"]}
 
 
 def rounded(x):
@@ -40,24 +41,31 @@ def widened(x):
     return type(x)(map(widened, x)) if isinstance(x, (list, tuple)) else x
 
 
-def files(name):
-    """Names of the files that `name` stands for, in the work folder."""
-    if name == "thinker":
-        import dialogues
+def made(name):
+    """The bytes of a file that the work folder of the machine with the programs does not hold."""
+    if name == "programs.json":
         import programs
-        programs.record()
-        if not (WORK / "words").exists():
-            shutil.copyfile(dialogues.word_list(), WORK / "words")
-    state = [f"{name}.pt"] if name in READS and (WORK / f"{name}.pt").exists() else []
-    found = [[path.relative_to(WORK).as_posix() for path in sorted(WORK.glob(pattern))] for pattern in READS.get(name, [name])]
-    if not all(found):
-        raise SystemExit(f"pack: {WORK} has nothing of {name}" if name not in READS else f"pack: {WORK} lacks some of {', '.join(READS[name])}")
-    return sum(found, state)
+        return json.dumps(programs.record()).encode()
+    if name == "words":
+        import dialogues
+        return dialogues.word_list().read_bytes()
+    return None
+
+
+def files(name):
+    """Names of the files that `name` stands for, relative to the work folder."""
+    if name == "thinker":
+        found = READS[name]
+    else:
+        found = sum(([path.relative_to(WORK).as_posix() for path in sorted(WORK.glob(pattern))] or [None] for pattern in READS.get(name, [name])), [])
+    if None in found:
+        raise SystemExit(f"pack: {WORK} lacks some of {', '.join(READS.get(name, [name]))}")
+    return found + ([f"{name}.pt"] if name in READS and (WORK / f"{name}.pt").exists() else [])
 
 
 def contents(name, slim):
     if not name.endswith(".pt"):
-        return (WORK / name).read_bytes()
+        return made(name) or (WORK / name).read_bytes()
     return {k: rounded(v) if k in LEAN else v for k, v in load_checkpoint(WORK / name).items() if not (slim and k in LEAN)}
 
 
@@ -67,13 +75,21 @@ def pack(names, folder, part_bytes, slim):
     torch.save({name: contents(name, slim) for name in names}, buffer)
     data = zlib.compress(buffer.getvalue(), 6)
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("part-*"):
-        old.unlink()
     parts = [data[at:at + part_bytes] for at in range(0, len(data), part_bytes)]
     for k, part in enumerate(parts):
-        (folder / f"part-{k:02d}").write_bytes(part)
-    (folder / "parts.json").write_text(json.dumps(dict(parts=len(parts), sha256=hashlib.sha256(data).hexdigest())))
+        replace(folder / f"part-{k:02d}", part)
+    replace(folder / "parts.json", json.dumps(dict(parts=len(parts), sha256=hashlib.sha256(data).hexdigest())).encode())
+    for old in folder.glob("part-*"):
+        if old.name not in {f"part-{k:02d}" for k in range(len(parts))}:
+            old.unlink()
     print(f"pack: {len(names)} files, {', '.join(n for n in names if n.endswith('.pt')) or 'no state'}: {len(data) / 2**20:.1f} MiB in {len(parts)} files")
+
+
+def replace(path, data):
+    """A file is there whole or not at all: later stages take one that exists as complete."""
+    half = path.with_name(path.name + ".half")
+    half.write_bytes(data)
+    half.replace(path)
 
 
 def unpack(folder):
@@ -84,7 +100,10 @@ def unpack(folder):
     for name, content in torch.load(io.BytesIO(zlib.decompress(data)), map_location="cpu", weights_only=False).items():
         (WORK / name).parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, bytes):
-            (WORK / name).write_bytes(content)
+            replace(WORK / name, content)
+        elif (own := load_checkpoint(WORK / name)) and own.get("step", 0) > content.get("step", 0):
+            print(f"pack: {name} is kept, for it has {own['step']} steps and not {content.get('step', 0)}")
+            continue
         else:
             save_checkpoint(WORK / name, **{k: widened(v) if k in LEAN else v for k, v in content.items()})
         print(f"pack: {name} is back")

@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from common import HERE, WORK, write_json
+from common import HERE, WORK
 
 PROGRAMS = ("omni-server", "omni-client")
 BUILT = HERE.parents[1] / "target" / "release"
@@ -41,7 +41,7 @@ class Command:
 
 
 METRICS = ["omni-server", "metrics", "list"]
-RECORDED = WORK / "programs.json"       # {command line: what it printed}, on a machine without the programs
+RECORDED = WORK / "programs.json"       # brought by pack.py to a machine without the programs
 
 
 def folder():
@@ -50,13 +50,14 @@ def folder():
 
 @functools.cache
 def recorded():
+    print(f"programs: {RECORDED} tells what they said on another machine", flush=True)
     return json.loads(RECORDED.read_text())
 
 
 def record():
-    """Keeps what the programs say, for another machine."""
+    """{command line: what it prints}, for another machine"""
     asked = [*((command.name.split(), True) for command in commands().values()), (METRICS, False)]
-    write_json(RECORDED, {line(words, help): ask(words, help) for words, help in asked})
+    return {line(words, help): ask(words, help) for words, help in asked}
 
 
 def line(words, help):
@@ -66,7 +67,7 @@ def line(words, help):
 def ask(words, help=True):
     """What a program prints: the help of it or of one of its commands."""
     program = folder() / words[0]
-    if not program.is_file() and RECORDED.exists():
+    if not program.is_file() and RECORDED.exists() and "OMNI_EMBEDDED_PROGRAMS" not in os.environ:
         return recorded()[line(words, help)]
     if not program.is_file():
         sys.exit(f"{program} is missing: the thinker learns about the programs from their --help. Build them (make build), or name "

@@ -45,7 +45,7 @@ echo "== stages: $STAGES; from nothing this takes $takes"
 case " $STAGES " in
   *" thinker "* | *" examine "*)     # said now, not after the hours of the stages before
     for program in omni-server omni-client; do
-      [ -e "$OMNI_EMBEDDED_WORK/programs.json" ] || [ -x "${OMNI_EMBEDDED_PROGRAMS:-../../target/release}/$program" ] || {
+      [ -z "${OMNI_EMBEDDED_PROGRAMS:-}" ] && [ -e "$OMNI_EMBEDDED_WORK/programs.json" ] || [ -x "${OMNI_EMBEDDED_PROGRAMS:-../../target/release}/$program" ] || {
         echo "train.sh: $program is missing: the thinker learns from its --help. Run make build, or set OMNI_EMBEDDED_PROGRAMS" >&2
         exit 1
       }
@@ -53,22 +53,31 @@ case " $STAGES " in
 esac
 mkdir -p "$OMNI_EMBEDDED_WORK"
 
-sources=                            # texts are made of Debian's packages
+install() {
+  command -v apt-get >/dev/null || { echo "train.sh: please install $*" >&2; exit 1; }
+  local sudo
+  sudo=$([ "$(id -u)" -eq 0 ] || echo sudo)
+  $sudo apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y --no-install-recommends "$@"
+}
+
 case " $STAGES " in
   *" texts "*) sources=1 ;;
-  *" thinker "* | *" examine "*) [ -e "$OMNI_EMBEDDED_WORK/words" ] || sources=1 ;;
+  *" thinker "* | *" examine "*) sources=$([ -e "$OMNI_EMBEDDED_WORK/words" ] || echo 1) ;;
+  *) sources= ;;
 esac
 if [ "$sources" ] && { ! command -v bible >/dev/null || [ ! -d /usr/share/wordnet ] \
    || [ ! -d /usr/share/games/fortunes ] || [ ! -f /usr/share/dict/american-english-large ]; }; then
-  packages=(wordnet-base fortunes bible-kjv bible-kjv-text wamerican-large g++ python3-venv)
-  command -v apt-get >/dev/null || { echo "train.sh: please install ${packages[*]}" >&2; exit 1; }
-  sudo=$([ "$(id -u)" -eq 0 ] || echo sudo)
-  $sudo apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y --no-install-recommends "${packages[@]}"
+  install wordnet-base fortunes bible-kjv bible-kjv-text wamerican-large
 fi
-if [ ! -x "$VENV/bin/python3" ]; then
+command -v c++ >/dev/null || install g++                 # PyTorch compiles with it
+if [ -n "${OMNI_EMBEDDED_VENV:-}" ] && [ ! -f "$VENV/pyvenv.cfg" ] && [ -d "$VENV" ]; then
+  [ -x "$VENV/bin/python3" ] || { echo "train.sh: $VENV has no bin/python3" >&2; exit 1; }
+elif ! cmp -s requirements.txt "$VENV/requirements.txt"; then
+  python3 -c 'import ensurepip' 2>/dev/null || install python3-venv
   python3 -m venv "$VENV"
   "$VENV/bin/pip" install -r requirements.txt
+  cp requirements.txt "$VENV/requirements.txt"
 fi
 PY="$VENV/bin/python3"
 

@@ -2,7 +2,7 @@
 
 The words come in the order of their frequency (wordfreq), their parts of speech from WordNet, with the counts of its tagged
 texts where a word has several; forms by rule and WordNet's exceptions. Given and family names are Faker's, cities GeoNames'.
-The sentences are grammatical and mean little: they are there so that every common word is said, several times and in a context.
+The sentences mean little, and some forms of verbs are wrong: they are there so that every common word is said, several times and in a context.
 """
 import re
 from collections import defaultdict

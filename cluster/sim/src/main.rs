@@ -44,7 +44,7 @@ struct Args {
     seconds: f64,
     /// Cores that all parts and the callers share. Unless given, each replica has its own, and nothing but steps takes time
     #[arg(long)]
-    cores: Option<f64>,
+    cores: Option<usize>,
     /// Positions of a prompt
     #[arg(long, default_value_t = 16)]
     prompt: u32,
@@ -125,7 +125,7 @@ fn plan(args: &Args, costs: Costs) -> anyhow::Result<Plan> {
         })
     };
     anyhow::ensure!(
-        args.cores.is_none_or(|cores| cores > 0.0),
+        args.cores.is_none_or(|cores| cores > 0),
         "--cores: expected more than 0"
     );
     Ok(Plan {

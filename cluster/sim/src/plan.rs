@@ -45,7 +45,7 @@ pub(crate) struct Plan {
     /// What steps cost.
     pub(crate) costs: Costs,
     /// Cores that all parts and the callers share; each stage has its own unless given.
-    pub(crate) cores: Option<f64>,
+    pub(crate) cores: Option<usize>,
     /// Of all chance.
     pub(crate) seed: u64,
     /// Callers, each with one utterance after the other.

@@ -179,10 +179,9 @@ impl World {
 
     fn core_done(&mut self, version: u64) {
         let Some(cores) = &mut self.cores else { return };
-        let over = cores.done(self.now, version);
-        if over.is_empty() {
+        let Some(over) = cores.done(self.now, version) else {
             return;
-        }
+        };
         for then in over {
             self.next_work(then);
         }

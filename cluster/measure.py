@@ -2,8 +2,11 @@
 """Measures a cluster on this machine beside one process, and prints Markdown.
 
     make cluster && cluster/measure.py overhead|resume [RUNS]|edges|processes|costs FILE
+
+PROFILE=debug measures a development build.
 """
 
+import collections
 import http.client
 import json
 import os
@@ -15,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-PROGRAM = Path(__file__).parent / "target" / "release" / "omni-server-cluster"
+PROGRAM = Path(__file__).parent / "target" / os.environ.get("PROFILE", "release") / "omni-server-cluster"
 SENTENCE = "The quick brown fox jumps over the lazy dog, and then it goes home to sleep under the old oak tree."
 BYTES_PER_SECOND = 48_000
 
@@ -58,7 +61,9 @@ class Cluster:
         self.found = ["--cluster-discovery", "file", "--cluster-dir", self.folder.name]
         self.talkers = [self.stage("talker") for _ in range(talkers)]
         self.vocoders = [self.stage("code2wav") for _ in range(vocoders)]
-        listen = ["--listen", "127.0.0.1:0", "--metrics-listen", "off"]
+        listen = ["--listen", "127.0.0.1:0"]
+        if "--metrics-listen" not in args:
+            listen += ["--metrics-listen", "off"]
         serves = " serving" if talkers and vocoders else "listening"
         self.front = Part("--role", "frontend", "--speech-only", *listen, *self.found, *args, says=serves)
         self.front.wait("a replica takes work", talkers + vocoders)
@@ -122,7 +127,7 @@ def resume() -> None:
     text = "We went through the long, cold, rainy night, slowly, quietly, past the old mill, the bridge, the church, the school, the farm, "
     text += "the field, the wood, the hill, the lake, the tower, the wall, and home."
     for stage in ["talker", "code2wav"]:
-        for seconds in [0.5, 2, 4, 8, 12]:
+        for seconds in [0.5, 2, 4, 8, 10]:
             times = []
             for seed in range(runs):
                 cluster = Cluster(2, 2, "--max-buffered-audio", "200ms")
@@ -181,7 +186,7 @@ def processes() -> None:
         part.stop()
 
 
-FRAME_MS = 37.5
+FRAME_MS = 40
 PLAN = PROGRAM.with_name("omni-plan")
 
 
@@ -197,60 +202,194 @@ def figures(port: int) -> dict[str, float]:
     return found
 
 
-def load(address: str, callers: int, utterances: int) -> tuple[float, float, float]:
+def load(address: str, callers: int, utterances: int, text: str = SENTENCE) -> tuple[float, float, float]:
     """Audio per second, median seconds to first audio, and seconds of audio of an utterance, of callers without pauses."""
     import concurrent.futures
 
     with concurrent.futures.ThreadPoolExecutor(callers) as pool:
-        list(pool.map(lambda n: speak(address, seed=n), range(callers)))
+        list(pool.map(lambda n: speak(address, text, seed=n), range(callers)))
         begun = time.perf_counter()
-        said = list(pool.map(lambda n: speak(address, seed=n), range(utterances)))
+        said = list(pool.map(lambda n: speak(address, text, seed=n), range(utterances)))
         took = time.perf_counter() - begun
     audio = sum(size for _, _, size in said) / BYTES_PER_SECOND
     return audio / took, statistics.median(first for first, _, _ in said), audio / len(said)
 
 
-def costs() -> None:
-    """Fits the cost model of omni-plan to one and to eight callers, and compares what it says with other numbers of them."""
-    cluster = Cluster(0, 0)
-    ports = {"talker": 19_811, "code2wav": 19_812}
-    stages = [cluster.stage(name, "--cluster-probes", f"127.0.0.1:{port}") for name, port in ports.items()]
-    cluster.front.wait("a replica takes work", 2)
-    address = cluster.front.address()
-    load(address, 8, 32)
-    steps: dict[str, list[tuple[float, float]]] = {name: [] for name in ports}
-    for callers in [1, 8]:
-        before = {name: figures(port) for name, port in ports.items()}
-        load(address, callers, 64)
-        for name, port in ports.items():
-            now = {key: value - before[name][key] for key, value in figures(port).items()}
-            steps[name].append((now["decode_tokens"] / now["steps"], now["busy_seconds"] * 1e6 / now["steps"]))
-    model = {"frame_ms": FRAME_MS, "hop_us": 40}
-    for name, [(few, short), (many, long)] in steps.items():
-        each = (long - short) / (many - few)
-        model[name] = {"base_us": round(short - each * few, 1)}
-        if name == "talker":
-            # A position of a prompt shares its products with others: a quarter of a row is an assumption.
-            model[name] |= {"row_us": round(each, 1), "prefill_us": round(each / 4, 1)}
+SHORT = "The quick brown fox."
+# Frames of silence at the head of an utterance, which the front end cuts off.
+SILENT = json.loads((Path(__file__).parent / "../models/embedded/checkpoint/omni.json").read_text())["leading_silence_frames"]
+
+
+def spent(process: int, steps: str = "") -> tuple[float, float]:
+    """Microseconds of a core that a process has had: its threads for steps, whose names begin so, and all others."""
+    of = [0.0, 0.0]
+    for thread in Path(f"/proc/{process}/task").iterdir():
+        try:
+            name, had = (thread / "comm").read_text(), (thread / "schedstat").read_text()
+        except OSError:
+            # It has ended.
+            continue
+        of[not steps or not name.startswith(steps)] += int(had.split()[0]) / 1e3
+    return of[0], of[1]
+
+
+def fitted(rows: list[list[float]], values: list[float]) -> list[float]:
+    """Factors of the columns that explain the values with the least error relative to them, none below zero."""
+    columns = list(range(len(rows[0])))
+    while True:
+        weights = [1 / value**2 for value in values]
+        left = [[sum(w * row[a] * row[b] for w, row in zip(weights, rows)) for b in columns] for a in columns]
+        right = [sum(w * row[a] * value for w, row, value in zip(weights, rows, values)) for a in columns]
+        for n in range(len(columns)):
+            pivot = max(range(n, len(columns)), key=lambda m: abs(left[m][n]))
+            left[n], left[pivot], right[n], right[pivot] = left[pivot], left[n], right[pivot], right[n]
+            for m in range(n + 1, len(columns)):
+                factor = left[m][n] / left[n][n]
+                left[m] = [a - factor * b for a, b in zip(left[m], left[n])]
+                right[m] -= factor * right[n]
+        found = [0.0] * len(columns)
+        for n in reversed(range(len(columns))):
+            found[n] = (right[n] - sum(left[n][m] * found[m] for m in range(n + 1, len(columns)))) / left[n][n]
+        negative = [column for column, value in zip(columns, found) if value < 0]
+        if not negative:
+            return [dict(zip(columns, found)).get(column, 0.0) for column in range(len(rows[0]))]
+        columns.remove(min(negative, key=lambda column: found[columns.index(column)]))
+
+
+class Measured:
+    """A cluster, or one process, and what its parts and their callers need of a core."""
+
+    PORTS = {"talker": 19_811, "code2wav": 19_812}
+
+    def __init__(self, replicas: tuple[int, int] | None):
+        self.cluster, self.stages = None, {}
+        if replicas is None:
+            self.front = alone()
         else:
-            model[name] |= {"stream_us": 0.0, "frame_us": round(each, 1)}
+            self.cluster = Cluster(0, 0)
+            for (name, port), count in zip(self.PORTS.items(), replicas):
+                probes = [["--cluster-probes", f"127.0.0.1:{port + 2 * n}"] for n in range(count)]
+                self.stages[name] = [self.cluster.stage(name, *each) for each in probes]
+            self.front = self.cluster.front
+            self.front.wait("a replica takes work", sum(replicas))
+        self.address = self.front.address()
+        load(self.address, 8, 32)
+
+    def reading(self) -> dict[str, float]:
+        """Figures and microseconds so far, of all replicas of a stage together."""
+        # One process has the threads of both stages in it; in a front end, those of these names pass on what comes.
+        own = [] if self.cluster else [spent(self.front.process.pid, name)[0] for name in self.PORTS]
+        found = {"front": sum(spent(self.front.process.pid)) - sum(own), "callers": time.process_time() * 1e6}
+        for name, parts in self.stages.items():
+            sums: collections.Counter[str] = collections.Counter()
+            for n, part in enumerate(parts):
+                steps, rest = spent(part.process.pid, name)
+                sums.update({"steps_us": steps, "rest_us": rest, **figures(self.PORTS[name] + 2 * n)})
+            found |= {f"{name} {what}": value for what, value in sums.items()}
+        return found
+
+    def load(self, callers: int, utterances: int, text: str) -> dict[str, float]:
+        """What a load came to, and what it took."""
+        before = self.reading()
+        given, first, seconds = load(self.address, callers, utterances, text)
+        took = {name: value - before[name] for name, value in self.reading().items()}
+        # Beside those that are counted, each caller has had one as warm-up.
+        said = utterances + callers
+        # One process has no page of a stage: as many as are heard, and those before them.
+        frames = took.get("code2wav decode_tokens", said * (seconds * 1e3 / FRAME_MS + SILENT))
+        return took | {"given": given, "first": first, "seconds": seconds, "said": said, "frames": frames}
+
+    def stop(self) -> None:
+        for part in [self.front, *(part for parts in self.stages.values() for part in parts)]:
+            part.stop()
+
+
+def beside(runs: list[dict[str, float]]) -> dict[str, float]:
+    """Of front end and callers."""
+    found = {}
+    for who, name in [("front", "front"), ("callers", "caller")]:
+        rows = [[run["said"], run["frames"]] for run in runs]
+        request, frame = fitted(rows, [run[who] for run in runs])
+        found |= {f"{name}_request_us": round(request, 1), f"{name}_frame_us": round(frame, 1)}
+    return found
+
+
+def planned(model: dict, run: dict[str, float], load: tuple[int, tuple[int, int]], machine: tuple[int, int]) -> tuple[float, float]:
+    """What omni-plan says of a load on a machine of so many cores, with utterances of such a prompt: audio per second, seconds to the first audio."""
+    callers, replicas = load
+    prompt, cores = machine
+    # Silence at the end is decoded, too, and cut off.
+    decoded = (run["frames"] / run["said"] - SILENT) * FRAME_MS / 1e3
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as of:
+        of.write(json.dumps(model))
+        of.flush()
+        command = [PLAN, "--costs", of.name, "--callers", str(callers), "--replicas", f"{replicas[0]},{replicas[1]}"]
+        command += ["--pause", "0", "--unpaced", "--cores", str(cores), "--prompt", str(prompt), "--max-active", str(8 * cores)]
+        command += ["--seconds", str(decoded), "--length", "120"]
+        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    row = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in said.splitlines() if line.count("|") == 3}
+    given, first = (float(row[key].split()[0]) for key in ["audio per second", "first audio, median"])
+    return given * run["seconds"] / decoded, first / 1e3
+
+
+def headed(model: dict, talker: list[dict[str, float]], one: dict[str, float], machine: tuple[int, int]) -> None:
+    """Fits the talker of a model. What an utterance takes at its head beyond its later frames does not show in sums over utterances: it is a cost of
+    the prompt with which one caller waits as long for the first audio as was measured."""
+    least, most = 0.0, 2_000.0
+    for _ in range(12):
+        prefill = (least + most) / 2
+        values = [run["steps_us"] - prefill * run["prefill_tokens"] for run in talker]
+        base, row = fitted([[run["steps"], run["decode_tokens"]] for run in talker], values)
+        model["talker"] = {"base_us": round(base, 1), "row_us": round(row, 1), "prefill_us": round(prefill, 1)}
+        if planned(model, one, (1, (1, 1)), machine)[1] < one["first"]:
+            least = prefill
+        else:
+            most = prefill
+
+
+def costs() -> None:
+    """Fits the cost model of omni-plan to one and to eight callers who share this process's cores with all parts, and compares what it says with
+    other numbers of callers and of processes."""
+    cores = len(os.sched_getaffinity(0))
+    kinds = [(1, 48, SHORT), (1, 24, SENTENCE), (8, 96, SHORT), (8, 48, SENTENCE)]
+    cluster = Measured((1, 1))
+    runs = [cluster.load(*kind) for kind in kinds]
+    cluster.stop()
+    one = Measured(None)
+    single = [one.load(*kind) for kind in kinds]
+    one.stop()
+
+    def step(run: dict[str, float], name: str) -> dict[str, float]:
+        return {what: run[f"{name} {what}"] for what in ["steps", "steps_us", "rest_us", "decode_tokens", "prefill_tokens"]}
+
+    talker, vocoder = ([step(run, name) for run in runs] for name in Measured.PORTS)
+    model: dict = {"frame_ms": FRAME_MS, "hop_us": 40, "silent_frames": SILENT, "beside": beside(runs)}
+    rows = [[run["steps"], run["decode_tokens"]] for run in vocoder]
+    base, frame = fitted(rows, [run["steps_us"] for run in vocoder])
+    model["code2wav"] = {"base_us": round(base, 1), "stream_us": 0.0, "frame_us": round(frame, 1)}
+    for name, of in [("talker", talker), ("code2wav", vocoder)]:
+        rest = sum(run["rest_us"] for run in of) / sum(run["frames"] for run in runs)
+        model["beside"][f"{name}_frame_us"] = round(rest, 1)
+    prompt = round(sum(run["prefill_tokens"] for run in talker) / sum(run["said"] for run in runs))
+    whole = model | {"hop_us": 0, "beside": beside(single) | {"talker_frame_us": 0.0, "code2wav_frame_us": 0.0}}
+    for of, at_one in [(model, runs[1]), (whole, single[1])]:
+        headed(of, talker, at_one, (prompt, cores))
     file = Path(sys.argv[2])
     file.write_text(json.dumps(model, indent=2) + "\n")
-    print("| callers | measured | simulated | | first audio, measured | simulated |\n|---|---|---|---|---|---|")
-    for callers in [4, 16]:
-        given, first, seconds = load(address, callers, 96)
-        command = [PLAN, "--costs", file, "--callers", str(callers), "--replicas", "1,1", "--pause", "0", "--unpaced"]
-        command += ["--seconds", str(seconds), "--length", "120"]
-        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        row = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in said.splitlines() if line.count("|") == 3}
-        simulated = float(row["audio per second"].split()[0])
-        print(
-            f"| {callers} | {given:.1f} s/s | {simulated:.1f} s/s | {(simulated / given - 1) * 100:+.0f} % "
-            f"| {first * 1e3:.0f} ms | {row['first audio, median']} |"
-        )
-    for part in stages:
-        part.stop()
-    cluster.front.stop()
+    print(f"{json.dumps(model)}\n\nOne process: {json.dumps(whole)}\n\n{cores} cores, a prompt of {prompt}.\n")
+    print("| talkers, code2wav | callers | measured | simulated | | first audio, measured | simulated | |\n|---|--:|--:|--:|--:|--:|--:|--:|")
+    for replicas in [None, (1, 1), (2, 1), (2, 2)]:
+        measured = Measured(replicas)
+        name = "one process" if replicas is None else f"{replicas[0]}, {replicas[1]}"
+        for callers in [1, 2, 4, 8, 12]:
+            run = measured.load(callers, 96, SENTENCE)
+            given, first = planned(whole if replicas is None else model, run, (callers, replicas or (1, 1)), (prompt, cores))
+            print(
+                f"| {name} | {callers} | {run['given']:.1f} s | {given:.1f} s | {(given / run['given'] - 1) * 100:+.0f} % "
+                f"| {run['first'] * 1e3:.1f} ms | {first * 1e3:.1f} ms | {(first / run['first'] - 1) * 100:+.0f} % |",
+                flush=True,
+            )
+        measured.stop()
 
 
 if __name__ == "__main__":

@@ -146,7 +146,8 @@ fn pass(devices: &[(Ipv4Addr, File)], shared: &Shared) {
         while on_their_way.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
             if let Some(Reverse((_, _, at, packet))) = on_their_way.pop() {
                 // A host whose queue is full loses it.
-                let _ = (&*to[&at]).write(&packet);
+                let mut device = to[&at];
+                let _ = device.write(&packet);
             }
         }
     }

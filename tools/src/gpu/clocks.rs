@@ -11,7 +11,8 @@ use super::models::Place;
 use super::report::Report;
 
 /// What it is asked, in the order of [`Look`].
-const ASKED: &str = "clocks.sm,clocks.mem,power.draw,temperature.gpu,clocks_event_reasons.active";
+const ASKED: &str =
+    "clocks.sm,clocks.max.sm,clocks.mem,power.draw,temperature.gpu,clocks_event_reasons.active";
 /// From one look to the next.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -33,6 +34,7 @@ const REASONS: [(u64, &str); 8] = [
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Look {
     sm: Option<f64>,
+    highest_sm: Option<f64>,
     memory: Option<f64>,
     watts: Option<f64>,
     celsius: Option<f64>,
@@ -40,21 +42,75 @@ struct Look {
 }
 
 impl Look {
-    /// `1980, 2619, 523.45, 61, 0x0000000000000004`.
+    /// `1980, 1980, 2619, 523.45, 61, 0x0000000000000004`.
     fn read(line: &str) -> Option<Self> {
         let cells: Vec<_> = line.split(',').map(str::trim).collect();
-        let [sm, memory, watts, celsius, reasons] = cells[..] else {
+        let [sm, highest_sm, memory, watts, celsius, reasons] = cells[..] else {
             return None;
         };
         let number = |cell: &str| cell.parse().ok();
         Some(Self {
             sm: number(sm),
+            highest_sm: number(highest_sm),
             memory: number(memory),
             watts: number(watts),
             celsius: number(celsius),
             reasons: u64::from_str_radix(reasons.strip_prefix("0x")?, 16).ok()?,
         })
     }
+
+    /// What holds the clocks back.
+    fn held(&self) -> impl Iterator<Item = &'static str> {
+        REASONS
+            .iter()
+            .filter(|(bit, _)| self.reasons & bit != 0)
+            .map(|(_, reason)| *reason)
+    }
+
+    fn told(&self) -> String {
+        let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
+        let held: Vec<_> = self.held().collect();
+        let held = match held.is_empty() {
+            true => "nothing".to_owned(),
+            false => held.join(", "),
+        };
+        format!(
+            "Clocks at the beginning: SM {} of {} MHz, memory {} MHz, {} W, {} degrees C; held back by {held}.",
+            number(self.sm),
+            number(self.highest_sm),
+            number(self.memory),
+            number(self.watts),
+            number(self.celsius),
+        )
+    }
+}
+
+/// The device as it is now.
+pub(super) fn now(place: Place) -> String {
+    let Some(mut program) = question(place) else {
+        return "Clocks: there is no device.".to_owned();
+    };
+    let look = program.output().ok();
+    let look = look.and_then(|output| Look::read(&String::from_utf8_lossy(&output.stdout)));
+    look.map_or_else(
+        || "Clocks: nvidia-smi does not tell.".to_owned(),
+        |look| look.told(),
+    )
+}
+
+/// What tells a [`Look`] at the device, if there is one.
+fn question(place: Place) -> Option<Command> {
+    let number = match place {
+        Place::Device(number) => number,
+        #[cfg(feature = "emulator")]
+        Place::Emulated | Place::Nowhere => return None,
+    };
+    let mut program = Command::new("nvidia-smi");
+    program
+        .arg(format!("--query-gpu={ASKED}"))
+        .args(["--format=csv,noheader,nounits", "--id"])
+        .arg(number.to_string());
+    Some(program)
 }
 
 /// The least and the greatest of some numbers.
@@ -99,8 +155,7 @@ impl Seen {
         self.memory.add(look.memory);
         self.watts.add(look.watts);
         self.celsius.add(look.celsius);
-        let reasons = REASONS.iter().filter(|(bit, _)| look.reasons & bit != 0);
-        for (_, reason) in reasons {
+        for reason in look.held() {
             *self.held.entry(reason).or_default() += 1;
         }
     }
@@ -145,18 +200,7 @@ pub(super) struct Clocks {
 impl Clocks {
     /// Of the device, if there is one and `nvidia-smi` tells of it.
     pub(super) fn of(place: Place) -> Self {
-        Self::told_by(match place {
-            Place::Device(number) => {
-                let mut program = Command::new("nvidia-smi");
-                program
-                    .arg(format!("--query-gpu={ASKED}"))
-                    .args(["--format=csv,noheader,nounits", "--id"])
-                    .arg(number.to_string());
-                Some(program)
-            }
-            #[cfg(feature = "emulator")]
-            Place::Emulated | Place::Nowhere => None,
-        })
+        Self::told_by(question(place))
     }
 
     /// By a program that writes a line for each look. One that fails is not asked again.
@@ -164,22 +208,10 @@ impl Clocks {
         let shared: Arc<Mutex<Shared>> = Arc::default();
         let looks = program.map(|mut program| {
             let shared = Arc::clone(&shared);
-            let look = move || {
-                while let Ok(output) = program.output() {
-                    let Some(look) = Look::read(&String::from_utf8_lossy(&output.stdout)) else {
-                        return;
-                    };
-                    let mut shared = locked(&shared);
-                    shared.seen.add(look);
-                    if shared.over {
-                        return;
-                    }
-                    drop(shared);
-                    thread::park_timeout(PAUSE);
-                }
-            };
+            let told = move || Some(String::from_utf8_lossy(&program.output().ok()?.stdout).into_owned());
             // It is not waited for: a driver may never answer.
-            thread::spawn(look).thread().clone()
+            let looking = move || look_again(&shared, told, || thread::park_timeout(PAUSE));
+            thread::spawn(looking).thread().clone()
         });
         Self { shared, looks }
     }
@@ -206,6 +238,19 @@ impl Drop for Clocks {
     }
 }
 
+/// Looks until it is over, or until a line cannot be read.
+fn look_again(shared: &Mutex<Shared>, mut told: impl FnMut() -> Option<String>, mut pause: impl FnMut()) {
+    while let Some(look) = told().as_deref().and_then(Look::read) {
+        let mut shared = locked(shared);
+        shared.seen.add(look);
+        if shared.over {
+            return;
+        }
+        drop(shared);
+        pause();
+    }
+}
+
 fn locked(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -216,17 +261,21 @@ mod tests {
 
     #[test]
     fn a_look_is_read_and_what_a_device_does_not_tell_is_none() {
-        let look = Look::read("1980, 2619, 523.45, 61, 0x0000000000000004").expect("a look");
+        let look = Look::read("1980, 2100, 2619, 523.45, 61, 0x0000000000000004").expect("a look");
         assert_eq!(
             (look.sm, look.watts, look.reasons),
             (Some(1980.0), Some(523.45), 4)
         );
-        let silent = Look::read("345, 405, [N/A], 30, 0x0000000000000001").expect("a look");
+        assert_eq!(
+            look.told(),
+            "Clocks at the beginning: SM 1980 of 2100 MHz, memory 2619 MHz, 523 W, 61 degrees C; held back by power."
+        );
+        let silent = Look::read("345, 1980, 405, [N/A], 30, 0x0000000000000001").expect("a look");
         assert_eq!((silent.watts, silent.reasons), (None, 1));
         for line in [
             "",
             "1980, 2619",
-            "1980, 2619, 1, 61, Not Active",
+            "1980, 1980, 2619, 1, 61, Not Active",
             "Unable to determine the device handle",
         ] {
             assert_eq!(Look::read(line), None, "{line}");
@@ -237,9 +286,9 @@ mod tests {
     fn reasons_are_shares_of_the_looks_at_a_device_that_works() {
         let mut seen = Seen::default();
         for line in [
-            "345, 405, 90.1, 30, 0x0000000000000001",
-            "1980, 2619, 523.4, 61, 0x0000000000000000",
-            "1755, 2619, 699.8, 66, 0x0000000000000024",
+            "345, 1980, 405, 90.1, 30, 0x0000000000000001",
+            "1980, 1980, 2619, 523.4, 61, 0x0000000000000000",
+            "1755, 1980, 2619, 699.8, 66, 0x0000000000000024",
         ] {
             seen.add(Look::read(line).expect("a look"));
         }
@@ -252,28 +301,31 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_is_not_told_again_and_a_program_that_fails_is_not_asked_again() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let asked = folder.path().join("asked");
-        let mut program = Command::new("sh");
-        let script =
-            r#"[ -e "$0" ] && { echo again >> "$0"; exit 1; }; : > "$0"; echo "1980, 2619, 500.0, 61, 0x0""#;
-        program.args(["-c", script]).arg(&asked);
-        let clocks = Clocks::told_by(Some(program));
-        let told = loop {
-            match clocks.take() {
-                Seen { looks: 0, .. } => thread::sleep(Duration::from_millis(5)),
-                seen => break seen,
-            }
-        };
-        assert_eq!(told.looks, 1);
-        // Once for the next look, which fails, and never again.
-        let again = || std::fs::read_to_string(&asked).unwrap_or_default();
-        while again().is_empty() {
-            thread::sleep(Duration::from_millis(5));
-        }
-        thread::sleep(2 * PAUSE);
-        assert_eq!(again(), "again\n");
+    fn a_program_that_fails_is_not_asked_again_and_what_was_told_is_not_told_again() {
+        const LINE: &str = "1980, 1980, 2619, 500.0, 61, 0x0";
+        let shared = Arc::<Mutex<Shared>>::default();
+        let mut lines = [LINE, LINE, "No devices were found", LINE].into_iter();
+        let mut pauses = 0;
+        look_again(&shared, || lines.next().map(str::to_owned), || pauses += 1);
+        assert_eq!(lines.next(), Some(LINE), "nothing is asked after a failure");
+        assert_eq!(pauses, 2);
+        let clocks = Clocks { shared, looks: None };
+        assert_eq!(clocks.take().looks, 2);
         assert_eq!(clocks.take(), Seen::default());
+    }
+
+    #[test]
+    fn looking_ends_when_the_measurement_is_over() {
+        let shared = Mutex::new(Shared {
+            over: true,
+            ..Shared::default()
+        });
+        let mut asked = 0;
+        let told = || {
+            asked += 1;
+            Some("1980, 1980, 2619, 500.0, 61, 0x0".to_owned())
+        };
+        look_again(&shared, told, || panic!("no pause before the end"));
+        assert_eq!(asked, 1);
     }
 }

@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::io;
-use std::process::Command;
 use std::time::SystemTime;
 
+use super::clocks;
 use super::models::Place;
 use super::report::Report;
 
@@ -36,30 +36,7 @@ pub fn describe(title: &str, place: Place, device: &str, report: &mut Report) ->
         report.row(&[what, value.as_str()])?;
     }
     report.line("")?;
-    clocks(place, report)
-}
-
-/// What is asked of `nvidia-smi`.
-const ASKED: &str =
-    "clocks.sm,clocks.mem,clocks.max.sm,power.draw,temperature.gpu,clocks_event_reasons.active";
-
-/// Writes down at which clocks the device works now, and what holds them back.
-fn clocks(place: Place, report: &mut Report) -> io::Result<()> {
-    let number = match place {
-        Place::Device(number) => number,
-        #[cfg(feature = "emulator")]
-        Place::Emulated | Place::Nowhere => return report.line("Clocks: there is no device."),
-    };
-    let told = Command::new("nvidia-smi")
-        .arg(format!("--query-gpu={ASKED}"))
-        .args(["--format=csv,noheader", "--id"])
-        .arg(number.to_string())
-        .output();
-    let told = match told {
-        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-        _ => "nvidia-smi does not tell".to_owned(),
-    };
-    report.line(format!("{ASKED}: {told}"))
+    report.line(clocks::now(place))
 }
 
 /// The commit that this program was made from, where the build was told.

@@ -381,8 +381,8 @@ def costs() -> None:
     for replicas in [None, (1, 1), (2, 1), (2, 2)]:
         measured = Measured(replicas)
         name = "one process" if replicas is None else f"{replicas[0]}, {replicas[1]}"
-        for callers in [1, 2, 4, 8, 12]:
-            run = measured.load(callers, 96, SENTENCE)
+        for callers in [1, 2, 4, 8]:
+            run = measured.load(callers, 72, SENTENCE)
             given, first = planned(whole if replicas is None else model, run, (callers, replicas or (1, 1)), (prompt, cores))
             print(
                 f"| {name} | {callers} | {run['given']:.1f} s | {given:.1f} s | {(given / run['given'] - 1) * 100:+.0f} % "

@@ -37,7 +37,7 @@ pub struct Exposition {
     drops: Arc<Drops>,
     stores: RwLock<BTreeMap<Arc<str>, Arc<FamilyStore>>>,
     collectors: Mutex<Vec<Arc<dyn Collector>>>,
-    others: Mutex<Vec<ForeignText>>,
+    foreign: Mutex<Option<ForeignText>>,
     /// Size of the last full rendering, for the next one's buffer.
     size: std::sync::atomic::AtomicUsize,
 }
@@ -57,7 +57,7 @@ impl Exposition {
             drops,
             stores: RwLock::default(),
             collectors: Mutex::default(),
-            others: Mutex::default(),
+            foreign: Mutex::default(),
             size: std::sync::atomic::AtomicUsize::new(4096),
         }
     }
@@ -74,10 +74,10 @@ impl Exposition {
         collectors.retain(|known| !Arc::ptr_eq(known, collector));
     }
 
-    /// Shows the families in `text`, which a library gives that keeps its own, behind ours from now on. Called for every rendering, on the caller's
-    /// thread; it must not block for long.
+    /// Shows the families of another library behind ours from now on, in place of those shown before. `text` gives them in Prometheus' text
+    /// format; every rendering calls it, on the reader's thread, so it must not block for long.
     pub fn show(&self, text: ForeignText) {
-        self.others.lock().push(text);
+        *self.foreign.lock() = Some(text);
     }
 
     /// Series of that family.

@@ -90,24 +90,30 @@ pub(super) fn append(
 ) {
     let mut seen = BTreeSet::new();
     for block in blocks(text) {
-        if block.is_wanted(selection) && !known(block.name) && seen.insert(block.name) {
-            block.write(out, format);
+        let (name, kind) = block.shown(format);
+        let is_ours = known(block.name) || known(name);
+        if block.is_wanted(selection) && !is_ours && seen.insert(name) {
+            block.write(out, (name, kind), format);
         }
     }
 }
 
-impl Block<'_> {
-    fn write(&self, out: &mut String, format: Format) {
-        let (mut name, mut kind) = (self.name, self.kind.unwrap_or("untyped"));
-        let mut help = self.help.map(str::to_owned);
-        if format == Format::OpenMetrics {
-            help = help.map(|help| help.replace('"', "\\\""));
-            (name, kind) = match (kind, name.strip_suffix("_total")) {
-                ("counter", Some(name)) => (name, kind),
-                ("counter", None) | ("untyped", _) => (name, "unknown"),
-                _ => (name, kind),
-            };
+impl<'a> Block<'a> {
+    /// Its name and its kind on a page of that format.
+    fn shown(&self, format: Format) -> (&'a str, &'a str) {
+        let (name, kind) = (self.name, self.kind.unwrap_or("untyped"));
+        match (format, kind, name.strip_suffix("_total")) {
+            (Format::OpenMetrics, "counter", Some(base)) => (base, kind),
+            (Format::OpenMetrics, "counter" | "untyped", _) => (name, "unknown"),
+            _ => (name, kind),
         }
+    }
+
+    fn write(&self, out: &mut String, (name, kind): (&str, &str), format: Format) {
+        let help = self.help.map(|help| match format {
+            Format::Text => help.to_owned(),
+            Format::OpenMetrics => help.replace('"', "\\\""),
+        });
         // To write to a text does not fail.
         if let Some(help) = help {
             let _ = writeln!(out, "# HELP {name} {help}");
@@ -190,6 +196,22 @@ ours 7
         assert_eq!(whole.lines().count(), 7, "{whole}");
         assert_eq!(page(&["lib_wait_seconds_count"], Format::Text), whole);
         assert_eq!(page(&["lib_wait"], Format::Text), "");
+    }
+
+    #[test]
+    fn a_family_is_on_a_page_once_by_the_name_that_it_has_there() {
+        let text = "# TYPE lib_sent_total counter\nlib_sent_total 1\n# TYPE lib_sent gauge\nlib_sent 2\n";
+        let page = |format, known: &str| {
+            let mut out = String::new();
+            append(&mut out, text, (&Selection::default(), format), |name| {
+                name == known
+            });
+            out
+        };
+        assert_eq!(page(Format::Text, ""), text);
+        let counter = "# TYPE lib_sent counter\nlib_sent_total 1\n";
+        assert_eq!(page(Format::OpenMetrics, ""), counter);
+        assert_eq!(page(Format::OpenMetrics, "lib_sent"), "");
     }
 
     #[test]

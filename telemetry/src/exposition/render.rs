@@ -93,8 +93,8 @@ impl Exposition {
                 }
             }
         }
-        let others = self.others.lock().clone();
-        for text in others {
+        let foreign = self.foreign.lock().clone();
+        if let Some(text) = foreign {
             foreign::append(&mut out, &text(), (selection, format), |name| {
                 self.schema.find(name).is_some()
             });

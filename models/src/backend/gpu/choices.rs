@@ -30,8 +30,8 @@ impl<'a, D: Device> Draw<'a, D> {
         }
     }
 
-    /// The kernel looks nothing of this up: an error names what is read or written outside of what it is a row of.
-    fn check(&self, ids: &Ids<D>) -> Result<()> {
+    /// The kernel checks no index: an error names what it would read or write outside of its rows.
+    fn check(&self, ids: &Ids<D>, column: usize) -> Result<()> {
         let count = self.choices.len();
         let named = self.rows.map_or(count, <[u32]>::len);
         if named != count {
@@ -39,7 +39,13 @@ impl<'a, D: Device> Draw<'a, D> {
                 "{count} choices from {named} rows of logits"
             )));
         }
-        let own = (0..).take(count).max();
+        if column >= ids.columns {
+            return Err(ComputeError::Failed(format!(
+                "column {column} of {} columns of chosen ids",
+                ids.columns
+            )));
+        }
+        let own = count.checked_sub(1).map(small);
         let logits = self.rows.map_or(own, |rows| rows.iter().copied().max());
         let said = self.said.and_then(|said| {
             let last = self.choices.iter().filter_map(|choice| choice.said).max();
@@ -73,7 +79,7 @@ impl<D: Device> Gpu<D> {
             said,
             embedded,
         } = *draw;
-        draw.check(ids)?;
+        draw.check(ids, column)?;
         let counted = choices.iter().filter_map(Choice::counted).map(<[u32]>::len).max();
         // As much as the largest of such steps brings.
         let room = counted.map_or(0, |n| self.bucket_keys(n));

@@ -282,13 +282,14 @@ fn a_choice_outside_of_its_logits_is_refused_before_it_is_launched() {
         said,
     };
     let logits = b.rows(4, vec![1.0; 8]).expect("two rows");
-    let sample = |rows: &[u32], said, room| {
+    let sample_into = |column, rows: &[u32], said, room| {
         let mut ids = b.ids(1, vec![0; room]).expect("ids");
         let before = b.ids(1, vec![0; 2]).expect("ids");
         let choices = vec![choice(said); 2];
-        let done = b.sample_of(&logits, rows, &choices, Some(&before), &mut ids, 0);
+        let done = b.sample_of(&logits, rows, &choices, Some(&before), &mut ids, column);
         done.map_err(|e| e.to_string())
     };
+    let sample = |rows: &[u32], said, room| sample_into(0, rows, said, room);
     assert_eq!(sample(&[1, 0], Some(1), 2), Ok(()));
     let refused = |reason: &str| Err(reason.to_owned());
     assert_eq!(sample(&[1, 2], None, 2), refused("row 2 of 2 rows of logits"));
@@ -297,6 +298,10 @@ fn a_choice_outside_of_its_logits_is_refused_before_it_is_launched() {
     assert_eq!(
         sample(&[0, 0], Some(2), 2),
         refused("row 2 of 2 rows of ids that were chosen before")
+    );
+    assert_eq!(
+        sample_into(1, &[0, 1], None, 2),
+        refused("column 1 of 1 columns of chosen ids")
     );
 }
 

@@ -17,7 +17,7 @@ const USAGE: u8 = 2;
 /// How long the process waits for threads that look at files.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 /// What Dynamo's runtime warns of with every attempt to reach a process that is gone: the front end says it once. An operator may ask for it by its name.
-const QUIET: &str = "dynamo_runtime::pipeline::network::egress::tcp_client=error";
+const QUIET: &[&str] = &["dynamo_runtime::pipeline::network::egress::tcp_client=error"];
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -55,13 +55,16 @@ fn validated(args: Args, worker: bool) -> Result<(Config, Part), String> {
     Ok((config, part))
 }
 
-fn run(mut config: Config, part: &Part) -> anyhow::Result<()> {
+fn run(config: Config, part: &Part) -> anyhow::Result<()> {
     match part {
         Part::All => {}
         Part::Frontend(network) | Part::Stage { network, .. } => runtime::set_environment(network),
     }
-    config.log_level = format!("{QUIET},{}", config.log_level);
-    init_logging(&config)?;
+    let quiet = match part {
+        Part::Frontend(_) => QUIET,
+        Part::All | Part::Stage { .. } => &[],
+    };
+    init_logging(&config, quiet)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -115,7 +115,7 @@ fn print(text: &str) -> anyhow::Result<()> {
 }
 
 fn run(config: &Config) -> anyhow::Result<()> {
-    init_logging(config)?;
+    init_logging(config, &[])?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

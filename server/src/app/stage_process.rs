@@ -113,7 +113,7 @@ fn this_program(log_level: &str, log_format: LogFormat) -> std::io::Result<Comma
 /// # Errors
 /// If no process did, or the model cannot be loaded, or the replica has died.
 pub fn serve_stage(config: &Config) -> anyhow::Result<()> {
-    init_logging(config)?;
+    init_logging(config, &[])?;
     let clock = Clock::start();
     let socket =
         inherited().context("stage-worker is started by omni-server itself, with a socket for its input")?;

@@ -80,13 +80,11 @@ impl ReplicaStatus {
         }
     }
 
-    /// Of one that is elsewhere: the caller that let it join logs its loss and its return.
     pub(super) fn of_joined(mut self) -> Self {
         self.joined = true;
         self
     }
 
-    /// Whether it is elsewhere, so that the caller that let it join logs its loss and its return.
     pub(crate) fn has_joined(&self) -> bool {
         self.joined
     }

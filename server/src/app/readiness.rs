@@ -51,8 +51,9 @@ impl App {
     }
 }
 
-/// Resolves when this process can never speak again: every replica of a stage that speech needs has failed for good, also of those that
-/// an operator has cordoned. A new process may be able to. Before there is a model it waits.
+/// Resolves when no replica of a stage that speech needs can work again in this process: each has failed for good, because its device is lost or
+/// because its model could not be loaded when it was added, or is leaving. A cordoned one that works counts. A new process may be able to
+/// speak. Before there is a model it waits.
 pub(super) async fn failed_for_good(orchestrator: &Orchestrator) -> anyhow::Error {
     let Ok(model) = orchestrator.model() else {
         return std::future::pending().await;

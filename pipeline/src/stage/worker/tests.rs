@@ -366,7 +366,7 @@ fn a_replica_whose_device_is_lost_while_it_is_built_anew_tells_the_others() {
     assert_eq!(device.lost(), Some("an uncorrectable error"));
 }
 
-/// Whose model dies at the first step, and is built again at the third try after that.
+/// A core whose model dies at the first step and is built again at the third try after that.
 struct Stubborn {
     loads: u32,
     stop: CancelFlag,
@@ -379,7 +379,7 @@ impl Core for Stubborn {
         self.loads += 1;
         match self.loads {
             1 | 4 => Ok(()),
-            tried => Err(BackendError::Failed(format!("try {tried} was in vain"))),
+            tried => Err(BackendError::Failed(format!("try {tried} failed"))),
         }
     }
 
@@ -406,7 +406,7 @@ impl Core for Stubborn {
 }
 
 #[test]
-fn a_replica_that_is_built_anew_in_vain_has_died_once() {
+fn a_replica_that_is_not_built_anew_at_once_has_died_once() {
     let stop = CancelFlag::default();
     let status = status();
     let parts = StageParts {
@@ -423,5 +423,5 @@ fn a_replica_that_is_built_anew_in_vain_has_died_once() {
     assert_eq!(status.state(), ReplicaState::Removed);
     assert_eq!(status.stats().deaths, 1);
     assert_eq!(status.life(), 1);
-    assert_eq!(status.last_error(), Some("try 3 was in vain".to_owned()));
+    assert_eq!(status.last_error(), Some("try 3 failed".to_owned()));
 }

@@ -79,6 +79,22 @@ fn takes(driver: i32, compiler: i32, (major, minor): (i32, i32), archs: &[i32]) 
     driver >= compiler || (machine_code && driver / 1000 == compiler / 1000)
 }
 
+/// Whether the driver's library can be loaded.
+#[cfg(not(feature = "linked"))]
+fn driver_is_there() -> bool {
+    #[expect(unsafe_code, reason = "loading a library runs its code")]
+    // SAFETY: only the driver's own library is looked for, whose initialisers have no conditions.
+    unsafe {
+        sys::is_culib_present()
+    }
+}
+
+/// The program was loaded with it.
+#[cfg(feature = "linked")]
+const fn driver_is_there() -> bool {
+    true
+}
+
 /// The name of a device, if it can be used.
 pub(super) fn probe(ordinal: usize) -> Result<String> {
     let unavailable = |reason: String| GpuError::Unavailable(reason);
@@ -88,10 +104,7 @@ pub(super) fn probe(ordinal: usize) -> Result<String> {
                 .into(),
         ));
     }
-    #[expect(unsafe_code, reason = "loading a library runs its code")]
-    // SAFETY: only the driver's own library is looked for, whose initialisers have no conditions.
-    let driver = unsafe { sys::is_culib_present() };
-    if !driver {
+    if !driver_is_there() {
         return Err(unavailable(
             "the NVIDIA driver (libcuda.so.1) was not found".into(),
         ));

@@ -42,8 +42,9 @@ struct Args {
     /// Seconds of audio of an utterance, on average
     #[arg(long, default_value_t = 5.0)]
     seconds: f64,
-    /// Cores that all parts and the callers share. Unless given, each replica has its own, and nothing but steps takes time
-    #[arg(long)]
+    /// Cores that all parts and the callers share, with --replicas. Unless given, each replica has its own, and nothing but steps takes time
+    // More replicas on the same cores can be worse, so the fewest cannot be searched for by halves; lost ones would keep their share.
+    #[arg(long, requires = "replicas", conflicts_with = "lose")]
     cores: Option<usize>,
     /// Positions of a prompt
     #[arg(long, default_value_t = 16)]

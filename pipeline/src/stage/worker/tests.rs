@@ -280,14 +280,35 @@ fn a_replica_without_work_leaves_at_once_when_another_loses_their_device() {
     other_thread.join().unwrap();
 }
 
-/// Panics in its first step, and says when it is built anew, which fails as `with` says.
-struct Rebuilt {
+/// A core that panics in its first step and is built anew as `again` says of each load after the first. The first step after that stops it.
+struct Rebuilt<A> {
     loads: u32,
-    with: BackendError,
-    again: std::sync::mpsc::SyncSender<()>,
+    again: A,
+    stop: CancelFlag,
 }
 
-impl Core for Rebuilt {
+impl<A> Rebuilt<A> {
+    fn new(again: A) -> Self {
+        Self {
+            loads: 0,
+            again,
+            stop: CancelFlag::default(),
+        }
+    }
+}
+
+/// Fails once with `error`, and says so.
+fn fails_once(
+    error: BackendError,
+    said: std::sync::mpsc::SyncSender<()>,
+) -> impl FnMut(u32) -> Result<(), BackendError> {
+    move |_| {
+        said.try_send(()).expect("it is built anew once");
+        Err(error.clone())
+    }
+}
+
+impl<A: FnMut(u32) -> Result<(), BackendError> + Send + 'static> Core for Rebuilt<A> {
     type Job = ();
 
     fn load(&mut self) -> Result<(), BackendError> {
@@ -295,8 +316,7 @@ impl Core for Rebuilt {
         if self.loads == 1 {
             return Ok(());
         }
-        self.again.try_send(()).expect("it is built anew once");
-        Err(self.with.clone())
+        (self.again)(self.loads)
     }
 
     fn accept(&mut self, (): ()) {}
@@ -312,7 +332,8 @@ impl Core for Rebuilt {
     }
 
     fn step(&mut self) {
-        panic!("scripted");
+        assert!(self.loads > 1, "scripted");
+        self.stop.set();
     }
 
     fn settle(&mut self) {}
@@ -332,11 +353,7 @@ fn a_replica_that_is_being_built_anew_stops_trying_when_its_device_is_lost() {
     let status = ReplicaStatus::new("test", ReplicaId(0), slow, Changes::default());
     let device = SharedDevice::default();
     let (again, rebuilt) = sync_channel(1);
-    let core = Rebuilt {
-        loads: 0,
-        with: BackendError::Failed("no memory".into()),
-        again,
-    };
+    let core = Rebuilt::new(fails_once(BackendError::Failed("no memory".into()), again));
     let (_handle, body) = stage(core, status.clone(), 1, Clock::start(), device.clone());
     let thread = std::thread::spawn(move || body.run());
     while !matches!(status.state(), ReplicaState::Restarting { .. }) {
@@ -353,11 +370,10 @@ fn a_replica_that_is_being_built_anew_stops_trying_when_its_device_is_lost() {
 fn a_replica_whose_device_is_lost_while_it_is_built_anew_tells_the_others() {
     let (status, device) = (status(), SharedDevice::default());
     let (again, rebuilt) = sync_channel(1);
-    let core = Rebuilt {
-        loads: 0,
-        with: BackendError::Lost("an uncorrectable error".into()),
+    let core = Rebuilt::new(fails_once(
+        BackendError::Lost("an uncorrectable error".into()),
         again,
-    };
+    ));
     let (_handle, body) = stage(core, status.clone(), 1, Clock::start(), device.clone());
     body.run();
     let message = "an uncorrectable error".to_owned();
@@ -366,62 +382,26 @@ fn a_replica_whose_device_is_lost_while_it_is_built_anew_tells_the_others() {
     assert_eq!(device.lost(), Some("an uncorrectable error"));
 }
 
-/// A core whose model dies at the first step and is built again at the third try after that.
-struct Stubborn {
-    loads: u32,
-    stop: CancelFlag,
-}
-
-impl Core for Stubborn {
-    type Job = ();
-
-    fn load(&mut self) -> Result<(), BackendError> {
-        self.loads += 1;
-        match self.loads {
-            1 | 4 => Ok(()),
-            tried => Err(BackendError::Failed(format!("try {tried} failed"))),
-        }
-    }
-
-    fn accept(&mut self, (): ()) {}
-
-    fn tend(&mut self) {}
-
-    fn has_work(&self) -> bool {
-        true
-    }
-
-    fn wake_at(&self) -> Option<Stamp> {
-        None
-    }
-
-    fn step(&mut self) {
-        assert!(self.loads > 1, "it dies once");
-        self.stop.set();
-    }
-
-    fn settle(&mut self) {}
-
-    fn end_all(&mut self, _end: &End) {}
-}
-
 #[test]
 fn a_replica_that_is_not_built_anew_at_once_has_died_once() {
-    let stop = CancelFlag::default();
+    let core = Rebuilt::new(|load| match load {
+        4 => Ok(()),
+        load => Err(BackendError::Failed(format!("load {load} failed"))),
+    });
     let status = status();
     let parts = StageParts {
         mailbox: 1,
         wake: Notifier::default(),
-        stop: stop.clone(),
+        stop: core.stop.clone(),
         status: status.clone(),
         clock: Clock::start(),
         device: SharedDevice::default(),
     };
-    let (handle, body) = stage_of(Stubborn { loads: 0, stop }, parts);
+    let (handle, body) = stage_of(core, parts);
     body.run();
     drop(handle);
     assert_eq!(status.state(), ReplicaState::Removed);
     assert_eq!(status.stats().deaths, 1);
     assert_eq!(status.life(), 1);
-    assert_eq!(status.last_error(), Some("try 3 failed".to_owned()));
+    assert_eq!(status.last_error(), Some("load 3 failed".to_owned()));
 }

@@ -136,8 +136,19 @@ fn replicas_come_with_callers_and_go_with_them() {
 }
 
 #[test]
+fn on_shared_cores_replicas_are_given_and_none_are_lost() {
+    let parses = |more: &[&str]| {
+        let args = ["omni-plan", "--costs", "-", "--callers", "4", "--cores", "2"];
+        Args::try_parse_from([&args, more].concat()).is_ok()
+    };
+    assert!(parses(&["--replicas", "1,1"]));
+    assert!(!parses(&[]));
+    assert!(!parses(&["--replicas", "1,1", "--lose", "0.5,0"]));
+}
+
+#[test]
 fn on_shared_cores_one_caller_waits_for_all_parts_one_after_the_other() {
-    let plan = plan_of(&["--callers", "1", "--cores", "8"]);
+    let plan = plan_of(&["--callers", "1", "--cores", "8", "--replicas", "1,1"]);
     let outcome = simulate(&plan, [1, 1]);
     let stages = 50.0 + (8_000.0 + 400.0 + 16.0 * 20.0) + 100.0 + (2_000.0 + 100.0 + 300.0) + 50.0;
     let beside = (200.0 + 500.0) + (30.0 + 50.0) + (40.0 + 50.0 + 20.0);
@@ -151,7 +162,7 @@ fn on_shared_cores_one_caller_waits_for_all_parts_one_after_the_other() {
 fn what_a_machine_gives_is_bound_by_its_cores_however_many_replicas_share_them() {
     let args = |cores: &'static str| {
         let load = ["--callers", "64", "--pause", "0", "--unpaced", "--length", "120"];
-        plan_of(&[&load[..], &["--cores", cores]].concat())
+        plan_of(&[&load[..], &["--cores", cores, "--replicas", "1,1"]].concat())
     };
     let given = |cores, replicas| {
         let outcome = simulate(&args(cores), replicas);

@@ -27,5 +27,7 @@ pub use link::LinkError;
 pub use local::{EdgeReader, EdgeWriter, edge, metered_edge};
 pub use meter::{EdgeMeter, EdgeRecord, EdgeSink, Hop, IgnoreEdges, Place};
 pub use process::{Attach, inherited, spawn_peer};
-pub use replica::{Connected, Peer, RemoteParts, SILENCE_TIMEOUT, StageNames, StageTransport, remote_stage};
+pub use replica::{
+    Connected, LATEST_LOSS, Peer, RemoteParts, SILENCE_TIMEOUT, StageNames, StageTransport, remote_stage,
+};
 pub use wire::{MAX_FRAME, PREFIX, VERSION, WireError};

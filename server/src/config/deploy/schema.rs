@@ -333,9 +333,10 @@ pub(super) const SECTIONS: &[Section] = &[
         settings: &[setting(
             "upstream_stall",
             WAIT,
-            Is("10s"),
+            Is("20s"),
             "A sequence that has begun fails when the stage before delivers nothing for this long. Time in which a caller writes, or in \
-             which that stage has no room for the sequence because it works for others, does not count.",
+             which that stage has no room for the sequence because it works for others, does not count. With less than 15s, sequences of a \
+             process (`placement`, or of a cluster) that is stuck as a whole may fail before it counts as dead and they go on elsewhere.",
         )],
     },
     Section {

@@ -1,8 +1,10 @@
 //! Deploy files as users write them.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use omni_family::{Dtype, Weights};
+use omni_pipeline::connector::LATEST_LOSS;
 
 use super::*;
 
@@ -362,6 +364,17 @@ fn a_patience_is_set_at_the_stage_that_waits() {
     );
     let problems = with("", &["stages.thinker.upstream_stall=1s"]).unwrap_err();
     assert!(problems[0].contains("there is no such key"), "{problems:?}");
+}
+
+#[test]
+fn a_process_that_is_stuck_counts_as_dead_before_the_next_stage_gives_up_its_input() {
+    let deploy = with("", &[]).unwrap().deploy;
+    for stage in ["talker", "code2wav"] {
+        let stall = deploy.stage(stage).upstream_stall;
+        // The last item may have come some time before the last word.
+        let latest = LATEST_LOSS + Duration::from_secs(5);
+        assert!(stall.is_some_and(|stall| stall >= latest), "{stage}: {stall:?}");
+    }
 }
 
 #[test]

@@ -17,7 +17,12 @@ const USAGE: u8 = 2;
 /// How long the process waits for threads that look at files.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 /// What Dynamo's runtime warns of with every attempt to reach a process that is gone: the front end says it once. An operator may ask for it by its name.
-const QUIET: &[&str] = &["dynamo_runtime::pipeline::network::egress::tcp_client=error"];
+const QUIET_FRONTEND: &[&str] = &["dynamo_runtime::pipeline::network::egress::tcp_client=error"];
+/// What it calls errors in a stage that stood still and was given up meanwhile, by its front ends and by discovery: the stage says both itself.
+const QUIET_STAGE: &[&str] = &[
+    "dynamo_runtime::pipeline::network::ingress::push_handler=off",
+    "dynamo_runtime::storage::kv::file=off",
+];
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -61,8 +66,9 @@ fn run(config: Config, part: &Part) -> anyhow::Result<()> {
         Part::Frontend(network) | Part::Stage { network, .. } => runtime::set_environment(network),
     }
     let quiet = match part {
-        Part::Frontend(_) => QUIET,
-        Part::All | Part::Stage { .. } => &[],
+        Part::Frontend(_) => QUIET_FRONTEND,
+        Part::Stage { .. } => QUIET_STAGE,
+        Part::All => &[],
     };
     init_logging(&config, quiet)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use dynamo_runtime::DistributedRuntime;
-use dynamo_runtime::component::StartedEndpoint;
+use dynamo_runtime::component::{Endpoint, StartedEndpoint};
 use dynamo_runtime::discovery::DiscoveryInstance;
 use dynamo_runtime::metrics::MetricsHierarchy as _;
 use dynamo_runtime::pipeline::network::Ingress;
@@ -20,12 +20,14 @@ use tokio::time::Instant;
 
 use crate::card::{Card, ENDPOINT, Identity, all};
 use crate::runtime::{Presence, connect};
-use crate::settings::Network;
+use crate::settings::{Found, Network};
 use crate::signals::Signals;
 use crate::tunnel::StageTunnel;
 
 /// Between two tries to register again, after discovery was lost.
 const AGAIN: Duration = Duration::from_secs(1);
+/// Between two looks at whether files still tell of a replica.
+const GLANCE: Duration = Duration::from_secs(2);
 /// Numbers that a replica tries before it gives up.
 const TRIES: usize = 64;
 /// Between two looks at connections that are to end.
@@ -149,6 +151,11 @@ struct Stage<'a> {
 type Held = Option<(DistributedRuntime, Registration)>;
 
 impl Stage<'_> {
+    fn endpoint(&self, runtime: &DistributedRuntime) -> anyhow::Result<Endpoint> {
+        let namespace = runtime.namespace(self.network.name.clone())?;
+        Ok(namespace.component(self.member.stage())?.endpoint(ENDPOINT))
+    }
+
     /// Registers the stage, and again whenever discovery was lost. Connections last meanwhile. `held` is the registration that is valid.
     async fn keep_registered(&self, number: Option<u32>, held: &mut Held) -> anyhow::Result<()> {
         let runtime = connect(self.network, Presence::Registered).await?;
@@ -159,10 +166,44 @@ impl Stage<'_> {
             let number = registration.card.replica;
             tell_figures(&runtime, self.member, number);
             *held = Some((runtime.clone(), registration));
-            runtime.runtime().shutdown_started_token().cancelled().await;
+            self.keep_announced(&runtime, held).await;
             tracing::warn!("discovery has lost this replica, connections go on; it registers again");
             (runtime, registration) = self.register_again(number).await;
             withdraw(held.take()).await;
+        }
+    }
+
+    /// Announces the replica anew whenever discovery has forgotten it, until the runtime that it is registered with has lost discovery.
+    async fn keep_announced(&self, runtime: &DistributedRuntime, held: &mut Held) {
+        let lost = runtime.runtime().shutdown_started_token();
+        while let Some((_, registration)) = held {
+            tokio::select! {
+                () = lost.cancelled() => return,
+                () = self.forgotten(runtime, &registration.card) => {}
+            }
+            tracing::warn!("this replica was taken for dead, connections go on; it registers again");
+            if let Err(error) = registration.announce_again(runtime, self).await {
+                tracing::warn!("{error:#}");
+            }
+        }
+    }
+
+    /// Waits until files do not tell of the replica any more: those of a process that stands still for some seconds are removed by the others.
+    /// Other ways of discovery tell the runtime.
+    async fn forgotten(&self, runtime: &DistributedRuntime, card: &Card) {
+        if !matches!(self.network.found, Found::File(_)) {
+            return std::future::pending().await;
+        }
+        let id = card.instance.instance_id;
+        let own =
+            |found: &DiscoveryInstance| Card::of(found).is_some_and(|card| card.instance.instance_id == id);
+        loop {
+            tokio::time::sleep(GLANCE).await;
+            match runtime.discovery().list(all(&card.instance.namespace)).await {
+                Ok(found) if !found.iter().any(own) => return,
+                Ok(_) => {}
+                Err(error) => tracing::debug!(%error, "the files of the replicas cannot be read"),
+            }
         }
     }
 
@@ -237,11 +278,8 @@ impl Registration {
             identity.clone(),
             Arc::clone(&stage.gave_up),
         );
-        let component = runtime
-            .namespace(stage.network.name.clone())?
-            .component(member.stage())?;
-        let endpoint = component
-            .endpoint(ENDPOINT)
+        let endpoint = stage
+            .endpoint(runtime)?
             .endpoint_builder()
             .handler(Ingress::for_engine(Arc::new(tunnel))?)
             .start_with_registration()
@@ -265,6 +303,19 @@ impl Registration {
             found,
             endpoint,
         })
+    }
+
+    /// As it is, under its number.
+    async fn announce_again(
+        &mut self,
+        runtime: &DistributedRuntime,
+        stage: &Stage<'_>,
+    ) -> anyhow::Result<()> {
+        stage.endpoint(runtime)?.register_endpoint_instance().await?;
+        let tells = (stage.identity, stage.format.as_str());
+        let number = Some(self.card.replica);
+        (self.card, self.found) = announce(runtime, &self.endpoint, tells, number).await?;
+        Ok(())
     }
 }
 

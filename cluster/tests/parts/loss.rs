@@ -34,6 +34,38 @@ async fn what_a_killed_code2wav_decoded_goes_on_at_another_with_the_same_samples
     killed_in_mid_speech("code2wav").await;
 }
 
+/// Stands still for longer than silence is borne and than its files are left.
+async fn frozen_in_mid_speech(stage: &str) {
+    let cluster = Cluster::new();
+    let [front, talker, vocoder] = cluster.speaking(&SLOWLY);
+    let expected = front.spoken(1, &long_text()).await;
+    let mut speech = front.speak(1, &long_text()).await;
+    speech.begun().await;
+    let _another = cluster.stage(stage, &[]);
+    front.says_times("a replica takes work", 3);
+    let victim = if stage == "talker" { talker } else { vocoder };
+    victim.signal("-STOP");
+    let heard = speech.rest().await.expect("it goes on elsewhere");
+    assert!(heard == expected, "{} of {} bytes", heard.len(), expected.len());
+    front.says("is retried on another replica");
+    front.says("a replica has left");
+    victim.signal("-CONT");
+    victim.says("this replica was taken for dead");
+    front.says_times("a replica takes work", 4);
+    assert!(front.spoken(1, SENTENCE).await == alone().spoken(1, SENTENCE).await);
+    assert!(!victim.log().contains(" ERROR "), "{}", victim.log());
+}
+
+#[tokio::test]
+async fn what_a_frozen_talker_spoke_goes_on_at_another_and_it_is_used_again() {
+    frozen_in_mid_speech("talker").await;
+}
+
+#[tokio::test]
+async fn what_a_frozen_code2wav_decoded_goes_on_at_another_and_it_is_used_again() {
+    frozen_in_mid_speech("code2wav").await;
+}
+
 #[tokio::test]
 async fn what_the_only_talker_spoke_goes_on_when_it_is_started_again() {
     let cluster = Cluster::new();

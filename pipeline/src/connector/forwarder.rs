@@ -16,24 +16,38 @@ const MOST: usize = 1 << 16;
 /// Listens to one replica. Copies are the same one.
 #[derive(Debug, Clone)]
 pub(super) struct EventForwarder {
-    heard: Arc<Mutex<Reports>>,
+    heard: Arc<Mutex<Heard>>,
     wake: Notifier,
 }
 
+#[derive(Debug, Default)]
+struct Heard {
+    reports: Reports,
+    /// The thread that takes them looks again soon.
+    attended: bool,
+}
+
 impl EventForwarder {
-    /// One that rings `wake` when there is something to take.
+    /// One that rings `wake` when there is something to take, unless it is [attended](Self::attend).
     pub(super) fn new(wake: Notifier) -> Self {
         let heard = Arc::default();
         Self { heard, wake }
     }
 
-    fn heard(&self) -> MutexGuard<'_, Reports> {
+    fn heard(&self) -> MutexGuard<'_, Heard> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What was told since it was last asked.
     pub(super) fn take(&self) -> Reports {
-        mem::take(&mut *self.heard())
+        mem::take(&mut self.heard().reports)
+    }
+
+    /// Says whether there is something to take, or the caller `looks` again soon in any case: then it need not be rung for what comes.
+    pub(super) fn attend(&self, looks: bool) -> bool {
+        let mut heard = self.heard();
+        heard.attended = looks || !heard.reports.is_empty();
+        heard.attended
     }
 }
 
@@ -44,13 +58,13 @@ impl EngineSink for EventForwarder {
             return;
         }
         let mut heard = self.heard();
-        let first = heard.is_empty();
-        match heard.told.len() < MOST {
-            true => heard.told.push(event.clone()),
-            false => heard.missed += 1,
+        let rings = heard.reports.is_empty() && !heard.attended;
+        match heard.reports.told.len() < MOST {
+            true => heard.reports.told.push(event.clone()),
+            false => heard.reports.missed += 1,
         }
         drop(heard);
-        if first {
+        if rings {
             self.wake.notify();
         }
     }
@@ -72,5 +86,19 @@ mod tests {
         assert_eq!((told.len(), missed), (MOST, 2));
         assert_eq!(told[..2], [EngineEvent::Starved, EngineEvent::Idle]);
         assert!(forwarder.take().is_empty());
+    }
+
+    #[test]
+    fn what_comes_to_a_thread_that_looks_again_in_any_case_does_not_wake_it() {
+        let wake = Notifier::default();
+        let forwarder = EventForwarder::new(wake.clone());
+        assert!(forwarder.attend(true));
+        forwarder.on_event(&EngineEvent::Starved);
+        assert!(!wake.is_rung());
+        assert!(forwarder.attend(false), "there is something to take");
+        forwarder.take();
+        assert!(!forwarder.attend(false));
+        forwarder.on_event(&EngineEvent::Idle);
+        assert!(wake.is_rung());
     }
 }

@@ -16,12 +16,12 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use omni_engine::{SeqId, Stamp};
 use omni_proto::stage::v1::frame::Body;
-use omni_proto::stage::v1::{Arrivals, Failed, Heartbeat, Hello, Open, Ready};
+use omni_proto::stage::v1::{Failed, Heartbeat, Hello, Open, Ready};
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::WatchStream;
 
 use super::forwarder::EventForwarder;
-use super::link::{Link, LinkError};
+use super::link::{AFTERTHOUGHT, Link, LinkError};
 use super::local::stamped_edge;
 use super::replica::StageNames;
 use super::stream::{Came, Receiving, Sending};
@@ -44,9 +44,6 @@ const OUTPUTS: u32 = 16;
 
 /// How often the other side is told that this process lives, while the stage is loaded and while it has sequences.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(2);
-
-/// Figures change without a notification. A host that had something to say looks again after this time, until nothing changes.
-const AFTERTHOUGHT: Duration = Duration::from_millis(100);
 
 /// A connection on which the other side has said what it wants.
 #[derive(Debug)]
@@ -210,7 +207,6 @@ impl HostSession {
                 wake: self.wake,
                 streams: BTreeMap::new(),
                 refused: Vec::new(),
-                arrivals: Vec::new(),
                 clock: self.clock,
             },
         };
@@ -244,8 +240,6 @@ struct Work {
     streams: BTreeMap<SeqId, StreamState>,
     /// Jobs that the stage did not take.
     refused: Vec<(SeqId, JobRefused)>,
-    /// Of items that have arrived and of which the other side does not know yet.
-    arrivals: Vec<Arrival>,
     clock: Clock,
 }
 
@@ -267,12 +261,12 @@ impl Host {
                 Err(LinkError::Closed) => return Ok(()),
                 Err(error) => return Err(error),
             };
-            let again = match spoke {
+            // Figures change without a notification: after something was said, they are looked at again.
+            let again = match self.link.attend(spoke) {
                 true => Some(AFTERTHOUGHT),
                 false => self.work.look_again(),
             };
             self.link.wait(line, again)?;
-            line.drain();
         }
     }
 
@@ -280,7 +274,7 @@ impl Host {
     fn turn(&mut self) -> Result<bool, LinkError> {
         self.link.read()?;
         while let Some(frame) = self.link.next()? {
-            self.work.frame(frame, self.link.peer_clock())?;
+            self.work.frame(frame, &mut self.link)?;
         }
         self.work.report(&mut self.link)?;
         let mut spoke = false;
@@ -298,7 +292,8 @@ impl Host {
 
 impl Work {
     /// Takes a frame. One of a sequence that is not here any more was on its way when the sequence ended.
-    fn frame(&mut self, frame: Received, clock: PeerClock) -> Result<(), LinkError> {
+    fn frame(&mut self, frame: Received, link: &mut Link) -> Result<(), LinkError> {
+        let clock = link.peer_clock();
         let (came, seq) = (Came::of(&frame, clock), frame.seq);
         if let Body::Open(open) = frame.body {
             return self.open(seq, open, clock);
@@ -309,7 +304,7 @@ impl Work {
         match frame.body {
             Body::Item(item) => {
                 let stamps = stream.receiving.item(came, item, self.clock.now())?;
-                self.arrivals.push(Arrival { seq, stamps });
+                link.arrived(Arrival { seq, stamps });
             }
             Body::Credit(credit) => stream.sending.credit(credit.units),
             Body::Idle(idle) => stream.receiving.set_idle(idle.idle),
@@ -379,16 +374,10 @@ impl Work {
         self.look_for_life(link)?;
         // Events can wait, and are to be added to nothing that waits already.
         if !link.is_backed_up() {
-            link.pass_on()?;
+            link.pass_on_late()?;
         }
         for (seq, refused) in self.refused.drain(..) {
             link.say(seq, Body::End(end_message(end_of(&refused))))?;
-        }
-        if !self.arrivals.is_empty() {
-            let clock = link.peer_clock();
-            let arrivals = self.arrivals.drain(..).map(|arrival| arrival.message(clock));
-            let arrivals = arrivals.collect();
-            link.say(NO_SEQUENCE, Body::Arrivals(Arrivals { arrivals }))?;
         }
         Ok(())
     }

@@ -6,16 +6,20 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use omni_engine::{SeqId, Stamp};
+use omni_proto::stage::v1::Arrivals;
 use omni_proto::stage::v1::frame::Body;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::forwarder::EventForwarder;
-use super::wire::{FrameReader, NO_SEQUENCE, PeerClock, Received, WireError, write_frame};
+use super::wire::{Arrival, FrameReader, NO_SEQUENCE, PeerClock, Received, WireError, write_frame};
 use crate::clock::Clock;
 use crate::stage::NotifierFd;
 
 /// Bytes that may wait for the socket before no more items are taken from the edges.
 const BACKED_UP: usize = 256 << 10;
+
+/// What is told changes without a notification, and nothing depends on it. It is looked at again after this time, until nothing changes.
+pub(super) const AFTERTHOUGHT: Duration = Duration::from_millis(100);
 
 /// Why a connection is of no use any more.
 #[derive(Debug, thiserror::Error)]
@@ -64,8 +68,14 @@ pub(super) struct Link {
     output: Vec<u8>,
     /// Bytes at the front of `output` that are with the system.
     written: usize,
+    /// There may be something to read.
+    readable: bool,
     /// What is told at this end, and is to be known at the other before it gets what came of it.
     forwarder: Option<EventForwarder>,
+    /// Of items that have arrived and of which the other side does not know yet.
+    arrivals: Vec<Arrival>,
+    /// When the other side was last told of both.
+    passed_on: Stamp,
     clock: Clock,
     peer: PeerClock,
 }
@@ -78,7 +88,10 @@ impl Link {
             input: FrameReader::default(),
             output: Vec::new(),
             written: 0,
+            readable: true,
             forwarder: None,
+            arrivals: Vec::new(),
+            passed_on: Stamp::default(),
             peer: PeerClock::new(clock.now()),
             clock,
         })
@@ -89,15 +102,42 @@ impl Link {
         self.forwarder = Some(forwarder);
     }
 
-    /// Puts in line what was told and not yet sent.
-    pub(super) fn pass_on(&mut self) -> Result<(), WireError> {
-        match self.forwarder.as_ref().map(EventForwarder::take) {
-            Some(reports) if !reports.is_empty() => {
-                let events = reports.message(self.peer);
-                self.say(NO_SEQUENCE, Body::Events(events))
-            }
-            _ => Ok(()),
+    /// Tells the other side of an item that has arrived, when that is convenient.
+    pub(super) fn arrived(&mut self, arrival: Arrival) {
+        self.arrivals.push(arrival);
+    }
+
+    /// Whether the caller has to look again after [`AFTERTHOUGHT`] because something that was told waits. What is told from now on rings, unless
+    /// the caller looks again, for that or because it does so in any case (`looks`).
+    pub(super) fn attend(&self, looks: bool) -> bool {
+        let looks = looks || !self.arrivals.is_empty();
+        self.forwarder.as_ref().map_or(looks, |told| told.attend(looks))
+    }
+
+    /// Puts in line what was told, at most once in [`AFTERTHOUGHT`]: what depends on it takes it along.
+    pub(super) fn pass_on_late(&mut self) -> Result<(), WireError> {
+        match self.clock.since(self.passed_on) >= AFTERTHOUGHT {
+            true => self.pass_on(),
+            false => Ok(()),
         }
+    }
+
+    /// Puts in line what was told and not yet sent.
+    fn pass_on(&mut self) -> Result<(), WireError> {
+        let reports = self.forwarder.as_ref().map(EventForwarder::take);
+        if let Some(reports) = reports.filter(|reports| !reports.is_empty()) {
+            self.passed_on = self.clock.now();
+            let events = reports.message(self.peer);
+            self.say(NO_SEQUENCE, Body::Events(events))?;
+        }
+        if self.arrivals.is_empty() {
+            return Ok(());
+        }
+        self.passed_on = self.clock.now();
+        let clock = self.peer;
+        let arrivals = self.arrivals.drain(..).map(|arrival| arrival.message(clock));
+        let arrivals = arrivals.collect();
+        self.say(NO_SEQUENCE, Body::Arrivals(Arrivals { arrivals }))
     }
 
     pub(super) fn now(&self) -> Stamp {
@@ -111,10 +151,10 @@ impl Link {
 
     /// Puts a frame in line. What is in line goes out with [`flush`](Self::flush).
     pub(super) fn say(&mut self, seq: SeqId, body: Body) -> Result<(), WireError> {
-        // What an engine told comes before what came of it.
+        // What an engine told comes before what came of it, and that an item has arrived before the end of its sequence.
         if matches!(
             body,
-            Body::Item(_) | Body::End(_) | Body::Done(_) | Body::Failed(_)
+            Body::Item(_) | Body::End(_) | Body::Cancel(_) | Body::Done(_) | Body::Failed(_)
         ) {
             self.pass_on()?;
         }
@@ -158,6 +198,9 @@ impl Link {
 
     /// Reads what is there, once. Frames are then taken with [`next`](Self::next) until there are none.
     pub(super) fn read(&mut self) -> Result<(), LinkError> {
+        if !std::mem::take(&mut self.readable) {
+            return Ok(());
+        }
         match self.input.fill(&self.socket) {
             Ok(0) => Err(self.ended()),
             Ok(_) => Ok(()),
@@ -187,8 +230,9 @@ impl Link {
         Ok(frame)
     }
 
-    /// Waits until something can be read, something in line can be written, the notifier is rung, or `timeout` is over.
-    pub(super) fn wait(&self, notifier: &NotifierFd, timeout: Option<Duration>) -> io::Result<()> {
+    /// Waits until something can be read, something in line can be written, the notifier is rung, or `timeout` is over. Then the notifier
+    /// can be rung again.
+    pub(super) fn wait(&mut self, notifier: &NotifierFd, timeout: Option<Duration>) -> io::Result<()> {
         let mut interest = PollFlags::IN;
         interest.set(PollFlags::OUT, !self.is_flushed());
         let mut watched = [
@@ -197,8 +241,16 @@ impl Link {
         ];
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match poll(&mut watched, timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
         }
+        let [socket, rung] = watched.map(|watched| watched.revents());
+        // The end of the other side and errors are read, too.
+        self.readable = socket.intersects(!PollFlags::OUT);
+        if !rung.is_empty() {
+            notifier.drain();
+        }
+        Ok(())
     }
 }

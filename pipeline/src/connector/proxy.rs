@@ -228,10 +228,8 @@ impl Proxy {
     }
 
     /// Sleeps until there may be something to do, or for `timeout`. Then the notifier can be rung again.
-    pub(super) fn wait(&self, notifier: &NotifierFd, timeout: Option<Duration>) -> Result<(), LinkError> {
-        self.link.wait(notifier, timeout)?;
-        notifier.drain();
-        Ok(())
+    pub(super) fn wait(&mut self, notifier: &NotifierFd, timeout: Option<Duration>) -> Result<(), LinkError> {
+        Ok(self.link.wait(notifier, timeout)?)
     }
 
     /// Ends every sequence with `end`.

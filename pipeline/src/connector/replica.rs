@@ -301,7 +301,7 @@ impl Core for Remote {
     }
 
     fn sleep(&mut self, wake: &Notifier, timeout: Option<Duration>) {
-        match (&self.connection, &self.line) {
+        match (&mut self.connection, &self.line) {
             (Some(connection), Some(line)) => {
                 let waited = connection.proxy.wait(line, timeout);
                 self.note(waited);

@@ -14,38 +14,34 @@ pub struct Notifier(Arc<NotifierState>);
 
 #[derive(Debug, Default)]
 struct NotifierState {
-    signal: Mutex<Signal>,
+    rung: AtomicBool,
+    /// Written to with every notification, for a worker that waits for sockets too; there for as long as the other end is.
+    line: Mutex<Option<Arc<UnixStream>>>,
     changed: Condvar,
 }
 
-#[derive(Debug, Default)]
-struct Signal {
-    rung: bool,
-    /// Written to with every notification, for a worker that waits for sockets too; there for as long as the other end is.
-    line: Option<UnixStream>,
-}
+impl NotifierState {
+    fn line(&self) -> MutexGuard<'_, Option<Arc<UnixStream>>> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
-impl Signal {
-    fn write(&self) {
-        if let Some(mut line) = self.line.as_ref() {
+    fn notify(&self) {
+        if self.rung.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let line = self.line();
+        self.changed.notify_one();
+        // The worker that this wakes may need the lock at once.
+        let line = line.clone();
+        if let Some(mut line) = line.as_deref() {
             // A full socket is readable already.
             let _ = line.write(&[1]);
         }
     }
-}
 
-impl NotifierState {
-    fn signal(&self) -> MutexGuard<'_, Signal> {
-        self.signal.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn notify(&self) {
-        let mut signal = self.signal();
-        if !signal.rung {
-            signal.rung = true;
-            self.changed.notify_one();
-            signal.write();
-        }
+    /// Takes the notification. What was done before it can be seen afterwards.
+    fn take(&self) -> bool {
+        self.rung.swap(false, Ordering::AcqRel)
     }
 }
 
@@ -69,18 +65,17 @@ pub(crate) struct NotifierFd {
 }
 
 impl NotifierFd {
-    /// Takes the notification, so that the next one shows. What was done before it can be seen afterwards.
+    /// Takes the notification that shows, so that the next one does. What was done before it can be seen afterwards.
     pub(crate) fn drain(&self) {
-        let mut signal = self.notifier.signal();
-        // An empty socket is no error here.
+        // An empty socket is no error here. A notification that comes between the two is this one.
         let _ = (&self.line).read(&mut [0; 8]);
-        signal.rung = false;
+        self.notifier.take();
     }
 }
 
 impl Drop for NotifierFd {
     fn drop(&mut self) {
-        self.notifier.signal().line = None;
+        *self.notifier.line() = None;
     }
 }
 
@@ -100,16 +95,16 @@ impl Notifier {
         for socket in [&line, &end] {
             socket.set_nonblocking(true)?;
         }
-        let mut signal = self.0.signal();
-        if signal.line.is_some() {
+        let mut place = self.0.line();
+        if place.is_some() {
             return Err(io::Error::other("the notifier has a descriptor already"));
         }
-        signal.line = Some(line);
+        *place = Some(Arc::new(line));
+        drop(place);
         // A notification from before shows, too.
-        if signal.rung {
-            signal.write();
+        if self.0.take() {
+            self.notify();
         }
-        drop(signal);
         Ok(NotifierFd {
             line: end,
             notifier: Arc::clone(&self.0),
@@ -127,23 +122,17 @@ impl Notifier {
     }
 
     #[cfg(test)]
-    pub(super) fn is_rung(&self) -> bool {
-        self.0.signal().rung
+    pub(crate) fn is_rung(&self) -> bool {
+        self.0.rung.load(Ordering::Acquire)
     }
 
     /// Sleeps until it is notified, or for `timeout`.
     pub(crate) fn sleep(&self, timeout: Option<Duration>) {
-        let (signal, changed) = (self.0.signal(), &self.0.changed);
-        let mut signal = match timeout {
-            None => changed
-                .wait_while(signal, |signal| !signal.rung)
-                .unwrap_or_else(PoisonError::into_inner),
-            Some(timeout) => {
-                let waited = changed.wait_timeout_while(signal, timeout, |signal| !signal.rung);
-                waited.unwrap_or_else(PoisonError::into_inner).0
-            }
-        };
-        signal.rung = false;
+        let (line, changed) = (self.0.line(), &self.0.changed);
+        match timeout {
+            None => drop(changed.wait_while(line, |_| !self.0.take())),
+            Some(timeout) => drop(changed.wait_timeout_while(line, timeout, |_| !self.0.take())),
+        }
     }
 }
 
@@ -214,10 +203,7 @@ mod tests {
         assert!(wake.line().is_err());
         let other = wake.clone();
         drop(line);
-        assert!(
-            wake.0.signal().line.is_none(),
-            "a notifier that is kept holds no socket"
-        );
+        assert!(wake.0.line().is_none(), "a notifier that is kept holds no socket");
         other.notify();
         assert!(wake.line().is_ok());
     }

@@ -42,6 +42,10 @@ use stream::{StreamState, Tended};
 const INPUTS: u32 = 32;
 const OUTPUTS: u32 = 16;
 
+/// Items that come this soon after others wait for as long, and are sent together: every message wakes several threads on its way. A model that
+/// takes longer for a step never has its items wait.
+const MOMENT: Duration = Duration::from_millis(5);
+
 /// How often the other side is told that this process lives, while the stage is loaded and while it has sequences.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(2);
 
@@ -256,38 +260,62 @@ impl Host {
     /// Turns until the other side hangs up or something is of no use any more.
     fn turns(&mut self, line: &NotifierFd) -> Result<(), LinkError> {
         loop {
-            let spoke = match self.turn() {
-                Ok(spoke) => spoke,
+            let Turned { spoke, gathers } = match self.turn() {
+                Ok(turned) => turned,
                 Err(LinkError::Closed) => return Ok(()),
                 Err(error) => return Err(error),
             };
+            if self.work.wake.look_again(gathers) && !gathers {
+                continue;
+            }
             // Figures change without a notification: after something was said, they are looked at again.
             let again = match self.link.attend(spoke) {
                 true => Some(AFTERTHOUGHT),
                 false => self.work.look_again(),
             };
+            let again = match gathers {
+                true => Some(MOMENT.saturating_sub(self.since_item())),
+                false => again,
+            };
             self.link.wait(line, again)?;
         }
     }
 
-    /// Does whatever can be done now; says whether there was something to say.
-    fn turn(&mut self) -> Result<bool, LinkError> {
+    /// Time since the last item was sent.
+    fn since_item(&self) -> Duration {
+        self.work.clock.since(self.link.items().1)
+    }
+
+    /// Does whatever can be done now.
+    fn turn(&mut self) -> Result<Turned, LinkError> {
         self.link.read()?;
         while let Some(frame) = self.link.next()? {
             self.work.frame(frame, &mut self.link)?;
         }
         self.work.report(&mut self.link)?;
+        let holds = self.since_item() < MOMENT && self.work.is_patient();
+        let (before, _) = self.link.items();
         let mut spoke = false;
         loop {
-            let all = self.work.tend(&mut self.link)?;
+            let all = self.work.tend(&mut self.link, holds)?;
             spoke |= !self.link.is_flushed();
             self.link.flush()?;
             // What is left will be sent when the socket takes more.
             if all || self.link.is_backed_up() {
-                return Ok(spoke);
+                // Where several came at once, more will.
+                let gathers = holds || self.link.items().0 - before > 1;
+                return Ok(Turned { spoke, gathers });
             }
         }
     }
+}
+
+/// What came of [`Host::turn`].
+struct Turned {
+    /// There was something to say.
+    spoke: bool,
+    /// What comes in the next moment is sent together.
+    gathers: bool,
 }
 
 impl Work {
@@ -334,7 +362,7 @@ impl Work {
             job.progress.arrive(clock.to_local(arrived));
         }
         let stream = StreamState {
-            sending: Sending::new(Some(Box::new(outputs))),
+            sending: Sending::gathering(Box::new(outputs)),
             receiving: Receiving::new(Box::new(inputs), kind),
             cancel: job.cancel.clone(),
             progress: job.progress.clone(),
@@ -431,15 +459,20 @@ impl Work {
         }
     }
 
-    /// Looks at every sequence; false if not all of what can be sent is in line.
-    fn tend(&mut self, link: &mut Link) -> Result<bool, LinkError> {
+    /// Whether there are sequences whose items may wait for a moment.
+    fn is_patient(&self) -> bool {
+        self.streams.values().any(|stream| stream.sending.is_patient())
+    }
+
+    /// Looks at every sequence; items that may wait do so if `holds`. False if not all of what can be sent is in line.
+    fn tend(&mut self, link: &mut Link, holds: bool) -> Result<bool, LinkError> {
         let mut all = true;
         let mut outcome = Ok(());
         let waker = self.wake.waker();
         let notifier = self.stage.wake();
         let stage = self.status.stage();
         self.streams.retain(|&seq, stream| {
-            match stream.tend((stage, seq), link, &mut Context::from_waker(&waker)) {
+            match stream.tend((stage, seq), link, holds, &mut Context::from_waker(&waker)) {
                 Ok(Tended::All) => true,
                 Ok(Tended::Part) => {
                     all = false;

@@ -76,6 +76,8 @@ pub(super) struct Link {
     arrivals: Vec<Arrival>,
     /// When the other side was last told of both.
     passed_on: Stamp,
+    /// Items that were put in line, and when the last was.
+    items: (u64, Stamp),
     clock: Clock,
     peer: PeerClock,
 }
@@ -92,6 +94,7 @@ impl Link {
             forwarder: None,
             arrivals: Vec::new(),
             passed_on: Stamp::default(),
+            items: (0, Stamp::default()),
             peer: PeerClock::new(clock.now()),
             clock,
         })
@@ -159,7 +162,15 @@ impl Link {
             self.pass_on()?;
         }
         let (clock, peer) = (self.clock, self.peer);
+        if matches!(body, Body::Item(_)) {
+            self.items = (self.items.0 + 1, clock.now());
+        }
         write_frame(&mut self.output, seq, body, || peer.to_wire(clock.now()))
+    }
+
+    /// Items that were put in line, and when the last was.
+    pub(super) fn items(&self) -> (u64, Stamp) {
+        self.items
     }
 
     /// Whether so much waits for the socket that items should not be added.

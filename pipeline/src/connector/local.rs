@@ -76,6 +76,8 @@ struct Shared {
     used: AtomicU32,
     /// The writer has an excuse for delivering nothing.
     waits: AtomicBool,
+    /// The reader takes items together: they are hints to it.
+    gathers: AtomicBool,
     /// How often that has begun.
     idles: AtomicU32,
     /// On an edge that measures: nanoseconds that writers found no room, and since when that is so (0: it is not).
@@ -124,12 +126,16 @@ type Scale<T> = (Clock, fn(&T) -> u64);
 impl<T> EdgeWriter<T> {
     fn send(&self, envelope: Envelope<T>) {
         let Some(channel) = &self.channel else { return };
+        let is_item = matches!(envelope, Envelope::Item { .. });
         match channel.try_send(envelope) {
             // A reader that is gone has cancelled; the stage learns that from the flag.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
             Err(mpsc::error::TrySendError::Full(_)) => unreachable!("put without room"),
         }
-        self.notify();
+        match &self.reader {
+            Some(reader) if is_item && self.shared.gathers.load(Ordering::Acquire) => reader.hint(),
+            _ => self.notify(),
+        }
     }
 
     fn notify(&self) {
@@ -361,6 +367,10 @@ impl<T: Send> EdgeReceiver<T> for EdgeReader<T> {
 
     fn transferred(&mut self, passage: &TransferStamps) {
         self.measure(&Sent::Measured(*passage), passage.rx_start);
+    }
+
+    fn gather(&mut self) {
+        self.shared.gathers.store(true, Ordering::Release);
     }
 
     fn is_upstream_idle(&self) -> bool {

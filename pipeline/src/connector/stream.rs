@@ -14,6 +14,9 @@ use super::wire::{PeerClock, Received, WireError, item, payload, payload_of};
 use crate::item::ItemKind;
 use crate::stage::{EdgeReceiver, EdgeSender, End, Recv, TransferStamps};
 
+/// Items of a sequence that are sent at once, because a listener waits for its first sound.
+const HEAD: u32 = 16;
+
 /// What is sent of a sequence.
 pub(super) struct Sending {
     /// None where there is nothing to send.
@@ -25,6 +28,8 @@ pub(super) struct Sending {
     number: u32,
     /// What the other side knows of whether upstream waits for a caller.
     waits: bool,
+    /// Items behind the head may wait.
+    gathers: bool,
 }
 
 /// What came of [`Sending::forward`].
@@ -50,6 +55,15 @@ impl Sending {
             credit: 0,
             number: 0,
             waits: false,
+            gathers: false,
+        }
+    }
+
+    /// Of which items behind its head may wait for a moment, to be sent together.
+    pub(super) fn gathering(receiver: Box<dyn EdgeReceiver>) -> Self {
+        Self {
+            gathers: true,
+            ..Self::new(Some(receiver))
         }
     }
 
@@ -61,6 +75,11 @@ impl Sending {
     /// No more of it is wanted.
     pub(super) fn close(&mut self) {
         self.receiver = None;
+    }
+
+    /// Whether its next items may wait for a moment.
+    pub(super) fn is_patient(&self) -> bool {
+        self.gathers && self.number >= HEAD
     }
 
     /// An item arrived at the other side.
@@ -109,6 +128,9 @@ impl Sending {
             Ok(()) => {
                 self.number = self.number.wrapping_add(1);
                 self.credit -= i64::from(units);
+                if self.gathers && self.number == HEAD {
+                    receiver.gather();
+                }
                 Forwarded::Item
             }
             Err(error) => Forwarded::TooLong(error),

@@ -104,6 +104,9 @@ pub trait EdgeReceiver<T = Item>: Send {
     /// The passage of an item that was [taken so](Self::take_timed).
     fn transferred(&mut self, passage: &TransferStamps);
 
+    /// From now on items are only hints to the reader, which takes several together ([`Notifier`](super::Notifier)).
+    fn gather(&mut self) {}
+
     /// Whether the other side waits for a caller ([`EdgeSender::set_idle`]).
     fn is_upstream_idle(&self) -> bool;
 }

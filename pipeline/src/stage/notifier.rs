@@ -15,6 +15,10 @@ pub struct Notifier(Arc<NotifierState>);
 #[derive(Debug, Default)]
 struct NotifierState {
     rung: AtomicBool,
+    /// Something came that can wait for a moment.
+    hinted: AtomicBool,
+    /// The worker looks again in a moment, without being woken.
+    looks: AtomicBool,
     /// Written to with every notification, for a worker that waits for sockets too; there for as long as the other end is.
     line: Mutex<Option<Arc<UnixStream>>>,
     changed: Condvar,
@@ -116,6 +120,21 @@ impl Notifier {
         self.0.notify();
     }
 
+    /// Says that something came that can wait for a moment: wakes the worker unless it [looks again](Self::look_again) by itself.
+    pub(crate) fn hint(&self) {
+        self.0.hinted.store(true, Ordering::SeqCst);
+        if !self.0.looks.load(Ordering::SeqCst) {
+            self.0.notify();
+        }
+    }
+
+    /// The worker says whether it looks again in a moment, without being woken. Returns whether there was a [hint](Self::hint) since it was last
+    /// asked: then one that is going to sleep for long has to look first.
+    pub(crate) fn look_again(&self, looks: bool) -> bool {
+        self.0.looks.store(looks, Ordering::SeqCst);
+        self.0.hinted.swap(false, Ordering::SeqCst)
+    }
+
     /// Wakes it for a future.
     pub(crate) fn waker(&self) -> Waker {
         Waker::from(Arc::clone(&self.0))
@@ -206,6 +225,17 @@ mod tests {
         assert!(wake.0.line().is_none(), "a notifier that is kept holds no socket");
         other.notify();
         assert!(wake.line().is_ok());
+    }
+
+    #[test]
+    fn a_hint_wakes_a_worker_that_does_not_look_again_and_is_known_to_one_that_does() {
+        let wake = Notifier::default();
+        assert!(!wake.look_again(true));
+        wake.hint();
+        assert!(!wake.is_rung());
+        assert!(wake.look_again(false), "it came meanwhile");
+        wake.hint();
+        assert!(wake.is_rung());
     }
 
     #[test]

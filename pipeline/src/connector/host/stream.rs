@@ -38,20 +38,24 @@ pub(super) enum Tended {
 }
 
 impl StreamState {
-    /// Looks at both directions.
+    /// Looks at both directions. If it `holds`, items that may wait for a moment do so.
     pub(super) fn tend(
         &mut self,
         (own, seq): (&'static str, SeqId),
         link: &mut Link,
+        holds: bool,
         context: &mut Context<'_>,
     ) -> Result<Tended, LinkError> {
         if link.is_backed_up() {
             return Ok(Tended::Part);
         }
-        self.tell(seq, link)?;
+        let holds = holds && self.sending.is_patient();
+        if !holds {
+            self.tell(seq, link)?;
+        }
         self.receiving.grant(seq, link)?;
         self.sending.tell_idle(seq, link)?;
-        loop {
+        while !holds {
             if link.is_backed_up() {
                 return Ok(Tended::Part);
             }

@@ -16,6 +16,25 @@ fn room_is_counted_in_units_and_comes_back_when_items_are_taken() {
     assert_eq!(reader.take(), Recv::Empty);
 }
 
+#[test]
+fn items_are_hints_to_a_reader_that_gathers_them_and_their_end_wakes_it() {
+    let wake = Notifier::default();
+    let (mut writer, mut reader) = edge::<&str>(4, None, Some(wake.clone()));
+    EdgeReceiver::gather(&mut reader);
+    wake.look_again(true);
+    writer.put("a", 1);
+    assert!(!wake.is_rung());
+    assert!(wake.look_again(false), "it is known to have come");
+    writer.put("b", 1);
+    assert!(wake.is_rung(), "the reader does not look by itself");
+    wake.sleep(None);
+    wake.look_again(true);
+    Box::new(writer).end(End::Stop);
+    assert!(wake.is_rung());
+    let taken = [reader.take(), reader.take(), reader.take()];
+    assert_eq!(taken, [Recv::Item("a"), Recv::Item("b"), Recv::End(End::Stop)]);
+}
+
 #[derive(Debug, Clone, Default)]
 struct Seen(Arc<std::sync::Mutex<(Vec<TransferStamps>, Vec<EdgeRecord>)>>);
 

@@ -68,13 +68,16 @@ fn chunks<T: Send + 'static>(
     reader: impl AsyncRead + Unpin + Send + 'static,
     wrap: fn(Vec<u8>) -> T,
 ) -> DataStream<T> {
-    Box::pin(futures::stream::unfold(reader, move |mut reader| async move {
-        let mut bytes = Vec::with_capacity(CHUNK);
-        match (&mut reader).take(CHUNK as u64).read_buf(&mut bytes).await {
-            Ok(0) | Err(_) => None,
-            Ok(_) => Some((wrap(bytes), reader)),
-        }
-    }))
+    let state = (reader, vec![0; CHUNK]);
+    Box::pin(futures::stream::unfold(
+        state,
+        move |(mut reader, mut bytes)| async move {
+            match reader.read(&mut bytes).await {
+                Ok(0) | Err(_) => None,
+                Ok(count) => Some((wrap(bytes[..count].to_vec()), (reader, bytes))),
+            }
+        },
+    ))
 }
 
 /// The stage's side.

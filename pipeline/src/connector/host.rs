@@ -24,7 +24,7 @@ use super::forwarder::EventForwarder;
 use super::link::{AFTERTHOUGHT, Link, LinkError};
 use super::local::stamped_edge;
 use super::replica::StageNames;
-use super::stream::{Came, Receiving, Sending};
+use super::stream::{Came, OPEN_CREDIT, Receiving, Sending};
 use super::wire::{
     Arrival, NO_SEQUENCE, PeerClock, Received, VERSION, WireError, end, end_message, name, request,
 };
@@ -37,9 +37,8 @@ pub use shared::{EventRouter, SharedReplica};
 use shared::{Membership, WholeReplica};
 use stream::{StreamState, Tended};
 
-/// Units of one sequence that may wait for the stage, and those that may wait for the connection. Small: what a slow reader
+/// Units of one sequence that may wait for the connection. Few, as those that may wait for the stage ([`OPEN_CREDIT`]): what a slow reader
 /// leaves unread is to wait where it is counted, in the other process.
-const INPUTS: u32 = 32;
 const OUTPUTS: u32 = 16;
 
 /// Items that come this soon after others wait for as long, and are sent together: every message wakes several threads on its way. A model that
@@ -347,7 +346,7 @@ impl Work {
         let message = open.request;
         let request = request(message.ok_or_else(|| WireError::absent("what is asked", "a request"))?)?;
         let (here, stage) = (Some(self.wake.clone()), Some(self.stage.wake().clone()));
-        let (inputs, receiver) = stamped_edge(INPUTS, here.clone(), stage.clone(), self.clock);
+        let (inputs, receiver) = stamped_edge(OPEN_CREDIT, here.clone(), stage.clone(), self.clock);
         let (sender, outputs) = stamped_edge(OUTPUTS, stage, here, self.clock);
         let (finished, done) = oneshot::channel();
         let (kind, reports) = (request.input(), request.reports_done());
@@ -362,8 +361,8 @@ impl Work {
             job.progress.arrive(clock.to_local(arrived));
         }
         let stream = StreamState {
-            sending: Sending::gathering(Box::new(outputs)),
-            receiving: Receiving::new(Box::new(inputs), kind),
+            sending: Sending::answering(Box::new(outputs)),
+            receiving: Receiving::opened(Box::new(inputs), kind),
             cancel: job.cancel.clone(),
             progress: job.progress.clone(),
             told: StageSnapshot::default(),

@@ -195,8 +195,8 @@ impl Proxy {
             return job.outputs.end(failed(self.state.figures.status.stage(), &error));
         }
         let stream = StreamState {
-            sending: Sending::new(job.inputs),
-            receiving: Receiving::new(job.outputs, Some(output)),
+            sending: Sending::opening(job.inputs),
+            receiving: Receiving::answer(job.outputs, Some(output)),
             cancel: job.cancel,
             progress: job.progress,
             finished: job.finished,

@@ -14,6 +14,9 @@ use super::wire::{PeerClock, Received, WireError, item, payload, payload_of};
 use crate::item::ItemKind;
 use crate::stage::{EdgeReceiver, EdgeSender, End, Recv, TransferStamps};
 
+/// Units of a new sequence that may be sent to a stage before it has granted any: its first items go with the request.
+pub(super) const OPEN_CREDIT: u32 = 32;
+
 /// Items of a sequence that are sent at once, because a listener waits for its first sound.
 const HEAD: u32 = 16;
 
@@ -48,22 +51,24 @@ pub(super) enum Forwarded {
 }
 
 impl Sending {
-    pub(super) fn new(receiver: Option<Box<dyn EdgeReceiver>>) -> Self {
+    /// To a stage that was just given the sequence.
+    pub(super) fn opening(receiver: Option<Box<dyn EdgeReceiver>>) -> Self {
         Self {
             receiver,
             ended: false,
-            credit: 0,
+            credit: i64::from(OPEN_CREDIT),
             number: 0,
             waits: false,
             gathers: false,
         }
     }
 
-    /// Of which items behind its head may wait for a moment, to be sent together.
-    pub(super) fn gathering(receiver: Box<dyn EdgeReceiver>) -> Self {
+    /// From a stage, when there is room for it. Items behind its head may wait for a moment, to be sent together.
+    pub(super) fn answering(receiver: Box<dyn EdgeReceiver>) -> Self {
         Self {
+            credit: 0,
             gathers: true,
-            ..Self::new(Some(receiver))
+            ..Self::opening(Some(receiver))
         }
     }
 
@@ -176,12 +181,21 @@ pub(super) struct Receiving {
 }
 
 impl Receiving {
-    pub(super) fn new(sender: Box<dyn EdgeSender>, kind: Option<ItemKind>) -> Self {
+    /// From a stage.
+    pub(super) fn answer(sender: Box<dyn EdgeSender>, kind: Option<ItemKind>) -> Self {
         Self {
             sender: Some(sender),
             kind,
             granted: 0,
             number: 0,
+        }
+    }
+
+    /// For a stage that was just given the sequence; the sender has room for [`OPEN_CREDIT`] units.
+    pub(super) fn opened(sender: Box<dyn EdgeSender>, kind: Option<ItemKind>) -> Self {
+        Self {
+            granted: i64::from(OPEN_CREDIT),
+            ..Self::answer(sender, kind)
         }
     }
 

@@ -30,7 +30,7 @@ pub mod frame {
         /// From the replica's side: it cannot work, or has died. The connection ends.
         #[prost(message, tag = "5")]
         Failed(super::Failed),
-        /// To the replica: a new sequence.
+        /// To the replica: a new sequence. Items of 32 units may follow at once.
         #[prost(message, tag = "6")]
         Open(super::Open),
         /// An item of a sequence.

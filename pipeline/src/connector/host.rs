@@ -264,7 +264,7 @@ impl Host {
                 Err(LinkError::Closed) => return Ok(()),
                 Err(error) => return Err(error),
             };
-            if self.work.wake.look_again(gathers) && !gathers {
+            if self.work.wake.will_look(gathers) && !gathers {
                 continue;
             }
             // Figures change without a notification: after something was said, they are looked at again.

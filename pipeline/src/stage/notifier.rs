@@ -33,10 +33,12 @@ impl NotifierState {
         if self.rung.swap(true, Ordering::AcqRel) {
             return;
         }
-        let line = self.line();
-        self.changed.notify_one();
-        // The worker that this wakes may need the lock at once.
-        let line = line.clone();
+        let line = {
+            let line = self.line();
+            self.changed.notify_one();
+            line.clone()
+        };
+        // Without the lock, which the worker that this wakes may need at once.
         if let Some(mut line) = line.as_deref() {
             // A full socket is readable already.
             let _ = line.write(&[1]);
@@ -120,7 +122,7 @@ impl Notifier {
         self.0.notify();
     }
 
-    /// Says that something came that can wait for a moment: wakes the worker unless it [looks again](Self::look_again) by itself.
+    /// Says that something came that can wait for a moment: wakes the worker unless it [looks again](Self::will_look) by itself.
     pub(crate) fn hint(&self) {
         self.0.hinted.store(true, Ordering::SeqCst);
         if !self.0.looks.load(Ordering::SeqCst) {
@@ -130,7 +132,7 @@ impl Notifier {
 
     /// The worker says whether it looks again in a moment, without being woken. Returns whether there was a [hint](Self::hint) since it was last
     /// asked: then one that is going to sleep for long has to look first.
-    pub(crate) fn look_again(&self, looks: bool) -> bool {
+    pub(crate) fn will_look(&self, looks: bool) -> bool {
         self.0.looks.store(looks, Ordering::SeqCst);
         self.0.hinted.swap(false, Ordering::SeqCst)
     }
@@ -230,10 +232,10 @@ mod tests {
     #[test]
     fn a_hint_wakes_a_worker_that_does_not_look_again_and_is_known_to_one_that_does() {
         let wake = Notifier::default();
-        assert!(!wake.look_again(true));
+        assert!(!wake.will_look(true));
         wake.hint();
         assert!(!wake.is_rung());
-        assert!(wake.look_again(false), "it came meanwhile");
+        assert!(wake.will_look(false), "it came meanwhile");
         wake.hint();
         assert!(wake.is_rung());
     }

@@ -21,14 +21,14 @@ fn items_are_hints_to_a_reader_that_gathers_them_and_their_end_wakes_it() {
     let wake = Notifier::default();
     let (mut writer, mut reader) = edge::<&str>(4, None, Some(wake.clone()));
     EdgeReceiver::gather(&mut reader);
-    wake.look_again(true);
+    wake.will_look(true);
     writer.put("a", 1);
     assert!(!wake.is_rung());
-    assert!(wake.look_again(false), "it is known to have come");
+    assert!(wake.will_look(false), "it is known to have come");
     writer.put("b", 1);
     assert!(wake.is_rung(), "the reader does not look by itself");
     wake.sleep(None);
-    wake.look_again(true);
+    wake.will_look(true);
     Box::new(writer).end(End::Stop);
     assert!(wake.is_rung());
     let taken = [reader.take(), reader.take(), reader.take()];

@@ -205,6 +205,25 @@ def figures(port: int) -> dict[str, float]:
     return found
 
 
+# What the page of one process calls the same of a stage, whose label is its number.
+WHOLE = {
+    "steps": "vllm:iteration_tokens_total_count",
+    "decode_tokens": "vllm:generation_tokens_total",
+    "prefill_tokens": "vllm:prompt_tokens_total",
+}
+
+
+def whole_figures(address: str) -> collections.Counter[tuple[str, str]]:
+    """What the stages of one process have done so far."""
+    connection = http.client.HTTPConnection(address)
+    connection.request("GET", "/metrics")
+    sums: collections.Counter[tuple[str, str]] = collections.Counter()
+    for line in connection.getresponse().read().decode().splitlines():
+        if line.split("{")[0] in WHOLE.values():
+            sums[line.split("{")[0], line.split('stage="')[1].split('"')[0]] += float(line.rsplit(" ", 1)[1])
+    return sums
+
+
 def load(address: str, callers: int, utterances: int, text: str = SENTENCE) -> tuple[float, float, float]:
     """Audio per second, median seconds to first audio, and seconds of audio of an utterance, of callers without pauses."""
     import concurrent.futures
@@ -267,7 +286,7 @@ class Measured:
     def __init__(self, replicas: tuple[int, int] | None):
         self.cluster, self.stages = None, {}
         if replicas is None:
-            self.front = alone()
+            self.front = Part("--speech-only", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", says=" serving")
         else:
             self.cluster = Cluster(0, 0)
             for (name, port), count in zip(self.PORTS.items(), replicas):
@@ -280,9 +299,15 @@ class Measured:
 
     def reading(self) -> dict[str, float]:
         """Figures and microseconds so far, of all replicas of a stage together."""
-        # One process has the threads of both stages in it; in a front end, those of these names pass on what comes.
-        own = [] if self.cluster else [spent(self.front.process.pid, name)[0] for name in self.PORTS]
-        found = {"front": sum(spent(self.front.process.pid)) - sum(own), "callers": time.process_time() * 1e6}
+        found = {"front": sum(spent(self.front.process.pid)), "callers": time.process_time() * 1e6}
+        if not self.cluster:
+            # One process has the threads of both stages in it; in a front end, those of these names pass on what comes.
+            page = whole_figures(self.front.text().split("metrics and probes address=")[1].split()[0])
+            for stage, name in enumerate(self.PORTS):
+                steps = spent(self.front.process.pid, name)[0]
+                found["front"] -= steps
+                found |= {f"{name} steps_us": steps, f"{name} rest_us": 0.0}
+                found |= {f"{name} {what}": page[family, str(stage)] for what, family in WHOLE.items()}
         for name, parts in self.stages.items():
             sums: collections.Counter[str] = collections.Counter()
             for n, part in enumerate(parts):
@@ -298,9 +323,7 @@ class Measured:
         took = {name: value - before[name] for name, value in self.reading().items()}
         # Beside those that are counted, each caller has had one as warm-up.
         said = utterances + callers
-        # One process has no page of a stage: as many as are heard, and those before them.
-        frames = took.get("code2wav decode_tokens", said * (seconds * 1e3 / FRAME_MS + SILENT))
-        return took | {"given": given, "first": first, "seconds": seconds, "said": said, "frames": frames}
+        return took | {"given": given, "first": first, "seconds": seconds, "said": said, "frames": took["code2wav decode_tokens"]}
 
     def stop(self) -> None:
         for part in [self.front, *(part for parts in self.stages.values() for part in parts)]:
@@ -315,6 +338,32 @@ def beside(runs: list[dict[str, float]]) -> dict[str, float]:
         request, frame = fitted(rows, [run[who] for run in runs])
         found |= {f"{name}_request_us": round(request, 1), f"{name}_frame_us": round(frame, 1)}
     return found
+
+
+def steps_of(costs: dict, run: dict[str, float], name: str) -> float:
+    """What the steps of a stage in a run need of a core by the model."""
+    row = {"talker": "row_us", "code2wav": "frame_us"}[name]
+    of = costs["base_us"] * run[f"{name} steps"] + costs[row] * run[f"{name} decode_tokens"]
+    return of + costs.get("prefill_us", 0.0) * run[f"{name} prefill_tokens"]
+
+
+def at_speed(model: dict, run: dict[str, float]) -> tuple[dict, float]:
+    """The model with the speed that the machine had in a run: every part needs what it needed there, and its steps are to each other as in the
+    model. And how much more all of it was."""
+    beside, scaled = dict(model["beside"]), dict(model)
+    by_model = measured = 0.0
+    for name in Measured.PORTS:
+        wants = steps_of(model[name], run, name)
+        by_model, measured = by_model + wants, measured + run[f"{name} steps_us"]
+        factor = run[f"{name} steps_us"] / wants
+        scaled[name] = {what: us * factor for what, us in model[name].items()}
+        beside[f"{name}_frame_us"] = run[f"{name} rest_us"] / run["frames"]
+    for who, name in [("front", "front"), ("callers", "caller")]:
+        costs = [f"{name}_request_us", f"{name}_frame_us"]
+        wants = beside[costs[0]] * run["said"] + beside[costs[1]] * run["frames"]
+        by_model, measured = by_model + wants, measured + run[who]
+        beside |= {cost: beside[cost] * run[who] / wants for cost in costs}
+    return scaled | {"beside": beside}, measured / by_model
 
 
 def planned(model: dict, run: dict[str, float], load: tuple[int, tuple[int, int]], machine: tuple[int, int]) -> tuple[float, float]:
@@ -335,19 +384,32 @@ def planned(model: dict, run: dict[str, float], load: tuple[int, tuple[int, int]
     return given * run["seconds"] / decoded, first / 1e3
 
 
-def headed(model: dict, talker: list[dict[str, float]], one: dict[str, float], machine: tuple[int, int]) -> None:
+def headed(model: dict, runs: list[dict[str, float]], one: dict[str, float], machine: tuple[int, int]) -> None:
     """Fits the talker of a model. What an utterance takes at its head beyond its later frames does not show in sums over utterances: it is a cost of
     the prompt with which one caller waits as long for the first audio as was measured."""
     least, most = 0.0, 2_000.0
     for _ in range(12):
         prefill = (least + most) / 2
-        values = [run["steps_us"] - prefill * run["prefill_tokens"] for run in talker]
-        base, row = fitted([[run["steps"], run["decode_tokens"]] for run in talker], values)
+        values = [run["talker steps_us"] - prefill * run["talker prefill_tokens"] for run in runs]
+        base, row = fitted([[run["talker steps"], run["talker decode_tokens"]] for run in runs], values)
         model["talker"] = {"base_us": round(base, 1), "row_us": round(row, 1), "prefill_us": round(prefill, 1)}
         if planned(model, one, (1, (1, 1)), machine)[1] < one["first"]:
             least = prefill
         else:
             most = prefill
+
+
+def model_of(runs: list[dict[str, float]], hop_us: int, machine: tuple[int, int]) -> dict:
+    """The cost model that is fitted to runs, the second of which is one caller's."""
+    of = {"frame_ms": FRAME_MS, "hop_us": hop_us, "silent_frames": SILENT, "beside": beside(runs)}
+    rows = [[run["code2wav steps"], run["code2wav decode_tokens"]] for run in runs]
+    base, frame = fitted(rows, [run["code2wav steps_us"] for run in runs])
+    of["code2wav"] = {"base_us": round(base, 1), "stream_us": 0.0, "frame_us": round(frame, 1)}
+    for name in Measured.PORTS:
+        rest = sum(run[f"{name} rest_us"] for run in runs) / sum(run["frames"] for run in runs)
+        of["beside"][f"{name}_frame_us"] = round(rest, 1)
+    headed(of, runs, runs[1], machine)
+    return of
 
 
 def costs() -> None:
@@ -361,34 +423,21 @@ def costs() -> None:
     one = Measured(None)
     single = [one.load(*kind) for kind in kinds]
     one.stop()
-
-    def step(run: dict[str, float], name: str) -> dict[str, float]:
-        return {what: run[f"{name} {what}"] for what in ["steps", "steps_us", "rest_us", "decode_tokens", "prefill_tokens"]}
-
-    talker, vocoder = ([step(run, name) for run in runs] for name in Measured.PORTS)
-    model: dict = {"frame_ms": FRAME_MS, "hop_us": 40, "silent_frames": SILENT, "beside": beside(runs)}
-    rows = [[run["steps"], run["decode_tokens"]] for run in vocoder]
-    base, frame = fitted(rows, [run["steps_us"] for run in vocoder])
-    model["code2wav"] = {"base_us": round(base, 1), "stream_us": 0.0, "frame_us": round(frame, 1)}
-    for name, of in [("talker", talker), ("code2wav", vocoder)]:
-        rest = sum(run["rest_us"] for run in of) / sum(run["frames"] for run in runs)
-        model["beside"][f"{name}_frame_us"] = round(rest, 1)
-    prompt = round(sum(run["prefill_tokens"] for run in talker) / sum(run["said"] for run in runs))
-    whole = model | {"hop_us": 0, "beside": beside(single) | {"talker_frame_us": 0.0, "code2wav_frame_us": 0.0}}
-    for of, at_one in [(model, runs[1]), (whole, single[1])]:
-        headed(of, talker, at_one, (prompt, cores))
+    prompt = round(sum(run["talker prefill_tokens"] for run in runs) / sum(run["said"] for run in runs))
+    model, whole = model_of(runs, 40, (prompt, cores)), model_of(single, 0, (prompt, cores))
     file = Path(sys.argv[2])
     file.write_text(json.dumps(model, indent=2) + "\n")
     print(f"{json.dumps(model)}\n\nOne process: {json.dumps(whole)}\n\n{cores} cores, a prompt of {prompt}.\n")
-    print("| talkers, code2wav | callers | measured | simulated | | first audio, measured | simulated | |\n|---|--:|--:|--:|--:|--:|--:|--:|")
+    print("| talkers, code2wav | callers | costs | measured | simulated | | first audio, measured | simulated | |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     for replicas in [None, (1, 1), (2, 1), (2, 2)]:
         measured = Measured(replicas)
         name = "one process" if replicas is None else f"{replicas[0]}, {replicas[1]}"
         for callers in [1, 2, 4, 8]:
             run = measured.load(callers, 72, SENTENCE)
-            given, first = planned(whole if replicas is None else model, run, (callers, replicas or (1, 1)), (prompt, cores))
+            now, more = at_speed(whole if replicas is None else model, run)
+            given, first = planned(now, run, (callers, replicas or (1, 1)), (prompt, cores))
             print(
-                f"| {name} | {callers} | {run['given']:.1f} s | {given:.1f} s | {(given / run['given'] - 1) * 100:+.0f} % "
+                f"| {name} | {callers} | {(more - 1) * 100:+.0f} % | {run['given']:.1f} s | {given:.1f} s | {(given / run['given'] - 1) * 100:+.0f} % "
                 f"| {run['first'] * 1e3:.1f} ms | {first * 1e3:.1f} ms | {(first / run['first'] - 1) * 100:+.0f} % |",
                 flush=True,
             )

@@ -49,19 +49,33 @@ impl StreamState {
         if link.is_backed_up() {
             return Ok(Tended::Part);
         }
-        let holds = holds && self.sending.is_patient();
-        if !holds {
-            self.tell(seq, link)?;
-        }
         self.receiving.grant(seq, link)?;
         self.sending.tell_idle(seq, link)?;
-        while !holds {
+        if !(holds && self.sending.is_patient()) {
+            self.tell(seq, link)?;
+            match self.forward((own, seq), link)? {
+                Tended::All => {}
+                other => return Ok(other),
+            }
+        }
+        if let Some(finished) = &mut self.finished
+            && finished.poll_unpin(context).is_ready()
+        {
+            self.finished = None;
+            link.say(seq, Body::Done(Done {}))?;
+        }
+        Ok(Tended::All)
+    }
+
+    /// Puts in line what there is of items, and their end.
+    fn forward(&mut self, (own, seq): (&'static str, SeqId), link: &mut Link) -> Result<Tended, LinkError> {
+        loop {
             if link.is_backed_up() {
                 return Ok(Tended::Part);
             }
             match self.sending.forward(seq, link) {
                 Forwarded::Item => {}
-                Forwarded::Nothing => break,
+                Forwarded::Nothing => return Ok(Tended::All),
                 // The replica is dying, and with it this process. The other side must know that before it hears of the loss.
                 Forwarded::End(End::Lost { stage, message }) if stage == own => {
                     return give_up(link, message).map(|()| Tended::Over);
@@ -82,13 +96,6 @@ impl StreamState {
                 }
             }
         }
-        if let Some(finished) = &mut self.finished
-            && finished.poll_unpin(context).is_ready()
-        {
-            self.finished = None;
-            link.say(seq, Body::Done(Done {}))?;
-        }
-        Ok(Tended::All)
     }
 
     /// Tells the other side how far the stage is, if it does not know.

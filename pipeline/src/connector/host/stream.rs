@@ -62,6 +62,8 @@ impl StreamState {
             && finished.poll_unpin(context).is_ready()
         {
             self.finished = None;
+            // What comes next counts what this sequence made: a limit of an utterance is for all of its sequences.
+            self.tell(seq, link)?;
             link.say(seq, Body::Done(Done {}))?;
         }
         Ok(Tended::All)

@@ -141,13 +141,18 @@ impl Members {
 
     fn found(&mut self, found: &DiscoveryInstance) {
         let id = found.instance_id();
-        if self.known.contains_key(&id) {
-            return;
-        }
         let Some(card) = Card::of(found) else {
-            tracing::warn!(id, "what was found has no card of a stage");
+            if !self.known.contains_key(&id) {
+                tracing::warn!(id, "what was found has no card of a stage");
+            }
             return;
         };
+        match self.known.get(&id) {
+            Some(member) if place(&member.card) == place(&card) => return,
+            // It has registered again, under another number.
+            Some(_) => self.lost(id),
+            None => {}
+        }
         if let Some(why) = self.identity.refuses(&card.identity) {
             let (stage, replica) = (card.stage(), card.replica);
             let address = card.instance.transport.address();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -29,7 +30,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Between two looks at whether files still tell of a replica.
 const GLANCE: Duration = Duration::from_secs(2);
 /// Numbers that a replica tries before it gives up.
-const TRIES: usize = 64;
+const TRIES: u32 = 64;
 /// Between two looks at connections that are to end.
 const LOOK: Duration = Duration::from_millis(20);
 /// Longest time that front ends of a replica that has died are waited for.
@@ -157,35 +158,47 @@ impl Stage<'_> {
     }
 
     /// Registers the stage, and again whenever discovery was lost. Connections last meanwhile. `held` is the registration that is valid.
-    async fn keep_registered(&self, number: Option<u32>, held: &mut Held) -> anyhow::Result<()> {
-        let runtime = connect(self.network, Presence::Registered).await?;
+    async fn keep_registered(&self, given: Option<u32>, held: &mut Held) -> anyhow::Result<()> {
+        let mut number = given.map_or(Number::Any, Number::Given);
+        let mut runtime = connect(self.network, Presence::Registered).await?;
         let mut registration = Registration::new(&runtime, self, number).await?;
-        let mut runtime = runtime;
         loop {
-            // It keeps the number from now on.
-            let number = registration.card.replica;
-            tell_figures(&runtime, self.member, number);
+            let shown = Arc::new(AtomicU32::new(registration.card.replica));
+            tell_figures(&runtime, self.member, &shown);
             *held = Some((runtime.clone(), registration));
-            self.keep_announced(&runtime, held).await;
+            number = self.keep_announced(&runtime, held, (number, shown)).await;
             tracing::warn!("discovery has lost this replica, connections go on; it registers again");
             (runtime, registration) = self.register_again(number).await;
             withdraw(held.take()).await;
         }
     }
 
-    /// Announces the replica anew whenever discovery has forgotten it, until the runtime that it is registered with has lost discovery.
-    async fn keep_announced(&self, runtime: &DistributedRuntime, held: &mut Held) {
+    /// Announces the replica anew whenever discovery has forgotten it, until the runtime that it is registered with has lost discovery. `shown` is
+    /// the number that its figures have. Returns the number that it wants from then on.
+    async fn keep_announced(
+        &self,
+        runtime: &DistributedRuntime,
+        held: &mut Held,
+        (mut number, shown): (Number, Arc<AtomicU32>),
+    ) -> Number {
         let lost = runtime.runtime().shutdown_started_token();
         while let Some((_, registration)) = held {
+            number = number.after(&registration.card);
             tokio::select! {
-                () = lost.cancelled() => return,
+                () = lost.cancelled() => break,
                 () = self.forgotten(runtime, &registration.card) => {}
             }
             tracing::warn!("this replica was taken for dead, connections go on; it registers again");
-            if let Err(error) = registration.announce_again(runtime, self).await {
-                tracing::warn!("{error:#}");
+            match registration.announce_again(runtime, self, number).await {
+                Ok(()) => {
+                    let replica = registration.card.replica;
+                    shown.store(replica, Ordering::Relaxed);
+                    tracing::info!(replica, "registered again");
+                }
+                Err(error) => tracing::warn!("{error:#}"),
             }
         }
+        number
     }
 
     /// Waits until files do not tell of the replica any more: those of a process that stands still for some seconds are removed by the others.
@@ -208,7 +221,7 @@ impl Stage<'_> {
     }
 
     /// Tries until it works.
-    async fn register_again(&self, number: u32) -> (DistributedRuntime, Registration) {
+    async fn register_again(&self, number: Number) -> (DistributedRuntime, Registration) {
         let mut connected: Option<DistributedRuntime> = None;
         loop {
             tokio::time::sleep(AGAIN).await;
@@ -224,7 +237,7 @@ impl Stage<'_> {
                     }
                 },
             };
-            match Registration::new(&runtime, self, Some(number)).await {
+            match Registration::new(&runtime, self, number).await {
                 Ok(registration) => return (runtime, registration),
                 Err(error) => tracing::warn!("{error:#}"),
             }
@@ -234,9 +247,12 @@ impl Stage<'_> {
 }
 
 /// Shows the figures of the stage on the page of its probes.
-fn tell_figures(runtime: &DistributedRuntime, member: &StageMember, replica: u32) {
-    let (listener, stage) = (member.listener().clone(), member.stage());
-    let page = move || Ok(figures(stage, replica, &listener.stats(), listener.connections()));
+fn tell_figures(runtime: &DistributedRuntime, member: &StageMember, replica: &Arc<AtomicU32>) {
+    let (listener, stage, replica) = (member.listener().clone(), member.stage(), Arc::clone(replica));
+    let page = move || {
+        let replica = replica.load(Ordering::Relaxed);
+        Ok(figures(stage, replica, &listener.stats(), listener.connections()))
+    };
     runtime.get_metrics_registry().add_expfmt_callback(Arc::new(page));
 }
 
@@ -259,6 +275,36 @@ fn figures(stage: &str, replica: u32, stats: &ReplicaStats, front_ends: usize) -
     lines.collect()
 }
 
+/// Which number a replica asks for when it registers.
+#[derive(Debug, Clone, Copy)]
+enum Number {
+    /// That one, whatever others have.
+    Given(u32),
+    /// The one that it had, as that instance, unless another replica has taken it; then the lowest that is free.
+    Had(u32, u64),
+    /// The lowest that is free.
+    Any,
+}
+
+impl Number {
+    fn among(self, taken: &BTreeSet<u32>) -> u32 {
+        match self {
+            Self::Given(number) => number,
+            Self::Had(number, _) if !taken.contains(&number) => number,
+            // There are more numbers than replicas.
+            Self::Had(..) | Self::Any => (0..).find(|number| !taken.contains(number)).unwrap_or_default(),
+        }
+    }
+
+    /// For the next time, when the replica has that card.
+    fn after(self, card: &Card) -> Self {
+        match self {
+            Self::Given(given) => Self::Given(given),
+            Self::Had(..) | Self::Any => Self::Had(card.replica, card.instance.instance_id),
+        }
+    }
+}
+
 /// A replica that is found.
 struct Registration {
     card: Card,
@@ -267,11 +313,7 @@ struct Registration {
 }
 
 impl Registration {
-    async fn new(
-        runtime: &DistributedRuntime,
-        stage: &Stage<'_>,
-        number: Option<u32>,
-    ) -> anyhow::Result<Self> {
+    async fn new(runtime: &DistributedRuntime, stage: &Stage<'_>, number: Number) -> anyhow::Result<Self> {
         let (member, identity) = (stage.member, stage.identity);
         let tunnel = StageTunnel::new(
             member.listener().clone(),
@@ -305,74 +347,58 @@ impl Registration {
         })
     }
 
-    /// As it is, under its number.
+    /// As it is.
     async fn announce_again(
         &mut self,
         runtime: &DistributedRuntime,
         stage: &Stage<'_>,
+        number: Number,
     ) -> anyhow::Result<()> {
         stage.endpoint(runtime)?.register_endpoint_instance().await?;
         let tells = (stage.identity, stage.format.as_str());
-        let number = Some(self.card.replica);
         (self.card, self.found) = announce(runtime, &self.endpoint, tells, number).await?;
         Ok(())
     }
 }
 
-/// Registers a card with that number, or with the lowest that is free. Two that take the same one at once see each other: the one with
-/// the higher id takes another.
+/// Registers a card. Of two that take the same number at once, one at least sees the other: it takes its card back, waits for a time of its own,
+/// and tries again, unless it was given the number.
 async fn announce(
     runtime: &DistributedRuntime,
     endpoint: &StartedEndpoint,
     (identity, format): (&Identity, &str),
-    number: Option<u32>,
+    number: Number,
 ) -> anyhow::Result<(Card, DiscoveryInstance)> {
     let (discovery, instance) = (runtime.discovery(), endpoint.instance());
-    let query = || all(&instance.namespace);
-    for _ in 0..TRIES {
-        let others = cards(
-            &discovery.list(query()).await?,
-            instance.instance_id,
-            &instance.component,
-        );
-        let taken: BTreeSet<_> = others.iter().map(|card| card.replica).collect();
-        let replica = match number {
-            Some(number) => number,
-            None => (0..).find(|number| !taken.contains(number)).unwrap_or_default(),
-        };
+    let others = async || -> anyhow::Result<BTreeSet<u32>> {
+        let found = discovery.list(all(&instance.namespace)).await?;
+        let others = found.iter().filter_map(Card::of).filter(|card| {
+            let id = card.instance.instance_id;
+            let own = id == instance.instance_id || matches!(number, Number::Had(_, had) if had == id);
+            card.stage() == instance.component && !own
+        });
+        Ok(others.map(|card| card.replica).collect())
+    };
+    for time in 0..TRIES {
+        let replica = number.among(&others().await?);
         let card = Card::new(replica, (identity.clone(), format.to_owned()), instance.clone());
         let found = discovery.register(card.spec()?).await?;
-        let others = cards(
-            &discovery.list(query()).await?,
-            instance.instance_id,
-            &instance.component,
-        );
-        let same = others.iter().filter(|card| card.replica == replica);
-        let before = same.map(|card| card.instance.instance_id).min();
-        match before {
-            Some(other) if number.is_none() && other < instance.instance_id => {
-                discovery.unregister(found).await?;
-            }
-            Some(other) => {
-                tracing::warn!(
-                    replica,
-                    other,
-                    "another replica has this number, the last one that joined is used"
-                );
-                return Ok((card, found));
-            }
-            None => return Ok((card, found)),
+        if !others().await?.contains(&replica) {
+            return Ok((card, found));
         }
+        if let Number::Given(_) = number {
+            tracing::warn!(
+                replica,
+                "another replica has this number, the last one that joined is used"
+            );
+            return Ok((card, found));
+        }
+        discovery.unregister(found).await?;
+        // Other bits of its id each time.
+        let aside = instance.instance_id.rotate_right(6 * time) % 64;
+        tokio::time::sleep(Duration::from_millis(aside)).await;
     }
     bail!("no number is free among the replicas of {}", instance.component)
-}
-
-/// The cards of the stage's other replicas.
-fn cards(found: &[DiscoveryInstance], own: u64, stage: &str) -> Vec<Card> {
-    let cards = found.iter().filter_map(Card::of);
-    cards
-        .filter(|card| card.stage() == stage && card.instance.instance_id != own)
-        .collect()
 }
 
 /// Takes a registration back: front ends give the replica no more work, and hang up when they need it no more.

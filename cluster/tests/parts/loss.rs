@@ -243,6 +243,34 @@ async fn a_replica_whose_number_another_took_for_a_while_is_used_again() {
     assert!(front.spoken(1, SENTENCE).await == expected);
 }
 
+#[tokio::test]
+async fn a_replica_that_returns_to_find_its_number_taken_takes_another_and_both_are_used() {
+    let cluster = Cluster::new();
+    let probes = free_address(4_000);
+    let victim = cluster.stage("talker", &["--cluster-probes", &probes]);
+    let _vocoder = cluster.stage("code2wav", &[]);
+    let front = cluster.frontend(&[]);
+    front.serves();
+    let expected = front.spoken(1, SENTENCE).await;
+    victim.signal("-STOP");
+    front.says("a replica has left");
+    let mut next = cluster.stage("talker", &[]);
+    assert!(next.says("registered").contains("replica=0"), "{}", next.log());
+    front.says_times("a replica takes work", 3);
+    victim.signal("-CONT");
+    assert!(
+        victim.says("registered again").contains("replica=1"),
+        "{}",
+        victim.log()
+    );
+    front.says_times("a replica takes work", 4);
+    assert!(http(&probes, "/metrics").contains("replica=\"1\""));
+    // The other is gone, and it is the one that speaks.
+    next.kill();
+    front.says("a replica is lost");
+    assert!(front.spoken(1, SENTENCE).await == expected);
+}
+
 /// The sequences that a stage has of all front ends, from its own page.
 fn running(probes: &str) -> f64 {
     let page = http(probes, "/metrics");

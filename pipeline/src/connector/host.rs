@@ -41,8 +41,8 @@ use stream::{StreamState, Tended};
 /// leaves unread is to wait where it is counted, in the other process.
 const OUTPUTS: u32 = 16;
 
-/// Items that come this soon after others wait for as long, and are sent together: every message wakes several threads on its way. A model that
-/// takes longer for a step never has its items wait.
+/// Items that come this soon after others wait until so much time has passed since those, and are sent together: every message wakes several threads on
+/// its way. Items of one sequence whose steps take longer never wait.
 const MOMENT: Duration = Duration::from_millis(5);
 
 /// How often the other side is told that this process lives, while the stage is loaded and while it has sequences.
@@ -212,6 +212,7 @@ impl HostSession {
                 refused: Vec::new(),
                 clock: self.clock,
             },
+            hold: Hold::default(),
         };
         let ended = host.turns(&line);
         host.work.drop_all();
@@ -222,6 +223,29 @@ impl HostSession {
 struct Host {
     link: Link,
     work: Work,
+    hold: Hold,
+}
+
+/// Whether items wait for a moment. They do so after others were sent, for what is left of [`MOMENT`] after that; what cannot wait and is sent
+/// meanwhile does not make it longer.
+#[derive(Debug, Default)]
+struct Hold {
+    /// When items were last sent and none waited.
+    sent: Stamp,
+}
+
+impl Hold {
+    /// What is left of the moment.
+    fn left(&self, now: Stamp) -> Duration {
+        MOMENT.saturating_sub(now.since(self.sent))
+    }
+
+    /// After a turn that sent items at `now`, in which others were `held`.
+    fn sent(&mut self, now: Stamp, held: bool) {
+        if !held {
+            self.sent = now;
+        }
+    }
 }
 
 /// All of a host but its connection.
@@ -258,9 +282,13 @@ impl fmt::Debug for Host {
 impl Host {
     /// Turns until the other side hangs up or something is of no use any more.
     fn turns(&mut self, line: &NotifierFd) -> Result<(), LinkError> {
+        let mut spoke = false;
         loop {
-            let Turned { spoke, gathers } = match self.turn() {
-                Ok(turned) => turned,
+            let gathers = match self.turn() {
+                Ok(turned) => {
+                    spoke |= turned.spoke;
+                    turned.gathers
+                }
                 Err(LinkError::Closed) => return Ok(()),
                 Err(error) => return Err(error),
             };
@@ -268,21 +296,16 @@ impl Host {
                 continue;
             }
             // Figures change without a notification: after something was said, they are looked at again.
-            let again = match self.link.attend(spoke) {
+            let again = match self.link.attend(std::mem::take(&mut spoke)) {
                 true => Some(AFTERTHOUGHT),
                 false => self.work.look_again(),
             };
             let again = match gathers {
-                true => Some(MOMENT.saturating_sub(self.since_item())),
+                true => Some(self.hold.left(self.work.clock.now())),
                 false => again,
             };
             self.link.wait(line, again)?;
         }
-    }
-
-    /// Time since the last item was sent.
-    fn since_item(&self) -> Duration {
-        self.work.clock.since(self.link.items().1)
     }
 
     /// Does whatever can be done now.
@@ -292,8 +315,8 @@ impl Host {
             self.work.frame(frame, &mut self.link)?;
         }
         self.work.report(&mut self.link)?;
-        let holds = self.since_item() < MOMENT && self.work.is_patient();
-        let (before, _) = self.link.items();
+        let holds = !self.hold.left(self.work.clock.now()).is_zero() && self.work.is_patient();
+        let before = self.link.items();
         let mut spoke = false;
         loop {
             let all = self.work.tend(&mut self.link, holds)?;
@@ -301,8 +324,12 @@ impl Host {
             self.link.flush()?;
             // What is left will be sent when the socket takes more.
             if all || self.link.is_backed_up() {
+                let sent = self.link.items() - before;
+                if sent > 0 {
+                    self.hold.sent(self.work.clock.now(), holds);
+                }
                 // Where several came at once, more will.
-                let gathers = holds || self.link.items().0 - before > 1;
+                let gathers = holds || sent > 1;
                 return Ok(Turned { spoke, gathers });
             }
         }

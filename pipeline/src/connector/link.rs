@@ -76,8 +76,8 @@ pub(super) struct Link {
     arrivals: Vec<Arrival>,
     /// When the other side was last told of both.
     passed_on: Stamp,
-    /// Items that were put in line, and when the last was.
-    items: (u64, Stamp),
+    /// Items that were put in line.
+    items: u64,
     clock: Clock,
     peer: PeerClock,
 }
@@ -94,7 +94,7 @@ impl Link {
             forwarder: None,
             arrivals: Vec::new(),
             passed_on: Stamp::default(),
-            items: (0, Stamp::default()),
+            items: 0,
             peer: PeerClock::new(clock.now()),
             clock,
         })
@@ -105,7 +105,7 @@ impl Link {
         self.forwarder = Some(forwarder);
     }
 
-    /// Tells the other side of an item that has arrived, when that is convenient.
+    /// Tells the other side of an item that has arrived: with the next item, or within [`AFTERTHOUGHT`].
     pub(super) fn arrived(&mut self, arrival: Arrival) {
         self.arrivals.push(arrival);
     }
@@ -163,13 +163,13 @@ impl Link {
         }
         let (clock, peer) = (self.clock, self.peer);
         if matches!(body, Body::Item(_)) {
-            self.items = (self.items.0 + 1, clock.now());
+            self.items += 1;
         }
         write_frame(&mut self.output, seq, body, || peer.to_wire(clock.now()))
     }
 
-    /// Items that were put in line, and when the last was.
-    pub(super) fn items(&self) -> (u64, Stamp) {
+    /// Items that were put in line so far.
+    pub(super) fn items(&self) -> u64 {
         self.items
     }
 

@@ -22,11 +22,11 @@ use crate::stage::{
 const GREETING: Duration = Duration::from_secs(30);
 /// How long it may say nothing while it has sequences, as a rule. A heartbeat has nothing to do with how long a step takes.
 pub const SILENCE_TIMEOUT: Duration = HEARTBEAT.saturating_mul(5);
-/// How long it is borne beyond that when the thread that listens was held up itself.
-const GRACE: Duration = HEARTBEAT.saturating_mul(2);
-/// After so long without a word a process counts as dead in any case. Whatever fails a sequence for want of its outputs has to wait longer:
-/// what a dead process had goes on elsewhere.
-pub const LATEST_LOSS: Duration = SILENCE_TIMEOUT.saturating_add(GRACE);
+/// How much longer the thread that listens waits when it was held up itself, for [`HEARTBEAT`] or more.
+const GRACE: Duration = HEARTBEAT;
+/// After so long without a word a process counts as dead, unless the thread that listens is held up for longer than [`HEARTBEAT`]. Whatever fails a
+/// sequence for want of its outputs has to wait longer: what a dead process had goes on elsewhere.
+pub const LATEST_LOSS: Duration = SILENCE_TIMEOUT.saturating_add(HEARTBEAT).saturating_add(GRACE);
 /// How long it may take to end when it was told to, before it is ended.
 const FAREWELL: Duration = Duration::from_secs(5);
 

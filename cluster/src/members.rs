@@ -149,7 +149,7 @@ impl Members {
         };
         match self.known.get(&id) {
             Some(member) if place(&member.card) == place(&card) => return,
-            // It has registered again, under another number.
+            // It has registered again, under another number. A watch tells nothing of that, a new one begins with what is there.
             Some(_) => self.lost(id),
             None => {}
         }

@@ -1,6 +1,7 @@
 //! A stage that runs for others: `--role stage`.
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -29,8 +30,10 @@ use crate::tunnel::StageTunnel;
 const AGAIN: Duration = Duration::from_secs(1);
 /// Between two looks at whether files still tell of a replica.
 const GLANCE: Duration = Duration::from_secs(2);
-/// Numbers that a replica tries before it gives up.
+/// How often a replica tries to get a number of its own before it gives up.
 const TRIES: u32 = 64;
+/// Least time between two such tries. A front end that has not read that the first card was taken back would refuse the second.
+const ASIDE: Duration = Duration::from_millis(200);
 /// Between two looks at connections that are to end.
 const LOOK: Duration = Duration::from_millis(20);
 /// Longest time that front ends of a replica that has died are waited for.
@@ -70,11 +73,12 @@ pub async fn run(config: &Config, stage: &str, number: Option<u32>, network: &Ne
         member: &member,
         identity: &identity,
         format: format.cloned().unwrap_or_default(),
+        given: number,
         network,
         gave_up: Arc::clone(&gave_up),
     };
     let registered = tokio::select! {
-        ended = part.keep_registered(number, &mut held) => ended,
+        ended = part.keep_registered(&mut held) => ended,
         died = died(&member) => Err(died),
         // A step that hangs leaves the state as it is; connections give it up.
         () = gave_up.notified() => Err(anyhow::anyhow!("the replica has died or hangs")),
@@ -144,6 +148,8 @@ struct Stage<'a> {
     identity: &'a Identity,
     /// Number format that it computes in.
     format: String,
+    /// The number that it was given.
+    given: Option<u32>,
     network: &'a Network,
     gave_up: Arc<Notify>,
 }
@@ -158,38 +164,36 @@ impl Stage<'_> {
     }
 
     /// Registers the stage, and again whenever discovery was lost. Connections last meanwhile. `held` is the registration that is valid.
-    async fn keep_registered(&self, given: Option<u32>, held: &mut Held) -> anyhow::Result<()> {
-        let mut number = given.map_or(Number::Any, Number::Given);
+    async fn keep_registered(&self, held: &mut Held) -> anyhow::Result<()> {
         let mut runtime = connect(self.network, Presence::Registered).await?;
-        let mut registration = Registration::new(&runtime, self, number).await?;
+        let mut registration = Registration::new(&runtime, self, None).await?;
         loop {
             let shown = Arc::new(AtomicU32::new(registration.card.replica));
             tell_figures(&runtime, self.member, &shown);
-            *held = Some((runtime.clone(), registration));
-            number = self.keep_announced(&runtime, held, (number, shown)).await;
+            let (_, current) = held.insert((runtime.clone(), registration));
+            self.keep_announced(&runtime, current, &shown).await;
             tracing::warn!("discovery has lost this replica, connections go on; it registers again");
-            (runtime, registration) = self.register_again(number).await;
+            (runtime, registration) = self.register_again(&current.card).await;
             withdraw(held.take()).await;
         }
     }
 
     /// Announces the replica anew whenever discovery has forgotten it, until the runtime that it is registered with has lost discovery. `shown` is
-    /// the number that its figures have. Returns the number that it wants from then on.
+    /// the number that its figures have.
     async fn keep_announced(
         &self,
         runtime: &DistributedRuntime,
-        held: &mut Held,
-        (mut number, shown): (Number, Arc<AtomicU32>),
-    ) -> Number {
+        registration: &mut Registration,
+        shown: &AtomicU32,
+    ) {
         let lost = runtime.runtime().shutdown_started_token();
-        while let Some((_, registration)) = held {
-            number = number.after(&registration.card);
+        loop {
             tokio::select! {
-                () = lost.cancelled() => break,
+                () = lost.cancelled() => return,
                 () = self.forgotten(runtime, &registration.card) => {}
             }
             tracing::warn!("this replica was taken for dead, connections go on; it registers again");
-            match registration.announce_again(runtime, self, number).await {
+            match registration.announce_again(runtime, self).await {
                 Ok(()) => {
                     let replica = registration.card.replica;
                     shown.store(replica, Ordering::Relaxed);
@@ -198,7 +202,6 @@ impl Stage<'_> {
                 Err(error) => tracing::warn!("{error:#}"),
             }
         }
-        number
     }
 
     /// Waits until files do not tell of the replica any more: those of a process that stands still for some seconds are removed by the others.
@@ -220,8 +223,8 @@ impl Stage<'_> {
         }
     }
 
-    /// Tries until it works.
-    async fn register_again(&self, number: Number) -> (DistributedRuntime, Registration) {
+    /// Registers the replica that had `card`; tries until it works.
+    async fn register_again(&self, card: &Card) -> (DistributedRuntime, Registration) {
         let mut connected: Option<DistributedRuntime> = None;
         loop {
             tokio::time::sleep(AGAIN).await;
@@ -237,12 +240,73 @@ impl Stage<'_> {
                     }
                 },
             };
-            match Registration::new(&runtime, self, number).await {
+            match Registration::new(&runtime, self, Some(card)).await {
                 Ok(registration) => return (runtime, registration),
                 Err(error) => tracing::warn!("{error:#}"),
             }
             connected = Some(runtime);
         }
+    }
+
+    /// Registers a card: with the number that the replica was given, or else with the one that it `had`, or, if that is taken, with the lowest
+    /// that is free. Of two that take the same number at once, one at least sees the other: it takes its card back, waits for a time of its
+    /// own, and tries again, unless it was given the number.
+    async fn announce(
+        &self,
+        runtime: &DistributedRuntime,
+        endpoint: &StartedEndpoint,
+        had: Option<&Card>,
+    ) -> anyhow::Result<(Card, DiscoveryInstance)> {
+        let (discovery, instance) = (runtime.discovery(), endpoint.instance());
+        let own = [
+            Some(instance.instance_id),
+            had.map(|card| card.instance.instance_id),
+        ];
+        for time in 0..TRIES {
+            let taken = self.taken(runtime, own).await?;
+            let free = || (0..).find(|number| !taken.contains(number)).unwrap_or_default();
+            let before = had
+                .map(|card| card.replica)
+                .filter(|number| !taken.contains(number));
+            let replica = self.given.or(before).unwrap_or_else(free);
+            let tells = (self.identity.clone(), self.format.clone());
+            let card = Card::new(replica, tells, instance.clone());
+            let found = discovery.register(card.spec()?).await?;
+            match self.taken(runtime, own).await {
+                Ok(taken) if !taken.contains(&replica) => return Ok((card, found)),
+                Ok(_) if self.given.is_some() => {
+                    tracing::warn!(
+                        replica,
+                        "another replica has this number, the last one that joined is used"
+                    );
+                    return Ok((card, found));
+                }
+                Ok(_) => discovery.unregister(found).await?,
+                Err(error) => {
+                    // Left, it would forbid the next try.
+                    discovery.unregister(found).await?;
+                    return Err(error);
+                }
+            }
+            let mut hasher = DefaultHasher::new();
+            (instance.instance_id, time).hash(&mut hasher);
+            tokio::time::sleep(ASIDE + Duration::from_millis(hasher.finish() % 64)).await;
+        }
+        bail!("no number is free among the replicas of {}", instance.component)
+    }
+
+    /// Numbers of the stage's replicas that are not `own`.
+    async fn taken(
+        &self,
+        runtime: &DistributedRuntime,
+        own: [Option<u64>; 2],
+    ) -> anyhow::Result<BTreeSet<u32>> {
+        let found = runtime.discovery().list(all(&self.network.name)).await?;
+        let cards = found.iter().filter_map(Card::of);
+        let others = cards.filter(|card| {
+            card.stage() == self.member.stage() && !own.contains(&Some(card.instance.instance_id))
+        });
+        Ok(others.map(|card| card.replica).collect())
     }
 }
 
@@ -275,36 +339,6 @@ fn figures(stage: &str, replica: u32, stats: &ReplicaStats, front_ends: usize) -
     lines.collect()
 }
 
-/// Which number a replica asks for when it registers.
-#[derive(Debug, Clone, Copy)]
-enum Number {
-    /// That one, whatever others have.
-    Given(u32),
-    /// The one that it had, as that instance, unless another replica has taken it; then the lowest that is free.
-    Had(u32, u64),
-    /// The lowest that is free.
-    Any,
-}
-
-impl Number {
-    fn among(self, taken: &BTreeSet<u32>) -> u32 {
-        match self {
-            Self::Given(number) => number,
-            Self::Had(number, _) if !taken.contains(&number) => number,
-            // There are more numbers than replicas.
-            Self::Had(..) | Self::Any => (0..).find(|number| !taken.contains(number)).unwrap_or_default(),
-        }
-    }
-
-    /// For the next time, when the replica has that card.
-    fn after(self, card: &Card) -> Self {
-        match self {
-            Self::Given(given) => Self::Given(given),
-            Self::Had(..) | Self::Any => Self::Had(card.replica, card.instance.instance_id),
-        }
-    }
-}
-
 /// A replica that is found.
 struct Registration {
     card: Card,
@@ -313,7 +347,11 @@ struct Registration {
 }
 
 impl Registration {
-    async fn new(runtime: &DistributedRuntime, stage: &Stage<'_>, number: Number) -> anyhow::Result<Self> {
+    async fn new(
+        runtime: &DistributedRuntime,
+        stage: &Stage<'_>,
+        had: Option<&Card>,
+    ) -> anyhow::Result<Self> {
         let (member, identity) = (stage.member, stage.identity);
         let tunnel = StageTunnel::new(
             member.listener().clone(),
@@ -326,8 +364,7 @@ impl Registration {
             .handler(Ingress::for_engine(Arc::new(tunnel))?)
             .start_with_registration()
             .await?;
-        let tells = (identity, stage.format.as_str());
-        let (card, found) = match announce(runtime, &endpoint, tells, number).await {
+        let (card, found) = match stage.announce(runtime, &endpoint, had).await {
             Ok(announced) => announced,
             Err(error) => {
                 end(endpoint);
@@ -347,58 +384,16 @@ impl Registration {
         })
     }
 
-    /// As it is.
+    /// Registers the endpoint and a card again, under the same instance id.
     async fn announce_again(
         &mut self,
         runtime: &DistributedRuntime,
         stage: &Stage<'_>,
-        number: Number,
     ) -> anyhow::Result<()> {
         stage.endpoint(runtime)?.register_endpoint_instance().await?;
-        let tells = (stage.identity, stage.format.as_str());
-        (self.card, self.found) = announce(runtime, &self.endpoint, tells, number).await?;
+        (self.card, self.found) = stage.announce(runtime, &self.endpoint, Some(&self.card)).await?;
         Ok(())
     }
-}
-
-/// Registers a card. Of two that take the same number at once, one at least sees the other: it takes its card back, waits for a time of its own,
-/// and tries again, unless it was given the number.
-async fn announce(
-    runtime: &DistributedRuntime,
-    endpoint: &StartedEndpoint,
-    (identity, format): (&Identity, &str),
-    number: Number,
-) -> anyhow::Result<(Card, DiscoveryInstance)> {
-    let (discovery, instance) = (runtime.discovery(), endpoint.instance());
-    let others = async || -> anyhow::Result<BTreeSet<u32>> {
-        let found = discovery.list(all(&instance.namespace)).await?;
-        let others = found.iter().filter_map(Card::of).filter(|card| {
-            let id = card.instance.instance_id;
-            let own = id == instance.instance_id || matches!(number, Number::Had(_, had) if had == id);
-            card.stage() == instance.component && !own
-        });
-        Ok(others.map(|card| card.replica).collect())
-    };
-    for time in 0..TRIES {
-        let replica = number.among(&others().await?);
-        let card = Card::new(replica, (identity.clone(), format.to_owned()), instance.clone());
-        let found = discovery.register(card.spec()?).await?;
-        if !others().await?.contains(&replica) {
-            return Ok((card, found));
-        }
-        if let Number::Given(_) = number {
-            tracing::warn!(
-                replica,
-                "another replica has this number, the last one that joined is used"
-            );
-            return Ok((card, found));
-        }
-        discovery.unregister(found).await?;
-        // Other bits of its id each time.
-        let aside = instance.instance_id.rotate_right(6 * time) % 64;
-        tokio::time::sleep(Duration::from_millis(aside)).await;
-    }
-    bail!("no number is free among the replicas of {}", instance.component)
 }
 
 /// Takes a registration back: front ends give the replica no more work, and hang up when they need it no more.

@@ -77,8 +77,10 @@ class Soak:
         self.front.wait("a replica takes work", 6)
 
     def fault(self, what: str) -> None:
+        said = f"after {time.monotonic() - self.begun:.0f} s: {what}"
+        print(said, file=sys.stderr, flush=True)
         with self.lock:
-            self.faults.append(f"after {time.monotonic() - self.begun:.0f} s: {what}")
+            self.faults.append(said)
 
     def came_to(self, what: str) -> None:
         with self.lock:

@@ -190,6 +190,8 @@ def processes() -> None:
 
 
 FRAME_MS = 40
+# Simulations of a load, of which the median counts.
+SEEDS = 9
 PLAN = PROGRAM.with_name("omni-plan")
 
 
@@ -224,8 +226,8 @@ def whole_figures(address: str) -> collections.Counter[tuple[str, str]]:
     return sums
 
 
-def load(address: str, callers: int, utterances: int, text: str = SENTENCE) -> tuple[float, float, float]:
-    """Audio per second, median seconds to first audio, and seconds of audio of an utterance, of callers without pauses."""
+def load(address: str, callers: int, utterances: int, text: str = SENTENCE) -> tuple[float, float, list[float]]:
+    """Audio per second, median seconds to first audio, and seconds of audio of each utterance, of callers without pauses."""
     import concurrent.futures
 
     with concurrent.futures.ThreadPoolExecutor(callers) as pool:
@@ -233,8 +235,8 @@ def load(address: str, callers: int, utterances: int, text: str = SENTENCE) -> t
         begun = time.perf_counter()
         said = list(pool.map(lambda n: speak(address, text, seed=n), range(utterances)))
         took = time.perf_counter() - begun
-    audio = sum(size for _, _, size in said) / BYTES_PER_SECOND
-    return audio / took, statistics.median(first for first, _, _ in said), audio / len(said)
+    lengths = [size / BYTES_PER_SECOND for _, _, size in said]
+    return sum(lengths) / took, statistics.median(first for first, _, _ in said), lengths
 
 
 SHORT = "The quick brown fox."
@@ -319,11 +321,15 @@ class Measured:
     def load(self, callers: int, utterances: int, text: str) -> dict[str, float]:
         """What a load came to, and what it took."""
         before = self.reading()
-        given, first, seconds = load(self.address, callers, utterances, text)
-        took = {name: value - before[name] for name, value in self.reading().items()}
+        given, first, lengths = load(self.address, callers, utterances, text)
+        seconds = statistics.mean(lengths)
+        # Of lengths that are equally probable within it.
+        spread = 3**0.5 * statistics.pstdev(lengths) / seconds
+        spent = {name: value - before[name] for name, value in self.reading().items()}
         # Beside those that are counted, each caller has had one as warm-up.
         said = utterances + callers
-        return took | {"given": given, "first": first, "seconds": seconds, "said": said, "frames": took["code2wav decode_tokens"]}
+        figures = {"given": given, "first": first, "seconds": seconds, "spread": spread, "said": said, "took": sum(lengths) / given}
+        return spent | figures | {"frames": spent["code2wav decode_tokens"]}
 
     def stop(self) -> None:
         for part in [self.front, *(part for parts in self.stages.values() for part in parts)]:
@@ -370,6 +376,7 @@ def planned(model: dict, run: dict[str, float], load: tuple[int, tuple[int, int]
     """What omni-plan says of a load on a machine of so many cores, with utterances of such a prompt: audio per second, seconds to the first audio."""
     callers, replicas = load
     prompt, cores = machine
+    seconds, found = run["took"] * 1.2, []
     # Silence at the end is decoded, too, and cut off.
     decoded = (run["frames"] / run["said"] - SILENT) * FRAME_MS / 1e3
     with tempfile.NamedTemporaryFile("w", suffix=".json") as of:
@@ -377,46 +384,52 @@ def planned(model: dict, run: dict[str, float], load: tuple[int, tuple[int, int]
         of.flush()
         command = [PLAN, "--costs", of.name, "--callers", str(callers), "--replicas", f"{replicas[0]},{replicas[1]}"]
         command += ["--pause", "0", "--unpaced", "--cores", str(cores), "--prompt", str(prompt), "--max-active", str(8 * cores)]
-        command += ["--seconds", str(decoded), "--length", "120"]
-        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    row = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in said.splitlines() if line.count("|") == 3}
-    given, first = (float(row[key].split()[0]) for key in ["audio per second", "first audio, median"])
+        command += ["--seconds", str(decoded), "--spread", str(min(run["spread"], 1.0)), "--together", "--length", str(seconds)]
+        for seed in range(SEEDS):
+            said = subprocess.run([*command, "--seed", str(seed)], check=True, capture_output=True, text=True).stdout
+            row = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in said.splitlines() if line.count("|") == 3}
+            found.append([float(row[key].split()[0]) for key in ["audio per second", "first audio, median"]])
+    given, first = map(statistics.median, zip(*found))
     return given * run["seconds"] / decoded, first / 1e3
 
 
-def headed(model: dict, runs: list[dict[str, float]], one: dict[str, float], machine: tuple[int, int]) -> None:
-    """Fits the talker of a model. What an utterance takes at its head beyond its later frames does not show in sums over utterances: it is a cost of
-    the prompt with which one caller waits as long for the first audio as was measured."""
-    least, most = 0.0, 2_000.0
-    for _ in range(12):
-        prefill = (least + most) / 2
-        values = [run["talker steps_us"] - prefill * run["talker prefill_tokens"] for run in runs]
-        base, row = fitted([[run["talker steps"], run["talker decode_tokens"]] for run in runs], values)
-        model["talker"] = {"base_us": round(base, 1), "row_us": round(row, 1), "prefill_us": round(prefill, 1)}
-        if planned(model, one, (1, (1, 1)), machine)[1] < one["first"]:
-            least = prefill
+def bisected(model: dict, what: str, most: float, run: dict[str, float], load: tuple[int, tuple[int, int]], machine: tuple[int, int]) -> None:
+    """Sets a cost to that with which the first audio comes after the time that was measured, which grows with it."""
+    least = 0.0
+    for _ in range(9):
+        model[what] = (least + most) / 2
+        if planned(model, run, load, machine)[1] < run["first"]:
+            least = model[what]
         else:
-            most = prefill
+            most = model[what]
+    model[what] = round(model[what], 3)
 
 
 def model_of(runs: list[dict[str, float]], hop_us: int, machine: tuple[int, int]) -> dict:
-    """The cost model that is fitted to runs, the second of which is one caller's."""
+    """The cost model that is fitted to runs, of which the second is one caller's and the last eight callers'."""
     of = {"frame_ms": FRAME_MS, "hop_us": hop_us, "silent_frames": SILENT, "beside": beside(runs)}
     rows = [[run["code2wav steps"], run["code2wav decode_tokens"]] for run in runs]
     base, frame = fitted(rows, [run["code2wav steps_us"] for run in runs])
     of["code2wav"] = {"base_us": round(base, 1), "stream_us": 0.0, "frame_us": round(frame, 1)}
+    rows = [[run["talker steps"], run["talker decode_tokens"], run["talker prefill_tokens"]] for run in runs]
+    base, row, prefill = fitted(rows, [run["talker steps_us"] for run in runs])
+    of["talker"] = {"base_us": round(base, 1), "row_us": round(row, 1), "prefill_us": round(prefill, 1)}
     for name in Measured.PORTS:
         rest = sum(run[f"{name} rest_us"] for run in runs) / sum(run["frames"] for run in runs)
         of["beside"][f"{name}_frame_us"] = round(rest, 1)
-    headed(of, runs, runs[1], machine)
+    # Eight callers wait for longer the more the work varies: those that began together do not stay so.
+    of["varies"] = 0.4
+    for _ in range(2):
+        bisected(of, "begin_us", 10_000.0, runs[1], (1, (1, 1)), machine)
+        bisected(of, "varies", 1.0, runs[-1], (8, (1, 1)), machine)
     return of
 
 
 def costs() -> None:
-    """Fits the cost model of omni-plan to one and to eight callers who share this process's cores with all parts, and compares what it says with
+    """Fits the cost model of omni-plan to one and to eight callers that share this process's cores with all parts, and compares what it says with
     other numbers of callers and of processes."""
     cores = len(os.sched_getaffinity(0))
-    kinds = [(1, 48, SHORT), (1, 24, SENTENCE), (8, 96, SHORT), (8, 48, SENTENCE)]
+    kinds = [(1, 48, SHORT), (1, 48, SENTENCE), (8, 96, SHORT), (8, 96, SENTENCE)]
     cluster = Measured((1, 1))
     runs = [cluster.load(*kind) for kind in kinds]
     cluster.stop()
@@ -433,7 +446,7 @@ def costs() -> None:
         measured = Measured(replicas)
         name = "one process" if replicas is None else f"{replicas[0]}, {replicas[1]}"
         for callers in [1, 2, 4, 8]:
-            run = measured.load(callers, 72, SENTENCE)
+            run = measured.load(callers, 144, SENTENCE)
             now, more = at_speed(whole if replicas is None else model, run)
             given, first = planned(now, run, (callers, replicas or (1, 1)), (prompt, cores))
             print(

@@ -15,6 +15,12 @@ pub(crate) struct Costs {
     pub code2wav: VocoderCosts,
     /// From one process to another, one way.
     pub(crate) hop_us: f64,
+    /// Time before an utterance begins in which no core works for it.
+    #[serde(default)]
+    pub(crate) begin_us: f64,
+    /// By what share of its mean any work may take more or less of a core, from 0 to 1. It counts where everything shares its cores.
+    #[serde(default)]
+    pub(crate) varies: f64,
     /// Frames at the head of an utterance that are silence, which the front end cuts off.
     #[serde(default)]
     pub(crate) silent_frames: u32,

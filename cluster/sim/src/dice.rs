@@ -23,8 +23,8 @@ impl Dice {
         -self.unit().min(1.0).ln() * mean
     }
 
-    /// Between half and one and a half of the mean.
-    pub(crate) fn around(&mut self, mean: f64) -> f64 {
-        mean * (0.5 + self.unit().min(1.0))
+    /// As probable at every distance from the mean up to that share of it.
+    pub(crate) fn around(&mut self, mean: f64, share: f64) -> f64 {
+        mean * (1.0 + share * (2.0 * self.unit().min(1.0) - 1.0))
     }
 }

@@ -42,6 +42,12 @@ struct Args {
     /// Seconds of audio of an utterance, on average
     #[arg(long, default_value_t = 5.0)]
     seconds: f64,
+    /// By what share of that an utterance may be longer or shorter, from 0 to 1
+    #[arg(long, default_value_t = 0.5, value_name = "SHARE")]
+    spread: f64,
+    /// Callers begin at the same instant. Those with utterances of one length, and no pauses between them, then stay together
+    #[arg(long, conflicts_with = "ramp")]
+    together: bool,
     /// Cores that all parts and the callers share, with --replicas. Unless given, each replica has its own, and nothing but steps takes time
     // More replicas on the same cores can be worse, so the fewest cannot be searched for by halves; lost ones would keep their share.
     #[arg(long, requires = "replicas", conflicts_with = "lose")]
@@ -129,13 +135,19 @@ fn plan(args: &Args, costs: Costs) -> anyhow::Result<Plan> {
         args.cores.is_none_or(|cores| cores > 0),
         "--cores: expected more than 0"
     );
+    anyhow::ensure!(
+        (0.0..=1.0).contains(&args.spread),
+        "--spread: expected a share from 0 to 1"
+    );
     Ok(Plan {
         costs,
         cores: args.cores,
         seed: args.seed,
         callers: args.callers,
         ramp: seconds(args.ramp),
+        together: args.together,
         frames: args.seconds * 1e3 / costs.frame_ms,
+        spread: args.spread,
         prompt: args.prompt,
         pause: seconds(args.pause),
         paced: !args.unpaced,

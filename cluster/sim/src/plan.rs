@@ -52,8 +52,12 @@ pub(crate) struct Plan {
     pub(crate) callers: usize,
     /// They come evenly over this time.
     pub(crate) ramp: Duration,
+    /// They begin at the same instant, if there is no ramp.
+    pub(crate) together: bool,
     /// Frames of an utterance that are heard, on average.
     pub(crate) frames: f64,
+    /// By what share of that an utterance may be longer or shorter.
+    pub(crate) spread: f64,
     /// Positions of its prompt.
     pub(crate) prompt: u32,
     /// Time between the end of one and the next, on average.

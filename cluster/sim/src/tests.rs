@@ -16,6 +16,8 @@ fn costs() -> Costs {
             frame_us: 300.0,
         },
         hop_us: 50.0,
+        begin_us: 0.0,
+        varies: 0.0,
         silent_frames: 0,
         beside: cost::BesideCosts {
             talker_frame_us: 30.0,

@@ -118,12 +118,12 @@ impl World {
             plan,
         };
         for caller in 0..world.plan.callers {
-            // Not all at once, even without a ramp: an utterance apart at most.
-            let spread = world
-                .plan
-                .ramp
-                .as_secs_f64()
-                .max(world.plan.frames * world.plan.costs.frame_ms / 1e3);
+            // As a rule not all at once, even without a ramp: an utterance apart at most.
+            let utterance = match world.plan.together {
+                true => 0.0,
+                false => world.plan.frames * world.plan.costs.frame_ms / 1e3,
+            };
+            let spread = world.plan.ramp.as_secs_f64().max(utterance);
             let at = spread * (caller as f64 + world.dice.unit()) / world.plan.callers as f64;
             world.at(micros(at * 1e6), Event::Asks(caller));
         }
@@ -166,7 +166,10 @@ impl World {
     fn next_work(&mut self, mut then: Then) {
         let now = self.now;
         match (&mut self.cores, then.more.pop_front()) {
-            (Some(cores), Some((thread, demand))) => cores.take(now, thread, demand, then),
+            (Some(cores), Some((thread, demand))) => {
+                let demand = self.dice.around(demand.as_secs_f64(), self.plan.costs.varies);
+                cores.take(now, thread, micros(demand * 1e6), then);
+            }
             _ => self.after(then.wait, then.event),
         }
     }
@@ -280,7 +283,11 @@ impl World {
                 return;
             };
             let silent = self.plan.costs.silent_frames;
-            let heard = self.dice.around(self.plan.frames).round().max(1.0) as u32;
+            let heard = self
+                .dice
+                .around(self.plan.frames, self.plan.spread)
+                .round()
+                .max(1.0) as u32;
             self.submit(Utterance {
                 caller,
                 asked,
@@ -303,7 +310,8 @@ impl World {
         let seq = SeqId(self.next_seq);
         self.next_seq += 1;
         self.utterances.insert(seq, utterance);
-        self.after(self.plan.costs.hop(), Event::Begins(seq));
+        let wait = self.plan.costs.hop() + micros(self.plan.costs.begin_us);
+        self.after(wait, Event::Begins(seq));
     }
 
     fn begins(&mut self, seq: SeqId) {

@@ -48,7 +48,7 @@ struct Args {
     /// Callers begin at the same instant. Those with utterances of one length, and no pauses between them, then stay together
     #[arg(long, conflicts_with = "ramp")]
     together: bool,
-    /// Cores that all parts and the callers share, with --replicas. Unless given, each replica has its own, and nothing but steps takes time
+    /// Cores that all parts and the callers share, with --replicas. Unless given, each replica has its own, and what is not a step needs none
     // More replicas on the same cores can be worse, so the fewest cannot be searched for by halves; lost ones would keep their share.
     #[arg(long, requires = "replicas", conflicts_with = "lose")]
     cores: Option<usize>,

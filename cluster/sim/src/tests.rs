@@ -197,3 +197,25 @@ fn silence_at_the_head_of_an_utterance_is_made_and_waited_for_and_not_heard() {
     assert!((mean(&with) / mean(&without) - 1.0).abs() < 0.15, "{with:?}");
     assert_eq!(with.gapped, 0);
 }
+
+#[test]
+fn callers_that_stay_together_wait_for_each_others_heads() {
+    let costs: Costs = serde_json::from_str(include_str!("../costs/embedded-cpu.json")).unwrap();
+    let load = [
+        "--callers",
+        "4",
+        "--cores",
+        "2",
+        "--replicas",
+        "1,1",
+        "--pause",
+        "0",
+        "--unpaced",
+    ];
+    let first = |more: &[&str]| {
+        let plan = plan_of(&[&load, more].concat());
+        simulate(&Plan { costs, ..plan }, [1, 1]).first_audio_at(0.5)
+    };
+    let (apart, together) = (first(&[]), first(&["--together", "--spread", "0.06"]));
+    assert!(together > 1.2 * apart, "{together} and {apart} s");
+}

@@ -24,7 +24,7 @@ const GREETING: Duration = Duration::from_secs(30);
 pub const SILENCE_TIMEOUT: Duration = HEARTBEAT.saturating_mul(5);
 /// How much longer the thread that listens waits when it was held up itself, for [`HEARTBEAT`] or more.
 const GRACE: Duration = HEARTBEAT;
-/// After so long without a word a process counts as dead, unless the thread that listens is held up for longer than [`HEARTBEAT`]. Whatever fails a
+/// After so long without a word a process counts as dead, unless the thread that listens is held up for more than two seconds. Whatever fails a
 /// sequence for want of its outputs has to wait longer: what a dead process had goes on elsewhere.
 pub const LATEST_LOSS: Duration = SILENCE_TIMEOUT.saturating_add(HEARTBEAT).saturating_add(GRACE);
 /// How long it may take to end when it was told to, before it is ended.

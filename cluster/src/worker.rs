@@ -193,14 +193,17 @@ impl Stage<'_> {
                 () = self.forgotten(runtime, &registration.card) => {}
             }
             tracing::warn!("this replica was taken for dead, connections go on; it registers again");
-            match registration.announce_again(runtime, self).await {
-                Ok(()) => {
-                    let replica = registration.card.replica;
-                    shown.store(replica, Ordering::Relaxed);
-                    tracing::info!(replica, "registered again");
+            // Discovery may tell of it already when this fails, under a number that was not compared.
+            while let Err(error) = registration.announce_again(runtime, self).await {
+                tracing::warn!("{error:#}");
+                tokio::select! {
+                    () = lost.cancelled() => return,
+                    () = tokio::time::sleep(AGAIN) => {}
                 }
-                Err(error) => tracing::warn!("{error:#}"),
             }
+            let replica = registration.card.replica;
+            shown.store(replica, Ordering::Relaxed);
+            tracing::info!(replica, "registered again");
         }
     }
 
@@ -258,36 +261,45 @@ impl Stage<'_> {
         had: Option<&Card>,
     ) -> anyhow::Result<(Card, DiscoveryInstance)> {
         let (discovery, instance) = (runtime.discovery(), endpoint.instance());
-        let own = [
-            Some(instance.instance_id),
-            had.map(|card| card.instance.instance_id),
-        ];
+        let before = had.map(|card| card.instance.instance_id);
+        let taken = |cards: &[(DiscoveryInstance, Card)]| -> BTreeSet<u32> {
+            let own = |id| id == instance.instance_id || Some(id) == before;
+            let others = cards.iter().filter(|(_, card)| !own(card.instance.instance_id));
+            others.map(|(_, card)| card.replica).collect()
+        };
         for time in 0..TRIES {
-            let taken = self.taken(runtime, own).await?;
-            let free = || (0..).find(|number| !taken.contains(number)).unwrap_or_default();
-            let before = had
+            let cards = self.cards(runtime).await?;
+            // One of an attempt that failed would forbid this one.
+            let left = cards
+                .iter()
+                .find(|(_, card)| card.instance.instance_id == instance.instance_id);
+            if let Some((found, _)) = left {
+                discovery.unregister(found.clone()).await?;
+            }
+            let taken_before = taken(&cards);
+            let kept = had
                 .map(|card| card.replica)
-                .filter(|number| !taken.contains(number));
-            let replica = self.given.or(before).unwrap_or_else(free);
+                .filter(|number| !taken_before.contains(number));
+            let free = || {
+                (0..)
+                    .find(|number| !taken_before.contains(number))
+                    .unwrap_or_default()
+            };
+            let replica = self.given.or(kept).unwrap_or_else(free);
             let tells = (self.identity.clone(), self.format.clone());
             let card = Card::new(replica, tells, instance.clone());
             let found = discovery.register(card.spec()?).await?;
-            match self.taken(runtime, own).await {
-                Ok(taken) if !taken.contains(&replica) => return Ok((card, found)),
-                Ok(_) if self.given.is_some() => {
-                    tracing::warn!(
-                        replica,
-                        "another replica has this number, the last one that joined is used"
-                    );
-                    return Ok((card, found));
-                }
-                Ok(_) => discovery.unregister(found).await?,
-                Err(error) => {
-                    // Left, it would forbid the next try.
-                    discovery.unregister(found).await?;
-                    return Err(error);
-                }
+            if !taken(&self.cards(runtime).await?).contains(&replica) {
+                return Ok((card, found));
             }
+            if self.given.is_some() {
+                tracing::warn!(
+                    replica,
+                    "another replica has this number, the last one that joined is used"
+                );
+                return Ok((card, found));
+            }
+            discovery.unregister(found).await?;
             let mut hasher = DefaultHasher::new();
             (instance.instance_id, time).hash(&mut hasher);
             tokio::time::sleep(ASIDE + Duration::from_millis(hasher.finish() % 64)).await;
@@ -295,18 +307,16 @@ impl Stage<'_> {
         bail!("no number is free among the replicas of {}", instance.component)
     }
 
-    /// Numbers of the stage's replicas that are not `own`.
-    async fn taken(
-        &self,
-        runtime: &DistributedRuntime,
-        own: [Option<u64>; 2],
-    ) -> anyhow::Result<BTreeSet<u32>> {
+    /// Of all replicas of the stage, this one too, if it is registered.
+    async fn cards(&self, runtime: &DistributedRuntime) -> anyhow::Result<Vec<(DiscoveryInstance, Card)>> {
         let found = runtime.discovery().list(all(&self.network.name)).await?;
-        let cards = found.iter().filter_map(Card::of);
-        let others = cards.filter(|card| {
-            card.stage() == self.member.stage() && !own.contains(&Some(card.instance.instance_id))
+        let cards = found.into_iter().filter_map(|found| {
+            let card = Card::of(&found)?;
+            Some((found, card))
         });
-        Ok(others.map(|card| card.replica).collect())
+        Ok(cards
+            .filter(|(_, card)| card.stage() == self.member.stage())
+            .collect())
     }
 }
 

@@ -135,10 +135,12 @@ fn plan(args: &Args, costs: Costs) -> anyhow::Result<Plan> {
         args.cores.is_none_or(|cores| cores > 0),
         "--cores: expected more than 0"
     );
-    anyhow::ensure!(
-        (0.0..=1.0).contains(&args.spread),
-        "--spread: expected a share from 0 to 1"
-    );
+    for (what, share) in [("--spread", args.spread), ("--costs: varies", costs.varies)] {
+        anyhow::ensure!(
+            (0.0..=1.0).contains(&share),
+            "{what}: expected a share from 0 to 1"
+        );
+    }
     Ok(Plan {
         costs,
         cores: args.cores,

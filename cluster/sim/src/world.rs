@@ -336,7 +336,7 @@ impl World {
             && self.pools.vocoder(vocoder).add(seq, options, now).is_ok();
         if !taken {
             self.give_up(seq);
-            self.again(seq);
+            self.waits(seq);
             return;
         }
         self.work(Stage::Talker, talker);
@@ -509,6 +509,14 @@ impl World {
         let [talker, vocoder] = utterance.bound;
         self.pools.talker(talker).end(seq, FinishReason::Abort);
         self.pools.vocoder(vocoder).abort(seq);
+    }
+
+    /// Puts an utterance that the replica with the fewest has no place for back in front of those that wait for one to end.
+    fn waits(&mut self, seq: SeqId) {
+        if let Some(utterance) = self.utterances.remove(&seq) {
+            self.pools.release(utterance.bound);
+            self.waiting.push_front((utterance.caller, utterance.asked));
+        }
     }
 
     /// Begins a sequence again elsewhere.

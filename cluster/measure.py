@@ -376,7 +376,8 @@ def planned(model: dict, run: dict[str, float], load: tuple[int, tuple[int, int]
     """What omni-plan says of a load on a machine of so many cores, with utterances of such a prompt: audio per second, seconds to the first audio."""
     callers, replicas = load
     prompt, cores = machine
-    seconds, found = run["took"] * 1.2, []
+    # A sixth of it is not counted.
+    length, found = run["took"] * 1.2, []
     # Silence at the end is decoded, too, and cut off.
     decoded = (run["frames"] / run["said"] - SILENT) * FRAME_MS / 1e3
     with tempfile.NamedTemporaryFile("w", suffix=".json") as of:
@@ -384,7 +385,7 @@ def planned(model: dict, run: dict[str, float], load: tuple[int, tuple[int, int]
         of.flush()
         command = [PLAN, "--costs", of.name, "--callers", str(callers), "--replicas", f"{replicas[0]},{replicas[1]}"]
         command += ["--pause", "0", "--unpaced", "--cores", str(cores), "--prompt", str(prompt), "--max-active", str(8 * cores)]
-        command += ["--seconds", str(decoded), "--spread", str(min(run["spread"], 1.0)), "--together", "--length", str(seconds)]
+        command += ["--seconds", str(decoded), "--spread", str(min(run["spread"], 1.0)), "--together", "--length", str(length)]
         for seed in range(SEEDS):
             said = subprocess.run([*command, "--seed", str(seed)], check=True, capture_output=True, text=True).stdout
             row = {line.split("|")[1].strip(): line.split("|")[2].strip() for line in said.splitlines() if line.count("|") == 3}

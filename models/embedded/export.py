@@ -94,14 +94,18 @@ def placeholder(model):
         model.thinker.audio_tower.proj2.weight.zero_()
 
 
-def voice_weights(voices):
-    """Talker, predictor, code2wav and their text rows: from the folder `voices`, or from the training state."""
+def voice_weights(folder, voices):
+    """Talker, predictor, code2wav and their text rows: from the folder `voices`, or from the training state; code2wav that was not trained is that of `folder`."""
     if voices:
         tensors = load_file(str(Path(voices) / "model.safetensors"))
         return {k: v.float() for k, v in tensors.items() if k.startswith(("talker.", "code2wav.")) or k == EMBEDDING}
-    talker, vocoder = talker_stage.load().cpu(), vocoder_stage.load().cpu()
-    return {**talker_weights(talker), EMBEDDING: fold_case(talker.text.detach()),
-            **{f"code2wav.{k}": v for k, v in vocoder.state_dict().items()}}
+    talker = talker_stage.load().cpu()
+    if (WORK / "vocoder.pt").exists():
+        code2wav = {f"code2wav.{k}": v for k, v in vocoder_stage.load().cpu().state_dict().items()}
+    else:
+        assert codec.made_for(folder), "the code2wav of this folder plays another codec's codes: run the stage vocoder first"
+        code2wav = {k: v for k, v in voice_weights(folder, folder).items() if k.startswith("code2wav.")}
+    return {**talker_weights(talker), EMBEDDING: fold_case(talker.text.detach()), **code2wav}
 
 
 def thinker_of(folder, paths=None):
@@ -119,7 +123,7 @@ def export(folder, dtype, voices=None, thinker_paths=None):
     model = Qwen3OmniMoeForConditionalGeneration(config.omni_config()).float()
     placeholder(model)
     state = model.state_dict()
-    new = voice_weights(voices)
+    new = voice_weights(folder, voices)
     thinker = thinker_of(folder, thinker_paths)
     rows = thinker.frozen
     assert torch.equal(thinker.fixed[rows].to(dtype), new[EMBEDDING][rows].to(dtype)), "the thinker was trained on the rows of other voices"

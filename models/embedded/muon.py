@@ -77,9 +77,9 @@ class Optimisers:
         """One more AdamW, for parameters that need their own learning rate."""
         self.parts.append((torch.optim.AdamW(params, lr=lr, betas=(0.9, 0.95), weight_decay=0.0), lr))
 
-    def add_matrices(self, params, lr, keep_norm=False):
+    def add_matrices(self, params, lr, weight_decay=0.0, keep_norm=False):
         """One more Muon."""
-        self.parts.append((Muon(params, lr=lr, weight_decay=0.0, keep_norm=keep_norm), lr))
+        self.parts.append((Muon(params, lr=lr, weight_decay=weight_decay, keep_norm=keep_norm), lr))
 
     def step(self, scale):
         for opt, lr in self.parts:

@@ -487,10 +487,13 @@ def train(args):
         model.text.requires_grad_(False)        # the thinker reads the same rows
     if not same_codec:
         start_pitch(model)
+    for layer in model.stack.layers:
+        layer.drop = args.dropout
     model.to(device())
-    matrices = [p for n, p in model.named_parameters() if is_matrix(n, p)]
+    matrices = [p for n, p in model.named_parameters() if is_matrix(n, p) and n.startswith("stack")]
     others = [p for n, p in model.named_parameters() if not is_matrix(n, p) and p.requires_grad]
     opt = Optimisers(matrices, others, muon=args.muon, adam=args.adam)
+    opt.add_matrices([p for n, p in model.named_parameters() if is_matrix(n, p) and n.startswith("predictor")], args.muon * args.predictor, weight_decay=0.01)
     average = {k: v.clone() for k, v in model.state_dict().items()}
     progress = Progress("talker", args.steps, args.seconds)
     state = load_checkpoint(WORK / "talker.pt")
@@ -514,9 +517,9 @@ def train(args):
             batcher.extend()
         # curriculum: from the shortest quarter to everything within the first fifth; what is known needs none
         reach = 1.0 if same_codec else 0.25 + 0.75 * min(1.0, progress.fraction / 0.2)
-        own = args.own * rng.random() if reach == 1.0 else 0.0
+        own = args.own * rng.random() if reach == 1.0 and rng.random() < args.often else 0.0
         indices = batcher.batches[rng.integers(max(1, int(reach * len(batcher.batches))))]
-        loss, parts = losses(model, batcher.make(indices, rng, chat=0.05), args.corruption, own)
+        loss, parts = losses(model, batcher.make(indices, rng, chat=0.05), args.corruption, own, args.share)
         loss.backward()
         norm = nn.utils.clip_grad_norm_(others, 1.0)
         opt.step(schedule(progress.fraction, warmup=0.01, decay=0.55))
@@ -542,7 +545,11 @@ if __name__ == "__main__":
     ap.add_argument("--rows", type=int, default=4096, help="rows of a batch, padding included")
     ap.add_argument("--muon", type=float, default=0.02)
     ap.add_argument("--adam", type=float, default=3e-3)
+    ap.add_argument("--predictor", type=float, default=1.0, help="learning rate of the code predictor's matrices as a share of --muon")
     ap.add_argument("--corruption", type=float, default=0.08)
     ap.add_argument("--own", type=float, default=0.6, help="at most this share of a batch's frames are fed as the talker says them itself")
+    ap.add_argument("--often", type=float, default=1.0, help="share of the batches with such frames")
+    ap.add_argument("--share", type=float, default=0.3, help="share of the frames that the code predictor learns from")
+    ap.add_argument("--dropout", type=float, default=T["dropout"], help="in the layers of the talker LM")
     ap.add_argument("--compile", type=int, default=1, help="fuse the layers (needs a C++ compiler on CPUs)")
     train(ap.parse_args())

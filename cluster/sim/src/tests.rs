@@ -219,3 +219,21 @@ fn callers_that_stay_together_wait_for_each_others_heads() {
     let (apart, together) = (first(&[]), first(&["--together", "--spread", "0.06"]));
     assert!(together > 1.2 * apart, "{together} and {apart} s");
 }
+
+#[test]
+fn an_utterance_that_no_replica_has_a_place_for_waits_and_is_not_begun_again() {
+    let plan = plan_of(&["--callers", "400", "--pause", "0", "--unpaced", "--together"]);
+    let outcome = simulate(&plan, [1, 1]);
+    assert!(outcome.done > 50 && outcome.again == 0, "{outcome:?}");
+}
+
+#[test]
+#[should_panic(expected = "--costs: varies")]
+fn work_that_varies_by_more_than_itself_is_refused() {
+    let args = Args::parse_from(["omni-plan", "--costs", "-", "--callers", "1"]);
+    let costs = Costs {
+        varies: 1.5,
+        ..costs()
+    };
+    plan(&args, costs).unwrap();
+}

@@ -1,8 +1,10 @@
 """Stage `codes`: codes and phonemes of every utterance whose features are there, in shards.
 
 Only codes (16 bytes a frame) and phoneme labels are kept, so the talker can learn from far more hours than would fit in
-memory as features. Shards that the teacher finishes later are made by running the stage again.
+memory as features. Shards that the teacher finishes later are made by running the stage again. Several may run with different
+--part.
 """
+import argparse
 import time
 
 import numpy as np
@@ -71,11 +73,14 @@ class Codes:
 
 
 def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--part", default="0/1", help="i/n: only shards k with k %% n == i")
+    part, parts = map(int, ap.parse_args().part.split("/"))
     setup()
     model, items = codec.load(), natural.texts()
     for split, k, files in jobs():
         path = shard_path(split, k)
-        if not path.exists() and all(map(natural.complete, files)):
+        if k % parts == part and not path.exists() and all(map(natural.complete, files)):
             if time_is_up():
                 pause(f"codes stops at shard {k}")
             build(model, items, files, path)

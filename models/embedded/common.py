@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+import ranks
+
 HERE = Path(__file__).resolve().parent
 WORK = Path(os.environ.get("OMNI_EMBEDDED_WORK", HERE / "work"))
 SCALE = os.environ.get("OMNI_EMBEDDED_SCALE", "full")                 # "smoke": a few steps of everything, from nothing to verify
@@ -68,7 +70,8 @@ def time_is_up():
 
 def pause(what):
     """Ends the process, whose work is kept, with status 75."""
-    print(f"{what} after {time.time() - STARTED:.0f} s; run it again to go on", flush=True)
+    if not ranks.RANK:
+        print(f"{what} after {time.time() - STARTED:.0f} s; run it again to go on", flush=True)
     sys.exit(75)
 
 
@@ -77,17 +80,15 @@ class Progress:
 
     `fraction` is the larger of step/steps and elapsed/seconds: a run ends at its step count, or
     at its time budget when one is given, and the schedule reaches zero at that point either way.
+    `elapsed` counts the seconds to the end of the last step. With several ranks (`ranks.py`), all use the clock of the first,
+    and only the first prints progress.
     """
 
     def __init__(self, name, steps, seconds=0, step=0, elapsed=0.0, every=50):
         steps = min(steps, SMOKE_STEPS) if SMOKE else steps
         self.name, self.steps, self.seconds, self.step, self.every = name, steps, seconds, step, min(every, steps)
-        self.start = time.time() - elapsed
+        self.start, self.elapsed = time.time() - elapsed, elapsed
         self.window, self.late = {}, False
-
-    @property
-    def elapsed(self):
-        return time.time() - self.start
 
     @property
     def fraction(self):
@@ -104,18 +105,21 @@ class Progress:
 
     def finish(self):
         """Ends the process with status 75 when the run is not complete: run it again to go on."""
+        ranks.barrier()         # the first rank has saved its state: a rank that exits ends the others
         if self.paused:
             pause(f"{self.name} stops at step {self.step} of {self.steps}")
 
     def tick(self, **values):
         self.step += 1
-        self.late = time_is_up()
+        self.elapsed, self.late = ranks.broadcast([time.time() - self.start, time_is_up()])
         for k, v in values.items():
             self.window.setdefault(k, []).append(float(v.detach() if torch.is_tensor(v) else v))
         if self.step % self.every == 0:
             left = self.elapsed * (1 - self.fraction) / max(self.fraction, 1e-6)
             text = " ".join(f"{k} {np.mean(v):.4f}" for k, v in self.window.items())
             self.window = {}
+            if ranks.RANK:
+                return
             print(f"{self.name} step {self.step}/{self.steps} {text} "
                   f"{1000 * self.elapsed / self.step:.0f} ms/step left {left / 60:.1f} min", flush=True)
 

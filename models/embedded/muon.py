@@ -1,6 +1,7 @@
 """Muon: momentum whose update is orthogonalised, for the matrices of a network; AdamW for everything else."""
 import torch
 
+import ranks
 from common import half
 
 
@@ -33,7 +34,7 @@ def as_kernel(p, m):
 
 
 class Muon(torch.optim.Optimizer):
-    """Matrices of equal shape are orthogonalised together.
+    """Matrices of equal shape are orthogonalised together. With several ranks (`ranks.py`), each orthogonalises a part of them.
 
     With `keep_norm` every matrix keeps the norm it started with: a network without normalisation
     layers would otherwise grow its activations without bound.
@@ -57,9 +58,15 @@ class Muon(torch.optim.Optimizer):
                 m.lerp_(p.grad, 1 - group["momentum"])
                 update = as_matrix(p, p.grad.lerp(m, group["momentum"]))
                 shapes.setdefault(tuple(update.shape), []).append((p, update))
-            for (a, b), entries in shapes.items():
-                stack = orthogonalise(torch.stack([u for _, u in entries])) * max(1.0, a / b) ** 0.5
-                for (p, _), u in zip(entries, stack):
+            stacks = [torch.stack([u for _, u in entries]) for entries in shapes.values()]
+            mine = slice(ranks.RANK, None, ranks.COUNT)
+            for stack in stacks:
+                done = orthogonalise(stack[mine])
+                stack.zero_()
+                stack[mine] = done
+            ranks.all_reduce(stacks)
+            for ((a, b), entries), stack in zip(shapes.items(), stacks):
+                for (p, _), u in zip(entries, stack * max(1.0, a / b) ** 0.5):
                     p.mul_(1 - group["lr"] * group["weight_decay"])
                     p.add_(as_kernel(p, u), alpha=-group["lr"])
                     if group["keep_norm"]:

@@ -17,6 +17,7 @@ from torch import nn
 
 import codec
 import config
+import ranks
 from codes import Codes
 from common import (CODEBOOK_SIZE, CODEBOOKS, SMOKE, WORK, Progress, autocast, device, half, load_checkpoint,
                     save_checkpoint, schedule, setup)
@@ -478,7 +479,7 @@ def validate(model, batcher):
 def train(args):
     setup()
     torch.manual_seed(4)
-    batcher = Batcher(Codes("train"), args.rows)
+    batcher = Batcher(Codes("train"), args.rows // ranks.COUNT)
     val = Batcher(Codes("val"), args.rows)
     model = Talker(phoneme_count())
     same_codec = bool(args.start) and codec.made_for(args.start)
@@ -502,11 +503,13 @@ def train(args):
         opt.load_state_dict(state["opt"])
         average = {k: v.to(device()) for k, v in state["average"].items()}
         progress = Progress("talker", args.steps, args.seconds, state["step"], state["elapsed"])
-    rng = np.random.default_rng(14 + progress.step)
-    torch.manual_seed(4 + progress.step)
+    rng, common = (np.random.default_rng([14 + progress.step, k]) for k in (ranks.RANK, ranks.COUNT))
+    torch.manual_seed(4 + progress.step + 1_000_003 * ranks.RANK)
     model.train()
-    if same_codec and not state:
+    if same_codec and not state and not ranks.RANK:
         settle_heads(model, batcher, rng, 4 if SMOKE else 80)
+    ranks.copy_first(model.state_dict().values())
+    trained = [p for p in model.parameters() if p.requires_grad]
     if args.compile and not SMOKE:
         torch._dynamo.config.cache_size_limit = 64
         for layer in list(model.stack.layers) + list(model.predictor.layers):
@@ -517,10 +520,12 @@ def train(args):
             batcher.extend()
         # curriculum: from the shortest quarter to everything within the first fifth; what is known needs none
         reach = 1.0 if same_codec else 0.25 + 0.75 * min(1.0, progress.fraction / 0.2)
-        own = args.own * rng.random() if reach == 1.0 and rng.random() < args.often else 0.0
+        # drawn alike by every rank: with another share one rank would wait for the other
+        own = args.own * common.random() if reach == 1.0 and common.random() < args.often else 0.0
         indices = batcher.batches[rng.integers(max(1, int(reach * len(batcher.batches))))]
         loss, parts = losses(model, batcher.make(indices, rng, chat=0.05), args.corruption, own, args.share)
-        loss.backward()
+        (loss / ranks.COUNT).backward()
+        ranks.all_reduce([p.grad for p in trained])
         norm = nn.utils.clip_grad_norm_(others, 1.0)
         opt.step(schedule(progress.fraction, warmup=0.01, decay=0.55))
         with torch.no_grad():
@@ -528,6 +533,8 @@ def train(args):
             for k, v in model.state_dict().items():
                 average[k].lerp_(v, 1 - keep)
         progress.tick(loss=loss, norm=norm, **parts)
+        if ranks.RANK:
+            continue
         if progress.step % 500 == 0 or progress.done():
             print("talker val", validate(model, val), "utterances", len(batcher.data), flush=True)
         if time.time() - saved > 180 or progress.done():
@@ -551,5 +558,7 @@ if __name__ == "__main__":
     ap.add_argument("--often", type=float, default=1.0, help="share of the batches with such frames")
     ap.add_argument("--share", type=float, default=0.3, help="share of the frames that the code predictor learns from")
     ap.add_argument("--dropout", type=float, default=T["dropout"], help="in the layers of the talker LM")
+    ap.add_argument("--processes", type=int, default=1, help="train data-parallel on so many cores, each with its part of --rows")
     ap.add_argument("--compile", type=int, default=1, help="fuse the layers (needs a C++ compiler on CPUs)")
-    train(ap.parse_args())
+    args = ap.parse_args()
+    ranks.run(args.processes, train, args)

@@ -18,6 +18,7 @@
 # OMNI_EMBEDDED_PROGRAMS folder of omni-server and omni-client, whose --help the thinker learns from (default target/release)
 # OMNI_EMBEDDED_STOP_AFTER seconds of a stage; one that is not done by then keeps its state, and the run ends with status 75. Export and the
 #                      stages after it run to their end, and so do the angles of the vocoder (minutes)
+# OMNI_EMBEDDED_THREADS threads of a process (default 1: then two processes of a stage, or two stages, run side by side)
 # OMNI_EMBEDDED_VENV   virtual environment (default <work>/venv; made when missing), or any folder with bin/python3 that has PyTorch
 #
 # talker and thinker can be trained on a machine without network, with a GPU: pack.py brings what they read (README.md).
@@ -83,10 +84,12 @@ PY="$VENV/bin/python3"
 
 # One thread a process, one process a core: threads that wait for each other cost more than they bring.
 export OMNI_EMBEDDED_THREADS="${OMNI_EMBEDDED_THREADS:-1}"
+two_cores() { command -v taskset >/dev/null && [ "$(nproc)" -ge 2 ] && [ "$OMNI_EMBEDDED_THREADS" = 1 ]; }
+
 on() {
   local core=$1
   shift
-  if command -v taskset >/dev/null && [ "$(nproc)" -ge 2 ] && [ "$OMNI_EMBEDDED_THREADS" = 1 ]; then
+  if two_cores; then
     taskset -c "$core" "$PY" "$@"
   else
     "$PY" "$@"
@@ -100,14 +103,24 @@ both() {            # both <script> <args> -- <script> <args>: side by side, one
     shift
   done
   shift
+  trap 'kill 0' INT         # jobs in the background ignore the interrupt of a terminal
   on 0 "${first[@]}" & local a=$!
   on 1 "$@" & local b=$!
   local one=0 other=0
   wait $a || one=$?
   wait $b || other=$?
+  trap - INT
   if [ "$one" -ne 0 ] && [ "$one" -ne 75 ]; then return "$one"; fi         # a failure before a pause
   if [ "$other" -ne 0 ]; then return "$other"; fi
   return "$one"
+}
+
+talker() {          # alone it takes both cores, if there is no GPU
+  if two_cores && "$PY" -c 'import sys, torch; sys.exit(torch.cuda.is_available())'; then
+    "$PY" talker.py --processes 2 "$@"
+  else
+    on 0 talker.py "$@"
+  fi
 }
 
 for stage in $STAGES; do
@@ -116,9 +129,9 @@ for stage in $STAGES; do
     texts) on 0 natural.py --texts ;;
     natural) [ "$OMNI_EMBEDDED_SCALE" = smoke ] || both natural.py --hours "$hours" -- natural.py --audio --hours "$audio" ;;
     codec) on 0 codec.py ;;
-    codes) on 0 codes.py ;;
+    codes) if two_cores; then both codes.py --part 0/2 -- codes.py --part 1/2; else on 0 codes.py; fi ;;
     vocoder) on 0 vocoder.py "${from[@]}" ;;
-    talker) on 0 talker.py "${from[@]}" ;;
+    talker) talker "${from[@]}" ;;
     talker+vocoder) both talker.py "${from[@]}" -- vocoder.py "${from[@]}" ;;
     loudness) on 0 loudness.py ;;
     thinker) on 0 thinker.py "${voices[@]}" "${from[@]}" ;;

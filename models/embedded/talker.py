@@ -561,4 +561,8 @@ if __name__ == "__main__":
     ap.add_argument("--processes", type=int, default=1, help="train data-parallel on so many cores, each with its part of --rows")
     ap.add_argument("--compile", type=int, default=1, help="fuse the layers (needs a C++ compiler on CPUs)")
     args = ap.parse_args()
+    if args.processes < 1 or args.rows % args.processes:
+        ap.error("--processes must divide --rows")
+    if args.processes > 1 and torch.cuda.is_available():
+        ap.error("--processes trains on processors: with a GPU, leave it at 1")
     ranks.run(args.processes, train, args)

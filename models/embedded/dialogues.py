@@ -103,7 +103,7 @@ SAME = [["how do i ", "how can i ", "how would i ", "how to ", "how should i ", 
         ["which flag ", "what flag ", "which option ", "what option ", "which parameter "], ["which command ", "what command ", "which program ", "what "],
         ["which metric ", "what metric ", "which figure ", "which counter "], ["which part ", "what part ", "which component "], ["which stage ", "what stage "],
         ["how long ", "for how long "], ["what is the ", "what's the ", "tell me the ", "which is the ", "say the "], ["which target ", "what target ", "which make target "],
-        ["is there a", "do you have a", "is there maybe a"], ["can omni ", "could omni ", "is omni able to "], ["which voices ", "what voices ", "how many voices "],
+        ["is there a ", "do you have a ", "is there maybe a "], ["can omni ", "could omni ", "is omni able to "], ["which voices ", "what voices ", "how many voices "],
         ["what happens ", "what will happen ", "tell me what happens "], ["what does ", "tell me what does ", "so what does "], ["is omni ", "tell me, is omni ", "say, is omni "]]
 
 
@@ -112,16 +112,23 @@ def variants(question):
     """Every wording of a question: its [choices|in|brackets] and its usual beginnings. (trained, held out)"""
     parts = [p[1:-1].split("|") if p.startswith("[") else [p] for p in re.split(r"(\[[^]]*\])", question)]
     texts = ["".join(p) for p in itertools.product(*parts)]
-    for group in SAME:
-        texts = [b + t[len(a):] for t in texts for a in group[:1] if t.startswith(a) for b in group] or texts
+    for first, *others in SAME:
+        texts = [b + t[len(first):] for t in texts for b in ([first, *others] if t.startswith(first) else [t[:len(first)]])]
     texts = list(dict.fromkeys(texts))
     back = [t for t in texts[1:] if is_held(t)]
     return [t for t in texts if t not in back], back
 
 
+@functools.cache
+def shares_of(questions):
+    """How often each question is asked: by the root of the number of its wordings, so that the usual ones stay frequent."""
+    sizes = [sum(map(len, variants(q))) ** 0.5 for q in questions]
+    return [s / sum(sizes) for s in sizes]
+
+
 def a_variant(rng, questions, held):
     """One wording of one of the questions; None if there is no such one."""
-    found = variants(pick(rng, questions))[held]
+    found = variants(questions[int(rng.choice(len(questions), p=shares_of(tuple(questions))))])[held]
     return pick(rng, found) if found else None
 
 
@@ -133,26 +140,46 @@ FRAMES = {
                  "can you add {a} and {b}?", "{a} and {b} together make?", "work out {a} plus {b}.", "what do {a} and {b} add up to?", "how much do {a} and {b} make?",
                  "what is {a} and {b} in all?", "add {b} to {a}.", "{a} and {b}, what is the sum?", "i need {a} plus {b}.", "let us add {a} and {b}.",
                  "tell me the sum of {a} and {b}.", "so {a} plus {b} is what?", "what would {a} plus {b} be?", "there are {a} cars and {b} more come. how many cars are there now?",
-                 "if you have {a} coins and find {b} more, how many coins do you have?"],
+                 "if you have {a} coins and find {b} more, how many coins do you have?",
+                 "put {a} and {b} together.", "{a} increased by {b}", "raise {a} by {b}.", "{a} more than {b} is what?", "which number is {a} more than {b}?",
+                 "what number do {a} and {b} come to?", "i had {a} apples and got {b} more. how many do i have?",
+                 "anna has {a} stamps and tom has {b}. how many do they have together?", "put {a} on top of {b}.", "{a} and another {b}, how much is that?",
+                 "a shelf holds {a} books. we add {b}. how many are on it then?", "i walk {a} steps and then {b} more. how many steps in all?",
+                 "what is the total of {a} and {b}?", "total up {a} and {b}."],
     "subtraction": ["{a}-{b}", "{a} - {b}", "{a}-{b}=", "{a} - {b} = ?", "{a} minus {b}", "what is {a} minus {b}?", "what is {a} - {b}?", "what is {a}-{b}?",
                     "how much is {a} minus {b}?", "how much is {a} - {b}?", "subtract {b} from {a}.", "take {b} away from {a}.", "calculate {a} minus {b}.",
                     "compute {a} - {b}", "what is {a} less {b}?", "what is left when you take {b} from {a}?", "can you subtract {b} from {a}?",
                     "work out {a} minus {b}.", "take {b} from {a}.", "deduct {b} from {a}.", "{a} without {b}?", "what is the result of {a} minus {b}?",
                     "how much is left of {a} after taking away {b}?", "i need {a} minus {b}.", "so {a} minus {b} is what?", "what would {a} minus {b} be?",
                     "{a} take away {b}", "tell me {a} minus {b}.", "what do you have when you take {b} away from {a}?",
-                    "there were {a} birds and {b} flew away. how many birds are left?"],
+                    "there were {a} birds and {b} flew away. how many birds are left?",
+                    "{a} reduced by {b}", "{a} decreased by {b}", "lower {a} by {b}.",
+                    "which number is {b} less than {a}?", "i had {a} apples and ate {b}. how many are left?",
+                    "tom has {a} marbles and loses {b}. how many does he keep?", "if you spend {b} of {a} dollars, what remains?",
+                    "there are {a} seats and {b} are taken. how many are free?", "what remains of {a} without {b}?",
+                    "i have read {b} of {a} pages. how many are left?", "go back {b} from {a}."],
     "multiplication": ["{a}*{b}", "{a} * {b}", "{a}x{b}", "{a} x {b}", "{a}*{b}=", "{a} x {b} = ?", "{a} times {b}", "what is {a} times {b}?", "what is {a} * {b}?",
                        "what is {a} x {b}?", "what is {a}*{b}?", "how much is {a} times {b}?", "multiply {a} by {b}.", "multiply {a} and {b}.",
                        "what is the product of {a} and {b}?", "calculate {a} times {b}.", "compute {a} * {b}", "what is {a} multiplied by {b}?",
                        "can you multiply {a} by {b}?", "{a} × {b}", "work out {a} times {b}.", "{a} multiplied by {b}", "what would {a} times {b} be?",
                        "so {a} times {b} is what?", "i need {a} times {b}.", "tell me {a} times {b}.", "how many are {a} times {b}?",
-                       "what do you get when you multiply {a} by {b}?", "{a} by {b} multiplied is?", "there are {a} boxes with {b} pens each. how many pens is that?"],
+                       "what do you get when you multiply {a} by {b}?", "{a} by {b} multiplied is?", "there are {a} boxes with {b} pens each. how many pens is that?",
+                       "{a} lots of {b}", "{a} groups of {b}, how many is that?", "{a} multiplied with {b} gives what?", "take {a} {b} times.", "how much is {a} multiplied by {b}?",
+                       "find the product of {a} and {b}.", "i buy {a} tickets at {b} dollars each. what do i pay?", "{a} rows with {b} chairs each: how many chairs?",
+                       "a room is {a} by {b} feet. how many square feet?", "every one of {a} children has {b} pencils. how many pencils are there?",
+                       "a train has {a} cars with {b} seats each. how many seats?", "if i save {a} coins a week, how many do i have after {b} weeks?",
+                       "add up {a} {b} times.", "{a} packs of {b} eggs, how many eggs are there?"],
     "division": ["{a}/{b}", "{a} / {b}", "{a}:{b}", "{a}/{b}=", "{a} / {b} = ?", "{a} divided by {b}", "what is {a} divided by {b}?", "what is {a} / {b}?",
                  "what is {a}/{b}?", "how much is {a} divided by {b}?", "divide {a} by {b}.", "can you divide {a} by {b}?", "calculate {a} divided by {b}.",
                  "compute {a} / {b}", "how often does {b} go into {a}?", "{a} ÷ {b}", "work out {a} divided by {b}.", "what is {a} over {b}?",
                  "what would {a} divided by {b} be?", "so {a} divided by {b} is what?", "i need {a} divided by {b}.", "tell me {a} divided by {b}.",
                  "split {a} into {b} equal parts.", "how many {b}s are in {a}?", "how many times does {b} go into {a}?", "what do you get when you divide {a} by {b}?",
-                 "{a} coins for {b} people: how many does each get?"],
+                 "{a} coins for {b} people: how many does each get?",
+                 "share {a} among {b} people.", "{a} shared by {b}", "{a} split {b} ways", "how many groups of {b} can i make from {a}?", "what is {a} split by {b}?",
+                 "cut {a} into {b} equal pieces. how large is each?", "{b} friends share {a} sweets. how many does each get?",
+                 "i have {a} eggs and {b} fit into a box. how many boxes do i need?", "what is the quotient of {a} and {b}?",
+                 "{b} tickets cost {a} dollars. what does one cost?", "a rope of {a} feet is cut into {b} equal parts. how long is each?",
+                 "{a} pupils make {b} equal teams. how many are in a team?", "deal {a} cards to {b} players. how many does each one get?"],
 }
 SIGNS = {"addition": "+", "subtraction": "-", "multiplication": "*", "division": "/"}
 
@@ -285,17 +312,25 @@ def several_sums(rng, held):
 UP = ["count from {a} to {b}.", "count up from {a} to {b}.", "please count from {a} to {b}.", "can you count from {a} to {b}?", "count {a} to {b}",
       "count from {a} up to {b}", "say the numbers from {a} to {b}.", "list the numbers from {a} to {b}.", "what are the numbers from {a} to {b}?",
       "start counting at {a} and stop at {b}.", "give me the numbers from {a} to {b}.", "count on from {a} until {b}.", "which numbers are from {a} to {b}?",
-      "count for me from {a} to {b}.", "from {a} to {b}, count."]
+      "count for me from {a} to {b}.", "from {a} to {b}, count.",
+      "let me hear the numbers from {a} to {b}.", "go from {a} to {b} one by one.", "start with {a} and go up to {b}.", "begin at {a} and count until you reach {b}.",
+      "all numbers between {a} and {b}, with both ends, please.", "tell me every number from {a} to {b}."]
 DOWN = ["count down from {a} to {b}.", "count backwards from {a} to {b}.", "count from {a} down to {b}.", "please count down from {a} to {b}.",
         "can you count down from {a} to {b}?", "count from {a} to {b}.", "count backward from {a} to {b}.", "count from {a} to {b}.", "count {a} to {b}",
         "say the numbers from {a} down to {b}.", "please count from {a} to {b}.", "can you count from {a} to {b}?", "say the numbers from {a} to {b}.",
         "list the numbers from {a} to {b}.", "start at {a} and count backwards until {b}.", "from {a} to {b}, count down.", "countdown from {a} until {b}.",
-        "count in reverse from {a} to {b}."]
+        "count in reverse from {a} to {b}.",
+        "let me hear the numbers from {a} down to {b}.", "go down from {a} to {b}.", "start with {a} and go down to {b}.",
+        "begin at {a} and count back until you reach {b}.", "starting at {a}, count backwards to {b}."]
 BY = ["count from {a} to {b} by {s}.", "count by {s} from {a} to {b}.", "count in {s} from {a} to {b}.", "count from {a} to {b} in {s}.",
       "can you count by {s} from {a} to {b}?", "count from {a} to {b} in steps of {n}.", "by {s}, count from {a} to {b}.", "say the numbers from {a} to {b} by {s}.",
-      "count from {a} to {b}, but by {s}.", "start at {a} and count by {s} until {b}."]
+      "count from {a} to {b}, but by {s}.", "start at {a} and count by {s} until {b}.",
+      "count from {a} to {b} in jumps of {n}.", "go from {a} to {b} in steps of {n}.", "take steps of {n} from {a} to {b}.",
+      "let me hear you count from {a} to {b} by {s}.", "with a step of {n}, count from {a} to {b}."]
 TO = ["count to {b}.", "can you count to {b}?", "please count to {b}.", "count up to {b}.", "count until {b}.", "just count to {b}.",
-      "how do you count to {b}?", "i want you to count to {b}."]
+      "how do you count to {b}?", "i want you to count to {b}.",
+      "let me hear you count to {b}.", "show me that you can count to {b}.", "count as far as {b}.", "say all the numbers up to {b}.",
+      "go on counting until you reach {b}.", "are you able to count to {b}?"]
 
 
 def counting(rng, held):
@@ -324,11 +359,17 @@ def counting(rng, held):
 # ------------------------------------------------------------------------------- spelling, repeating
 SPELL = ["spell {w}.", "how do you spell {w}?", "how is {w} spelled?", "can you spell {w}?", "spell the word {w}.", "please spell {w}.", "how do i spell {w}?",
          "how do you write {w}?", "spell {w} for me.", "what are the letters of {w}?", "how would you spell {w}?", "could you spell {w}?", "give me the letters of {w}.",
-         "i want to know how to spell {w}.", "how should {w} be spelled?", "tell me how {w} is spelled.", "i forgot how to spell {w}.", "{w}: how is that spelled?", "what is the spelling of {w}?", "which letters are in {w}?", "can you spell the word {w}?", "spell: {w}"]
+         "i want to know how to spell {w}.", "how should {w} be spelled?", "tell me how {w} is spelled.", "i forgot how to spell {w}.", "{w}: how is that spelled?",
+         "what is the spelling of {w}?", "which letters are in {w}?", "can you spell the word {w}?", "spell: {w}",
+         "spell out {w}.", "spell out the word {w}, please.", "what is the right way to spell {w}?", "how does one spell {w}?",
+         "i don't know how {w} is written.", "how is the word {w} written?", "break {w} up into its letters.", "give me {w} letter for letter.",
+         "which letters make up {w}?"]
 REPEAT = ["repeat after me: {s}", "say: {s}", "repeat: {s}", "please say: {s}", "say after me: {s}", "repeat this: {s}", "say \"{s}\"", "repeat \"{s}\"",
           "please repeat: {s}", "can you say: {s}", "say the following: {s}", "repeat this sentence: {s}", "read this aloud: {s}", "repeat the words: {s}", "say this: {s}",
           "could you repeat: {s}", "repeat the sentence: {s}", "just say: {s}", "speak these words: {s}", "echo: {s}", "please repeat the following: {s}", "read out: {s}",
-          "say these words after me: {s}", "copy what i say: {s}", "please say this: {s}", "i say, and you repeat: {s}", "now say \"{s}\" please", "can you repeat \"{s}\""]
+          "say these words after me: {s}", "copy what i say: {s}", "please say this: {s}", "i say, and you repeat: {s}", "now say \"{s}\" please", "can you repeat \"{s}\"",
+          "can you say this after me: {s}", "i want to hear you say: {s}", "would you say: {s}", "parrot this: {s}",
+          "recite this: {s}", "tell me these words: {s}", "give me back these words: {s}", "pronounce: {s}", "say it like me: {s}"]
 SMALL = ("the a my your our this that i you we they he she it is was are has had can will and or but of in on at to with for from by not very new old big small good "
          "red green blue cold warm first last next one two three time day man woman child house door water tree road city book name word hand light night "
          "morning friend dog cat bird sun moon rain wind snow sea river hill bread milk tea train car boat music song voice story game work school window table chair "
@@ -397,12 +438,19 @@ DAY_AFTER = ["what day comes after {d}?", "which day comes after {d}?", "what da
              "what is the day after {d}?", "which is the next day after {d}?", "after {d} comes?", "today is {d}. what day is tomorrow?", "if today is {d}, what is tomorrow?",
              "what weekday comes after {d}?", "which day is next after {d}?", "*what day follows {d}?", "if it is {d} today, what day is tomorrow?",
              "it is {d} today, so which day is tomorrow?", "tell me the day after {d}.", "which day comes right after {d}?", "if yesterday was {d}, which day is it today?",
-             "what will tomorrow be if it is {d} now?", "the next day after {d}?", "which weekday follows {d}?", "{d} is over. what day is it now?", "what day do we have after {d}?"]
+             "what will tomorrow be if it is {d} now?", "the next day after {d}?", "which weekday follows {d}?", "{d} is over. what day is it now?", "what day do we have after {d}?",
+             "if today is {d}, tomorrow is?", "if today is {d}, tomorrow will be what day?",
+             "when {d} ends, which day begins?", "{d} is followed by which day?", "what day will it be once {d} is over?",
+             "tonight {d} ends. what day is it in the morning?", "*{d} today, so what do we have tomorrow?", "which day do you get if you go one day on from {d}?",
+             "one day later than {d} is which day?"]
 DAY_BEFORE = ["what day comes before {d}?", "which day comes before {d}?", "what day is before {d}?", "which day precedes {d}?", "what comes before {d}?", "the day before {d}?",
               "what is the day before {d}?", "before {d} comes?", "today is {d}. what day was yesterday?", "if today is {d}, what was yesterday?", "what weekday comes before {d}?",
               "which is the day before {d}?", "which day is right before {d}?", "if it is {d} today, what day was yesterday?", "tell me the day before {d}.",
               "what day precedes {d}?", "if tomorrow is {d}, which day is it today?", "today it is {d}, so what was yesterday?", "which weekday is before {d}?",
-              "what day do we have before {d}?", "what was the day before {d}?"]
+              "what day do we have before {d}?", "what was the day before {d}?",
+              "if today is {d}, yesterday was?", "if today is {d}, what day did we have yesterday?", "tomorrow is {d}, so what is today?",
+              "tomorrow will be {d}. what day is it now?", "which day ends when {d} begins?", "{d} comes after which day?", "{d} follows which day?",
+              "which day do you get if you go one day back from {d}?", "one day earlier than {d} is which day?", "it is {d} today. what did we have yesterday?"]
 DAY_LIST = ["[name|list|say|tell me|recite|give me|can you name|can you list|write] [the|all|all the] [days of the week|weekdays|days of a week][| in order]",
             "[what|which] are the [days of the week|weekdays]?", "i want [to hear|to know] [the|all the] [days of the week|weekdays].", "how are the days of the week called?", "[what|which] days are [there|in a week|in the week]?", "[the |]days of the week[| in order]"]
 DAY_COUNT = ["how many days are in [a|one|the] week?", "how many days [does|do you think does] [a|one|the] week have?", "how many days [has|are there in|make] [a|one] week?",
@@ -412,20 +460,39 @@ DAY_PLACE = ["what is the {n} day of the week?", "which day is the {n} day of th
 MONTH_AFTER = ["which month comes after {d}?", "what month comes after {d}?", "what month is after {d}?", "which month follows {d}?", "what comes after {d}?", "the month after {d}?",
                "what is the month after {d}?", "after {d} comes?", "which is the next month after {d}?", "what month follows {d}?", "*which month is next after {d}?",
                "tell me the month after {d}.", "it is {d}. what month comes then?", "which month comes right after {d}?", "what month do we have after {d}?",
-               "if it is {d} now, which month comes next?"]
+               "if it is {d} now, which month comes next?",
+               "if this month is {d}, what is next month?", "{d} is followed by which month?", "when {d} ends, which month begins?",
+               "last month was {d}. what month is it now?", "we are in {d}. what will next month be?", "one month after {d} is which month?",
+               "which month do i turn the calendar to after {d}?"]
 MONTH_BEFORE = ["which month comes before {d}?", "what month comes before {d}?", "what month is before {d}?", "which month precedes {d}?", "what comes before {d}?",
                 "the month before {d}?", "what is the month before {d}?", "before {d} comes?", "which month is right before {d}?", "tell me the month before {d}.",
-                "what month precedes {d}?", "which month do we have before {d}?", "what month came before {d}?", "if it is {d} now, which month was before?"]
+                "what month precedes {d}?", "which month do we have before {d}?", "what month came before {d}?", "if it is {d} now, which month was before?",
+                "if this month is {d}, what was last month?", "{d} follows which month?", "{d} comes after which month?", "which month ends when {d} begins?",
+                "next month is {d}. what month is it now?", "we are in {d}. what was last month?", "one month before {d} is which month?",
+                "which month leads up to {d}?"]
 MONTH_LENGTH = ["how many days does {d} have?", "how many days are in {d}?", "how many days has {d}?", "how long is {d}?", "number of days in {d}?", "what is the number of days in {d}?",
                 "how many days are there in {d}?", "how many days long is {d}?",
-                "does {d} have 31 days?", "how many days does the month of {d} have?", "tell me the length of {d}.", "what is the length of {d} in days?", "is {d} a long month?"]
+                "does {d} have 31 days?", "how many days does the month of {d} have?", "tell me the length of {d}.", "what is the length of {d} in days?", "is {d} a long month?",
+                "how many days do i have in {d}?", "of how many days is {d} made?",
+                "how many days long is the month of {d}?", "{d} has how many days?", "what is the number of days that {d} has?"]
 MONTH_PLACE = ["what is the {n} month?", "which month is the {n} month?", "which month is number {k}?", "what is month number {k}?", "what is the {n} month of the year?",
-               "name the {n} month of the year.", "what is the {n} month called?", "tell me the {n} month.", "which month comes {n} in the year?", "which is the {n} month?", "the {n} month of the year?", "which one is the {n} month of the year?", "name month {k}."]
-MONTH_NUMBER = ["which number is {d}?", "what number is {d}?", "what number is the month {d}?", "which month of the year is {d}?", "what number does {d} have?"]
+               "name the {n} month of the year.", "what is the {n} month called?", "tell me the {n} month.", "which month comes {n} in the year?",
+               "which is the {n} month?", "the {n} month of the year?", "which one is the {n} month of the year?", "name month {k}.",
+               "which month stands in place {k}?", "month number {k} is which one?", "i need the name of month {k}.", "the {n} one of the twelve months is?",
+               "which month do people write as {k}?", "the calendar's {n} month is called what?"]
+MONTH_NUMBER = ["which number is {d}?", "what number is {d}?", "what number is the month {d}?", "which month of the year is {d}?", "what number does {d} have?",
+                "{d} is which number?", "which place does {d} have in the year?", "how do i write {d} as a number?", "as a number, which month is {d}?",
+                "what is the number of {d} among the twelve months?", "at which place in the year does {d} come?"]
 MONTH_LIST = ["[name|list|say|tell me|recite|give me|can you name|can you list|write] [the|all|all the] months[| of the year| of a year][| in order]",
-              "[what|which] are the months[| of the year]?", "i want [to hear|to know] [the|all the] months[| of the year].", "how are the months called?", "[what|which] months are [there|in a year|in the year]?", "[the |]months of the year[| in order]"]
+              "[what|which] are the months[| of the year]?", "i want [to hear|to know] [the|all the] months[| of the year].", "how are the months called?",
+              "[what|which] months are [there|in a year|in the year]?", "[the |]months of the year[| in order]",
+              "[let me hear|take me through|go through] [the|all the|all twelve] months",
+              "what are the twelve months[| called]?", "[list|name] all twelve[| of the] months",
+              "january, february and so on, [go on|name them all|what are they all]?"]
 MONTH_COUNT = ["how many months are in [a|one|the] year?", "how many months [does|do you think does] [a|one|the] year have?", "how many months [has|are there in|make] [a|one] year?",
-               "[the |]number of months in a year?", "do you know how many months [a|the] year has?", "tell me how many months there are in a year."]
+               "[the |]number of months in a year?", "do you know how many months [a|the] year has?", "tell me how many months there are in a year.",
+               "a year has how many months?", "how many months go by in [a|one] year?", "into how many months is [a|the] year divided?",
+               "of how many months does a year consist?", "[count|how many are] the months of [a|the] year?"]
 
 
 def phrase(rng, frames, held, *key):
@@ -503,7 +570,10 @@ CAPITAL = ["what is the capital of {c}?", "what is {c}'s capital?", "what is the
            "what city is {c}'s capital?", "what is the name of {c}'s capital city?", "how is the capital of {c} called?", "the capital city of {c}?", "{c}, capital?",
            "which city is the capital city of {c}?", "what is the capital of {c} called?", "i need the capital of {c}.", "name the capital city of {c}.",
            "what do you know about {c}'s capital city?", "can you name {c}'s capital city?", "the capital of {c} is which city?", "what would {c}'s capital be?",
-           "*what is {c}'s capital city?", "*i would like to know the capital of {c}.", "*say the capital of {c}.", "*which city is {c}'s capital?"]
+           "*what is {c}'s capital city?", "*i would like to know the capital of {c}.", "*say the capital of {c}.", "*which city is {c}'s capital?",
+           "what do they call the capital of {c}?",
+           "i am looking for the capital of {c}.", "remind me of the capital of {c}.",
+           "what city do i look for if i want {c}'s capital?", "*help me with the capital of {c}.", "give me the capital of {c}.", "could you name the capital of {c}?"]
 
 
 @functools.cache
@@ -572,7 +642,13 @@ ASK = ["who is {n}?", "who was {n}?", "when was {n} born?", "where does {n} live
        "what are {w} made of?", "how deep is the sea?", "what is the {w}?", "which {w} should i choose?", "what will happen to {n}?", "was {n} right?", "how is {n}?", "how is the {w}?",
        "what is quantum {w}?", "why do people {w}?", "can birds {w}?", "how many {w} are there?", "who wrote {w}?", "tell me about {w}.",
        "*who has seen {n}?", "*where can i find {w}?", "*what is the history of {w}?", "*is there a {w} in {c}?", "*how heavy is a {w}?", "*which {w} is the best?",
-       "*why did {n} {w}?", "*when does the {w} open?"]
+       "*why did {n} {w}?", "*when does the {w} open?",
+       "how many calories are in {w}?", "who is your favorite singer?", "what is for dinner tonight?", "when does the bus to {t} leave?",
+       "is the shop around the corner still open?", "how do i get rid of {w}?", "what is the fastest way to {t}?", "will {n} come to the party?",
+       "what did {n} eat for breakfast?", "why is the sky blue?", "how do airplanes fly?", "who discovered {w}?", "what is the phone number of {n}?",
+       "how much money does {n} have?", "what is on the menu today?", "which film should i watch?", "is it going to snow in {t}?",
+       "what is the best restaurant in {t}?", "how do i lose weight?", "why does my {w} hurt?", "what is my bank balance?", "who will win the election in {c}?",
+       "where did i put my keys?", "what do {w} eat?", "how hot is the sun?", "*what should i cook with {w}?", "*who is older, {n} or my {w}?"]
 DO = ["write a poem about {w}.", "write a story about {n}.", "tell me a joke.", "tell me a story.", "sing a song.", "play some music.", "write a letter to {n}.", "translate {w} into french.",
       "translate this into german: {w}", "open the {w}.", "turn on the {w}.", "call {n}.", "send a message to {n}.", "buy a {w}.", "set an alarm for {k}.", "remind me of the {w}.",
       "draw a {w}.", "write a program that sorts {w}.", "book a flight to {t}.", "show me a picture of {w}.", "search the web for {w}.", "summarize the book about {w}.",
@@ -582,7 +658,12 @@ DO = ["write a poem about {w}.", "write a story about {n}.", "tell me a joke.", 
        "teach me {w}.", "help me with my {w}.", "fix the {w}.", "find me a {w} in {t}.", "look up {w}.", "show me the {w}.", "send {n} a {w}.", "translate {w}.", "describe a {w}.",
        "give me some {w}.", "write code for a {w}.", "plan a trip to {c}.", "reserve a table in {t}.", "wake me up at {k}.", "start the {w}.", "stop the {w}.", "pay the {w}.",
        "order a {w}.", "give me a recipe for {w}.", "find {n}.", "write an essay about {w}.", "solve the puzzle of the {w}.", "explain {w} to a child.", "make a list of {w}.",
-      "*write a song about {w}.", "*invent a story about {n} and a {w}.", "*order a taxi to {t}.", "*draw {n} with a {w}.", "*read me the news.", "*compose a tune for {n}."]
+      "*write a song about {w}.", "*invent a story about {n} and a {w}.", "*order a taxi to {t}.", "*draw {n} with a {w}.", "*read me the news.", "*compose a tune for {n}.",
+      "write a letter of application.", "order some flowers for {n}.", "set a timer for {k} minutes.", "put {w} on my shopping list.", "take a photo of {n}.",
+      "make me a cup of tea.", "print the {w}.", "install the {w}.", "log me in.", "lock the front door.", "turn up the heating.", "make me laugh.",
+      "tell {n} that i am late.", "cancel my appointment with {n}.", "find the cheapest flight to {c}.", "write my homework about {w}.",
+      "correct this essay about {w}.", "show me the way to {t}.", "download the {w}.", "delete my emails.", "add {n} to my contacts.", "water the plants.",
+      "play a game with me.", "rap about {w}.", "*remind me to call {n}.", "*put the {w} into my calendar."]
 LARGE = ["what is {a} {o} {b}?", "{a} {s} {b}", "how much is {a} {o} {b}?", "{a}{s}{b}", "calculate {a} {o} {b}."]
 
 

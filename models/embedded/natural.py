@@ -49,39 +49,19 @@ def texts():
     path = FOLDER / "texts.json"
     if not path.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
+        phonemes, items = kokoro.Phonemes(), []
         known = default_texts() if TEXT_SEED != SEED else set()
-        keep(with_phonemes(text for _, text in everyday.corpus(TEXT_SEED, SIZE) if text not in known))
+        for n, (_, text) in enumerate(everyday.corpus(TEXT_SEED, SIZE)):
+            if text in known:
+                continue
+            sounds = phonemes(text)
+            if 1 < len(sounds) <= kokoro.STYLES:
+                items.append([list(VOICES)[len(items) % len(VOICES)], text, sounds])
+            if n % 10000 == 0:
+                print(f"natural texts {n}", flush=True)
+        write_json(path.with_suffix(".half"), items)
+        path.with_suffix(".half").replace(path)
     return json.loads(path.read_text())
-
-
-def with_phonemes(found):
-    """The texts that the teacher can say, with voices in turn: [voice, text, phonemes]"""
-    phonemes, items = kokoro.Phonemes(), []
-    for n, text in enumerate(found):
-        sounds = phonemes(text)
-        if 1 < len(sounds) <= kokoro.STYLES:
-            items.append([list(VOICES)[len(items) % len(VOICES)], text, sounds])
-        if n % 10000 == 0:
-            print(f"natural texts {n}", flush=True)
-    return items
-
-
-def keep(items):
-    path = FOLDER / "texts.json"
-    write_json(path.with_suffix(".half"), items)
-    path.with_suffix(".half").replace(path)
-
-
-def add(found):
-    """Puts further texts behind those whose features are there, which keep their places. Returns how many are new."""
-    items = texts()
-    full, known = len(items) // GROUP, {text for _, text, _ in items}
-    at = GROUP * (1 + max(filter(complete, range(full)), default=HELDOUT - 1))
-    for path in paths(full):                # a last file with fewer texts than the others: it gets others now
-        path.unlink(missing_ok=True)
-    new = with_phonemes(text for text in found if text not in known)
-    keep(items[:at] + new + items[at:])
-    return len(new)
 
 
 class Frames:

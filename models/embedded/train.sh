@@ -63,7 +63,7 @@ install() {
 }
 
 case " $STAGES " in
-  *" texts "* | *" hard "*) sources=1 ;;
+  *" texts "*) sources=1 ;;
   *" thinker "* | *" examine "*) sources=$([ -e "$OMNI_EMBEDDED_WORK/words" ] || echo 1) ;;
   *) sources= ;;
 esac
@@ -128,7 +128,6 @@ for stage in $STAGES; do
   case $stage in
     texts) on 0 natural.py --texts ;;
     natural) [ "$OMNI_EMBEDDED_SCALE" = smoke ] || both natural.py --hours "$hours" -- natural.py --audio --hours "$audio" ;;
-    hard) on 0 hard.py ;;
     codec) on 0 codec.py ;;
     codes) if two_cores; then both codes.py --part 0/2 -- codes.py --part 1/2; else on 0 codes.py; fi ;;
     vocoder) on 0 vocoder.py "${from[@]}" ;;

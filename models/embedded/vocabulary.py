@@ -169,13 +169,12 @@ class Deck:
         return self.left.pop()
 
 
-def sentences(rng, size, draw=None):
-    """`draw(words)` returns what draws the next word of a part of speech, or name; without it words come in turn and names at random."""
-    at_random = lambda words: lambda: rng.choice(words)
+def sentences(rng, size):
+    found = decks()
     given, family = people()
-    slots = {slot: draw(words) if draw else Deck(rng, words) for slot, words in decks().items()}
-    slots |= {slot: (draw or at_random)(words) for slot, words in dict(given=given, family=family, city=cities()).items()}
-    slots |= {slot: at_random(words) for slot, words in dict(where=WHERE, when=WHEN, whose=WHOSE).items()}
+    slots = {name: Deck(rng, words) for name, words in found.items()}
+    slots |= {name: (lambda words: lambda: rng.choice(words))(words)
+              for name, words in dict(given=given, family=family, city=cities(), where=WHERE, when=WHEN, whose=WHOSE).items()}
     slots["who"] = lambda: rng.choice(given) if rng.random() < 0.4 else rng.choice(WHO).replace("_", " ")
     out = set()
     for _ in range(3 * size):

@@ -48,7 +48,12 @@ def rope(x, cos, sin):
 
 
 def attention(q, k, v, mask):
-    """[B, H, L, D] with a boolean mask [Lq, Lk]."""
+    """[B, H, L, D] with a boolean mask [Lq, Lk]; without one every query sees all keys."""
+    if mask is None and k.shape[2] <= 16:           # few keys: products of matrices of this size cost more than their numbers
+        s = (q.unsqueeze(3) * k.unsqueeze(2)).sum(-1).float() * q.shape[-1] ** -0.5
+        return (s.softmax(-1).to(v.dtype).unsqueeze(-1) * v.unsqueeze(2)).sum(3)
+    if mask is None:
+        return F.scaled_dot_product_attention(q, k, v)
     s = (q @ k.transpose(-1, -2)).float() * q.shape[-1] ** -0.5
     s = s.masked_fill(~mask, float("-inf"))
     return s.softmax(-1).to(v.dtype) @ v
@@ -154,7 +159,7 @@ class Stack(nn.Module):
         start = cache.length if cache else 0
         n = x.shape[1]
         cos, sin = rope_tables(n, self.dim, start, dev=x.device)
-        mask = torch.ones(n, start + n, dtype=torch.bool, device=x.device).tril(start)
+        mask = torch.ones(n, start + n, dtype=torch.bool, device=x.device).tril(start) if n > 1 else None
         total, tapped = 0.0, None
         for i, layer in enumerate(self.layers):
             x, balance = layer(x, cos, sin, mask, cache)
@@ -321,10 +326,11 @@ def corrupt(codes, fed, rate):
 def choose(logits, temperature, top_k, generator=None):
     if temperature <= 0 or top_k == 1:
         return logits.argmax(-1)
-    logits = logits.float() / temperature
-    if top_k:
-        logits = logits.masked_fill(logits < logits.topk(top_k).values[..., -1:], -torch.inf)
-    return torch.multinomial(logits.softmax(-1), 1, generator=generator)[:, 0]
+    best, index = logits.topk(top_k) if top_k else (logits, None)
+    share = (best.float() / temperature).softmax(-1).cumsum(-1)
+    at = torch.rand(len(share), 1, device=share.device, generator=generator) * share[:, -1:]
+    at = (share < at).sum(-1, keepdim=True).clamp(max=share.shape[-1] - 1)
+    return (index.gather(-1, at) if top_k else at)[:, 0]
 
 
 @torch.no_grad()

@@ -19,6 +19,7 @@ from torch import nn
 
 import angles
 import codec
+import sound
 from audio import hann, mel_matrix
 from common import CODEBOOK_SIZE, CODEBOOKS, FRAME, SAMPLE_RATE, SMOKE, WORK, Progress, autocast, device, load_checkpoint, save_checkpoint, schedule, setup
 from config import VOCODER, omni_config
@@ -32,6 +33,7 @@ PERIODS = (2, 3, 5, 7, 11)      # of those of waveforms
 RESOLUTIONS = (128, 256, 512, 1024, 2048)
 COMPLEX = (256, 512, 1024)      # windows of the complex part
 FOLLOWED = 2500                 # Hz up to which phases are asked for: above, what cannot be foretold would be learnt as silence
+SETTLED = 0.05                  # of a run that goes on: the head of the angles, which an export drops, learns without telling the network
 QUIET = 1e-3            # magnitudes far below this count as silence
 
 
@@ -255,6 +257,36 @@ def complex_loss(y, x):
     return total / len(COMPLEX)
 
 
+def passed(x, low, high):
+    """x [B, N] with the frequencies from low to high in Hz, as `sound.band` has them: a Butterworth filter of order 4, forth and back."""
+    hertz = torch.fft.rfftfreq(x.shape[-1], 1 / SAMPLE_RATE, device=x.device).clamp(min=1e-3)
+    gain = 1 / (1 + ((hertz.square() - low * high) / (hertz * (high - low))).pow(8))
+    return torch.fft.irfft(torch.fft.rfft(x) * gain, x.shape[-1])
+
+
+def repetition(f, lags):
+    """`sound.autocorrelation` of frames f [..., N]: [..., lags]"""
+    n = f.shape[-1]
+    product = torch.fft.irfft(torch.fft.rfft(f, 2 * n).abs().square())[..., lags]
+    energy = F.pad(f.square().cumsum(-1), (1, 0))
+    return product / torch.sqrt(energy[..., n - lags] * (energy[..., -1:] - energy[..., lags]) + 1e-6)
+
+
+def periodicity_loss(y, x):
+    """Mean difference of y and x [B, N] in what `sound.measure` calls the periodicity of the high band, over the loud and voiced frames of x."""
+    cut = lambda w: w.unfold(-1, round(sound.WINDOW * SAMPLE_RATE), round(sound.HOP * SAMPLE_RATE))
+    lags = torch.arange(*(round(t * SAMPLE_RATE) for t in sound.LAGS), device=x.device)
+    with torch.no_grad():
+        level = 10 * torch.log10(cut(x).square().mean(-1) + 1e-10)
+        low = repetition(cut(passed(x, *sound.LOW)), lags)
+        use = (level > level.amax(-1, keepdim=True) + sound.LOUD) & (low.amax(-1) >= sound.VOICED)
+        near = (low.argmax(-1, keepdim=True) + torch.arange(-2, 3, device=x.device)).clamp(0, len(lags) - 1)[use]
+    at_period = lambda w: repetition(cut(passed(w, *sound.HIGH))[use], lags).gather(-1, near).amax(-1)
+    with torch.no_grad():
+        wanted = at_period(x)
+    return (at_period(y) - wanted).abs().sum() / use.sum().clamp(min=1)
+
+
 def crops(audio, codes, rng, batch, known=None):
     """(audio, codes, and what is `known` of the angles) of random places."""
     length = CONTEXT + SCORED
@@ -310,6 +342,7 @@ class Run:
         self.judge = Discriminators(args.width).to(device()).to(memory_format=torch.channels_last)
         self.judge_opt = torch.optim.AdamW(self.judge.parameters(), lr=args.adam, betas=(0.8, 0.98), weight_decay=1e-3)
         self.average = {k: v.clone() for k, v in self.model.state_dict().items()}
+        self.before = {k: v.clone() for k, v in self.average.items()}
         self.head, self.known = angles.Head().to(device()), None
         self.opt.add(list(self.head.parameters()), args.adam)
         self.progress = Progress("vocoder", args.steps, args.seconds)
@@ -323,6 +356,14 @@ class Run:
             getattr(self, name).load_state_dict(state[name])
         self.average = {k: v.to(device()) for k, v in state["average"].items()}
         self.progress = Progress("vocoder", self.args.steps, self.args.seconds, state["step"], state["elapsed"])
+
+    def end(self):
+        """Blends the averaged weights with those that the run went on from."""
+        if self.goes_on:
+            for k, v in self.average.items():
+                if v.is_floating_point():
+                    v.lerp_(self.before[k], self.args.blend)
+        self.save()
 
     def save(self):
         save_checkpoint(WORK / "vocoder.pt", model=self.model.state_dict(), average=self.average, opt=self.opt.state_dict(), head=self.head.state_dict(), judge=self.judge.state_dict(),
@@ -357,12 +398,16 @@ class Run:
         x, y = x[:, start:], y[:, start:]
         loss = spectral_loss(y, x)
         total = loss + 10 * F.relu(y.abs() - 0.98).mean()       # never lean on the clamp
-        rest, spectra = self.head.loss(hidden, *turns)
+        settling = self.goes_on and self.progress.fraction < SETTLED
+        rest, spectra = self.head.loss(hidden.detach() if settling else hidden, *turns)
         parts = dict(angles=rest.mean(), spectra=spectra)
         total = total + self.args.angles * (rest.mean() + 2 * spectra)
         if self.args.complex:
             parts["complex"] = complex_loss(y, x)
             total = total + self.args.complex * parts["complex"]
+        if self.args.periodic:
+            parts["periodic"] = periodicity_loss(y, x)
+            total = total + self.args.periodic * parts["periodic"]
         if self.progress.fraction >= self.args.adversarial:
             guided, verdict = self.adversarial(x, y)
             parts.update(verdict)
@@ -401,8 +446,10 @@ def train(args):
                 start = CONTEXT * FRAME
                 x, c, _ = crops(val, codes["val"], np.random.default_rng(5), 24)
                 y, x = forward(run.model, c)[:, start:], x[:, start:]
-                print("vocoder val %.4f complex %.4f" % (spectral_loss(y, x), complex_loss(y, x)), flush=True)
-        if time.time() - saved > 180 or progress.done():
+                print("vocoder val %.4f complex %.4f periodic %.4f" % (spectral_loss(y, x), complex_loss(y, x), periodicity_loss(y, x)), flush=True)
+        if progress.fraction >= 1:
+            run.end()
+        elif time.time() - saved > 180 or progress.done():
             saved = time.time()
             run.save()
     progress.finish()
@@ -418,6 +465,8 @@ if __name__ == "__main__":
     ap.add_argument("--utterances", type=int, default=0, help="how much of the teacher's audio to use; 0: all")
     ap.add_argument("--muon", type=float, default=0.012)
     ap.add_argument("--complex", type=float, default=0.5, help="weight of the spectra with their phases")
+    ap.add_argument("--periodic", type=float, default=1.0, help="weight of how periodic voiced sounds are above 1 kHz")
+    ap.add_argument("--blend", type=float, default=0.0, help="share of the weights of --from in those that the run ends with")
     ap.add_argument("--adam", type=float, default=1e-3)
     ap.add_argument("--adversarial", type=float, default=0.5,
                     help="fraction of the run after which the discriminators join; above 1: never")

@@ -257,14 +257,14 @@ def complex_loss(y, x):
     return total / len(COMPLEX)
 
 
-def passed(x, low, high):
+def bandpass(x, low, high):
     """x [B, N] with the frequencies from low to high in Hz, as `sound.band` has them: a Butterworth filter of order 4, forth and back."""
     hertz = torch.fft.rfftfreq(x.shape[-1], 1 / SAMPLE_RATE, device=x.device).clamp(min=1e-3)
     gain = 1 / (1 + ((hertz.square() - low * high) / (hertz * (high - low))).pow(8))
     return torch.fft.irfft(torch.fft.rfft(x) * gain, x.shape[-1])
 
 
-def repetition(f, lags):
+def autocorrelation(f, lags):
     """`sound.autocorrelation` of frames f [..., N]: [..., lags]"""
     n = f.shape[-1]
     product = torch.fft.irfft(torch.fft.rfft(f, 2 * n).abs().square())[..., lags]
@@ -278,10 +278,12 @@ def periodicity_loss(y, x):
     lags = torch.arange(*(round(t * SAMPLE_RATE) for t in sound.LAGS), device=x.device)
     with torch.no_grad():
         level = 10 * torch.log10(cut(x).square().mean(-1) + 1e-10)
-        low = repetition(cut(passed(x, *sound.LOW)), lags)
+        low = autocorrelation(cut(bandpass(x, *sound.LOW)), lags)
         use = (level > level.amax(-1, keepdim=True) + sound.LOUD) & (low.amax(-1) >= sound.VOICED)
         near = (low.argmax(-1, keepdim=True) + torch.arange(-2, 3, device=x.device)).clamp(0, len(lags) - 1)[use]
-    at_period = lambda w: repetition(cut(passed(w, *sound.HIGH))[use], lags).gather(-1, near).amax(-1)
+    if not use.any():                                # nothing voiced in these crops
+        return y.new_zeros(())
+    at_period = lambda w: autocorrelation(cut(bandpass(w, *sound.HIGH))[use], lags).gather(-1, near).amax(-1)
     with torch.no_grad():
         wanted = at_period(x)
     return (at_period(y) - wanted).abs().sum() / use.sum().clamp(min=1)

@@ -14,19 +14,60 @@ const THEMES = ["light", "dark"];
 /** Folder for pictures of every view that is judged; none are taken without it. */
 const PICTURES = process.env.OMNI_TEST_SCREENSHOTS;
 
+/** Where the page finds the tap's module: its own server has none, and the page's policy allows no other origin. */
+const TAP = "tap.js";
+
+/** The module, in the audio thread: hands over all that comes in, silence too. Messages wait for a busy page; the buffers of a ScriptProcessorNode do not. */
+function tapModule() {
+  const PART = 16_384;
+  class Tap extends AudioWorkletProcessor {
+    part = new Float32Array(PART);
+    filled = 0;
+    process([[input]], [[output]]) {
+      // Without a sound there is no channel.
+      if (input) this.part.set(input, this.filled);
+      this.filled += output.length;
+      if (this.filled === PART) {
+        this.port.postMessage(this.part, [this.part.buffer]);
+        this.part = new Float32Array(PART);
+        this.filled = 0;
+      }
+      return true;
+    }
+  }
+  registerProcessor("tap", Tap);
+}
+
 /** Keeps the samples that the page's player gives to the audio graph, of every node in turn. */
-function tap() {
+function tap(module) {
   window.heardSamples = [];
-  window.AudioWorkletNode = class extends window.AudioWorkletNode {
+  const { addModule } = AudioWorklet.prototype;
+  AudioWorklet.prototype.addModule = async function (...values) {
+    await addModule.call(this, module);
+    return addModule.apply(this, values);
+  };
+  const Node = window.AudioWorkletNode;
+  window.AudioWorkletNode = class extends Node {
     constructor(context, name, options) {
       super(context, name, options);
       if (name !== "playback") return;
-      const tap = context.createScriptProcessor(16_384, 1, 1);
-      tap.onaudioprocess = ({ inputBuffer }) => window.heardSamples.push(inputBuffer.getChannelData(0).slice());
+      const tap = new Node(context, "tap");
+      tap.port.onmessage = ({ data }) => window.heardSamples.push(data);
       this.connect(tap);
       tap.connect(context.destination);
     }
   };
+}
+
+/** Answers the page's request for the tap's module, and no other. */
+async function serveTap(page) {
+  const session = await page.createCDPSession();
+  session.on("Fetch.requestPaused", ({ requestId }) => {
+    const body = Buffer.from(`(${tapModule})()`).toString("base64");
+    const responseHeaders = [{ name: "content-type", value: "text/javascript" }];
+    void session.send("Fetch.fulfillRequest", { requestId, responseCode: 200, responseHeaders, body });
+  });
+  await session.send("Fetch.enable", { patterns: [{ urlPattern: `*/${TAP}` }] });
 }
 
 /**
@@ -55,8 +96,6 @@ export async function open(url, { microphone, before, expected } = {}) {
   const problems = [];
   page.on("pageerror", (error) => problems.push(`error: ${error}`));
   page.on("console", (message) => {
-    // The tap is an old kind of node, which needs no file.
-    if (message.text().includes("ScriptProcessorNode")) return;
     if (expected?.test(`${message.text()} ${message.location().url}`)) return;
     if (["error", "warn"].includes(message.type())) problems.push(`${message.type()}: ${message.text()}`);
   });
@@ -75,7 +114,8 @@ export async function open(url, { microphone, before, expected } = {}) {
     running.add(request);
     if (!["blob:", "data:"].includes(protocol) && origin !== new URL(url).origin) problems.push(`foreign: ${request.url()}`);
   });
-  await page.evaluateOnNewDocument(tap);
+  await serveTap(page);
+  await page.evaluateOnNewDocument(tap, TAP);
   if (before) await page.evaluateOnNewDocument(before);
   await page.goto(url);
   return new Studio(browser, page, problems, home, requests, running);

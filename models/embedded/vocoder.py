@@ -33,7 +33,7 @@ PERIODS = (2, 3, 5, 7, 11)      # of those of waveforms
 RESOLUTIONS = (128, 256, 512, 1024, 2048)
 COMPLEX = (256, 512, 1024)      # windows of the complex part
 FOLLOWED = 2500                 # Hz up to which phases are asked for: above, what cannot be foretold would be learnt as silence
-SETTLED = 0.05                  # of a run that goes on: the head of the angles, which an export drops, learns without telling the network
+SETTLING = 0.05                 # fraction of a run that goes on in which only the head of the angles, which an export drops, learns from their loss
 QUIET = 1e-3            # magnitudes far below this count as silence
 
 
@@ -265,11 +265,11 @@ def bandpass(x, low, high):
 
 
 def autocorrelation(f, lags):
-    """`sound.autocorrelation` of frames f [..., N]: [..., lags]"""
+    """`sound.autocorrelation` of frames f [..., N]: [..., lags]; its 1e-12 would give the gradients of silence a norm of 30."""
     n = f.shape[-1]
     product = torch.fft.irfft(torch.fft.rfft(f, 2 * n).abs().square())[..., lags]
     energy = F.pad(f.square().cumsum(-1), (1, 0))
-    return product / torch.sqrt(energy[..., n - lags] * (energy[..., -1:] - energy[..., lags]) + 1e-6)
+    return product / torch.sqrt(energy[..., n - lags] * (energy[..., -1:] - energy[..., lags]) + 1e-8)
 
 
 def periodicity_loss(y, x):
@@ -286,7 +286,7 @@ def periodicity_loss(y, x):
     at_period = lambda w: autocorrelation(cut(bandpass(w, *sound.HIGH))[use], lags).gather(-1, near).amax(-1)
     with torch.no_grad():
         wanted = at_period(x)
-    return (at_period(y) - wanted).abs().sum() / use.sum().clamp(min=1)
+    return (at_period(y) - wanted).abs().mean()
 
 
 def crops(audio, codes, rng, batch, known=None):
@@ -344,7 +344,9 @@ class Run:
         self.judge = Discriminators(args.width).to(device()).to(memory_format=torch.channels_last)
         self.judge_opt = torch.optim.AdamW(self.judge.parameters(), lr=args.adam, betas=(0.8, 0.98), weight_decay=1e-3)
         self.average = {k: v.clone() for k, v in self.model.state_dict().items()}
-        self.before = {k: v.clone() for k, v in self.average.items()}
+        if args.blend and not (self.goes_on and 0 < args.blend <= 1):
+            raise SystemExit("--blend is a share from 0 to 1 of the code2wav of --from, which must play this codec's codes")
+        self.before = {k: v.clone() for k, v in self.average.items()} if args.blend else {}
         self.head, self.known = angles.Head().to(device()), None
         self.opt.add(list(self.head.parameters()), args.adam)
         self.progress = Progress("vocoder", args.steps, args.seconds)
@@ -356,19 +358,18 @@ class Run:
     def restore(self, state):
         for name in ("model", "opt", "head", "judge", "judge_opt"):
             getattr(self, name).load_state_dict(state[name])
-        self.average = {k: v.to(device()) for k, v in state["average"].items()}
+        self.average, self.before = ({k: v.to(device()) for k, v in state[name].items()} for name in ("average", "before"))
         self.progress = Progress("vocoder", self.args.steps, self.args.seconds, state["step"], state["elapsed"])
 
     def end(self):
         """Blends the averaged weights with those that the run went on from."""
-        if self.goes_on:
-            for k, v in self.average.items():
-                if v.is_floating_point():
-                    v.lerp_(self.before[k], self.args.blend)
+        for k, v in self.before.items():
+            if v.is_floating_point():
+                self.average[k].lerp_(v, self.args.blend)
         self.save()
 
     def save(self):
-        save_checkpoint(WORK / "vocoder.pt", model=self.model.state_dict(), average=self.average, opt=self.opt.state_dict(), head=self.head.state_dict(), judge=self.judge.state_dict(),
+        save_checkpoint(WORK / "vocoder.pt", model=self.model.state_dict(), average=self.average, before=self.before, opt=self.opt.state_dict(), head=self.head.state_dict(), judge=self.judge.state_dict(),
                         judge_opt=self.judge_opt.state_dict(), step=self.progress.step, elapsed=self.progress.elapsed)
 
     def adversarial(self, x, y):
@@ -400,7 +401,7 @@ class Run:
         x, y = x[:, start:], y[:, start:]
         loss = spectral_loss(y, x)
         total = loss + 10 * F.relu(y.abs() - 0.98).mean()       # never lean on the clamp
-        settling = self.goes_on and self.progress.fraction < SETTLED
+        settling = self.goes_on and self.progress.fraction < SETTLING
         rest, spectra = self.head.loss(hidden.detach() if settling else hidden, *turns)
         parts = dict(angles=rest.mean(), spectra=spectra)
         total = total + self.args.angles * (rest.mean() + 2 * spectra)

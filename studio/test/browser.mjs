@@ -65,7 +65,8 @@ async function serveTap(page) {
   session.on("Fetch.requestPaused", ({ requestId }) => {
     const body = Buffer.from(`(${tapModule})()`).toString("base64");
     const responseHeaders = [{ name: "content-type", value: "text/javascript" }];
-    void session.send("Fetch.fulfillRequest", { requestId, responseCode: 200, responseHeaders, body });
+    // The page may be gone.
+    session.send("Fetch.fulfillRequest", { requestId, responseCode: 200, responseHeaders, body }).catch(() => {});
   });
   await session.send("Fetch.enable", { patterns: [{ urlPattern: `*/${TAP}` }] });
 }

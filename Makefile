@@ -43,10 +43,10 @@ gpu-folder: setup ## Build omni-gpu for NVIDIA devices, in a folder that can be 
 	@CUDA_ARCH="$(CUDA_ARCH)" scripts/gpu-folder
 
 gpu-check: setup ## Check what NVIDIA device DEVICE=0 computes, in at most eight minutes; prints Markdown (exit code 3: no device)
-	@folder="$$(CUDA_ARCH="$(CUDA_ARCH)" scripts/gpu-folder)" && "$$folder/omni-gpu" check --device "$(DEVICE)"
+	@folder="$$(CUDA_ARCH="$(CUDA_ARCH)" scripts/gpu-folder)" && "$$folder/omni-gpu" check --embedded models/embedded/checkpoint --device "$(DEVICE)"
 
 gpu-bench: setup ## Measure NVIDIA device DEVICE=0, in at most eight minutes; prints Markdown for docs/benchmarks.md (exit code 3: no device)
-	@folder="$$(CUDA_ARCH="$(CUDA_ARCH)" scripts/gpu-folder)" && "$$folder/omni-gpu" bench --device "$(DEVICE)"
+	@folder="$$(CUDA_ARCH="$(CUDA_ARCH)" scripts/gpu-folder)" && "$$folder/omni-gpu" bench --embedded models/embedded/checkpoint --device "$(DEVICE)"
 
 speak: export SPEAK_TEXT := $(value TEXT)
 speak: quick ## Speak TEXT="..." into OUT=speech.wav with a server of its own

@@ -20,6 +20,6 @@ pub use budget::Budget;
 pub use check::{References, check};
 pub use judge::Judge;
 pub use machine::describe;
-pub use models::Place;
+pub use models::{Embedded, Place};
 pub use report::Report;
 pub use verdict::Verdict;

@@ -126,6 +126,8 @@ fn a_bench_of_the_host_says_how_long_it_takes_for_a_step() {
     let run = omni_gpu(&[
         "bench",
         "--host",
+        "--embedded",
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../models/embedded/checkpoint"),
         "--models",
         "embedded",
         "--batches",
@@ -266,4 +268,8 @@ fn without_a_device_it_says_so_and_ends_with_a_code_of_its_own() {
         );
     }
     assert_eq!(omni_gpu(&["check", "--minutes", "-1"]).status.code(), Some(2));
+    let run = omni_gpu(&["check", "--embedded", env!("CARGO_MANIFEST_DIR")]);
+    assert_eq!(run.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(said.contains("there is no config.json"), "{said}");
 }

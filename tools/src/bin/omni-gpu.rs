@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use omni_tools::gpu::{Bench, Budget, Place, References, Report, SPEECH, Verdict, bench, check, describe};
+use omni_tools::gpu::{
+    Bench, Budget, Embedded, Place, References, Report, SPEECH, Verdict, bench, check, describe,
+};
 
 /// Checks and measures what an NVIDIA device computes, and writes Markdown.
 ///
@@ -85,9 +87,10 @@ struct BenchArgs {
 }
 
 impl BenchArgs {
-    fn bench(&self) -> Bench {
+    fn bench(&self, embedded: Embedded) -> Bench {
         Bench {
             models: self.models.clone(),
+            embedded,
             batches: self.batches.clone(),
             steps: self.steps,
             load: Duration::from_secs(self.load),
@@ -109,6 +112,9 @@ struct Common {
     #[cfg(feature = "emulator")]
     #[arg(long, conflicts_with = "device")]
     emulated: bool,
+    /// Take the embedded checkpoint from this folder, not the one that is compiled in: a build for devices has none
+    #[arg(long, value_name = "DIR", value_parser = checkpoint)]
+    embedded: Option<PathBuf>,
     /// Write the report to a file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -125,7 +131,20 @@ fn minutes(given: &str) -> Result<f64, String> {
     }
 }
 
+/// A folder with a checkpoint in it.
+fn checkpoint(given: &str) -> Result<PathBuf, String> {
+    let folder = PathBuf::from(given);
+    match folder.join("config.json").is_file() {
+        true => Ok(folder),
+        false => Err("expected the folder of a checkpoint, there is no config.json".to_owned()),
+    }
+}
+
 impl Common {
+    fn embedded(&self) -> Embedded {
+        self.embedded.clone().map_or_else(Embedded::default, Embedded::at)
+    }
+
     fn place(&self) -> Place {
         #[cfg(feature = "emulator")]
         if self.emulated {
@@ -160,11 +179,15 @@ fn run(command: &Command) -> anyhow::Result<Verdict> {
     match command {
         Command::Check { only, .. } => {
             describe("What the device computes", place, &device, &mut report)?;
-            check(place, only, budget, &References::default(), &mut report)
+            let references = References {
+                embedded: common.embedded(),
+                ..References::default()
+            };
+            check(place, only, budget, &references, &mut report)
         }
         Command::Bench { bench: asked, .. } => {
             describe("How fast the device speaks", place, &device, &mut report)?;
-            bench(place, &asked.bench(), budget, &mut report)
+            bench(place, &asked.bench(common.embedded()), budget, &mut report)
         }
     }
 }

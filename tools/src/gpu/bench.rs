@@ -13,12 +13,11 @@ mod steps;
 
 use std::time::{Duration, Instant};
 
-use omni_family::embedded_checkpoint;
 use omni_models::CheckpointSource;
 
 use super::budget::Budget;
 use super::clocks::Clocks;
-use super::models::Place;
+use super::models::{Embedded, Place};
 use super::report::{Report, number};
 use super::verdict::Verdict;
 
@@ -30,6 +29,8 @@ pub const SPEECH: &str = "random:qwen3-omni-30b-a3b-speech";
 pub struct Bench {
     /// `embedded`, or random weights of a known shape.
     pub models: Vec<String>,
+    /// Where the embedded one is.
+    pub embedded: Embedded,
     /// Sequences at once: in steps, and as callers of the server.
     pub batches: Vec<u32>,
     /// Steps of each kind, most.
@@ -221,10 +222,20 @@ fn memory_speed(_: Place, _: usize) -> anyhow::Result<MemoryFigures> {
     anyhow::bail!("this build has no kernels for NVIDIA devices")
 }
 
-fn source(name: &str) -> anyhow::Result<CheckpointSource> {
-    match name {
-        "embedded" => embedded_checkpoint(),
-        random => Ok(CheckpointSource::Random(random.parse()?)),
+impl Bench {
+    fn source(&self, name: &str) -> anyhow::Result<CheckpointSource> {
+        match name {
+            "embedded" => self.embedded.source(),
+            random => Ok(CheckpointSource::Random(random.parse()?)),
+        }
+    }
+
+    /// What a server's `--model` is to be.
+    fn server_model(&self, name: &str) -> String {
+        match name {
+            "embedded" => self.embedded.server_model(),
+            random => random.to_owned(),
+        }
     }
 }
 

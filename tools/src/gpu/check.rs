@@ -20,7 +20,7 @@ use omni_models::testing::{Goldens, TINY};
 
 use super::budget::Budget;
 use super::judge::Judge;
-use super::models::{Models, Place};
+use super::models::{Embedded, Models, Place};
 use super::report::Report;
 use super::verdict::Verdict;
 
@@ -82,6 +82,8 @@ pub struct References {
     pub sentences: &'static [u8],
     /// Of the embedded thinker, as JSON.
     pub thinker: &'static [u8],
+    /// The checkpoint that those of the embedded models are of.
+    pub embedded: Embedded,
 }
 
 impl Default for References {
@@ -94,6 +96,7 @@ impl Default for References {
             voice: Goldens::new(voice),
             sentences: include_bytes!("../../../models/embedded/checkpoint-goldens/goldens.json"),
             thinker: include_bytes!("../../../models/embedded/checkpoint-goldens/thinker.json"),
+            embedded: Embedded::default(),
         }
     }
 }
@@ -130,7 +133,7 @@ pub fn check(
     references: &References,
     report: &mut Report,
 ) -> anyhow::Result<Verdict> {
-    let models = Models::at(place);
+    let models = Models::at(place, references.embedded.clone());
     let (cases, skipped): (Vec<_>, Vec<_>) = cases(place, references)
         .into_iter()
         .partition(|case| case.is_asked(only));

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use omni_family::embedded_checkpoint;
@@ -64,7 +65,40 @@ fn device(number: usize) -> Result<String, String> {
     ))
 }
 
-/// A checkpoint that is compiled in.
+/// Where the embedded checkpoint is: in a folder, or in this program.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Embedded(Option<PathBuf>);
+
+impl Embedded {
+    /// In this folder.
+    #[must_use]
+    pub fn at(folder: PathBuf) -> Self {
+        Self(Some(folder))
+    }
+
+    pub(super) fn source(&self) -> anyhow::Result<CheckpointSource> {
+        self.or(embedded_checkpoint())
+    }
+
+    fn or(&self, compiled_in: anyhow::Result<CheckpointSource>) -> anyhow::Result<CheckpointSource> {
+        match &self.0 {
+            Some(folder) => Ok(CheckpointSource::Dir(folder.clone())),
+            None => compiled_in.map_err(|_| {
+                anyhow::anyhow!(
+                    "no embedded checkpoint is compiled in: give its folder with --embedded (models/embedded/checkpoint in a checkout)"
+                )
+            }),
+        }
+    }
+
+    /// What a server's `--model` is to be.
+    pub(super) fn server_model(&self) -> String {
+        let folder = self.0.as_ref().map(|folder| folder.display().to_string());
+        folder.unwrap_or_else(|| "embedded".to_owned())
+    }
+}
+
+/// A checkpoint that is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Which {
     /// Random weights with reference outputs.
@@ -98,13 +132,15 @@ pub(super) enum By {
 #[derive(Debug)]
 pub(super) struct Models {
     place: Place,
+    embedded: Embedded,
     loaded: RefCell<BTreeMap<(Which, By), Rc<SpeechModel>>>,
 }
 
 impl Models {
-    pub(super) fn at(place: Place) -> Self {
+    pub(super) fn at(place: Place, embedded: Embedded) -> Self {
         Self {
             place,
+            embedded,
             loaded: RefCell::default(),
         }
     }
@@ -115,7 +151,7 @@ impl Models {
         }
         let source = match which {
             Which::Tiny => tiny(),
-            Which::Embedded => embedded_checkpoint()?,
+            Which::Embedded => self.embedded.source()?,
             Which::Published => CheckpointSource::Random(SPEECH.parse()?),
         };
         let model = Rc::new(load(source, self.place, by)?);
@@ -153,4 +189,26 @@ fn load(source: CheckpointSource, place: Place, by: By) -> anyhow::Result<Speech
         ..LoadOptions::default()
     };
     Ok(SpeechModel::load(source, options)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_that_is_given_goes_before_what_is_compiled_in_and_without_both_the_option_is_named() {
+        let folder = Embedded::at("models/embedded/checkpoint".into());
+        let none = || Err(anyhow::anyhow!("this build has none"));
+        let compiled_in = || Ok(CheckpointSource::Memory(&[]));
+        for from in [none(), compiled_in()] {
+            let source = folder.or(from).expect("a folder");
+            assert!(matches!(source, CheckpointSource::Dir(path) if path.ends_with("checkpoint")));
+        }
+        assert_eq!(folder.server_model(), "models/embedded/checkpoint");
+        let own = Embedded::default();
+        assert!(matches!(own.or(compiled_in()), Ok(CheckpointSource::Memory(_))));
+        assert_eq!(own.server_model(), "embedded");
+        let refused = own.or(none()).expect_err("there is none").to_string();
+        assert!(refused.contains("--embedded"), "{refused}");
+    }
 }

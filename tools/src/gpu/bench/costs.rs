@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use omni_models::{DType, KernelCost, LoadOptions, SpeechModel, StepCosts};
 
-use super::{Run, ms, source, steps};
+use super::{Run, ms, steps};
 use crate::gpu::report::number;
 
 /// Replays of each step, with all launches and without each kind, most.
@@ -25,14 +25,14 @@ pub(super) fn measure(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
     )?;
     run.longest = Duration::ZERO;
     for batch in run.asked.batches.clone() {
-        let (place, replays) = (run.place, run.asked.steps.min(REPLAYS));
+        let (place, asked, replays) = (run.place, run.asked, run.asked.steps.min(REPLAYS));
         let found = run.part(&format!("{name}: launches of {batch}"), Duration::ZERO, || {
             let options = LoadOptions {
                 dtype: DType::Bf16,
                 kernels: place.kernels(true),
                 ..LoadOptions::default()
             };
-            let model = SpeechModel::load(source(name)?, options)?;
+            let model = SpeechModel::load(asked.source(name)?, options)?;
             model.profile_gpu(replays);
             // What is decoded here is of no use, and is not looked at.
             steps::frames(&model, batch, 1, Duration::ZERO)?;

@@ -26,7 +26,7 @@ const COLUMNS: [&str; 10] = [
 /// Measures, and writes it down.
 pub(super) fn measure(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
     let args = arguments(
-        name,
+        &run.asked.server_model(name),
         run.place,
         run.asked.batches.iter().copied().max().unwrap_or(1),
     );
@@ -93,7 +93,7 @@ fn counted(fallbacks: Option<f64>) -> String {
 }
 
 /// What such a server is told: its defaults follow the device.
-fn arguments(name: &str, place: Place, streams: u32) -> [String; 4] {
+fn arguments(model: &str, place: Place, streams: u32) -> [String; 4] {
     let device = match place {
         Place::Device(number) => format!("cuda:{number}"),
         // A server would be too slow there; its own kernels do.
@@ -101,7 +101,7 @@ fn arguments(name: &str, place: Place, streams: u32) -> [String; 4] {
         Place::Emulated | Place::Nowhere => "cpu".to_owned(),
     };
     [
-        format!("--model={name}"),
+        format!("--model={model}"),
         "--speech-only".to_owned(),
         format!("--device={device}"),
         format!("--max-active={}", streams.max(8)),

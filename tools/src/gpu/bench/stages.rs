@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use omni_models::{CountedFloor, DType, Kernels, LoadOptions, SpeechModel, StageFloor, counted_floor};
 
 use super::steps::{self, Timed};
-use super::{Run, ms, source};
+use super::{Run, ms};
 use crate::gpu::report::number;
 
 /// Frames of the pieces that code2wav is given.
@@ -70,9 +70,10 @@ pub(super) fn measure(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
         persistent: run.asked.persistent,
         ..LoadOptions::default()
     };
+    let asked = run.asked;
     let loaded = run.part(&format!("steps of {name}"), Duration::ZERO, || {
-        let floors = counted_floor(source(name)?, DType::Bf16)?;
-        let model = SpeechModel::load(source(name)?, options).context("it cannot be loaded")?;
+        let floors = counted_floor(asked.source(name)?, DType::Bf16)?;
+        let model = SpeechModel::load(asked.source(name)?, options).context("it cannot be loaded")?;
         Ok((model, floors))
     });
     let Some(loaded) = loaded else {
@@ -113,9 +114,10 @@ pub(super) fn baseline(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
         kernels: Kernels::Candle,
         ..LoadOptions::default()
     };
+    let asked = run.asked;
     let loaded = run.part(&format!("candle's steps of {name}"), Duration::ZERO, || {
-        let floors = counted_floor(source(name)?, DType::Bf16)?;
-        let model = SpeechModel::load(source(name)?, options).context("it cannot be loaded")?;
+        let floors = counted_floor(asked.source(name)?, DType::Bf16)?;
+        let model = SpeechModel::load(asked.source(name)?, options).context("it cannot be loaded")?;
         Ok((model, floors))
     });
     let Some((model, floors)) = loaded else {

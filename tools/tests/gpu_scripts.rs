@@ -1,4 +1,4 @@
-//! The script that packs `omni-gpu` for a machine with a device: with programs that stand in for others.
+//! The scripts that carry `omni-gpu` to a device and look at one, where there is none: with programs that stand in for others.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -28,6 +28,167 @@ fn path_with(programs: &Path) -> String {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What looks at a device, in a folder with logs.
+struct Report {
+    folder: tempfile::TempDir,
+}
+
+impl Report {
+    /// With a package of programs that do this.
+    fn of(omni_gpu: &str, kernels: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        program(&folder.path().join("package/omni-gpu"), omni_gpu);
+        program(&folder.path().join("package/omni-gpu-kernels"), kernels);
+        Self { folder }
+    }
+
+    fn stands_in(&self, name: &str, content: &str) {
+        program(&self.folder.path().join("bin").join(name), content);
+    }
+
+    fn run(&self, minutes: &str) -> Output {
+        let mut command = Command::new(script("gpu-report"));
+        command
+            .args([self.folder.path().join("package").as_os_str(), minutes.as_ref()])
+            .arg(self.folder.path().join("logs"))
+            .env("PATH", path_with(&self.folder.path().join("bin")))
+            .env("LEAST", "0");
+        command.output().expect("it runs")
+    }
+
+    fn log(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.path().join("logs").join(name)).unwrap_or_default()
+    }
+}
+
+/// As on a device: nothing is done in no time. What the real program takes for a wrong command line is one here, too.
+const WORKS: &str = concat!(
+    r#"case "$*" in *"--minutes 0") exit 4 ;; esac; CUDA_VISIBLE_DEVICES= "#,
+    env!("CARGO_BIN_EXE_omni-gpu"),
+    r#" "$@" 2>/dev/null; [ $? = 3 ] && echo "omni-gpu $*""#
+);
+
+#[test]
+fn without_a_device_the_report_says_what_it_skips() {
+    let report = Report::of(
+        &format!(
+            "CUDA_VISIBLE_DEVICES= exec {} \"$@\"",
+            env!("CARGO_BIN_EXE_omni-gpu")
+        ),
+        "echo kernels",
+    );
+    let run = report.run("1");
+    let said = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("there is no device that can be used") && said.contains("NVIDIA"),
+        "{said}"
+    );
+    assert!(
+        said.contains("skipped: kernels check bench cublas sanitizers others no-graphs"),
+        "{said}"
+    );
+    assert_eq!(report.log("kernels.log"), "", "nothing is begun");
+}
+
+#[test]
+fn a_wrong_call_of_the_report_is_told_from_a_missing_device() {
+    let report = Report::of(WORKS, "echo kernels");
+    assert_eq!(report.run("soon").status.code(), Some(2));
+    fs::remove_file(report.folder.path().join("package/omni-gpu-kernels")).expect("it is there");
+    let run = report.run("1");
+    assert_eq!(run.status.code(), Some(2));
+    assert!(
+        text(&run.stderr).contains("omni-gpu-kernels"),
+        "{}",
+        text(&run.stderr)
+    );
+}
+
+#[test]
+fn every_part_of_the_report_has_its_turn_although_one_fails() {
+    let report = Report::of(
+        WORKS,
+        r#"echo "kernels $*"; [ -n "$OMNI_TEST_ONLY_DEVICE" ] || exit 1"#,
+    );
+    report.stands_in("nvidia-smi", "echo a device, 1980 MHz");
+    report.stands_in("python3", r#"echo "python $*""#);
+    report.stands_in(
+        "compute-sanitizer",
+        r#"echo "sanitizer $*"; case "$*" in *initcheck*) exit 9 ;; esac; while [ "$1" != --print-limit ]; do shift; done; shift 2; exec "$@""#,
+    );
+    let run = report.run("1");
+    let summary = report.log("summary.txt");
+    assert_eq!(run.status.code(), Some(1), "{summary}{}", text(&run.stderr));
+    let lines: Vec<_> = summary.lines().collect();
+    let parts = [
+        "kernels",
+        "check",
+        "bench",
+        "cublas",
+        "sanitizers",
+        "others",
+        "no-graphs",
+    ];
+    assert_eq!(lines.len(), parts.len() + 3, "{summary}");
+    assert!(lines[0].contains("before: a device, 1980 MHz") && lines[8].contains("after: a device"));
+    for (line, part) in lines[1..].iter().zip(parts) {
+        let word = match part {
+            "kernels" | "sanitizers" => "NOT WELL, ended with 1",
+            _ => "well (",
+        };
+        assert!(line.starts_with(&format!("{part}: {word}")), "{line}");
+    }
+    assert!(
+        summary.contains("not well: kernels sanitizers; left out: nothing"),
+        "{summary}"
+    );
+    assert!(report.log("check.log").contains("check --embedded "));
+    assert!(report.log("bench.log").contains("--batches 1,64"));
+    assert!(report.log("no-graphs.log").contains("--no-graphs --no-server"));
+    assert!(report.log("cublas.log").contains("gpu-cublas.py --seconds"));
+    let sanitized = report.log("sanitizers.log");
+    for tool in ["memcheck", "racecheck", "synccheck"] {
+        assert!(
+            sanitized.contains(&format!("== {tool}: nothing was found")),
+            "{sanitized}"
+        );
+        // First some kernels, then all others.
+        assert_eq!(
+            sanitized.matches(&format!("sanitizer --tool {tool}")).count(),
+            2,
+            "{sanitized}"
+        );
+    }
+    assert!(sanitized.contains("== initcheck: ended with 9"), "{sanitized}");
+}
+
+#[test]
+fn what_the_report_has_no_time_or_no_tool_for_is_left_out() {
+    // `omni-gpu` would take an hour.
+    let report = Report::of(
+        r#"case "$*" in *"--minutes 0") exit 4 ;; esac; echo begun; exec sleep 3600"#,
+        "echo kernels",
+    );
+    report.stands_in("nvidia-smi", "echo a device");
+    report.stands_in("python3", "echo 'error: there is no PyTorch' >&2; exit 3");
+    let begun = std::time::Instant::now();
+    let run = report.run("0.5");
+    assert!(begun.elapsed().as_secs() < 120, "half a minute was given");
+    let summary = report.log("summary.txt");
+    assert_eq!(run.status.code(), Some(4), "{summary}");
+    assert!(
+        summary.contains("kernels: well (") && !summary.contains("NOT WELL"),
+        "{summary}"
+    );
+    assert!(summary.contains("bench: its time was over"), "{summary}");
+    assert!(
+        summary.contains("cublas: well as far as it went: error: there is no PyTorch"),
+        "{summary}"
+    );
+    assert_eq!(report.log("check.log"), "begun\n", "what was written is kept");
 }
 
 /// A checkout with a file of a kilobyte, and what stands in for the building.

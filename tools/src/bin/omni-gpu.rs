@@ -81,6 +81,9 @@ struct BenchArgs {
     /// Find what each kind of launch costs the steps, by leaving it out
     #[arg(long)]
     costs: bool,
+    /// Leave out the whole server: measure steps only
+    #[arg(long)]
+    no_server: bool,
     /// Megabytes that the memory's speed is measured with
     #[arg(long, default_value_t = 1_024, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8_192))]
     megabytes: u32,
@@ -99,6 +102,7 @@ impl BenchArgs {
             persistent: self.persistent,
             candle: self.candle,
             costs: self.costs,
+            server: !self.no_server,
         }
     }
 }

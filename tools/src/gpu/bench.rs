@@ -1,7 +1,7 @@
 //! `omni-gpu bench`: how fast a device speaks, beside what its memory allows.
 //!
-//! First the parts, each alone and waited for, then the whole server under callers. Every figure is measured in this run, the
-//! memory's speed included; what a step must read is counted from the checkpoint's shapes.
+//! First the parts, each alone and waited for, then the whole server under callers, then what explains the parts, as far as that is asked for.
+//! Every figure is measured in this run, the memory's speed included; what a step must read is counted from the checkpoint's shapes.
 
 mod costs;
 #[cfg(any(feature = "cuda", feature = "emulator"))]
@@ -47,6 +47,8 @@ pub struct Bench {
     pub candle: bool,
     /// Whether it is measured what each kind of launch costs the steps.
     pub costs: bool,
+    /// Whether the whole server is measured.
+    pub server: bool,
 }
 
 /// A measurement that goes on.
@@ -91,6 +93,12 @@ pub fn bench(place: Place, asked: &Bench, budget: Budget, report: &mut Report) -
     if !run.computes() {
         return run.end();
     }
+    if asked.server {
+        for name in &asked.models {
+            served::measure(&mut run, name)?;
+            run.clocks.tell(run.report)?;
+        }
+    }
     if asked.costs {
         for name in &asked.models {
             costs::measure(&mut run, name)?;
@@ -102,10 +110,6 @@ pub fn bench(place: Place, asked: &Bench, budget: Budget, report: &mut Report) -
             stages::baseline(&mut run, name)?;
             run.clocks.tell(run.report)?;
         }
-    }
-    for name in &asked.models {
-        served::measure(&mut run, name)?;
-        run.clocks.tell(run.report)?;
     }
     run.end()
 }

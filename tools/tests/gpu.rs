@@ -183,15 +183,21 @@ fn a_bench_says_how_fast_steps_are_beside_what_they_must_read() {
         .iter()
         .position(|row| row[0] == "what")
         .expect("a table of steps");
-    let (beside, steps): (Vec<_>, Vec<_>) = tables[at + 1..]
+    let steps: Vec<_> = tables[at + 1..]
         .iter()
-        .take_while(|row| row[0] != "kernel" && row[0] != "streams")
-        .partition(|row| row[0].contains("beside"));
-    assert_eq!(beside.len(), 2, "two loops at once: {report}");
-    assert!(
-        beside.iter().all(|row| number(row[3]) > 0.0 && row[10] == "-"),
-        "{beside:?}"
-    );
+        .take_while(|row| row[0] != "what")
+        .collect();
+    // Two loops at once.
+    let beside = &tables[at + 1 + steps.len() + 1..];
+    for (row, what) in beside.iter().zip(["both, in turn", "code2wav"]) {
+        let cells = [2, 3, 4, 5, 6, 7, 8, 9].map(|column| number(row[column]));
+        assert!(row[0] == what && cells.iter().all(|cell| *cell > 0.0), "{row:?}");
+        let [alone, _, urgent, _, by, equal, _, by_equal] = cells;
+        for (median, times) in [(urgent, by), (equal, by_equal)] {
+            assert!((median / alone - times).abs() <= 0.02 * times + 0.01, "{row:?}");
+        }
+    }
+    assert_eq!(beside[2][0], "streams", "{report}");
     assert_eq!(
         steps.len(),
         7,

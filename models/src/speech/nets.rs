@@ -164,9 +164,16 @@ fn not_loaded(part: &str) -> ModelError {
     ModelError::Compute(format!("the {part} of this model was not loaded"))
 }
 
+/// Whether a replica's small steps go before the large ones of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Urgency {
+    Urgent,
+    Usual,
+}
+
 /// The networks that speak, and how their replicas are made.
 pub(super) trait SpeechNets: Send + Sync {
-    fn talker(&self, newline: u32, kv: KvOptions) -> Result<Talker, ModelError>;
+    fn talker(&self, newline: u32, kv: KvOptions, urgency: Urgency) -> Result<Talker, ModelError>;
     fn code2wav(&self) -> Result<Code2Wav, ModelError>;
 }
 
@@ -192,9 +199,13 @@ pub(super) trait AnyNets: SpeechNets + ConversationNets + GpuReports {}
 impl<N: SpeechNets + ConversationNets + GpuReports> AnyNets for N {}
 
 impl<B: Backend> SpeechNets for Nets<B> {
-    fn talker(&self, newline: u32, kv: KvOptions) -> Result<Talker, ModelError> {
+    fn talker(&self, newline: u32, kv: KvOptions, urgency: Urgency) -> Result<Talker, ModelError> {
         let net = self.talker.clone().ok_or_else(|| not_loaded("talker"))?;
-        let core = talker::Core::new(self.params.urgent_replica()?, net, newline, kv)?;
+        let replica = match urgency {
+            Urgency::Urgent => self.params.urgent_replica()?,
+            Urgency::Usual => self.params.replica()?,
+        };
+        let core = talker::Core::new(replica, net, newline, kv)?;
         Ok(Talker(Box::new(core)))
     }
 

@@ -3,6 +3,7 @@
 //! First the parts, each alone and waited for, then the whole server under callers, then what explains the parts, as far as that is asked for.
 //! Every figure is measured in this run, the memory's speed included; what a step must read is counted from the checkpoint's shapes.
 
+mod beside;
 mod costs;
 #[cfg(any(feature = "cuda", feature = "emulator"))]
 mod memory;

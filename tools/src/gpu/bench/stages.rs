@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use omni_models::{CountedFloor, DType, Kernels, LoadOptions, SpeechModel, StageFloor, counted_floor};
 
-use super::steps::{self, Timed};
-use super::{Run, ms};
+use super::beside::{self, Most};
+use super::steps::{self, Decoders, Priority, Speakers, Timed};
+use super::{Run, ms, percentile};
 use crate::gpu::report::number;
 
 /// Frames of the pieces that code2wav is given.
@@ -89,6 +90,9 @@ pub(super) fn measure(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
             decoding(run, name, &loaded, batch, chunk)?;
         }
     }
+    if run.computes() {
+        side_by_side(run, name, &loaded.0)?;
+    }
     let model = &loaded.0;
     let figures = model.gpu_figures().unwrap_or_default();
     run.report.line(format!(
@@ -152,7 +156,6 @@ fn speaking(run: &mut Run<'_>, name: &str, (model, floors): &Loaded, batch: u32)
         steps::frames(model, batch, count, most)
     });
     let Some(times) = found else { return Ok(()) };
-    let beside = beside(run, name, model, batch);
     let predictor = floors.predictor.step_bytes(batch);
     let talker = read(&floors.talker, batch, times.context);
     for (what, timed, bytes) in [
@@ -169,49 +172,71 @@ fn speaking(run: &mut Run<'_>, name: &str, (model, floors): &Loaded, batch: u32)
         };
         run.report.row(&row.cells(run.speed))?;
     }
-    let Some((frames, pieces)) = beside else {
-        return Ok(());
-    };
-    // Their figures of the device are those of both: what each does alone is not known here.
-    for (what, timed, bytes) in [
-        ("both, in turn, beside code2wav", &frames, talker + predictor),
-        (
-            "code2wav, 8 frames, beside both",
-            &pieces,
-            floors.code2wav.step_bytes(8 * batch),
-        ),
-    ] {
-        let row = Row {
-            batch,
-            what,
-            timed,
-            bytes,
+    Ok(())
+}
+
+/// Frames of the pieces of a vocoder beside a token loop.
+const CHUNK: u32 = 8;
+/// Frames that a token loop has room for while it waits for the vocoder, most: for every one that is measured, and in all.
+const SPARE: (u32, u32) = (8, 1_000);
+
+const SIDE_BY_SIDE: [&str; 10] = [
+    "what",
+    "batch",
+    "alone, ms",
+    "p95",
+    "frames first, ms",
+    "p95",
+    "/ alone",
+    "equal priorities, ms",
+    "p95",
+    "/ alone",
+];
+
+/// Frames of a batch and pieces of as many streams at once, on queues of their own: what each costs the other.
+fn side_by_side(run: &mut Run<'_>, name: &str, model: &SpeechModel) -> anyhow::Result<()> {
+    run.report.paragraph(format!(
+        "\nBoth, in turn, and code2wav with pieces of {CHUNK} frames: each loop alone, and both at once, as a server has them (the frames' queue goes \
+         before the vocoder's) and with equal priorities."
+    ))?;
+    run.report.figures(1, &SIDE_BY_SIDE)?;
+    for &batch in &run.asked.batches {
+        let most = Most {
+            steps: run.asked.steps,
+            time: run.budget.left() / SHARE,
         };
-        let mut cells = row.cells(run.speed);
-        cells[8..].fill("-".to_owned());
-        run.report.row(&cells)?;
+        let label = format!("{name}: frames of {batch} beside code2wav");
+        let found = run.part(&label, Duration::ZERO, || {
+            let room = most.steps + (SPARE.0 * most.steps).min(SPARE.1);
+            let frames = |priority| Speakers::ready(model, batch, room, priority);
+            let mut pieces = Decoders::ready(model, batch, CHUNK)?;
+            let alone = (
+                beside::alone(&mut frames(Priority::Urgent)?, most)?,
+                beside::alone(&mut pieces, most)?,
+            );
+            let urgent = beside::both(&mut frames(Priority::Urgent)?, &mut pieces, most)?;
+            let equal = beside::both(&mut frames(Priority::Equal)?, &mut pieces, most)?;
+            Ok([[alone.0, urgent.0, equal.0], [alone.1, urgent.1, equal.1]])
+        });
+        let Some(found) = found else { continue };
+        for (what, seconds) in ["both, in turn", "code2wav"].into_iter().zip(found) {
+            run.report.row(&compared(what, batch, seconds))?;
+        }
     }
     Ok(())
 }
 
-/// Frames of a batch and pieces of as many streams at once, on queues of their own: what each costs the other.
-fn beside(run: &mut Run<'_>, name: &str, model: &SpeechModel, batch: u32) -> Option<(Timed, Timed)> {
-    if !run.computes() {
-        return None;
+/// A row: how long the steps of a loop took alone, and of each kind of beside.
+fn compared(what: &str, batch: u32, arms: [Vec<f64>; 3]) -> Vec<String> {
+    let [alone, others @ ..] = arms.map(|mut seconds| {
+        seconds.sort_by(f64::total_cmp);
+        [0.5, 0.95].map(|share| percentile(&seconds, share))
+    });
+    let mut cells = vec![what.to_owned(), batch.to_string(), ms(alone[0]), ms(alone[1])];
+    for [median, late] in others {
+        cells.extend([ms(median), ms(late), number(median / alone[0])]);
     }
-    let (count, most) = (run.asked.steps, run.budget.left() / SHARE);
-    run.part(
-        &format!("{name}: frames of {batch} beside code2wav"),
-        Duration::ZERO,
-        || {
-            std::thread::scope(|scope| {
-                let pieces = scope.spawn(|| steps::pieces(model, batch, 8, count, most));
-                let frames = steps::turns(model, batch, count, most);
-                let pieces = pieces.join().map_err(|_| anyhow::anyhow!("code2wav panicked"))?;
-                Ok((frames?, pieces?))
-            })
-        },
-    )
+    cells
 }
 
 /// Pieces of a batch of streams.
@@ -241,4 +266,25 @@ fn decoding(
 /// Weights, and the keys and values of all positions of all rows.
 fn read(stage: &StageFloor, rows: u32, context: f64) -> f64 {
     stage.step_bytes(rows) + f64::from(rows) * context * stage.kv_position_bytes as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_beside_another_is_compared_with_itself_alone() {
+        let cells = compared(
+            "code2wav",
+            8,
+            [vec![0.002, 0.001, 0.004], vec![0.003], vec![0.008]],
+        );
+        assert_eq!(
+            cells,
+            [
+                "code2wav", "8", "2.00", "4.00", "3.00", "3.00", "1.50", "8.00", "8.00", "4.00"
+            ]
+        );
+        assert_eq!(cells.len(), SIDE_BY_SIDE.len());
+    }
 }

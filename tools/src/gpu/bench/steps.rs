@@ -8,6 +8,7 @@ use omni_engine::{
 use omni_models::testing::tokens;
 use omni_models::{Code2Wav, GpuFigures, KvOptions, Sampling, SpeechModel, Talker, TalkerRequest};
 
+use super::beside::Steps;
 use super::percentile;
 
 /// Positions of a block of the cache.
@@ -85,10 +86,21 @@ pub(super) struct FrameTimes {
 }
 
 /// A talker in the middle of `batch` sentences.
-struct Speakers {
+pub(super) struct Speakers {
     talker: Talker,
     blocks: Vec<Vec<BlockId>>,
     position: u32,
+    /// Positions that there is room for.
+    room: u32,
+}
+
+/// How a talker's steps stand to those of others on the same device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Priority {
+    /// Before a vocoder's, as a server runs them.
+    Urgent,
+    /// As a vocoder's.
+    Equal,
 }
 
 /// Measures up to `count` frames of each kind, within `time` or little more.
@@ -100,10 +112,7 @@ pub(super) fn frames(
 ) -> anyhow::Result<FrameTimes> {
     let mut speakers = Speakers::warm(model, batch, count)?;
     let from = speakers.position;
-    let whole = Timed::take(model, count, time / 3, || {
-        speakers.execute_only(1)?;
-        speakers.sample()
-    })?;
+    let whole = Timed::take(model, count, time / 3, || speakers.step())?;
     let context = f64::from(from + speakers.position) / 2.0;
     // From the same position on, as far as the one before got.
     let mut speakers = Speakers::warm(model, batch, count)?;
@@ -135,10 +144,19 @@ pub(super) fn frames(
 /// Frames of every sequence as [`FrameTimes::whole`], alone.
 pub(super) fn turns(model: &SpeechModel, batch: u32, count: u32, time: Duration) -> anyhow::Result<Timed> {
     let mut speakers = Speakers::warm(model, batch, count)?;
-    Timed::take(model, count, time, || {
-        speakers.execute_only(1)?;
-        speakers.sample()
-    })
+    Timed::take(model, count, time, || speakers.step())
+}
+
+impl Steps for Speakers {
+    /// A frame of every sequence, as in [`FrameTimes::whole`].
+    fn step(&mut self) -> anyhow::Result<()> {
+        self.execute_only(1)?;
+        self.sample()
+    }
+
+    fn has_room(&self) -> bool {
+        self.position < self.room
+    }
 }
 
 impl Timed {
@@ -153,7 +171,17 @@ impl Speakers {
     /// With room for `count` steps, after some. Every step ends with what it made on the host: nothing is left over for the
     /// next one's time.
     fn warm(model: &SpeechModel, batch: u32, count: u32) -> anyhow::Result<Self> {
-        let mut speakers = Self::new(model, batch, WARM + count + 2)?;
+        Self::ready(model, batch, count, Priority::Urgent)
+    }
+
+    /// The same, with steps of this priority.
+    pub(super) fn ready(
+        model: &SpeechModel,
+        batch: u32,
+        count: u32,
+        priority: Priority,
+    ) -> anyhow::Result<Self> {
+        let mut speakers = Self::new(model, batch, WARM + count + 2, priority)?;
         speakers.sample()?;
         for _ in 0..WARM {
             speakers.execute(1)?;
@@ -163,14 +191,18 @@ impl Speakers {
     }
 
     /// With their prompts computed, one sequence after another.
-    fn new(model: &SpeechModel, batch: u32, frames: u32) -> anyhow::Result<Self> {
+    fn new(model: &SpeechModel, batch: u32, frames: u32, priority: Priority) -> anyhow::Result<Self> {
         let request = request(model)?;
         let prompt = u32::try_from(request.user.len())? + 16;
         let each = (prompt + frames).div_ceil(BLOCK);
-        let mut talker = model.talker(KvOptions {
+        let kv = KvOptions {
             block_size: BLOCK,
             num_blocks: 1 + batch * each,
-        })?;
+        };
+        let mut talker = match priority {
+            Priority::Urgent => model.talker(kv)?,
+            Priority::Equal => model.talker_without_urgency(kv)?,
+        };
         let text = model.tokenizer().encode("speech out of text, all the time. ")?;
         let mut position = 0;
         let mut blocks: Vec<Vec<BlockId>> = Vec::new();
@@ -189,6 +221,7 @@ impl Speakers {
             talker,
             blocks,
             position: 0,
+            room: position + frames,
         };
         this.execute(position)?;
         Ok(this)
@@ -270,6 +303,50 @@ fn request(model: &SpeechModel) -> anyhow::Result<TalkerRequest> {
     })
 }
 
+/// A vocoder in the middle of streams, each of which gets the same frames again and again.
+pub(super) struct Decoders {
+    code2wav: Code2Wav,
+    streams: u32,
+    frames: Vec<CodecFrame>,
+}
+
+impl Decoders {
+    /// With steps that are known.
+    pub(super) fn ready(model: &SpeechModel, streams: u32, chunk: u32) -> anyhow::Result<Self> {
+        let limits = model.limits();
+        let frame = |t: u32| {
+            let codes = (0..limits.code_groups).map(|q| (t * 31 + q * 17) % limits.codebook_size);
+            CodecFrame(codes.collect())
+        };
+        let mut code2wav: Code2Wav = model.code2wav()?;
+        (0..streams).try_for_each(|id| code2wav.open(SeqId(id.into()), 0).map(drop))?;
+        let mut decoders = Self {
+            code2wav,
+            streams,
+            frames: (0..chunk).map(frame).collect(),
+        };
+        for _ in 0..2 {
+            decoders.step()?;
+        }
+        Ok(decoders)
+    }
+}
+
+impl Steps for Decoders {
+    fn step(&mut self) -> anyhow::Result<()> {
+        let frames = self.frames.as_slice();
+        let batch: Vec<_> = (0..self.streams).map(|id| (SeqId(id.into()), frames)).collect();
+        let samples = self.code2wav.decode(&batch)?;
+        anyhow::ensure!(samples.len() == batch.len(), "a stream gave nothing");
+        anyhow::ensure!(samples.iter().all(Result::is_ok), "a stream failed");
+        Ok(())
+    }
+
+    fn has_room(&self) -> bool {
+        true
+    }
+}
+
 /// Pieces of `chunk` frames of each of `streams` streams, up to `count` of them, within `time` or little more.
 pub(super) fn pieces(
     model: &SpeechModel,
@@ -278,26 +355,8 @@ pub(super) fn pieces(
     count: u32,
     time: Duration,
 ) -> anyhow::Result<Timed> {
-    let limits = model.limits();
-    let frame = |t: u32| {
-        let codes = (0..limits.code_groups).map(|q| (t * 31 + q * 17) % limits.codebook_size);
-        CodecFrame(codes.collect())
-    };
-    let frames: Vec<CodecFrame> = (0..chunk).map(frame).collect();
-    let mut code2wav: Code2Wav = model.code2wav()?;
-    let ids = || (0..u64::from(streams)).map(SeqId);
-    ids().try_for_each(|id| code2wav.open(id, 0).map(drop))?;
-    let batch: Vec<_> = ids().map(|id| (id, frames.as_slice())).collect();
-    for _ in 0..2 {
-        code2wav.decode(&batch)?;
-    }
-    let mut decode = || {
-        let samples = code2wav.decode(&batch)?;
-        anyhow::ensure!(samples.len() == batch.len(), "a stream gave nothing");
-        anyhow::ensure!(samples.iter().all(Result::is_ok), "a stream failed");
-        Ok(())
-    };
-    Timed::take(model, count, time, &mut decode)
+    let mut decoders = Decoders::ready(model, streams, chunk)?;
+    Timed::take(model, count, time, || decoders.step())
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ mod models;
 mod report;
 mod verdict;
 
-pub use bench::{Bench, SPEECH, bench};
+pub use bench::{Bench, PUBLISHED, bench};
 pub use budget::Budget;
 pub use check::{References, check};
 pub use judge::Judge;

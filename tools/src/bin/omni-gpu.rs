@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use omni_tools::gpu::{
-    Bench, Budget, Embedded, Place, References, Report, SPEECH, Verdict, bench, check, describe,
+    Bench, Budget, Embedded, PUBLISHED, Place, References, Report, Verdict, bench, check, describe,
 };
 
 /// Checks and measures what an NVIDIA device computes, and writes Markdown.
@@ -54,10 +54,13 @@ impl Command {
     }
 }
 
+/// What is measured unless something else is asked for, what matters most first.
+const MODELS: [&str; 4] = [PUBLISHED[0], PUBLISHED[1], PUBLISHED[2], "embedded"];
+
 #[derive(Debug, Args)]
 struct BenchArgs {
     /// Models: "embedded", or random weights of a known shape
-    #[arg(long, value_delimiter = ',', default_values = [SPEECH, "embedded"], value_name = "NAME,...")]
+    #[arg(long, value_delimiter = ',', default_values = MODELS, value_name = "NAME,...")]
     models: Vec<String>,
     /// Sequences at once: in steps, and as callers of the server
     #[arg(long, value_delimiter = ',', default_values_t = [1, 8, 32, 64], value_name = "N,...")]

@@ -22,8 +22,12 @@ use super::models::{Embedded, Place};
 use super::report::{Report, number};
 use super::verdict::Verdict;
 
-/// The published shape without its thinker: what speaking needs.
-pub const SPEECH: &str = "random:qwen3-omni-30b-a3b-speech";
+/// The published shapes of what speaks, with random weights: Qwen3-Omni without its thinker, and Qwen3-TTS.
+pub const PUBLISHED: [&str; 3] = [
+    "random:qwen3-omni-30b-a3b-speech",
+    "random:qwen3-tts-0.6b",
+    "random:qwen3-tts-1.7b",
+];
 
 /// What is measured.
 #[derive(Debug, Clone)]

@@ -238,6 +238,7 @@ fn fallbacks(models: &Models) -> Judge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gpu::bench::PUBLISHED;
 
     #[test]
     fn what_takes_the_processors_time_is_looked_at_only_if_its_name_is_asked_for() {
@@ -246,8 +247,13 @@ mod tests {
         let names: Vec<_> = slow.iter().map(|case| case.name.as_str()).collect();
         assert_eq!(
             names,
-            ["published shape: random weights, device beside f32 on the processor"]
+            PUBLISHED.map(|name| format!("published shape: {name}, device beside f32 on the processor"))
         );
+        let all: Vec<_> = cases.iter().map(|case| case.name.as_str()).collect();
+        for name in PUBLISHED {
+            let launched = format!("published shape: {name}, bf16, graphs as launches");
+            assert!(all.contains(&launched.as_str()), "{all:?}");
+        }
         assert!(slow[0].is_asked(&["on the processor".to_owned()]));
         assert!(!slow[0].is_asked(&["graphs as launches".to_owned()]));
     }

@@ -9,8 +9,6 @@ use omni_family::embedded_checkpoint;
 use omni_models::testing::tiny;
 use omni_models::{CheckpointSource, DType, Kernels, LoadOptions, SpeechModel};
 
-use super::bench::SPEECH;
-
 /// What is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
@@ -105,8 +103,8 @@ pub(super) enum Which {
     Tiny,
     /// The embedded voice.
     Embedded,
-    /// The published shapes of what speaks, with random weights.
-    Published,
+    /// Published shapes of what speaks, with random weights.
+    Published(&'static str),
 }
 
 /// What computes.
@@ -152,7 +150,7 @@ impl Models {
         let source = match which {
             Which::Tiny => tiny(),
             Which::Embedded => self.embedded.source()?,
-            Which::Published => CheckpointSource::Random(SPEECH.parse()?),
+            Which::Published(name) => CheckpointSource::Random(name.parse()?),
         };
         let model = Rc::new(load(source, self.place, by)?);
         self.loaded.borrow_mut().insert((which, by), Rc::clone(&model));

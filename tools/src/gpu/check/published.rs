@@ -7,49 +7,59 @@ use omni_models::{KvOptions, SpeechModel, TalkerRequest};
 
 use super::Case;
 use super::voice::RAMP;
+use crate::gpu::bench::PUBLISHED;
 use crate::gpu::models::{By, Place, Which};
 
 /// Relative error of logits in f32, which are added up in another order.
 const LOGITS: f32 = 1e-3;
 /// And in bf16, in which rows may go to other experts: what has nothing to do with one another is off by 1.4.
 const HALF_LOGITS: f32 = 0.5;
-/// Reading all weights on the processor, in f32, takes its time.
+/// Reading all weights of the largest on the processor, in f32, takes its time.
 const NEED: Duration = Duration::from_secs(150);
 const FRAMES: u32 = 6;
 
 pub(super) fn cases(place: Place) -> Vec<Case> {
     match place {
-        Place::Device(_) => vec![
-            Case::new(
-                "published shape: random weights, bf16, graphs as launches",
-                |models, judge| {
-                    let both = [By::Halves, By::LaunchedHalves]
-                        .map(|by| spoken(&*models.get(Which::Published, by)?));
-                    let [graphs, launches] = both;
-                    let ((codes, wav), (expected, own)) = (graphs?, launches?);
-                    judge.same("codes", &codes, &expected);
-                    judge.same_bits("samples", &wav, &own);
-                    judge.must("all samples are numbers", wav.iter().all(|v| v.is_finite()));
-                    Ok(())
-                },
-            ),
-            Case::new(
-                "published shape: random weights, device beside f32 on the processor",
-                |models, judge| {
-                    let own = logits(&*models.get(Which::Published, By::Cpu)?)?;
-                    let single = logits(&*models.get(Which::Published, By::Graphs)?)?;
-                    judge.like("f32 logits", &single, &own, LOGITS);
-                    let half = logits(&*models.get(Which::Published, By::Halves)?)?;
-                    judge.like("bf16 logits", &half, &own, HALF_LOGITS);
-                    Ok(())
-                },
-            )
-            .needing(NEED)
-            .on_request(),
-        ],
+        Place::Device(_) => {
+            let graphs = PUBLISHED.into_iter().map(as_launches);
+            graphs
+                .chain(PUBLISHED.into_iter().map(beside_processor))
+                .collect()
+        }
         #[cfg(feature = "emulator")]
         Place::Emulated | Place::Nowhere => Vec::new(),
     }
+}
+
+fn as_launches(name: &'static str) -> Case {
+    Case::new(
+        format!("published shape: {name}, bf16, graphs as launches"),
+        move |models, judge| {
+            let both =
+                [By::Halves, By::LaunchedHalves].map(|by| spoken(&*models.get(Which::Published(name), by)?));
+            let [graphs, launches] = both;
+            let ((codes, wav), (expected, own)) = (graphs?, launches?);
+            judge.same("codes", &codes, &expected);
+            judge.same_bits("samples", &wav, &own);
+            judge.must("all samples are numbers", wav.iter().all(|v| v.is_finite()));
+            Ok(())
+        },
+    )
+}
+
+fn beside_processor(name: &'static str) -> Case {
+    Case::new(
+        format!("published shape: {name}, device beside f32 on the processor"),
+        move |models, judge| {
+            let of = |by| logits(&*models.get(Which::Published(name), by)?);
+            let own = of(By::Cpu)?;
+            judge.like("f32 logits", &of(By::Graphs)?, &own, LOGITS);
+            judge.like("bf16 logits", &of(By::Halves)?, &own, HALF_LOGITS);
+            Ok(())
+        },
+    )
+    .needing(NEED)
+    .on_request()
 }
 
 fn asked(model: &SpeechModel, seed: u64) -> anyhow::Result<(TalkerRequest, Vec<u32>)> {

@@ -120,6 +120,7 @@ impl Default for KvOptions {
 pub(crate) trait Inspect {
     fn logits(&self, seq: SeqId) -> Option<Vec<f32>>;
     fn hidden(&self, seq: SeqId) -> Option<Vec<f32>>;
+    fn predictor_logits(&mut self, seq: SeqId, codes: &[u32]) -> Result<Vec<f32>, ModelError>;
     fn replace_frame(&mut self, seq: SeqId, codes: &[u32]) -> Result<(), ModelError>;
     fn input_rows(&self, seq: SeqId, start: u32, len: u32) -> Result<Vec<f32>, ModelError>;
 }
@@ -157,6 +158,15 @@ impl Talker {
     #[must_use]
     pub fn hidden(&self, seq: SeqId) -> Option<Vec<f32>> {
         self.0.hidden(seq)
+    }
+
+    /// The code predictor's raw logits of the code that follows `codes`, the first ones of the frame that comes next, at the last computed
+    /// position of `seq`, until the next `execute`.
+    ///
+    /// # Errors
+    /// [`ModelError::Compute`] if nothing was computed for the sequence, or if `codes` are none or a whole frame.
+    pub fn predictor_logits(&mut self, seq: SeqId, codes: &[u32]) -> Result<Vec<f32>, ModelError> {
+        self.0.predictor_logits(seq, codes)
     }
 
     /// Puts a frame in the place of the last one of `seq`, which then goes on as if it had sampled that: what it would say next

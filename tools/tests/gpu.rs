@@ -103,6 +103,11 @@ fn a_code_that_differs_by_one_is_found() {
     let found = verdicts(&report);
     assert_eq!(found[0].1, "**DOES NOT HOLD**", "{report}");
     assert!(report.contains("codes: 175 of 176 equal"), "{report}");
+    // By how much it was not chosen.
+    assert!(
+        report.contains("first, code 0 of frame 0 is ") && report.contains(" whose logit is greater by -"),
+        "{report}"
+    );
     assert!(
         report.contains("- Does not hold: reference: tiny checkpoint, text"),
         "{report}"

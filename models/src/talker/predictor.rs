@@ -112,28 +112,54 @@ impl<B: Backend> Predictor<B> {
         kv: &mut PredictorKv<B>,
         frames: &mut B::Ids,
     ) -> Result<()> {
-        let n = choices.len();
-        // Rows of one sequence are neighbours: hidden state, then first code.
-        let odd: Vec<u32> = (0..slot(n)).map(|i| 2 * i + 1).collect();
         let mut x = b.pair_with_lookup(self.width, from.hidden, from.rows, from.first, frames)?;
         for group in 1..self.groups {
-            let (start, len) = if group == 1 { (0, 2) } else { (group, 1) };
-            let mut batch = Batch::default();
-            for i in 0..n {
-                batch.push(start, len, 0, |p| slot(i * self.groups + p));
-            }
-            if let Some(projection) = &self.projection {
-                x = b.linear(projection, &x)?;
-            }
-            let h = self.stack.forward(b, x, &batch, &mut kv.kv)?;
-            let h = if len > 1 { b.gather(&h, &odd)? } else { h };
-            let logits = self.stack.norm_linear(b, &self.heads[group - 1], &h)?;
+            let logits = self.pass(b, x, group, choices.len(), kv)?;
             if group + 1 == self.groups {
                 return b.sample(&logits, choices, None, frames, group);
             }
             x = b.sample_and_lookup(&logits, choices, frames, group, &self.embeddings[group - 1])?;
         }
         Ok(())
+    }
+
+    /// The logits of the code that follows `codes` in a frame of one sequence; there is at least one of them, and not all.
+    pub(super) fn logits(
+        &self,
+        b: &B,
+        from: &Beginning<'_, B>,
+        codes: &[u32],
+        kv: &mut PredictorKv<B>,
+    ) -> Result<B::Rows> {
+        let mut frame = codes.to_vec();
+        frame.resize(self.groups, 0);
+        let frame = b.ids(self.groups, frame)?;
+        let mut x = b.pair_with_lookup(self.width, from.hidden, from.rows, from.first, &frame)?;
+        for group in 1..codes.len() {
+            self.pass(b, x, group, 1, kv)?;
+            x = b.lookup(&self.embeddings[group - 1], &frame, group)?;
+        }
+        self.pass(b, x, codes.len(), 1, kv)
+    }
+
+    /// The logits of one group of `n` sequences, from the rows that stand in front of it.
+    fn pass(&self, b: &B, x: B::Rows, group: usize, n: usize, kv: &mut PredictorKv<B>) -> Result<B::Rows> {
+        let (start, len) = if group == 1 { (0, 2) } else { (group, 1) };
+        let mut batch = Batch::default();
+        for i in 0..n {
+            batch.push(start, len, 0, |p| slot(i * self.groups + p));
+        }
+        let x = match &self.projection {
+            Some(projection) => b.linear(projection, &x)?,
+            None => x,
+        };
+        let mut h = self.stack.forward(b, x, &batch, &mut kv.kv)?;
+        if len > 1 {
+            // Rows of one sequence are neighbours: hidden state, then first code.
+            let odd: Vec<u32> = (0..slot(n)).map(|i| 2 * i + 1).collect();
+            h = b.gather(&h, &odd)?;
+        }
+        self.stack.norm_linear(b, &self.heads[group - 1], &h)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use omni_models::testing::{Goldens, Heard, Prompted, codes_by_frame, tiny_prompt};
+use omni_models::testing::{Goldens, Heard, Prompted, Run, codes_by_frame, step, tiny_prompt};
 use omni_models::{CheckpointSource, Kernels, LoadOptions, SpeechModel};
 
 use crate::golden::{assert_close, goldens, goldens_of, tiny};
@@ -46,6 +46,33 @@ fn the_reference_ended_the_text_case_by_itself() {
         let mut talker = model.talker(kv()).expect("a talker");
         let spoken = crate::support::speak(&mut talker, 1, request, &text);
         assert_eq!(spoken.concat(), g.ids("text.codes"), "{kernels}");
+    }
+}
+
+#[test]
+fn the_predictors_logits_behind_the_codes_of_a_frame_are_the_references() {
+    let g = goldens();
+    let expected = g.floats("text.pred.logits");
+    let Prompted { request, text } = tiny_prompt(&g, "text", "ethan");
+    for (kernels, model) in &both() {
+        let groups = model.limits().code_groups as usize;
+        let mut talker = model.talker(kv()).expect("a talker");
+        let mut run = Run::open(&mut talker, 1, request.clone(), &text).expect("a sequence");
+        let mut got = Vec::new();
+        for _ in 0..3 {
+            step(&mut talker, &mut [&mut run], u32::MAX).expect("a frame");
+            let frame = run.frames.last().expect("a frame").clone();
+            for known in 1..groups {
+                got.extend(talker.predictor_logits(run.seq, &frame[..known]).expect("logits"));
+            }
+        }
+        assert_close(kernels, &got, &expected[..got.len()], TOLERANCE);
+        for wrong in [0, groups] {
+            assert!(
+                talker.predictor_logits(run.seq, &vec![0; wrong]).is_err(),
+                "{wrong} codes"
+            );
+        }
     }
 }
 

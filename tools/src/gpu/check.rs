@@ -6,6 +6,7 @@
 mod batches;
 mod halves;
 mod kernels;
+mod margin;
 mod overlap;
 mod published;
 mod queues;

@@ -72,6 +72,11 @@ impl Judge {
         );
     }
 
+    /// What explains a figure, and is none itself.
+    pub fn note(&mut self, what: impl Into<String>) {
+        self.figures.push(what.into());
+    }
+
     /// Something must be so.
     pub fn must(&mut self, what: impl Into<String>, holds: bool) {
         self.found(holds, what.into());

@@ -4,7 +4,9 @@ use omni_engine::{ModelError, SeqId, SeqStep};
 
 use super::{Core, inputs};
 use crate::backend::Backend;
+use crate::computed::nothing_computed;
 use crate::talker::Inspect;
+use crate::talker::predictor::Beginning;
 
 impl<B: Backend> Inspect for Core<B> {
     fn logits(&self, seq: SeqId) -> Option<Vec<f32>> {
@@ -13,6 +15,28 @@ impl<B: Backend> Inspect for Core<B> {
 
     fn hidden(&self, seq: SeqId) -> Option<Vec<f32>> {
         self.computed.as_ref()?.hidden_of(&self.b, seq)
+    }
+
+    fn predictor_logits(&mut self, seq: SeqId, codes: &[u32]) -> Result<Vec<f32>, ModelError> {
+        let (net, computed) = (&self.net, self.computed.as_ref().ok_or_else(nothing_computed)?);
+        let groups = net.predictor.groups;
+        if codes.is_empty() || codes.len() >= groups {
+            return Err(ModelError::Compute(format!(
+                "{} codes stand in front of a code of the predictor, expected 1 to {}",
+                codes.len(),
+                groups - 1
+            )));
+        }
+        let from = Beginning {
+            hidden: &computed.hidden,
+            rows: &[computed.row(seq)?],
+            first: &net.codec_embedding,
+        };
+        self.predictor_kv.reserve(&self.b, 1, groups)?;
+        let logits = net
+            .predictor
+            .logits(&self.b, &from, codes, &mut self.predictor_kv)?;
+        Ok(self.b.host(&logits)?)
     }
 
     fn replace_frame(&mut self, seq: SeqId, codes: &[u32]) -> Result<(), ModelError> {

@@ -1,10 +1,11 @@
 //! The embedded voice on the device as on the processor.
 
 use omni_engine::{SeqId, Sequences as _};
-use omni_models::testing::{Run, decode, frames, greedy, step, tokens};
+use omni_models::testing::{Prompted, Run, decode, frames, greedy, step, tokens};
 use omni_models::{KvOptions, SpeechModel, TalkerRequest};
 
 use super::Case;
+use super::margin::same_frames;
 use super::reference::TOLERANCE;
 use crate::gpu::models::{By, Which};
 
@@ -89,8 +90,10 @@ pub(super) fn cases() -> Vec<Case> {
                     );
                     let (asked, text) = request(&own, voice, sentence)?;
                     let expected = say(&own, long_cache(1), asked.clone(), &text)?;
-                    let said = say(&device, long_cache(1), asked, &text)?;
-                    judge.same("codes", &said.codes.concat(), &expected.codes.concat());
+                    let said = say(&device, long_cache(1), asked.clone(), &text)?;
+                    let prompted = Prompted { request: asked, text };
+                    let both = (said.codes.as_slice(), expected.codes.as_slice());
+                    same_frames(judge, both, &prompted, long_cache(1), || Ok(own))?;
                     judge.near("samples", &said.wav, &expected.wav, TOLERANCE);
                     Ok(())
                 },

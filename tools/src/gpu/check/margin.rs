@@ -1,0 +1,238 @@
+//! By how little a reference chose what a device did not: whether codes that differ say more than that sums were rounded otherwise.
+
+use std::rc::Rc;
+
+use omni_engine::{Sequences as _, StepExecutor as _};
+use omni_models::testing::{Prompted, Run, frames as codec_frames};
+use omni_models::{KvOptions, SpeechModel};
+
+use crate::gpu::judge::Judge;
+
+/// Where two replies differ first. Behind that they have different pasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Difference {
+    /// Code `group` of frame `frame`.
+    Code {
+        frame: usize,
+        group: usize,
+        got: u32,
+        expected: u32,
+    },
+    /// One of them ends there.
+    End { frame: usize },
+}
+
+fn difference(got: &[Vec<u32>], expected: &[Vec<u32>]) -> Option<Difference> {
+    for (frame, (got, expected)) in got.iter().zip(expected).enumerate() {
+        let mut codes = got.iter().zip(expected).enumerate();
+        if let Some((group, (&got, &expected))) = codes.find(|(_, (got, expected))| got != expected) {
+            return Some(Difference::Code {
+                frame,
+                group,
+                got,
+                expected,
+            });
+        }
+    }
+    let frame = got.len().min(expected.len());
+    (got.len() != expected.len()).then_some(Difference::End { frame })
+}
+
+/// All frames must be equal; if they are not, it is told how clear the choice was.
+pub(super) fn same_frames(
+    judge: &mut Judge,
+    both: (&[Vec<u32>], &[Vec<u32>]),
+    prompted: &Prompted,
+    kv: KvOptions,
+    reference: impl FnOnce() -> anyhow::Result<Rc<SpeechModel>>,
+) -> anyhow::Result<()> {
+    judge.same("codes", &both.0.concat(), &both.1.concat());
+    explain(judge, both, prompted, kv, reference)
+}
+
+/// Tells the difference of the logits of both choices where frames differ first, as `reference` computes them behind the frames that were expected
+/// before. Codes that are drawn may be far apart there, and nothing be wrong.
+pub(super) fn explain(
+    judge: &mut Judge,
+    (got, expected): (&[Vec<u32>], &[Vec<u32>]),
+    prompted: &Prompted,
+    kv: KvOptions,
+    reference: impl FnOnce() -> anyhow::Result<Rc<SpeechModel>>,
+) -> anyhow::Result<()> {
+    match difference(got, expected) {
+        None => {}
+        Some(Difference::End { frame }) => {
+            judge.note(format!(
+                "one of them ends in front of frame {frame}, the other does not"
+            ));
+        }
+        Some(Difference::Code {
+            frame,
+            group,
+            got,
+            expected: wanted,
+        }) => {
+            let logits = logits(&*reference()?, prompted, kv, &expected[..=frame], group)?;
+            judge.note(told(
+                frame,
+                group,
+                [got, wanted],
+                &logits,
+                prompted,
+                &expected[..frame],
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The logits that code `group` of the last of `frames` was chosen by.
+fn logits(
+    model: &SpeechModel,
+    prompted: &Prompted,
+    kv: KvOptions,
+    frames: &[Vec<u32>],
+    group: usize,
+) -> anyhow::Result<Vec<f32>> {
+    let [before @ .., last] = frames else {
+        anyhow::bail!("there is no frame");
+    };
+    let mut request = prompted.request.clone();
+    request.prior_frames = codec_frames(before);
+    let mut talker = model.talker(kv)?;
+    let mut run = Run::open_among(1, &mut talker, 0, request, &prompted.text)?;
+    run.frames = before.to_vec();
+    let step = run.step(run.known());
+    talker.execute(&[step])?;
+    let logits = match group {
+        0 => talker.logits(run.seq),
+        group => Some(talker.predictor_logits(run.seq, &last[..group])?),
+    };
+    talker.close(run.seq);
+    logits.ok_or_else(|| anyhow::anyhow!("nothing was computed"))
+}
+
+/// A repetition penalty is a part of what is compared.
+fn told(
+    frame: usize,
+    group: usize,
+    [got, expected]: [u32; 2],
+    logits: &[f32],
+    prompted: &Prompted,
+    before: &[Vec<u32>],
+) -> String {
+    let penalty = prompted.request.talker.repetition_penalty;
+    let of = |code: u32| {
+        let logit = logits.get(code as usize).copied().unwrap_or(f32::NAN);
+        let repeated = group == 0 && before.iter().any(|frame| frame[0] == code);
+        match (repeated, logit > 0.0) {
+            (false, _) => logit,
+            (true, true) => logit / penalty,
+            (true, false) => logit * penalty,
+        }
+    };
+    format!(
+        "first, code {group} of frame {frame} is {got} in place of {expected}, whose logit is greater by {:.1e} on the processor ({:.5} and {:.5})",
+        of(expected) - of(got),
+        of(expected),
+        of(got),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use omni_models::LoadOptions;
+    use omni_models::testing::{Heard, kv, tiny, tiny_prompt};
+
+    use super::*;
+    use crate::gpu::check::References;
+
+    #[test]
+    fn the_first_difference_is_found() {
+        let frames = |codes: &[[u32; 2]]| codes.iter().map(|frame| frame.to_vec()).collect::<Vec<_>>();
+        let expected = frames(&[[1, 2], [3, 4], [5, 6]]);
+        assert_eq!(difference(&expected, &expected), None);
+        let code = Difference::Code {
+            frame: 1,
+            group: 1,
+            got: 9,
+            expected: 4,
+        };
+        assert_eq!(
+            difference(&frames(&[[1, 2], [3, 9], [7, 7]]), &expected),
+            Some(code)
+        );
+        assert_eq!(
+            difference(&expected[..2], &expected),
+            Some(Difference::End { frame: 2 })
+        );
+    }
+
+    /// What the reference chose is ahead of everything else, in its own logits and by as much as is told.
+    #[test]
+    fn the_margin_is_that_of_the_references_logits() {
+        let g = References::default().tiny;
+        let model = Rc::new(SpeechModel::load(tiny(), LoadOptions::default()).expect("it loads"));
+        let groups = model.limits().code_groups as usize;
+        for (name, speaker, prefix) in [("text", "ethan", "text"), ("audio", "chelsie", "audio")] {
+            let prompted = tiny_prompt(&g, name, speaker);
+            let heard = Heard::of(&model, &prompted).expect("it speaks");
+            let expected: Vec<_> = heard.codes.chunks(groups).map(<[u32]>::to_vec).collect();
+            let predicted = g.floats(&format!("{prefix}.pred.logits"));
+            let codes = predicted.len() / expected.len() / (groups - 1);
+            for (frame, group) in [(2, 3), (4, 1), (5, groups - 1)] {
+                let at = (frame * (groups - 1) + group - 1) * codes;
+                let own = &predicted[at..at + codes];
+                let wanted = expected[frame][group];
+                let other = (wanted + 1) % codes as u32;
+                let mut got = expected.clone();
+                got[frame][group] = other;
+                let mut judge = Judge::default();
+                same_frames(&mut judge, (&got, &expected), &prompted, kv(), || {
+                    Ok(Rc::clone(&model))
+                })
+                .expect("told");
+                assert!(!judge.holds());
+                let margin = own[wanted as usize] - own[other as usize];
+                let place = format!("code {group} of frame {frame} is {other} in place of {wanted}");
+                let figures = judge.figures();
+                assert!(margin > 0.0 && figures.contains(&place), "{figures}");
+                let said = figures
+                    .split("greater by ")
+                    .nth(1)
+                    .and_then(|rest| rest.split(' ').next());
+                let said: f32 = said.and_then(|said| said.parse().ok()).expect("a margin");
+                assert!(
+                    (said - margin).abs() <= 0.06 * margin + 2e-4,
+                    "{figures}, expected {margin}"
+                );
+            }
+            // A first code, by the talker's own logits and its penalty.
+            let mut got = expected.clone();
+            got[3][0] = (expected[3][0] + 1) % 1000;
+            let mut judge = Judge::default();
+            same_frames(&mut judge, (&got, &expected), &prompted, kv(), || {
+                Ok(Rc::clone(&model))
+            })
+            .expect("told");
+            let figures = judge.figures();
+            assert!(figures.contains("first, code 0 of frame 3 is"), "{figures}");
+            assert!(
+                !figures.contains("greater by -") && !figures.contains("NaN"),
+                "{figures}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_equal_needs_no_reference() {
+        let g = References::default().tiny;
+        let prompted = tiny_prompt(&g, "text", "ethan");
+        let frames = [vec![1, 2]];
+        let mut judge = Judge::default();
+        let none = || anyhow::bail!("no reference is needed");
+        same_frames(&mut judge, (&frames, &frames), &prompted, kv(), none).expect("equal");
+        assert!(judge.holds());
+        assert_eq!(judge.figures(), "codes: 2 of 2 equal");
+    }
+}

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use omni_engine::{Sequences as _, StepExecutor as _};
-use omni_models::testing::{Prompted, Run, frames as codec_frames};
-use omni_models::{KvOptions, SpeechModel};
+use omni_models::testing::{Prompted, Reply, Run, frames as codec_frames, text_tokens};
+use omni_models::{KvOptions, SpeechModel, ThinkerRequest};
 
 use crate::gpu::judge::Judge;
 
@@ -131,21 +131,67 @@ fn told(
             (true, false) => logit * penalty,
         }
     };
+    let place = format!("code {group} of frame {frame}");
+    sentence(&place, [got, expected], [got, expected].map(of))
+}
+
+fn sentence(place: &str, [got, expected]: [u32; 2], [own, wanted]: [f32; 2]) -> String {
     format!(
-        "first, code {group} of frame {frame} is {got} in place of {expected}, whose logit is greater by {:.1e} on the processor ({:.5} and {:.5})",
-        of(expected) - of(got),
-        of(expected),
-        of(got),
+        "first, {place} is {got} in place of {expected}, whose logit is greater by {:.1e} on the processor ({wanted:.5} and {own:.5})",
+        wanted - own,
     )
+}
+
+/// All tokens of an answer must be equal; if they are not, it is told how clear the choice was, as [`same_frames`] does.
+pub(super) fn same_tokens(
+    judge: &mut Judge,
+    (got, expected): (&[u32], &[u32]),
+    mut request: ThinkerRequest,
+    kv: KvOptions,
+    reference: impl FnOnce() -> anyhow::Result<Rc<SpeechModel>>,
+) -> anyhow::Result<()> {
+    judge.same("tokens", got, expected);
+    let first = got
+        .iter()
+        .zip(expected)
+        .position(|(got, expected)| got != expected);
+    let Some(at) = first else {
+        if got.len() != expected.len() {
+            let at = got.len().min(expected.len());
+            judge.note(format!(
+                "one of them ends in front of token {at}, the other does not"
+            ));
+        }
+        return Ok(());
+    };
+    // What was said before is as good as a part of the prompt.
+    request.prompt.extend(text_tokens(&expected[..at]));
+    let mut thinker = reference()?.load_thinker()?.thinker(kv)?;
+    let mut reply = Reply::open(&mut thinker, 0, request, 1)?;
+    Reply::advance(&mut thinker, &mut [&mut reply], u32::MAX)?;
+    let logits = thinker.logits(reply.seq).unwrap_or_default();
+    let both = [got[at], expected[at]];
+    let logit = |token: u32| logits.get(token as usize).copied().unwrap_or(f32::NAN);
+    judge.note(sentence(&format!("token {at}"), both, both.map(logit)));
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use omni_models::LoadOptions;
-    use omni_models::testing::{Heard, kv, tiny, tiny_prompt};
+    use omni_models::testing::{Heard, ask, kv, tiny, tiny_prompt};
 
     use super::*;
     use crate::gpu::check::References;
+
+    /// The difference that was told.
+    fn said(figures: &str) -> f32 {
+        let said = figures
+            .split("greater by ")
+            .nth(1)
+            .and_then(|rest| rest.split(' ').next());
+        said.and_then(|said| said.parse().ok()).expect("a margin")
+    }
 
     #[test]
     fn the_first_difference_is_found() {
@@ -197,13 +243,8 @@ mod tests {
                 let place = format!("code {group} of frame {frame} is {other} in place of {wanted}");
                 let figures = judge.figures();
                 assert!(margin > 0.0 && figures.contains(&place), "{figures}");
-                let said = figures
-                    .split("greater by ")
-                    .nth(1)
-                    .and_then(|rest| rest.split(' ').next());
-                let said: f32 = said.and_then(|said| said.parse().ok()).expect("a margin");
                 assert!(
-                    (said - margin).abs() <= 0.06 * margin + 2e-4,
+                    (said(&figures) - margin).abs() <= 0.06 * margin + 2e-4,
                     "{figures}, expected {margin}"
                 );
             }
@@ -222,6 +263,42 @@ mod tests {
                 "{figures}"
             );
         }
+    }
+
+    #[test]
+    fn the_margin_of_a_token_is_that_of_the_references_logits() {
+        let g = References::default().tiny;
+        let model = Rc::new(SpeechModel::load(tiny(), LoadOptions::default()).expect("it loads"));
+        let (expected, steps) = (g.ids("text.gen_ids"), g.floats("text.step_logits"));
+        let vocab = steps.len() / expected.len();
+        let request = ask(text_tokens(&g.ids("text.input_ids")));
+        for at in [1, 4] {
+            let own = &steps[at * vocab..(at + 1) * vocab];
+            let mut got = expected.clone();
+            got[at] = (expected[at] + 1) % 256;
+            let margin = own[expected[at] as usize] - own[got[at] as usize];
+            let mut judge = Judge::default();
+            let processor = || Ok(Rc::clone(&model));
+            same_tokens(&mut judge, (&got, &expected), request.clone(), kv(), processor).expect("told");
+            assert!(!judge.holds() && margin > 0.0);
+            let figures = judge.figures();
+            assert!(
+                figures.contains(&format!("first, token {at} is {}", got[at])),
+                "{figures}"
+            );
+            assert!(
+                (said(&figures) - margin).abs() <= 0.06 * margin + 2e-4,
+                "{figures}, expected {margin}"
+            );
+        }
+        let mut judge = Judge::default();
+        let none = || anyhow::bail!("no reference is needed");
+        same_tokens(&mut judge, (&expected[..2], &expected), request, kv(), none).expect("told");
+        assert!(
+            judge.figures().contains("ends in front of token 2"),
+            "{}",
+            judge.figures()
+        );
     }
 
     #[test]

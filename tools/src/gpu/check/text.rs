@@ -1,15 +1,16 @@
 //! What a thinker says and hears on the device.
 
 use omni_engine::Sequences as _;
+use omni_models::KvOptions;
 use omni_models::testing::{
     Goldens, Reply, ThinkerCase, ask, audio_prompt, kv, say, text_tokens, thinker_cases,
 };
-use omni_models::{KvOptions, SpeechModel};
 
+use super::margin::same_tokens;
 use super::reference::TOLERANCE;
 use super::{Case, References};
 use crate::gpu::judge::Judge;
-use crate::gpu::models::{By, Which};
+use crate::gpu::models::{By, Models, Which};
 
 pub(super) fn cases(references: &References) -> Vec<Case> {
     let mut cases = Vec::new();
@@ -17,7 +18,7 @@ pub(super) fn cases(references: &References) -> Vec<Case> {
         let g = references.tiny.clone();
         cases.push(Case::new(
             format!("thinker: tiny checkpoint, {name} prompt, f32 in graphs, as the reference"),
-            move |models, judge| tiny(&*models.get(Which::Tiny, By::Graphs)?, &g, name, judge),
+            move |models, judge| tiny(models, &g, name, judge),
         ));
     }
     let g = references.tiny.clone();
@@ -35,41 +36,31 @@ pub(super) fn cases(references: &References) -> Vec<Case> {
         let shown: String = case.text.chars().take(24).collect();
         cases.push(Case::new(
             format!("thinker: embedded, {shown:?}, f32 in graphs, as the reference"),
-            move |models, judge| {
-                embedded(
-                    &*models.get(Which::Embedded, By::Graphs)?,
-                    &case,
-                    tolerance,
-                    judge,
-                )
-            },
+            move |models, judge| embedded(models, &case, tolerance, judge),
         ));
     }
     cases
 }
 
-fn tiny(model: &SpeechModel, g: &Goldens, name: &str, judge: &mut Judge) -> anyhow::Result<()> {
+fn tiny(models: &Models, g: &Goldens, name: &str, judge: &mut Judge) -> anyhow::Result<()> {
+    let model = models.get(Which::Tiny, By::Graphs)?;
     let mut thinker = model.load_thinker()?.thinker(kv())?;
     let prompt = match name {
         "audio" => audio_prompt(g),
         _ => text_tokens(&g.ids(&format!("{name}.input_ids"))),
     };
     let expected = g.ids(&format!("{name}.gen_ids"));
-    let reply = say(&mut thinker, 1, ask(prompt), expected.len(), u32::MAX)?;
-    judge.same("tokens", &reply.ids(), &expected);
-    Ok(())
+    let reply = say(&mut thinker, 1, ask(prompt.clone()), expected.len(), u32::MAX)?;
+    let processor = || models.get(Which::Tiny, By::Cpu);
+    same_tokens(judge, (&reply.ids(), &expected), ask(prompt), kv(), processor)
 }
 
-fn embedded(
-    model: &SpeechModel,
-    case: &ThinkerCase,
-    tolerance: f32,
-    judge: &mut Judge,
-) -> anyhow::Result<()> {
+fn embedded(models: &Models, case: &ThinkerCase, tolerance: f32, judge: &mut Judge) -> anyhow::Result<()> {
+    let model = models.get(Which::Embedded, By::Graphs)?;
     let mut thinker = model.load_thinker()?.thinker(KvOptions::default())?;
     let mut request = ask(text_tokens(&case.prompt));
     request.stop = vec![case.stop];
-    let mut reply = Reply::open(&mut thinker, 1, request, case.answer.len() + 1)?;
+    let mut reply = Reply::open(&mut thinker, 1, request.clone(), case.answer.len() + 1)?;
     let (mut logits, mut expected) = (Vec::new(), Vec::new());
     while !reply.done {
         Reply::advance(&mut thinker, &mut [&mut reply], u32::MAX)?;
@@ -83,7 +74,9 @@ fn embedded(
         }
     }
     thinker.close(reply.seq);
-    judge.same("tokens", &reply.ids(), &case.answer);
+    let processor = || models.get(Which::Embedded, By::Cpu);
+    let kv = KvOptions::default();
+    same_tokens(judge, (&reply.ids(), &case.answer), request, kv, processor)?;
     judge.near("logits", &logits, &expected, tolerance);
     Ok(())
 }

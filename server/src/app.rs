@@ -374,6 +374,26 @@ impl App {
         }
     }
 
+    /// Serves until something fails, `signal` resolves or operators ask for the end, and shuts down then, at once if `signal` resolves again.
+    ///
+    /// # Errors
+    /// What failed, when everything has ended: the loading of the model, or what [`failed`](Self::failed) says.
+    pub async fn serve(mut self, mut signal: impl AsyncFnMut()) -> anyhow::Result<()> {
+        let drain = self.drain();
+        let outcome = tokio::select! {
+            outcome = self.work() => outcome,
+            () = signal() => Ok(()),
+            () = drain.asked() => Ok(()),
+        };
+        self.shut_down(signal()).await;
+        outcome
+    }
+
+    async fn work(&mut self) -> anyhow::Result<()> {
+        self.ready().await?;
+        self.failed().await
+    }
+
     /// Shuts down: refuses new work, lets open utterances finish and their readers take them within the configured time (or that
     /// which was asked for with [`drain`](Self::drain)) or until `now` resolves, then
     /// ends what is left and waits for every task and thread. Only a thread that is still loading the model is abandoned, and one

@@ -131,24 +131,11 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
     let (source, deploy) = (config.model.clone(), config.deploy.clone());
     let speech_only = config.speech_only;
-    let mut app = App::start(config, Sinks::log(), move || {
+    let app = App::start(config, Sinks::log(), move || {
         load_model(&source, &deploy, speech_only)
     })
     .await?;
-    let drain = app.drain();
-    let outcome = tokio::select! {
-        outcome = work(&mut app) => outcome,
-        () = signals.next() => Ok(()),
-        () = drain.asked() => Ok(()),
-    };
-    app.shut_down(signals.next()).await;
-    outcome
-}
-
-/// Runs until something fails.
-async fn work(app: &mut App) -> anyhow::Result<()> {
-    app.ready().await?;
-    app.failed().await
+    app.serve(async || signals.next().await).await
 }
 
 /// The signals that end the server.

@@ -278,6 +278,34 @@ async fn a_process_whose_device_is_lost_ends_with_that_error_as_soon_as_no_repli
     server.stop().await;
 }
 
+/// What a server's process does: its exit code is 1 where this is an error.
+#[tokio::test]
+async fn a_server_whose_device_is_lost_drains_and_ends_by_itself() {
+    let script = FakeScript::default();
+    let server = two(&script, &[]).await;
+    let (address, mut call) = (server.app.address(), configured(&server, seeded(5)).await);
+    let mut served = tokio::spawn(server.app.serve(async || std::future::pending().await));
+    assert!((&mut served).now_or_never().is_none(), "there is no reason yet");
+    script.talker_device_dies.light();
+    call.send(text(TEXT)).await;
+    call.send(finish()).await;
+    assert_eq!(
+        call.utterance().await.finish(),
+        v1::FinishReason::Error,
+        "an open call is told before the end"
+    );
+    drop(call);
+    let ended = tokio::time::timeout(Duration::from_secs(60), served).await;
+    let ended = ended.expect("it ends by itself").expect("no panic");
+    let error = format!("{:#}", ended.unwrap_err());
+    assert!(
+        error.contains("can speak no more") && error.contains("stage talker failed: "),
+        "{error}"
+    );
+    let refused = tokio::net::TcpStream::connect(address).await;
+    assert!(refused.is_err(), "nothing listens any more");
+}
+
 #[tokio::test]
 async fn text_that_is_still_being_written_is_handed_over_with_all_that_came_before() {
     let script = FakeScript::default();

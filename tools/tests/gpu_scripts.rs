@@ -49,9 +49,13 @@ impl Report {
     }
 
     fn run(&self, minutes: &str) -> Output {
+        self.run_of("package", minutes)
+    }
+
+    fn run_of(&self, package: &str, minutes: &str) -> Output {
         let mut command = Command::new(script("gpu-report"));
         command
-            .args([self.folder.path().join("package").as_os_str(), minutes.as_ref()])
+            .args([self.folder.path().join(package).as_os_str(), minutes.as_ref()])
             .arg(self.folder.path().join("logs"))
             .env("PATH", path_with(&self.folder.path().join("bin")))
             .env("LEAST", "0");
@@ -79,7 +83,18 @@ fn without_a_device_the_report_says_what_it_skips() {
         ),
         "echo kernels",
     );
-    let run = report.run("1");
+    // Packed, as it is carried.
+    let mut tar = Command::new("tar");
+    tar.arg("-C")
+        .arg(report.folder.path())
+        .args(["-cf", "package.tar", "package"]);
+    assert!(
+        tar.current_dir(report.folder.path())
+            .status()
+            .expect("tar runs")
+            .success()
+    );
+    let run = report.run_of("package.tar", "1");
     let said = text(&run.stderr);
     assert_eq!(run.status.code(), Some(3), "{said}");
     assert!(
@@ -96,7 +111,17 @@ fn without_a_device_the_report_says_what_it_skips() {
 #[test]
 fn a_wrong_call_of_the_report_is_told_from_a_missing_device() {
     let report = Report::of(WORKS, "echo kernels");
-    assert_eq!(report.run("soon").status.code(), Some(2));
+    for minutes in ["soon", "-1", "1.25", "99999"] {
+        assert_eq!(report.run(minutes).status.code(), Some(2), "{minutes}");
+    }
+    fs::write(report.folder.path().join("broken.tar"), "no archive").expect("a file");
+    let run = report.run_of("broken.tar", "1");
+    assert_eq!(run.status.code(), Some(2));
+    assert!(
+        text(&run.stderr).contains("cannot be unpacked"),
+        "{}",
+        text(&run.stderr)
+    );
     fs::remove_file(report.folder.path().join("package/omni-gpu-kernels")).expect("it is there");
     let run = report.run("1");
     assert_eq!(run.status.code(), Some(2));

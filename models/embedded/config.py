@@ -11,7 +11,7 @@ TEXT_VOCAB = 320                 # embedding rows, more than the tokenizer has
 THINKER_WIDTH = 256
 THINKER = dict(width=THINKER_WIDTH, layers=5, heads=4, kv=2, head_dim=64, experts=4, active=2, expert=128)
 ACCEPTED_LAYER = 2               # of the thinker: its hidden states reach the talker at places of audio
-TALKER = dict(width=256, layers=6, heads=4, kv=2, head_dim=64, experts=4, active=2, expert=64, shared=256, projection=128, dropout=0.1)
+TALKER = dict(width=256, layers=8, heads=4, kv=2, head_dim=64, experts=4, active=2, expert=64, shared=256, projection=128, dropout=0.1)
 PREDICTOR = dict(width=256, layers=2, heads=4, kv=2, head_dim=32, inner=320, dropout=0.1)
 VOCODER = dict(width=256, layers=4, heads=4, inner=512, window=16, decoder=64, ratios=[2, 2, 2, 2], rates=[8, 5])
 TALKER_VOCAB = CODEBOOK_SIZE + 1024

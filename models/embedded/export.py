@@ -109,10 +109,11 @@ def voice_weights(folder, voices):
 
 
 def thinker_of(folder, paths=None):
-    """The mean of the states `paths`; the state of the stage; or, if there is none, the thinker that the folder has."""
+    """The mean of the states and checkpoints `paths`; the state of the stage; or, if there is none, the thinker that the folder has."""
     if not paths and not (WORK / "thinker.pt").exists():
         return thinker_stage.load_folder(folder).cpu()
-    return thinker_stage.mean([thinker_stage.load(p).cpu() for p in paths or [None]])
+    known = lambda p: thinker_stage.load_folder(p) if p and p.is_dir() else thinker_stage.load(p)
+    return thinker_stage.mean([known(p).cpu() for p in paths or [None]])
 
 
 def export(folder, dtype, voices=None, thinker_paths=None):
@@ -165,6 +166,6 @@ if __name__ == "__main__":
     ap.add_argument("--out", default=CHECKPOINT)
     ap.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float16"))
     ap.add_argument("--voices", type=Path, help="take talker, predictor and code2wav over from this checkpoint")
-    ap.add_argument("--thinker", type=Path, nargs="+", help="state of the thinker (default: that of the stage); of several, their mean")
+    ap.add_argument("--thinker", type=Path, nargs="+", help="state of the thinker, or a checkpoint (default: the stage's state); of several, their mean")
     a = ap.parse_args()
     export(a.out, getattr(torch, a.dtype), a.voices, a.thinker)

@@ -8,6 +8,7 @@ the same function as the reference's sparse computation.
 """
 import argparse
 import json
+import re
 import time
 
 import numpy as np
@@ -26,7 +27,7 @@ from pitch import PHASES, REST, UNVOICED
 
 T, P = config.TALKER, config.PREDICTOR
 HEADER = 9              # assistant rows before the first frame
-PHONEME_LAYER = 4       # the phoneme heads read the output of this many layers
+PHONEME_LAYER = 5       # the phoneme heads read the output of this many layers: up to the fourth of six, where `grow` puts it among eight
 IGNORE = -100
 
 
@@ -49,7 +50,7 @@ def rope(x, cos, sin):
 
 def attention(q, k, v, mask):
     """[B, H, L, D] with a boolean mask [Lq, Lk]; without one every query sees all keys."""
-    if mask is None and k.shape[2] <= 16:           # few keys: products of matrices of this size cost more than their numbers
+    if mask is None and k.shape[2] <= 16:           # few keys: a batched matrix product costs more in its call than in its arithmetic
         s = (q.unsqueeze(3) * k.unsqueeze(2)).sum(-1).float() * q.shape[-1] ** -0.5
         return (s.softmax(-1).to(v.dtype).unsqueeze(-1) * v.unsqueeze(2)).sum(3)
     if mask is None:
@@ -416,14 +417,31 @@ def start_pitch(model, size=0.6):
         model.heads[1].copy_(some(waves) * 0.1)
 
 
+def grow(model, tensors, prefix):
+    """The tensors of a talker with fewer layers, renamed for `model`, and the prefixes of its other layers, whose outputs are zeroed: they add nothing at first."""
+    named = re.compile(re.escape(prefix) + r"(\d+)\.")
+    known = 1 + max(int(found[1]) for found in map(named.match, tensors) if found)
+    layers = model.stack.layers
+    places = [i * len(layers) // known for i in range(known)]
+    assert len(set(places)) == known, f"a talker of {known} layers does not fit into {len(layers)}"
+    grown = {named.sub(lambda found: f"{prefix}{places[int(found[1])]}.", name): tensor for name, tensor in tensors.items()}
+    others = sorted(set(range(len(layers))) - set(places))
+    for i in others:
+        for last in (layers[i].attn.o, layers[i].mlp.down):
+            nn.init.zeros_(last)
+    return grown, tuple(f"{prefix}{i}." for i in others)
+
+
 def go_on(model, folder, same_codec):
     """The weights of a checkpoint; with another codec, what it knows of letters and sounds, for its codes mean something else."""
     from safetensors.torch import load_file
     import export
-    tensors = load_file(f"{folder}/model.safetensors")
+    tensors, new = grow(model, load_file(f"{folder}/model.safetensors"), "talker.model.layers.")
     coded = ("codec_head.weight", "code_predictor.lm_head", "code_predictor.model.codec_embedding")
     with torch.no_grad():
         for name, view in export.talker_weights(model).items():
+            if name.startswith(new):
+                continue
             if same_codec:
                 view.copy_(tensors[name])
             elif name == "talker.model.codec_embedding.weight":
@@ -502,12 +520,14 @@ def train(args):
     opt = Optimisers(matrices, others, muon=args.muon, adam=args.adam)
     opt.add_matrices([p for n, p in model.named_parameters() if is_matrix(n, p) and n.startswith("predictor")], args.muon * args.predictor, weight_decay=0.01)
     average = {k: v.clone() for k, v in model.state_dict().items()}
+    kept = [k for k in average if not k.startswith(("phoneme_heads.", "past_head."))] if same_codec and args.blend else []
+    before = {k: average[k].clone() for k in kept}
     progress = Progress("talker", args.steps, args.seconds)
     state = load_checkpoint(WORK / "talker.pt")
     if state:
         model.load_state_dict(state["model"])
         opt.load_state_dict(state["opt"])
-        average = {k: v.to(device()) for k, v in state["average"].items()}
+        average, before = ({k: v.to(device()) for k, v in state[name].items()} for name in ("average", "before"))
         progress = Progress("talker", args.steps, args.seconds, state["step"], state["elapsed"])
     rng, common = (np.random.default_rng([14 + progress.step, k]) for k in (ranks.RANK, ranks.COUNT))
     torch.manual_seed(4 + progress.step + 1_000_003 * ranks.RANK)
@@ -545,7 +565,10 @@ def train(args):
             print("talker val", validate(model, val), "utterances", len(batcher.data), flush=True)
         if time.time() - saved > 180 or progress.done():
             saved = time.time()
-            save_checkpoint(WORK / "talker.pt", model=model.state_dict(), average=average, opt=opt.state_dict(),
+            if progress.fraction >= 1.0:
+                for k, v in before.items():
+                    average[k].lerp_(v, args.blend)
+            save_checkpoint(WORK / "talker.pt", model=model.state_dict(), average=average, before=before, opt=opt.state_dict(),
                             step=progress.step, elapsed=progress.elapsed)
     progress.finish()
 
@@ -555,6 +578,7 @@ if __name__ == "__main__":
     ap.add_argument("--steps", type=int, default=6000)
     ap.add_argument("--seconds", type=float, default=0, help="wall-clock budget; the schedule ends with it")
     ap.add_argument("--from", dest="start", help="go on from the talker of this checkpoint, whose thinker stays valid")
+    ap.add_argument("--blend", type=float, default=0.0, help="share of the weights of --from in those that the run ends with")
     ap.add_argument("--rows", type=int, default=4096, help="rows of a batch, padding included")
     ap.add_argument("--muon", type=float, default=0.02)
     ap.add_argument("--adam", type=float, default=3e-3)
@@ -569,6 +593,8 @@ if __name__ == "__main__":
     args = ap.parse_args()
     if args.processes < 1 or args.rows % args.processes:
         ap.error("--processes must divide --rows")
+    if args.blend and not (args.start and 0 < args.blend <= 1):
+        ap.error("--blend is a share from 0 to 1 of the talker of --from")
     if args.processes > 1 and torch.cuda.is_available():
         ap.error("--processes trains on processors: with a GPU, leave it at 1")
     ranks.run(args.processes, train, args)

@@ -48,6 +48,16 @@ impl Report {
         program(&self.folder.path().join("bin").join(name), content);
     }
 
+    /// Commands whose arguments contain one of these reach their limit as soon as they have ended, and `timeout` says so: no test waits for it.
+    fn times_out(&self, commands: &str) {
+        self.stands_in(
+            "timeout",
+            &format!(
+                r#"shift 2; "$@"; ended=$?; case "$*" in *"--minutes 0") ;; {commands}) ended=124 ;; esac; exit $ended"#
+            ),
+        );
+    }
+
     fn run(&self, minutes: &str) -> Output {
         self.run_of("package", minutes)
     }
@@ -58,7 +68,8 @@ impl Report {
             .args([self.folder.path().join(package).as_os_str(), minutes.as_ref()])
             .arg(self.folder.path().join("logs"))
             .env("PATH", path_with(&self.folder.path().join("bin")))
-            .env("LEAST", "0");
+            // No part's time depends on how long the others took, and none is over.
+            .env("EACH", "3600");
         command.output().expect("it runs")
     }
 
@@ -109,6 +120,26 @@ fn without_a_device_the_report_says_what_it_skips() {
 }
 
 #[test]
+fn a_program_that_cannot_run_is_no_missing_device() {
+    for (does, said) in [
+        (
+            "echo no such library >&2; exit 127",
+            "it ended with 127: no such library",
+        ),
+        ("exit 124", "it timed out after 30 s"),
+        ("exit 0", "it ended with 0"),
+    ] {
+        let run = Report::of(does, "echo kernels").run("1");
+        let all = text(&run.stderr);
+        assert_eq!(run.status.code(), Some(1), "{all}");
+        assert!(
+            all.contains(&format!("omni-gpu cannot run: {said}")) && all.contains("skipped: kernels"),
+            "{all}"
+        );
+    }
+}
+
+#[test]
 fn a_wrong_call_of_the_report_is_told_from_a_missing_device() {
     let report = Report::of(WORKS, "echo kernels");
     for minutes in ["soon", "-1", "1.25", "99999"] {
@@ -136,10 +167,11 @@ fn a_wrong_call_of_the_report_is_told_from_a_missing_device() {
 fn every_part_of_the_report_has_its_turn_although_one_fails() {
     let report = Report::of(
         WORKS,
-        r#"echo "kernels $*"; [ -n "$OMNI_TEST_ONLY_DEVICE" ] || exit 1"#,
+        r#"echo "kernels $*"; case "$*" in *everything_goes*misuse*) ;; *everything_goes*) exit 1 ;; esac"#,
     );
     report.stands_in("nvidia-smi", "echo a device, 1980 MHz");
     report.stands_in("python3", r#"echo "python $*""#);
+    report.stands_in("ncu", r#"echo "ncu $*""#);
     report.stands_in(
         "compute-sanitizer",
         r#"echo "sanitizer $*"; case "$*" in *initcheck*) exit 9 ;; esac; while [ "$1" != --print-limit ]; do shift; done; shift 2; exec "$@""#,
@@ -161,18 +193,23 @@ fn every_part_of_the_report_has_its_turn_although_one_fails() {
     assert!(lines[0].contains("before: a device, 1980 MHz") && lines[8].contains("after: a device"));
     for (line, part) in lines[1..].iter().zip(parts) {
         let word = match part {
-            "kernels" | "sanitizers" => "NOT WELL, ended with 1",
-            _ => "well (",
+            "kernels" | "sanitizers" => "failed, ended with 1",
+            _ => "passed (",
         };
         assert!(line.starts_with(&format!("{part}: {word}")), "{line}");
     }
     assert!(
-        summary.contains("not well: kernels sanitizers; left out: nothing"),
+        summary.contains("failed: kernels sanitizers; left out: nothing"),
         "{summary}"
     );
     assert!(report.log("check.log").contains("check --embedded "));
     assert!(report.log("bench.log").contains("--batches 1,64"));
-    assert!(report.log("no-graphs.log").contains("--no-graphs --no-server"));
+    let no_graphs = report.log("no-graphs.log");
+    assert!(no_graphs.contains("--no-graphs --no-server"));
+    assert!(
+        no_graphs.contains("ncu ") && no_graphs.contains("--no-memory"),
+        "{no_graphs}"
+    );
     assert!(report.log("cublas.log").contains("gpu-cublas.py --seconds"));
     let sanitized = report.log("sanitizers.log");
     for tool in ["memcheck", "racecheck", "synccheck"] {
@@ -187,33 +224,92 @@ fn every_part_of_the_report_has_its_turn_although_one_fails() {
             "{sanitized}"
         );
     }
-    assert!(sanitized.contains("== initcheck: ended with 9"), "{sanitized}");
+    assert!(
+        sanitized.contains("== initcheck: failed, ended with 9"),
+        "{sanitized}"
+    );
+}
+
+/// What answers the question whether there is a device, and then does this.
+fn with_device(does: &str) -> String {
+    format!(r#"case "$*" in *"--minutes 0") exit 4 ;; esac; {does}"#)
+}
+
+/// Tools that find nothing, whatever the machine has.
+fn tools(report: &Report) {
+    report.stands_in("nvidia-smi", "echo a device");
+    report.stands_in("python3", "echo 'error: there is no PyTorch' >&2; exit 3");
+    for tool in ["compute-sanitizer", "ncu"] {
+        report.stands_in(tool, &format!("echo {tool}"));
+    }
 }
 
 #[test]
 fn what_the_report_has_no_time_or_no_tool_for_is_left_out() {
-    // `omni-gpu` would take an hour.
-    let report = Report::of(
-        r#"case "$*" in *"--minutes 0") exit 4 ;; esac; echo begun; exec sleep 3600"#,
-        "echo kernels",
+    let left_out = with_device(
+        r#"echo begun; case "$1" in check) echo "- Left out: a"; echo "- Left out: b"; exit 4 ;; esac"#,
     );
-    report.stands_in("nvidia-smi", "echo a device");
-    report.stands_in("python3", "echo 'error: there is no PyTorch' >&2; exit 3");
-    let begun = std::time::Instant::now();
-    let run = report.run("0.5");
-    assert!(begun.elapsed().as_secs() < 120, "half a minute was given");
+    let report = Report::of(&left_out, "echo kernels");
+    tools(&report);
+    report.times_out("*omni-gpu*bench*");
+    let run = report.run("1");
+    let summary = report.log("summary.txt");
+    assert_eq!(run.status.code(), Some(4), "{summary}");
+    for line in [
+        "kernels: passed (",
+        "check: passed, left out: 2 cases (",
+        "bench: timed out (",
+        "cublas: passed, left out: error: there is no PyTorch (",
+        "sanitizers: passed (",
+        "failed: nothing; left out: a part of check,a part of bench,",
+    ] {
+        assert!(summary.contains(line), "{line}: {summary}");
+    }
+    assert_eq!(report.log("bench.log"), "begun\n", "what was written is kept");
+}
+
+#[test]
+fn a_failure_that_was_told_before_the_limit_is_one() {
+    let bench = with_device(
+        r#"case "$1" in bench) echo "- Failed: frames of 64" ;; check) echo "| a | **DOES NOT HOLD** | b | 0.1 |" ;; esac"#,
+    );
+    let report = Report::of(&bench, "echo test a::b ... FAILED");
+    tools(&report);
+    report.stands_in(
+        "compute-sanitizer",
+        r#"echo "========= COMPUTE-SANITIZER"; case "$*" in *racecheck*) echo "========= Error: Race reported" ;; esac"#,
+    );
+    report.times_out("*omni-gpu*|*compute-sanitizer*");
+    let run = report.run("1");
+    let summary = report.log("summary.txt");
+    assert_eq!(run.status.code(), Some(1), "{summary}");
+    for (part, found) in [
+        ("kernels", "test a::b ... FAILED"),
+        ("check", "| a | **DOES NOT HOLD**"),
+        ("bench", "- Failed: frames of 64"),
+        ("sanitizers", "========= Error: Race reported"),
+    ] {
+        let line = format!("{part}: failed, and left something out: {found}");
+        assert!(summary.contains(&line), "{line}: {summary}");
+    }
+}
+
+#[test]
+fn a_sanitizer_that_finds_nothing_before_the_limit_has_not_failed() {
+    let report = Report::of(&with_device("echo begun"), "echo kernels");
+    tools(&report);
+    report.stands_in(
+        "compute-sanitizer",
+        r#"echo "========= COMPUTE-SANITIZER"; echo "========= Error: process didn't terminate successfully"; echo "========= ERROR SUMMARY: 0 errors""#,
+    );
+    report.times_out("*compute-sanitizer*");
+    let run = report.run("1");
     let summary = report.log("summary.txt");
     assert_eq!(run.status.code(), Some(4), "{summary}");
     assert!(
-        summary.contains("kernels: well (") && !summary.contains("NOT WELL"),
+        summary.contains("sanitizers: passed, left out: == initcheck: timed out"),
         "{summary}"
     );
-    assert!(summary.contains("bench: its time was over"), "{summary}");
-    assert!(
-        summary.contains("cublas: well as far as it went: error: there is no PyTorch"),
-        "{summary}"
-    );
-    assert_eq!(report.log("check.log"), "begun\n", "what was written is kept");
 }
 
 /// A checkout with a file of a kilobyte, and what stands in for the building.

@@ -70,7 +70,7 @@ struct BenchArgs {
     #[arg(long, default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     steps: u32,
     /// Seconds in which callers begin requests, at each level
-    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3_600))]
     load: u64,
     /// Launch every kernel on its own in the steps: what graphs are worth, and what a profiler can look at
     #[arg(long)]
@@ -87,6 +87,9 @@ struct BenchArgs {
     /// Leave out the whole server: measure steps only
     #[arg(long)]
     no_server: bool,
+    /// Leave out the memory's speed, and with it the floors of the steps
+    #[arg(long)]
+    no_memory: bool,
     /// Megabytes that the memory's speed is measured with
     #[arg(long, default_value_t = 1_024, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8_192))]
     megabytes: u32,
@@ -106,6 +109,7 @@ impl BenchArgs {
             candle: self.candle,
             costs: self.costs,
             server: !self.no_server,
+            memory: !self.no_memory,
         }
     }
 }

@@ -54,7 +54,12 @@ pub struct Bench {
     pub costs: bool,
     /// Whether the whole server is measured.
     pub server: bool,
+    /// Whether the memory's speed is measured, which floors are counted with.
+    pub memory: bool,
 }
+
+/// What a line about a failure begins with; `scripts/gpu-report` looks for it.
+const FAILED: &str = "Failed";
 
 /// A measurement that goes on.
 struct Run<'a> {
@@ -87,7 +92,7 @@ pub fn bench(place: Place, asked: &Bench, budget: Budget, report: &mut Report) -
         longest: Duration::ZERO,
         clocks: Clocks::of(place),
     };
-    if run.computes() {
+    if asked.memory && run.computes() {
         run.memory()?;
         run.clocks.tell(run.report)?;
     }
@@ -132,10 +137,18 @@ impl Run<'_> {
         match result {
             Ok(found) => Some(found),
             Err(error) => {
-                self.broken.push(format!("{name}: {error:#}"));
+                self.fails(format!("{name}: {error:#}"));
                 None
             }
         }
+    }
+
+    /// Tells of a failure at once, for the run may be ended before its end, and once more there.
+    fn fails(&mut self, what: String) {
+        if let Err(error) = self.report.aside(&format!("- {FAILED}: {what}")) {
+            self.broken.push(format!("the report cannot be written: {error}"));
+        }
+        self.broken.push(what);
     }
 
     /// Whether anything is computed.
@@ -183,7 +196,7 @@ impl Run<'_> {
                 .line("Nothing: all that was asked for was measured.")?;
         }
         for (what, names) in [
-            ("Failed", &self.broken),
+            (FAILED, &self.broken),
             ("Left out for lack of time", &self.left_out),
         ] {
             for name in names {

@@ -5,7 +5,13 @@ use std::io::{self, Write};
 use std::path::Path;
 
 /// Where the report goes.
-pub struct Report(Box<dyn Write>);
+pub struct Report {
+    out: Box<dyn Write>,
+    /// The head of the table that is being written.
+    head: Option<String>,
+    /// Whether a line has stood between its rows.
+    parted: bool,
+}
 
 impl std::fmt::Debug for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -27,7 +33,11 @@ impl Report {
 
     /// Into anything.
     pub fn new(out: impl Write + 'static) -> Self {
-        Self(Box::new(out))
+        Self {
+            out: Box::new(out),
+            head: None,
+            parted: false,
+        }
     }
 
     /// A line.
@@ -35,8 +45,8 @@ impl Report {
     /// # Errors
     /// If it cannot be written.
     pub fn line(&mut self, line: impl AsRef<str>) -> io::Result<()> {
-        writeln!(self.0, "{}", line.as_ref())?;
-        self.0.flush()
+        writeln!(self.out, "{}", line.as_ref())?;
+        self.out.flush()
     }
 
     /// A paragraph.
@@ -56,13 +66,21 @@ impl Report {
         self.line(format!("\n{} {text}\n", "#".repeat(level)))
     }
 
+    /// A line that does not wait for the end of a table; behind it the table begins anew.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn aside(&mut self, line: &str) -> io::Result<()> {
+        self.parted = true;
+        self.line(format!("\n{line}\n"))
+    }
+
     /// The head of a table of words: names of its columns.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn table(&mut self, columns: &[&str]) -> io::Result<()> {
-        self.row(columns)?;
-        self.line(format!("|{}", "---|".repeat(columns.len())))
+        self.head(columns, format!("|{}", "---|".repeat(columns.len())))
     }
 
     /// The head of a table of numbers, with as many columns of words first.
@@ -70,9 +88,19 @@ impl Report {
     /// # Errors
     /// If it cannot be written.
     pub fn figures(&mut self, words: usize, columns: &[&str]) -> io::Result<()> {
-        self.row(columns)?;
         let numbers = columns.len().saturating_sub(words);
-        self.line(format!("|{}{}", "---|".repeat(words), "--:|".repeat(numbers)))
+        self.head(
+            columns,
+            format!("|{}{}", "---|".repeat(words), "--:|".repeat(numbers)),
+        )
+    }
+
+    fn head(&mut self, columns: &[&str], rule: String) -> io::Result<()> {
+        let head = format!("{}\n{rule}", cells(columns));
+        self.parted = false;
+        self.line(&head)?;
+        self.head = Some(head);
+        Ok(())
     }
 
     /// A row of a table.
@@ -80,9 +108,18 @@ impl Report {
     /// # Errors
     /// If it cannot be written.
     pub fn row(&mut self, cells: &[impl AsRef<str>]) -> io::Result<()> {
-        let cells: Vec<_> = cells.iter().map(|cell| cell.as_ref().replace('|', "/")).collect();
-        self.line(format!("| {} |", cells.join(" | ")))
+        if std::mem::take(&mut self.parted)
+            && let Some(head) = self.head.clone()
+        {
+            self.line(head)?;
+        }
+        self.line(self::cells(cells))
     }
+}
+
+fn cells(cells: &[impl AsRef<str>]) -> String {
+    let cells: Vec<_> = cells.iter().map(|cell| cell.as_ref().replace('|', "/")).collect();
+    format!("| {} |", cells.join(" | "))
 }
 
 /// So much, with as many digits as tell something.
@@ -92,5 +129,45 @@ pub(super) fn number(value: f64) -> String {
         v if v >= 10.0 => format!("{value:.1}"),
         v if v >= 1.0 => format!("{value:.2}"),
         _ => format!("{value:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_failure_stands_between_two_tables_with_the_same_head() {
+        let written = Shared::default();
+        let mut report = Report::new(written.clone());
+        report.figures(1, &["what", "ms"]).expect("written");
+        report.row(&["a", "1"]).expect("written");
+        report.aside("- Failed: b").expect("written");
+        report.row(&["c", "3"]).expect("written");
+        report.row(&["d", "4"]).expect("written");
+        let text = String::from_utf8(written.0.lock().clone()).expect("text");
+        let head = "| what | ms |\n|---|--:|\n";
+        assert_eq!(
+            text,
+            format!("{head}| a | 1 |\n\n- Failed: b\n\n{head}| c | 3 |\n| d | 4 |\n")
+        );
     }
 }

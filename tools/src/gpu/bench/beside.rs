@@ -105,7 +105,6 @@ mod tests {
     /// A loop each of whose steps waits until the other one has done so many more.
     struct Scripted {
         waits_for: u32,
-        waits_up_to: u32,
         room: u32,
         breaks_at: u32,
         done: Arc<AtomicU32>,
@@ -116,7 +115,6 @@ mod tests {
         let done = [Arc::<AtomicU32>::default(), Arc::default()];
         [0, 1].map(|i| Scripted {
             waits_for: waits_for[i],
-            waits_up_to: u32::MAX,
             room: u32::MAX,
             breaks_at: u32::MAX,
             done: Arc::clone(&done[i]),
@@ -133,18 +131,12 @@ mod tests {
     impl Steps for Scripted {
         fn step(&mut self) -> anyhow::Result<()> {
             let (begun, wanted) = (Instant::now(), self.waits_for * (self.steps() + 1));
-            let until = wanted.min(self.waits_up_to);
-            while self.of_other.load(Ordering::SeqCst) < until {
+            while self.of_other.load(Ordering::SeqCst) < wanted {
                 anyhow::ensure!(
                     begun.elapsed() < Duration::from_secs(60),
                     "the other loop stood still"
                 );
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            if wanted > until {
-                std::thread::sleep(Duration::from_millis(200));
-            } else if wanted == 0 {
-                std::thread::sleep(Duration::from_millis(1));
+                std::thread::yield_now();
             }
             let done = self.done.fetch_add(1, Ordering::SeqCst) + 1;
             anyhow::ensure!(done < self.breaks_at, "it was to break");
@@ -153,6 +145,27 @@ mod tests {
 
         fn has_room(&self) -> bool {
             self.steps() < self.room
+        }
+    }
+
+    /// A loop whose step of a number waits for the other loop's end.
+    struct Waiting<'a> {
+        steps: u32,
+        waits_at: u32,
+        other: &'a Progress,
+    }
+
+    impl Steps for Waiting<'_> {
+        fn step(&mut self) -> anyhow::Result<()> {
+            self.steps += 1;
+            while self.steps == self.waits_at && !self.other.has_ended() {
+                std::thread::yield_now();
+            }
+            Ok(())
+        }
+
+        fn has_room(&self) -> bool {
+            true
         }
     }
 
@@ -171,13 +184,21 @@ mod tests {
     }
 
     #[test]
-    fn what_ran_after_the_other_loop_had_no_room_left_is_not_told() {
-        let [mut fast, mut slow] = two([0, 10]);
-        (fast.room, slow.waits_up_to) = (30, 30);
-        let (of_fast, of_slow) = both(&mut fast, &mut slow, MOST).expect("both");
-        assert_eq!((of_fast.len(), fast.steps()), (4, 30));
-        // In the third step the fast one may have ended or be about to, in the fourth it has.
-        assert!((2..=3).contains(&of_slow.len()), "{of_slow:?}");
+    fn a_step_in_which_the_other_loop_has_ended_is_not_told() {
+        let (own, other) = (Progress::default(), Progress::default());
+        let mut waiting = Waiting {
+            steps: 0,
+            waits_at: 3,
+            other: &other,
+        };
+        let seconds = std::thread::scope(|scope| {
+            scope.spawn(|| drop(Ending(&other)));
+            measured(&mut waiting, MOST, &own, &other)
+        });
+        // Where the other thread is faster, an earlier step is the last.
+        let told = seconds.expect("measured").len();
+        assert!(told < 3 && waiting.steps as usize == told + 1, "{told}");
+        assert!(own.is_measured());
     }
 
     #[test]

@@ -57,10 +57,9 @@ pub(super) fn measure(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
         let Some(came) = found else { continue };
         run.report.row(&cells(batch, &came))?;
         let reasons = came.failures.iter().take(REASONS);
-        run.broken
-            .extend(reasons.map(|reason| format!("{title}: {reason}")));
+        reasons.for_each(|reason| run.fails(format!("{title}: {reason}")));
         if came.answers.is_empty() {
-            run.broken.push(format!("{title}: nothing was answered"));
+            run.fails(format!("{title}: nothing was answered"));
         }
         levels.push((batch, came));
     }
@@ -76,7 +75,7 @@ pub(super) fn measure(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
         Place::Emulated | Place::Nowhere => None,
     };
     if fallbacks != expected {
-        run.broken.push(format!(
+        run.fails(format!(
             "{title}: steps that could not be graphs: {}",
             counted(fallbacks)
         ));

@@ -100,8 +100,7 @@ pub(super) fn measure(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
         figures.graphs, figures.replays, figures.fallbacks
     ))?;
     let reasons = model.take_gpu_fallbacks().into_iter();
-    run.broken
-        .extend(reasons.map(|reason| format!("{name}: {reason}")));
+    reasons.for_each(|reason| run.fails(format!("{name}: {reason}")));
     Ok(())
 }
 
@@ -180,16 +179,19 @@ const CHUNK: u32 = 8;
 /// Frames that a token loop has room for while it waits for the vocoder, most: for every one that is measured, and in all.
 const SPARE: (u32, u32) = (8, 1_000);
 
-const SIDE_BY_SIDE: [&str; 10] = [
+const SIDE_BY_SIDE: [&str; 13] = [
     "what",
     "batch",
     "alone, ms",
     "p95",
+    "steps",
     "frames first, ms",
     "p95",
+    "steps",
     "/ alone",
     "equal priorities, ms",
     "p95",
+    "steps",
     "/ alone",
 ];
 
@@ -226,15 +228,18 @@ fn side_by_side(run: &mut Run<'_>, name: &str, model: &SpeechModel) -> anyhow::R
     Ok(())
 }
 
-/// A row: how long the steps of a loop took alone, and of each kind of beside.
+/// A row: how long the steps of a loop took, and how many were measured, alone and beside the other loop with each order of priorities.
 fn compared(what: &str, batch: u32, arms: [Vec<f64>; 3]) -> Vec<String> {
     let [alone, others @ ..] = arms.map(|mut seconds| {
         seconds.sort_by(f64::total_cmp);
-        [0.5, 0.95].map(|share| percentile(&seconds, share))
+        let [median, late] = [0.5, 0.95].map(|share| percentile(&seconds, share));
+        (median, [ms(median), ms(late), seconds.len().to_string()])
     });
-    let mut cells = vec![what.to_owned(), batch.to_string(), ms(alone[0]), ms(alone[1])];
-    for [median, late] in others {
-        cells.extend([ms(median), ms(late), number(median / alone[0])]);
+    let mut cells = vec![what.to_owned(), batch.to_string()];
+    cells.extend(alone.1);
+    for (median, figures) in others {
+        cells.extend(figures);
+        cells.push(number(median / alone.0));
     }
     cells
 }
@@ -282,7 +287,8 @@ mod tests {
         assert_eq!(
             cells,
             [
-                "code2wav", "8", "2.00", "4.00", "3.00", "3.00", "1.50", "8.00", "8.00", "4.00"
+                "code2wav", "8", "2.00", "4.00", "3", "3.00", "3.00", "1", "1.50", "8.00", "8.00", "1",
+                "4.00"
             ]
         );
         assert_eq!(cells.len(), SIDE_BY_SIDE.len());

@@ -3,7 +3,7 @@
 
 The shapes are counted from the model's configuration (models/src/random), as the networks count them. Each product has a weight for every time it is
 computed in turn, more of them than the second-level cache holds, and all are one CUDA graph, so that neither the cache nor launching shows. The
-experts of a mixture are not among them: they are no single product. Prints Markdown; ends with 3 where there is no PyTorch or no device.
+experts of a mixture and attention itself are not among them: they are no single products. Prints Markdown; ends with 3 where there is no PyTorch or no device.
 """
 
 import argparse
@@ -15,6 +15,8 @@ import time
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "models/src/random"
 # Bytes of weights that are read in turn: more than the second-level cache of any device.
 IN_TURN = 512 << 20
+# Products in a graph, most: weights of half a megabyte and more exceed the cache, smaller ones may stay in it.
+MOST = 1024
 # Graphs that are timed, after some that are not.
 REPLAYS = 10
 
@@ -30,16 +32,21 @@ def ffn(part, width, inner):
     yield f"{part} down", width, inner
 
 
-def token_loop(talker, predictor):
-    """Products of the talker and of the predictor: name, outputs, inputs."""
+def token_loop(talker, predictor, text):
+    """Products of the talker and of the predictor: name, outputs, inputs. `text` is the width of text embeddings."""
     width = talker["hidden_size"]
+    yield "text projection, first", text, text
+    yield "text projection, second", width, text
     yield from attention("talker", talker, talker["head_dim"])
     if "num_experts" in talker:
-        yield "talker router", talker["num_experts"], width
+        # One matrix with the shared expert's gate.
+        yield "talker router", talker["num_experts"] + 1, width
         yield from ffn("talker shared expert", width, talker["shared_expert_intermediate_size"])
     else:
         yield from ffn("talker", width, talker["intermediate_size"])
     yield "talker head", talker["vocab_size"], width
+    if predictor["hidden_size"] != width:
+        yield "predictor projection", predictor["hidden_size"], width
     yield from attention("predictor", predictor, predictor["head_dim"])
     yield from ffn("predictor", predictor["hidden_size"], predictor["intermediate_size"])
     yield "predictor head", predictor["vocab_size"], predictor["hidden_size"]
@@ -50,6 +57,12 @@ def vocoder(config):
     width, channels = config["hidden_size"], config["decoder_dim"]
     latent = config.get("latent_dim", width)
     head_dim = config.get("head_dim", width // config["num_attention_heads"])
+    if "codebook_dim" in config:
+        codes = config["codebook_dim"]
+        yield "quantizer out", 1, codes, codes // 2
+        yield "quantizer convolution", 1, latent, 3 * codes
+        yield "transformer in", 1, width, latent
+        yield "transformer out", 1, latent, width
     for name, outputs, inputs in attention("vocoder", config, head_dim):
         yield name, 1, outputs, inputs
     for name, outputs, inputs in ffn("vocoder", width, config["intermediate_size"]):
@@ -78,11 +91,12 @@ def shapes(name, batches, frames):
     codec = config.get("code2wav_config")
     if codec is None:
         codec = json.loads((MODELS / "qwen3-tts-codec.json").read_text())["decoder_config"]
-    products = [
-        (product, rows, outputs, inputs)
-        for product, outputs, inputs in token_loop(talker.get("text_config", talker), predictor)
-        for rows in batches
-    ]
+    text = talker.get("thinker_hidden_size") or talker["text_hidden_size"]
+    products = []
+    for product, outputs, inputs in token_loop(talker.get("text_config", talker), predictor, text):
+        # The predictor's first pass has two rows of each sequence, and no head for the first of them.
+        passes = [1, 2] if product.startswith("predictor") and product != "predictor head" else [1]
+        products += [(product, each * rows, outputs, inputs) for rows in batches for each in passes]
     products += [
         (product, count * each, outputs, inputs) for product, each, outputs, inputs in vocoder(codec) for count in frames
     ]
@@ -92,7 +106,7 @@ def shapes(name, batches, frames):
 def timed(torch, rows, outputs, inputs):
     """Seconds of one product."""
     weight_bytes = 2 * outputs * inputs
-    count = max(2, min(64, IN_TURN // weight_bytes))
+    count = max(2, min(MOST, IN_TURN // weight_bytes))
     weights = [torch.randn(outputs, inputs, device="cuda", dtype=torch.bfloat16) for _ in range(count)]
     x = torch.randn(rows, inputs, device="cuda", dtype=torch.bfloat16)
     out = torch.empty(rows, outputs, device="cuda", dtype=torch.bfloat16)

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::sample::uniform;
 use super::{Lab, each_type, numbers, rounded};
 use crate::kernels::{MAX_TEXT_VOCAB, Text, TextChange, TextRow};
-use crate::{Address, Float, Order};
+use crate::{Address, Float};
 
 const OFF: f64 = 1e-5;
 const FAILED: u32 = 1 << 31;
@@ -283,10 +283,14 @@ fn vocabularies_of_published_models_and_the_largest_are_chosen_from() {
             changes: changes.len() as u32,
             ..row
         });
-        let lab = Lab::new(Float::F32, Order::Forwards);
-        for (row, got) in rows.iter().zip(choose(&lab, &logits, vocab, &rows, &changes)) {
-            check(Float::F32, &logits, vocab, row, &changes, got);
-        }
+        each_type(
+            |lab| choose(lab, &logits, vocab, &rows, &changes),
+            |float, got| {
+                for (row, got) in rows.iter().zip(got) {
+                    check(float, &logits, vocab, row, &changes, got);
+                }
+            },
+        );
     }
 }
 

@@ -32,11 +32,11 @@ def ffn(part, width, inner):
     yield f"{part} down", width, inner
 
 
-def token_loop(talker, predictor, text):
-    """Products of the talker and of the predictor: name, outputs, inputs. `text` is the width of text embeddings."""
+def token_loop(talker, predictor, text, inner):
+    """Products of the talker and of the predictor: name, outputs, inputs. `text` and `inner` are the widths of text embeddings and in their projection."""
     width = talker["hidden_size"]
-    yield "text projection, first", text, text
-    yield "text projection, second", width, text
+    yield "text projection, first", inner, text
+    yield "text projection, second", width, inner
     yield from attention("talker", talker, talker["head_dim"])
     if "num_experts" in talker:
         # One matrix with the shared expert's gate.
@@ -91,9 +91,14 @@ def shapes(name, batches, frames):
     codec = config.get("code2wav_config")
     if codec is None:
         codec = json.loads((MODELS / "qwen3-tts-codec.json").read_text())["decoder_config"]
-    text = talker.get("thinker_hidden_size") or talker["text_hidden_size"]
+    if "text_config" in talker:
+        net, text = talker["text_config"], talker["thinker_hidden_size"]
+        inner = net["intermediate_size"]
+    else:
+        net, text = talker, talker["text_hidden_size"]
+        inner = text
     products = []
-    for product, outputs, inputs in token_loop(talker.get("text_config", talker), predictor, text):
+    for product, outputs, inputs in token_loop(net, predictor, text, inner):
         # The predictor's first pass has two rows of each sequence, and no head for the first of them.
         passes = [1, 2] if product.startswith("predictor") and product != "predictor head" else [1]
         products += [(product, each * rows, outputs, inputs) for rows in batches for each in passes]

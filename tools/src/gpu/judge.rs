@@ -72,7 +72,7 @@ impl Judge {
         );
     }
 
-    /// What explains a figure, and is none itself.
+    /// An explanation of a figure, on which the result of the case does not depend.
     pub fn note(&mut self, what: impl Into<String>) {
         self.figures.push(what.into());
     }

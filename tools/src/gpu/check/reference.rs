@@ -27,7 +27,7 @@ pub(super) fn cases(references: &References) -> Vec<Case> {
                     let codes = [heard.codes, g.ids(&format!("{name}.codes"))];
                     let [got, expected] = codes.map(|codes| by_frame(&codes, groups));
                     let processor = || models.get(Which::Tiny, By::Cpu);
-                    same_frames(judge, (&got, &expected), &prompted, kv(), processor)?;
+                    same_frames(judge, (&got, &expected), &prompted, kv(), processor);
                     for (what, part, got) in [
                         ("prompt", "talker.prefill_embeds", &heard.prompt),
                         ("logits", "talker.logits", &heard.logits),
@@ -82,7 +82,7 @@ fn sentence(
         &prompted,
         long_cache(1),
         processor,
-    )?;
+    );
     judge.near("samples", &said.wav, &case.wav, TOLERANCE);
     Ok(())
 }

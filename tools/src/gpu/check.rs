@@ -152,6 +152,7 @@ pub fn check(
         let begun = Instant::now();
         let judge = look(case.look, &models);
         let took = begun.elapsed();
+        models.drop_published();
         longest = longest.max(took);
         let word = if judge.holds() {
             "holds"
@@ -212,14 +213,13 @@ fn look(look: Look, models: &Models) -> Judge {
 fn fallbacks(models: &Models) -> Judge {
     let mut judge = Judge::default();
     let (mut graphs, mut replays, mut fallbacks, mut reasons) = (0, 0, 0, Vec::new());
-    let with_graphs = models.with_graphs();
+    let with_graphs = models.take_graphs();
     let computed = !with_graphs.is_empty();
-    for model in with_graphs {
-        let figures = model.gpu_figures().unwrap_or_default();
-        graphs += figures.graphs;
-        replays += figures.replays;
-        fallbacks += figures.fallbacks;
-        reasons.extend(model.take_gpu_fallbacks());
+    for of_model in with_graphs {
+        graphs += of_model.recorded;
+        replays += of_model.replays;
+        fallbacks += of_model.fallbacks;
+        reasons.extend(of_model.reasons);
     }
     let graphs_at_work = graphs > 0 && replays > 0;
     judge.must(

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use omni_family::embedded_checkpoint;
@@ -91,7 +91,13 @@ impl Embedded {
 
     /// What a server's `--model` is to be.
     pub(super) fn server_model(&self) -> String {
-        let folder = self.0.as_ref().map(|folder| folder.display().to_string());
+        // A folder named `embedded` is not the compiled-in model that this name means to a server.
+        let whole = |folder: &PathBuf| {
+            folder
+                .canonicalize()
+                .unwrap_or_else(|_| Path::new(".").join(folder))
+        };
+        let folder = self.0.as_ref().map(|folder| whole(folder).display().to_string());
         folder.unwrap_or_else(|| "embedded".to_owned())
     }
 }
@@ -132,6 +138,39 @@ pub(super) struct Models {
     place: Place,
     embedded: Embedded,
     loaded: RefCell<BTreeMap<(Which, By), Rc<SpeechModel>>>,
+    /// Of models with graphs that are loaded no more.
+    dropped: RefCell<Vec<Graphs>>,
+}
+
+/// What became of a model's graphs.
+#[derive(Debug)]
+pub(super) struct Graphs {
+    pub(super) recorded: u64,
+    pub(super) replays: u64,
+    pub(super) fallbacks: u64,
+    /// Why steps were no graphs.
+    pub(super) reasons: Vec<String>,
+}
+
+impl Graphs {
+    fn of(model: &SpeechModel) -> Self {
+        let figures = model.gpu_figures().unwrap_or_default();
+        Self {
+            recorded: figures.graphs,
+            replays: figures.replays,
+            fallbacks: figures.fallbacks,
+            reasons: model.take_gpu_fallbacks(),
+        }
+    }
+}
+
+impl By {
+    fn has_graphs(self) -> bool {
+        matches!(
+            self,
+            Self::Graphs | Self::Halves | Self::Persistent | Self::PersistentHalves
+        )
+    }
 }
 
 impl Models {
@@ -140,6 +179,7 @@ impl Models {
             place,
             embedded,
             loaded: RefCell::default(),
+            dropped: RefCell::default(),
         }
     }
 
@@ -157,16 +197,24 @@ impl Models {
         Ok(model)
     }
 
-    /// Those that compute in graphs.
-    pub(super) fn with_graphs(&self) -> Vec<Rc<SpeechModel>> {
-        let loaded = self.loaded.borrow();
-        let graphs = loaded.iter().filter(|((_, by), _)| {
-            matches!(
-                by,
-                By::Graphs | By::Halves | By::Persistent | By::PersistentHalves
-            )
+    /// Drops models of published shapes, which leave no room for others on the device; what became of their graphs is kept.
+    pub(super) fn drop_published(&self) {
+        self.loaded.borrow_mut().retain(|(which, by), model| {
+            let kept = !matches!(which, Which::Published(_));
+            if !kept && by.has_graphs() {
+                self.dropped.borrow_mut().push(Graphs::of(model));
+            }
+            kept
         });
-        graphs.map(|(_, model)| Rc::clone(model)).collect()
+    }
+
+    /// What became of the graphs of each model that computes in graphs.
+    pub(super) fn take_graphs(&self) -> Vec<Graphs> {
+        let loaded = self.loaded.borrow();
+        let with_graphs = loaded.iter().filter(|((_, by), _)| by.has_graphs());
+        let mut graphs = self.dropped.take();
+        graphs.extend(with_graphs.map(|(_, model)| Graphs::of(model)));
+        graphs
     }
 }
 
@@ -202,7 +250,12 @@ mod tests {
             let source = folder.or(from).expect("a folder");
             assert!(matches!(source, CheckpointSource::Dir(path) if path.ends_with("checkpoint")));
         }
-        assert_eq!(folder.server_model(), "models/embedded/checkpoint");
+        for name in ["no-such-folder/embedded", "embedded"] {
+            assert_eq!(Embedded::at(name.into()).server_model(), format!("./{name}"));
+        }
+        let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let found = Embedded::at(own.join("src/..")).server_model();
+        assert_eq!(Path::new(&found), own.canonicalize().expect("it is there"));
         let own = Embedded::default();
         assert!(matches!(own.or(compiled_in()), Ok(CheckpointSource::Memory(_))));
         assert_eq!(own.server_model(), "embedded");

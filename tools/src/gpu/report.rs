@@ -80,7 +80,7 @@ impl Report {
     /// # Errors
     /// If it cannot be written.
     pub fn table(&mut self, columns: &[&str]) -> io::Result<()> {
-        self.head(columns, format!("|{}", "---|".repeat(columns.len())))
+        self.head(columns, &format!("|{}", "---|".repeat(columns.len())))
     }
 
     /// The head of a table of numbers, with as many columns of words first.
@@ -91,11 +91,11 @@ impl Report {
         let numbers = columns.len().saturating_sub(words);
         self.head(
             columns,
-            format!("|{}{}", "---|".repeat(words), "--:|".repeat(numbers)),
+            &format!("|{}{}", "---|".repeat(words), "--:|".repeat(numbers)),
         )
     }
 
-    fn head(&mut self, columns: &[&str], rule: String) -> io::Result<()> {
+    fn head(&mut self, columns: &[&str], rule: &str) -> io::Result<()> {
         let head = format!("{}\n{rule}", cells(columns));
         self.parted = false;
         self.line(&head)?;

@@ -160,8 +160,8 @@ impl Talker {
         self.0.hidden(seq)
     }
 
-    /// The code predictor's raw logits of the code that follows `codes`, the first ones of the frame that comes next, at the last computed
-    /// position of `seq`, until the next `execute`.
+    /// The code predictor's raw logits `[codes of that group]` of the code that follows `codes`, the first ones of the frame that comes
+    /// next, at the last computed position of `seq`, until the next `execute`.
     ///
     /// # Errors
     /// [`ModelError::Compute`] if nothing was computed for the sequence, or if `codes` are none or a whole frame.

@@ -123,7 +123,7 @@ impl<B: Backend> Predictor<B> {
         Ok(())
     }
 
-    /// The logits of the code that follows `codes` in a frame of one sequence; there is at least one of them, and not all.
+    /// The logits `[1, codes of that group]` of the code that follows `codes` in a frame of one sequence; there is at least one of them, and not all.
     pub(super) fn logits(
         &self,
         b: &B,
@@ -142,7 +142,7 @@ impl<B: Backend> Predictor<B> {
         self.pass(b, x, codes.len(), 1, kv)
     }
 
-    /// The logits of one group of `n` sequences, from the rows that stand in front of it.
+    /// The logits `[n, codes of that group]` of one group of `n` sequences, from the rows that stand in front of it.
     fn pass(&self, b: &B, x: B::Rows, group: usize, n: usize, kv: &mut PredictorKv<B>) -> Result<B::Rows> {
         let (start, len) = if group == 1 { (0, 2) } else { (group, 1) };
         let mut batch = Batch::default();

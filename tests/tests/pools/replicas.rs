@@ -283,9 +283,14 @@ async fn a_process_whose_device_is_lost_ends_with_that_error_as_soon_as_no_repli
 async fn a_server_whose_device_is_lost_drains_and_ends_by_itself() {
     let script = FakeScript::default();
     let server = two(&script, &[]).await;
-    let (address, mut call) = (server.app.address(), configured(&server, seeded(5)).await);
-    let mut served = tokio::spawn(server.app.serve(async || std::future::pending().await));
-    assert!((&mut served).now_or_never().is_none(), "there is no reason yet");
+    let mut call = configured(&server, seeded(5)).await;
+    let address = server.app.address();
+    let served = tokio::spawn(server.app.serve(async || std::future::pending().await));
+    // Before the device is lost it serves, and goes on.
+    call.send(text("One.")).await;
+    call.send(finish()).await;
+    assert_eq!(call.utterance().await.finish(), v1::FinishReason::Stop);
+    assert!(!served.is_finished(), "there is no reason yet");
     script.talker_device_dies.light();
     call.send(text(TEXT)).await;
     call.send(finish()).await;
@@ -294,7 +299,9 @@ async fn a_server_whose_device_is_lost_drains_and_ends_by_itself() {
         v1::FinishReason::Error,
         "an open call is told before the end"
     );
-    drop(call);
+    let status = call.end().await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::Unavailable);
+    assert!(status.message().contains("shutting down"), "{status:?}");
     let ended = tokio::time::timeout(Duration::from_secs(60), served).await;
     let ended = ended.expect("it ends by itself").expect("no panic");
     let error = format!("{:#}", ended.unwrap_err());

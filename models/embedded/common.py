@@ -75,6 +75,19 @@ def pause(what):
     sys.exit(75)
 
 
+def blend(average, before, share):
+    """Moves averaged weights by `share` towards those of `before`; what `before` lacks stays as it is."""
+    for k, v in before.items():
+        if v.is_floating_point():
+            average[k].lerp_(v, share)
+
+
+def check_blend(share, goes_on):
+    """Ends the stage if `--blend` is no share, or if the run begins with other weights than those of `--from`."""
+    if share and not (goes_on and 0 < share <= 1):
+        raise SystemExit("--blend is a share from 0 to 1 of the weights of --from, whose codec must be the one there is")
+
+
 class Progress:
     """Prints progress with an estimate of the time left, and paces the learning-rate schedule.
 

@@ -20,7 +20,7 @@ import codec
 import config
 import ranks
 from codes import Codes
-from common import (CODEBOOK_SIZE, CODEBOOKS, SMOKE, WORK, Progress, autocast, device, half, load_checkpoint,
+from common import (CODEBOOK_SIZE, CODEBOOKS, SMOKE, WORK, Progress, autocast, blend, check_blend, device, half, load_checkpoint,
                     save_checkpoint, schedule, setup)
 from muon import Optimisers
 from pitch import PHASES, REST, UNVOICED
@@ -507,6 +507,7 @@ def train(args):
     val = Batcher(Codes("val"), args.rows)
     model = Talker(phoneme_count())
     same_codec = bool(args.start) and codec.made_for(args.start)
+    check_blend(args.blend, same_codec)
     if args.start:
         go_on(model, args.start, same_codec)
         model.text.requires_grad_(False)        # the thinker reads the same rows
@@ -520,8 +521,8 @@ def train(args):
     opt = Optimisers(matrices, others, muon=args.muon, adam=args.adam)
     opt.add_matrices([p for n, p in model.named_parameters() if is_matrix(n, p) and n.startswith("predictor")], args.muon * args.predictor, weight_decay=0.01)
     average = {k: v.clone() for k, v in model.state_dict().items()}
-    kept = [k for k in average if not k.startswith(("phoneme_heads.", "past_head."))] if same_codec and args.blend else []
-    before = {k: average[k].clone() for k in kept}
+    dropped = ("phoneme_heads.", "past_head.")          # at export, and no part of the checkpoint
+    before = {k: v.clone() for k, v in average.items() if not k.startswith(dropped)} if args.blend else {}
     progress = Progress("talker", args.steps, args.seconds)
     state = load_checkpoint(WORK / "talker.pt")
     if state:
@@ -566,8 +567,7 @@ def train(args):
         if time.time() - saved > 180 or progress.done():
             saved = time.time()
             if progress.fraction >= 1.0:
-                for k, v in before.items():
-                    average[k].lerp_(v, args.blend)
+                blend(average, before, args.blend)
             save_checkpoint(WORK / "talker.pt", model=model.state_dict(), average=average, before=before, opt=opt.state_dict(),
                             step=progress.step, elapsed=progress.elapsed)
     progress.finish()
@@ -593,8 +593,6 @@ if __name__ == "__main__":
     args = ap.parse_args()
     if args.processes < 1 or args.rows % args.processes:
         ap.error("--processes must divide --rows")
-    if args.blend and not (args.start and 0 < args.blend <= 1):
-        ap.error("--blend is a share from 0 to 1 of the talker of --from")
     if args.processes > 1 and torch.cuda.is_available():
         ap.error("--processes trains on processors: with a GPU, leave it at 1")
     ranks.run(args.processes, train, args)

@@ -21,7 +21,7 @@ import angles
 import codec
 import sound
 from audio import hann, mel_matrix
-from common import CODEBOOK_SIZE, CODEBOOKS, FRAME, SAMPLE_RATE, SMOKE, WORK, Progress, autocast, device, load_checkpoint, save_checkpoint, schedule, setup
+from common import CODEBOOK_SIZE, CODEBOOKS, FRAME, SAMPLE_RATE, SMOKE, WORK, Progress, autocast, blend, check_blend, device, load_checkpoint, save_checkpoint, schedule, setup
 from config import VOCODER, omni_config
 from muon import Optimisers, split
 
@@ -344,8 +344,7 @@ class Run:
         self.judge = Discriminators(args.width).to(device()).to(memory_format=torch.channels_last)
         self.judge_opt = torch.optim.AdamW(self.judge.parameters(), lr=args.adam, betas=(0.8, 0.98), weight_decay=1e-3)
         self.average = {k: v.clone() for k, v in self.model.state_dict().items()}
-        if args.blend and not (self.goes_on and 0 < args.blend <= 1):
-            raise SystemExit("--blend is a share from 0 to 1 of the code2wav of --from, which must play this codec's codes")
+        check_blend(args.blend, self.goes_on)
         self.before = {k: v.clone() for k, v in self.average.items()} if args.blend else {}
         self.head, self.known = angles.Head().to(device()), None
         self.opt.add(list(self.head.parameters()), args.adam)
@@ -363,9 +362,7 @@ class Run:
 
     def end(self):
         """Blends the averaged weights with those that the run went on from."""
-        for k, v in self.before.items():
-            if v.is_floating_point():
-                self.average[k].lerp_(v, self.args.blend)
+        blend(self.average, self.before, self.args.blend)
         self.save()
 
     def save(self):

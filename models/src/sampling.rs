@@ -211,7 +211,7 @@ fn id(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }
 
-fn penalise(logits: &mut [f32], penalty: f32, said: &[u32]) {
+pub(crate) fn penalise(logits: &mut [f32], penalty: f32, said: &[u32]) {
     #[expect(clippy::float_cmp, reason = "exactly 1 is the neutral setting")]
     if penalty == 1.0 {
         return;

@@ -22,3 +22,8 @@ pub use speech::{
 pub use text::{Reply, ask, audio_prompt, say, text_tokens};
 pub use tts::{TINY_TTS, TINY_TTS_BASE, file_of, tts_prompt};
 pub use written::{WriteError, write_random};
+
+/// Applies the repetition penalty to logits `[vocab]`, as sampling does: once to each id in `said`.
+pub fn penalise(logits: &mut [f32], penalty: f32, said: &[u32]) {
+    crate::sampling::penalise(logits, penalty, said);
+}

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use omni_engine::{Sequences as _, StepExecutor as _};
-use omni_models::testing::{Prompted, Reply, Run, frames as codec_frames, text_tokens};
+use omni_models::testing::{Prompted, Reply, Run, frames as codec_frames, penalise, text_tokens};
 use omni_models::{KvOptions, SpeechModel, ThinkerRequest};
 
 use crate::gpu::judge::Judge;
@@ -123,16 +123,12 @@ fn told(
     prompted: &Prompted,
     before: &[Vec<u32>],
 ) -> String {
-    let penalty = prompted.request.talker.repetition_penalty;
-    let of = |code: u32| {
-        let logit = logits.get(code as usize).copied().unwrap_or(f32::NAN);
-        let repeated = group == 0 && before.iter().any(|frame| frame[0] == code);
-        match (repeated, logit > 0.0) {
-            (false, _) => logit,
-            (true, true) => logit / penalty,
-            (true, false) => logit * penalty,
-        }
-    };
+    let mut logits = logits.to_vec();
+    if group == 0 {
+        let said: Vec<_> = before.iter().map(|frame| frame[0]).collect();
+        penalise(&mut logits, prompted.request.talker.repetition_penalty, &said);
+    }
+    let of = |code: u32| logits.get(code as usize).copied().unwrap_or(f32::NAN);
     let place = format!("code {group} of frame {frame}");
     sentence(&place, [got, expected], [got, expected].map(of))
 }

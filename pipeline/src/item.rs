@@ -55,6 +55,8 @@ pub struct AudioPiece {
     pub samples: Vec<f32>,
     /// Codec frames they were decoded from.
     pub frames: u32,
+    /// These frames, if they were [asked for](crate::request::DecodeRequest::with_codes): what the sequence goes on from elsewhere.
+    pub codes: Vec<CodecFrame>,
 }
 
 /// One token of an answer.
@@ -100,8 +102,8 @@ impl Item {
     pub fn bytes(&self) -> u64 {
         let bytes = match self {
             Self::Text(tokens) => size_of_val(tokens.as_slice()),
-            Self::Frames(frames) => frames.iter().map(|frame| size_of_val(&*frame.0)).sum(),
-            Self::Audio(piece) => size_of_val(piece.samples.as_slice()),
+            Self::Frames(frames) => codes(frames),
+            Self::Audio(piece) => size_of_val(piece.samples.as_slice()) + codes(&piece.codes),
             Self::Reply(token) => {
                 let hidden = token.hidden.iter().map(|row| size_of_val(&**row));
                 size_of_val(&token.id) + hidden.sum::<usize>()
@@ -110,6 +112,10 @@ impl Item {
         };
         bytes as u64
     }
+}
+
+fn codes(frames: &[CodecFrame]) -> usize {
+    frames.iter().map(|frame| size_of_val(&*frame.0)).sum()
 }
 
 impl From<CodecFrame> for Item {
@@ -165,8 +171,9 @@ mod tests {
         let silent = Item::Audio(AudioPiece {
             samples: vec![0.0; 3],
             frames: 0,
+            codes: vec![frame()],
         });
-        assert_eq!((silent.outputs(), silent.units(), silent.bytes()), (0, 1, 12));
+        assert_eq!((silent.outputs(), silent.units(), silent.bytes()), (0, 1, 20));
         let token = Item::Reply(ReplyToken {
             id: 7,
             hidden: vec![vec![0.0; 2].into()],

@@ -10,7 +10,6 @@ mod admission;
 mod answer;
 mod attempt;
 mod encoding;
-mod kept;
 mod pipeline;
 mod segment;
 mod speech;

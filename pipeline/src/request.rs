@@ -142,6 +142,8 @@ pub struct DecodeRequest {
     pub lead: Arc<[CodecFrame]>,
     /// Whether it gives codec frames to another stage, and not samples.
     pub into_frames: bool,
+    /// Whether samples come with the frames that they were decoded from.
+    pub with_codes: bool,
 }
 
 /// What a stage needs of a recording to speak in its voice.

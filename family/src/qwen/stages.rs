@@ -283,6 +283,7 @@ impl ChunkBackend for Code2WavStage {
         Item::Audio(AudioPiece {
             samples: chunk.samples,
             frames: chunk.items,
+            codes: Vec::new(),
         })
     }
 

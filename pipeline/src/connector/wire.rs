@@ -22,7 +22,7 @@ pub(super) use messages::{end, end_message, progress, progress_message};
 pub(super) use requests::{request, request_message};
 
 /// Version of the protocol that is spoken here.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 /// Bytes of the length in front of a frame.
 pub const PREFIX: usize = 4;
 /// Most bytes of a frame: a thousand rows of a large language model, or ten minutes of audio.

@@ -3,14 +3,14 @@
 //! It is in flight, or it waits for a replica. When a replica dies under it before any audio of it was given out, it starts
 //! again elsewhere, with the same seed and all its text: only the time that it took shows. That is tried a bounded
 //! number of times, because it may be the sequence that kills. When the process of a replica cannot be reached any more, it goes on after
-//! audio was given out, too: behind the frames of that audio, which were kept. They are a part of what the stages are asked for then, and only what
-//! was given out of the frame behind them is made again and dropped. The text, the seed and the frames before decide every sample, in one number format.
+//! audio was given out, too: behind the frames of that audio, which came with it and were kept. They are a part of what the stages are asked for then,
+//! and only what was given out of the frame behind them is made again and dropped. The text, the seed and the frames before decide every sample, in one number format.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_engine::{SeqId, Stamp};
+use omni_engine::{CodecFrame, SeqId, Stamp};
 
 use super::attempt::{Client, Retry};
 use super::encoding::Encoding;
@@ -61,6 +61,8 @@ pub struct Segment {
     given: Heard,
     /// What of it the attempt has not made again yet.
     again: Heard,
+    /// Its frames from the first one on, as long as it may go on behind them.
+    kept: Vec<CodecFrame>,
     /// Frames of it that the attempt does not make again.
     prior: u32,
     /// In which number formats it was made; what is given out after it has to be made in the same.
@@ -137,6 +139,7 @@ impl Segment {
             retry: Retry::new(&pipeline, "a sequence"),
             given: Heard::default(),
             again: Heard::default(),
+            kept: Vec::new(),
             prior: 0,
             formats: None,
             lost: None,
@@ -151,8 +154,8 @@ impl Segment {
             self.bound = Some(binding);
             return Ok(());
         }
-        let spec = (&self.spec, self.retry.is_left());
-        match SpeechAttempt::new(&self.pipeline, binding, spec, &self.client) {
+        let keeps = self.retry.is_left() && self.pipeline.keeps_frames();
+        match SpeechAttempt::new(&self.pipeline, binding, (&self.spec, keeps), &self.client) {
             Ok(attempt) => self.attempt = Some(attempt),
             Err(full @ JobRefused::Full { .. }) => return Err(StageError::Overloaded(full.to_string())),
             Err(JobRefused::Ended { .. }) => self.attempt = None,
@@ -308,15 +311,13 @@ impl Segment {
             self.formats = Some(attempt.formats());
         }
         let each = self.pipeline.samples_per_frame;
-        let kept = attempt.kept.as_ref();
-        let prior = kept.map(|kept| kept.first(self.given.samples / each));
-        let prior = prior.unwrap_or_default();
-        self.prior = u32::try_from(prior.len()).unwrap_or(u32::MAX);
+        self.kept.truncate(self.given.samples / each);
+        self.prior = u32::try_from(self.kept.len()).unwrap_or(u32::MAX);
         self.again = Heard {
-            samples: self.given.samples - prior.len() * each,
+            samples: self.given.samples - self.kept.len() * each,
             frames: self.given.frames.saturating_sub(self.prior),
         };
-        self.spec.request.prior_frames = prior;
+        self.spec.request.prior_frames = self.kept.as_slice().into();
     }
 
     /// How it ends whose attempt ended so: one that gave less than was heard before has not given the same.
@@ -343,7 +344,8 @@ impl Segment {
                 let before = std::mem::replace(&mut self.text_done, true);
                 (!before).then_some(SpeechOutput::TextDone)
             }
-            SpeechOutput::Audio(piece) => {
+            SpeechOutput::Audio(mut piece) => {
+                self.kept.append(&mut piece.codes);
                 let piece = self.again.take_from(piece)?;
                 if let Some(lost) = self.lost.take() {
                     let after = self.pipeline.clock.since(lost);
@@ -358,6 +360,7 @@ impl Segment {
                 }
                 if !self.retry.is_left() {
                     self.spec.tokens = Vec::new();
+                    self.kept = Vec::new();
                     self.spec.request.prior_frames = Arc::default();
                 }
                 Some(SpeechOutput::Audio(piece))

@@ -6,7 +6,6 @@ use omni_engine::SeqId;
 use tokio::sync::oneshot;
 
 use super::attempt::{CancelGuard, Client, Ended, SESSION, given, meter, misfit, place};
-use super::kept::KeptFrames;
 use super::pipeline::{Binding, Pipeline};
 use super::segment::SegmentSpec;
 use crate::connector::{EdgeReader, EdgeWriter, Hop, Place, metered_edge};
@@ -23,8 +22,6 @@ pub(super) struct SpeechAttempt {
     pub(super) first_done: Option<oneshot::Receiver<()>>,
     /// Of each stage, first to last.
     pub(super) progress: Vec<StageProgress>,
-    /// The frames that were made so far, if it may go on behind them.
-    pub(super) kept: Option<KeptFrames>,
     _cancel: CancelGuard,
     /// Counts as work in flight.
     binding: Binding,
@@ -42,12 +39,12 @@ pub enum SpeechOutput {
 }
 
 impl SpeechAttempt {
-    /// Hands a new sequence to the replicas of `binding`, beginning with the text of `spec`; more follows if it is open. `again` says whether
-    /// it may be lost and begin again.
+    /// Hands a new sequence to the replicas of `binding`, beginning with the text of `spec`; more follows if it is open. If it `keeps`, its
+    /// audio comes with the frames that it was decoded from.
     pub(super) fn new(
         pipeline: &Pipeline,
         binding: Binding,
-        (spec, again): (&SegmentSpec, bool),
+        (spec, keeps): (&SegmentSpec, bool),
         client: &Client,
     ) -> Result<Self, JobRefused> {
         let (seq, cancel) = (pipeline.seqs.next(), CancelFlag::default());
@@ -65,15 +62,10 @@ impl SpeechAttempt {
         let (text_in, mut inputs) = edges.text(spec, &leases[0]);
         let (first_finished, first_done) = oneshot::channel();
         let (mut finished, mut jobs) = (Some(first_finished), Vec::with_capacity(leases.len()));
-        let keeps = again && pipeline.keeps_frames();
-        let kept = keeps.then(|| KeptFrames::behind(&spec.request.prior_frames));
-        for (nth, request) in requests(&spec.request, leases.len()).into_iter().enumerate() {
+        let requests = requests(&spec.request, leases.len(), keeps);
+        for (nth, request) in requests.into_iter().enumerate() {
             let (outputs, next) = edges.behind(nth, leases);
-            let job = StageJob::new(seq, request, outputs);
-            let mut job = match &kept {
-                Some(kept) if nth == 1 => job.reading(kept.of(inputs)),
-                _ => job.reading(inputs),
-            };
+            let mut job = StageJob::new(seq, request, outputs).reading(inputs);
             job.cancel = cancel.clone();
             job.progress = progress[nth].clone();
             job.finished = finished.take();
@@ -90,7 +82,6 @@ impl SpeechAttempt {
             audio: inputs,
             first_done: Some(first_done),
             progress,
-            kept,
             _cancel: guard,
             binding,
         })
@@ -152,7 +143,7 @@ impl SpeechAttempt {
 
 /// What is asked of each stage of a path of that length. The first reads text, the last gives samples; the lead of the voice is for
 /// the last, and so are the frames that were made and heard before.
-fn requests(speech: &SpeechRequest, stages: usize) -> Vec<StageRequest> {
+fn requests(speech: &SpeechRequest, stages: usize, with_codes: bool) -> Vec<StageRequest> {
     let lead = speech.voice_prompt.as_deref().map(VoicePrompt::lead);
     let lead = match speech.prior_frames.is_empty() {
         true => lead.unwrap_or_default(),
@@ -168,6 +159,7 @@ fn requests(speech: &SpeechRequest, stages: usize) -> Vec<StageRequest> {
                 false => Arc::clone(&lead),
             },
             into_frames,
+            with_codes: with_codes && !into_frames,
         })
     };
     let first = StageRequest::Speech(speech.clone());

@@ -1,9 +1,10 @@
 //! A chunk stage: a stream of items in, the outputs of a few of them at a time, one [`ChunkEngine`].
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use omni_engine::{
-    ChunkConfig, ChunkEngine, ChunkModel, FinishReason, OpenError, SeqId, Stamp, StreamOptions,
+    ChunkConfig, ChunkEngine, ChunkModel, CodecFrame, FinishReason, OpenError, SeqId, Stamp, StreamOptions,
 };
 
 use super::ar::{NO_INPUTS, unexpected};
@@ -59,17 +60,20 @@ struct Feed {
     /// Frames of its lead that are still to be decoded, and samples of it that are to be dropped.
     lead: u32,
     lead_samples: u64,
+    /// Frames behind its lead that are in the engine, if its audio is to come with them.
+    codes: Option<VecDeque<CodecFrame>>,
     /// How upstream ended; the stream ends the same way when all is decoded.
     end: End,
 }
 
 impl Course for Feed {
-    /// What of a piece lies behind the lead.
+    /// What of a piece lies behind the lead, with its frames.
     fn passed_on(&mut self, item: Item) -> Option<Item> {
         let mut piece = match item {
-            Item::Audio(piece) if self.lead > 0 || self.lead_samples > 0 => piece,
+            Item::Audio(piece) => piece,
             item => return Some(item),
         };
+        let led = self.lead > 0 || self.lead_samples > 0;
         let frames = piece.frames.min(self.lead);
         self.lead -= frames;
         piece.frames -= frames;
@@ -77,7 +81,11 @@ impl Course for Feed {
             usize::try_from(self.lead_samples).map_or(piece.samples.len(), |n| n.min(piece.samples.len()));
         self.lead_samples -= dropped as u64;
         piece.samples.drain(..dropped);
-        (piece.frames > 0 || !piece.samples.is_empty()).then_some(Item::Audio(piece))
+        if let Some(codes) = &mut self.codes {
+            let decoded = codes.len().min(piece.frames as usize);
+            piece.codes = codes.drain(..decoded).collect();
+        }
+        (!led || piece.frames > 0 || !piece.samples.is_empty()).then_some(Item::Audio(piece))
     }
 
     fn outcome(&self, reason: FinishReason) -> FinishReason {
@@ -146,6 +154,7 @@ impl<B: ChunkBackend> Core for Chunk<B> {
                 inputs: Source::new(source),
                 lead,
                 lead_samples: u64::from(lead) * u64::from(self.samples_per_frame),
+                codes: decode.with_codes.then(VecDeque::new),
                 end: End::Stop,
             },
         };
@@ -222,10 +231,15 @@ impl Feed {
     {
         while engine.queued(seq) < queue {
             match self.inputs.next() {
-                Recv::Item(item) => match M::Item::from_item(item) {
-                    Ok(items) => engine.push(seq, items, false),
-                    Err(item) => return Verdict::Fail(unexpected(stage, &item)),
-                },
+                Recv::Item(item) => {
+                    if let (Some(codes), Item::Frames(frames)) = (&mut self.codes, &item) {
+                        codes.extend(frames.iter().cloned());
+                    }
+                    match M::Item::from_item(item) {
+                        Ok(items) => engine.push(seq, items, false),
+                        Err(item) => return Verdict::Fail(unexpected(stage, &item)),
+                    }
+                }
                 Recv::Empty => break,
                 Recv::Gone => return Verdict::Drop,
                 Recv::End(end @ (End::Stop | End::Length | End::Repetition)) => {
@@ -267,13 +281,18 @@ mod tests {
 
     const PER_FRAME: u64 = 4;
 
+    fn frame(number: u32) -> CodecFrame {
+        CodecFrame(Box::new([number]))
+    }
+
     /// What is passed on of pieces with so many frames each, behind a lead of `lead` frames. Samples are numbered from the first of
-    /// the lead.
+    /// the lead, and so are the frames behind it.
     fn heard(lead: u32, pieces: &[u32]) -> Vec<AudioPiece> {
         let mut feed = Feed {
             inputs: Source::new(Box::new(Silent)),
             lead,
             lead_samples: u64::from(lead) * PER_FRAME,
+            codes: Some((lead..pieces.iter().sum()).map(frame).collect()),
             end: End::Stop,
         };
         let mut made = 0;
@@ -281,7 +300,12 @@ mod tests {
             let from = made;
             made += u64::from(frames) * PER_FRAME;
             let samples = (from..made).map(|n| n as f32).collect();
-            match feed.passed_on(Item::Audio(AudioPiece { samples, frames }))? {
+            let piece = AudioPiece {
+                samples,
+                frames,
+                codes: Vec::new(),
+            };
+            match feed.passed_on(Item::Audio(piece))? {
                 Item::Audio(piece) => Some(piece),
                 other => panic!("audio went in, {:?} came out", other.kind()),
             }
@@ -301,6 +325,13 @@ mod tests {
                 6,
                 "{pieces:?}"
             );
+            assert!(
+                passed
+                    .iter()
+                    .all(|piece| piece.codes.len() == piece.frames as usize)
+            );
+            let codes: Vec<_> = passed.into_iter().flat_map(|piece| piece.codes).collect();
+            assert_eq!(codes, (4..10).map(frame).collect::<Vec<_>>(), "{pieces:?}");
         }
     }
 

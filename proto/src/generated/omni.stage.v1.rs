@@ -252,6 +252,9 @@ pub struct DecodeRequest {
     /// Whether codec frames are made of them, and not samples.
     #[prost(bool, tag = "2")]
     pub into_frames: bool,
+    /// Whether samples come with the frames that they were decoded from.
+    #[prost(bool, tag = "3")]
+    pub with_codes: bool,
 }
 /// A recording to its embedding.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -310,6 +313,9 @@ pub struct Audio {
     /// Codec frames that they were decoded from.
     #[prost(uint32, tag = "2")]
     pub frames: u32,
+    /// These frames, if they were asked for.
+    #[prost(message, repeated, tag = "3")]
+    pub codes: ::prost::alloc::vec::Vec<CodecFrame>,
 }
 /// A token of an answer.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -134,6 +134,7 @@ impl ChunkBackend for Vocodes {
         Item::Audio(AudioPiece {
             samples: chunk.samples,
             frames: chunk.items,
+            codes: Vec::new(),
         })
     }
 

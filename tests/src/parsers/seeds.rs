@@ -189,6 +189,7 @@ pub(super) fn payloads() -> Vec<Vec<u8>> {
         item(stage::item::Payload::Audio(stage::Audio {
             samples: vec![0.5; 4],
             frames: 1,
+            codes: vec![stage::CodecFrame { codes: vec![1, 2] }],
         })),
         item(stage::item::Payload::Reply(stage::ReplyToken {
             id: 3,

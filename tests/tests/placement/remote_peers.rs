@@ -438,7 +438,14 @@ async fn a_host_that_sends_heartbeats_and_no_items_is_waited_for() {
 async fn items_that_must_not_be_sent_end_the_connection_and_say_what_was_wrong() {
     let audio = |number, frames| {
         let samples = Vec::new();
-        item(number, Payload::Audio(Audio { samples, frames }))
+        item(
+            number,
+            Payload::Audio(Audio {
+                samples,
+                frames,
+                codes: Vec::new(),
+            }),
+        )
     };
     let cases = [
         (audio(1, 1), "item 1 came, expected item 0"),

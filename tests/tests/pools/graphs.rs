@@ -413,6 +413,7 @@ impl ChunkBackend for Sound {
         Item::Audio(AudioPiece {
             samples: chunk.samples,
             frames: chunk.items,
+            codes: Vec::new(),
         })
     }
 

@@ -26,7 +26,11 @@ pub(in crate::connector) fn payload(item: Item) -> Payload {
                 frames: frame_messages(&frames),
             }),
         },
-        Item::Audio(AudioPiece { samples, frames }) => Payload::Audio(v1::Audio { samples, frames }),
+        Item::Audio(piece) => Payload::Audio(v1::Audio {
+            samples: piece.samples,
+            frames: piece.frames,
+            codes: frame_messages(&piece.codes),
+        }),
         Item::Reply(token) => Payload::Reply(v1::ReplyToken {
             id: token.id,
             hidden: token.hidden.iter().map(floats).collect(),
@@ -41,7 +45,11 @@ pub(in crate::connector) fn item(payload: Payload) -> Item {
         Payload::Text(v1::Tokens { ids }) => Item::Text(ids),
         Payload::Frame(frame) => Item::Frames(frames(vec![frame])),
         Payload::Frames(message) => Item::Frames(frames(message.frames)),
-        Payload::Audio(v1::Audio { samples, frames }) => Item::Audio(AudioPiece { samples, frames }),
+        Payload::Audio(message) => Item::Audio(AudioPiece {
+            samples: message.samples,
+            frames: message.frames,
+            codes: frames(message.codes),
+        }),
         Payload::Reply(v1::ReplyToken { id, hidden }) => Item::Reply(ReplyToken {
             id,
             hidden: hidden.into_iter().map(|row| row.values.into()).collect(),

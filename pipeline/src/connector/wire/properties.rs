@@ -264,6 +264,7 @@ proptest! {
         frames_made in codec_frames(),
         samples in vec(any::<u32>(), 0..40),
         frames: u32,
+        codes in codec_frames(),
         id: u32,
         hidden in vec(reals(), 0..3),
         rows in reals(),
@@ -273,13 +274,14 @@ proptest! {
         chunk(Item::Reply(ReplyToken { id, hidden }))?;
         chunk(Item::Embedding(rows))?;
         // Any pattern of bits, also those that are no numbers.
-        let piece = AudioPiece { samples: samples.iter().copied().map(f32::from_bits).collect(), frames };
+        let samples_made = samples.iter().copied().map(f32::from_bits).collect();
+        let piece = AudioPiece { samples: samples_made, frames, codes: codes.clone() };
         let Item::Audio(back) = item(payload(Item::Audio(piece))) else { panic!("audio became something else") };
         let message = proto::Item { payload: Some(payload(Item::Audio(back))), ..proto::Item::default() };
         let Body::Item(came) = passed(Body::Item(message)) else { panic!("an item became something else") };
         let Item::Audio(came) = item(payload_of(came).unwrap()) else { panic!("audio became something else") };
         let bits: Vec<_> = came.samples.iter().map(|sample| sample.to_bits()).collect();
-        prop_assert_eq!((bits, came.frames), (samples, frames));
+        prop_assert_eq!((bits, came.frames, came.codes), (samples, frames, codes));
     }
 
     #[test]
@@ -290,14 +292,14 @@ proptest! {
         salt: u64,
         max_outputs: u32,
         lead in codec_frames(),
-        into_frames: bool,
+        (into_frames, with_codes) in any::<(bool, bool)>(),
         recording in reals(),
     ) {
         let (sampling, seed) = (speech.sampling, speech.seed);
         let salt = CacheSalt(salt);
         request_comes(StageRequest::Speech(speech))?;
         request_comes(StageRequest::Text(TextRequest { prompt, sampling, seed, export_hidden, salt, max_outputs }))?;
-        request_comes(StageRequest::Decode(DecodeRequest { lead: lead.into(), into_frames }))?;
+        request_comes(StageRequest::Decode(DecodeRequest { lead: lead.into(), into_frames, with_codes }))?;
         request_comes(StageRequest::Encode(recording))?;
     }
 

@@ -30,6 +30,7 @@ pub(in crate::connector) fn request_message(request: StageRequest) -> Request {
         StageRequest::Decode(request) => Request::Decode(wire::DecodeRequest {
             lead: frame_messages(&request.lead),
             into_frames: request.into_frames,
+            with_codes: request.with_codes,
         }),
         StageRequest::Encode(samples) => Request::Encode(wire::EncodeRequest {
             samples: samples.to_vec(),
@@ -74,6 +75,7 @@ pub(in crate::connector) fn request(message: Request) -> Result<StageRequest, Wi
         Request::Decode(message) => StageRequest::Decode(DecodeRequest {
             lead: frames(message.lead).into(),
             into_frames: message.into_frames,
+            with_codes: message.with_codes,
         }),
         Request::Encode(message) => StageRequest::Encode(message.samples.into()),
     })

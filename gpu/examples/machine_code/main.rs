@@ -1,6 +1,7 @@
 //! Compares the machine code of the kernels with a table of what each must show, so that what a source says is what a device does.
 //!
-//! `scripts/machine-code` runs it; `scripts/machine-code --write` writes the table `machine-code.tsv` again.
+//! `scripts/machine-code` runs it. The table's limits are set by hand: `scripts/machine-code --show TEXT` prints what the kernels show
+//! whose names contain a text (none: all), as rows of the table, and changes nothing.
 //!
 //! The kernels of this build are disassembled (`cuobjdump`). A kernel fails that needs more registers or local memory than its row
 //! allows, or that shows fewer loads under way at once, matrix loads, asynchronous copies or tensor instructions than its row asks for.
@@ -10,7 +11,7 @@
 mod disassembly;
 mod table;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 /// The compiled kernels of this build and their compiler's version.
@@ -31,19 +32,17 @@ const ARCH: &str = "sm_90";
 const NOT_COMPARED: i32 = 4;
 
 fn main() -> ExitCode {
-    let mut write = false;
-    let mut paths = Vec::new();
-    for argument in std::env::args().skip(1) {
-        match argument.as_str() {
-            "--write" => write = true,
-            _ => paths.push(PathBuf::from(argument)),
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (paths, shown) = match arguments.as_slice() {
+        [cuobjdump, table] => ([cuobjdump, table], None),
+        [cuobjdump, table, show, names @ ..] if show == "--show" => ([cuobjdump, table], Some(names)),
+        _ => {
+            eprintln!("expected: machine_code CUOBJDUMP TABLE [--show [TEXT ...]]");
+            return ExitCode::from(2);
         }
-    }
-    let [cuobjdump, table] = paths.as_slice() else {
-        eprintln!("expected: machine_code [--write] CUOBJDUMP TABLE");
-        return ExitCode::from(2);
     };
-    match run(cuobjdump, table, write) {
+    let [cuobjdump, table] = paths.map(Path::new);
+    match run(cuobjdump, table, shown) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(reason) => {
@@ -53,17 +52,18 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether every kernel is as the table asks.
-fn run(cuobjdump: &Path, path: &Path, write: bool) -> Result<bool, String> {
+/// Whether every kernel is as the table asks; or shows kernels whose names contain one of these texts.
+fn run(cuobjdump: &Path, path: &Path, shown: Option<&[String]>) -> Result<bool, String> {
     let (modules, compiler) = build();
     if modules.is_empty() {
         return Err("this build has no kernels for a device".into());
     }
     let found = found(cuobjdump, modules)?;
-    if write {
-        let text = table::written(&compiler, &found);
-        std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
-        println!("{} kernels written to {}", found.len(), path.display());
+    if let Some(names) = shown {
+        let asked = |kernel: &str| names.is_empty() || names.iter().any(|name| kernel.contains(name));
+        for (kernel, figures) in found.iter().filter(|(kernel, _)| asked(kernel)) {
+            println!("{}", table::row(kernel, *figures));
+        }
         return Ok(true);
     }
     let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -86,7 +86,8 @@ fn run(cuobjdump: &Path, path: &Path, write: bool) -> Result<bool, String> {
         println!("{} kernels are as {} asks", found.len(), path.display());
     } else {
         println!(
-            "where a change is meant: scripts/machine-code --write, and commit the table with the reason"
+            "where a change is meant: edit the kernel's limits in {}, and commit them with the reason; scripts/machine-code --show TEXT prints what it shows",
+            path.display()
         );
     }
     Ok(failures.is_empty())

@@ -2,9 +2,13 @@
 //
 // A block has a query row, a key head with G of its query heads, and one of `splits` parts of the row's keys, `part` keys each. L neighbouring lanes
 // have a key together, eight elements each, so that a bf16 key of 128 is read as 256 neighbouring bytes; the block's other lanes have
-// other keys. Every group of lanes keeps a running maximum, sum and weighted sum of values for each head (Milakov, Gimelshein,
-// "Online normalizer calculation for softmax", 2018); these meet in shared memory at the end. Reads each key and value of the
-// row once per G query heads: 4 * keys * head_dim bytes for bf16.
+// other keys. Keys and values come by asynchronous copies, two bunches of rounds ahead: what is under way takes shared memory and no
+// registers, so that blocks with four heads wait as seldom as those with one. Of a bunch every group of lanes makes all scores, then
+// moves its running maximum, sum and weighted sum of values of each head (Milakov, Gimelshein, "Online normalizer calculation for
+// softmax", 2018); these meet in shared memory at the end. Reads each key and value of the row once per G query heads: 4 * keys *
+// head_dim bytes for bf16.
+//
+// A head's result is the same to the bit whatever G is: sums that the compiler could fuse in two ways are written as they shall be fused.
 #pragma once
 #include "omni.cuh"
 
@@ -16,6 +20,12 @@ struct Keys {
     uint32_t begin, from, to;
 };
 
+/// Rounds of keys that a thread asks for and works on together, and how many such bunches are under way: 32 KiB, as `SHARED` in
+/// `src/kernels/attention.rs`.
+template <typename T>
+constexpr uint32_t kRounds = 8 / sizeof(T);
+constexpr uint32_t kBunches = 2;
+
 /// Eight elements, of which only the first `count` are there.
 template <typename T>
 __device__ __forceinline__ Packed<T> load_some(In<T> from, size_t index, unsigned count, uint32_t wide) {
@@ -25,6 +35,27 @@ __device__ __forceinline__ Packed<T> load_some(In<T> from, size_t index, unsigne
     Packed<T> out;
     memcpy(&out, one, sizeof out);
     return out;
+}
+/// Brings eight elements, of which only the first `count` are there, to where the thread reads them with `brought`; zeros if they are not `there`.
+template <typename T>
+__device__ __forceinline__ void bring_some(Shared<Bytes16> to, In<T> from, size_t index, unsigned count, uint32_t wide, bool there) {
+    constexpr unsigned kEach = 16 / sizeof(T);
+    if (wide) {
+#pragma unroll
+        for (unsigned i = 0; i < 8 / kEach; i++)
+            copy_async(to + i * kAttentionThreads, retyped<const Bytes16>(from + (there ? index : 0)) + i, there);
+    } else {
+#pragma unroll 1
+        for (unsigned i = 0; i < 8; i++)
+            retyped<T>(to + i / kEach * kAttentionThreads)[i % kEach] = there && i < count ? from[index + i] : narrow<T>(0.0f);
+    }
+}
+template <typename T>
+__device__ __forceinline__ Eight brought(Shared<Bytes16> from) {
+    Packed<T> packed;
+#pragma unroll
+    for (unsigned i = 0; i < sizeof(T) / 2; i++) packed.part[i] = from[i * kAttentionThreads];
+    return unpacked(packed);
 }
 
 /// `out [rows, heads * head_dim]`. With one split it is the result; with more, `partial [rows, heads, splits, head_dim + 2]` gets each
@@ -56,48 +87,100 @@ __device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T
 #pragma unroll
         for (int i = 0; i < 8; i++) query[g].v[i] *= scale;
     }
-    // Of several rounds the keys and values are under way at once, and the rows of those after them.
-    constexpr uint32_t kAhead = sizeof(T) == 4 ? 1 : G == 4 ? 2 : 4;
-    uint32_t slot[kAhead];
-    auto find = [&](uint32_t at) {
+    // A thread reads only what it has asked for itself, so that no barrier is needed until all meet.
+    constexpr uint32_t kPacks = sizeof(T) / 2, kBunch = 2 * kRounds<T> * kPacks * kAttentionThreads;
+    Shared<Bytes16> ring = shared_as<Bytes16>() + threadIdx.x;
+    uint32_t step = kRounds<T> * groups;
+    auto find = [&](uint32_t (&slot)[kRounds<T>], uint32_t at) {
 #pragma unroll
-        for (uint32_t a = 0; a < kAhead; a++) {
+        for (uint32_t a = 0; a < kRounds<T>; a++) {
             uint32_t key = keys.from + min(at + a * groups + lane_group, end - 1);
             slot[a] = keys.begin + key;
             if (table) slot[a] = (table[keys.begin + (key >> shift)] << shift) + (key & ((1u << shift) - 1));
         }
     };
-    if (begin < end) find(begin);
-    // Lanes of a warp go round together, because they exchange sums.
-    for (uint32_t at = begin; at < end; at += kAhead * groups) {
-        Packed<T> key[kAhead], value[kAhead];
+    auto ask = [&](Shared<Bytes16> to, const uint32_t (&slot)[kRounds<T>], uint32_t at) {
 #pragma unroll
-        for (uint32_t a = 0; a < kAhead; a++) {
+        for (uint32_t a = 0; a < kRounds<T>; a++) {
             size_t from = static_cast<size_t>(slot[a]) * kv_stride + static_cast<size_t>(kv_head) * head_dim + dim;
-            key[a] = has_dims ? load_some<T>(k, from, head_dim - dim, wide) : Packed<T>{};
-            value[a] = has_dims ? load_some<T>(v, from, head_dim - dim, wide) : Packed<T>{};
+            bool there = has_dims && at + a * groups + lane_group < end;
+            bring_some<T>(to + 2 * a * kPacks * kAttentionThreads, k, from, head_dim - dim, wide, there);
+            bring_some<T>(to + (2 * a + 1) * kPacks * kAttentionThreads, v, from, head_dim - dim, wide, there);
         }
-        if (at + kAhead * groups < end) find(at + kAhead * groups);
+    };
+    uint32_t slot[kRounds<T>], later[kRounds<T>];
+    if (begin < end) {
+        find(slot, begin);
+        find(later, begin + step);
+        ask(ring, slot, begin);
+        copies_asked();
+        ask(ring + kBunch, later, begin + step);
+        copies_asked();
+        find(slot, begin + kBunches * step);
+    }
+    static_assert(kBunches == 2);
+    bool odd = false;
+    // Lanes of a warp go round together, because they exchange sums.
+#pragma unroll 1
+    for (uint32_t at = begin; at < end; at += step) {
+        Shared<Bytes16> bunch = ring + (odd ? kBunch : 0);
+        wait_copies<kBunches - 1>();
+        float score[kRounds<T>][G];
 #pragma unroll
-        for (uint32_t a = 0; a < kAhead; a++) {
-            if (at + a * groups >= end) break;
-            bool there = at + a * groups + lane_group < end;
-            Eight of_key = unpacked(key[a]), of_value = unpacked(value[a]);
+        for (uint32_t a = 0; a < kRounds<T>; a++) {
+            Eight key = brought<T>(bunch + 2 * a * kPacks * kAttentionThreads);
 #pragma unroll
             for (int g = 0; g < G; g++) {
-                float score = 0.0f;
+                score[a][g] = 0.0f;
 #pragma unroll
-                for (int i = 0; i < 8; i++) score += query[g].v[i] * of_key.v[i];
-                for (unsigned other = lanes_per_key / 2; other > 0; other /= 2) score += __shfl_xor_sync(kAllLanes, score, other);
-                if (!there) continue;
-                float larger = fmaxf(largest[g], score), shrink = expf(largest[g] - larger), weight = expf(score - larger);
-                largest[g] = larger;
-                total[g] = total[g] * shrink + weight;
-#pragma unroll
-                for (int i = 0; i < 8; i++) sum[g].v[i] = sum[g].v[i] * shrink + weight * of_value.v[i];
+                for (int i = 0; i < 8; i++) score[a][g] = fused(query[g].v[i], key.v[i], score[a][g]);
             }
         }
+        for (unsigned other = lanes_per_key / 2; other > 0; other /= 2) {
+#pragma unroll
+            for (uint32_t a = 0; a < kRounds<T>; a++)
+#pragma unroll
+                for (int g = 0; g < G; g++) score[a][g] += __shfl_xor_sync(kAllLanes, score[a][g], other);
+        }
+#pragma unroll
+        for (int g = 0; g < G; g++) {
+            float larger = largest[g];
+#pragma unroll
+            for (uint32_t a = 0; a < kRounds<T>; a++) {
+                if (at + a * groups + lane_group >= end) score[a][g] = -INFINITY;
+                larger = fmaxf(larger, score[a][g]);
+            }
+            // A group of lanes that has had no key yet has a sum of zero.
+            float base = larger == -INFINITY ? 0.0f : larger, shrink = expf(largest[g] - base);
+            largest[g] = larger;
+            float weights = 0.0f;
+#pragma unroll
+            for (int i = 0; i < 8; i++) sum[g].v[i] *= shrink;
+#pragma unroll
+            for (uint32_t a = 0; a < kRounds<T>; a++) {
+                score[a][g] = expf(score[a][g] - base);
+                weights += score[a][g];
+            }
+            total[g] = fused(total[g], shrink, weights);
+        }
+#pragma unroll
+        for (uint32_t a = 0; a < kRounds<T>; a++) {
+            Eight value = brought<T>(bunch + (2 * a + 1) * kPacks * kAttentionThreads);
+#pragma unroll
+            for (int g = 0; g < G; g++)
+#pragma unroll
+                for (int i = 0; i < 8; i++) sum[g].v[i] = fused(score[a][g], value.v[i], sum[g].v[i]);
+        }
+        if (at + kBunches * step < end) {
+            ask(bunch, slot, at + kBunches * step);
+            find(slot, at + (kBunches + 1) * step);
+        }
+        copies_asked();
+        odd = !odd;
     }
+    wait_copies<0>();
+    // What comes below lies where others may still read.
+    __syncthreads();
 
     // [groups][G] maxima and sums, then [groups][G][lanes_per_key * 8] weighted sums.
     Shared<float> meeting = shared_as<float>();
@@ -122,8 +205,8 @@ __device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T
             unsigned place = other * G + g;
             if (meeting[2 * place + 1] == 0.0f) continue;
             float weight = expf(meeting[2 * place] - most);
-            whole += weight * meeting[2 * place + 1];
-            value += weight * sums[place * width + c];
+            whole = fused(weight, meeting[2 * place + 1], whole);
+            value = fused(weight, sums[place * width + c], value);
         }
         size_t head = static_cast<size_t>(row) * heads + first_head + g;
         if (splits == 1) {

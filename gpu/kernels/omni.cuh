@@ -246,6 +246,14 @@ __device__ __forceinline__ float block_sum(float value) {
     return value;
 }
 
+/// `a * b + c`, rounded once on a device. The emulator, whose results are only alike, rounds twice.
+__device__ __forceinline__ float fused(float a, float b, float c) {
+#ifdef OMNI_EMULATED
+    return a * b + c;
+#else
+    return fmaf(a, b, c);
+#endif
+}
 __device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 __device__ __forceinline__ float silu(float x) { return x * sigmoid(x); }
 /// The exact form: `x * P(X <= x)` for a standard normal X.

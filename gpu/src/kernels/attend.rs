@@ -1,6 +1,6 @@
 //! Heads rotated, stored and attended in one launch: `kernels/attend.cu`.
 
-use super::attention::{lanes, shared, together};
+use super::attention::{SHARED, lanes, together};
 use super::{Attention, RotateAndStore, args, kernels, launch, of, wide};
 use crate::launch::{Float, Launch};
 
@@ -64,7 +64,7 @@ impl Attend {
                 attention.scale,
             ],
         );
-        launch.shared = shared(attention);
+        launch.shared = SHARED;
         launch
     }
 }

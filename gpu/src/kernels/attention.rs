@@ -59,15 +59,16 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// Parts worth making of the keys of rows with up to `keys` each, and the keys of a part. For as few rows as are
-    /// multiplied one by one a part is of one size, so that a row's sums do not depend on how many keys its neighbours
-    /// have. With more, there are enough parts for two blocks per multiprocessor of a large device, none with fewer
-    /// than 64 keys, at most 32.
+    /// Parts worth making of the keys of rows with up to `keys` each, and the keys of a part. Up to 128 keys stay together: parts
+    /// take a launch that puts them together, and keep [`Attend`](super::Attend) away, so that a short context gets more blocks from
+    /// fewer heads in each. For as few rows as are multiplied one by one a part is of one size, so that a row's sums do not depend on
+    /// how many keys its neighbours have. With more, there are enough parts for two blocks per multiprocessor of a large device, none
+    /// with fewer than 64 keys, at most 32.
     #[must_use]
     pub fn parts(rows: u32, kv_heads: u32, keys: u32) -> (u32, u32) {
         const BLOCKS: u32 = 256;
         const PART: u32 = 128;
-        if rows <= FEW_ROWS {
+        if rows <= FEW_ROWS || keys <= PART {
             return (keys.div_ceil(PART).max(1), PART);
         }
         let wanted = BLOCKS.div_ceil((rows * kv_heads).max(1));
@@ -122,7 +123,7 @@ impl Attention {
                 wide,
             ],
         );
-        attend.shared = shared(self);
+        attend.shared = SHARED;
         let merge = (self.splits > 1).then(|| {
             let args = args![self.out, self.partial, self.head_dim, self.splits];
             let grid = [self.rows * self.heads, 1, 1];
@@ -133,13 +134,19 @@ impl Attention {
     }
 }
 
-/// Query heads that a block has.
+/// Query heads that a block has: as many as leave a block for nearly every multiprocessor of a large device. Keys are read once for each
+/// of a row's blocks, from the second-level cache but the first time. Results are the same to the bit.
 pub(super) fn together(attention: &Attention) -> u32 {
-    match attention.heads / attention.kv_heads {
-        group if group.is_multiple_of(4) => 4,
-        group if group.is_multiple_of(2) => 2,
-        _ => 1,
-    }
+    const BLOCKS: u32 = 128;
+    let Attention {
+        rows, heads, splits, ..
+    } = *attention;
+    let group = heads / attention.kv_heads;
+    let enough = |together: &u32| rows * (heads / together) * splits >= BLOCKS;
+    let possible = [4, 2]
+        .into_iter()
+        .filter(|together| group.is_multiple_of(*together));
+    possible.into_iter().find(enough).unwrap_or(1)
 }
 
 /// Lanes that have a key together.
@@ -147,7 +154,6 @@ pub(super) fn lanes(attention: &Attention) -> u32 {
     attention.head_dim.div_ceil(8).next_power_of_two()
 }
 
-/// Bytes of shared memory: of every group of lanes and head a maximum, a sum, a weighted sum.
-pub(super) fn shared(attention: &Attention) -> u32 {
-    together(attention) * (2 * 128 / lanes(attention) + 128 * 8) * 4
-}
+/// Bytes of shared memory: keys and values that are under way, two bunches of 64 bytes of each for every thread. Where they were, every
+/// group of lanes leaves of each head a maximum, a sum, a weighted sum: at most 20 KiB.
+pub(super) const SHARED: u32 = 2 * 2 * 64 * 128;

@@ -266,19 +266,68 @@ fn a_few_rows_are_the_same_to_the_last_bit_whatever_their_neighbours_see() {
     assert!(!alone.is_empty() && alone == seen(&[one, other], 1024));
 }
 
+#[test]
+fn heads_are_the_same_to_the_last_bit_however_many_a_block_has() {
+    let h = Heads {
+        heads: 8,
+        kv_heads: 2,
+        dim: 128,
+    };
+    // A row with several bunches of keys, and others that only make the launch larger.
+    let seen = |rows: usize, kernel: &str| {
+        let ranges: Vec<[u32; 3]> = (0..rows)
+            .map(|row| if row == 0 { [0, 1, 150] } else { [0, 0, 1] })
+            .collect();
+        let q = numbers(rows * h.width(), 1);
+        let (k, v) = (numbers(150 * h.kv_width(), 2), numbers(150 * h.kv_width(), 3));
+        let got = RefCell::new(Vec::new());
+        each_type(
+            |lab| {
+                let attention = attention(lab, h, &ranges, None, (1, 150), [&q, &k, &v]);
+                let launch = attention.launches(lab.float).0;
+                assert!(launch.kernel.name.starts_with(kernel), "{}", launch.kernel.name);
+                lab.run(&launch);
+                lab.read(attention.out, h.q_width())
+            },
+            |_, all| got.borrow_mut().push(all),
+        );
+        got.into_inner()
+    };
+    let one = seen(1, "attention_1_");
+    assert!(!one.is_empty() && one == seen(32, "attention_2_"));
+    assert!(one == seen(64, "attention_4_"));
+}
+
 fn attend(
+    lab: &Lab,
+    h: Heads,
+    ranges: &[[u32; 3]],
+    table: Option<(&Vec<u32>, u32)>,
+    parts: (u32, u32),
+    rows: [&Vec<f32>; 3],
+) -> Vec<f32> {
+    let attention = attention(lab, h, ranges, table, parts, rows);
+    let (attend, merge) = attention.launches(lab.float);
+    lab.run(&attend);
+    if let Some(merge) = merge {
+        lab.run(&merge);
+    }
+    lab.read(attention.out, ranges.len() * h.q_width())
+}
+
+fn attention(
     lab: &Lab,
     h: Heads,
     ranges: &[[u32; 3]],
     table: Option<(&Vec<u32>, u32)>,
     (splits, part): (u32, u32),
     [q, k, v]: [&Vec<f32>; 3],
-) -> Vec<f32> {
+) -> Attention {
     let rows = ranges.len() as u32;
     let (heads, kv_heads, head_dim) = (h.heads as u32, h.kv_heads as u32, h.dim as u32);
     let partial = Attention::partial_bytes(rows, heads, head_dim, splits);
     let out = lab.room(ranges.len() * h.q_width());
-    let attention = Attention {
+    Attention {
         out,
         partial: if partial > 0 {
             lab.floats(&vec![f32::NAN; partial / 4])
@@ -300,11 +349,5 @@ fn attend(
         splits,
         part,
         scale: 1.0 / (head_dim as f32).sqrt(),
-    };
-    let (attend, merge) = attention.launches(lab.float);
-    lab.run(&attend);
-    if let Some(merge) = merge {
-        lab.run(&merge);
     }
-    lab.read(out, ranges.len() * h.q_width())
 }

@@ -84,11 +84,35 @@ KERNEL(rms_norm, 1024, rms_norm<T>,
 
 /// `out[row] = (x[row] - mean) / sqrt(variance + eps) * weight + bias`. Reads x, writes out.
 template <typename T>
-__device__ void layer_norm(Out<T> out, In<T> x, In<float> weight, In<float> bias, uint32_t width, float eps) {
+__device__ void layer_norm(Out<T> out, In<T> x, In<float> weight, In<float> bias, uint32_t width, float eps, uint32_t wide) {
     size_t row = static_cast<size_t>(blockIdx.x) * width;
     x = x + row;
     out += row;
     float sum = 0.0f, squares = 0.0f;
+    if (wide && width <= blockDim.x * 8) {
+        // As in `rms_norm`: a thread has eight elements and keeps them.
+        unsigned c = threadIdx.x * 8;
+        bool there = c < width;
+        Eight v{}, w{}, added{};
+        if (there) {
+            v = load8(x, c);
+            w = load8(weight, c);
+            added = load8(bias, c);
+        }
+#pragma unroll
+        for (int i = 0; i < 8; i++) sum += v.v[i];
+        float mean = block_sum(sum) / static_cast<float>(width);
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            v.v[i] = there ? v.v[i] - mean : 0.0f;
+            squares += v.v[i] * v.v[i];
+        }
+        float factor = 1.0f / sqrtf(block_sum(squares) / static_cast<float>(width) + eps);
+#pragma unroll
+        for (int i = 0; i < 8; i++) v.v[i] = v.v[i] * factor * w.v[i] + added.v[i];
+        if (there) store8(out, c, v);
+        return;
+    }
     for (unsigned c = threadIdx.x; c < width; c += blockDim.x) sum += widen(x[c]);
     float mean = block_sum(sum) / static_cast<float>(width);
     for (unsigned c = threadIdx.x; c < width; c += blockDim.x) {
@@ -99,5 +123,5 @@ __device__ void layer_norm(Out<T> out, In<T> x, In<float> weight, In<float> bias
     for (unsigned c = threadIdx.x; c < width; c += blockDim.x)
         out[c] = narrow<T>((widen(x[c]) - mean) * factor * weight[c] + bias[c]);
 }
-KERNEL(layer_norm, 1024, layer_norm<T>, (Out<T> out, In<T> x, In<float> weight, In<float> bias, uint32_t width, float eps),
-       (out, x, weight, bias, width, eps))
+KERNEL(layer_norm, 1024, layer_norm<T>, (Out<T> out, In<T> x, In<float> weight, In<float> bias, uint32_t width, float eps, uint32_t wide),
+       (out, x, weight, bias, width, eps, wide))

@@ -44,33 +44,55 @@ KERNEL(pad, 256, pad<T>,
         uint32_t keep, uint32_t width, uint32_t rows, uint32_t wide),
        (out, x, past, from, lacking, a, b, signals, keep, width, rows, wide))
 
-/// The last `keep` rows of every padded signal become its past.
+/// The last `keep` rows of every padded signal become its past. A thread takes eight neighbours of a row.
 template <typename T>
-__device__ void remember(In<T> padded, In<uint64_t> past, In<uint32_t> from, uint32_t keep, uint32_t width) {
-    uint32_t s = blockIdx.y, local = blockIdx.x;
+__device__ void remember(In<T> padded, In<uint64_t> past, In<uint32_t> from, uint32_t keep, uint32_t width, uint32_t wide) {
+    uint32_t of_row = (width + 7) / 8, item = blockIdx.x * blockDim.x + threadIdx.x, s = blockIdx.y;
+    if (item >= keep * of_row) return;
+    uint32_t local = item / of_row, c = item % of_row * 8;
     size_t row = from[s + 1] + static_cast<size_t>(s) * keep + local;
     Out<T> to = at_address<T>(past[s]) + static_cast<size_t>(local) * width;
     padded = padded + row * width;
-    for (unsigned c = threadIdx.x; c < width; c += blockDim.x) to[c] = padded[c];
-}
-KERNEL(remember, 1024, remember<T>, (In<T> padded, In<uint64_t> past, In<uint32_t> from, uint32_t keep, uint32_t width),
-       (padded, past, from, keep, width))
-
-/// `out[row][c] = bias[c] + sum over t of w[t][c] * padded[row + t * dilation][c]`. Reads `taps` rows of the padded signal, which
-/// its neighbours have brought into the caches.
-template <typename T>
-__device__ void depthwise(Out<T> out, In<T> padded, In<float> w, In<float> bias, In<uint32_t> from, uint32_t signals, uint32_t keep,
-                          uint32_t taps, uint32_t dilation, uint32_t width) {
-    uint32_t row = blockIdx.x;
-    padded = padded + static_cast<size_t>(row + signal_of(from, signals, row) * keep) * width;
-    out += static_cast<size_t>(row) * width;
-    for (unsigned c = threadIdx.x; c < width; c += blockDim.x) {
-        float sum = bias[c];
-        for (unsigned t = 0; t < taps; t++) sum += widen(padded[static_cast<size_t>(t) * dilation * width + c]) * w[t * width + c];
-        out[c] = narrow<T>(sum);
+    if (wide) {
+        Packed<T> eight = load_packed<T>(padded, c);
+#pragma unroll
+        for (unsigned i = 0; i < sizeof(T) / 2; i++) retyped<Bytes16>(to + c)[i] = eight.part[i];
+    } else {
+#pragma unroll 1
+        for (uint32_t i = c; i < min(c + 8, width); i++) to[i] = padded[i];
     }
 }
-KERNEL(depthwise, 1024, depthwise<T>,
+KERNEL(remember, 256, remember<T>, (In<T> padded, In<uint64_t> past, In<uint32_t> from, uint32_t keep, uint32_t width, uint32_t wide),
+       (padded, past, from, keep, width, wide))
+
+/// `out[row][c] = bias[c] + sum over t of w[t][c] * padded[row + t * dilation][c]`. Reads `taps` rows of the padded signal, which
+/// its neighbours have brought into the caches. A thread takes eight neighbours of a row.
+template <typename T>
+__device__ void depthwise(Out<T> out, In<T> padded, In<float> w, In<float> bias, In<uint32_t> from, uint32_t signals, uint32_t keep,
+                          uint32_t taps, uint32_t dilation, uint32_t width, uint32_t rows, uint32_t wide) {
+    uint32_t of_row = (width + 7) / 8, item = blockIdx.x * blockDim.x + threadIdx.x, row = item / of_row, c = item % of_row * 8;
+    if (row >= rows) return;
+    padded = padded + static_cast<size_t>(row + signal_of(from, signals, row) * keep) * width;
+    out += static_cast<size_t>(row) * width;
+    if (wide) {
+        Eight sum = load8(bias, c);
+        // Loads of several rows are under way at once.
+#pragma unroll 4
+        for (uint32_t t = 0; t < taps; t++) {
+            Eight v = load8(padded, static_cast<size_t>(t) * dilation * width + c), of_w = load8(w, t * width + c);
+#pragma unroll
+            for (int i = 0; i < 8; i++) sum.v[i] += v.v[i] * of_w.v[i];
+        }
+        store8(out, c, sum);
+        return;
+    }
+    for (uint32_t i = c; i < min(c + 8, width); i++) {
+        float sum = bias[i];
+        for (uint32_t t = 0; t < taps; t++) sum += widen(padded[static_cast<size_t>(t) * dilation * width + i]) * w[t * width + i];
+        out[i] = narrow<T>(sum);
+    }
+}
+KERNEL(depthwise, 256, depthwise<T>,
        (Out<T> out, In<T> padded, In<float> w, In<float> bias, In<uint32_t> from, uint32_t signals, uint32_t keep, uint32_t taps,
-        uint32_t dilation, uint32_t width),
-       (out, padded, w, bias, from, signals, keep, taps, dilation, width))
+        uint32_t dilation, uint32_t width, uint32_t rows, uint32_t wide),
+       (out, padded, w, bias, from, signals, keep, taps, dilation, width, rows, wide))

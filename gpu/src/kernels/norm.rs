@@ -5,7 +5,7 @@ use crate::launch::{Address, Float, Launch};
 
 kernels! { "norm":
     typed RMS_NORM = "rms_norm"("pppppufu") 1024;
-    typed LAYER_NORM = "layer_norm"("ppppuf") 1024;
+    typed LAYER_NORM = "layer_norm"("ppppufu") 1024;
 }
 
 /// `x += scale * y` if there is a `y`, then `out = x / sqrt(mean(x^2) + eps) * weight` if there is an `out`.
@@ -76,11 +76,21 @@ impl LayerNorm {
     /// One block per row.
     #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
+        let wide = wide(self.width, &[self.out, self.x, self.weight, self.bias]);
+        let items = if wide { self.width / 8 } else { self.width };
         launch(
             of(&LAYER_NORM, float),
             [self.rows, 1, 1],
-            threads(self.width, 256),
-            args![self.out, self.x, self.weight, self.bias, self.width, self.eps],
+            threads(items, 256),
+            args![
+                self.out,
+                self.x,
+                self.weight,
+                self.bias,
+                self.width,
+                self.eps,
+                wide
+            ],
         )
     }
 }

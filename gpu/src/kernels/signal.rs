@@ -1,12 +1,20 @@
 //! Signals and what streams remember of them: `kernels/signal.cu`.
 
-use super::{args, kernels, launch, of, threads, wide};
+use super::{args, kernels, launch, of, wide};
 use crate::launch::{Address, Float, Launch};
 
 kernels! { "signal":
     typed PAD = "pad"("pppppppuuuuu") 256;
-    typed REMEMBER = "remember"("pppuu") 1024;
-    typed DEPTHWISE = "depthwise"("pppppuuuuu") 1024;
+    typed REMEMBER = "remember"("pppuuu") 256;
+    typed DEPTHWISE = "depthwise"("pppppuuuuuuu") 256;
+}
+
+/// Threads of a block, each of which takes eight elements of a row.
+const THREADS: u32 = 256;
+
+/// Blocks for so many rows.
+fn blocks(rows: u32, width: u32) -> u32 {
+    (rows * width.div_ceil(8)).div_ceil(THREADS)
 }
 
 /// Signals of several streams, one after another, each with `keep` rows of its past.
@@ -56,7 +64,6 @@ impl Pad {
     /// Eight elements per thread: several rows per block, or one.
     #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
-        const THREADS: u32 = 256;
         let s = &self.signals;
         // A stream's past begins where rows of this width do.
         let wide = wide(self.width, &[self.out, self.x, self.a, self.b]);
@@ -95,15 +102,17 @@ pub struct Remember {
 }
 
 impl Remember {
-    /// One block per row.
+    /// Eight elements per thread.
     #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let s = &self.signals;
+        // A stream's past begins where rows of this width do.
+        let wide = wide(self.width, &[self.padded]);
         launch(
             of(&REMEMBER, float),
-            [s.keep, s.count, 1],
-            threads(self.width, 256),
-            args![self.padded, s.past, s.from, s.keep, self.width],
+            [blocks(s.keep, self.width), s.count, 1],
+            THREADS,
+            args![self.padded, s.past, s.from, s.keep, self.width, wide],
         )
     }
 }
@@ -130,14 +139,15 @@ pub struct Depthwise {
 }
 
 impl Depthwise {
-    /// One block per row.
+    /// Eight elements per thread.
     #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let s = &self.signals;
+        let wide = wide(self.width, &[self.out, self.padded, self.w, self.bias]);
         launch(
             of(&DEPTHWISE, float),
-            [s.rows, 1, 1],
-            threads(self.width, 256),
+            [blocks(s.rows, self.width), 1, 1],
+            THREADS,
             args![
                 self.out,
                 self.padded,
@@ -149,6 +159,8 @@ impl Depthwise {
                 self.taps,
                 self.dilation,
                 self.width,
+                s.rows,
+                wide,
             ],
         )
     }

@@ -5,7 +5,7 @@
 //! looked up in tables; keys and values are told by position. Nothing is read here.
 
 use crate::checkpoint::{Checkpoint, CheckpointSource, LoadError};
-use crate::config::{FfnConfig, StackConfig, ThinkerConfig};
+use crate::config::{Code2WavConfig, FfnConfig, StackConfig, ThinkerConfig};
 use crate::family::Family;
 use crate::speech::{DType, kv_position_bytes};
 use crate::{audio_encoder, thinker_model};
@@ -40,6 +40,8 @@ pub struct StageFloor {
     /// Bytes of the keys and values of one position, all of which a row reads again at every step; of the code predictor
     /// within a frame, of code2wav within its window, of an audio encoder none.
     pub kv_position_bytes: u64,
+    /// Additions and multiplications of what a row is multiplied with: of code2wav a frame, at all its rates. Attention is not counted.
+    pub row_operations: u64,
 }
 
 /// The experts of one layer, of which a step reads those that some row goes to.
@@ -64,6 +66,12 @@ impl Mixture {
 }
 
 impl StageFloor {
+    /// Additions and multiplications of the products of a step over `rows` rows.
+    #[must_use]
+    pub fn step_operations(&self, rows: u32) -> f64 {
+        f64::from(rows) * self.row_operations as f64
+    }
+
     /// Bytes of weights that a step over `rows` rows reads, on average over where the rows are routed to.
     #[must_use]
     pub fn step_bytes(&self, rows: u32) -> f64 {
@@ -99,6 +107,11 @@ fn count(source: CheckpointSource, dtype: DType) -> Result<CountedFloor, LoadErr
         let mut stage = counting.stage(part, passes);
         stage.kv_position_bytes = kv_position_bytes(stack, dtype.bytes());
         stage.mixtures = counting.mixtures(part, stack);
+        let routed = stage
+            .mixtures
+            .iter()
+            .map(|m| m.top_k * m.expert_bytes / dtype.bytes());
+        stage.row_operations += 2 * routed.sum::<u64>();
         stage
     };
     let passes = config.predictor.groups as u64 - 1;
@@ -107,13 +120,44 @@ fn count(source: CheckpointSource, dtype: DType) -> Result<CountedFloor, LoadErr
         Ok(of(Part::Thinker, &thinker.stack, 1))
     });
     let hears = counting.tensors(Part::AudioEncoder).next().is_some();
+    let mut code2wav = of(Part::Code2Wav, &config.code2wav.stack, 1);
+    code2wav.row_operations = counting.frame_operations(&config.code2wav);
     Ok(CountedFloor {
         thinker: thinker.ok(),
         audio_encoder: hears.then(|| counting.stage(Part::AudioEncoder, 1)),
         talker: of(Part::Talker, &config.talker.stack, 1),
         predictor: of(Part::Predictor, &config.predictor.stack, passes),
-        code2wav: of(Part::Code2Wav, &config.code2wav.stack, 1),
+        code2wav,
     })
+}
+
+/// Rows of a frame that a tensor of the vocoder is used for, and how many each of them becomes there.
+pub(crate) fn rates(tensor: &str, c: &Code2WavConfig) -> (usize, usize) {
+    let place =
+        |tensor: &str| -> Vec<usize> { tensor.split('.').filter_map(|word| word.parse().ok()).collect() };
+    let of = |rates: &[usize]| rates.iter().product::<usize>();
+    if let Some((_, tensor)) = tensor.split_once(".upsample.") {
+        return match place(tensor)[..] {
+            [stage, 0, ..] => (of(&c.upsampling_ratios[..stage]), c.upsampling_ratios[stage]),
+            [stage, ..] => (of(&c.upsampling_ratios[..=stage]), 1),
+            [] => (1, 1),
+        };
+    }
+    let decoder = ["decoder.decoder.", "code2wav.decoder."];
+    let Some(tensor) = decoder.iter().find_map(|decoder| tensor.strip_prefix(decoder)) else {
+        return (1, 1);
+    };
+    // The entry is before all stages; what comes after them has the rows of the last.
+    let (entry, stages) = (of(&c.upsampling_ratios), c.upsample_rates.len());
+    match place(tensor)[..] {
+        [stage, 1, ..] if (1..=stages).contains(&stage) => (
+            entry * of(&c.upsample_rates[..stage - 1]),
+            c.upsample_rates[stage - 1],
+        ),
+        [stage, _, ..] => (entry * of(&c.upsample_rates[..stage.min(stages)]), 1),
+        [0] => (entry, 1),
+        _ => (c.samples_per_frame(), 1),
+    }
 }
 
 /// The part of the model that a tensor belongs to.
@@ -185,7 +229,17 @@ impl Counting {
             dense_bytes: self.bytes(self.tensors(part).map(read).sum()),
             mixtures: Vec::new(),
             kv_position_bytes: 0,
+            row_operations: 2 * self.tensors(part).map(read).sum::<u64>(),
         }
+    }
+
+    /// Of the vocoder's products for a frame.
+    fn frame_operations(&self, c: &Code2WavConfig) -> u64 {
+        let used = |(name, n): (&str, u64)| match Use::of(name) {
+            Use::NotInSteps => 0,
+            _ => n * rates(name, c).0 as u64,
+        };
+        2 * self.tensors(Part::Code2Wav).map(used).sum::<u64>()
     }
 
     fn mixtures(&self, part: Part, stack: &StackConfig) -> Vec<Mixture> {

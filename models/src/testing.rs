@@ -5,6 +5,7 @@
 //! not there gets a panic, because that is a mistake in the asking.
 
 mod goldens;
+mod products;
 mod reference;
 mod speech;
 mod text;
@@ -12,6 +13,7 @@ mod tts;
 mod written;
 
 pub use goldens::{Goldens, deviation, farthest};
+pub use products::{Product, products};
 pub use reference::{
     EmbeddedCase, Heard, Prompted, TINY, ThinkerCase, codes_by_frame, embedded_cases, thinker_cases, tiny,
     tiny_prompt,

@@ -24,7 +24,7 @@ from pitch import Track
 SIZE = 300 if SMOKE else 24000       # utterances of text, about 29 hours
 GROUP = 6 if SMOKE else 20           # utterances of a file
 VOICES = {"aria": "af_heart", "basil": "am_michael"}
-TEXT_SEED = int(os.environ.get("OMNI_EMBEDDED_TEXT_SEED", SEED))        # another one gives other texts: to train further
+TEXT_SEEDS = [int(seed) for seed in os.environ.get("OMNI_EMBEDDED_TEXT_SEED", str(SEED)).split(",")]        # others give other texts: to train further
 GAIN = {"aria": 1.35, "basil": 1.6}  # to the loudness of speech elsewhere
 CEILING, KNEE = 0.98, 0.8            # louder samples than KNEE are pressed together, none exceeds CEILING
 FOLDER = WORK / "natural"
@@ -40,7 +40,7 @@ PHONEMES = [s for s in kokoro.VOCABULARY if s not in MARKS + STRESS]
 
 
 def default_texts():
-    """What is said without TEXT_SEED."""
+    """What is said without TEXT_SEEDS."""
     return {text for _, text in everyday.corpus(SEED, SIZE)}
 
 
@@ -50,15 +50,16 @@ def texts():
     if not path.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
         phonemes, items = kokoro.Phonemes(), []
-        known = default_texts() if TEXT_SEED != SEED else set()
-        for n, (_, text) in enumerate(everyday.corpus(TEXT_SEED, SIZE)):
-            if text in known:
-                continue
-            sounds = phonemes(text)
-            if 1 < len(sounds) <= kokoro.STYLES:
-                items.append([list(VOICES)[len(items) % len(VOICES)], text, sounds])
-            if n % 10000 == 0:
-                print(f"natural texts {n}", flush=True)
+        known = default_texts() if TEXT_SEEDS != [SEED] else set()
+        for seed in TEXT_SEEDS:
+            fresh = [text for _, text in everyday.corpus(seed, SIZE) if text not in known]
+            known.update(fresh)
+            for n, text in enumerate(fresh):
+                sounds = phonemes(text)
+                if 1 < len(sounds) <= kokoro.STYLES:
+                    items.append([list(VOICES)[len(items) % len(VOICES)], text, sounds])
+                if n % 10000 == 0:
+                    print(f"natural texts {n}", flush=True)
         write_json(path.with_suffix(".half"), items)
         path.with_suffix(".half").replace(path)
     return json.loads(path.read_text())

@@ -13,7 +13,7 @@
 # OMNI_EMBEDDED_WORK   scratch folder (default models/embedded/work, about 15 GB, half of it the virtual environment)
 # OMNI_EMBEDDED_FROM   talker, vocoder and thinker go on from those of this checkpoint
 # OMNI_EMBEDDED_VOICES keep the voices of this checkpoint instead of those in the scratch folder
-# OMNI_EMBEDDED_TEXT_SEED which texts the teacher says (default: always the same)
+# OMNI_EMBEDDED_TEXT_SEED which texts the teacher says, one seed or several (`2,3`; default: always the same)
 # OMNI_EMBEDDED_HOURS, OMNI_EMBEDDED_AUDIO_HOURS   how much the teacher says (default 20), and how much of it is made audible (default 1)
 # OMNI_EMBEDDED_PROGRAMS folder of omni-server and omni-client, whose --help the thinker learns from (default target/release)
 # OMNI_EMBEDDED_STOP_AFTER seconds of a stage; one that is not done by then keeps its state, and the run ends with status 75. Export and the

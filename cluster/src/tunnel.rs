@@ -19,7 +19,7 @@ use dynamo_runtime::pipeline::{ManyIn, ManyOut, RequestStream, ResponseStream};
 use dynamo_runtime::protocols::maybe_error::MaybeError;
 use futures::StreamExt as _;
 use omni_pipeline::connector::{Connected, LinkError, Peer, StageTransport};
-use omni_server::app::StageListener;
+use omni_server::app::{Caller, StageListener};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -114,10 +114,14 @@ impl AsyncEngine<ManyIn<ToStage>, ManyOut<ToFrontend>, anyhow::Error> for StageT
         let gave_up = Arc::clone(&self.gave_up);
         // It ends when the other end of its socket does.
         std::thread::Builder::new()
-            .name("front-end".to_owned())
+            .name("connection".to_owned())
             .spawn(
                 move || match listener.serve(there, |greeting| identity.refuses_greeting(greeting)) {
-                    Ok(()) => tracing::info!("a front end has hung up"),
+                    Ok(Caller::FrontEnd) => tracing::info!("a front end has hung up"),
+                    Ok(Caller::Stage(stage, None)) => tracing::info!(stage, "a stage has hung up"),
+                    Ok(Caller::Stage(stage, Some(error))) => {
+                        tracing::warn!(stage, %error, "a stage was disconnected");
+                    }
                     Err(error) => {
                         tracing::warn!(%error, "a front end was disconnected");
                         if matches!(error, LinkError::Peer(_)) {

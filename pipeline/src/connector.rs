@@ -10,13 +10,16 @@
 //! `omni.stage.v1`.
 
 mod forwarder;
+mod hold;
 mod host;
 mod link;
 mod local;
 mod meter;
 pub mod parsers;
+mod peers;
 mod process;
 mod proxy;
+mod rendezvous;
 mod replica;
 mod stream;
 mod wire;
@@ -26,6 +29,7 @@ pub use host::{EventRouter, HostSession, SharedReplica, called};
 pub use link::LinkError;
 pub use local::{EdgeReader, EdgeWriter, edge, metered_edge};
 pub use meter::{EdgeMeter, EdgeRecord, EdgeSink, Hop, IgnoreEdges, Place};
+pub use peers::{Dial, LinkCounts, PeerParts, Peers};
 pub use process::{Attach, inherited, spawn_peer};
 pub use replica::{
     Connected, LATEST_LOSS, Peer, RemoteParts, SILENCE_TIMEOUT, StageNames, StageTransport, remote_stage,

@@ -41,7 +41,7 @@ pub use family::{ArBackend, BackendError, ChunkBackend, OneShotBackend, StageFam
 pub use flow::{EdgeReceiver, EdgeSender, End, Recv, TransferStamps};
 pub use generation::TurnTimeouts;
 pub use handle::{JobRefused, StageHandle};
-pub use job::StageJob;
+pub use job::{LinkToken, NextStage, StageJob};
 pub use launch::{EngineSettings, Launch, StageSettings};
 pub(crate) use notifier::NotifierFd;
 pub use notifier::{CancelFlag, Notifier};

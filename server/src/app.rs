@@ -59,7 +59,7 @@ pub use log::init_logging;
 pub use metrics::{list_metrics, metrics_catalogue};
 pub use model::load_model;
 pub use records::{LogEdges, LogRecords};
-pub use stage_member::{StageListener, StageMember, joined};
+pub use stage_member::{Caller, StageListener, StageMember, joined};
 pub use stage_process::serve_stage;
 
 /// The gRPC services for callers, and whether each is on.

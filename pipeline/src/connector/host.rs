@@ -3,6 +3,7 @@
 //! In: frames, from which jobs and their inputs are made. Out: frames with what the stage makes of them. The stage itself is
 //! one like any other, between edges of its own process.
 
+mod linked;
 mod shared;
 mod stream;
 
@@ -21,18 +22,23 @@ use tokio::sync::oneshot;
 use tokio_stream::wrappers::WatchStream;
 
 use super::forwarder::EventForwarder;
+use super::hold::Hold;
 use super::link::{AFTERTHOUGHT, Link, LinkError};
 use super::local::stamped_edge;
+use super::peers::{Inbound, Peers};
+use super::rendezvous::Rendezvous;
 use super::replica::StageNames;
 use super::stream::{Came, OPEN_CREDIT, Receiving, Sending};
 use super::wire::{
-    Arrival, NO_SEQUENCE, PeerClock, Received, VERSION, WireError, end, end_message, name, request,
+    Arrival, NO_SEQUENCE, PeerClock, Received, VERSION, WireError, end, end_message, known, name, next_stage,
+    request, token,
 };
 use crate::clock::Clock;
 use crate::stage::{
     Changes, EdgeReceiver, End, EngineSink, JobRefused, Notifier, NotifierFd, ReplicaState, ReplicaStatus,
     StageHandle, StageJob, StageSnapshot, TurnTimeouts,
 };
+use linked::Elsewhere;
 pub use shared::{EventRouter, SharedReplica};
 use shared::{Membership, WholeReplica};
 use stream::{StreamState, Tended};
@@ -40,10 +46,6 @@ use stream::{StreamState, Tended};
 /// Units of one sequence that may wait for the connection. Few, as those that may wait for the stage ([`OPEN_CREDIT`]): what a slow reader
 /// leaves unread is to wait where it is counted, in the other process.
 const OUTPUTS: u32 = 16;
-
-/// Items that come this soon after others wait until so much time has passed since those, and are sent together: every message wakes several threads on
-/// its way. Items of one sequence whose steps take longer never wait.
-const MOMENT: Duration = Duration::from_millis(5);
 
 /// How often the other side is told that this process lives, while the stage is loaded and while it has sequences.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(2);
@@ -61,6 +63,8 @@ pub struct HostSession {
     pub stage: String,
     /// How it is to be run.
     pub settings: Vec<u8>,
+    /// The stage that connects, if it is one and no server.
+    pub sender: Option<&'static str>,
 }
 
 /// Waits for the greeting of the other side. `stages` are the stages of all graphs.
@@ -80,6 +84,10 @@ pub fn called(socket: UnixStream, stages: StageNames, clock: Clock) -> Result<Ho
         }
         hello => hello?,
     };
+    let sender = match hello.sender.as_str() {
+        "" => None,
+        sender => Some(known(sender, &stages)?),
+    };
     Ok(HostSession {
         link,
         forwarder: EventForwarder::new(wake.clone()),
@@ -89,6 +97,7 @@ pub fn called(socket: UnixStream, stages: StageNames, clock: Clock) -> Result<Ho
         clock,
         stage: hello.stage,
         settings: hello.settings,
+        sender,
     })
 }
 
@@ -111,6 +120,7 @@ pub(super) fn hello_as(stage: String) -> Body {
         version: VERSION,
         stage,
         settings: Vec::new(),
+        sender: String::new(),
     })
 }
 
@@ -180,7 +190,7 @@ impl HostSession {
             changes: changes.clone(),
             timeouts,
         };
-        self.run(&replica, None)
+        self.run(&replica, None, (None, None))
     }
 
     /// Passes jobs to a replica that other connections have, too, until the other side hangs up or the replica dies. What the other side
@@ -190,10 +200,38 @@ impl HostSession {
     /// As [`serve`](Self::serve).
     pub fn serve_shared(self, replica: &SharedReplica) -> Result<(), LinkError> {
         let membership = replica.router.join(self.forwarder.clone())?;
-        self.run(&replica.replica, Some(membership))
+        let links = (Some(replica.rendezvous.clone()), replica.peers.clone());
+        self.run(&replica.replica, Some(membership), links)
     }
 
-    fn run(self, replica: &WholeReplica, membership: Option<Membership>) -> Result<(), LinkError> {
+    /// Takes items of sequences of a replica from the stage that [connected](Self::sender), until that hangs up.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub fn serve_link(self, replica: &SharedReplica) -> Result<(), LinkError> {
+        self.take_items(replica.rendezvous.clone())
+    }
+
+    pub(super) fn take_items(self, rendezvous: Rendezvous) -> Result<(), LinkError> {
+        let sender = self
+            .sender
+            .ok_or_else(|| WireError::absent("the sender of a link", "a stage"))?;
+        let inbound = Inbound {
+            link: self.link,
+            wake: self.wake,
+            sender,
+            rendezvous,
+            stages: self.stages,
+        };
+        inbound.run(&self.line)
+    }
+
+    fn run(
+        self,
+        replica: &WholeReplica,
+        membership: Option<Membership>,
+        (rendezvous, peers): (Option<Rendezvous>, Option<Peers>),
+    ) -> Result<(), LinkError> {
         let line = self.line;
         let mut host = Host {
             link: self.link,
@@ -203,6 +241,8 @@ impl HostSession {
                 status: replica.status.clone(),
                 timeouts: replica.timeouts,
                 membership,
+                rendezvous,
+                peers,
                 ready: false,
                 heartbeat: self.clock.now(),
                 forwarder: self.forwarder,
@@ -226,33 +266,15 @@ struct Host {
     hold: Hold,
 }
 
-/// Whether items wait for a moment. They do so after others were sent, for what is left of [`MOMENT`] after that; what cannot wait and is sent
-/// meanwhile does not make it longer.
-#[derive(Debug, Default)]
-struct Hold {
-    /// When items were last sent and none waited.
-    sent: Stamp,
-}
-
-impl Hold {
-    /// What is left of the moment.
-    fn left(&self, now: Stamp) -> Duration {
-        MOMENT.saturating_sub(now.since(self.sent))
-    }
-
-    /// After a turn that sent items at `now`, in which others were `held`.
-    fn sent(&mut self, now: Stamp, held: bool) {
-        if !held {
-            self.sent = now;
-        }
-    }
-}
-
 /// All of a host but its connection.
 struct Work {
     stage: Arc<StageHandle>,
     /// Tells the sequences of this connection from those of others, if the replica has others.
     membership: Option<Membership>,
+    /// Where items come in past the other side, if they do.
+    rendezvous: Option<Rendezvous>,
+    /// By which outputs go past the other side, if they do.
+    peers: Option<Peers>,
     status: ReplicaStatus,
     changes: WatchStream<u64>,
     timeouts: TurnTimeouts,
@@ -357,12 +379,29 @@ impl Work {
         };
         match frame.body {
             Body::Item(item) => {
+                stream.take_back(&self.wake);
                 let stamps = stream.receiving.item(came, item, self.clock.now())?;
-                link.arrived(Arrival { seq, stamps });
+                if stream.elsewhere.is_none() {
+                    link.arrived(Arrival { seq, stamps });
+                }
             }
             Body::Credit(credit) => stream.sending.credit(credit.units),
-            Body::Idle(idle) => stream.receiving.set_idle(idle.idle),
-            Body::End(message) => stream.receiving.end(end(message, &self.stages)?),
+            Body::Idle(idle) => {
+                stream.take_back(&self.wake);
+                stream.receiving.set_idle(idle.idle);
+            }
+            Body::End(message) => {
+                stream.take_back(&self.wake);
+                let end = end(message, &self.stages)?;
+                if stream.receiving.is_open() {
+                    stream.receiving.end(end);
+                } else if stream.elsewhere.is_some() && matches!(end, End::Lost { .. } | End::Severed { .. })
+                {
+                    // Of items that come by a link, which does not tell of it, or has broken, too.
+                    link.say(seq, Body::End(end_message(end)))?;
+                    self.drop(seq);
+                }
+            }
             Body::Cancel(_) => self.drop(seq),
             other => return Err(unexpected(&other, "a frame about a sequence")),
         }
@@ -373,10 +412,28 @@ impl Work {
         let message = open.request;
         let request = request(message.ok_or_else(|| WireError::absent("what is asked", "a request"))?)?;
         let (here, stage) = (Some(self.wake.clone()), Some(self.stage.wake().clone()));
-        let (inputs, receiver) = stamped_edge(OPEN_CREDIT, here.clone(), stage.clone(), self.clock);
-        let (sender, outputs) = stamped_edge(OUTPUTS, stage, here, self.clock);
         let (finished, done) = oneshot::channel();
         let (kind, reports) = (request.input(), request.reports_done());
+        let expects = (!open.expects.is_empty())
+            .then(|| token(&open.expects))
+            .transpose()?;
+        let elsewhere = match (expects, &self.rendezvous) {
+            (Some(token), Some(rendezvous)) => {
+                Some(Elsewhere::expect(rendezvous, token, (kind, self.clock))?)
+            }
+            _ => None,
+        };
+        let (receiving, receiver, elsewhere) = match elsewhere {
+            Some((receiver, elsewhere)) => (Receiving::elsewhere(), receiver, Some(elsewhere)),
+            None => {
+                let (inputs, receiver) = stamped_edge(OPEN_CREDIT, here.clone(), stage.clone(), self.clock);
+                (Receiving::opened(Box::new(inputs), kind), receiver, None)
+            }
+        };
+        let next = open.link.map(next_stage).transpose()?;
+        let way = next.and_then(|next| self.peers.as_ref()?.way(&next));
+        let taker = way.as_ref().map(|way| way.wake.clone()).or(here);
+        let (sender, outputs) = stamped_edge(OUTPUTS, stage, taker, self.clock);
         let own = match &self.membership {
             Some(membership) => membership.own(seq)?,
             None => seq,
@@ -387,24 +444,31 @@ impl Work {
         if let Some(arrived) = open.arrived {
             job.progress.arrive(clock.to_local(arrived));
         }
-        let stream = StreamState {
-            sending: Sending::answering(Box::new(outputs)),
-            receiving: Receiving::opened(Box::new(inputs), kind),
+        let mut stream = StreamState {
+            sending: Sending::opening(None),
+            receiving,
+            elsewhere,
+            linked: None,
             cancel: job.cancel.clone(),
             progress: job.progress.clone(),
             told: StageSnapshot::default(),
             finished: reports.then_some(done),
         };
-        if self.streams.insert(seq, stream).is_some() {
+        if self.streams.contains_key(&seq) {
             return Err(LinkError::Protocol(format!(
                 "sequence {} was opened twice",
                 seq.0
             )));
         }
         if let Err(refused) = self.stage.submit(job) {
-            self.streams.remove(&seq);
             self.refused.push((seq, refused));
+            return Ok(());
         }
+        match way {
+            Some(way) => stream.linked = Some(way.send(outputs)),
+            None => stream.sending = Sending::answering(Box::new(outputs)),
+        }
+        self.streams.insert(seq, stream);
         Ok(())
     }
 
@@ -509,6 +573,11 @@ impl Work {
                     stream.cancel.set();
                     notifier.notify();
                     false
+                }
+                Ok(Tended::Adrift) => {
+                    stream.cancel.set();
+                    notifier.notify();
+                    true
                 }
                 Err(error) => {
                     outcome = Err(error);

@@ -1,7 +1,7 @@
 //! The edge within one process: a channel, and a count of what is in it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use omni_engine::Stamp;
@@ -21,7 +21,10 @@ pub fn edge<T: Send>(
 ) -> (EdgeWriter<T>, EdgeReader<T>) {
     // An item weighs at least one unit and is put only if there is room: that many slots, and one for the end.
     let (sender, receiver) = mpsc::channel(capacity as usize + 1);
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(Shared {
+        writer: writer.map(OnceLock::from).unwrap_or_default(),
+        ..Shared::default()
+    });
     let sending = EdgeWriter {
         channel: Some(sender),
         shared: Arc::clone(&shared),
@@ -33,7 +36,6 @@ pub fn edge<T: Send>(
         channel: receiver,
         shared,
         capacity,
-        writer,
         meter: None,
     };
     (sending, receiving)
@@ -46,11 +48,9 @@ pub fn metered_edge(
     reader: Option<Notifier>,
     meter: EdgeMeter,
 ) -> (EdgeWriter, EdgeReader) {
-    let (mut sending, mut receiving) = edge(capacity, writer, reader);
+    let (mut sending, receiving) = edge(capacity, writer, reader);
     sending.scale = Some((meter.clock, Item::bytes));
-    let record = EdgeRecord::new(meter.hop, meter.trace.clone());
-    receiving.meter = Some((meter, record));
-    (sending, receiving)
+    (sending, receiving.measured_by(meter))
 }
 
 /// An [`edge`] whose reader measures what passes, and needs to know when it was put.
@@ -72,6 +72,8 @@ fn nanos(at: Stamp) -> u64 {
 /// What both ends see.
 #[derive(Debug, Default)]
 struct Shared {
+    /// Rung when there is room again, and when the reader goes; there once it is known which stage writes.
+    writer: OnceLock<Notifier>,
     /// Units on the edge.
     used: AtomicU32,
     /// The writer has an excuse for delivering nothing.
@@ -164,6 +166,11 @@ impl<T: Send> EdgeWriter<T> {
 }
 
 impl<T> EdgeWriter<T> {
+    /// The writer is notified by `writer`, unless another was named before.
+    pub(super) fn woken_by(&self, writer: Notifier) {
+        let _ = self.shared.writer.set(writer);
+    }
+
     /// Whether the reader is gone: what is put from now on is lost.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
@@ -212,6 +219,10 @@ impl<T: Send> EdgeSender<T> for EdgeWriter<T> {
         }
     }
 
+    fn is_abandoned(&self) -> bool {
+        Self::is_abandoned(self)
+    }
+
     fn end(self: Box<Self>, end: End) {
         self.send(Envelope::End(end));
     }
@@ -231,7 +242,6 @@ pub struct EdgeReader<T = Item> {
     channel: mpsc::Receiver<Envelope<T>>,
     shared: Arc<Shared>,
     capacity: u32,
-    writer: Option<Notifier>,
     meter: Option<(EdgeMeter, EdgeRecord)>,
 }
 
@@ -327,14 +337,26 @@ impl<T> EdgeReader<T> {
     }
 
     fn notify(&self) {
-        if let Some(writer) = &self.writer {
+        if let Some(writer) = self.shared.writer.get() {
             writer.notify();
         }
     }
 }
 
+impl EdgeReader {
+    /// What passes from now on is measured by `meter`.
+    pub(super) fn measured_by(mut self, meter: EdgeMeter) -> Self {
+        let record = EdgeRecord::new(meter.hop, meter.trace.clone());
+        self.meter = Some((meter, record));
+        self
+    }
+}
+
 impl<T> Drop for EdgeReader<T> {
     fn drop(&mut self) {
+        // A writer woken by this must find the reader gone.
+        self.channel.close();
+        self.notify();
         if let Some((meter, record)) = &self.meter
             && record.chunks > 0
         {

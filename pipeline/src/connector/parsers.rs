@@ -6,8 +6,8 @@ use omni_proto::stage::v1::frame::Body;
 use prost::Message as _;
 
 use super::wire::{
-    Arrival, FrameReader, NO_SEQUENCE, PeerClock, Reports, WireError, end, end_message, item, payload,
-    payload_of, progress, request, request_message, write_frame,
+    Arrival, FrameReader, NO_SEQUENCE, PeerClock, Reports, WireError, end, end_message, item, next_stage,
+    payload, payload_of, progress, request, request_message, token, write_frame,
 };
 
 /// Reads frames, and what is in them.
@@ -55,6 +55,9 @@ const STAGES: [&str; 2] = ["first", "last"];
 fn body(body: Body, clock: PeerClock) -> Result<(), WireError> {
     match body {
         Body::Open(open) => {
+            if let Some(link) = open.link {
+                let _ = next_stage(link);
+            }
             if let Some(message) = open.request
                 && let Ok(read) = request(message)
             {
@@ -76,6 +79,7 @@ fn body(body: Body, clock: PeerClock) -> Result<(), WireError> {
                 "an end says the same again"
             );
         }
+        Body::Attach(message) => _ = token(&message.token)?,
         Body::Progress(message) => _ = progress(&message, clock),
         Body::Events(message) => _ = Reports::of(message, clock)?.message(clock),
         Body::Arrivals(message) => {

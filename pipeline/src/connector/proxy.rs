@@ -19,8 +19,8 @@ use super::link::{Link, LinkError};
 use super::replica::StageNames;
 use super::stream::{Came, Forwarded, Receiving, Sending};
 use super::wire::{
-    Arrival, NO_SEQUENCE, PeerClock, Received, Reports, VERSION, WireError, end, end_message, progress,
-    request_message,
+    Arrival, NO_SEQUENCE, PeerClock, Received, Reports, VERSION, WireError, end, end_message,
+    next_stage_message, progress, request_message, token_message,
 };
 use crate::clock::Clock;
 use crate::stage::{
@@ -141,6 +141,7 @@ impl Proxy {
             version: VERSION,
             stage,
             settings,
+            sender: String::new(),
         };
         link.say(NO_SEQUENCE, Body::Hello(hello))?;
         let state = ProxyState {
@@ -190,6 +191,8 @@ impl Proxy {
         let open = Open {
             arrived: arrived.map(|at| self.link.peer_clock().to_wire(at)),
             request: Some(request_message(job.request)),
+            link: job.next.map(next_stage_message),
+            expects: job.expects.map(token_message).unwrap_or_default(),
         };
         if let Err(error) = self.link.say(seq, Body::Open(open)) {
             return job.outputs.end(failed(self.state.figures.status.stage(), &error));
@@ -283,8 +286,13 @@ impl ProxyState {
                 stream.receiving.item(came, item, self.clock.now())?;
             }
             Body::End(message) => {
-                stream.receiving.end(end(message, &self.stages)?);
-                self.streams.remove(&seq);
+                let end = end(message, &self.stages)?;
+                let severed = matches!(end, End::Severed { .. });
+                stream.receiving.end(end);
+                // A stage whose way to the next one broke is not done with it: it has it until it is cancelled.
+                if !severed {
+                    self.streams.remove(&seq);
+                }
             }
             Body::Cancel(_) => drop(self.streams.remove(&seq)),
             Body::Credit(credit) => stream.sending.credit(credit.units),

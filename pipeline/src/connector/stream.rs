@@ -72,6 +72,14 @@ impl Sending {
         }
     }
 
+    /// To the next stage, by a link. Items behind its head may wait for a moment.
+    pub(super) fn linked(receiver: Box<dyn EdgeReceiver>) -> Self {
+        Self {
+            gathers: true,
+            ..Self::opening(Some(receiver))
+        }
+    }
+
     /// Room for `units` more.
     pub(super) fn credit(&mut self, units: u32) {
         self.credit += i64::from(units);
@@ -197,6 +205,26 @@ impl Receiving {
             granted: i64::from(OPEN_CREDIT),
             ..Self::answer(sender, kind)
         }
+    }
+
+    /// Of a sequence whose items come by a link, for all that is known.
+    pub(super) fn elsewhere() -> Self {
+        Self {
+            sender: None,
+            kind: None,
+            granted: 0,
+            number: 0,
+        }
+    }
+
+    /// Whether items come here, and have not ended.
+    pub(super) fn is_open(&self) -> bool {
+        self.sender.is_some()
+    }
+
+    /// Whether what comes is not wanted any more.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.sender.as_ref().is_some_and(|sender| sender.is_abandoned())
     }
 
     /// Passes on an item that was received; returns how it came. Items after the end are an offence.

@@ -18,11 +18,11 @@ pub(super) use clock::PeerClock;
 pub(super) use events::Reports;
 pub(super) use frames::{FrameReader, Received, write_frame};
 pub(super) use items::{Arrival, item, payload, payload_of};
-pub(super) use messages::{end, end_message, progress, progress_message};
-pub(super) use requests::{request, request_message};
+pub(super) use messages::{end, end_message, known, progress, progress_message, token, token_message};
+pub(super) use requests::{next_stage, next_stage_message, request, request_message};
 
 /// Version of the protocol that is spoken here.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 /// Bytes of the length in front of a frame.
 pub const PREFIX: usize = 4;
 /// Most bytes of a frame: a thousand rows of a large language model, or ten minutes of audio.
@@ -89,6 +89,7 @@ pub(super) fn name(body: &Body) -> &'static str {
         Body::Ready(_) => "ready",
         Body::Failed(_) => "failed",
         Body::Open(_) => "open",
+        Body::Attach(_) => "attach",
         Body::Item(_) => "item",
         Body::Credit(_) => "credit",
         Body::End(_) => "end",

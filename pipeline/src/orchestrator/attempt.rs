@@ -48,12 +48,22 @@ impl Ended {
         }
     }
 
-    /// Of work that these replicas had.
-    pub(super) fn with(self, leases: &[Lease]) -> Self {
+    /// Of work between whose stages a link has broken.
+    pub(super) fn severed(end: End) -> Self {
         Self {
-            severed: leases.iter().any(Lease::is_severed),
-            ..self
+            end,
+            unresponsive: false,
+            severed: true,
         }
+    }
+
+    /// Of work that these replicas had. If one has died, how it did counts.
+    pub(super) fn with(self, leases: &[Lease]) -> Self {
+        let severed = match leases.iter().all(Lease::is_alive) {
+            true => self.severed,
+            false => leases.iter().any(Lease::is_severed),
+        };
+        Self { severed, ..self }
     }
 }
 

@@ -9,7 +9,7 @@ use omni_engine::{StageGraph, Stamp};
 use super::wiring::{Wiring, WiringError};
 use crate::clock::Clock;
 use crate::connector::EdgeSink;
-use crate::seq_ids::SeqIds;
+use crate::seq_ids::{SeqIds, Tokens};
 use crate::settings::Handover;
 use crate::stage::{CancelTimer, Changes, End, Lease, NoReplica, OnReleased, StagePool};
 
@@ -97,6 +97,7 @@ pub struct Pipeline {
     pub(super) text_batches: u32,
     pub(super) samples_per_frame: usize,
     pub(super) seqs: SeqIds,
+    pub(super) tokens: Tokens,
     changes: Changes,
     pub(super) handover: Handover,
     pub(super) edge_sink: Arc<dyn EdgeSink>,
@@ -222,6 +223,7 @@ impl Pipeline {
             text_batches: parts.text_batches.max(1),
             samples_per_frame: parts.samples_per_frame.max(1) as usize,
             seqs: SeqIds::default(),
+            tokens: Tokens::default(),
             changes: parts.changes,
             handover: parts.handover,
             edge_sink: parts.edge_sink,
@@ -326,6 +328,12 @@ impl Pipeline {
             // Either way it looks again.
             let _ = tokio::time::timeout(left, changes.changed()).await;
         }
+    }
+
+    /// Waits until one of the replicas of `binding` is known to have died.
+    pub(super) async fn died(&self, binding: &Binding) {
+        let mut changes = self.changes.follow();
+        while binding.is_alive() && changes.changed().await.is_ok() {}
     }
 
     /// Binds a replica of every stage that speech passes.

@@ -287,7 +287,7 @@ impl Segment {
                     Err(end) => return SpeechOutput::End(end),
                 }
             };
-            match attempt.next().await {
+            match attempt.next(&self.pipeline).await {
                 Ok(output) => {
                     if let Some(output) = self.gave(output) {
                         return output;

@@ -1,17 +1,23 @@
 //! One attempt at a sequence of speech: a job in every stage of its path, the edges between them, and its cancellation.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use omni_engine::SeqId;
 use tokio::sync::oneshot;
 
-use super::attempt::{CancelGuard, Client, Ended, SESSION, given, meter, misfit, place};
+use super::attempt::{CancelGuard, Client, Ended, SESSION, given, lost, meter, misfit, place};
 use super::pipeline::{Binding, Pipeline};
 use super::segment::SegmentSpec;
 use crate::connector::{EdgeReader, EdgeWriter, Hop, Place, metered_edge};
 use crate::item::{AudioPiece, Item};
 use crate::request::{DecodeRequest, SpeechRequest, StageRequest, VoicePrompt};
-use crate::stage::{CancelFlag, EdgeSender as _, End, JobRefused, Lease, StageJob, StageProgress};
+use crate::stage::{
+    CancelFlag, EdgeSender as _, End, JobRefused, Lease, LinkToken, NextStage, StageJob, StageProgress,
+};
+
+/// How long after a link between two stages has broken it is waited for the news that a process has gone. The next attempt is not to be given to that.
+const NEWS: Duration = Duration::from_secs(1);
 
 /// A sequence in the stages. Dropping it cancels it in all of them.
 pub(super) struct SpeechAttempt {
@@ -22,6 +28,8 @@ pub(super) struct SpeechAttempt {
     pub(super) first_done: Option<oneshot::Receiver<()>>,
     /// Of each stage, first to last.
     pub(super) progress: Vec<StageProgress>,
+    /// The link between two of its stages has broken: it ends so, when it is known whether a process has gone.
+    severed: Option<End>,
     _cancel: CancelGuard,
     /// Counts as work in flight.
     binding: Binding,
@@ -63,9 +71,13 @@ impl SpeechAttempt {
         let (first_finished, first_done) = oneshot::channel();
         let (mut finished, mut jobs) = (Some(first_finished), Vec::with_capacity(leases.len()));
         let requests = requests(&spec.request, leases.len(), keeps);
+        let mut expects = None;
         for (nth, request) in requests.into_iter().enumerate() {
             let (outputs, next) = edges.behind(nth, leases);
             let mut job = StageJob::new(seq, request, outputs).reading(inputs);
+            job.expects = expects.take();
+            job.next = next_stage(pipeline, leases, nth);
+            expects = job.next.as_ref().map(|next| next.token);
             job.cancel = cancel.clone();
             job.progress = progress[nth].clone();
             job.finished = finished.take();
@@ -82,6 +94,7 @@ impl SpeechAttempt {
             audio: inputs,
             first_done: Some(first_done),
             progress,
+            severed: None,
             _cancel: guard,
             binding,
         })
@@ -108,9 +121,20 @@ impl SpeechAttempt {
     }
 
     /// Waits for what comes next; the error is how the attempt ended. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Result<SpeechOutput, Ended> {
-        let output = self.output().await;
-        output.map_err(|ended| ended.with(self.binding.leases()))
+    pub(super) async fn next(&mut self, pipeline: &Pipeline) -> Result<SpeechOutput, Ended> {
+        if self.severed.is_none() {
+            match self.output().await {
+                Err(Ended {
+                    end: End::Severed { stage, message },
+                    ..
+                }) => self.severed = Some(lost(stage, message)),
+                output => return output.map_err(|ended| ended.with(self.binding.leases())),
+            }
+        }
+        // A stage may tell of the end of another before that has been noticed here.
+        let _ = tokio::time::timeout(NEWS, pipeline.died(&self.binding)).await;
+        let end = self.severed.take().unwrap_or(End::Stop);
+        Err(Ended::severed(end).with(self.binding.leases()))
     }
 
     async fn output(&mut self) -> Result<SpeechOutput, Ended> {
@@ -139,6 +163,17 @@ impl SpeechAttempt {
             lost = self.binding.lost(false) => Err(Ended::unresponsive(lost)),
         }
     }
+}
+
+/// The stage behind the `nth`, if the two can reach each other.
+fn next_stage(pipeline: &Pipeline, leases: &[Lease], nth: usize) -> Option<NextStage> {
+    let (lease, next) = (&leases[nth], leases.get(nth + 1)?);
+    lease.address()?;
+    Some(NextStage {
+        stage: next.stage().to_owned(),
+        address: Arc::clone(next.address()?),
+        token: LinkToken(pipeline.tokens.next()),
+    })
 }
 
 /// What is asked of each stage of a path of that length. The first reads text, the last gives samples; the lead of the voice is for

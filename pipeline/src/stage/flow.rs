@@ -56,6 +56,13 @@ pub enum End {
         /// What happened.
         message: String,
     },
+    /// The way from the stage that gives the items has broken, whatever became of the stage. Elsewhere, or on another way, it goes on.
+    Severed {
+        /// Name of the stage that gives the items.
+        stage: &'static str,
+        /// What happened.
+        message: String,
+    },
 }
 
 /// Where a stage puts the outputs of one sequence. Never blocks.
@@ -73,6 +80,9 @@ pub trait EdgeSender<T = Item>: Send {
     /// that it has no such excuse. Silence
     /// with an excuse is no stall. Notifies the other side of a change.
     fn set_idle(&mut self, waiting: bool);
+
+    /// Whether the other side is gone: what is put from now on is lost.
+    fn is_abandoned(&self) -> bool;
 
     /// Says that no more comes. Dropping a sender without this means that the work was cancelled.
     fn end(self: Box<Self>, end: End);

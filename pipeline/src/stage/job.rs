@@ -1,6 +1,7 @@
 //! One sequence for a stage: what is asked, and what it is connected to.
 
 use std::fmt;
+use std::sync::Arc;
 
 use omni_engine::SeqId;
 use tokio::sync::oneshot;
@@ -10,6 +11,21 @@ use super::notifier::CancelFlag;
 use super::progress::StageProgress;
 use crate::item::Item;
 use crate::request::StageRequest;
+
+/// Names the items of a sequence between two stages that are in processes of their own. None is given twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LinkToken(pub u128);
+
+/// The stage behind a stage, in a process of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NextStage {
+    /// Its name.
+    pub stage: String,
+    /// Where the replica is, as those know who reach it.
+    pub address: Arc<[u8]>,
+    /// What its job [expects](StageJob::expects).
+    pub token: LinkToken,
+}
 
 /// A sequence to work on. The same in every stage and in every process.
 pub struct StageJob {
@@ -22,6 +38,10 @@ pub struct StageJob {
     pub inputs: Option<Box<dyn EdgeReceiver>>,
     /// Where its outputs go.
     pub outputs: Box<dyn EdgeSender>,
+    /// Where its outputs go without passing this process, if there is a way. Then the edge gets their end.
+    pub next: Option<NextStage>,
+    /// Under which name its inputs may come without passing this process.
+    pub expects: Option<LinkToken>,
     /// Drop it.
     pub cancel: CancelFlag,
     /// Where its progress is kept.
@@ -39,6 +59,8 @@ impl StageJob {
             request,
             inputs: None,
             outputs: Box::new(outputs),
+            next: None,
+            expects: None,
             cancel: CancelFlag::default(),
             progress: StageProgress::default(),
             finished: None,

@@ -86,6 +86,8 @@ struct Replica<J> {
     make: Option<MakeReplica<J>>,
     /// Number format that it computes in.
     format: Arc<str>,
+    /// Where other processes reach it, if they do.
+    address: Option<Arc<[u8]>>,
     /// The one that works for it now.
     thread: Mutex<Arc<ReplicaThread<J>>>,
     leases: AtomicUsize,
@@ -398,6 +400,12 @@ impl<J> Lease<J> {
     #[must_use]
     pub fn format(&self) -> &Arc<str> {
         &self.replica.format
+    }
+
+    /// Where other processes reach it, if they do.
+    #[must_use]
+    pub fn address(&self) -> Option<&Arc<[u8]>> {
+        self.replica.address.as_ref()
     }
 
     /// Whether it has not died since it was bound. A cordoned one lives: it finishes what it has.

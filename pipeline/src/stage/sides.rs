@@ -166,7 +166,8 @@ impl From<&End> for FinishReason {
             End::Rejected(message)
             | End::Overloaded(message)
             | End::Failed { message, .. }
-            | End::Lost { message, .. } => Self::Error(message.clone()),
+            | End::Lost { message, .. }
+            | End::Severed { message, .. } => Self::Error(message.clone()),
         }
     }
 }

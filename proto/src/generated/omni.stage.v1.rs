@@ -10,7 +10,7 @@ pub struct Frame {
     pub sent: i64,
     #[prost(
         oneof = "frame::Body",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16"
+        tags = "2, 3, 4, 5, 6, 18, 7, 8, 9, 10, 11, 12, 13, 14, 16"
     )]
     pub body: ::core::option::Option<frame::Body>,
 }
@@ -33,6 +33,9 @@ pub mod frame {
         /// To the replica: a new sequence. Items of 32 units may follow at once.
         #[prost(message, tag = "6")]
         Open(super::Open),
+        /// To the replica, from a stage: it has items of a sequence, of which 32 units may follow at once. The connection numbers its own sequences.
+        #[prost(message, tag = "18")]
+        Attach(super::Attach),
         /// An item of a sequence.
         #[prost(message, tag = "7")]
         Item(super::Item),
@@ -74,6 +77,9 @@ pub struct Hello {
     /// To the replica: how it is to be run, in a form that only the two programs know.
     #[prost(bytes = "vec", tag = "3")]
     pub settings: ::prost::alloc::vec::Vec<u8>,
+    /// To the replica: name of the stage that connects, if it is one and no server. All that follows is about items of that stage.
+    #[prost(string, tag = "4")]
+    pub sender: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Heartbeat {}
@@ -90,6 +96,12 @@ pub struct Open {
     /// When its request arrived at the server, if that is known.
     #[prost(sint64, optional, tag = "1")]
     pub arrived: ::core::option::Option<i64>,
+    /// Where its items go past the server. If there is no way, the server gets them.
+    #[prost(message, optional, tag = "6")]
+    pub link: ::core::option::Option<Link>,
+    /// 16 bytes under which its items come past the server. If one comes from the server, they all do.
+    #[prost(bytes = "vec", tag = "7")]
+    pub expects: ::prost::alloc::vec::Vec<u8>,
     #[prost(oneof = "open::Request", tags = "2, 3, 4, 5")]
     pub request: ::core::option::Option<open::Request>,
 }
@@ -106,6 +118,25 @@ pub mod open {
         #[prost(message, tag = "5")]
         Encode(super::EncodeRequest),
     }
+}
+/// The stage behind a stage.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Link {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub stage: ::prost::alloc::string::String,
+    /// Where it is, in a form that only the programs know.
+    #[prost(bytes = "vec", tag = "2")]
+    pub address: ::prost::alloc::vec::Vec<u8>,
+    /// What the sequence has there as Open.expects.
+    #[prost(bytes = "vec", tag = "3")]
+    pub token: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Attach {
+    /// What the sequence has as Open.expects.
+    #[prost(bytes = "vec", tag = "1")]
+    pub token: ::prost::alloc::vec::Vec<u8>,
 }
 /// How outputs are drawn; what is absent is the model's own.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
@@ -335,7 +366,7 @@ pub struct Credit {
 /// How a flow of items ended.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct End {
-    #[prost(oneof = "end::Reason", tags = "1, 2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "end::Reason", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
     pub reason: ::core::option::Option<end::Reason>,
 }
 /// Nested message and enum types in `End`.
@@ -361,6 +392,9 @@ pub mod end {
         /// The replica died; elsewhere the sequence may succeed.
         #[prost(message, tag = "7")]
         Lost(super::StageError),
+        /// The way to the stage that gives the items has broken, whatever became of the stage; the sequence may go on elsewhere.
+        #[prost(message, tag = "8")]
+        Severed(super::StageError),
     }
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

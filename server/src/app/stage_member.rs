@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::{
-    EventRouter, LinkError, RemoteParts, SILENCE_TIMEOUT, SharedReplica, StageTransport, called, remote_stage,
+    EventRouter, LinkError, Peers, RemoteParts, SILENCE_TIMEOUT, SharedReplica, StageTransport, called,
+    remote_stage,
 };
 use omni_pipeline::stage::{Changes, MakeReplica, ReplicaId, ReplicaState, ReplicaStats};
 use tokio::sync::watch;
@@ -49,7 +50,7 @@ impl StageMember {
         } = hosted.start(model, Arc::new(router.clone()), clock)?;
         let listener = StageListener {
             stage: node.name,
-            shared: SharedReplica::new(handle, (status, router), changes.clone(), timeouts),
+            shared: SharedReplica::new(handle, (status, router), changes.clone(), (timeouts, clock)),
             clock,
         };
         Ok(Self {
@@ -75,6 +76,12 @@ impl StageMember {
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.follow()
+    }
+
+    /// Its time.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.listener.clock
     }
 
     /// Where connections to it come in.
@@ -114,21 +121,30 @@ impl StageListener {
         self.shared.connections()
     }
 
-    /// Serves the front end at the other end of `socket` until it hangs up or the replica dies. `refuses` says what is wrong with a front
-    /// end, by what it sends of itself.
+    /// The same stage, for connections whose sequences may go to other stages by `peers`.
+    #[must_use]
+    pub fn reaching(&self, peers: Peers) -> Self {
+        Self {
+            shared: self.shared.reaching(peers),
+            ..self.clone()
+        }
+    }
+
+    /// Serves the front end, or the stage, at the other end of `socket` until it hangs up or the replica dies, and says which it was. `refuses` says
+    /// what is wrong with it, by what it sends of itself.
     ///
     /// # Errors
-    /// [`LinkError`].
+    /// [`LinkError`] of a front end. What goes wrong with a stage is that stage's to tell.
     pub fn serve(
         &self,
         socket: UnixStream,
         refuses: impl Fn(&[u8]) -> Option<String>,
-    ) -> Result<(), LinkError> {
+    ) -> Result<Caller, LinkError> {
         let mut session = called(socket, names(), self.clock)?;
         let wrong = match session.stage == self.stage {
             true => refuses(&session.settings),
             false => Some(format!(
-                "stage {} runs here, the front end asks for {}",
+                "stage {} runs here, the other part asks for {}",
                 self.stage, session.stage
             )),
         };
@@ -138,9 +154,24 @@ impl StageListener {
                 session.refuse(&why)?;
                 Err(LinkError::Protocol(why))
             }
-            None => session.serve_shared(&self.shared),
+            None => match session.sender {
+                Some(stage) => {
+                    let ended = session.serve_link(&self.shared).err();
+                    Ok(Caller::Stage(stage, ended))
+                }
+                None => session.serve_shared(&self.shared).map(|()| Caller::FrontEnd),
+            },
         }
     }
+}
+
+/// What has connected to a stage.
+#[derive(Debug)]
+pub enum Caller {
+    /// A front end.
+    FrontEnd,
+    /// A stage of that name, for which this one is the next, and what has broken the link, unless the stage hung up.
+    Stage(&'static str, Option<LinkError>),
 }
 
 /// Makes a replica that `transport` reaches and to which `greeting` says what this front end is, with `mailbox` jobs that may wait for it.

@@ -46,7 +46,9 @@ impl ServeError {
             End::Rejected(problem) => InvalidField::new(input, problem).into(),
             End::Overloaded(message) => StageError::Overloaded(message).into(),
             End::Failed { stage, message } => StageError::Failed { stage, message }.into(),
-            End::Lost { stage, message } => StageError::Unavailable { stage, message }.into(),
+            End::Lost { stage, message } | End::Severed { stage, message } => {
+                StageError::Unavailable { stage, message }.into()
+            }
         })
     }
 }

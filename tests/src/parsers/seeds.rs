@@ -177,11 +177,19 @@ pub(super) fn payloads() -> Vec<Vec<u8>> {
             version: VERSION,
             stage: "first".to_owned(),
             settings: b"{}".to_vec(),
+            sender: "last".to_owned(),
         }),
         Body::Open(stage::Open {
             arrived: Some(9),
             request: Some(stage::open::Request::Speech(request)),
+            link: Some(stage::Link {
+                stage: "last".to_owned(),
+                address: b"there".to_vec(),
+                token: vec![0; 16],
+            }),
+            expects: vec![1; 16],
         }),
+        Body::Attach(stage::Attach { token: vec![1; 16] }),
         item(stage::item::Payload::Text(stage::Tokens { ids: vec![1, 2, 3] })),
         item(stage::item::Payload::Frame(stage::CodecFrame {
             codes: vec![1, 2],

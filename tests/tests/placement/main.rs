@@ -1,5 +1,6 @@
 //! Stages in processes of their own.
 
+mod links;
 mod remote_kinds;
 mod remote_news;
 mod remote_peers;

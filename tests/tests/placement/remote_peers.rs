@@ -52,6 +52,7 @@ fn hello_of_version(version: u32) -> Vec<u8> {
             version,
             stage,
             settings,
+            sender: String::new(),
         }),
     )
 }
@@ -91,6 +92,7 @@ fn greeting(stage: &str) -> Vec<u8> {
         version: VERSION,
         stage: stage.to_owned(),
         settings: Vec::new(),
+        sender: String::new(),
     };
     frame(0, Body::Hello(hello))
 }
@@ -181,12 +183,13 @@ fn a_host_with_a_sequence_sends_heartbeats() {
         version: VERSION,
         stage: "code2wav".to_owned(),
         settings: SETTINGS.to_vec(),
+        sender: String::new(),
     };
     peer.write_all(&frame(0, Body::Hello(hello))).unwrap();
     while read_frame(&mut peer).unwrap().body != Some(Body::Ready(Ready {})) {}
     let open = Open {
-        arrived: None,
         request: Some(Request::Decode(DecodeRequest::default())),
+        ..Open::default()
     };
     peer.write_all(&frame(5, Body::Open(open))).unwrap();
     for _ in 0..2 {

@@ -30,7 +30,7 @@ impl Shared {
             load: PATIENCE,
         };
         Self {
-            replica: SharedReplica::new(stage, (status, router), changes, timeouts),
+            replica: SharedReplica::new(stage, (status, router), changes, (timeouts, Clock::start())),
             thread: std::thread::spawn(move || body.run()),
         }
     }

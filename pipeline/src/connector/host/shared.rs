@@ -10,8 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use omni_engine::SeqId;
 
+use crate::clock::Clock;
 use crate::connector::forwarder::EventForwarder;
 use crate::connector::link::LinkError;
+use crate::connector::peers::Peers;
+use crate::connector::rendezvous::Rendezvous;
 use crate::stage::{
     CacheFigures, Changes, EngineEvent, EngineSink, ReplicaStats, ReplicaStatus, SeqEnd, SeqTaken,
     StageHandle, TurnTimeouts,
@@ -33,6 +36,8 @@ pub(super) struct WholeReplica {
 pub struct SharedReplica {
     pub(super) replica: Arc<WholeReplica>,
     pub(super) router: EventRouter,
+    pub(super) rendezvous: Rendezvous,
+    pub(super) peers: Option<Peers>,
 }
 
 impl fmt::Debug for SharedReplica {
@@ -45,14 +50,15 @@ impl fmt::Debug for SharedReplica {
 
 impl SharedReplica {
     /// The replica `stage`, which writes `status`, is heard by `router` and does not take longer than `timeouts` for a turn. `changes`
-    /// ring when its state changes.
+    /// ring when its state changes. It reaches no other stages.
     #[must_use]
     pub fn new(
         stage: StageHandle,
         (status, router): (ReplicaStatus, EventRouter),
         changes: Changes,
-        timeouts: TurnTimeouts,
+        (timeouts, clock): (TurnTimeouts, Clock),
     ) -> Self {
+        let rendezvous = Rendezvous::new(stage.wake().clone(), clock);
         let replica = WholeReplica {
             stage: Arc::new(stage),
             status,
@@ -62,6 +68,17 @@ impl SharedReplica {
         Self {
             replica: Arc::new(replica),
             router,
+            rendezvous,
+            peers: None,
+        }
+    }
+
+    /// The same replica, for connections whose sequences may go to other stages by `peers`.
+    #[must_use]
+    pub fn reaching(&self, peers: Peers) -> Self {
+        Self {
+            peers: Some(peers),
+            ..self.clone()
         }
     }
 

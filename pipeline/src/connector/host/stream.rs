@@ -1,6 +1,6 @@
 //! One sequence, as the side sees it where its stage is.
 
-use std::task::Context;
+use std::task::{Context, Poll};
 
 use futures::FutureExt as _;
 use omni_engine::SeqId;
@@ -9,15 +9,21 @@ use omni_proto::stage::v1::{Cancel, Done};
 use tokio::sync::oneshot;
 
 use super::give_up;
+use super::linked::Elsewhere;
 use crate::connector::link::{Link, LinkError};
+use crate::connector::peers::LinkEnd;
 use crate::connector::stream::{Forwarded, Receiving, Sending};
-use crate::connector::wire::{WireError, end_message, progress_message};
+use crate::connector::wire::{Arrival, WireError, end_message, progress_message};
 use crate::stage::{CancelFlag, End, StageProgress, StageSnapshot};
 
 /// One sequence.
 pub(super) struct StreamState {
     pub(super) sending: Sending,
     pub(super) receiving: Receiving,
+    /// Where its items come, if a stage may send them past the other side.
+    pub(super) elsewhere: Option<Elsewhere>,
+    /// What becomes of its outputs, if they go past the other side.
+    pub(super) linked: Option<oneshot::Receiver<LinkEnd>>,
     pub(super) cancel: CancelFlag,
     pub(super) progress: StageProgress,
     /// What the other side knows of it.
@@ -35,6 +41,8 @@ pub(super) enum Tended {
     Over,
     /// The sequence cannot go on, and the stage does not know it.
     Failed,
+    /// The same, and it stays until the other side cancels it.
+    Adrift,
 }
 
 impl StreamState {
@@ -49,6 +57,9 @@ impl StreamState {
         if link.is_backed_up() {
             return Ok(Tended::Part);
         }
+        for stamps in self.elsewhere.iter().flat_map(Elsewhere::passages) {
+            link.arrived(Arrival { seq, stamps });
+        }
         self.receiving.grant(seq, link)?;
         self.sending.tell_idle(seq, link)?;
         if !(holds && self.sending.is_patient()) {
@@ -57,6 +68,9 @@ impl StreamState {
                 Tended::All => {}
                 other => return Ok(other),
             }
+        }
+        if let Some(tended) = self.look_at_link((own, seq), link, context)? {
+            return Ok(tended);
         }
         if let Some(finished) = &mut self.finished
             && finished.poll_unpin(context).is_ready()
@@ -98,6 +112,42 @@ impl StreamState {
                 }
             }
         }
+    }
+
+    /// Tells what became of outputs that went past the other side, when they are over.
+    fn look_at_link(
+        &mut self,
+        (own, seq): (&'static str, SeqId),
+        link: &mut Link,
+        context: &mut Context<'_>,
+    ) -> Result<Option<Tended>, LinkError> {
+        let Some(Poll::Ready(ended)) = self.linked.as_mut().map(|linked| linked.poll_unpin(context)) else {
+            return Ok(None);
+        };
+        self.linked = None;
+        let severed = match ended {
+            Ok(LinkEnd::Ended(End::Lost { stage, message })) if stage == own => {
+                return give_up(link, message).map(|()| Some(Tended::Over));
+            }
+            Ok(LinkEnd::Ended(end)) => {
+                let over = match end {
+                    End::Failed { .. } => Tended::Failed,
+                    _ => Tended::Over,
+                };
+                self.tell(seq, link)?;
+                link.say(seq, Body::End(end_message(end)))?;
+                return Ok(Some(over));
+            }
+            Ok(LinkEnd::Unwanted) => None,
+            Ok(LinkEnd::Severed(message)) => Some(message),
+            Err(_) => Some("the link to the next stage has ended".to_owned()),
+        };
+        // The stage is not done with it, and is not to look as if it were.
+        self.finished = None;
+        if let Some(message) = severed {
+            link.say(seq, Body::End(end_message(End::Severed { stage: own, message })))?;
+        }
+        Ok(Some(Tended::Adrift))
     }
 
     /// Tells the other side how far the stage is, if it does not know.

@@ -137,7 +137,7 @@ impl FrameReader {
             seq: SeqId(frame.sequence),
             body: frame
                 .body
-                .ok_or_else(|| WireError::absent("the body of a frame", "one of 14"))?,
+                .ok_or_else(|| WireError::absent("the body of a frame", "one of 15"))?,
             sent: frame.sent,
             bytes: PREFIX + length,
             began,

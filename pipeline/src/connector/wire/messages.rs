@@ -7,7 +7,7 @@ use omni_proto::stage::v1::end::Reason;
 use omni_proto::stage::v1::{self as wire};
 
 use super::{PeerClock, WireError};
-use crate::stage::{End, StageSnapshot};
+use crate::stage::{End, LinkToken, StageSnapshot};
 
 pub(in crate::connector) fn end_message(end: End) -> wire::End {
     let error = |stage: &str, message| wire::StageError {
@@ -22,6 +22,7 @@ pub(in crate::connector) fn end_message(end: End) -> wire::End {
         End::Overloaded(message) => Reason::Overloaded(message),
         End::Failed { stage, message } => Reason::Failed(error(stage, message)),
         End::Lost { stage, message } => Reason::Lost(error(stage, message)),
+        End::Severed { stage, message } => Reason::Severed(error(stage, message)),
     };
     wire::End { reason: Some(reason) }
 }
@@ -42,13 +43,29 @@ pub(in crate::connector) fn end(message: wire::End, stages: &[&'static str]) -> 
             stage: known(&stage, stages)?,
             message,
         },
+        Some(Reason::Severed(wire::StageError { stage, message })) => End::Severed {
+            stage: known(&stage, stages)?,
+            message,
+        },
         None => return Err(WireError::absent("how a sequence ended", "a reason")),
     })
 }
 
-fn known(stage: &str, stages: &[&'static str]) -> Result<&'static str, WireError> {
+/// The stage of that name.
+pub(in crate::connector) fn known(stage: &str, stages: &[&'static str]) -> Result<&'static str, WireError> {
     let known = stages.iter().copied().find(|known| *known == stage);
-    known.ok_or_else(|| WireError::value("the stage of an end", format!("{stage:?}"), "the name of a stage"))
+    known.ok_or_else(|| WireError::value("a stage", format!("{stage:?}"), "the name of a stage"))
+}
+
+pub(in crate::connector) fn token_message(token: LinkToken) -> Vec<u8> {
+    token.0.to_be_bytes().to_vec()
+}
+
+pub(in crate::connector) fn token(message: &[u8]) -> Result<LinkToken, WireError> {
+    let bytes = <[u8; 16]>::try_from(message);
+    let bytes = bytes
+        .map_err(|_| WireError::value("a token", format!("of {} bytes", message.len()), "of 16 bytes"))?;
+    Ok(LinkToken(u128::from_be_bytes(bytes)))
 }
 
 /// Without the replica: that is known by another id at the other side.

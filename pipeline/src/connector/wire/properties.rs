@@ -18,8 +18,8 @@ use crate::request::{
     VoiceReference,
 };
 use crate::stage::{
-    CacheFigures, End, EngineEvent, KvFormat, KvPosition, Refusal, SeqEnd, SeqTaken, StageSnapshot,
-    TransferStamps,
+    CacheFigures, End, EngineEvent, KvFormat, KvPosition, LinkToken, NextStage, Refusal, SeqEnd, SeqTaken,
+    StageSnapshot, TransferStamps,
 };
 
 /// Stages that ends may name.
@@ -67,6 +67,8 @@ fn request_comes(sent: StageRequest) -> Result<(), TestCaseError> {
     let message = proto::Open {
         arrived: None,
         request: Some(request_message(sent.clone())),
+        link: None,
+        expects: Vec::new(),
     };
     let Body::Open(came) = passed(Body::Open(message)) else {
         panic!("a request became something else");
@@ -84,6 +86,8 @@ fn end() -> impl Strategy<Value = End> {
         .prop_map(|(stage, message)| End::Failed { stage, message });
     let lost = (prop::sample::select(&STAGES[..]), some_text())
         .prop_map(|(stage, message)| End::Lost { stage, message });
+    let severed = (prop::sample::select(&STAGES[..]), some_text())
+        .prop_map(|(stage, message)| End::Severed { stage, message });
     prop_oneof![
         Just(End::Stop),
         Just(End::Length),
@@ -92,6 +96,7 @@ fn end() -> impl Strategy<Value = End> {
         some_text().prop_map(End::Overloaded),
         failed,
         lost,
+        severed,
     ]
 }
 
@@ -304,6 +309,13 @@ proptest! {
     }
 
     #[test]
+    fn links_come_as_they_were_sent(stage in some_text(), address in vec(any::<u8>(), 0..40), number: u128) {
+        let next = NextStage { stage, address: address.into(), token: LinkToken(number) };
+        prop_assert_eq!(next_stage(next_stage_message(next.clone())), Ok(next));
+        prop_assert_eq!(token(&token_message(LinkToken(number))), Ok(LinkToken(number)));
+    }
+
+    #[test]
     fn ends_and_progress_come_as_they_were_sent(
         ended in end(),
         started in of(at()),
@@ -438,6 +450,6 @@ fn the_name_of_a_stage_that_is_not_known_is_refused() {
     let error = super::end(proto::End { reason: Some(reason) }, &STAGES).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the stage of an end is \"nose\", expected the name of a stage"
+        "a stage is \"nose\", expected the name of a stage"
     );
 }

@@ -10,10 +10,12 @@ use omni_proto::stage::v1::{self as wire};
 
 use super::WireError;
 use super::items::{floats, frame_messages, frames};
+use super::messages::{token, token_message};
 use crate::request::{
     ContextRow, DecodeRequest, PromptPiece, Sampling, SpeechRequest, StageRequest, TextRequest, VoicePrompt,
     VoiceReference,
 };
+use crate::stage::NextStage;
 
 /// A request as it is sent.
 pub(in crate::connector) fn request_message(request: StageRequest) -> Request {
@@ -36,6 +38,27 @@ pub(in crate::connector) fn request_message(request: StageRequest) -> Request {
             samples: samples.to_vec(),
         }),
     }
+}
+
+/// Where the items of a sequence go, as it is sent.
+pub(in crate::connector) fn next_stage_message(next: NextStage) -> wire::Link {
+    wire::Link {
+        stage: next.stage,
+        address: next.address.to_vec(),
+        token: token_message(next.token),
+    }
+}
+
+/// Where the items of a sequence go, as it was sent.
+///
+/// # Errors
+/// If the token is none.
+pub(in crate::connector) fn next_stage(message: wire::Link) -> Result<NextStage, WireError> {
+    Ok(NextStage {
+        token: token(&message.token)?,
+        stage: message.stage,
+        address: message.address.into(),
+    })
 }
 
 fn speech_message(request: SpeechRequest) -> wire::SpeechRequest {

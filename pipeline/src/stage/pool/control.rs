@@ -88,6 +88,9 @@ pub struct ReplicaView {
     pub process: Option<u32>,
 }
 
+/// A replica that is elsewhere: its number, its number format and address, and what reaches it.
+type Joins<J> = (ReplicaId, (Arc<str>, Option<Arc<[u8]>>), MakeReplica<J>);
+
 /// A pool as the operator sees it.
 impl<J: Send + 'static> StagePool<J> {
     /// Its replicas, ids ascending; of those that were removed the last few.
@@ -149,27 +152,37 @@ impl<J: Send + 'static> StagePool<J> {
         self.place(None)
     }
 
-    /// Adds the replica `id`, which is elsewhere, computes in that number format, and which `make` reaches. If there is one with that id, it is taken for gone: the same
+    /// Adds the replica `id`, which is elsewhere, computes in that number format, is reached by other processes at that address, if by any, and by
+    /// this one with `make`. If there is one with that id, it is taken for gone: the same
     /// replica was started again.
     ///
     /// # Errors
     /// [`PoolError::Thread`], [`PoolError::Stopped`].
-    pub fn join(&self, id: ReplicaId, format: &str, make: MakeReplica<J>) -> Result<(), PoolError> {
-        self.place(Some((id, format.into(), make))).map(drop)
+    pub fn join(
+        &self,
+        id: ReplicaId,
+        (format, address): (&str, Option<Arc<[u8]>>),
+        make: MakeReplica<J>,
+    ) -> Result<(), PoolError> {
+        self.place(Some((id, (format.into(), address), make))).map(drop)
     }
 
-    fn place(&self, joins: Option<(ReplicaId, Arc<str>, MakeReplica<J>)>) -> Result<ReplicaId, PoolError> {
+    fn place(&self, joins: Option<Joins<J>>) -> Result<ReplicaId, PoolError> {
         let (parts, stage) = (&self.shared.parts, self.stage());
         let mut slots = self.slots();
         if slots.stopped {
             return Err(PoolError::Stopped { stage });
         }
         slots.tidy();
-        let (id, format, make) = match joins {
-            Some((id, format, make)) => (id, format, Some(make)),
+        let (id, (format, address), make) = match joins {
+            Some((id, tells, make)) => (id, tells, Some(make)),
             None => {
                 let format = of_replica(&parts.formats, slots.next).cloned();
-                (ReplicaId(slots.next), format.unwrap_or_default().into(), None)
+                (
+                    ReplicaId(slots.next),
+                    (format.unwrap_or_default().into(), None),
+                    None,
+                )
             }
         };
         slots.forget(id);
@@ -190,6 +203,7 @@ impl<J: Send + 'static> StagePool<J> {
             status,
             make,
             format,
+            address,
             thread: Mutex::new(Arc::new(thread)),
             leases: AtomicUsize::new(0),
             wanted: AtomicU8::new(Wanted::Serving as u8),

@@ -338,14 +338,14 @@ async fn replicas_that_join_have_their_own_numbers_and_work_waits_for_them() {
     let pool = StagePool::new(parts, 0).unwrap();
     let none = pool.bind().unwrap_err();
     assert!(none == NoReplica::Absent(None) && none.may_pass());
-    pool.join(ReplicaId(7), "f32", made(clock)).unwrap();
-    pool.join(ReplicaId(2), "f32", made(clock)).unwrap();
+    pool.join(ReplicaId(7), ("f32", None), made(clock)).unwrap();
+    pool.join(ReplicaId(2), ("f32", None), made(clock)).unwrap();
     ready(&pool).await;
     let ids = || pool.replicas().iter().map(|view| view.id.0).collect::<Vec<_>>();
     assert_eq!(ids(), [2, 7]);
     let lease = pool.bind().unwrap();
     // It is there again before its last work is done.
-    pool.join(lease.id(), "f32", made(clock)).unwrap();
+    pool.join(lease.id(), ("f32", None), made(clock)).unwrap();
     assert_eq!(ids(), [2, 7]);
     ready(&pool).await;
     assert_eq!(ask(&lease, false).await, End::Stop);
@@ -369,7 +369,7 @@ async fn a_replica_that_joins_and_cannot_work_is_waited_for_and_says_why() {
     };
     let pool = StagePool::new(parts, 0).unwrap();
     let broken = super::tests::parts(true, clock).make;
-    pool.join(ReplicaId(0), "f32", broken).unwrap();
+    pool.join(ReplicaId(0), ("f32", None), broken).unwrap();
     until(&pool, |views| {
         matches!(views[0].state, ReplicaState::Failed { .. })
     })
@@ -391,7 +391,7 @@ fn a_pool_whose_replicas_are_elsewhere_loads_no_model_while_one_is_being_reached
         ..parts(false, clock)
     };
     let pool = StagePool::new(never(true), 0).unwrap();
-    pool.join(ReplicaId(0), "f32", made(clock)).unwrap();
+    pool.join(ReplicaId(0), ("f32", None), made(clock)).unwrap();
     let why = pool.bind().unwrap_err();
     assert!(why == NoReplica::Joining && why.may_pass(), "{why:?}");
     assert_eq!(pool.check().unwrap_err(), NoReplica::Joining);
@@ -410,8 +410,8 @@ async fn what_was_begun_in_one_number_format_is_bound_to_no_other() {
         ..parts(false, clock)
     };
     let pool = StagePool::new(parts, 0).unwrap();
-    pool.join(ReplicaId(0), "f32", made(clock)).unwrap();
-    pool.join(ReplicaId(1), "int4", made(clock)).unwrap();
+    pool.join(ReplicaId(0), ("f32", None), made(clock)).unwrap();
+    pool.join(ReplicaId(1), ("int4", None), made(clock)).unwrap();
     ready(&pool).await;
     for _ in 0..3 {
         let lease = pool.bind_like("int4").unwrap();

@@ -1,0 +1,87 @@
+//! A sequence whose items come by a link, as the connection of its server sees it: the server is told how they arrived, and may send them itself.
+
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use omni_engine::SeqId;
+
+use super::stream::StreamState;
+use crate::clock::Clock;
+use crate::connector::link::LinkError;
+use crate::connector::local::EdgeReader;
+use crate::connector::meter::{EdgeMeter, EdgeRecord, EdgeSink, Hop, Place};
+use crate::connector::rendezvous::{Expected, Rendezvous};
+use crate::connector::stream::Receiving;
+use crate::item::ItemKind;
+use crate::stage::{LinkToken, Notifier, TransferStamps};
+
+/// Where the items of a sequence come.
+pub(super) struct Elsewhere {
+    expected: Expected,
+    kind: Option<ItemKind>,
+    passages: Arc<Passages>,
+}
+
+/// How items arrived that the stage has taken and of which the server was not told. There are never more than the edge holds and the stage takes between two
+/// looks at it.
+#[derive(Debug, Default)]
+struct Passages(Mutex<Vec<TransferStamps>>);
+
+impl EdgeSink for Passages {
+    fn chunk(&self, _hop: &Hop, chunk: &TransferStamps) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(*chunk);
+    }
+
+    fn closed(&self, _record: &EdgeRecord) {}
+}
+
+impl Elsewhere {
+    /// A sequence was opened whose items have that token: where they come for its stage.
+    pub(super) fn expect(
+        rendezvous: &Rendezvous,
+        token: LinkToken,
+        (kind, clock): (Option<ItemKind>, Clock),
+    ) -> Result<(EdgeReader, Self), LinkError> {
+        let twice = || LinkError::Protocol("two sequences were opened for the same items".to_owned());
+        let (items, expected) = rendezvous.expect(token).ok_or_else(twice)?;
+        let passages = Arc::<Passages>::default();
+        // Only the passages are asked of it: which edge it is, the server knows.
+        let place = Place {
+            stage: "link",
+            replica: None,
+        };
+        let meter = EdgeMeter {
+            hop: Hop {
+                seq: SeqId(0),
+                from: place,
+                to: place,
+            },
+            trace: None,
+            clock,
+            sink: Arc::clone(&passages) as Arc<dyn EdgeSink>,
+        };
+        let elsewhere = Self {
+            expected,
+            kind,
+            passages,
+        };
+        Ok((items.measured_by(meter), elsewhere))
+    }
+
+    /// How items arrived since it was last asked.
+    pub(super) fn passages(&self) -> Vec<TransferStamps> {
+        mem::take(&mut *self.passages.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl StreamState {
+    /// The server sends the items itself, or tells of them, unless a stage has attached them.
+    pub(super) fn take_back(&mut self, here: &Notifier) {
+        let elsewhere = self.elsewhere.as_ref().filter(|_| !self.receiving.is_open());
+        if let Some(elsewhere) = elsewhere
+            && let Some(edge) = elsewhere.expected.take_back(here.clone())
+        {
+            self.receiving = Receiving::opened(Box::new(edge), elsewhere.kind);
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Links to stages in other processes: items of sequences go there without passing a server.
+//!
+//! In: the outputs of a sequence, and the stage that they are for. Out: the items at that stage, many sequences over one connection, and what
+//! became of them. No sequence waits for a link: while there is none its items go to its server, and one is made for those that come later.
+
+mod inbound;
+mod outbound;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use omni_engine::Stamp;
+use omni_proto::stage::v1::Heartbeat;
+use omni_proto::stage::v1::frame::Body;
+use tokio::sync::{mpsc, oneshot};
+
+use super::host::HEARTBEAT;
+use super::link::{Link, LinkError};
+use super::local::EdgeReader;
+use super::replica::{Connected, LATEST_LOSS};
+use super::wire::NO_SEQUENCE;
+use crate::clock::Clock;
+use crate::stage::{CancelFlag, End, LinkToken, NextStage, Notifier};
+pub(super) use inbound::Inbound;
+
+/// Reaches the stage at an address.
+pub type Dial = Arc<dyn Fn(&[u8]) -> io::Result<Connected> + Send + Sync>;
+
+/// How long after a link has failed another is made.
+const AGAIN: Duration = Duration::from_secs(5);
+/// For how long a failed link that no sequence asks for is remembered.
+const REMEMBERED: Duration = Duration::from_secs(60);
+/// Sequences that may wait for the thread of a link.
+const MAILBOX: usize = 256;
+/// How long the other end of a link may say nothing, also while there are no sequences: the next one is not to find out. A process that is gone is noticed before by the server that has work
+/// with it: what it had goes on elsewhere, and not with it over another way.
+const SILENCE: Duration = LATEST_LOSS.saturating_add(HEARTBEAT);
+
+/// What a stage needs to reach others.
+pub struct PeerParts {
+    /// Its name.
+    pub stage: &'static str,
+    /// How others are reached.
+    pub dial: Dial,
+    /// What it tells them of itself.
+    pub greeting: Vec<u8>,
+    /// The time.
+    pub clock: Clock,
+}
+
+impl fmt::Debug for PeerParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PeerParts")
+            .field("stage", &self.stage)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How sequences went to the next stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LinkCounts {
+    /// Links that work.
+    pub links: usize,
+    /// Sequences that went by a link.
+    pub linked: u64,
+    /// Sequences that were to, and went by their server because there was no link.
+    pub relayed: u64,
+}
+
+/// The stages that a stage reaches. Copies are the same ones; with the last, the links end.
+#[derive(Debug, Clone)]
+pub struct Peers(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    parts: Arc<PeerParts>,
+    links: Mutex<HashMap<Arc<[u8]>, Held>>,
+    linked: AtomicU64,
+    relayed: AtomicU64,
+}
+
+/// A link, and the thread that works for it.
+#[derive(Debug)]
+struct Held {
+    line: Arc<Line>,
+    thread: Option<JoinHandle<()>>,
+    /// When a sequence last asked for it.
+    asked: Stamp,
+}
+
+/// A link as it is seen from outside.
+#[derive(Debug, Default)]
+struct Line {
+    state: Mutex<State>,
+    wake: Notifier,
+    stop: CancelFlag,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Making,
+    Works(mpsc::Sender<Outgoing>),
+    Failed(Stamp),
+}
+
+impl Line {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A sequence for a link.
+struct Outgoing {
+    token: LinkToken,
+    outputs: EdgeReader,
+    ended: oneshot::Sender<LinkEnd>,
+}
+
+/// What became of a sequence that went by a link. One that is dropped without was [severed](Self::Severed).
+#[derive(Debug)]
+pub(super) enum LinkEnd {
+    /// All of it is there, or it ended otherwise. A loss is for the server to tell, which has to know of it first.
+    Ended(End),
+    /// The next stage does not want it.
+    Unwanted,
+    /// The link has broken.
+    Severed(String),
+}
+
+/// The way of one sequence.
+pub(super) struct Way {
+    place: mpsc::OwnedPermit<Outgoing>,
+    token: LinkToken,
+    /// Who takes the outputs.
+    pub(super) wake: Notifier,
+}
+
+impl Way {
+    /// Sends the outputs there. Says what becomes of them.
+    pub(super) fn send(self, outputs: EdgeReader) -> oneshot::Receiver<LinkEnd> {
+        let (ended, told) = oneshot::channel();
+        self.place.send(Outgoing {
+            token: self.token,
+            outputs,
+            ended,
+        });
+        self.wake.notify();
+        told
+    }
+}
+
+impl Peers {
+    /// Of a stage that has reached none.
+    #[must_use]
+    pub fn new(parts: PeerParts) -> Self {
+        Self(Arc::new(Shared {
+            parts: Arc::new(parts),
+            links: Mutex::default(),
+            linked: AtomicU64::new(0),
+            relayed: AtomicU64::new(0),
+        }))
+    }
+
+    /// How sequences went.
+    #[must_use]
+    pub fn counts(&self) -> LinkCounts {
+        let links = self.links();
+        let works = links
+            .values()
+            .filter(|held| matches!(*held.line.state(), State::Works(_)));
+        LinkCounts {
+            links: works.count(),
+            linked: self.0.linked.load(Ordering::Relaxed),
+            relayed: self.0.relayed.load(Ordering::Relaxed),
+        }
+    }
+
+    fn links(&self) -> MutexGuard<'_, HashMap<Arc<[u8]>, Held>> {
+        self.0.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The way of a sequence to `next`, if there is one now. If there is none, a link is made, unless one has failed just now.
+    pub(super) fn way(&self, next: &NextStage) -> Option<Way> {
+        let way = self.find(next);
+        let counted = match way {
+            Some(_) => &self.0.linked,
+            None => &self.0.relayed,
+        };
+        counted.fetch_add(1, Ordering::Relaxed);
+        way
+    }
+
+    fn find(&self, next: &NextStage) -> Option<Way> {
+        let now = self.0.parts.clock.now();
+        let mut links = self.links();
+        links.retain(|_, held| !(held.is_failed() && now.since(held.asked) >= REMEMBERED));
+        let Some(held) = links.get_mut(&next.address) else {
+            let held = Held::start(&self.0.parts, next, false, now);
+            links.insert(Arc::clone(&next.address), held);
+            return None;
+        };
+        held.asked = now;
+        let failed = match &*held.line.state() {
+            State::Making => return None,
+            State::Works(jobs) => {
+                let place = jobs.clone().try_reserve_owned().ok()?;
+                return Some(Way {
+                    place,
+                    token: next.token,
+                    wake: held.line.wake.clone(),
+                });
+            }
+            State::Failed(at) => *at,
+        };
+        if now.since(failed) >= AGAIN {
+            *held = Held::start(&self.0.parts, next, true, now);
+        }
+        None
+    }
+}
+
+impl Held {
+    /// Makes a link to `next`, maybe `again` after one has failed.
+    fn start(parts: &Arc<PeerParts>, next: &NextStage, again: bool, now: Stamp) -> Self {
+        let line = Arc::<Line>::default();
+        let (theirs, parts, next) = (Arc::clone(&line), Arc::clone(parts), next.clone());
+        let thread = std::thread::Builder::new().name(format!("link-{}", next.stage));
+        let thread = thread.spawn(move || outbound::run(&theirs, &parts, &next, again));
+        if let Err(error) = &thread {
+            tracing::warn!(%error, "no thread can be had for a link to the next stage");
+            *line.state() = State::Failed(now);
+        }
+        Self {
+            line,
+            thread: thread.ok(),
+            asked: now,
+        }
+    }
+
+    fn is_failed(&self) -> bool {
+        matches!(*self.line.state(), State::Failed(_))
+    }
+}
+
+/// The thread of a link ends with it.
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.line.stop.set();
+        self.line.wake.notify();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("a link to the next stage has panicked");
+        }
+    }
+}
+
+/// Tells the other end of a link that this one lives, and notes when that does not.
+struct Pulse {
+    told: Stamp,
+    heard: Stamp,
+    looked: Stamp,
+}
+
+impl Pulse {
+    fn new(now: Stamp) -> Self {
+        Self {
+            told: now,
+            heard: now,
+            looked: now,
+        }
+    }
+
+    /// The other end said something.
+    fn heard(&mut self, now: Stamp) {
+        self.heard = now;
+    }
+
+    /// A look, every [`HEARTBEAT`] at least.
+    fn look(&mut self, link: &mut Link) -> Result<(), LinkError> {
+        let now = link.now();
+        // A thread that was held up itself does not know whether the other end was.
+        if now.since(self.looked) >= 2 * HEARTBEAT {
+            self.heard = now;
+        }
+        self.looked = now;
+        if now.since(self.heard) >= SILENCE {
+            return Err(LinkError::Silent(SILENCE));
+        }
+        if now.since(self.told) >= HEARTBEAT {
+            self.told = now;
+            link.say(NO_SEQUENCE, Body::Heartbeat(Heartbeat {}))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,300 @@
+//! The end of a link at the stage that gives items.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use omni_engine::SeqId;
+use omni_proto::stage::v1::frame::Body;
+use omni_proto::stage::v1::{Attach, Cancel, Hello};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{HEARTBEAT, Line, LinkEnd, MAILBOX, Outgoing, PeerParts, Pulse, State};
+use crate::connector::hold::Hold;
+use crate::connector::host::{checked, unexpected};
+use crate::connector::link::{Link, LinkError};
+use crate::connector::replica::Peer;
+use crate::connector::stream::{Forwarded, Sending};
+use crate::connector::wire::{NO_SEQUENCE, VERSION, WireError, end_message, token_message};
+use crate::stage::{End, NextStage, NotifierFd};
+
+/// How long it may take until the other stage has said that it takes items.
+const GREETING: Duration = Duration::from_secs(5);
+/// How long it is waited for the reason why a connection has ended.
+const FAREWELL: Duration = Duration::from_millis(100);
+
+/// Makes a link and works for it until it fails or is told to stop. `again` says that the log knows of a failure.
+pub(super) fn run(line: &Line, parts: &PeerParts, next: &NextStage, again: bool) {
+    let stage = &next.stage;
+    let failed = match connect(line, parts, next) {
+        Ok((mut outbound, peer)) => {
+            let (jobs, taken) = mpsc::channel(MAILBOX);
+            outbound.jobs = Some(taken);
+            tracing::info!(stage, "codec frames go to a replica of the next stage directly");
+            *line.state() = State::Works(jobs);
+            let ended = outbound.turns(line);
+            *line.state() = State::Failed(parts.clock.now());
+            let idle = outbound.sequences.is_empty();
+            outbound.end_all(&ended);
+            drop(outbound);
+            let ended = ended
+                .err()
+                .map(|error| format!("{error}; {}", peer.end(FAREWELL)));
+            if idle && let Some(message) = &ended {
+                // A replica that ends when its work is done does so.
+                tracing::info!(stage, message, "a link to a replica of the next stage has ended");
+            }
+            ended.filter(|_| !idle)
+        }
+        Err(message) => {
+            *line.state() = State::Failed(parts.clock.now());
+            Some(message).filter(|_| !again)
+        }
+    };
+    if let Some(message) = failed.filter(|_| !line.stop.is_set()) {
+        tracing::warn!(
+            stage,
+            message,
+            "there is no link to a replica of the next stage, codec frames for it go by the front ends"
+        );
+    }
+}
+
+fn connect(line: &Line, parts: &PeerParts, next: &NextStage) -> Result<(Outbound, Box<dyn Peer>), String> {
+    let (socket, peer) = (parts.dial)(&next.address).map_err(|error| error.to_string())?;
+    let now = parts.clock.now();
+    let greeted = Link::new(socket, parts.clock)
+        .and_then(|link| Ok((link, line.wake.line()?)))
+        .map_err(LinkError::from)
+        .and_then(|(link, notified)| {
+            let mut outbound = Outbound {
+                link,
+                notified,
+                jobs: None,
+                sequences: BTreeMap::new(),
+                last: 0,
+                hold: Hold::default(),
+                pulse: Pulse::new(now),
+                stage: parts.stage,
+            };
+            outbound.greet(line, parts, next)?;
+            Ok(outbound)
+        });
+    match greeted {
+        Ok(outbound) => Ok((outbound, peer)),
+        Err(error) => Err(format!("{error}; {}", peer.end(FAREWELL))),
+    }
+}
+
+struct Outbound {
+    link: Link,
+    notified: NotifierFd,
+    /// There once the other stage takes items.
+    jobs: Option<mpsc::Receiver<Outgoing>>,
+    /// Oldest first.
+    sequences: BTreeMap<SeqId, Outflow>,
+    /// The last number that a sequence has here.
+    last: u64,
+    hold: Hold,
+    pulse: Pulse,
+    stage: &'static str,
+}
+
+struct Outflow {
+    sending: Sending,
+    ended: oneshot::Sender<LinkEnd>,
+}
+
+impl Outbound {
+    fn greet(&mut self, line: &Line, parts: &PeerParts, next: &NextStage) -> Result<(), LinkError> {
+        let hello = Hello {
+            version: VERSION,
+            stage: next.stage.clone(),
+            settings: parts.greeting.clone(),
+            sender: parts.stage.to_owned(),
+        };
+        self.link.say(NO_SEQUENCE, Body::Hello(hello))?;
+        self.link.flush()?;
+        let until = self.link.now() + GREETING;
+        let mut greeted = false;
+        loop {
+            self.link.read()?;
+            while let Some(frame) = self.link.next()? {
+                match frame.body {
+                    Body::Hello(hello) if !greeted => {
+                        checked(hello)?;
+                        greeted = true;
+                    }
+                    Body::Ready(_) if greeted => return Ok(()),
+                    Body::Failed(failed) => return Err(LinkError::Peer(failed.message)),
+                    other => return Err(unexpected(&other, "hello and ready")),
+                }
+            }
+            let left = until.since(self.link.now());
+            if left.is_zero() || line.stop.is_set() {
+                return Err(LinkError::Silent(GREETING));
+            }
+            self.link.wait(&self.notified, Some(left))?;
+            self.link.flush()?;
+        }
+    }
+
+    /// Turns until the link fails or is told to stop.
+    fn turns(&mut self, line: &Line) -> Result<(), LinkError> {
+        while !line.stop.is_set() {
+            let gathers = self.turn()?;
+            if line.wake.will_look(gathers) && !gathers {
+                continue;
+            }
+            let again = match gathers {
+                true => Some(self.hold.left(self.link.now())),
+                false => Some(HEARTBEAT),
+            };
+            self.link.wait(&self.notified, again)?;
+        }
+        Ok(())
+    }
+
+    /// Does whatever can be done now; true if what comes in the next moment is sent together.
+    fn turn(&mut self) -> Result<bool, LinkError> {
+        self.link.read()?;
+        while let Some(frame) = self.link.next()? {
+            self.frame(frame.seq, frame.body)?;
+        }
+        self.accept()?;
+        self.pulse.look(&mut self.link)?;
+        let patient = self
+            .sequences
+            .values()
+            .any(|outflow| outflow.sending.is_patient());
+        let holds = patient && !self.hold.left(self.link.now()).is_zero();
+        let before = self.link.items();
+        loop {
+            let all = self.tend(holds)?;
+            self.link.flush()?;
+            // What is left will be sent when the connection takes more.
+            if all || self.link.is_backed_up() {
+                let sent = self.link.items() - before;
+                if sent > 0 {
+                    self.hold.sent(self.link.now(), holds);
+                }
+                return Ok(holds || sent > 1);
+            }
+        }
+    }
+
+    /// Takes a frame. One of a sequence that is not here any more was on its way when the sequence ended.
+    fn frame(&mut self, seq: SeqId, body: Body) -> Result<(), LinkError> {
+        self.pulse.heard(self.link.now());
+        match body {
+            Body::Heartbeat(_) => {}
+            Body::Failed(failed) => return Err(LinkError::Peer(failed.message)),
+            Body::Credit(credit) => {
+                if let Some(outflow) = self.sequences.get_mut(&seq) {
+                    outflow.sending.credit(credit.units);
+                }
+            }
+            Body::Cancel(_) => {
+                if let Some(outflow) = self.sequences.remove(&seq) {
+                    let _ = outflow.ended.send(LinkEnd::Unwanted);
+                }
+            }
+            other => return Err(unexpected(&other, "credit or a cancellation")),
+        }
+        Ok(())
+    }
+
+    /// Takes new sequences, as many as the connection has room for.
+    fn accept(&mut self) -> Result<(), LinkError> {
+        while !self.link.is_backed_up()
+            && let Some(jobs) = &mut self.jobs
+            && let Ok(outgoing) = jobs.try_recv()
+        {
+            self.last += 1;
+            let (seq, token) = (SeqId(self.last), token_message(outgoing.token));
+            self.link.say(seq, Body::Attach(Attach { token }))?;
+            let outflow = Outflow {
+                sending: Sending::linked(Box::new(outgoing.outputs)),
+                ended: outgoing.ended,
+            };
+            self.sequences.insert(seq, outflow);
+        }
+        Ok(())
+    }
+
+    /// Looks at every sequence; items that may wait do so if it `holds`. False if not all of what can be sent is in line.
+    fn tend(&mut self, holds: bool) -> Result<bool, LinkError> {
+        let (mut all, mut over) = (true, Vec::new());
+        for (&seq, outflow) in &mut self.sequences {
+            if self.link.is_backed_up() {
+                all = false;
+                break;
+            }
+            outflow.sending.tell_idle(seq, &mut self.link)?;
+            if holds && outflow.sending.is_patient() {
+                continue;
+            }
+            match outflow.forward((self.stage, seq), &mut self.link)? {
+                Passed::All => {}
+                Passed::Part => all = false,
+                Passed::Over(end) => over.push((seq, end)),
+            }
+        }
+        for (seq, end) in over {
+            if let Some(outflow) = self.sequences.remove(&seq) {
+                let _ = outflow.ended.send(end);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Says of all that is left that the way has broken.
+    fn end_all(&mut self, ended: &Result<(), LinkError>) {
+        let message = match ended {
+            Ok(()) => "its stage is being stopped".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        for outflow in std::mem::take(&mut self.sequences).into_values() {
+            let _ = outflow.ended.send(LinkEnd::Severed(message.clone()));
+        }
+        if let Some(jobs) = &mut self.jobs {
+            jobs.close();
+        }
+    }
+}
+
+/// What came of a look at a sequence.
+enum Passed {
+    /// All that can be sent is in line.
+    All,
+    /// The connection takes no more.
+    Part,
+    /// It is over.
+    Over(LinkEnd),
+}
+
+impl Outflow {
+    fn forward(&mut self, (own, seq): (&'static str, SeqId), link: &mut Link) -> Result<Passed, WireError> {
+        loop {
+            if link.is_backed_up() {
+                return Ok(Passed::Part);
+            }
+            let end = match self.sending.forward(seq, link) {
+                Forwarded::Item => continue,
+                Forwarded::Nothing => return Ok(Passed::All),
+                // The replica is dying. The server must know that before it hears of the loss, and tells the next stage.
+                Forwarded::End(end @ End::Lost { .. }) => return Ok(Passed::Over(LinkEnd::Ended(end))),
+                Forwarded::End(end) => end,
+                Forwarded::Gone => {
+                    link.say(seq, Body::Cancel(Cancel {}))?;
+                    return Ok(Passed::Over(LinkEnd::Unwanted));
+                }
+                Forwarded::TooLong(error) => End::Failed {
+                    stage: own,
+                    message: error.to_string(),
+                },
+            };
+            link.say(seq, Body::End(end_message(end.clone())))?;
+            return Ok(Passed::Over(LinkEnd::Ended(end)));
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Sequences whose items come by a link: each is opened by a server, and the stage before it attaches its items. Either may come first.
+//!
+//! The one that comes first makes the edge and leaves the other end of it here, under the token that both know. A server that finds that the items
+//! come by itself takes the writer back.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use omni_engine::Stamp;
+
+use super::local::{EdgeReader, EdgeWriter, stamped_edge};
+use super::stream::OPEN_CREDIT;
+use crate::clock::Clock;
+use crate::stage::{LinkToken, Notifier};
+
+/// Most sequences that have items here and were not opened.
+const MOST_EARLY: usize = 1 << 10;
+
+/// How long such a sequence is kept.
+pub(super) const EARLY: Duration = Duration::from_secs(10);
+
+/// The sequences of one replica. Copies are the same one.
+#[derive(Clone)]
+pub(super) struct Rendezvous(Arc<Shared>);
+
+struct Shared {
+    waiting: Mutex<Waiting>,
+    /// The stage's, which takes the items.
+    stage: Notifier,
+    clock: Clock,
+}
+
+#[derive(Default)]
+struct Waiting {
+    sides: HashMap<LinkToken, Side>,
+    early: usize,
+}
+
+/// What one side has left for the other.
+enum Side {
+    /// The sequence was opened, and no items have come.
+    Opened(EdgeWriter),
+    /// Items come, and the sequence was not opened.
+    Attached { items: Box<EdgeReader>, since: Stamp },
+}
+
+impl fmt::Debug for Rendezvous {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rendezvous")
+            .field("waiting", &self.waiting().sides.len())
+            .finish()
+    }
+}
+
+impl Rendezvous {
+    /// Of the replica that `stage` notifies.
+    pub(super) fn new(stage: Notifier, clock: Clock) -> Self {
+        Self(Arc::new(Shared {
+            waiting: Mutex::default(),
+            stage,
+            clock,
+        }))
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn edge(&self) -> (EdgeWriter, EdgeReader) {
+        stamped_edge(OPEN_CREDIT, None, Some(self.0.stage.clone()), self.0.clock)
+    }
+
+    /// A sequence was opened whose items have that token: where they come. None if it was opened before.
+    pub(super) fn expect(&self, token: LinkToken) -> Option<(EdgeReader, Expected)> {
+        let mut waiting = self.waiting();
+        let items = match waiting.sides.remove(&token) {
+            Some(Side::Attached { items, .. }) => {
+                waiting.early -= 1;
+                *items
+            }
+            Some(opened @ Side::Opened(_)) => {
+                waiting.sides.insert(token, opened);
+                return None;
+            }
+            None => {
+                let (writer, items) = self.edge();
+                waiting.sides.insert(token, Side::Opened(writer));
+                items
+            }
+        };
+        let expected = Expected {
+            token,
+            rendezvous: self.clone(),
+        };
+        Some((items, expected))
+    }
+
+    /// A stage has items with that token: where they go; `writer` is notified when there is room. None if another has them, or if too many
+    /// come before their sequences.
+    pub(super) fn attach(&self, token: LinkToken, writer: Notifier) -> Option<EdgeWriter> {
+        let mut waiting = self.waiting();
+        let edge = match waiting.sides.remove(&token) {
+            Some(Side::Opened(edge)) => edge,
+            Some(attached @ Side::Attached { .. }) => {
+                waiting.sides.insert(token, attached);
+                return None;
+            }
+            None if waiting.early >= MOST_EARLY => return None,
+            None => {
+                let (edge, items) = self.edge();
+                let attached = Side::Attached {
+                    items: Box::new(items),
+                    since: self.0.clock.now(),
+                };
+                waiting.sides.insert(token, attached);
+                waiting.early += 1;
+                edge
+            }
+        };
+        edge.woken_by(writer);
+        Some(edge)
+    }
+
+    /// Gives up sequences that have had items for [`EARLY`] and were not opened.
+    pub(super) fn give_up_late(&self, now: Stamp) {
+        let mut waiting = self.waiting();
+        let late = waiting
+            .sides
+            .extract_if(|_, side| matches!(side, Side::Attached { since, .. } if now.since(*since) >= EARLY));
+        let late: Vec<_> = late.collect();
+        waiting.early -= late.len();
+        // Their links are notified when they are dropped, and may come here.
+        drop(waiting);
+    }
+}
+
+/// A sequence whose items come by a link, unless they come by its server.
+#[derive(Debug)]
+pub(super) struct Expected {
+    token: LinkToken,
+    rendezvous: Rendezvous,
+}
+
+impl Expected {
+    /// Takes the edge back for the server; `writer` is notified when there is room. None if a stage has attached its items.
+    pub(super) fn take_back(&self, writer: Notifier) -> Option<EdgeWriter> {
+        let edge = self.remove()?;
+        edge.woken_by(writer);
+        Some(edge)
+    }
+
+    /// Whether its items were attached, or taken back.
+    #[cfg(test)]
+    pub(super) fn is_attached(&self) -> bool {
+        !self.rendezvous.waiting().sides.contains_key(&self.token)
+    }
+
+    fn remove(&self) -> Option<EdgeWriter> {
+        let mut waiting = self.rendezvous.waiting();
+        match waiting.sides.remove(&self.token)? {
+            Side::Opened(edge) => Some(edge),
+            // Of the same token, after this sequence was attached and over.
+            attached @ Side::Attached { .. } => {
+                waiting.sides.insert(self.token, attached);
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        drop(self.remove());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -91,7 +91,7 @@ pub struct ClusterArgs {
     )]
     pub cluster_host: IpAddr,
 
-    /// The port at which the other parts reach this one; 0 takes a free one
+    /// The port at which the other parts reach this one, and with --role stage the next one, too; 0 takes free ones
     #[arg(long, env = "OMNI_CLUSTER_PORT", value_name = "PORT", default_value_t = 0)]
     pub cluster_port: u16,
 

@@ -1,5 +1,7 @@
 //! What a stage tells of itself by discovery, and what front ends and stages tell each other when they connect.
 
+use std::sync::Arc;
+
 use dynamo_runtime::component::Instance;
 use dynamo_runtime::discovery::{DiscoveryInstance, DiscoveryQuery, DiscoverySpec};
 use omni_pipeline::connector::VERSION;
@@ -97,6 +99,11 @@ impl Card {
     /// Its stage.
     pub fn stage(&self) -> &str {
         &self.instance.component
+    }
+
+    /// Where other parts reach it; none if it is no JSON.
+    pub fn address(&self) -> Option<Arc<[u8]>> {
+        Some(serde_json::to_vec(&self.instance).ok()?.into())
     }
 
     /// How it is registered.

@@ -224,7 +224,7 @@ impl Members {
         let tunnel = Tunnel::new(Arc::clone(&self.router), card.instance.clone());
         let limits = (self.mailbox, self.load_timeout);
         let make = joined(Box::new(tunnel), self.identity.greeting(), limits, self.clock);
-        if let Err(error) = pool.join(ReplicaId(replica), (&card.format, None), make) {
+        if let Err(error) = pool.join(ReplicaId(replica), (&card.format, card.address()), make) {
             tracing::error!(stage, replica, %error, "a replica cannot join");
         }
     }

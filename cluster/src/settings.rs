@@ -40,6 +40,8 @@ pub struct Network {
     pub host: IpAddr,
     /// At which port.
     pub port: u16,
+    /// At which port it is answered by stages that it has connected to.
+    pub answers: u16,
     /// Where its probes are served.
     pub probes: Option<SocketAddr>,
     /// How connections are protected, if they are.
@@ -149,6 +151,17 @@ impl ClusterArgs {
                 "--cluster-probes {probes}: expected a port of at most {LAST_PROBES_PORT}, Dynamo's runtime takes no higher one"
             ));
         }
+        // A stage has others connect to it, and connects to the next one. A front end has only the latter.
+        let answers = match self.role {
+            Role::Stage if self.cluster_port != 0 => self.cluster_port.checked_add(1).unwrap_or_else(|| {
+                problems.push(format!(
+                    "--cluster-port {}: a stage takes the next port, too",
+                    self.cluster_port
+                ));
+                0
+            }),
+            _ => self.cluster_port,
+        };
         let tls = self.tls(problems);
         if !self.cluster_host.is_loopback() && tls.is_none() && !self.cluster_insecure_plaintext {
             problems.push(format!(
@@ -162,6 +175,7 @@ impl ClusterArgs {
             name: name.clone(),
             host: self.cluster_host,
             port: self.cluster_port,
+            answers,
             probes: self.cluster_probes,
             tls,
         })
@@ -207,9 +221,9 @@ impl Network {
             ),
         ];
         if self.port != 0 {
-            // Front ends connect to the one, and stages that answer them to the other.
+            // Others connect to the one, and stages that answer to the other.
             set.push(("DYN_TCP_RPC_PORT", self.port.to_string()));
-            set.push(("DYN_TCP_RESPONSE_STREAM_PORT", self.port.to_string()));
+            set.push(("DYN_TCP_RESPONSE_STREAM_PORT", self.answers.to_string()));
         }
         if let Some(probes) = self.probes {
             set.push(("DYN_SYSTEM_HOST", probes.ip().to_string()));

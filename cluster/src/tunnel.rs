@@ -1,6 +1,6 @@
 //! A connection of `omni.stage.v1` through a stream of Dynamo's runtime.
 //!
-//! Front end and stage each have one end of a pair of sockets, as for a process of the same machine. The bytes that come out of the other
+//! Front end and stage, or two stages, each have one end of a pair of sockets, as for a process of the same machine. The bytes that come out of the other
 //! ends pass as chunks of one bidirectional stream. Both directions of it are bounded, so a reader that is slow pauses its writer.
 
 use std::fmt;
@@ -18,7 +18,7 @@ use dynamo_runtime::pipeline::network::egress::addressed_router::AddressedPushRo
 use dynamo_runtime::pipeline::{ManyIn, ManyOut, RequestStream, ResponseStream};
 use dynamo_runtime::protocols::maybe_error::MaybeError;
 use futures::StreamExt as _;
-use omni_pipeline::connector::{Connected, LinkError, Peer, StageTransport};
+use omni_pipeline::connector::{Connected, Dial, LinkError, Peer, StageTransport};
 use omni_server::app::{Caller, StageListener};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
@@ -39,7 +39,7 @@ pub struct ToStage {
     bytes: Vec<u8>,
 }
 
-/// Bytes on their way to a front end, or why there are no more.
+/// Bytes on their way back, or why there are no more.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ToFrontend {
     #[serde(with = "serde_bytes")]
@@ -167,6 +167,20 @@ impl Tunnel {
             runtime: Handle::current(),
         }
     }
+}
+
+/// Reaches stages at the addresses that [cards](crate::card::Card::address) have. Called on a thread of the runtime that carries it.
+pub fn dial(router: Arc<AddressedPushRouter>) -> Dial {
+    let runtime = Handle::current();
+    Arc::new(move |address| {
+        let instance = serde_json::from_slice(address).map_err(io::Error::other)?;
+        let mut tunnel = Tunnel {
+            router: Arc::clone(&router),
+            instance,
+            runtime: runtime.clone(),
+        };
+        tunnel.connect()
+    })
 }
 
 impl StageTransport for Tunnel {

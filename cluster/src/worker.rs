@@ -12,7 +12,9 @@ use dynamo_runtime::component::{Endpoint, StartedEndpoint};
 use dynamo_runtime::discovery::DiscoveryInstance;
 use dynamo_runtime::metrics::MetricsHierarchy as _;
 use dynamo_runtime::pipeline::network::Ingress;
+use dynamo_runtime::pipeline::network::egress::addressed_router::AddressedPushRouter;
 use omni_family::model_identity;
+use omni_pipeline::connector::{LinkCounts, PeerParts, Peers};
 use omni_pipeline::settings::of_replica;
 use omni_pipeline::stage::{ReplicaState, ReplicaStats};
 use omni_server::app::{StageListener, StageMember};
@@ -24,7 +26,7 @@ use crate::card::{Card, ENDPOINT, Identity, all};
 use crate::runtime::{Presence, connect};
 use crate::settings::{Found, Network};
 use crate::signals::Signals;
-use crate::tunnel::StageTunnel;
+use crate::tunnel::{StageTunnel, dial};
 
 /// Between two tries to register again, after discovery was lost.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -169,7 +171,7 @@ impl Stage<'_> {
         let mut registration = Registration::new(&runtime, self, None).await?;
         loop {
             let shown = Arc::new(AtomicU32::new(registration.card.replica));
-            tell_figures(&runtime, self.member, &shown);
+            tell_figures(&runtime, self.member, (&shown, &registration.peers));
             let (_, current) = held.insert((runtime.clone(), registration));
             self.keep_announced(&runtime, current, &shown).await;
             tracing::warn!("discovery has lost this replica, connections go on; it registers again");
@@ -321,17 +323,28 @@ impl Stage<'_> {
 }
 
 /// Shows the figures of the stage on the page of its probes.
-fn tell_figures(runtime: &DistributedRuntime, member: &StageMember, replica: &Arc<AtomicU32>) {
+fn tell_figures(
+    runtime: &DistributedRuntime,
+    member: &StageMember,
+    (replica, peers): (&Arc<AtomicU32>, &Peers),
+) {
     let (listener, stage, replica) = (member.listener().clone(), member.stage(), Arc::clone(replica));
+    let peers = peers.clone();
     let page = move || {
         let replica = replica.load(Ordering::Relaxed);
-        Ok(figures(stage, replica, &listener.stats(), listener.connections()))
+        let connections = (listener.connections(), peers.counts());
+        Ok(figures(stage, replica, &listener.stats(), connections))
     };
     runtime.get_metrics_registry().add_expfmt_callback(Arc::new(page));
 }
 
-fn figures(stage: &str, replica: u32, stats: &ReplicaStats, front_ends: usize) -> String {
-    let all: [(&str, &str, f64); 9] = [
+fn figures(
+    stage: &str,
+    replica: u32,
+    stats: &ReplicaStats,
+    (front_ends, links): (usize, LinkCounts),
+) -> String {
+    let all: [(&str, &str, f64); 12] = [
         ("running", "gauge", f64::from(stats.running)),
         ("waiting", "gauge", f64::from(stats.waiting)),
         ("kv_usage_ratio", "gauge", stats.kv_usage),
@@ -341,6 +354,9 @@ fn figures(stage: &str, replica: u32, stats: &ReplicaStats, front_ends: usize) -
         ("prefill_tokens_total", "counter", stats.prefill_tokens as f64),
         ("decode_tokens_total", "counter", stats.decode_tokens as f64),
         ("late_chunks_total", "counter", stats.late as f64),
+        ("links", "gauge", links.links as f64),
+        ("linked_sequences_total", "counter", links.linked as f64),
+        ("relayed_sequences_total", "counter", links.relayed as f64),
     ];
     let lines = all.iter().map(|(name, kind, value)| {
         let family = format!("omni_stage_{name}");
@@ -354,6 +370,8 @@ struct Registration {
     card: Card,
     found: DiscoveryInstance,
     endpoint: StartedEndpoint,
+    /// The stages that it reaches.
+    peers: Peers,
 }
 
 impl Registration {
@@ -363,8 +381,14 @@ impl Registration {
         had: Option<&Card>,
     ) -> anyhow::Result<Self> {
         let (member, identity) = (stage.member, stage.identity);
+        let peers = Peers::new(PeerParts {
+            stage: member.stage(),
+            dial: dial(AddressedPushRouter::from_runtime_provider(runtime).await?),
+            greeting: identity.greeting(),
+            clock: member.clock(),
+        });
         let tunnel = StageTunnel::new(
-            member.listener().clone(),
+            member.listener().reaching(peers.clone()),
             identity.clone(),
             Arc::clone(&stage.gave_up),
         );
@@ -391,6 +415,7 @@ impl Registration {
             card,
             found,
             endpoint,
+            peers,
         })
     }
 

@@ -92,3 +92,40 @@ async fn what_a_caller_gives_up_ends_on_all_hosts() {
     until("nothing runs", || running(0.0)).await;
     assert!(front.spoken(1, SENTENCE).await.len() > 10_000);
 }
+
+#[tokio::test]
+async fn codec_frames_go_by_the_front_end_while_the_hosts_of_two_stages_cannot_reach_each_other() {
+    let Some(network) = Network::with(&[TALKER, CODE2WAV]) else {
+        return;
+    };
+    let [alone, front, talker, _vocoder] = three(&network, &["--max-buffered-audio", "200ms"]);
+    let (short, long) = (
+        alone.spoken(1, SENTENCE).await,
+        alone.spoken(2, &long_text()).await,
+    );
+    let counted = |name| figure(&network, TALKER, name);
+    assert!(front.spoken(1, SENTENCE).await == short);
+    until("there is a link", || counted("links") == 1.0).await;
+    let relayed = counted("relayed_sequences_total");
+    let mut speech = front.speak(2, &long_text()).await;
+    speech.begun().await;
+    assert!(counted("linked_sequences_total") > 0.0);
+    assert_eq!(counted("relayed_sequences_total"), relayed);
+    network
+        .relay
+        .cut(network.address(TALKER), network.address(CODE2WAV));
+    assert!(speech.rest().await.expect("it goes on") == long);
+    front.says("is retried on another replica");
+    talker.says("there is no link to a replica of the next stage");
+    assert!(counted("relayed_sequences_total") > relayed);
+    assert_eq!(counted("links"), 0.0);
+    network.relay.heal();
+    let linked = counted("linked_sequences_total");
+    for _ in 0..100 {
+        assert!(front.spoken(1, SENTENCE).await == short);
+        if counted("linked_sequences_total") > linked {
+            return;
+        }
+    }
+    panic!("there is no link again: {}", talker.log());
+}

@@ -574,7 +574,7 @@ impl Work {
                     notifier.notify();
                     false
                 }
-                Ok(Tended::Adrift) => {
+                Ok(Tended::Orphaned) => {
                     stream.cancel.set();
                     notifier.notify();
                     true

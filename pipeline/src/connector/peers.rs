@@ -125,11 +125,9 @@ struct Outgoing {
 /// What became of a sequence that went by a link. One that is dropped without was [severed](Self::Severed).
 #[derive(Debug)]
 pub(super) enum LinkEnd {
-    /// All of it is there, or it ended otherwise. A loss is for the server to tell, which has to know of it first.
+    /// All of it has arrived, and so has its end. A loss has not: it is for the server to tell, which has to know of it first.
     Ended(End),
-    /// The next stage does not want it.
-    Unwanted,
-    /// The link has broken.
+    /// The link has broken, or one of the two stages does not go on with it.
     Severed(String),
 }
 

@@ -48,7 +48,8 @@ pub mod frame {
         /// The sender has dropped a sequence.
         #[prost(message, tag = "10")]
         Cancel(super::Cancel),
-        /// From the replica's side: it has made all outputs of a sequence, some of which may still be on their way.
+        /// From the replica's side: it has made all outputs of a sequence, some of which may still be on their way. To a stage: all items that it
+        /// attached have arrived, and so has their end.
         #[prost(message, tag = "11")]
         Done(super::Done),
         /// From the replica's side: how far a sequence got.

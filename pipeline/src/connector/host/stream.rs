@@ -42,7 +42,7 @@ pub(super) enum Tended {
     /// The sequence cannot go on, and the stage does not know it.
     Failed,
     /// The same, and it stays until the other side cancels it.
-    Adrift,
+    Orphaned,
 }
 
 impl StreamState {
@@ -125,7 +125,7 @@ impl StreamState {
             return Ok(None);
         };
         self.linked = None;
-        let severed = match ended {
+        let message = match ended {
             Ok(LinkEnd::Ended(End::Lost { stage, message })) if stage == own => {
                 return give_up(link, message).map(|()| Some(Tended::Over));
             }
@@ -138,16 +138,13 @@ impl StreamState {
                 link.say(seq, Body::End(end_message(end)))?;
                 return Ok(Some(over));
             }
-            Ok(LinkEnd::Unwanted) => None,
-            Ok(LinkEnd::Severed(message)) => Some(message),
-            Err(_) => Some("the link to the next stage has ended".to_owned()),
+            Ok(LinkEnd::Severed(message)) => message,
+            Err(_) => "the link to the next stage has ended".to_owned(),
         };
         // The stage is not done with it, and is not to look as if it were.
         self.finished = None;
-        if let Some(message) = severed {
-            link.say(seq, Body::End(end_message(End::Severed { stage: own, message })))?;
-        }
-        Ok(Some(Tended::Adrift))
+        link.say(seq, Body::End(end_message(End::Severed { stage: own, message })))?;
+        Ok(Some(Tended::Orphaned))
     }
 
     /// Tells the other side how far the stage is, if it does not know.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use omni_engine::SeqId;
 use omni_proto::stage::v1::frame::Body;
-use omni_proto::stage::v1::{Cancel, Ready};
+use omni_proto::stage::v1::{Cancel, Done, Ready};
 
 use super::{HEARTBEAT, Pulse};
 use crate::connector::host::unexpected;
@@ -93,6 +93,7 @@ impl Inbound {
             Body::End(message) => {
                 receiving.end(end(message, &self.stages)?);
                 sequences.remove(&seq);
+                self.link.say(seq, Body::Done(Done {}))?;
             }
             Body::Cancel(_) => drop(sequences.remove(&seq)),
             other => return Err(unexpected(&other, "a frame about a sequence")),

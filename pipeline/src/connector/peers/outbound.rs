@@ -101,6 +101,8 @@ struct Outbound {
 
 struct Outflow {
     sending: Sending,
+    /// How it ended, until the other stage has confirmed that the end has arrived.
+    unconfirmed: Option<End>,
     ended: oneshot::Sender<LinkEnd>,
 }
 
@@ -162,10 +164,7 @@ impl Outbound {
         }
         self.accept()?;
         self.pulse.look(&mut self.link)?;
-        let patient = self
-            .sequences
-            .values()
-            .any(|outflow| outflow.sending.is_patient());
+        let patient = self.sequences.values().any(Outflow::is_patient);
         let holds = patient && !self.hold.left(self.link.now()).is_zero();
         let before = self.link.items();
         loop {
@@ -193,12 +192,19 @@ impl Outbound {
                     outflow.sending.credit(credit.units);
                 }
             }
-            Body::Cancel(_) => {
+            Body::Done(_) => {
                 if let Some(outflow) = self.sequences.remove(&seq) {
-                    let _ = outflow.ended.send(LinkEnd::Unwanted);
+                    let end = outflow.unconfirmed.ok_or_else(|| early(seq))?;
+                    let _ = outflow.ended.send(LinkEnd::Ended(end));
                 }
             }
-            other => return Err(unexpected(&other, "credit or a cancellation")),
+            Body::Cancel(_) => {
+                if let Some(outflow) = self.sequences.remove(&seq) {
+                    let message = "the next stage does not take its items".to_owned();
+                    let _ = outflow.ended.send(LinkEnd::Severed(message));
+                }
+            }
+            other => return Err(unexpected(&other, "credit, a confirmation or a cancellation")),
         }
         Ok(())
     }
@@ -214,6 +220,7 @@ impl Outbound {
             self.link.say(seq, Body::Attach(Attach { token }))?;
             let outflow = Outflow {
                 sending: Sending::linked(Box::new(outgoing.outputs)),
+                unconfirmed: None,
                 ended: outgoing.ended,
             };
             self.sequences.insert(seq, outflow);
@@ -229,8 +236,11 @@ impl Outbound {
                 all = false;
                 break;
             }
+            if outflow.unconfirmed.is_some() {
+                continue;
+            }
             outflow.sending.tell_idle(seq, &mut self.link)?;
-            if holds && outflow.sending.is_patient() {
+            if holds && outflow.is_patient() {
                 continue;
             }
             match outflow.forward((self.stage, seq), &mut self.link)? {
@@ -272,7 +282,19 @@ enum Passed {
     Over(LinkEnd),
 }
 
+/// A sequence was confirmed that has not ended.
+fn early(seq: SeqId) -> LinkError {
+    LinkError::Protocol(format!(
+        "the end of sequence {} was confirmed before it was sent",
+        seq.0
+    ))
+}
+
 impl Outflow {
+    fn is_patient(&self) -> bool {
+        self.unconfirmed.is_none() && self.sending.is_patient()
+    }
+
     fn forward(&mut self, (own, seq): (&'static str, SeqId), link: &mut Link) -> Result<Passed, WireError> {
         loop {
             if link.is_backed_up() {
@@ -286,7 +308,8 @@ impl Outflow {
                 Forwarded::End(end) => end,
                 Forwarded::Gone => {
                     link.say(seq, Body::Cancel(Cancel {}))?;
-                    return Ok(Passed::Over(LinkEnd::Unwanted));
+                    let message = "the stage has given it up".to_owned();
+                    return Ok(Passed::Over(LinkEnd::Severed(message)));
                 }
                 Forwarded::TooLong(error) => End::Failed {
                     stage: own,
@@ -294,7 +317,8 @@ impl Outflow {
                 },
             };
             link.say(seq, Body::End(end_message(end.clone())))?;
-            return Ok(Passed::Over(LinkEnd::Ended(end)));
+            self.unconfirmed = Some(end);
+            return Ok(Passed::All);
         }
     }
 }

@@ -1,5 +1,7 @@
+use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Instant;
 
 use omni_engine::CodecFrame;
@@ -26,6 +28,48 @@ struct Far {
     clock: Clock,
     served: Arc<Mutex<Vec<Served>>>,
     refuses: bool,
+    /// What goes there by its connections, once it is lost on the way.
+    swallows: Option<Arc<Swallowed>>,
+}
+
+/// A connection that breaks without a sign: what is written after [`Self::begin`] does not arrive, and nothing comes back.
+#[derive(Default)]
+struct Swallowed {
+    begun: AtomicBool,
+    bytes: AtomicUsize,
+}
+
+impl Swallowed {
+    fn begin(&self) {
+        self.begun.store(true, Ordering::SeqCst);
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::SeqCst)
+    }
+
+    /// One end of a connection whose other end is `there`; both directions have a thread that ends with the connection.
+    fn between(self: &Arc<Self>, there: &UnixStream) -> io::Result<UnixStream> {
+        let (here, near) = UnixStream::pair()?;
+        for (mut from, mut to) in [
+            (near.try_clone()?, there.try_clone()?),
+            (there.try_clone()?, near),
+        ] {
+            let swallowed = Arc::clone(self);
+            std::thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                while let Ok(count @ 1..) = from.read(&mut buffer) {
+                    if swallowed.begun.load(Ordering::SeqCst) {
+                        swallowed.bytes.fetch_add(count, Ordering::SeqCst);
+                    } else if to.write_all(&buffer[..count]).is_err() {
+                        break;
+                    }
+                }
+                let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+            });
+        }
+        Ok(here)
+    }
 }
 
 struct Left;
@@ -44,16 +88,20 @@ impl Far {
             clock,
             served: Arc::default(),
             refuses: false,
+            swallows: None,
         }
     }
 
     /// A stage that reaches this one.
     fn reached(&self) -> Peers {
         let (rendezvous, clock, refuses) = (self.rendezvous.clone(), self.clock, self.refuses);
-        let served = Arc::clone(&self.served);
+        let (served, swallows) = (Arc::clone(&self.served), self.swallows.clone());
         let dial = move |address: &[u8]| {
             assert_eq!(address, b"there");
-            let (here, there) = UnixStream::pair()?;
+            let (mut here, there) = UnixStream::pair()?;
+            if let Some(swallows) = &swallows {
+                here = swallows.between(&here)?;
+            }
             let (line, rendezvous) = (there.try_clone()?, rendezvous.clone());
             let host = std::thread::spawn(move || {
                 let mut session = called(there, ["talker", "code2wav"].into(), clock)?;
@@ -210,13 +258,13 @@ fn what_either_stage_gives_up_ends_at_the_other() {
     // Before its items were attached it would wait for them in vain.
     until("it is attached", || expected.is_attached());
     drop((items, expected));
-    assert!(matches!(told(ended), LinkEnd::Unwanted));
+    assert!(matches!(told(ended), LinkEnd::Severed(_)));
 
     let (mut items, _expected) = far.expect(2);
     let (writer, ended) = send(&peers, 2);
     drop(writer);
     assert_eq!(taken(&mut items), Recv::Gone);
-    assert!(matches!(told(ended), LinkEnd::Unwanted));
+    assert!(matches!(told(ended), LinkEnd::Severed(_)));
 }
 
 #[test]
@@ -261,6 +309,28 @@ fn a_link_that_breaks_severs_what_it_carried_at_both_ends_and_nothing_that_is_ov
     ));
     assert!(peers.way(&next(3)).is_none());
     assert_eq!(peers.counts().links, 0);
+}
+
+#[test]
+fn an_end_that_does_not_arrive_is_not_told_although_all_of_it_was_sent() {
+    let far = Far {
+        swallows: Some(Arc::default()),
+        ..Far::new()
+    };
+    let swallowed = far.swallows.clone().unwrap();
+    let peers = far.reached();
+    let (mut items, expected) = far.expect(1);
+    until("there is a link", || {
+        peers.counts().links == 1 || peers.way(&next(0)).is_some()
+    });
+    swallowed.begin();
+    let (mut writer, ended) = send(&peers, 1);
+    writer.put(frame(0), 1);
+    writer.end(End::Stop);
+    until("some of it was sent", || swallowed.bytes() > 0);
+    assert!(!expected.is_attached() && items.take() == Recv::Empty);
+    far.cut();
+    assert!(matches!(told(ended), LinkEnd::Severed(_)));
 }
 
 #[test]

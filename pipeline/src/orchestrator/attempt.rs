@@ -172,6 +172,7 @@ pub(super) struct Retry {
     /// In messages.
     what: &'static str,
     left: u32,
+    begun_again: bool,
     given_out: bool,
     /// Since when it waits for a replica.
     waits_since: Stamp,
@@ -182,6 +183,7 @@ impl Retry {
         Self {
             what,
             left: pipeline.handover.attempts,
+            begun_again: false,
             given_out: false,
             waits_since: pipeline.clock.now(),
         }
@@ -195,6 +197,11 @@ impl Retry {
     /// Whether it may still begin again.
     pub(super) fn is_left(&self) -> bool {
         self.left > 0
+    }
+
+    /// Whether it was lost before.
+    pub(super) fn has_begun_again(&self) -> bool {
+        self.begun_again
     }
 
     /// Whether it begins again after a loss; `severed` says of which kind.
@@ -218,6 +225,7 @@ impl Retry {
             End::Lost { stage, message } if self.begins_again(ended.severed) => {
                 tracing::warn!(stage, message, "{} is retried on another replica", self.what);
                 self.left -= 1;
+                self.begun_again = true;
                 self.waits_since = now;
                 Ok(())
             }

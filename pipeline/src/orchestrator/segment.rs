@@ -15,7 +15,7 @@ use omni_engine::{CodecFrame, SeqId, Stamp};
 use super::attempt::{Client, Retry};
 use super::encoding::Encoding;
 use super::pipeline::{Binding, Pipeline, StageError};
-use super::speech::{SpeechAttempt, SpeechOutput};
+use super::speech::{Passage, SpeechAttempt, SpeechOutput};
 use crate::item::{AudioPiece, Item};
 use crate::request::{Clip, SpeechRequest};
 use crate::stage::{CancelTimer, EdgeSender as _, End, JobRefused, ReplicaId, StageProgress, StageSnapshot};
@@ -154,8 +154,12 @@ impl Segment {
             self.bound = Some(binding);
             return Ok(());
         }
-        let keeps = self.retry.is_left() && self.pipeline.keeps_frames();
-        match SpeechAttempt::new(&self.pipeline, binding, (&self.spec, keeps), &self.client) {
+        let passage = Passage {
+            with_codes: self.retry.is_left() && self.pipeline.keeps_frames(),
+            // What was lost may be a link, which its two ends do not notice at the same time.
+            linked: !self.retry.has_begun_again(),
+        };
+        match SpeechAttempt::new(&self.pipeline, binding, (&self.spec, passage), &self.client) {
             Ok(attempt) => self.attempt = Some(attempt),
             Err(full @ JobRefused::Full { .. }) => return Err(StageError::Overloaded(full.to_string())),
             Err(JobRefused::Ended { .. }) => self.attempt = None,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use omni_engine::SeqId;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::attempt::{CancelGuard, Client, Ended, SESSION, given, lost, meter, misfit, place};
 use super::pipeline::{Binding, Pipeline};
@@ -17,7 +18,7 @@ use crate::stage::{
 };
 
 /// How long after a link between two stages has broken it is waited for the news that a process has gone. The next attempt is not to be given to that.
-const NEWS: Duration = Duration::from_secs(1);
+const DEATH_NOTICE: Duration = Duration::from_secs(1);
 
 /// A sequence in the stages. Dropping it cancels it in all of them.
 pub(super) struct SpeechAttempt {
@@ -28,11 +29,20 @@ pub(super) struct SpeechAttempt {
     pub(super) first_done: Option<oneshot::Receiver<()>>,
     /// Of each stage, first to last.
     pub(super) progress: Vec<StageProgress>,
-    /// The link between two of its stages has broken: it ends so, when it is known whether a process has gone.
-    severed: Option<End>,
+    /// The link between two of its stages has broken: it ends so when it is known whether a process has gone, at the latest then.
+    severed: Option<(End, Instant)>,
     _cancel: CancelGuard,
     /// Counts as work in flight.
     binding: Binding,
+}
+
+/// How the items of an attempt come from stage to stage.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Passage {
+    /// Audio comes with the frames that it was decoded from.
+    pub(super) with_codes: bool,
+    /// They may go by links.
+    pub(super) linked: bool,
 }
 
 /// What a sequence of speech gave, as its session sees it.
@@ -47,12 +57,11 @@ pub enum SpeechOutput {
 }
 
 impl SpeechAttempt {
-    /// Hands a new sequence to the replicas of `binding`, beginning with the text of `spec`; more follows if it is open. If it `keeps`, its
-    /// audio comes with the frames that it was decoded from.
+    /// Hands a new sequence to the replicas of `binding`, beginning with the text of `spec`; more follows if it is open.
     pub(super) fn new(
         pipeline: &Pipeline,
         binding: Binding,
-        (spec, keeps): (&SegmentSpec, bool),
+        (spec, passage): (&SegmentSpec, Passage),
         client: &Client,
     ) -> Result<Self, JobRefused> {
         let (seq, cancel) = (pipeline.seqs.next(), CancelFlag::default());
@@ -70,13 +79,16 @@ impl SpeechAttempt {
         let (text_in, mut inputs) = edges.text(spec, &leases[0]);
         let (first_finished, first_done) = oneshot::channel();
         let (mut finished, mut jobs) = (Some(first_finished), Vec::with_capacity(leases.len()));
-        let requests = requests(&spec.request, leases.len(), keeps);
+        let requests = requests(&spec.request, leases.len(), passage.with_codes);
         let mut expects = None;
         for (nth, request) in requests.into_iter().enumerate() {
             let (outputs, next) = edges.behind(nth, leases);
             let mut job = StageJob::new(seq, request, outputs).reading(inputs);
             job.expects = expects.take();
-            job.next = next_stage(pipeline, leases, nth);
+            job.next = passage
+                .linked
+                .then(|| next_stage(pipeline, leases, nth))
+                .flatten();
             expects = job.next.as_ref().map(|next| next.token);
             job.cancel = cancel.clone();
             job.progress = progress[nth].clone();
@@ -122,18 +134,21 @@ impl SpeechAttempt {
 
     /// Waits for what comes next; the error is how the attempt ended. Dropping the future loses nothing.
     pub(super) async fn next(&mut self, pipeline: &Pipeline) -> Result<SpeechOutput, Ended> {
-        if self.severed.is_none() {
-            match self.output().await {
+        let (end, latest) = match self.severed.clone() {
+            Some(severed) => severed,
+            None => match self.output().await {
                 Err(Ended {
                     end: End::Severed { stage, message },
                     ..
-                }) => self.severed = Some(lost(stage, message)),
+                }) => {
+                    let severed = (lost(stage, message), Instant::now() + DEATH_NOTICE);
+                    self.severed.insert(severed).clone()
+                }
                 output => return output.map_err(|ended| ended.with(self.binding.leases())),
-            }
-        }
+            },
+        };
         // A stage may tell of the end of another before that has been noticed here.
-        let _ = tokio::time::timeout(NEWS, pipeline.died(&self.binding)).await;
-        let end = self.severed.take().unwrap_or(End::Stop);
+        let _ = tokio::time::timeout_at(latest, pipeline.died(&self.binding)).await;
         Err(Ended::severed(end).with(self.binding.leases()))
     }
 

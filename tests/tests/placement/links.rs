@@ -355,6 +355,23 @@ impl Speech {
     }
 }
 
+impl Speech {
+    /// Listens to its end, with something else to do every few milliseconds.
+    async fn interrupted(&mut self) -> End {
+        let listened = async {
+            loop {
+                match tokio::time::timeout(Duration::from_millis(5), self.until(usize::MAX)).await {
+                    Ok(Some(end)) => return end,
+                    Ok(None) => unreachable!("it does not have as many samples"),
+                    Err(_) => {}
+                }
+            }
+        };
+        let ended = tokio::time::timeout(PATIENCE, listened).await;
+        ended.expect("it goes on")
+    }
+}
+
 async fn until(what: &str, condition: impl Fn() -> bool) {
     let met = async {
         while !condition() {
@@ -422,14 +439,12 @@ async fn a_link_that_breaks_between_stages_that_live_loses_nothing_and_frames_go
     for link in talker.links.lock().iter() {
         let _ = link.shutdown(Shutdown::Both);
     }
-    assert_eq!(speech.until(usize::MAX).await, Some(End::Stop));
+    assert_eq!(speech.interrupted().await, End::Stop);
     assert!(bits(&speech.samples) == expected);
     let after = cluster.counts();
     assert_eq!(after.links, 0);
-    assert_eq!(
-        (after.linked, after.relayed),
-        (before.linked + 1, before.relayed + 1)
-    );
+    // The second attempt was not to go by a link: one end of it may not know yet that it has broken.
+    assert_eq!((after.linked, after.relayed), (before.linked + 1, before.relayed));
     until("what was severed has left the talker", || {
         talker.shared.stats().running == 0
     })

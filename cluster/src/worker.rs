@@ -44,6 +44,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const IN_TUNNEL: Duration = Duration::from_millis(100);
 /// Longest time that discovery may take to forget a replica.
 const WITHDRAWAL: Duration = Duration::from_secs(1);
+/// How long a link to the next stage is kept that no sequence uses.
+const IDLE: Duration = Duration::from_secs(60);
 
 /// Runs one replica of `stage` until a signal, or until it has died.
 ///
@@ -175,7 +177,7 @@ impl Stage<'_> {
             let (_, current) = held.insert((runtime.clone(), registration));
             self.keep_announced(&runtime, current, &shown).await;
             tracing::warn!("discovery has lost this replica, connections go on; it registers again");
-            (runtime, registration) = self.register_again(&current.card).await;
+            (runtime, registration) = self.register_again(current).await;
             withdraw(held.take()).await;
         }
     }
@@ -229,7 +231,7 @@ impl Stage<'_> {
     }
 
     /// Registers the replica that had `card`; tries until it works.
-    async fn register_again(&self, card: &Card) -> (DistributedRuntime, Registration) {
+    async fn register_again(&self, had: &Registration) -> (DistributedRuntime, Registration) {
         let mut connected: Option<DistributedRuntime> = None;
         loop {
             tokio::time::sleep(AGAIN).await;
@@ -245,7 +247,7 @@ impl Stage<'_> {
                     }
                 },
             };
-            match Registration::new(&runtime, self, Some(card)).await {
+            match Registration::new(&runtime, self, Some(had)).await {
                 Ok(registration) => return (runtime, registration),
                 Err(error) => tracing::warn!("{error:#}"),
             }
@@ -378,15 +380,23 @@ impl Registration {
     async fn new(
         runtime: &DistributedRuntime,
         stage: &Stage<'_>,
-        had: Option<&Card>,
+        had: Option<&Self>,
     ) -> anyhow::Result<Self> {
         let (member, identity) = (stage.member, stage.identity);
-        let peers = Peers::new(PeerParts {
-            stage: member.stage(),
-            dial: dial(AddressedPushRouter::from_runtime_provider(runtime).await?),
-            greeting: identity.greeting(),
-            clock: member.clock(),
-        });
+        let dial = dial(AddressedPushRouter::from_runtime_provider(runtime).await?);
+        let peers = match had {
+            Some(Self { peers, .. }) => {
+                peers.reach_by(dial);
+                peers.clone()
+            }
+            None => Peers::new(PeerParts {
+                stage: member.stage(),
+                dial,
+                greeting: identity.greeting(),
+                idle: IDLE,
+                clock: member.clock(),
+            }),
+        };
         let tunnel = StageTunnel::new(
             member.listener().reaching(peers.clone()),
             identity.clone(),
@@ -398,7 +408,7 @@ impl Registration {
             .handler(Ingress::for_engine(Arc::new(tunnel))?)
             .start_with_registration()
             .await?;
-        let (card, found) = match stage.announce(runtime, &endpoint, had).await {
+        let (card, found) = match stage.announce(runtime, &endpoint, had.map(|had| &had.card)).await {
             Ok(announced) => announced,
             Err(error) => {
                 end(endpoint);

@@ -50,6 +50,6 @@ pub use metrics::{Reading, Sample, TEXT, get, speak, vanish};
 pub use node::node;
 pub use python::python;
 pub use recording::{babble, wav};
-pub use remote::{Chunks, Make, RemoteStage, SETTINGS, host, stage_names};
+pub use remote::{Chunks, Make, RemoteStage, SETTINGS, host, restart, restart_after, stage_names};
 pub use server::{Edges, Records, TestServer};
 pub use wire::{Ending, Received};

@@ -188,13 +188,18 @@ impl RemoteStage {
     }
 }
 
-fn restart() -> Restart {
-    let delay = Duration::from_millis(1);
+/// Restarts whose delays are all `delay`.
+pub const fn restart_after(delay: Duration) -> Restart {
     Restart {
         first_delay: delay,
         max_delay: delay,
         healthy_after: delay,
     }
+}
+
+/// Restarts at once.
+pub const fn restart() -> Restart {
+    restart_after(Duration::from_millis(1))
 }
 
 struct HostThread(JoinHandle<()>);

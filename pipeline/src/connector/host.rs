@@ -430,7 +430,7 @@ impl Work {
                 (Receiving::opened(Box::new(inputs), kind), receiver, None)
             }
         };
-        let next = open.link.map(next_stage).transpose()?;
+        let next = open.link.map(|link| next_stage(link, &self.stages)).transpose()?;
         let way = next.and_then(|next| self.peers.as_ref()?.way(&next));
         let taker = way.as_ref().map(|way| way.wake.clone()).or(here);
         let (sender, outputs) = stamped_edge(OUTPUTS, stage, taker, self.clock);

@@ -56,7 +56,7 @@ fn body(body: Body, clock: PeerClock) -> Result<(), WireError> {
     match body {
         Body::Open(open) => {
             if let Some(link) = open.link {
-                let _ = next_stage(link);
+                let _ = next_stage(link, &STAGES);
             }
             if let Some(message) = open.request
                 && let Ok(read) = request(message)

@@ -31,6 +31,8 @@ pub(super) use inbound::Inbound;
 /// Reaches the stage at an address.
 pub type Dial = Arc<dyn Fn(&[u8]) -> io::Result<Connected> + Send + Sync>;
 
+/// Most stages that are reached; the items for others go to their servers.
+const MOST_LINKS: usize = 1 << 8;
 /// How long after a link has failed another is made.
 const AGAIN: Duration = Duration::from_secs(5);
 /// For how long a failed link that no sequence asks for is remembered.
@@ -49,6 +51,8 @@ pub struct PeerParts {
     pub dial: Dial,
     /// What it tells them of itself.
     pub greeting: Vec<u8>,
+    /// How long a link is kept that no sequence uses.
+    pub idle: Duration,
     /// The time.
     pub clock: Clock,
 }
@@ -78,7 +82,7 @@ pub struct Peers(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    parts: Arc<PeerParts>,
+    parts: Mutex<Arc<PeerParts>>,
     links: Mutex<HashMap<Arc<[u8]>, Held>>,
     linked: AtomicU64,
     relayed: AtomicU64,
@@ -112,6 +116,16 @@ enum State {
 impl Line {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the link if no sequence has a place on it; says whether it did. No sequence can get one afterwards.
+    fn retire(&self, now: Stamp) -> bool {
+        let mut state = self.state();
+        let unused = matches!(&*state, State::Works(jobs) if jobs.capacity() == jobs.max_capacity());
+        if unused {
+            *state = State::Failed(now);
+        }
+        unused
     }
 }
 
@@ -158,11 +172,27 @@ impl Peers {
     #[must_use]
     pub fn new(parts: PeerParts) -> Self {
         Self(Arc::new(Shared {
-            parts: Arc::new(parts),
+            parts: Mutex::new(Arc::new(parts)),
             links: Mutex::default(),
             linked: AtomicU64::new(0),
             relayed: AtomicU64::new(0),
         }))
+    }
+
+    /// Makes links by `dial` from now on; those that there are stay.
+    pub fn reach_by(&self, dial: Dial) {
+        let mut parts = self.0.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        *parts = Arc::new(PeerParts {
+            stage: parts.stage,
+            dial,
+            greeting: parts.greeting.clone(),
+            idle: parts.idle,
+            clock: parts.clock,
+        });
+    }
+
+    fn parts(&self) -> Arc<PeerParts> {
+        Arc::clone(&self.0.parts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// How sequences went.
@@ -195,11 +225,16 @@ impl Peers {
     }
 
     fn find(&self, next: &NextStage) -> Option<Way> {
-        let now = self.0.parts.clock.now();
+        let parts = self.parts();
+        let now = parts.clock.now();
         let mut links = self.links();
         links.retain(|_, held| !(held.is_failed() && now.since(held.asked) >= REMEMBERED));
+        let count = links.len();
         let Some(held) = links.get_mut(&next.address) else {
-            let held = Held::start(&self.0.parts, next, false, now);
+            if count >= MOST_LINKS {
+                return None;
+            }
+            let held = Held::start(&parts, next, false, now);
             links.insert(Arc::clone(&next.address), held);
             return None;
         };
@@ -217,7 +252,7 @@ impl Peers {
             State::Failed(at) => *at,
         };
         if now.since(failed) >= AGAIN {
-            *held = Held::start(&self.0.parts, next, true, now);
+            *held = Held::start(&parts, next, true, now);
         }
         None
     }

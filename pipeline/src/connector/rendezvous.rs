@@ -74,6 +74,8 @@ impl Rendezvous {
 
     /// A sequence was opened whose items have that token: where they come. None if it was opened before.
     pub(super) fn expect(&self, token: LinkToken) -> Option<(EdgeReader, Expected)> {
+        // No link may be left that does.
+        self.give_up_late(self.0.clock.now());
         let mut waiting = self.waiting();
         let items = match waiting.sides.remove(&token) {
             Some(Side::Attached { items, .. }) => {

@@ -148,19 +148,15 @@ impl StageListener {
                 self.stage, session.stage
             )),
         };
-        session.answer()?;
-        match wrong {
-            Some(why) => {
-                session.refuse(&why)?;
-                Err(LinkError::Protocol(why))
-            }
-            None => match session.sender {
-                Some(stage) => {
-                    let ended = session.serve_link(&self.shared).err();
-                    Ok(Caller::Stage(stage, ended))
-                }
-                None => session.serve_shared(&self.shared).map(|()| Caller::FrontEnd),
-            },
+        let sender = session.sender;
+        let served = session.answer().and_then(|()| match (wrong, sender) {
+            (Some(why), _) => session.refuse(&why).and(Err(LinkError::Protocol(why))),
+            (None, Some(_)) => session.serve_link(&self.shared),
+            (None, None) => session.serve_shared(&self.shared),
+        });
+        match sender {
+            Some(stage) => Ok(Caller::Stage(stage, served.err())),
+            None => served.map(|()| Caller::FrontEnd),
         }
     }
 }
@@ -170,7 +166,7 @@ impl StageListener {
 pub enum Caller {
     /// A front end.
     FrontEnd,
-    /// A stage of that name, for which this one is the next, and what has broken the link, unless the stage hung up.
+    /// A stage of that name, for which this one is the next, and what has broken the link or was wrong with the stage, unless it hung up.
     Stage(&'static str, Option<LinkError>),
 }
 

@@ -18,14 +18,14 @@ use omni_pipeline::connector::{
 use omni_pipeline::orchestrator::{
     Pipeline, PipelineParts, PipelineStage, Segment, SegmentSpec, SpeechOutput,
 };
-use omni_pipeline::settings::{Handover, Restart, Routing};
+use omni_pipeline::settings::{Handover, Routing};
 use omni_pipeline::stage::{
     Changes, End, IgnoreEngines, MakeReplica, PoolParts, ReplicaId, ReplicaState, ReplicaStatus, StagePool,
     TurnTimeouts,
 };
 use omni_tests::{
-    Chunks, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech, SETTINGS, code2wav_stage, speech_request,
-    stage_names, talker_stage,
+    Chunks, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech, SETTINGS, code2wav_stage, restart,
+    speech_request, stage_names, talker_stage,
 };
 use parking_lot::Mutex;
 
@@ -39,15 +39,6 @@ const ON_THEIR_WAY: u32 = 128;
 /// Many more frames than that.
 fn text() -> String {
     "It says something, and goes on with the same words. ".repeat(8)
-}
-
-fn restart() -> Restart {
-    let delay = Duration::from_millis(1);
-    Restart {
-        first_delay: delay,
-        max_delay: delay,
-        healthy_after: delay,
-    }
 }
 
 /// A stage that others connect to.
@@ -132,6 +123,7 @@ impl Process {
             stage,
             dial: Arc::new(dial),
             greeting: SETTINGS.to_vec(),
+            idle: PATIENCE,
             clock: Clock::start(),
         });
         Self {

@@ -11,8 +11,9 @@ use omni_pipeline::stage::{
     CancelFlag, Changes, EdgeSender as _, End, EngineEvent, EngineSink, Recv, ReplicaId, ReplicaStatus,
     SeqEnd, StageBody, StageHandle, StageProgress,
 };
-use omni_server::config::deploy::Restart;
-use omni_tests::{FakeScript, FakeSpeech, RemoteStage, speech_job, speech_request, talker_stage};
+use omni_tests::{
+    FakeScript, FakeSpeech, RemoteStage, restart_after, speech_job, speech_request, talker_stage,
+};
 use parking_lot::Mutex;
 
 /// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
@@ -179,13 +180,13 @@ fn account(events: &[EngineEvent]) -> Account {
 #[tokio::test]
 async fn an_engine_at_the_other_end_tells_what_one_here_tells() {
     let heard = Heard::default();
-    let restart = Restart {
-        first_delay: PATIENCE,
-        max_delay: PATIENCE,
-        healthy_after: PATIENCE,
-    };
-    let status = ReplicaStatus::new("talker", ReplicaId(0), restart, Changes::default())
-        .observed_by(Arc::new(heard.clone()));
+    let status = ReplicaStatus::new(
+        "talker",
+        ReplicaId(0),
+        restart_after(PATIENCE),
+        Changes::default(),
+    )
+    .observed_by(Arc::new(heard.clone()));
     let (stage, body) = talker(FakeScript::default(), status);
     let thread = std::thread::spawn(move || body.run());
     let frames = Speech::of(1, &stage, "a few words").read().await;

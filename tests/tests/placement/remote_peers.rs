@@ -21,10 +21,9 @@ use omni_proto::stage::v1::open::Request;
 use omni_proto::stage::v1::{
     Audio, DecodeRequest, End as EndMessage, Frame, Heartbeat, Hello, Item, Open, Ready, Stop, Tokens,
 };
-use omni_server::config::deploy::Restart;
 use omni_tests::{
-    FakeScript, FakeSpeech, Make, SETTINGS, code2wav_stage, decode_job, host, speech_job, speech_request,
-    stage_names,
+    FakeScript, FakeSpeech, Make, SETTINGS, code2wav_stage, decode_job, host, restart_after, speech_job,
+    speech_request, stage_names,
 };
 use prost::Message as _;
 
@@ -35,12 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LOADING: Duration = Duration::from_millis(50);
 
 fn status(stage: &'static str, changes: Changes) -> ReplicaStatus {
-    let restart = Restart {
-        first_delay: PATIENCE,
-        max_delay: PATIENCE,
-        healthy_after: PATIENCE,
-    };
-    ReplicaStatus::new(stage, ReplicaId(0), restart, changes)
+    ReplicaStatus::new(stage, ReplicaId(0), restart_after(PATIENCE), changes)
 }
 
 fn hello_of_version(version: u32) -> Vec<u8> {

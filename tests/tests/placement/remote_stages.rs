@@ -16,10 +16,9 @@ use omni_pipeline::stage::{
     CancelFlag, Changes, EdgeSender as _, End, Notifier, Recv, ReplicaId, ReplicaState, ReplicaStatus,
     StageBody, StageHandle, StageProgress,
 };
-use omni_server::config::deploy::Restart;
 use omni_tests::{
     Chunks, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech, Make, RemoteStage, SETTINGS, code2wav_stage,
-    decode_job, host, stage_names,
+    decode_job, host, restart, restart_after, stage_names,
 };
 
 /// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
@@ -46,12 +45,7 @@ async fn remote_code2wav(script: FakeScript, max_streams: u32) -> RemoteStage {
 }
 
 pub(super) fn status(changes: Changes) -> ReplicaStatus {
-    let restart = Restart {
-        first_delay: PATIENCE,
-        max_delay: PATIENCE,
-        healthy_after: PATIENCE,
-    };
-    ReplicaStatus::new("code2wav", ReplicaId(0), restart, changes)
+    ReplicaStatus::new("code2wav", ReplicaId(0), restart_after(PATIENCE), changes)
 }
 
 fn frame(spoken: char) -> CodecFrame {
@@ -379,13 +373,7 @@ async fn a_process_that_is_there_is_attached_to_and_again_after_the_connection_b
             let _ = host(socket, &make, PATIENCE);
         }
     });
-    let delay = Duration::from_millis(1);
-    let restart = Restart {
-        first_delay: delay,
-        max_delay: delay,
-        healthy_after: delay,
-    };
-    let status = ReplicaStatus::new("code2wav", ReplicaId(0), restart, Changes::default());
+    let status = ReplicaStatus::new("code2wav", ReplicaId(0), restart(), Changes::default());
     let parts = RemoteParts {
         transport: Box::new(Attach(path)),
         settings: SETTINGS.to_vec(),

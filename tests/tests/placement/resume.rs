@@ -14,14 +14,14 @@ use omni_pipeline::connector::{LinkError, Peer, RemoteParts, called, remote_stag
 use omni_pipeline::orchestrator::{
     Pipeline, PipelineParts, PipelineStage, Segment, SegmentSpec, SpeechOutput,
 };
-use omni_pipeline::settings::{Handover, Restart, Routing};
+use omni_pipeline::settings::{Handover, Routing};
 use omni_pipeline::stage::{
     Changes, End, IgnoreEngines, MakeReplica, PoolParts, ReplicaId, ReplicaState, ReplicaStatus, StagePool,
     TurnTimeouts,
 };
 use omni_tests::{
-    Chunks, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech, SETTINGS, code2wav_stage, speech_request,
-    stage_names, talker_stage,
+    Chunks, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech, SETTINGS, code2wav_stage, restart,
+    speech_request, stage_names, talker_stage,
 };
 use parking_lot::Mutex;
 
@@ -53,15 +53,6 @@ impl Peer for Host {
             Ok(ended) => format!("it ended with {ended:?}"),
             Err(_) => "it panicked".to_owned(),
         }
-    }
-}
-
-fn restart() -> Restart {
-    let delay = Duration::from_millis(1);
-    Restart {
-        first_delay: delay,
-        max_delay: delay,
-        healthy_after: delay,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use omni_engine::SeqId;
+use omni_engine::{SeqId, Stamp};
 use omni_proto::stage::v1::frame::Body;
 use omni_proto::stage::v1::{Attach, Cancel, Hello};
 use tokio::sync::{mpsc, oneshot};
@@ -74,6 +74,7 @@ fn connect(line: &Line, parts: &PeerParts, next: &NextStage) -> Result<(Outbound
                 last: 0,
                 hold: Hold::default(),
                 pulse: Pulse::new(now),
+                unused: (now, parts.idle),
                 stage: parts.stage,
             };
             outbound.greet(line, parts, next)?;
@@ -96,6 +97,8 @@ struct Outbound {
     last: u64,
     hold: Hold,
     pulse: Pulse,
+    /// Since when there is no sequence, and for how long that may last.
+    unused: (Stamp, Duration),
     stage: &'static str,
 }
 
@@ -123,7 +126,12 @@ impl Outbound {
             while let Some(frame) = self.link.next()? {
                 match frame.body {
                     Body::Hello(hello) if !greeted => {
-                        checked(hello)?;
+                        let theirs = checked(hello)?.stage;
+                        if theirs != next.stage {
+                            let what =
+                                format!("it works for the stage {theirs:?}, expected {:?}", next.stage);
+                            return Err(LinkError::Protocol(what));
+                        }
                         greeted = true;
                     }
                     Body::Ready(_) if greeted => return Ok(()),
@@ -140,20 +148,31 @@ impl Outbound {
         }
     }
 
-    /// Turns until the link fails or is told to stop.
+    /// Turns until the link fails, is told to stop or has not been used for long.
     fn turns(&mut self, line: &Line) -> Result<(), LinkError> {
         while !line.stop.is_set() {
             let gathers = self.turn()?;
+            if self.is_unused() && line.retire(self.link.now()) {
+                return Ok(());
+            }
             if line.wake.will_look(gathers) && !gathers {
                 continue;
             }
             let again = match gathers {
                 true => Some(self.hold.left(self.link.now())),
-                false => Some(HEARTBEAT),
+                false => Some(HEARTBEAT.min(self.unused.1)),
             };
             self.link.wait(&self.notified, again)?;
         }
         Ok(())
+    }
+
+    fn is_unused(&mut self) -> bool {
+        let (since, limit) = &mut self.unused;
+        if !self.sequences.is_empty() {
+            *since = self.link.now();
+        }
+        self.link.now().since(*since) >= *limit
     }
 
     /// Does whatever can be done now; true if what comes in the next moment is sent together.

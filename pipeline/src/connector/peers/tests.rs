@@ -28,6 +28,7 @@ struct Far {
     clock: Clock,
     served: Arc<Mutex<Vec<Served>>>,
     refuses: bool,
+    idle: Duration,
     /// What goes there by its connections, once it is lost on the way.
     swallows: Option<Arc<Swallowed>>,
 }
@@ -88,6 +89,7 @@ impl Far {
             clock,
             served: Arc::default(),
             refuses: false,
+            idle: PATIENCE,
             swallows: None,
         }
     }
@@ -97,7 +99,7 @@ impl Far {
         let (rendezvous, clock, refuses) = (self.rendezvous.clone(), self.clock, self.refuses);
         let (served, swallows) = (Arc::clone(&self.served), self.swallows.clone());
         let dial = move |address: &[u8]| {
-            assert_eq!(address, b"there");
+            assert!(address.starts_with(b"there"));
             let (mut here, there) = UnixStream::pair()?;
             if let Some(swallows) = &swallows {
                 here = swallows.between(&here)?;
@@ -122,6 +124,7 @@ impl Far {
             stage: "talker",
             dial: Arc::new(dial),
             greeting: Vec::new(),
+            idle: self.idle,
             clock: self.clock,
         })
     }
@@ -331,6 +334,43 @@ fn an_end_that_does_not_arrive_is_not_told_although_all_of_it_was_sent() {
     assert!(!expected.is_attached() && items.take() == Recv::Empty);
     far.cut();
     assert!(matches!(told(ended), LinkEnd::Severed(_)));
+}
+
+#[test]
+fn a_link_that_no_sequence_uses_ends_at_both_stages_and_one_that_is_used_does_not() {
+    let far = Far {
+        idle: Duration::from_millis(50),
+        ..Far::new()
+    };
+    let peers = far.reached();
+    let (mut items, _expected) = far.expect(1);
+    let (mut writer, ended) = send(&peers, 1);
+    std::thread::sleep(4 * far.idle);
+    assert_eq!(peers.counts().links, 1, "a sequence has it, which says nothing");
+    writer.put(frame(0), 1);
+    writer.end(End::Stop);
+    assert!(matches!(told(ended), LinkEnd::Ended(End::Stop)));
+    assert!(matches!(taken(&mut items), Recv::Item(_)));
+    until("it has ended", || peers.counts().links == 0);
+    let (_, host) = far.served.lock().unwrap().pop().unwrap();
+    assert!(host.join().unwrap().is_ok(), "it was hung up on");
+}
+
+#[test]
+fn no_more_stages_are_reached_than_there_may_be_links() {
+    let far = Far {
+        refuses: true,
+        ..Far::new()
+    };
+    let peers = far.reached();
+    for n in 0..MOST_LINKS + 8 {
+        let next = NextStage {
+            address: format!("there, {n}").into_bytes().into(),
+            ..next(n as u128)
+        };
+        assert!(peers.way(&next).is_none());
+    }
+    assert_eq!(peers.links().len(), MOST_LINKS);
 }
 
 #[test]

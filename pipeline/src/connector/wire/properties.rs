@@ -309,9 +309,13 @@ proptest! {
     }
 
     #[test]
-    fn links_come_as_they_were_sent(stage in some_text(), address in vec(any::<u8>(), 0..40), number: u128) {
-        let next = NextStage { stage, address: address.into(), token: LinkToken(number) };
-        prop_assert_eq!(next_stage(next_stage_message(next.clone())), Ok(next));
+    fn links_come_as_they_were_sent(stage in prop::sample::select(&STAGES[..]), other in some_text(), address in vec(any::<u8>(), 0..40), number: u128) {
+        let next = NextStage { stage: stage.to_owned(), address: address.into(), token: LinkToken(number) };
+        prop_assert_eq!(next_stage(next_stage_message(next.clone()), &STAGES), Ok(next.clone()));
+        if !STAGES.contains(&&*other) {
+            let unknown = NextStage { stage: other, ..next };
+            prop_assert!(next_stage(next_stage_message(unknown), &STAGES).is_err());
+        }
         prop_assert_eq!(token(&token_message(LinkToken(number))), Ok(LinkToken(number)));
     }
 

@@ -10,7 +10,7 @@ use omni_proto::stage::v1::{self as wire};
 
 use super::WireError;
 use super::items::{floats, frame_messages, frames};
-use super::messages::{token, token_message};
+use super::messages::{known, token, token_message};
 use crate::request::{
     ContextRow, DecodeRequest, PromptPiece, Sampling, SpeechRequest, StageRequest, TextRequest, VoicePrompt,
     VoiceReference,
@@ -52,11 +52,14 @@ pub(in crate::connector) fn next_stage_message(next: NextStage) -> wire::Link {
 /// Where the items of a sequence go, as it was sent.
 ///
 /// # Errors
-/// If the token is none.
-pub(in crate::connector) fn next_stage(message: wire::Link) -> Result<NextStage, WireError> {
+/// If the token is none, or the stage is none of `stages`.
+pub(in crate::connector) fn next_stage(
+    message: wire::Link,
+    stages: &[&'static str],
+) -> Result<NextStage, WireError> {
     Ok(NextStage {
         token: token(&message.token)?,
-        stage: message.stage,
+        stage: known(&message.stage, stages)?.to_owned(),
         address: message.address.into(),
     })
 }

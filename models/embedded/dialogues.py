@@ -204,7 +204,7 @@ def a_variant(rng, questions, held):
 
 
 # ------------------------------------------------------------------------------- arithmetic
-PEOPLE_NAMED = [capital(w) for w in wordings.WHO_HAS[4:]]
+PEOPLE_NAMED = [capital(w) for w in wordings.WHO_HAS[6:]]
 
 
 @functools.cache

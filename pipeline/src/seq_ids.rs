@@ -17,7 +17,7 @@ impl SeqIds {
     }
 }
 
-/// Hands out names that no other process hands out either.
+/// Hands out tokens that differ from those of other processes with near certainty: 64 random bits and a counter.
 #[derive(Debug)]
 pub struct Tokens {
     /// Drawn when the process began.

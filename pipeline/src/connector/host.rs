@@ -431,8 +431,8 @@ impl Work {
             }
         };
         let next = open.link.map(|link| next_stage(link, &self.stages)).transpose()?;
-        let way = next.and_then(|next| self.peers.as_ref()?.way(&next));
-        let taker = way.as_ref().map(|way| way.wake.clone()).or(here);
+        let permit = next.and_then(|next| self.peers.as_ref()?.reserve(&next));
+        let taker = permit.as_ref().map(|permit| permit.wake.clone()).or(here);
         let (sender, outputs) = stamped_edge(OUTPUTS, stage, taker, self.clock);
         let own = match &self.membership {
             Some(membership) => membership.own(seq)?,
@@ -464,8 +464,8 @@ impl Work {
             self.refused.push((seq, refused));
             return Ok(());
         }
-        match way {
-            Some(way) => stream.linked = Some(way.send(outputs)),
+        match permit {
+            Some(permit) => stream.linked = Some(permit.send(outputs)),
             None => stream.sending = Sending::answering(Box::new(outputs)),
         }
         self.streams.insert(seq, stream);

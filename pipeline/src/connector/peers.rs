@@ -39,8 +39,8 @@ const AGAIN: Duration = Duration::from_secs(5);
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// Sequences that may wait for the thread of a link.
 const MAILBOX: usize = 256;
-/// How long the other end of a link may say nothing, also while there are no sequences: the next one is not to find out. A process that is gone is noticed before by the server that has work
-/// with it: what it had goes on elsewhere, and not with it over another way.
+/// How long the other end of a link may be silent, with sequences or without: a dead link is not to wait for the next sequence. A server that has sequences at a process which is gone
+/// gives that up earlier ([`LATEST_LOSS`]), so those sequences go on at another replica, and not at the same one without the link.
 const SILENCE: Duration = LATEST_LOSS.saturating_add(HEARTBEAT);
 
 /// What a stage needs to reach others.
@@ -91,7 +91,7 @@ struct Shared {
 /// A link, and the thread that works for it.
 #[derive(Debug)]
 struct Held {
-    line: Arc<Line>,
+    handle: Arc<LinkHandle>,
     thread: Option<JoinHandle<()>>,
     /// When a sequence last asked for it.
     asked: Stamp,
@@ -99,7 +99,7 @@ struct Held {
 
 /// A link as it is seen from outside.
 #[derive(Debug, Default)]
-struct Line {
+struct LinkHandle {
     state: Mutex<State>,
     wake: Notifier,
     stop: CancelFlag,
@@ -113,7 +113,7 @@ enum State {
     Failed(Stamp),
 }
 
-impl Line {
+impl LinkHandle {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -145,15 +145,15 @@ pub(super) enum LinkEnd {
     Severed(String),
 }
 
-/// The way of one sequence.
-pub(super) struct Way {
+/// A place for one sequence on a link.
+pub(super) struct LinkPermit {
     place: mpsc::OwnedPermit<Outgoing>,
     token: LinkToken,
-    /// Who takes the outputs.
+    /// Wakes the thread that takes the outputs.
     pub(super) wake: Notifier,
 }
 
-impl Way {
+impl LinkPermit {
     /// Sends the outputs there. Says what becomes of them.
     pub(super) fn send(self, outputs: EdgeReader) -> oneshot::Receiver<LinkEnd> {
         let (ended, told) = oneshot::channel();
@@ -201,7 +201,7 @@ impl Peers {
         let links = self.links();
         let works = links
             .values()
-            .filter(|held| matches!(*held.line.state(), State::Works(_)));
+            .filter(|held| matches!(*held.handle.state(), State::Works(_)));
         LinkCounts {
             links: works.count(),
             linked: self.0.linked.load(Ordering::Relaxed),
@@ -213,18 +213,18 @@ impl Peers {
         self.0.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The way of a sequence to `next`, if there is one now. If there is none, a link is made, unless one has failed just now.
-    pub(super) fn way(&self, next: &NextStage) -> Option<Way> {
-        let way = self.find(next);
-        let counted = match way {
+    /// A place for a sequence on the link to `next`, if there is one now. If there is no link, one is made, unless one has failed just now.
+    pub(super) fn reserve(&self, next: &NextStage) -> Option<LinkPermit> {
+        let permit = self.find(next);
+        let counted = match permit {
             Some(_) => &self.0.linked,
             None => &self.0.relayed,
         };
         counted.fetch_add(1, Ordering::Relaxed);
-        way
+        permit
     }
 
-    fn find(&self, next: &NextStage) -> Option<Way> {
+    fn find(&self, next: &NextStage) -> Option<LinkPermit> {
         let parts = self.parts();
         let now = parts.clock.now();
         let mut links = self.links();
@@ -239,14 +239,14 @@ impl Peers {
             return None;
         };
         held.asked = now;
-        let failed = match &*held.line.state() {
+        let failed = match &*held.handle.state() {
             State::Making => return None,
             State::Works(jobs) => {
                 let place = jobs.clone().try_reserve_owned().ok()?;
-                return Some(Way {
+                return Some(LinkPermit {
                     place,
                     token: next.token,
-                    wake: held.line.wake.clone(),
+                    wake: held.handle.wake.clone(),
                 });
             }
             State::Failed(at) => *at,
@@ -261,31 +261,31 @@ impl Peers {
 impl Held {
     /// Makes a link to `next`, maybe `again` after one has failed.
     fn start(parts: &Arc<PeerParts>, next: &NextStage, again: bool, now: Stamp) -> Self {
-        let line = Arc::<Line>::default();
-        let (theirs, parts, next) = (Arc::clone(&line), Arc::clone(parts), next.clone());
+        let handle = Arc::<LinkHandle>::default();
+        let (theirs, parts, next) = (Arc::clone(&handle), Arc::clone(parts), next.clone());
         let thread = std::thread::Builder::new().name(format!("link-{}", next.stage));
         let thread = thread.spawn(move || outbound::run(&theirs, &parts, &next, again));
         if let Err(error) = &thread {
             tracing::warn!(%error, "no thread can be had for a link to the next stage");
-            *line.state() = State::Failed(now);
+            *handle.state() = State::Failed(now);
         }
         Self {
-            line,
+            handle,
             thread: thread.ok(),
             asked: now,
         }
     }
 
     fn is_failed(&self) -> bool {
-        matches!(*self.line.state(), State::Failed(_))
+        matches!(*self.handle.state(), State::Failed(_))
     }
 }
 
 /// The thread of a link ends with it.
 impl Drop for Held {
     fn drop(&mut self) {
-        self.line.stop.set();
-        self.line.wake.notify();
+        self.handle.stop.set();
+        self.handle.wake.notify();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -295,13 +295,13 @@ impl Drop for Held {
 }
 
 /// Tells the other end of a link that this one lives, and notes when that does not.
-struct Pulse {
+struct Keepalive {
     told: Stamp,
     heard: Stamp,
     looked: Stamp,
 }
 
-impl Pulse {
+impl Keepalive {
     fn new(now: Stamp) -> Self {
         Self {
             told: now,

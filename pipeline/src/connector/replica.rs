@@ -28,7 +28,7 @@ const GRACE: Duration = HEARTBEAT;
 /// sequence for want of its outputs has to wait longer: what a dead process had goes on elsewhere.
 pub const LATEST_LOSS: Duration = SILENCE_TIMEOUT.saturating_add(HEARTBEAT).saturating_add(GRACE);
 /// How long it may take to end when it was told to, before it is ended.
-const FAREWELL: Duration = Duration::from_secs(5);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The other end of a connection.
 pub trait Peer: Send {
@@ -281,7 +281,7 @@ impl Core for Remote {
         // A frozen process does not see that the connection was closed.
         let patience = match self.fault {
             Some(LinkError::Silent(_)) => Duration::ZERO,
-            _ => FAREWELL,
+            _ => EXIT_TIMEOUT,
         };
         let ended = peer.end(patience);
         let (stage, replica) = (self.status.stage(), self.status.id());

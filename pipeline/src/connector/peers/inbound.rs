@@ -6,7 +6,7 @@ use omni_engine::SeqId;
 use omni_proto::stage::v1::frame::Body;
 use omni_proto::stage::v1::{Cancel, Done, Ready};
 
-use super::{HEARTBEAT, Pulse};
+use super::{HEARTBEAT, Keepalive};
 use crate::connector::host::unexpected;
 use crate::connector::link::{Link, LinkError};
 use crate::connector::rendezvous::Rendezvous;
@@ -47,7 +47,7 @@ impl Inbound {
     }
 
     fn turns(&mut self, sequences: &mut Sequences, notified: &NotifierFd) -> Result<(), LinkError> {
-        let mut pulse = Pulse::new(self.link.now());
+        let mut keepalive = Keepalive::new(self.link.now());
         self.link.say(NO_SEQUENCE, Body::Ready(Ready {}))?;
         loop {
             match self.link.read() {
@@ -56,11 +56,11 @@ impl Inbound {
                 Err(error) => return Err(error),
             }
             while let Some(frame) = self.link.next()? {
-                pulse.heard(self.link.now());
+                keepalive.heard(self.link.now());
                 self.frame(frame, sequences)?;
             }
             self.rendezvous.give_up_late(self.link.now());
-            pulse.look(&mut self.link)?;
+            keepalive.look(&mut self.link)?;
             self.tend(sequences)?;
             self.link.flush()?;
             self.link.wait(notified, Some(HEARTBEAT))?;

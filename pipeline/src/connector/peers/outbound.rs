@@ -8,7 +8,7 @@ use omni_proto::stage::v1::frame::Body;
 use omni_proto::stage::v1::{Attach, Cancel, Hello};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{HEARTBEAT, Line, LinkEnd, MAILBOX, Outgoing, PeerParts, Pulse, State};
+use super::{HEARTBEAT, Keepalive, LinkEnd, LinkHandle, MAILBOX, Outgoing, PeerParts, State};
 use crate::connector::hold::Hold;
 use crate::connector::host::{checked, unexpected};
 use crate::connector::link::{Link, LinkError};
@@ -19,26 +19,26 @@ use crate::stage::{End, NextStage, NotifierFd};
 
 /// How long it may take until the other stage has said that it takes items.
 const GREETING: Duration = Duration::from_secs(5);
-/// How long it is waited for the reason why a connection has ended.
-const FAREWELL: Duration = Duration::from_millis(100);
+/// How long to wait for the reason why a connection has ended.
+const REASON_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Makes a link and works for it until it fails or is told to stop. `again` says that the log knows of a failure.
-pub(super) fn run(line: &Line, parts: &PeerParts, next: &NextStage, again: bool) {
+pub(super) fn run(handle: &LinkHandle, parts: &PeerParts, next: &NextStage, again: bool) {
     let stage = &next.stage;
-    let failed = match connect(line, parts, next) {
+    let failed = match connect(handle, parts, next) {
         Ok((mut outbound, peer)) => {
             let (jobs, taken) = mpsc::channel(MAILBOX);
             outbound.jobs = Some(taken);
             tracing::info!(stage, "codec frames go to a replica of the next stage directly");
-            *line.state() = State::Works(jobs);
-            let ended = outbound.turns(line);
-            *line.state() = State::Failed(parts.clock.now());
+            *handle.state() = State::Works(jobs);
+            let ended = outbound.turns(handle);
+            *handle.state() = State::Failed(parts.clock.now());
             let idle = outbound.sequences.is_empty();
             outbound.end_all(&ended);
             drop(outbound);
             let ended = ended
                 .err()
-                .map(|error| format!("{error}; {}", peer.end(FAREWELL)));
+                .map(|error| format!("{error}; {}", peer.end(REASON_TIMEOUT)));
             if idle && let Some(message) = &ended {
                 // A replica that ends when its work is done does so.
                 tracing::info!(stage, message, "a link to a replica of the next stage has ended");
@@ -46,11 +46,11 @@ pub(super) fn run(line: &Line, parts: &PeerParts, next: &NextStage, again: bool)
             ended.filter(|_| !idle)
         }
         Err(message) => {
-            *line.state() = State::Failed(parts.clock.now());
+            *handle.state() = State::Failed(parts.clock.now());
             Some(message).filter(|_| !again)
         }
     };
-    if let Some(message) = failed.filter(|_| !line.stop.is_set()) {
+    if let Some(message) = failed.filter(|_| !handle.stop.is_set()) {
         tracing::warn!(
             stage,
             message,
@@ -59,11 +59,15 @@ pub(super) fn run(line: &Line, parts: &PeerParts, next: &NextStage, again: bool)
     }
 }
 
-fn connect(line: &Line, parts: &PeerParts, next: &NextStage) -> Result<(Outbound, Box<dyn Peer>), String> {
+fn connect(
+    handle: &LinkHandle,
+    parts: &PeerParts,
+    next: &NextStage,
+) -> Result<(Outbound, Box<dyn Peer>), String> {
     let (socket, peer) = (parts.dial)(&next.address).map_err(|error| error.to_string())?;
     let now = parts.clock.now();
     let greeted = Link::new(socket, parts.clock)
-        .and_then(|link| Ok((link, line.wake.line()?)))
+        .and_then(|link| Ok((link, handle.wake.line()?)))
         .map_err(LinkError::from)
         .and_then(|(link, notified)| {
             let mut outbound = Outbound {
@@ -73,16 +77,16 @@ fn connect(line: &Line, parts: &PeerParts, next: &NextStage) -> Result<(Outbound
                 sequences: BTreeMap::new(),
                 last: 0,
                 hold: Hold::default(),
-                pulse: Pulse::new(now),
+                keepalive: Keepalive::new(now),
                 unused: (now, parts.idle),
                 stage: parts.stage,
             };
-            outbound.greet(line, parts, next)?;
+            outbound.greet(handle, parts, next)?;
             Ok(outbound)
         });
     match greeted {
         Ok(outbound) => Ok((outbound, peer)),
-        Err(error) => Err(format!("{error}; {}", peer.end(FAREWELL))),
+        Err(error) => Err(format!("{error}; {}", peer.end(REASON_TIMEOUT))),
     }
 }
 
@@ -96,7 +100,7 @@ struct Outbound {
     /// The last number that a sequence has here.
     last: u64,
     hold: Hold,
-    pulse: Pulse,
+    keepalive: Keepalive,
     /// Since when there is no sequence, and for how long that may last.
     unused: (Stamp, Duration),
     stage: &'static str,
@@ -110,7 +114,7 @@ struct Outflow {
 }
 
 impl Outbound {
-    fn greet(&mut self, line: &Line, parts: &PeerParts, next: &NextStage) -> Result<(), LinkError> {
+    fn greet(&mut self, handle: &LinkHandle, parts: &PeerParts, next: &NextStage) -> Result<(), LinkError> {
         let hello = Hello {
             version: VERSION,
             stage: next.stage.clone(),
@@ -140,7 +144,7 @@ impl Outbound {
                 }
             }
             let left = until.since(self.link.now());
-            if left.is_zero() || line.stop.is_set() {
+            if left.is_zero() || handle.stop.is_set() {
                 return Err(LinkError::Silent(GREETING));
             }
             self.link.wait(&self.notified, Some(left))?;
@@ -149,13 +153,13 @@ impl Outbound {
     }
 
     /// Turns until the link fails, is told to stop or has not been used for long.
-    fn turns(&mut self, line: &Line) -> Result<(), LinkError> {
-        while !line.stop.is_set() {
+    fn turns(&mut self, handle: &LinkHandle) -> Result<(), LinkError> {
+        while !handle.stop.is_set() {
             let gathers = self.turn()?;
-            if self.is_unused() && line.retire(self.link.now()) {
+            if self.is_unused() && handle.retire(self.link.now()) {
                 return Ok(());
             }
-            if line.wake.will_look(gathers) && !gathers {
+            if handle.wake.will_look(gathers) && !gathers {
                 continue;
             }
             let again = match gathers {
@@ -182,7 +186,7 @@ impl Outbound {
             self.frame(frame.seq, frame.body)?;
         }
         self.accept()?;
-        self.pulse.look(&mut self.link)?;
+        self.keepalive.look(&mut self.link)?;
         let patient = self.sequences.values().any(Outflow::is_patient);
         let holds = patient && !self.hold.left(self.link.now()).is_zero();
         let before = self.link.items();
@@ -202,7 +206,7 @@ impl Outbound {
 
     /// Takes a frame. One of a sequence that is not here any more was on its way when the sequence ended.
     fn frame(&mut self, seq: SeqId, body: Body) -> Result<(), LinkError> {
-        self.pulse.heard(self.link.now());
+        self.keepalive.heard(self.link.now());
         match body {
             Body::Heartbeat(_) => {}
             Body::Failed(failed) => return Err(LinkError::Peer(failed.message)),
@@ -276,7 +280,7 @@ impl Outbound {
         Ok(all)
     }
 
-    /// Says of all that is left that the way has broken.
+    /// Ends what is left as severed.
     fn end_all(&mut self, ended: &Result<(), LinkError>) {
         let message = match ended {
             Ok(()) => "its stage is being stopped".to_owned(),

@@ -159,14 +159,14 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
 
 /// The near end of a sequence, and what becomes of it.
 fn send(peers: &Peers, token: u128) -> (Box<EdgeWriter>, oneshot::Receiver<LinkEnd>) {
-    let mut way = None;
+    let mut permit = None;
     until("there is a link", || {
-        way = peers.find(&next(token));
-        way.is_some()
+        permit = peers.find(&next(token));
+        permit.is_some()
     });
-    let way = way.unwrap();
-    let (writer, outputs) = edge(NEAR, None, Some(way.wake.clone()));
-    (Box::new(writer), way.send(outputs))
+    let permit = permit.unwrap();
+    let (writer, outputs) = edge(NEAR, None, Some(permit.wake.clone()));
+    (Box::new(writer), permit.send(outputs))
 }
 
 fn frame(code: u32) -> Item {
@@ -203,7 +203,7 @@ fn told(mut ended: oneshot::Receiver<LinkEnd>) -> LinkEnd {
 fn items_arrive_in_order_and_then_their_end_whether_the_sequence_was_opened_before_or_after() {
     let far = Far::new();
     let peers = far.reached();
-    assert!(peers.way(&next(0)).is_none(), "no sequence waits for a link");
+    assert!(peers.reserve(&next(0)).is_none(), "no sequence waits for a link");
     for opened_before in [true, false] {
         let token = u128::from(opened_before);
         let before = opened_before.then(|| far.expect(token));
@@ -310,7 +310,7 @@ fn a_link_that_breaks_severs_what_it_carried_at_both_ends_and_nothing_that_is_ov
         taken(&mut items),
         Recv::End(End::Severed { stage: "talker", .. })
     ));
-    assert!(peers.way(&next(3)).is_none());
+    assert!(peers.reserve(&next(3)).is_none());
     assert_eq!(peers.counts().links, 0);
 }
 
@@ -324,7 +324,7 @@ fn an_end_that_does_not_arrive_is_not_told_although_all_of_it_was_sent() {
     let peers = far.reached();
     let (mut items, expected) = far.expect(1);
     until("there is a link", || {
-        peers.counts().links == 1 || peers.way(&next(0)).is_some()
+        peers.counts().links == 1 || peers.reserve(&next(0)).is_some()
     });
     swallowed.begin();
     let (mut writer, ended) = send(&peers, 1);
@@ -368,7 +368,7 @@ fn no_more_stages_are_reached_than_there_may_be_links() {
             address: format!("there, {n}").into_bytes().into(),
             ..next(n as u128)
         };
-        assert!(peers.way(&next).is_none());
+        assert!(peers.reserve(&next).is_none());
     }
     assert_eq!(peers.links().len(), MOST_LINKS);
 }
@@ -380,10 +380,10 @@ fn while_a_stage_cannot_be_reached_or_refuses_there_is_no_way_and_each_sequence_
         ..Far::new()
     };
     let peers = far.reached();
-    assert!(peers.way(&next(1)).is_none());
+    assert!(peers.reserve(&next(1)).is_none());
     until("it has failed", || peers.links().values().all(Held::is_failed));
     for token in 2..4 {
-        assert!(peers.way(&next(token)).is_none());
+        assert!(peers.reserve(&next(token)).is_none());
     }
     let expected = LinkCounts {
         links: 0,

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Measures a cluster on this machine beside one process, and prints Markdown.
 
-    make cluster && cluster/measure.py overhead|resume [RUNS]|edges|processes|costs FILE
+    make cluster && cluster/measure.py overhead|resume [RUNS]|edges|processes|costs FILE|compare RUNS
 
-PROFILE=debug measures a development build.
+PROFILE=debug measures a development build. `costs` writes what it measured beside FILE, from which `compare` repeats fit and comparison.
 """
 
 import collections
@@ -76,7 +76,7 @@ class Cluster:
             part.stop()
 
 
-def ask(address: str, text: str, seed: int) -> http.client.HTTPResponse:
+def ask(address: str, text: str, seed: int) -> http.client.HTTPConnection:
     connection = http.client.HTTPConnection(address)
     body = json.dumps({"input": text, "response_format": "pcm", "seed": seed})
     connection.request("POST", "/v1/audio/speech", body, {"content-type": "application/json"})
@@ -190,6 +190,10 @@ def processes() -> None:
 
 
 FRAME_MS = 40
+# Frames before one on which its audio depends (`Code2WavNet::reach`).
+CONTEXT = 67
+# Whose work is not that of a stage, and what it is called in a cost model.
+PEOPLE = [("front", "front"), ("callers", "caller")]
 # Simulations of a load, of which the median counts.
 SEEDS = 9
 PLAN = PROGRAM.with_name("omni-plan")
@@ -226,14 +230,26 @@ def whole_figures(address: str) -> collections.Counter[tuple[str, str]]:
     return sums
 
 
-def load(address: str, callers: int, utterances: int, text: str = SENTENCE) -> tuple[float, float, list[float]]:
+def hang_up(address: str, text: str = SENTENCE, seed: int = 1) -> tuple[float, float, int]:
+    """What `speak` says, of a caller that has heard enough with the first piece of audio."""
+    begun = time.perf_counter()
+    connection = ask(address, text, seed)
+    answer = connection.getresponse()
+    size = len(answer.read1(1 << 16))
+    first = time.perf_counter() - begun
+    answer.close()
+    connection.close()
+    return first, time.perf_counter() - begun, size
+
+
+def load(address: str, callers: int, utterances: int, text: str = SENTENCE, says=speak) -> tuple[float, float, list[float]]:
     """Audio per second, median seconds to first audio, and seconds of audio of each utterance, of callers without pauses."""
     import concurrent.futures
 
     with concurrent.futures.ThreadPoolExecutor(callers) as pool:
-        list(pool.map(lambda n: speak(address, text, seed=n), range(callers)))
+        list(pool.map(lambda n: says(address, text, seed=n), range(callers)))
         begun = time.perf_counter()
-        said = list(pool.map(lambda n: speak(address, text, seed=n), range(utterances)))
+        said = list(pool.map(lambda n: says(address, text, seed=n), range(utterances)))
         took = time.perf_counter() - begun
     lengths = [size / BYTES_PER_SECOND for _, _, size in said]
     return sum(lengths) / took, statistics.median(first for first, _, _ in said), lengths
@@ -299,17 +315,21 @@ class Measured:
         self.address = self.front.address()
         load(self.address, 8, 32)
 
+    def of_front(self) -> tuple[float, list[float]]:
+        """Microseconds that the front end has had, and the stages that are in its process."""
+        process = self.front.process.pid
+        # In a front end of a cluster, the threads of these names pass on what comes.
+        steps = [] if self.cluster else [spent(process, name)[0] for name in self.PORTS]
+        return sum(spent(process)) - sum(steps), steps
+
     def reading(self) -> dict[str, float]:
         """Figures and microseconds so far, of all replicas of a stage together."""
-        found = {"front": sum(spent(self.front.process.pid)), "callers": time.process_time() * 1e6}
-        if not self.cluster:
-            # One process has the threads of both stages in it; in a front end, those of these names pass on what comes.
+        front, steps = self.of_front()
+        found = {"front": front, "callers": time.process_time() * 1e6}
+        for stage, (name, of) in enumerate(zip(self.PORTS, steps)):
             page = whole_figures(self.front.text().split("metrics and probes address=")[1].split()[0])
-            for stage, name in enumerate(self.PORTS):
-                steps = spent(self.front.process.pid, name)[0]
-                found["front"] -= steps
-                found |= {f"{name} steps_us": steps, f"{name} rest_us": 0.0}
-                found |= {f"{name} {what}": page[family, str(stage)] for what, family in WHOLE.items()}
+            found |= {f"{name} steps_us": of, f"{name} rest_us": 0.0}
+            found |= {f"{name} {what}": page[family, str(stage)] for what, family in WHOLE.items()}
         for name, parts in self.stages.items():
             sums: collections.Counter[str] = collections.Counter()
             for n, part in enumerate(parts):
@@ -318,10 +338,24 @@ class Measured:
             found |= {f"{name} {what}": value for what, value in sums.items()}
         return found
 
-    def load(self, callers: int, utterances: int, text: str) -> dict[str, float]:
+    def heads(self, utterances: int) -> dict[str, float]:
+        """What the front end and the caller had of a core for an utterance until its first audio, and how much that was."""
+        rows = []
+        for seed in range(utterances):
+            (front, _), caller = self.of_front(), time.thread_time()
+            answer = ask(self.address, SENTENCE, seed).getresponse()
+            size = len(answer.read1(1 << 16))
+            caller, (after, _) = time.thread_time() - caller, self.of_front()
+            answer.read()
+            rows.append([after - front, caller * 1e6, SILENT + size / BYTES_PER_SECOND / FRAME_MS * 1e3])
+        return dict(zip(["front", "callers", "frames"], map(statistics.median, zip(*rows))))
+
+    def load(self, callers: int, utterances: int, text: str, says=speak) -> dict[str, float]:
         """What a load came to, and what it took."""
         before = self.reading()
-        given, first, lengths = load(self.address, callers, utterances, text)
+        given, first, lengths = load(self.address, callers, utterances, text, says)
+        # What was hung up may have a step to end.
+        time.sleep(0.2)
         seconds = statistics.mean(lengths)
         # Of lengths that are equally probable within it.
         spread = 3**0.5 * statistics.pstdev(lengths) / seconds
@@ -336,13 +370,15 @@ class Measured:
             part.stop()
 
 
-def beside(runs: list[dict[str, float]]) -> dict[str, float]:
+def beside(runs: list[dict[str, float]], heads: dict[str, float]) -> dict[str, float]:
     """Of front end and callers."""
     found = {}
-    for who, name in [("front", "front"), ("callers", "caller")]:
+    for who, name in PEOPLE:
         rows = [[run["said"], run["frames"]] for run in runs]
         request, frame = fitted(rows, [run[who] for run in runs])
-        found |= {f"{name}_request_us": round(request, 1), f"{name}_frame_us": round(frame, 1)}
+        begin = min(max(heads[who] - frame * heads["frames"], 0.0), request)
+        costs = {"begin": begin, "frame": frame, "end": request - begin}
+        found |= {f"{name}_{part}_us": round(us, 1) for part, us in costs.items()}
     return found
 
 
@@ -364,18 +400,18 @@ def at_speed(model: dict, run: dict[str, float]) -> tuple[dict, float]:
         factor = run[f"{name} steps_us"] / wants
         scaled[name] = {what: us * factor for what, us in model[name].items()}
         beside[f"{name}_frame_us"] = run[f"{name} rest_us"] / run["frames"]
-    for who, name in [("front", "front"), ("callers", "caller")]:
-        costs = [f"{name}_request_us", f"{name}_frame_us"]
-        wants = beside[costs[0]] * run["said"] + beside[costs[1]] * run["frames"]
+    for who, name in PEOPLE:
+        begin, frame, end = costs = [f"{name}_begin_us", f"{name}_frame_us", f"{name}_end_us"]
+        wants = (beside[begin] + beside[end]) * run["said"] + beside[frame] * run["frames"]
         by_model, measured = by_model + wants, measured + run[who]
         beside |= {cost: beside[cost] * run[who] / wants for cost in costs}
     return scaled | {"beside": beside}, measured / by_model
 
 
-def planned(model: dict, run: dict[str, float], load: tuple[int, tuple[int, int]], machine: tuple[int, int]) -> tuple[float, float]:
-    """What omni-plan says of a load on a machine of so many cores, with utterances of such a prompt: audio per second, seconds to the first audio."""
+def planned(model: dict, run: dict[str, float], load: tuple[int, tuple[int, int]], cores: int) -> tuple[float, float]:
+    """What omni-plan says of a load on a machine of so many cores: audio per second, seconds to the first audio."""
     callers, replicas = load
-    prompt, cores = machine
+    prompt = round(run["talker prefill_tokens"] / run["said"])
     # A sixth of it is not counted.
     length, found = run["took"] * 1.2, []
     # Silence at the end is decoded, too, and cut off.
@@ -394,21 +430,22 @@ def planned(model: dict, run: dict[str, float], load: tuple[int, tuple[int, int]
     return given * run["seconds"] / decoded, first / 1e3
 
 
-def bisected(model: dict, what: str, most: float, run: dict[str, float], load: tuple[int, tuple[int, int]], machine: tuple[int, int]) -> None:
+def bisected(model: dict, what: str, most: float, run: dict[str, float], load: tuple[int, tuple[int, int]], cores: int) -> None:
     """Sets a cost to that with which the first audio comes after the time that was measured, which grows with it."""
     least = 0.0
     for _ in range(9):
         model[what] = (least + most) / 2
-        if planned(model, run, load, machine)[1] < run["first"]:
+        if planned(model, run, load, cores)[1] < run["first"]:
             least = model[what]
         else:
             most = model[what]
     model[what] = round(model[what], 3)
 
 
-def model_of(runs: list[dict[str, float]], hop_us: int, machine: tuple[int, int]) -> dict:
-    """The cost model that is fitted to runs, of which the second is one caller's and the last eight callers'."""
-    of = {"frame_ms": FRAME_MS, "hop_us": hop_us, "silent_frames": SILENT, "beside": beside(runs)}
+def model_of(fit: dict, hop_us: int, cores: int) -> dict:
+    """The cost model that is fitted to runs, of which the first is one caller's and the second eight callers'."""
+    runs = fit["runs"]
+    of = {"frame_ms": FRAME_MS, "hop_us": hop_us, "silent_frames": SILENT, "context_frames": CONTEXT, "beside": beside(runs, fit["heads"])}
     rows = [[run["code2wav steps"], run["code2wav decode_tokens"]] for run in runs]
     base, frame = fitted(rows, [run["code2wav steps_us"] for run in runs])
     of["code2wav"] = {"base_us": round(base, 1), "stream_us": 0.0, "frame_us": round(frame, 1)}
@@ -421,42 +458,59 @@ def model_of(runs: list[dict[str, float]], hop_us: int, machine: tuple[int, int]
     # Eight callers wait for longer the more the work varies: those that began together do not stay so.
     of["varies"] = 0.4
     for _ in range(2):
-        bisected(of, "begin_us", 10_000.0, runs[1], (1, (1, 1)), machine)
-        bisected(of, "varies", 1.0, runs[-1], (8, (1, 1)), machine)
+        bisected(of, "begin_us", 10_000.0, runs[0], (1, (1, 1)), cores)
+        bisected(of, "varies", 1.0, runs[1], (8, (1, 1)), cores)
     return of
 
 
+KINDS = [(1, 48, SENTENCE), (8, 96, SENTENCE), (1, 48, SHORT), (8, 96, SHORT), (1, 96, SENTENCE, hang_up), (8, 192, SENTENCE, hang_up)]
+ROWS = [None, (1, 1), (2, 1), (2, 2)]
+CALLERS = [1, 2, 4, 8]
+
+
 def costs() -> None:
-    """Fits the cost model of omni-plan to one and to eight callers that share this process's cores with all parts, and compares what it says with
-    other numbers of callers and of processes."""
-    cores = len(os.sched_getaffinity(0))
-    kinds = [(1, 48, SHORT), (1, 48, SENTENCE), (8, 96, SHORT), (8, 96, SENTENCE)]
-    cluster = Measured((1, 1))
-    runs = [cluster.load(*kind) for kind in kinds]
-    cluster.stop()
-    one = Measured(None)
-    single = [one.load(*kind) for kind in kinds]
-    one.stop()
-    prompt = round(sum(run["talker prefill_tokens"] for run in runs) / sum(run["said"] for run in runs))
-    model, whole = model_of(runs, 40, (prompt, cores)), model_of(single, 0, (prompt, cores))
-    file = Path(sys.argv[2])
-    file.write_text(json.dumps(model, indent=2) + "\n")
-    print(f"{json.dumps(model)}\n\nOne process: {json.dumps(whole)}\n\n{cores} cores, a prompt of {prompt}.\n")
-    print("| talkers, code2wav | callers | costs | measured | simulated | | first audio, measured | simulated | |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|")
-    for replicas in [None, (1, 1), (2, 1), (2, 2)]:
+    """Measures what one and eight callers need of the cores that they share with all parts, and other numbers of callers and of processes."""
+    found: dict = {"cores": len(os.sched_getaffinity(0)), "fits": {}, "rows": []}
+    for name, replicas in [("cluster", (1, 1)), ("one process", None)]:
         measured = Measured(replicas)
-        name = "one process" if replicas is None else f"{replicas[0]}, {replicas[1]}"
-        for callers in [1, 2, 4, 8]:
-            run = measured.load(callers, 144, SENTENCE)
-            now, more = at_speed(whole if replicas is None else model, run)
-            given, first = planned(now, run, (callers, replicas or (1, 1)), (prompt, cores))
-            print(
-                f"| {name} | {callers} | {(more - 1) * 100:+.0f} % | {run['given']:.1f} s | {given:.1f} s | {(given / run['given'] - 1) * 100:+.0f} % "
-                f"| {run['first'] * 1e3:.1f} ms | {first * 1e3:.1f} ms | {(first / run['first'] - 1) * 100:+.0f} % |",
-                flush=True,
-            )
+        found["fits"][name] = {"runs": [measured.load(*kind) for kind in KINDS], "heads": measured.heads(48)}
         measured.stop()
+    for replicas in ROWS:
+        measured = Measured(replicas)
+        for callers in CALLERS:
+            found["rows"].append({"replicas": replicas, "callers": callers, "run": measured.load(callers, 144, SENTENCE)})
+        measured.stop()
+    file = Path(sys.argv[2])
+    runs = file.with_suffix(".runs.json")
+    runs.write_text(json.dumps(found) + "\n")
+    compared(found, file)
+
+
+def compared(found: dict, file: Path | None) -> None:
+    """Fits the cost model of omni-plan to one and to eight callers, and compares what it says with other numbers of callers and of processes."""
+    cores = found["cores"]
+    model, whole = model_of(found["fits"]["cluster"], 40, cores), model_of(found["fits"]["one process"], 0, cores)
+    if file:
+        file.write_text(json.dumps(model, indent=2) + "\n")
+    print(f"{json.dumps(model)}\n\nOne process: {json.dumps(whole)}\n\n{cores} cores.\n")
+    print("| talkers, code2wav | callers | costs | measured | simulated | | first audio, measured | simulated | |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+    for row in found["rows"]:
+        replicas, callers, run = row["replicas"], row["callers"], row["run"]
+        name = f"{replicas[0]}, {replicas[1]}" if replicas else "one process"
+        now, more = at_speed(model if replicas else whole, run)
+        given, first = planned(now, run, (callers, replicas or (1, 1)), cores)
+        print(
+            f"| {name} | {callers} | {(more - 1) * 100:+.0f} % | {run['given']:.1f} s | {given:.1f} s | {(given / run['given'] - 1) * 100:+.0f} % "
+            f"| {run['first'] * 1e3:.1f} ms | {first * 1e3:.1f} ms | {(first / run['first'] - 1) * 100:+.0f} % |",
+            flush=True,
+        )
+
+
+def compare() -> None:
+    """Compares runs that were measured before."""
+    compared(json.loads(Path(sys.argv[2]).read_text()), None)
 
 
 if __name__ == "__main__":
-    {"overhead": overhead, "resume": resume, "edges": edges, "processes": processes, "costs": costs}[sys.argv[1]]()
+    whats = {"overhead": overhead, "resume": resume, "edges": edges, "processes": processes, "costs": costs, "compare": compare}
+    whats[sys.argv[1]]()

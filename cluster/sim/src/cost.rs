@@ -24,6 +24,9 @@ pub(crate) struct Costs {
     /// Frames at the head of an utterance that are silence, which the front end cuts off.
     #[serde(default)]
     pub(crate) silent_frames: u32,
+    /// Most frames that a vocoder decodes unheard before it goes on behind a loss.
+    #[serde(default)]
+    pub(crate) context_frames: u32,
     /// What is not a step. It counts where everything shares its cores.
     #[serde(default)]
     pub(crate) beside: BesideCosts,
@@ -35,16 +38,20 @@ pub(crate) struct Costs {
 pub(crate) struct BesideCosts {
     /// A talker's process, to hand on a frame.
     pub(crate) talker_frame_us: f64,
-    /// A vocoder's, to take a frame and hand on its audio.
+    /// A vocoder's, to take a frame (half of it) and to hand on its audio.
     pub(crate) code2wav_frame_us: f64,
-    /// A front end, for an utterance.
-    pub(crate) front_request_us: f64,
-    /// More for every frame of it, half of it on the way from stage to stage.
+    /// A front end, before an utterance begins.
+    pub(crate) front_begin_us: f64,
+    /// For the audio of a frame.
     pub(crate) front_frame_us: f64,
-    /// The callers, for an utterance.
-    pub(crate) caller_request_us: f64,
-    /// More for every frame of it.
+    /// Behind its last audio.
+    pub(crate) front_end_us: f64,
+    /// The callers, to ask for an utterance.
+    pub(crate) caller_begin_us: f64,
+    /// For the audio of a frame.
     pub(crate) caller_frame_us: f64,
+    /// Behind its last audio.
+    pub(crate) caller_end_us: f64,
 }
 
 /// A step of the talker.

@@ -230,7 +230,7 @@ fn table(args: &Args, [talkers, vocoders]: [usize; 2], outcome: &Outcome) -> Str
             format!("{:.2} %", outcome.gaps() * 100.0),
         ),
         line("longest gap", format!("{:.0} ms", outcome.longest_gap * 1e3)),
-        line("begun again", outcome.again.to_string()),
+        line("went on elsewhere", outcome.again.to_string()),
     ]
     .concat()
 }

@@ -114,12 +114,14 @@ impl Warmup for Talker {}
 #[derive(Debug)]
 pub(crate) struct Vocoder {
     costs: VocoderCosts,
+    /// Most frames before the first one that is heard of which it depends.
+    context: u32,
     last: LastStep,
 }
 
 impl Vocoder {
-    pub(crate) fn new(costs: VocoderCosts, last: LastStep) -> Self {
-        Self { costs, last }
+    pub(crate) fn new(costs: VocoderCosts, context: u32, last: LastStep) -> Self {
+        Self { costs, context, last }
     }
 }
 
@@ -127,8 +129,12 @@ impl ChunkModel for Vocoder {
     type Item = ();
     type Sample = ();
 
-    fn open(&mut self, _seq: SeqId, _lead: u32) -> Result<Skipped, ModelError> {
-        Ok(Skipped::default())
+    fn open(&mut self, _seq: SeqId, lead: u32) -> Result<Skipped, ModelError> {
+        let items = lead.saturating_sub(self.context);
+        Ok(Skipped {
+            items,
+            ..Skipped::default()
+        })
     }
 
     fn decode(&mut self, batch: &[(SeqId, &[()])]) -> Result<Vec<Decoded<()>>, ModelError> {

@@ -93,7 +93,7 @@ pub(crate) struct Outcome {
     pub(crate) gapped: usize,
     /// Seconds of the longest gap.
     pub(crate) longest_gap: f64,
-    /// Sequences that began again.
+    /// Sequences that went on at other replicas after a loss.
     pub(crate) again: usize,
     /// Seconds of audio that were heard.
     pub(crate) audio: f64,

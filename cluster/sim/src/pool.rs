@@ -162,7 +162,7 @@ impl Pools {
         };
         let vocoder = move || {
             let last = LastStep::default();
-            let model = Vocoder::new(costs.code2wav, LastStep::clone(&last));
+            let model = Vocoder::new(costs.code2wav, costs.context_frames, LastStep::clone(&last));
             let config = ChunkConfig {
                 max_streams: 256,
                 ..ChunkConfig::new(costs.frame())

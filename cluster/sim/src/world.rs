@@ -66,11 +66,11 @@ struct Utterance {
     made: u32,
     decoded: u32,
     talker_pauses: bool,
-    /// Frames whose audio this attempt makes again.
-    again: u32,
-    /// Frames at its head that are still to come and are not heard.
+    /// Frames before those that it goes on with which the vocoder still decodes.
+    lead: u32,
+    /// Frames whose audio the front end has, and those at its head that are not heard.
+    came: u32,
     silent: u32,
-    heard: u32,
     first: Option<Duration>,
     plays_until: Duration,
     gap: Duration,
@@ -89,7 +89,8 @@ pub(crate) struct World {
     pools: Pools,
     /// In the order of their beginning: chance has no part in what a loss takes first.
     utterances: BTreeMap<SeqId, Utterance>,
-    waiting: VecDeque<(usize, Duration)>,
+    /// For replicas.
+    waiting: VecDeque<Utterance>,
     wakes: HashMap<usize, Duration>,
     wanted: [VecDeque<(Duration, usize)>; 2],
     outcome: Outcome,
@@ -227,10 +228,7 @@ impl World {
     fn take(&mut self, event: Event) {
         match event {
             Event::Asks(caller) => self.asks(caller),
-            Event::Arrives(caller, asked) => {
-                self.waiting.push_back((caller, asked));
-                self.admit();
-            }
+            Event::Arrives(caller, asked) => self.arrives(caller, asked),
             Event::CoreDone(version) => self.core_done(version),
             Event::Begins(seq) => self.begins(seq),
             Event::StepEnds(stage, replica) => self.step_ends(stage, replica),
@@ -269,44 +267,52 @@ impl World {
     fn asks(&mut self, caller: usize) {
         let beside = self.plan.costs.beside;
         let work = [
-            (Thread::Callers, micros(beside.caller_request_us)),
-            (Thread::Front(Stage::Talker), micros(beside.front_request_us)),
+            (Thread::Callers, micros(beside.caller_begin_us)),
+            (Thread::Front(Stage::Talker), micros(beside.front_begin_us)),
         ];
         self.after_work(work, Duration::ZERO, Event::Arrives(caller, self.now));
+    }
+
+    fn arrives(&mut self, caller: usize, asked: Duration) {
+        let silent = self.plan.costs.silent_frames;
+        let heard = self.dice.around(self.plan.frames, self.plan.spread).round();
+        self.waiting.push_back(Utterance {
+            caller,
+            asked,
+            frames: silent + heard.max(1.0) as u32,
+            silent,
+            bound: [0; 2],
+            made: 0,
+            decoded: 0,
+            talker_pauses: false,
+            lead: 0,
+            came: 0,
+            first: None,
+            plays_until: Duration::ZERO,
+            gap: Duration::ZERO,
+        });
+        self.admit();
     }
 
     /// Begins what may begin.
     fn admit(&mut self) {
         while self.utterances.len() < self.plan.max_active && !self.waiting.is_empty() {
             let Some(bound) = self.pools.bind() else { return };
-            let Some((caller, asked)) = self.waiting.pop_front() else {
+            let Some(utterance) = self.waiting.pop_front() else {
                 return;
             };
-            let silent = self.plan.costs.silent_frames;
-            let heard = self
-                .dice
-                .around(self.plan.frames, self.plan.spread)
-                .round()
-                .max(1.0) as u32;
-            self.submit(Utterance {
-                caller,
-                asked,
-                frames: silent + heard,
-                silent,
-                bound,
-                made: 0,
-                decoded: 0,
-                talker_pauses: false,
-                again: 0,
-                heard: 0,
-                first: None,
-                plays_until: Duration::ZERO,
-                gap: Duration::ZERO,
-            });
+            self.submit(Utterance { bound, ..utterance });
         }
     }
 
+    /// Begins an utterance at the replicas that it is bound to, or goes on with it behind what came of it.
     fn submit(&mut self, utterance: Utterance) {
+        let utterance = Utterance {
+            made: utterance.came,
+            decoded: utterance.came,
+            talker_pauses: false,
+            ..utterance
+        };
         let seq = SeqId(self.next_seq);
         self.next_seq += 1;
         self.utterances.insert(seq, utterance);
@@ -318,28 +324,37 @@ impl World {
         let Some(utterance) = self.utterances.get(&seq) else {
             return;
         };
-        let ([talker, vocoder], frames) = (utterance.bound, utterance.frames);
+        let ([talker, vocoder], came) = (utterance.bound, utterance.came);
+        // The talker computes what came as a prompt.
         let text = Text {
-            prompt: self.plan.prompt,
-            frames,
+            prompt: self.plan.prompt + came,
+            frames: utterance.frames - came,
         };
         let now = crate::pool::stamp(self.now);
         let options = StreamOptions {
-            unplayed_items: self.plan.costs.silent_frames,
+            unplayed_items: utterance.silent.saturating_sub(came),
             ..StreamOptions::default()
         };
-        let taken = self
+        let before = vec![(); came as usize];
+        let talks = self
             .pools
             .talker(talker)
             .add(seq, text, AddOptions::default(), now)
-            .is_ok()
-            && self.pools.vocoder(vocoder).add(seq, options, now).is_ok();
-        if !taken {
-            self.give_up(seq);
-            self.waits(seq);
-            return;
+            .is_ok();
+        let decodes = self.pools.vocoder(vocoder).add_behind(before, seq, options, now);
+        match (talks, decodes) {
+            (true, Ok(skipped)) => {
+                if let Some(utterance) = self.utterances.get_mut(&seq) {
+                    utterance.lead = came - skipped.items;
+                }
+                self.work(Stage::Talker, talker);
+                self.work(Stage::Code2Wav, vocoder);
+            }
+            _ => {
+                self.give_up(seq);
+                self.waits(seq);
+            }
         }
-        self.work(Stage::Talker, talker);
     }
 
     /// Begins the next step of a replica, if there is one.
@@ -365,56 +380,66 @@ impl World {
     fn step_ends(&mut self, stage: Stage, replica: usize) {
         for event in self.pools.end_step(stage, replica) {
             match event {
-                StepEvent::Frame(seq) => self.made(seq, replica),
-                StepEvent::FramesEnd(seq) => self.pass_on(replica, 0, Event::FramesEnd(seq)),
+                StepEvent::Frame(seq) => self.made(seq),
+                StepEvent::FramesEnd(seq) => self.pass_on(seq, 0, Event::FramesEnd(seq)),
                 StepEvent::Audio(seq, frames) => self.decoded(seq, replica, frames),
-                StepEvent::AudioEnds(seq) => self.give_out(replica, 0, Event::AudioEnds(seq)),
+                StepEvent::AudioEnds(seq) => {
+                    let beside = self.plan.costs.beside;
+                    // Behind the audio that is on its way.
+                    let work = [
+                        (Thread::Passes(Stage::Code2Wav, replica), Duration::ZERO),
+                        (Thread::Front(Stage::Code2Wav), micros(beside.front_end_us)),
+                        (Thread::Callers, micros(beside.caller_end_us)),
+                    ];
+                    self.after_work(work, self.plan.costs.hop(), Event::AudioEnds(seq));
+                }
             }
         }
         self.work(stage, replica);
     }
 
-    fn made(&mut self, seq: SeqId, replica: usize) {
+    fn made(&mut self, seq: SeqId) {
         let Some(utterance) = self.utterances.get_mut(&seq) else {
             return;
         };
         utterance.made += 1;
         if utterance.made - utterance.decoded >= CAPACITY && !utterance.talker_pauses {
             utterance.talker_pauses = true;
-            self.pools.talker(replica).set_paused(seq, true);
+            self.pools.talker(utterance.bound[0]).set_paused(seq, true);
         }
-        self.pass_on(replica, 1, Event::Frame(seq));
+        self.pass_on(seq, 1, Event::Frame(seq));
     }
 
-    /// From a talker to a vocoder, by way of the front end.
-    fn pass_on(&mut self, talker: usize, frames: u32, event: Event) {
+    /// From a talker to a vocoder.
+    fn pass_on(&mut self, seq: SeqId, frames: u32, event: Event) {
+        let Some([talker, vocoder]) = self.utterances.get(&seq).map(|utterance| utterance.bound) else {
+            return;
+        };
         let (beside, hop) = (self.plan.costs.beside, self.plan.costs.hop());
+        let of = |us: f64| micros(us * f64::from(frames));
         let work = [
+            (Thread::Passes(Stage::Talker, talker), of(beside.talker_frame_us)),
             (
-                Thread::Passes(Stage::Talker, talker),
-                micros(beside.talker_frame_us * f64::from(frames)),
-            ),
-            (
-                Thread::Front(Stage::Talker),
-                micros(beside.front_frame_us / 2.0 * f64::from(frames)),
+                Thread::Passes(Stage::Code2Wav, vocoder),
+                of(beside.code2wav_frame_us / 2.0),
             ),
         ];
-        self.after_work(work, 2 * hop, event);
+        self.after_work(work, hop, event);
     }
 
     /// From a vocoder to a caller.
-    fn give_out(&mut self, vocoder: usize, frames: u32, event: Event) {
+    fn give_out(&mut self, seq: SeqId, vocoder: usize, frames: u32) {
         let (beside, hop) = (self.plan.costs.beside, self.plan.costs.hop());
         let of = |us: f64| micros(us * f64::from(frames));
         let work = [
             (
                 Thread::Passes(Stage::Code2Wav, vocoder),
-                of(beside.code2wav_frame_us),
+                of(beside.code2wav_frame_us / 2.0),
             ),
-            (Thread::Front(Stage::Code2Wav), of(beside.front_frame_us / 2.0)),
+            (Thread::Front(Stage::Code2Wav), of(beside.front_frame_us)),
             (Thread::Callers, of(beside.caller_frame_us)),
         ];
-        self.after_work(work, hop, event);
+        self.after_work(work, hop, Event::Audio(seq, frames));
     }
 
     fn frames(&mut self, seq: SeqId, last: bool) {
@@ -432,10 +457,16 @@ impl World {
         let Some(utterance) = self.utterances.get_mut(&seq) else {
             return;
         };
+        let led = utterance.lead.min(frames);
+        utterance.lead -= led;
+        let frames = frames - led;
+        if frames == 0 {
+            return;
+        }
         utterance.decoded += frames;
         let room = utterance.made - utterance.decoded <= CAPACITY / 2;
         let resumes = room && std::mem::take(&mut utterance.talker_pauses);
-        if self.plan.paced && utterance.again == 0 {
+        if self.plan.paced {
             let first = utterance.first.unwrap_or(self.now + hop);
             let played = utterance.decoded.saturating_sub(self.plan.costs.silent_frames);
             let ahead = (first + frame * played).saturating_sub(self.now);
@@ -446,9 +477,9 @@ impl World {
             }
         }
         if resumes {
-            self.after(2 * hop, Event::Room(seq));
+            self.after(hop, Event::Room(seq));
         }
-        self.give_out(replica, frames, Event::Audio(seq, frames));
+        self.give_out(seq, replica, frames);
     }
 
     fn audio(&mut self, seq: SeqId, frames: u32) {
@@ -456,12 +487,9 @@ impl World {
         let Some(utterance) = self.utterances.get_mut(&seq) else {
             return;
         };
-        let silent = utterance.silent.min(frames);
-        utterance.silent -= silent;
+        let silent = utterance.silent.saturating_sub(utterance.came).min(frames);
+        utterance.came += frames;
         let frames = frames - silent;
-        let again = utterance.again.min(frames);
-        utterance.again -= again;
-        let frames = frames - again;
         if frames == 0 {
             return;
         }
@@ -474,7 +502,6 @@ impl World {
                     .push((now - utterance.asked).as_secs_f64());
             }
         }
-        utterance.heard += frames;
         let gap = now.saturating_sub(utterance.plays_until);
         utterance.gap = utterance.gap.max(gap);
         utterance.plays_until = utterance.plays_until.max(now) + frame * frames;
@@ -489,7 +516,8 @@ impl World {
             self.outcome.done += 1;
             self.outcome.gapped += usize::from(!utterance.gap.is_zero());
             self.outcome.longest_gap = self.outcome.longest_gap.max(utterance.gap.as_secs_f64());
-            self.outcome.audio += (self.plan.costs.frame() * utterance.heard).as_secs_f64();
+            let heard = utterance.came.saturating_sub(utterance.silent);
+            self.outcome.audio += (self.plan.costs.frame() * heard).as_secs_f64();
         }
         let over = if self.plan.paced {
             utterance.plays_until.max(self.now)
@@ -515,30 +543,21 @@ impl World {
     fn waits(&mut self, seq: SeqId) {
         if let Some(utterance) = self.utterances.remove(&seq) {
             self.pools.release(utterance.bound);
-            self.waiting.push_front((utterance.caller, utterance.asked));
+            self.waiting.push_front(utterance);
         }
     }
 
-    /// Begins a sequence again elsewhere.
+    /// Goes on with a sequence elsewhere, behind what came of it.
     fn again(&mut self, seq: SeqId) {
         let Some(utterance) = self.utterances.remove(&seq) else {
             return;
         };
         self.pools.release(utterance.bound);
         self.outcome.again += 1;
-        let Some(bound) = self.pools.bind() else {
-            self.waiting.push_front((utterance.caller, utterance.asked));
-            return;
-        };
-        self.submit(Utterance {
-            bound,
-            made: 0,
-            decoded: 0,
-            talker_pauses: false,
-            again: utterance.heard,
-            silent: self.plan.costs.silent_frames,
-            ..utterance
-        });
+        match self.pools.bind() {
+            Some(bound) => self.submit(Utterance { bound, ..utterance }),
+            None => self.waiting.push_front(utterance),
+        }
     }
 
     fn loses(&mut self, n: usize) {

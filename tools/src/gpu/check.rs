@@ -258,4 +258,23 @@ mod tests {
         assert!(slow[0].is_asked(&["on the processor".to_owned()]));
         assert!(!slow[0].is_asked(&["graphs as launches".to_owned()]));
     }
+
+    #[test]
+    #[cfg(feature = "emulator")]
+    fn a_model_that_was_to_compute_in_graphs_and_did_not_is_told_after_it_is_dropped() {
+        use omni_models::testing::tiny;
+
+        use super::super::models::{By, Which};
+
+        let models = Models::at(Place::Emulated, Embedded::default());
+        assert!(fallbacks(&models).holds(), "nothing was to compute in graphs");
+        for (by, holds) in [(By::Launches, true), (By::Graphs, false)] {
+            models
+                .load(Which::Published(PUBLISHED[0]), by, tiny())
+                .expect("it is loaded");
+            models.drop_published();
+            let judge = fallbacks(&models);
+            assert_eq!(judge.holds(), holds, "{by:?}: {}", judge.figures());
+        }
+    }
 }

@@ -192,6 +192,16 @@ impl Models {
             Which::Embedded => self.embedded.source()?,
             Which::Published(name) => CheckpointSource::Random(name.parse()?),
         };
+        self.load(which, by, source)
+    }
+
+    /// Loads a checkpoint as that one.
+    pub(super) fn load(
+        &self,
+        which: Which,
+        by: By,
+        source: CheckpointSource,
+    ) -> anyhow::Result<Rc<SpeechModel>> {
         let model = Rc::new(load(source, self.place, by)?);
         self.loaded.borrow_mut().insert((which, by), Rc::clone(&model));
         Ok(model)
@@ -261,5 +271,72 @@ mod tests {
         assert_eq!(own.server_model(), "embedded");
         let refused = own.or(none()).expect_err("there is none").to_string();
         assert!(refused.contains("--embedded"), "{refused}");
+    }
+
+    /// A name of published shapes.
+    #[cfg(feature = "emulator")]
+    const PUBLISHED: Which = Which::Published("random:qwen3-tts-0.6b");
+
+    #[cfg(feature = "emulator")]
+    fn emulated() -> Models {
+        Models::at(Place::Emulated, Embedded::default())
+    }
+
+    /// The tiny checkpoint in the place of published shapes, which are too large for the emulator.
+    #[cfg(feature = "emulator")]
+    fn published(models: &Models, by: By) -> Rc<SpeechModel> {
+        models.load(PUBLISHED, by, tiny()).expect("it is loaded")
+    }
+
+    #[cfg(feature = "emulator")]
+    fn speak(model: &SpeechModel) {
+        use omni_models::testing::{kv, sampled};
+        let text = model.tokenizer().encode("hello").expect("text");
+        let mut talker = model.talker(kv()).expect("a talker");
+        let spoken = omni_models::testing::speak(&mut talker, 0, sampled(1, 3), &text);
+        assert!(!spoken.expect("it speaks").is_empty());
+    }
+
+    #[test]
+    #[cfg(feature = "emulator")]
+    fn models_of_published_shapes_are_freed_and_all_others_stay_loaded() {
+        let models = emulated();
+        let kept = models.get(Which::Tiny, By::Launches).expect("it is loaded");
+        let freed = [By::Launches, By::Graphs].map(|by| Rc::downgrade(&published(&models, by)));
+        assert!(
+            freed.iter().all(|model| model.upgrade().is_some()),
+            "they stay loaded until they are dropped"
+        );
+        models.drop_published();
+        assert!(freed.iter().all(|model| model.upgrade().is_none()));
+        let again = models.get(Which::Tiny, By::Launches).expect("it is loaded");
+        assert!(Rc::ptr_eq(&kept, &again), "it is not loaded a second time");
+    }
+
+    #[test]
+    #[cfg(feature = "emulator")]
+    fn graphs_of_a_dropped_model_are_counted_once_beside_those_of_loaded_ones() {
+        let models = emulated();
+        let counts = |graphs: Vec<Graphs>| -> Vec<_> {
+            graphs
+                .iter()
+                .map(|graphs| (graphs.recorded, graphs.replays))
+                .collect()
+        };
+        let kept = models.get(Which::Tiny, By::Graphs).expect("it is loaded");
+        let dropped = published(&models, By::Graphs);
+        speak(&dropped);
+        speak(&published(&models, By::Launches));
+        let figures = dropped.gpu_figures().expect("a GPU");
+        assert!(figures.graphs > 0 && figures.replays > 0, "{figures:?}");
+        drop(dropped);
+        models.drop_published();
+        assert_eq!(
+            counts(models.take_graphs()),
+            [(figures.graphs, figures.replays), (0, 0)]
+        );
+        speak(&kept);
+        let figures = kept.gpu_figures().expect("a GPU");
+        assert_eq!(counts(models.take_graphs()), [(figures.graphs, figures.replays)]);
     }
 }

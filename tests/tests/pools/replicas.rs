@@ -314,6 +314,46 @@ async fn a_server_whose_device_is_lost_drains_and_ends_by_itself() {
 }
 
 #[tokio::test]
+async fn a_server_whose_device_is_lost_ends_when_the_calls_in_use_have_been_told() {
+    let script = FakeScript::default();
+    let server = TestServer::fake(script.clone(), &["--drain-timeout", "1h"]).await;
+    let mut client = server.speech();
+    // All of its frames are made, and wait for a vocoder that has begun to decode them.
+    script.code2wav.close();
+    script.code2wav.allow(1);
+    let mut busy = configured(&server, seeded(5)).await;
+    busy.send(text("This takes a while.")).await;
+    busy.send(finish()).await;
+    busy.first_audio().await;
+    script.code2wav.reached().await;
+    server
+        .until("the talker has nothing to do", || {
+            replicas(&server, "talker")[0].stats.running == 0
+        })
+        .await;
+    let idle = configured(&server, seeded(6)).await;
+    let other = configured(&server, seeded(7)).await;
+    let served = tokio::spawn(server.app.serve(async || std::future::pending().await));
+    script.talker_device_dies.light();
+    other.send(text(TEXT)).await;
+    other.send(finish()).await;
+    // It drains: a call without work ends, new ones are refused, and those in use are waited for.
+    assert_eq!(omni_tests::reason(&idle.end().await.unwrap_err()), "DRAINING");
+    let refused = audio_of(&mut client, seeded(8), "Too late.").await.unwrap_err();
+    assert_eq!(omni_tests::reason(&refused), "DRAINING");
+    assert!(!served.is_finished(), "calls are in use");
+    script.code2wav.open();
+    for mut call in [busy, other] {
+        assert_eq!(call.utterance().await.finish(), v1::FinishReason::Error);
+        assert_eq!(omni_tests::reason(&call.end().await.unwrap_err()), "DRAINING");
+    }
+    let ended = tokio::time::timeout(Duration::from_secs(60), served).await;
+    let ended = ended.expect("nothing is left to wait for").expect("no panic");
+    let error = format!("{:#}", ended.unwrap_err());
+    assert!(error.contains("can speak no more"), "{error}");
+}
+
+#[tokio::test]
 async fn text_that_is_still_being_written_is_handed_over_with_all_that_came_before() {
     let script = FakeScript::default();
     let server = TestServer::fake(

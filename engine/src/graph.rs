@@ -27,8 +27,6 @@ pub struct StageNode {
     pub kind: StageKind,
     /// Whether sequences share the KV blocks of common prefixes.
     pub shares_prefixes: bool,
-    /// Whether a replica can be a process of its own. A stage whose weights are part of another's cannot.
-    pub has_processes: bool,
 }
 
 /// Which engine runs a stage.

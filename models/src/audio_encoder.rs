@@ -81,14 +81,48 @@ trait Encode: Send + Sync {
 pub struct AudioEncoder {
     parts: Arc<dyn Encode>,
     mel: LogMel,
-    config: AudioConfig,
+    limits: AudioLimits,
 }
 
 impl std::fmt::Debug for AudioEncoder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AudioEncoder")
-            .field("config", &self.config)
+            .field("limits", &self.limits)
             .finish_non_exhaustive()
+    }
+}
+
+/// What an audio encoder takes, and what it gives, before its weights are read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AudioLimits(AudioConfig);
+
+impl AudioLimits {
+    pub(crate) fn new(config: AudioConfig) -> Self {
+        Self(config)
+    }
+
+    /// Numbers in a row.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.0.output
+    }
+
+    /// Rows that so many samples give.
+    #[must_use]
+    pub fn rows_of(&self, samples: usize) -> usize {
+        self.0.rows_of(samples / HOP)
+    }
+
+    /// Samples that one call takes, least: one frame.
+    #[must_use]
+    pub fn min_samples(&self) -> usize {
+        HOP
+    }
+
+    /// Samples that one call takes, most.
+    #[must_use]
+    pub fn max_samples(&self) -> usize {
+        self.0.max_samples
     }
 }
 
@@ -102,32 +136,14 @@ impl AudioEncoder {
         Ok(Self {
             parts: Arc::new(Parts { b: b.clone(), tower }),
             mel: LogMel::new(config.mel_bins),
-            config: config.clone(),
+            limits: AudioLimits::new(config.clone()),
         })
     }
 
-    /// Numbers in a row.
+    /// What it takes and gives.
     #[must_use]
-    pub fn width(&self) -> usize {
-        self.config.output
-    }
-
-    /// Rows that so many samples give.
-    #[must_use]
-    pub fn rows_of(&self, samples: usize) -> usize {
-        self.config.rows_of(samples / HOP)
-    }
-
-    /// Samples that one call takes, least: one frame.
-    #[must_use]
-    pub fn min_samples(&self) -> usize {
-        HOP
-    }
-
-    /// Samples that one call takes, most.
-    #[must_use]
-    pub fn max_samples(&self) -> usize {
-        self.config.max_samples
+    pub fn limits(&self) -> &AudioLimits {
+        &self.limits
     }
 
     /// Rows `[rows, width]` of mono samples at [`AUDIO_SAMPLE_RATE`], in [-1, 1].
@@ -149,7 +165,7 @@ impl AudioEncoder {
     }
 
     fn check(&self, samples: &[f32]) -> Result<(), AudioError> {
-        let (found, most) = (samples.len(), self.config.max_samples);
+        let (found, most) = (samples.len(), self.limits.max_samples());
         if found < HOP {
             return Err(AudioError::TooShort { found, least: HOP });
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use omni_engine::ModelError;
 
-use crate::audio_encoder::{self, AudioEncoder};
+use crate::audio_encoder::{self, AudioEncoder, AudioLimits};
 use crate::backend::DryRun;
 use crate::chat::ChatTemplate;
 use crate::checkpoint::{Checkpoint, CheckpointSource, KeptPages, LoadError, Problem};
@@ -228,14 +228,16 @@ impl SpeechModel {
             .map_err(|e| e.at(self.place.clone()))
     }
 
-    /// Checks whether the checkpoint has an audio encoder that can be loaded, without reading its weights.
+    /// What the audio encoder takes and gives, if the checkpoint has one that can be loaded. Reads no weights.
     ///
     /// # Errors
     /// [`LoadError`] with all that is missing or wrong.
-    pub fn check_audio_encoder(&self) -> Result<(), LoadError> {
-        self.audio_config()
-            .and_then(|config| audio_encoder::check(&self.read.checkpoint, &config))
-            .map_err(|e| e.at(self.place.clone()))
+    pub fn audio_limits(&self) -> Result<AudioLimits, LoadError> {
+        let checked = self.audio_config().and_then(|config| {
+            audio_encoder::check(&self.read.checkpoint, &config)?;
+            Ok(AudioLimits::new(config))
+        });
+        checked.map_err(|e| e.at(self.place.clone()))
     }
 
     /// Reads the audio encoder's weights. Every call reads them anew: keep the result.
@@ -243,7 +245,7 @@ impl SpeechModel {
     /// # Errors
     /// [`LoadError`] with all that is missing or wrong; nothing is kept then.
     pub fn load_audio_encoder(&self) -> Result<AudioEncoder, LoadError> {
-        self.check_audio_encoder()?;
+        self.audio_limits()?;
         let (checkpoint, config) = (&self.read.checkpoint, self.audio_config()?);
         self.nets
             .audio_encoder(checkpoint, &config)

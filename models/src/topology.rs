@@ -27,27 +27,22 @@ pub static QWEN3_OMNI: StageGraph = StageGraph {
             name: THINKER,
             kind: StageKind::Autoregressive,
             shares_prefixes: true,
-            has_processes: true,
         },
         StageNode {
             name: TALKER,
             kind: StageKind::Autoregressive,
             // Its rows depend on what is still to be said: no prefix of it is another's.
             shares_prefixes: false,
-            has_processes: true,
         },
         StageNode {
             name: CODE2WAV,
             kind: StageKind::Chunk,
             shares_prefixes: false,
-            has_processes: true,
         },
         StageNode {
             name: ENCODER,
             kind: StageKind::OneShot,
             shares_prefixes: false,
-            // A process would read the thinker's weights, too, which it does not need.
-            has_processes: false,
         },
     ]),
     edges: Cow::Borrowed(&[

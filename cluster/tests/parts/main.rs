@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 mod certificates;
+mod chat;
 mod etcd;
 mod figures;
 mod loss;

@@ -1,7 +1,7 @@
 //! A process that is a part of a cluster, and callers of one.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -31,7 +31,8 @@ impl Cluster {
         self.0.path()
     }
 
-    fn found(&self) -> Vec<String> {
+    /// The flags by which parts are found.
+    pub(crate) fn found(&self) -> Vec<String> {
         let folder = self.0.path().join("found").display().to_string();
         ["--cluster-discovery", "file", "--cluster-dir", &folder]
             .map(str::to_owned)
@@ -193,13 +194,40 @@ impl Part {
         http(&self.told("metrics and probes address=", "address="), path)
     }
 
-    /// Sockets that it holds.
-    pub(crate) fn sockets(&self) -> usize {
+    /// The inodes of the sockets that it holds.
+    fn inodes(&self) -> Vec<String> {
         let files = std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).expect("it runs");
         let targets = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
-        targets
-            .filter(|target| target.to_string_lossy().starts_with("socket:"))
-            .count()
+        let inode = |target: PathBuf| {
+            let target = target.to_str()?.strip_prefix("socket:[")?;
+            target.strip_suffix(']').map(str::to_owned)
+        };
+        targets.filter_map(inode).collect()
+    }
+
+    /// Sockets that it holds.
+    pub(crate) fn sockets(&self) -> usize {
+        self.inodes().len()
+    }
+
+    /// The addresses at which it takes connections, as the system writes them: the bytes of an IPv4 address from the last to the first.
+    pub(crate) fn listens_at(&self) -> Vec<String> {
+        let own = self.inodes();
+        let read = |table| std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
+        let listens = |line: &str| {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            let [_, address, _, state, _, _, _, _, _, inode, ..] = fields[..] else {
+                return None;
+            };
+            let (host, _port) = address.split_once(':')?;
+            (state == "0A" && own.iter().any(|each| each == inode)).then(|| host.to_owned())
+        };
+        let tables = [read("tcp"), read("tcp6")];
+        tables
+            .iter()
+            .flat_map(|table| table.lines())
+            .filter_map(listens)
+            .collect()
     }
 
     pub(crate) fn signal(&self, signal: &str) {

@@ -5,7 +5,6 @@ const fn node(name: &'static str, kind: StageKind) -> StageNode {
         name,
         kind,
         shares_prefixes: false,
-        has_processes: true,
     }
 }
 

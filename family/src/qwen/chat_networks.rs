@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use omni_audio::{SampleRate, Samples};
 use omni_models::{
-    AUDIO_SAMPLE_RATE, AudioEncoder, ChatError, ChatTemplate, ENCODER, HiddenRows, KvOptions, LoadError,
-    Message, MessagePart, THINKER, TextDecoder, TextSampling, Thinker, ThinkerModel, ThinkerToken, UserRow,
+    AUDIO_SAMPLE_RATE, AudioEncoder, AudioLimits, ChatError, ChatTemplate, ENCODER, HiddenRows, KvOptions,
+    LoadError, Message, MessagePart, SpeechModel, THINKER, TextDecoder, TextSampling, Thinker, ThinkerModel,
+    ThinkerToken, UserRow,
 };
 
 use super::card::{Card, CardChat};
@@ -72,9 +73,13 @@ impl ChatNetworks {
         let thinkers = read
             .collect::<Result<_, LoadError>>()
             .context("the thinker cannot be loaded")?;
-        let encoders = match card {
-            Some(CardChat { hears: false, .. }) => BTreeMap::new(),
-            _ => encoders(loaded_models, targets(role, ENCODER, plan))?,
+        let hears = match card {
+            Some(CardChat { hears: false, .. }) => None,
+            _ => audio_limits(model),
+        };
+        let encoders = match hears {
+            None => BTreeMap::new(),
+            Some(_) => encoders(loaded_models, targets(role, ENCODER, plan))?,
         };
         let limits = model.thinker_limits()?;
         let stage = planned(plan, THINKER)?;
@@ -85,7 +90,7 @@ impl ChatNetworks {
             max_context: limits.max_positions.min(longest(&kv)).min(trained),
             default_max_tokens: defaults.max_tokens,
             default_sampling: plain(&defaults.thinker),
-            hearing: encoders.values().next().map(hearing).transpose()?,
+            hearing: hears.as_ref().map(hearing).transpose()?,
             tools: template.takes_tools(),
             voicing: Voicing::Tokens,
             speech_context: card.is_none_or(|CardChat { talker_context, .. }| *talker_context),
@@ -179,15 +184,19 @@ fn refusal(error: &ChatError) -> PromptError {
     }
 }
 
-/// The audio encoder at these targets, if there is one that can be used.
+/// What the audio encoder takes, if there is one that can be used: here or in another process.
+fn audio_limits(model: &SpeechModel) -> Option<AudioLimits> {
+    let limits = model.audio_limits();
+    limits
+        .inspect_err(|error| tracing::info!(%error, "the model does not hear"))
+        .ok()
+}
+
+/// The audio encoder at these targets.
 fn encoders(
     loaded_models: &LoadedModels,
     targets: Vec<ComputeTarget>,
 ) -> anyhow::Result<BTreeMap<ComputeTarget, AudioEncoder>> {
-    if let Err(error) = loaded_models.any().check_audio_encoder() {
-        tracing::info!(%error, "the model does not hear");
-        return Ok(BTreeMap::new());
-    }
     let placed = targets
         .into_iter()
         .filter_map(|target| Some((target, loaded_models.at(target)?)));
@@ -196,15 +205,15 @@ fn encoders(
         .context("the audio encoder cannot be loaded")
 }
 
-fn hearing(encoders: &AudioEncoder) -> anyhow::Result<Hearing> {
+fn hearing(limits: &AudioLimits) -> anyhow::Result<Hearing> {
     let sample_rate = SampleRate::new(AUDIO_SAMPLE_RATE)?;
-    let longest = sample_rate.duration(Samples(encoders.max_samples() as u64));
+    let longest = sample_rate.duration(Samples(limits.max_samples() as u64));
     Ok(Hearing {
         sample_rate,
-        min_audio: sample_rate.duration(Samples(encoders.min_samples() as u64)),
+        min_audio: sample_rate.duration(Samples(limits.min_samples() as u64)),
         max_audio: longest.min(MAX_AUDIO),
-        rows_per_second: u32::try_from(encoders.rows_of(AUDIO_SAMPLE_RATE as usize))?,
-        row_bytes: u32::try_from(encoders.width() * size_of::<f32>())?,
+        rows_per_second: u32::try_from(limits.rows_of(AUDIO_SAMPLE_RATE as usize))?,
+        row_bytes: u32::try_from(limits.width() * size_of::<f32>())?,
     })
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn shortened(n: usize) -> usize {
 }
 
 /// The audio encoder.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct AudioConfig {
     /// Width of the rows inside.
     pub(crate) hidden: usize,

@@ -41,7 +41,10 @@ fn rows_are_the_references_with_windows() {
         let wav = goldens.floats("audio.wav16k");
         let rows = encoder.encode(&wav).expect("audio");
         assert_close(name, &rows, &goldens.floats("audio.embeds_windowed"), 1e-4);
-        assert_eq!(encoder.rows_of(wav.len()) * encoder.width(), rows.len());
+        assert_eq!(
+            encoder.limits().rows_of(wav.len()) * encoder.limits().width(),
+            rows.len()
+        );
     }
 }
 
@@ -62,7 +65,7 @@ fn any_length_gives_as_many_rows_as_it_says() {
         ] {
             let encoded = encoder.encode(&wav[..samples]).expect("audio");
             assert_eq!(
-                (encoded.len() / HIDDEN, encoder.rows_of(samples)),
+                (encoded.len() / HIDDEN, encoder.limits().rows_of(samples)),
                 (rows, rows),
                 "{name}, {samples} samples"
             );
@@ -97,7 +100,7 @@ fn audio_that_cannot_be_encoded_is_told() {
     )
     .expect("written");
     let encoder = encoder(&load_dir(&dir));
-    assert_eq!(encoder.max_samples(), 32_000);
+    assert_eq!(encoder.limits().max_samples(), 32_000);
     let cases = [
         (
             vec![0.0; 159],
@@ -161,7 +164,7 @@ fn flaws_of_the_encoder_are_told_when_it_is_asked_for() {
     let model = load_dir(&dir);
     model.check_thinker().expect("the text model is whole");
     let error = model.load_audio_encoder().expect_err("broken");
-    assert_eq!(model.check_audio_encoder(), Err(error.clone()));
+    assert_eq!(model.audio_limits(), Err(error.clone()));
     assert!(
         matches!(
             error.problems(),
@@ -176,7 +179,7 @@ fn flaws_of_the_encoder_are_told_when_it_is_asked_for() {
     ] {
         let dir = copy();
         edit_config(&dir, |c| c["thinker_config"]["audio_config"][field] = value);
-        let error = load_dir(&dir).check_audio_encoder().expect_err("contradictory");
+        let error = load_dir(&dir).audio_limits().expect_err("contradictory");
         let named = |p: &Problem| matches!(p, Problem::Config { field: f, .. } if f.ends_with(field));
         assert!(error.problems().iter().any(named), "{field}: {error}");
     }

@@ -58,7 +58,6 @@ mod tests {
             name,
             kind,
             shares_prefixes: false,
-            has_processes: true,
         }
     }
 

@@ -31,7 +31,7 @@ impl StageMember {
     /// If no family has such a stage, or the model cannot be loaded.
     pub fn start(config: &Config, stage: &str, replica: u32) -> anyhow::Result<Self> {
         let clock = Clock::start();
-        let (graph, node) = find(stage, |_| true)?;
+        let (graph, node) = find(stage)?;
         let hosted = HostedStage {
             node,
             graph,

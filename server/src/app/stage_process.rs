@@ -138,7 +138,7 @@ fn start(called: &mut HostSession, clock: Clock) -> anyhow::Result<RunningStage>
     let order: Order = serde_json::from_slice(&called.settings).context("the settings cannot be read")?;
     let resolution = deploy::read_back(&order.deploy, order.max_active)
         .map_err(|problems| anyhow!("the deploy configuration cannot be used: {}", problems.join("; ")))?;
-    let (graph, node) = find(&called.stage, |node| node.has_processes)?;
+    let (graph, node) = find(&called.stage)?;
     let hosted = HostedStage {
         node,
         graph,

@@ -88,7 +88,6 @@ impl StageFamily for Chain {
             name,
             kind,
             shares_prefixes: false,
-            has_processes: false,
         };
         let edge = |from, to, payload, delivery| StageEdge {
             from,

@@ -159,9 +159,6 @@ impl Resolved {
         for stage in Of::Answers.stages() {
             self.check_repetition(&scope(stage.name), problems);
         }
-        for stage in stages.iter().filter(|stage| !stage.has_processes) {
-            self.check_placement(&scope(stage.name), problems);
-        }
     }
 
     fn check_batch(&self, scope: &str, problems: &mut Vec<Problem>) {
@@ -191,14 +188,6 @@ impl Resolved {
             let message =
                 format!("found {shortest}, expected at most repetition.max_pattern, which is {longest}");
             self.report(scope, &keys, message, problems);
-        }
-    }
-
-    fn check_placement(&self, scope: &str, problems: &mut Vec<Problem>) {
-        let placement = self.get(scope, "placement");
-        if !matches!(placement, Setup::Choice("thread")) {
-            let message = format!("found {placement}, expected thread: this stage has no processes");
-            self.report(scope, &["placement"], message, problems);
         }
     }
 

@@ -77,6 +77,28 @@ pub struct ClusterArgs {
     )]
     pub cluster_etcd: Vec<String>,
 
+    /// Certificates of the authority that signs etcd's, in PEM; required for https
+    #[arg(long, env = "OMNI_CLUSTER_ETCD_CA", value_name = "FILE")]
+    pub cluster_etcd_ca: Option<PathBuf>,
+
+    /// Certificate that this part shows to etcd, in PEM
+    #[arg(
+        long,
+        env = "OMNI_CLUSTER_ETCD_CERT",
+        value_name = "FILE",
+        requires = "cluster_etcd_key"
+    )]
+    pub cluster_etcd_cert: Option<PathBuf>,
+
+    /// Key of --cluster-etcd-cert, in PEM
+    #[arg(
+        long,
+        env = "OMNI_CLUSTER_ETCD_KEY",
+        value_name = "FILE",
+        requires = "cluster_etcd_cert"
+    )]
+    pub cluster_etcd_key: Option<PathBuf>,
+
     /// Name of the cluster: parts with another one are not found
     #[arg(long, env = "OMNI_CLUSTER_NAME", value_name = "NAME", default_value = "omni")]
     pub cluster_name: String,

@@ -1,6 +1,8 @@
 //! Dynamo's runtime for one part.
 
+use std::ffi::OsString;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use dynamo_runtime::discovery::EventTransportKind;
@@ -8,8 +10,13 @@ use dynamo_runtime::distributed::{DiscoveryBackend, DistributedConfig, RequestPl
 use dynamo_runtime::storage::kv::Selector;
 use dynamo_runtime::transports::etcd::ClientOptions;
 use dynamo_runtime::{DistributedRuntime, Runtime};
+use etcd_client::{Certificate, ConnectOptions, Identity, TlsOptions};
 
-use crate::settings::{Found, Network};
+use crate::settings::{Etcd, EtcdTls, Found, Network};
+
+/// How often etcd is asked whether it is there while something is expected of it, and how long it may take to answer. Of a connection that is
+/// gone without a word nothing is heard otherwise. Asked more often, etcd hangs up.
+const ETCD_KEEPALIVE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(3));
 
 /// Whether a part is found by others, or only looks for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,13 +27,17 @@ pub enum Presence {
     Looking,
 }
 
+/// What the runtime would read of the environment begins so.
+const READ: [&[u8]; 2] = [b"DYN_", b"ETCD_"];
+
 /// Sets what the runtime reads of the environment, and nothing else counts. Called before any thread is started.
 pub fn set_environment(network: &Network) {
     let inherited: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
-    for name in inherited
-        .iter()
-        .filter(|name| name.as_encoded_bytes().starts_with(b"DYN_"))
-    {
+    let read = |name: &&OsString| {
+        let name = name.as_encoded_bytes();
+        READ.iter().any(|beginning| name.starts_with(beginning))
+    };
+    for name in inherited.iter().filter(read) {
         // SAFETY: no other thread runs yet that could read the environment meanwhile.
         #[expect(unsafe_code, reason = "a variable may open a server that no flag asked for")]
         unsafe {
@@ -66,9 +77,10 @@ fn backend(found: &Found, presence: Presence) -> anyhow::Result<DiscoveryBackend
             make(folder)?;
             DiscoveryBackend::KvStore(Selector::File(folder.clone()))
         }
-        Found::Etcd(urls) => {
+        Found::Etcd(etcd) => {
             let options = ClientOptions {
-                etcd_url: urls.clone(),
+                etcd_url: etcd.urls.clone(),
+                etcd_connect_options: Some(connect_options(etcd)?),
                 // The runtime stops when a lease is lost. A front end has none to lose.
                 attach_lease: presence == Presence::Registered,
                 ..ClientOptions::default()
@@ -79,6 +91,22 @@ fn backend(found: &Found, presence: Presence) -> anyhow::Result<DiscoveryBackend
     })
 }
 
+fn connect_options(etcd: &Etcd) -> anyhow::Result<ConnectOptions> {
+    let (interval, timeout) = ETCD_KEEPALIVE;
+    let options = ConnectOptions::new()
+        .with_keep_alive(interval, timeout)
+        .with_keep_alive_while_idle(false);
+    let Some(EtcdTls { ca, identity }) = &etcd.tls else {
+        return Ok(options);
+    };
+    let read = |path: &Path| std::fs::read(path).with_context(|| path.display().to_string());
+    let mut tls = TlsOptions::new().ca_certificate(Certificate::from_pem(read(ca)?));
+    if let Some((cert, key)) = identity {
+        tls = tls.identity(Identity::from_pem(read(cert)?, read(key)?));
+    }
+    Ok(options.with_tls(tls))
+}
+
 fn make(folder: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("--cluster-dir {}", folder.display()))
 }
@@ -86,7 +114,7 @@ fn make(folder: &Path) -> anyhow::Result<()> {
 fn described(found: &Found) -> String {
     match found {
         Found::File(folder) => format!("files in {}", folder.display()),
-        Found::Etcd(urls) => format!("etcd at {}", urls.join(", ")),
+        Found::Etcd(etcd) => format!("etcd at {}", etcd.urls.join(", ")),
         Found::Kubernetes => "the API of Kubernetes".to_owned(),
     }
 }

@@ -10,10 +10,28 @@ use crate::args::{ClusterArgs, Discovery, Role};
 pub enum Found {
     /// By files in that folder.
     File(PathBuf),
-    /// By etcd at these URLs.
-    Etcd(Vec<String>),
+    /// By etcd.
+    Etcd(Etcd),
     /// By the API of Kubernetes.
     Kubernetes,
+}
+
+/// Where etcd is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Etcd {
+    /// Its members.
+    pub urls: Vec<String>,
+    /// How connections to it are protected, if they are.
+    pub tls: Option<EtcdTls>,
+}
+
+/// What is asked of etcd, and what a part shows to it: PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EtcdTls {
+    /// The authority.
+    pub ca: PathBuf,
+    /// Certificate and key, if the part has them.
+    pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 /// What a part shows to the others, and what it asks of them.
@@ -133,7 +151,7 @@ impl ClusterArgs {
                 problems.push("--cluster-discovery file: expected --cluster-dir, the folder".to_owned());
                 PathBuf::new()
             })),
-            Discovery::Etcd => Found::Etcd(self.cluster_etcd.clone()),
+            Discovery::Etcd => Found::Etcd(self.etcd(problems)),
             Discovery::Kubernetes => Found::Kubernetes,
         };
         let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -181,6 +199,29 @@ impl ClusterArgs {
         })
     }
 
+    fn etcd(&self, problems: &mut Vec<String>) -> Etcd {
+        let urls = self.cluster_etcd.clone();
+        let identity = self.cluster_etcd_cert.clone().zip(self.cluster_etcd_key.clone());
+        let tls = self.cluster_etcd_ca.clone().map(|ca| EtcdTls { ca, identity });
+        let encrypted = |url: &&String| url.starts_with("https://");
+        if let Some(url) = urls.iter().find(|url| encrypted(url) != tls.is_some()) {
+            problems.push(match tls {
+                None => format!("--cluster-etcd {url}: expected --cluster-etcd-ca, the authority that signs its certificate"),
+                Some(_) => format!("--cluster-etcd {url}: expected https, as there is --cluster-etcd-ca"),
+            });
+        }
+        if tls.is_none() && self.cluster_etcd_cert.is_some() {
+            problems.push("--cluster-etcd-cert: expected --cluster-etcd-ca, too".to_owned());
+        }
+        let files = [
+            &self.cluster_etcd_ca,
+            &self.cluster_etcd_cert,
+            &self.cluster_etcd_key,
+        ];
+        readable(files.into_iter().flatten(), problems);
+        Etcd { urls, tls }
+    }
+
     fn tls(&self, problems: &mut Vec<String>) -> Option<MutualTls> {
         let files = [&self.cluster_cert, &self.cluster_key, &self.cluster_ca];
         let [Some(cert), Some(key), Some(ca)] = files.map(Clone::clone) else {
@@ -192,17 +233,22 @@ impl ClusterArgs {
             }
             return None;
         };
-        for file in [&cert, &key, &ca] {
-            if let Err(error) = std::fs::File::open(file) {
-                problems.push(format!("{}: {error}", file.display()));
-            }
-        }
+        readable([&cert, &key, &ca], problems);
         Some(MutualTls {
             cert,
             key,
             ca,
             name: self.cluster_server_name.clone(),
         })
+    }
+}
+
+/// Notes which of these files cannot be read.
+fn readable<'a>(files: impl IntoIterator<Item = &'a PathBuf>, problems: &mut Vec<String>) {
+    for file in files {
+        if let Err(error) = std::fs::File::open(file) {
+            problems.push(format!("{}: {error}", file.display()));
+        }
     }
 }
 
@@ -309,6 +355,29 @@ mod tests {
             problems[0].contains("--cluster-discovery") && problems[1].contains("--stage"),
             "{problems:?}"
         );
+    }
+
+    #[test]
+    fn etcd_is_reached_in_confidence_or_not_as_its_urls_say() {
+        let etcd =
+            |args: &[&str]| of(&[&["--role", "frontend", "--cluster-discovery", "etcd"][..], args].concat());
+        let file = std::env::current_exe().expect("a file that can be read");
+        let file = file.to_str().expect("its name is text");
+        let url = ["--cluster-etcd", "https://etcd:2379"];
+        let Ok(Part::Frontend(network)) = etcd(&[&url[..], &["--cluster-etcd-ca", file]].concat()) else {
+            panic!("it is well known whom to trust")
+        };
+        let Found::Etcd(found) = network.found else {
+            panic!("{network:?}")
+        };
+        assert_eq!(found.urls, ["https://etcd:2379"]);
+        assert_eq!(found.tls.expect("it has an authority").ca.to_str(), Some(file));
+        let problems = etcd(&url).unwrap_err();
+        assert!(problems[0].contains("--cluster-etcd-ca"), "{problems:?}");
+        let problems = etcd(&["--cluster-etcd-ca", file]).unwrap_err();
+        assert!(problems[0].contains("expected https"), "{problems:?}");
+        let problems = etcd(&[&url[..], &["--cluster-etcd-ca", "/none"]].concat()).unwrap_err();
+        assert!(problems[0].contains("/none"), "{problems:?}");
     }
 
     #[test]

@@ -306,13 +306,9 @@ impl World {
     }
 
     /// Begins an utterance at the replicas that it is bound to, or goes on with it behind what came of it.
-    fn submit(&mut self, utterance: Utterance) {
-        let utterance = Utterance {
-            made: utterance.came,
-            decoded: utterance.came,
-            talker_pauses: false,
-            ..utterance
-        };
+    fn submit(&mut self, mut utterance: Utterance) {
+        (utterance.made, utterance.decoded) = (utterance.came, utterance.came);
+        utterance.talker_pauses = false;
         let seq = SeqId(self.next_seq);
         self.next_seq += 1;
         self.utterances.insert(seq, utterance);

@@ -17,7 +17,17 @@ impl Authority {
 
     /// A certificate of a part, its key and that of the authority, as files in `folder`; the flags that name them.
     pub(crate) fn part(&self, folder: &Path) -> Vec<String> {
-        let params = CertificateParams::new(vec!["omni-cluster".to_owned()]).expect("a name");
+        let files = self.signed("omni-cluster", folder);
+        let flags = ["--cluster-cert", "--cluster-key", "--cluster-ca"];
+        let named = flags.iter().zip(&files);
+        named
+            .flat_map(|(flag, path)| [(*flag).to_owned(), path.display().to_string()])
+            .collect()
+    }
+
+    /// A certificate with that name or address, its key and that of the authority, as files in `folder`.
+    pub(crate) fn signed(&self, name: &str, folder: &Path) -> [PathBuf; 3] {
+        let params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
         let key = KeyPair::generate().expect("a key");
         let signed = params.signed_by(&key, &self.0).expect("it is signed");
         let write = |name: &str, pem: String| -> PathBuf {
@@ -25,14 +35,10 @@ impl Authority {
             std::fs::write(&path, pem).expect("the folder is there");
             path
         };
-        let files = [
-            ("--cluster-cert", write("cert.pem", signed.pem())),
-            ("--cluster-key", write("key.pem", key.serialize_pem())),
-            ("--cluster-ca", write("ca.pem", self.0.pem())),
-        ];
-        let flags = files
-            .iter()
-            .flat_map(|(flag, path)| [(*flag).to_owned(), path.display().to_string()]);
-        flags.collect()
+        [
+            write("cert.pem", signed.pem()),
+            write("key.pem", key.serialize_pem()),
+            write("ca.pem", self.0.pem()),
+        ]
     }
 }

@@ -1,10 +1,12 @@
 //! Discovery by etcd, where there is one (Debian's etcd-server).
 
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
+use crate::certificates::Authority;
 use crate::part::{Part, SENTENCE, long_text, until};
 
 /// A server of etcd, killed with its test.
@@ -12,6 +14,8 @@ struct Etcd {
     folder: TempDir,
     process: Child,
     ports: [u16; 2],
+    /// Callers have to show certificates of it.
+    authority: Option<Authority>,
 }
 
 impl Drop for Etcd {
@@ -23,7 +27,7 @@ impl Drop for Etcd {
 
 impl Etcd {
     /// None where there is no etcd.
-    async fn start() -> Option<Self> {
+    async fn start(authority: Option<Authority>) -> Option<Self> {
         if Command::new("etcd").arg("--version").output().is_err() {
             eprintln!("there is no etcd: this test says nothing");
             return None;
@@ -31,25 +35,39 @@ impl Etcd {
         let ports = [0; 2].map(|port| TcpListener::bind(("127.0.0.1", port)).expect("a port"));
         let ports = ports.map(|listener| listener.local_addr().expect("it is bound").port());
         let folder = tempfile::tempdir().expect("a folder");
-        let process = Self::run(&folder, ports);
+        let process = Self::run(&folder, ports, authority.as_ref());
         let etcd = Self {
             folder,
             process,
             ports,
+            authority,
         };
         etcd.listens().await;
         Some(etcd)
     }
 
-    fn run(folder: &TempDir, [clients, peers]: [u16; 2]) -> Child {
+    fn run(folder: &TempDir, [clients, peers]: [u16; 2], authority: Option<&Authority>) -> Child {
+        let (scheme, trust) = match authority.map(|authority| authority.signed("127.0.0.1", folder.path())) {
+            None => ("http", Vec::new()),
+            Some([cert, key, ca]) => {
+                let flags = [
+                    ("--cert-file", cert),
+                    ("--key-file", key),
+                    ("--trusted-ca-file", ca),
+                ];
+                let flags = flags.map(|(flag, path)| format!("{flag}={}", path.display()));
+                ("https", [&flags[..], &["--client-cert-auth".to_owned()]].concat())
+            }
+        };
         let (clients, peers) = (
-            format!("http://127.0.0.1:{clients}"),
+            format!("{scheme}://127.0.0.1:{clients}"),
             format!("http://127.0.0.1:{peers}"),
         );
         let cluster = format!("default={peers}");
         Command::new("etcd")
+            .args(trust)
             .arg("--data-dir")
-            .arg(folder.path())
+            .arg(folder.path().join("data"))
             .args([
                 "--listen-client-urls",
                 &clients,
@@ -78,7 +96,8 @@ impl Etcd {
     }
 
     fn found(&self) -> Vec<String> {
-        let url = format!("http://127.0.0.1:{}", self.ports[0]);
+        let scheme = if self.authority.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://127.0.0.1:{}", self.ports[0]);
         ["--cluster-discovery", "etcd", "--cluster-etcd", &url]
             .map(str::to_owned)
             .to_vec()
@@ -87,7 +106,7 @@ impl Etcd {
 
 #[tokio::test]
 async fn parts_find_each_other_by_etcd_and_what_runs_goes_on_without_it() {
-    let Some(mut etcd) = Etcd::start().await else {
+    let Some(mut etcd) = Etcd::start(None).await else {
         return;
     };
     let found = etcd.found();
@@ -103,9 +122,37 @@ async fn parts_find_each_other_by_etcd_and_what_runs_goes_on_without_it() {
     assert!(speech.rest().await.expect("it goes on") == expected);
     assert!(front.spoken(2, SENTENCE).await.len() > 10_000);
     // It is back, and stages that come are found.
-    etcd.process = Etcd::run(&etcd.folder, etcd.ports);
+    etcd.process = Etcd::run(&etcd.folder, etcd.ports, None);
     etcd.listens().await;
     let _another = Part::stage("talker", &found, &["--replica", "5"]);
     front.says_times("a replica takes work", 3);
     assert!(front.spoken(1, &long_text()).await == expected);
+}
+
+#[tokio::test]
+async fn an_etcd_that_asks_for_certificates_is_used_with_one_and_not_without() {
+    let Some(etcd) = Etcd::start(Some(Authority::new())).await else {
+        return;
+    };
+    let authority = etcd.authority.as_ref().expect("it has one");
+    let folder = tempfile::tempdir().expect("a folder");
+    let [cert, key, ca] = authority.signed("omni", folder.path());
+    let named = |flag: &str, path: &Path| [flag.to_owned(), path.display().to_string()];
+    let trust = [etcd.found(), named("--cluster-etcd-ca", &ca).to_vec()].concat();
+    let identity = [
+        named("--cluster-etcd-cert", &cert),
+        named("--cluster-etcd-key", &key),
+    ]
+    .concat();
+    let found = [trust.clone(), identity].concat();
+    let _stages = ["talker", "code2wav"].map(|stage| Part::stage(stage, &found, &[]));
+    let front = Part::frontend(&found, &[]);
+    front.serves();
+    assert!(front.spoken(1, SENTENCE).await.len() > 10_000);
+    let stranger = ["--role", "stage", "--stage", "talker"]
+        .map(str::to_owned)
+        .to_vec();
+    let stranger = Part::start(&[stranger, trust].concat());
+    stranger.says("etcd not reachable yet");
+    assert!(!stranger.log().contains("registered"), "{}", stranger.log());
 }

@@ -104,6 +104,93 @@ async fn two_front_ends_share_the_replicas_and_name_them_alike() {
     .await;
 }
 
+#[tokio::test]
+async fn a_front_end_counts_what_a_replica_has_of_another_front_end() {
+    let cluster = Cluster::new();
+    let [first, talker, _vocoder] = cluster.speaking(&["--max-buffered-audio", "200ms"]);
+    let mut waits = first.speak(1, &long_text()).await;
+    waits.begun().await;
+    let second = cluster.frontend(&[]);
+    let another = cluster.stage("talker", &["--replica", "7"]);
+    second.serves();
+    second.says_times("a replica takes work", 3);
+    let labels = |replica: u32| format!("replica=\"{replica}\",stage=\"{TALKER}\"");
+    let of = |family: &str, replica| value(&second, family, &labels(replica));
+    until("it knows", || of("vllm:num_requests_running", 0) == 1.0).await;
+    for seed in 0..4 {
+        assert!(second.spoken(seed, SENTENCE).await.len() > 10_000);
+    }
+    let done = |replica| of("vllm:request_success_total", replica);
+    until("all have ended", || done(0) + done(7) == 4.0).await;
+    assert_eq!((done(0), done(7)), (0.0, 4.0), "by the queue that is published");
+    drop((waits, talker, another));
+}
+
+#[tokio::test]
+async fn of_what_a_caller_gives_up_little_more_is_computed() {
+    let cluster = Cluster::new();
+    let address = free_address(2_000);
+    let _vocoder = cluster.stage("code2wav", &[]);
+    let _talker = cluster.stage("talker", &["--cluster-probes", &address]);
+    let front = cluster.frontend(&["--max-buffered-audio", "1m"]);
+    front.serves();
+    let figure = |name: &str| {
+        let (page, begin) = (http(&address, "/metrics"), format!("omni_stage_{name}{{"));
+        let line = page.lines().find(|line| line.starts_with(&begin));
+        let figure = line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        figure.expect("it is on the page")
+    };
+    let mut given_up = front.speak(1, &long_text()).await;
+    given_up.begun().await;
+    let before = figure("steps_total");
+    drop(given_up);
+    until("nothing runs", || figure("running") == 0.0).await;
+    let more = figure("steps_total") - before;
+    // All of it are more than two thousand steps, of a few milliseconds each.
+    assert!(more < 200.0, "{more} steps for a caller that has gone");
+}
+
+#[tokio::test]
+async fn no_part_takes_connections_from_other_machines_unless_it_is_told_to() {
+    let cluster = Cluster::new();
+    let parts = cluster.speaking(&["--admin-listen", "127.0.0.1:0"]);
+    assert!(parts[0].spoken(1, SENTENCE).await.len() > 10_000);
+    for part in &parts {
+        let at = part.listens_at();
+        assert!(!at.is_empty());
+        assert!(at.iter().all(|host| host == "0100007F"), "{at:?}");
+    }
+}
+
+#[tokio::test]
+async fn transfers_are_counted_with_the_bytes_that_pass_between_processes() {
+    let cluster = Cluster::new();
+    let [front, _talker, _vocoder] = cluster.speaking(&[]);
+    let audio = front.spoken(1, SENTENCE).await.len() as f64;
+    let sum = |to: &str| {
+        let labels = format!("to_stage=\"{to}\"");
+        value(&front, "vllm:omni_transfer_size_bytes_sum", &labels)
+    };
+    let codes = CODE2WAV.to_string();
+    until("it was told", || sum(&codes) > 0.0).await;
+    let frames = value(
+        &front,
+        "vllm:generation_tokens_total",
+        &format!("stage=\"{TALKER}\""),
+    );
+    // Eight codes each, with a few words around them.
+    let each = sum(&codes) / frames;
+    assert!(
+        (8.0..128.0).contains(&each),
+        "{each} bytes for each of {frames} frames"
+    );
+    let given = sum("session");
+    assert!(
+        (audio..3.0 * audio).contains(&given),
+        "{given} bytes on the way for {audio} at its end"
+    );
+}
+
 /// The ids of stages in metrics.
 const TALKER: u32 = 0;
 const CODE2WAV: u32 = 1;

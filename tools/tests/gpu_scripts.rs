@@ -207,7 +207,7 @@ fn every_part_of_the_report_has_its_turn_although_one_fails() {
     let no_graphs = report.log("no-graphs.log");
     assert!(no_graphs.contains("--no-graphs --no-server"));
     assert!(
-        no_graphs.contains("ncu ") && no_graphs.contains("--no-memory"),
+        no_graphs.contains("ncu ") && no_graphs.contains("--no-ceilings"),
         "{no_graphs}"
     );
     assert!(report.log("cublas.log").contains("gpu-cublas.py --seconds"));

@@ -87,9 +87,9 @@ struct BenchArgs {
     /// Leave out the whole server: measure steps only
     #[arg(long)]
     no_server: bool,
-    /// Leave out the memory's speed, and with it the floors of the steps
+    /// Leave out the speed of the memory and of products, and with it the floors of the steps
     #[arg(long)]
-    no_memory: bool,
+    no_ceilings: bool,
     /// Megabytes that the memory's speed is measured with
     #[arg(long, default_value_t = 1_024, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8_192))]
     megabytes: u32,
@@ -109,7 +109,7 @@ impl BenchArgs {
             candle: self.candle,
             costs: self.costs,
             server: !self.no_server,
-            memory: !self.no_memory,
+            ceilings: !self.no_ceilings,
         }
     }
 }

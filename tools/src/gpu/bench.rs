@@ -1,12 +1,12 @@
-//! `omni-gpu bench`: how fast a device speaks, beside what its memory allows.
+//! `omni-gpu bench`: how fast a device speaks, beside what its memory and its products allow.
 //!
 //! First the parts, each alone and waited for, then the whole server under callers, then what explains the parts, as far as that is asked for.
-//! Every figure is measured in this run, the memory's speed included; what a step must read is counted from the checkpoint's shapes.
+//! Every figure is measured in this run, the ceilings included; what a step must read and compute is counted from the checkpoint's shapes.
 
 mod beside;
-mod costs;
 #[cfg(any(feature = "cuda", feature = "emulator"))]
-mod memory;
+mod ceilings;
+mod costs;
 mod pipeline;
 mod served;
 mod stages;
@@ -54,8 +54,8 @@ pub struct Bench {
     pub costs: bool,
     /// Whether the whole server is measured.
     pub server: bool,
-    /// Whether the memory's speed is measured, which floors are counted with.
-    pub memory: bool,
+    /// Whether the ceilings are measured, which floors are counted with.
+    pub ceilings: bool,
 }
 
 /// What a line about a failure begins with; `scripts/gpu-report` looks for it.
@@ -67,8 +67,8 @@ struct Run<'a> {
     asked: &'a Bench,
     budget: Budget,
     report: &'a mut Report,
-    /// The memory's speed, if it is known, in bytes per second.
-    speed: Option<f64>,
+    /// Those of the device, if they were measured.
+    ceilings: Option<Ceilings>,
     left_out: Vec<String>,
     broken: Vec<String>,
     /// The longest that anything took that is like what comes next.
@@ -86,14 +86,14 @@ pub fn bench(place: Place, asked: &Bench, budget: Budget, report: &mut Report) -
         asked,
         budget,
         report,
-        speed: None,
+        ceilings: None,
         left_out: Vec::new(),
         broken: Vec::new(),
         longest: Duration::ZERO,
         clocks: Clocks::of(place),
     };
-    if asked.memory && run.computes() {
-        run.memory()?;
+    if asked.ceilings && run.computes() {
+        run.ceilings()?;
         run.clocks.tell(run.report)?;
     }
     for name in &asked.models {
@@ -159,32 +159,44 @@ impl Run<'_> {
         true
     }
 
-    fn memory(&mut self) -> anyhow::Result<()> {
+    fn ceilings(&mut self) -> anyhow::Result<()> {
         let (place, bytes) = (self.place, self.asked.bytes);
-        self.report.heading(2, "Memory")?;
-        let found = self.part("the memory's speed", Duration::ZERO, || {
-            memory_speed(place, bytes)
-        });
-        let Some(memory_figures) = found else {
+        self.report.heading(2, "Ceilings")?;
+        let found = self.part("the ceilings", Duration::ZERO, || device_figures(place, bytes));
+        let Some(figures) = found else {
             return Ok(self.report.paragraph("Not measured.")?);
         };
-        let MemoryFigures { copy, read, gaps } = memory_figures;
+        let DeviceFigures {
+            copy,
+            read,
+            product,
+            overheads,
+        } = figures;
         // No floor is flattered by a slow copy.
-        self.speed = Some(copy.max(read));
+        let ceilings = Ceilings {
+            bytes: copy.max(read),
+            operations: product.1,
+        };
+        self.ceilings = Some(ceilings);
         self.report.figures(1, &["", "GB/s"])?;
         for (what, speed) in [
             ("copying, bytes read and written", copy),
             ("reading a matrix for one row", read),
-            ("floors are counted with", copy.max(read)),
+            ("bytes floors are counted with", ceilings.bytes),
         ] {
             self.report.row(&[what, &format!("{:.3}", speed / 1e9)])?;
         }
         self.report.line("")?;
-        self.report
-            .figures(1, &["a graph of launches that do next to nothing", "us each"])?;
-        for (blocks, seconds) in gaps {
-            self.report
-                .row(&[format!("{blocks} blocks"), number(1e6 * seconds)])?;
+        self.report.figures(1, &["a product, bf16", "GFLOP/s"])?;
+        let (side, speed) = product;
+        self.report.row(&[
+            format!("{side} x {side} by {side} x {side}: FLOP floors are counted with"),
+            number(speed / 1e9),
+        ])?;
+        self.report.line("")?;
+        self.report.figures(1, &["overhead", "us each"])?;
+        for (what, seconds) in overheads {
+            self.report.row(&[what, number(1e6 * seconds)])?;
         }
         Ok(())
     }
@@ -209,38 +221,58 @@ impl Run<'_> {
     }
 }
 
+/// What a device can do at most, as far as kernels here get.
+#[derive(Debug, Clone, Copy)]
+struct Ceilings {
+    /// Bytes per second.
+    bytes: f64,
+    /// Additions and multiplications per second, of products in bf16.
+    operations: f64,
+}
+
 /// What is measured of a device without a model.
-struct MemoryFigures {
+struct DeviceFigures {
     /// Bytes per second, read and written.
     copy: f64,
     /// Bytes per second.
     read: f64,
-    /// Seconds from one launch of a graph to the next, by blocks.
-    gaps: Vec<(u32, f64)>,
+    /// Rows and columns of square matrices, and additions and multiplications per second of their product.
+    product: (u32, f64),
+    /// Launches and copies that do next to nothing, and seconds of each.
+    overheads: Vec<(String, f64)>,
 }
 
-/// Bytes per second: copying, and reading; and how far launches are apart.
+/// Bytes per second: copying, and reading; operations per second of a product; and what launches and copies cost.
 #[cfg(any(feature = "cuda", feature = "emulator"))]
-fn memory_speed(place: Place, bytes: usize) -> anyhow::Result<MemoryFigures> {
-    fn of<D: omni_gpu::Device>(device: &D, bytes: usize, repeats: u32) -> omni_gpu::Result<MemoryFigures> {
-        let memory::Bandwidth { copy, read } = memory::bandwidth(device, bytes, repeats)?;
-        let gaps = memory::gaps(device, repeats)?;
-        Ok(MemoryFigures { copy, read, gaps })
+fn device_figures(place: Place, bytes: usize) -> anyhow::Result<DeviceFigures> {
+    fn of<D: omni_gpu::Device>(
+        device: &D,
+        bytes: usize,
+        side: u32,
+        repeats: u32,
+    ) -> omni_gpu::Result<DeviceFigures> {
+        let ceilings::Bandwidth { copy, read } = ceilings::bandwidth(device, bytes, repeats)?;
+        Ok(DeviceFigures {
+            copy,
+            read,
+            product: (side, ceilings::product(device, side, repeats)?),
+            overheads: ceilings::overheads(device, repeats)?,
+        })
     }
     Ok(match place {
         #[cfg(feature = "cuda")]
-        Place::Device(number) => of(&omni_gpu::Cuda::open(number)?, bytes, 20)?,
+        Place::Device(number) => of(&omni_gpu::Cuda::open(number)?, bytes, 8192, 20)?,
         #[cfg(not(feature = "cuda"))]
         Place::Device(_) => anyhow::bail!("this build has no kernels for NVIDIA devices"),
         #[cfg(feature = "emulator")]
-        Place::Emulated => of(&omni_gpu::Emulated::default(), bytes, 1)?,
+        Place::Emulated => of(&omni_gpu::Emulated::default(), bytes, 128, 1)?,
         #[cfg(feature = "emulator")]
-        Place::Nowhere => anyhow::bail!("nothing is copied"),
+        Place::Nowhere => anyhow::bail!("nothing is computed"),
     })
 }
 
 #[cfg(not(any(feature = "cuda", feature = "emulator")))]
-fn memory_speed(_: Place, _: usize) -> anyhow::Result<MemoryFigures> {
+fn device_figures(_: Place, _: usize) -> anyhow::Result<DeviceFigures> {
     anyhow::bail!("this build has no kernels for NVIDIA devices")
 }
 

@@ -7,7 +7,7 @@ use omni_models::{CountedFloor, DType, Kernels, LoadOptions, SpeechModel, StageF
 
 use super::beside::{self, Most};
 use super::steps::{self, Decoders, Priority, Speakers, Timed};
-use super::{Run, ms, percentile};
+use super::{Ceilings, Run, ms, percentile};
 use crate::gpu::report::number;
 
 /// Frames of the pieces that code2wav is given.
@@ -15,42 +15,82 @@ const CHUNKS: [u32; 3] = [1, 4, 8];
 /// Most that one kind of step may take of the time that is left.
 const SHARE: u32 = 16;
 
+/// What a step cannot do without.
+#[derive(Debug, Clone, Copy)]
+struct Work {
+    /// Bytes of weights, and of keys and values, that it reads.
+    bytes: f64,
+    /// Additions and multiplications of its products.
+    operations: f64,
+}
+
+impl Work {
+    /// Of a step of a stage over `rows` rows that look back at `context` positions each.
+    fn of(stage: &StageFloor, rows: u32, context: f64) -> Self {
+        Self {
+            bytes: stage.step_bytes(rows) + f64::from(rows) * context * stage.kv_position_bytes as f64,
+            operations: stage.step_operations(rows),
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes + other.bytes,
+            operations: self.operations + other.operations,
+        }
+    }
+
+    /// Seconds that reading takes at least, and that computing does.
+    fn floors(self, ceilings: Ceilings) -> [f64; 2] {
+        [self.bytes / ceilings.bytes, self.operations / ceilings.operations]
+    }
+}
+
 /// A row of the table.
 struct Row<'a> {
     batch: u32,
     what: &'a str,
     timed: &'a Timed,
-    /// Bytes that such a step must read.
-    bytes: f64,
+    work: Work,
 }
 
-const COLUMNS: [&str; 11] = [
+const COLUMNS: [&str; 13] = [
     "what",
     "batch",
     "steps",
     "median ms",
     "p95 ms",
-    "floor ms",
-    "median / floor",
+    "bytes floor ms",
+    "FLOP floor ms",
+    "median / larger floor",
     "MB to read",
+    "GFLOP",
     "launches",
     "device busy",
     "device ms",
 ];
+/// Columns that a backend without a device's counters does not know: from this one on.
+const COUNTED: usize = 10;
 
 impl Row<'_> {
-    fn cells(&self, speed: Option<f64>) -> [String; 11] {
-        let floor = speed.map(|speed| self.bytes / speed);
-        let over = floor.map(|floor| self.timed.at(0.5) / floor);
+    fn cells(&self, ceilings: Option<Ceilings>) -> [String; 13] {
+        let floors = ceilings.map(|ceilings| self.work.floors(ceilings));
+        let over = floors.map(|[bytes, operations]| self.timed.at(0.5) / bytes.max(operations));
+        let [bytes, operations] = match floors {
+            Some(floors) => floors.map(ms),
+            None => ["-", "-"].map(str::to_owned),
+        };
         [
             self.what.to_owned(),
             self.batch.to_string(),
             self.timed.wall.len().to_string(),
             ms(self.timed.at(0.5)),
             ms(self.timed.at(0.95)),
-            floor.map_or("-".to_owned(), ms),
+            bytes,
+            operations,
             over.map_or("-".to_owned(), number),
-            number(self.bytes / 1e6),
+            number(self.work.bytes / 1e6),
+            number(self.work.operations / 1e9),
             format!("{:.1}", self.timed.launches_each()),
             format!("{:.0} %", 100.0 * self.timed.busy_share()),
             ms(self.timed.busy / self.timed.wall.len() as f64),
@@ -138,11 +178,11 @@ pub(super) fn baseline(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
             batch,
             what: "both, in turn, by candle",
             timed: &timed,
-            bytes: floors.predictor.step_bytes(batch) + read(&floors.talker, batch, 0.0),
+            work: Work::of(&floors.talker, batch, 0.0).and(Work::of(&floors.predictor, batch, 0.0)),
         };
-        let mut cells = row.cells(run.speed);
+        let mut cells = row.cells(run.ceilings);
         // No graphs are counted there.
-        cells[8..].fill("-".to_owned());
+        cells[COUNTED..].fill("-".to_owned());
         run.report.row(&cells)?;
     }
     Ok(())
@@ -155,21 +195,21 @@ fn speaking(run: &mut Run<'_>, name: &str, (model, floors): &Loaded, batch: u32)
         steps::frames(model, batch, count, most)
     });
     let Some(times) = found else { return Ok(()) };
-    let predictor = floors.predictor.step_bytes(batch);
-    let talker = read(&floors.talker, batch, times.context);
-    for (what, timed, bytes) in [
+    let predictor = Work::of(&floors.predictor, batch, 0.0);
+    let talker = Work::of(&floors.talker, batch, times.context);
+    for (what, timed, work) in [
         ("talker step", &times.talker, talker),
         ("predictor frame", &times.predictor, predictor),
-        ("both, in turn", &times.whole, talker + predictor),
-        ("both, overlapped", &times.overlapped, talker + predictor),
+        ("both, in turn", &times.whole, talker.and(predictor)),
+        ("both, overlapped", &times.overlapped, talker.and(predictor)),
     ] {
         let row = Row {
             batch,
             what,
             timed,
-            bytes,
+            work,
         };
-        run.report.row(&row.cells(run.speed))?;
+        run.report.row(&row.cells(run.ceilings))?;
     }
     Ok(())
 }
@@ -262,20 +302,57 @@ fn decoding(
         batch,
         what: &what,
         timed: &timed,
-        bytes: floors.code2wav.step_bytes(batch * chunk),
+        work: Work::of(&floors.code2wav, batch * chunk, 0.0),
     };
-    run.report.row(&row.cells(run.speed))?;
+    run.report.row(&row.cells(run.ceilings))?;
     Ok(())
-}
-
-/// Weights, and the keys and values of all positions of all rows.
-fn read(stage: &StageFloor, rows: u32, context: f64) -> f64 {
-    stage.step_bytes(rows) + f64::from(rows) * context * stage.kv_position_bytes as f64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_is_compared_with_the_larger_of_the_times_to_read_and_to_compute() {
+        let timed = Timed {
+            wall: vec![0.012],
+            busy: 0.006,
+            launches: 3,
+        };
+        let work = Work {
+            bytes: 4e9,
+            operations: 3e12,
+        };
+        let row = Row {
+            batch: 8,
+            what: "a step",
+            timed: &timed,
+            work: work.and(work),
+        };
+        for (bytes, operations, told) in [
+            (4e12, 2e15, ["2.00", "3.00", "4.00", "8000", "6000"]),
+            (2e12, 2e15, ["4.00", "3.00", "3.00", "8000", "6000"]),
+        ] {
+            let ceilings = Ceilings { bytes, operations };
+            assert_eq!(row.cells(Some(ceilings))[5..COUNTED], told);
+        }
+        assert_eq!(row.cells(None)[5..COUNTED], ["-", "-", "-", "8000", "6000"]);
+        assert_eq!(row.cells(None)[COUNTED..], ["3.0", "50 %", "6.00"]);
+    }
+
+    #[test]
+    fn a_step_reads_keys_and_values_of_all_rows_beside_its_weights() {
+        let stage = StageFloor {
+            parameters: 0,
+            bytes: 0,
+            dense_bytes: 100,
+            mixtures: Vec::new(),
+            kv_position_bytes: 10,
+            row_operations: 7,
+        };
+        let work = Work::of(&stage, 3, 4.0);
+        assert_eq!((work.bytes, work.operations), (220.0, 21.0));
+    }
 
     #[test]
     fn a_loop_beside_another_is_compared_with_itself_alone() {

@@ -68,7 +68,7 @@ async fn a_stage_takes_no_setting_of_the_runtime_from_its_environment() {
 
 /// An address of which the runtime takes the port: none that the system gives by itself. Tests with different offsets get different ones.
 pub(crate) fn free_address(offset: u16) -> String {
-    let first = 20_000 + (std::process::id() % 10_000) as u16 + offset;
+    let first = 20_000 + (std::process::id() % 7_000) as u16 + offset;
     let mut ports = first..32_767;
     let free = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
     format!("127.0.0.1:{}", free.expect("a port"))
@@ -129,7 +129,7 @@ async fn a_front_end_counts_what_a_replica_has_of_another_front_end() {
 #[tokio::test]
 async fn of_what_a_caller_gives_up_little_more_is_computed() {
     let cluster = Cluster::new();
-    let address = free_address(2_000);
+    let address = free_address(5_000);
     let _vocoder = cluster.stage("code2wav", &[]);
     let _talker = cluster.stage("talker", &["--cluster-probes", &address]);
     let front = cluster.frontend(&["--max-buffered-audio", "1m"]);

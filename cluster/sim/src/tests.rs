@@ -249,6 +249,8 @@ fn silence_at_the_head_of_an_utterance_is_made_and_waited_for_and_not_heard() {
 #[test]
 fn callers_that_stay_together_wait_for_each_others_heads() {
     let costs: Costs = serde_json::from_str(include_str!("../costs/embedded-cpu.json")).unwrap();
+    // What a fit finds for it changes from day to day, and the more it is the sooner they are apart.
+    let costs = Costs { varies: 0.5, ..costs };
     let load = [
         "--callers",
         "4",
@@ -265,7 +267,7 @@ fn callers_that_stay_together_wait_for_each_others_heads() {
         simulate(&Plan { costs, ..plan }, [1, 1]).first_audio_at(0.5)
     };
     let (apart, together) = (first(&[]), first(&["--together", "--spread", "0.06"]));
-    assert!(together > 1.1 * apart, "{together} and {apart} s");
+    assert!(together > 1.2 * apart, "{together} and {apart} s");
 }
 
 #[test]

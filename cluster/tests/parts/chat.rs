@@ -134,7 +134,7 @@ async fn a_recording_is_heard_by_a_process_of_its_own() {
 }
 
 #[tokio::test]
-async fn an_answer_whose_thinker_is_killed_ends_with_its_name_and_the_next_one_is_given_by_another() {
+async fn without_a_thinker_an_answer_fails_with_its_name_and_another_thinker_gives_it() {
     let cluster = Cluster::new();
     let (_alone, front, mut stages) = servers(&cluster, &[], &["thinker", "talker", "code2wav"]);
     let messages = [Message::user("What is 30 plus 4?")];

@@ -9,7 +9,7 @@
 
 use std::time::Instant;
 
-use omni_gpu::kernels::{Activation, Attention, FEW_ROWS, Gated, Linear, RANGE, Sample, SampleRow, Scratch};
+use omni_gpu::kernels::{Attention, FEW_ROWS, Gated, Linear, RANGE, Sample, SampleRow, Scratch};
 use omni_gpu::{
     Address, Allocate as _, Copies as _, Cuda, CudaMemory, Device as _, Float, Graphs as _, Launch, Memory,
     Result,
@@ -65,22 +65,9 @@ impl Bench {
                 &format!("{name} {inputs} to {outputs}, {rows} rows"),
                 elements * 2,
                 |i| {
-                    let linear = Linear {
-                        out: self.out.address(),
-                        x: self.x.address(),
-                        w: self.matrix(i, elements),
-                        bias: Address::NONE,
-                        scale: Address::NONE,
-                        shift: Address::NONE,
-                        add: Address::NONE,
-                        norm: Address::NONE,
-                        eps: 0.0,
-                        scratch: Scratch::default(),
-                        rows,
-                        outputs,
-                        inputs,
-                        activation: Activation::None,
-                    };
+                    let w = self.matrix(i, elements);
+                    let (out, x) = (self.out.address(), self.x.address());
+                    let linear = Linear::product(out, x, w, [rows, outputs, inputs]);
                     vec![linear.launch(Float::Bf16)]
                 },
             )?;

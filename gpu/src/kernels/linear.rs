@@ -49,6 +49,27 @@ pub struct Linear {
 }
 
 impl Linear {
+    /// A product and nothing else, of `[rows, outputs, inputs]`.
+    #[must_use]
+    pub fn product(out: Address, x: Address, w: Address, [rows, outputs, inputs]: [u32; 3]) -> Self {
+        Self {
+            out,
+            x,
+            w,
+            bias: Address::NONE,
+            scale: Address::NONE,
+            shift: Address::NONE,
+            add: Address::NONE,
+            norm: Address::NONE,
+            eps: 0.0,
+            scratch: Scratch::default(),
+            rows,
+            outputs,
+            inputs,
+            activation: Activation::None,
+        }
+    }
+
     /// Few rows are bound by reading the matrix, which happens once; many go to the tensor cores (bf16).
     #[must_use]
     pub fn launch(&self, float: Float) -> Launch {

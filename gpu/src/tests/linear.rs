@@ -304,22 +304,12 @@ fn blocks_that_share_inputs_add_them_up_in_their_order() {
         each_type(
             |lab| {
                 let out = lab.room(rows * outputs);
-                let mut linear = Linear {
+                let mut linear = Linear::product(
                     out,
-                    x: lab.rows(&x),
-                    w: lab.rows(&w),
-                    bias: Address::NONE,
-                    scale: Address::NONE,
-                    shift: Address::NONE,
-                    add: Address::NONE,
-                    norm: Address::NONE,
-                    eps: 0.0,
-                    scratch: Scratch::default(),
-                    rows: rows as u32,
-                    outputs: outputs as u32,
-                    inputs: inputs as u32,
-                    activation: Activation::None,
-                };
+                    lab.rows(&x),
+                    lab.rows(&w),
+                    [rows as u32, outputs as u32, inputs as u32],
+                );
                 let bytes = linear.scratch_bytes(lab.float);
                 assert_eq!(bytes > 0, lab.float == crate::Float::Bf16);
                 linear.scratch = scratch(lab, bytes);

@@ -5,8 +5,7 @@ use super::pointwise::silu;
 use super::{close, each_type, numbers, rounded};
 use crate::Address;
 use crate::kernels::{
-    Activation, Combine, Dispatch, ExpertDown, ExpertGated, ExpertLinear, Linear, NO_ROW, Route, Scratch,
-    SharedExpert,
+    Combine, Dispatch, ExpertDown, ExpertGated, ExpertLinear, Linear, NO_ROW, Route, SharedExpert,
 };
 
 /// Ids, weights and gate of one row, as the host routes.
@@ -201,22 +200,7 @@ proptest! {
                 let (at_ids, rows, experts, top_k) = (lab.words(&ids), rows as u32, experts as u32, top_k as u32);
                 lab.run(&Dispatch { order, places, tiles, ids: at_ids, rows, experts, top_k }.launch());
                 let y = lab.room(pairs * outputs);
-                let linear = Linear {
-                    out: y,
-                    x: lab.rows(&x),
-                    w: lab.rows(&w),
-                    bias: Address::NONE,
-                    scale: Address::NONE,
-                    shift: Address::NONE,
-                    add: Address::NONE,
-                    norm: Address::NONE,
-                    eps: 0.0,
-                    scratch: Scratch::default(),
-                    rows: pairs as u32,
-                    outputs: outputs as u32,
-                    inputs: inputs as u32,
-                    activation: Activation::None,
-                };
+                let linear = Linear::product(y, lab.rows(&x), lab.rows(&w), [pairs as u32, outputs as u32, inputs as u32]);
                 let tile = Dispatch::tile(rows, experts, top_k);
                 lab.run(&ExpertLinear { linear, half: 0, index: order, tiles, tile, tile_count }.launch(lab.float));
                 let out = lab.room(rows as usize * outputs);

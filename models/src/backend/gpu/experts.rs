@@ -1,8 +1,8 @@
 //! A mixture of experts without the host: routing, then the experts' products.
 
 use omni_gpu::kernels::{
-    Activation, Combine, Dispatch, ExpertDown, ExpertGated, ExpertLinear, FEW_ROWS as NORMED_ROWS, Gated,
-    GatedBeside, Linear, Route, Scratch, SharedExpert,
+    Combine, Dispatch, ExpertDown, ExpertGated, ExpertLinear, FEW_ROWS as NORMED_ROWS, Gated, GatedBeside,
+    Linear, Route, Scratch, SharedExpert,
 };
 use omni_gpu::{Address, Device, Memory};
 
@@ -250,22 +250,12 @@ impl<D: Device> Gpu<D> {
         let product =
             |x: Address, w: &D::Memory, index: Address, (inputs, outputs): (usize, usize), half: usize| {
                 let out = self.scratch(pairs, if half > 0 { half } else { outputs })?;
-                let linear = Linear {
-                    out: out.address(),
+                let linear = Linear::product(
+                    out.address(),
                     x,
-                    w: w.address(),
-                    bias: Address::NONE,
-                    scale: Address::NONE,
-                    shift: Address::NONE,
-                    add: Address::NONE,
-                    norm: Address::NONE,
-                    eps: 0.0,
-                    scratch: Scratch::default(),
-                    rows: small(pairs),
-                    outputs: small(outputs),
-                    inputs: small(inputs),
-                    activation: Activation::None,
-                };
+                    w.address(),
+                    [small(pairs), small(outputs), small(inputs)],
+                );
                 let kernel = ExpertLinear {
                     linear,
                     half: small(half),

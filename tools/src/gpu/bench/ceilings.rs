@@ -3,8 +3,8 @@
 
 use std::time::Instant;
 
-use omni_gpu::kernels::{Activation, Copy, Fill, Linear, Scratch};
-use omni_gpu::{Address, Device, Float, Launch, Memory, Staging};
+use omni_gpu::kernels::{Copy, Fill, Linear};
+use omni_gpu::{Device, Float, Launch, Memory, Staging};
 
 /// Bytes per second.
 #[derive(Debug, Clone, Copy)]
@@ -27,27 +27,6 @@ fn fill<D: Device>(device: &D, to: &impl Memory) -> omni_gpu::Result<()> {
     Ok(())
 }
 
-/// A product in bf16.
-fn linear(out: Address, x: Address, w: Address, [rows, outputs, inputs]: [u32; 3]) -> Launch {
-    let product = Linear {
-        out,
-        x,
-        w,
-        bias: Address::NONE,
-        scale: Address::NONE,
-        shift: Address::NONE,
-        add: Address::NONE,
-        norm: Address::NONE,
-        eps: 0.0,
-        scratch: Scratch::default(),
-        rows,
-        outputs,
-        inputs,
-        activation: Activation::None,
-    };
-    product.launch(Float::Bf16)
-}
-
 /// With `bytes` to read; what is measured is `repeats` graphs of a launch each, all asked for at once.
 pub(super) fn bandwidth<D: Device>(device: &D, bytes: usize, repeats: u32) -> omni_gpu::Result<Bandwidth> {
     let (from, to) = (device.alloc(bytes)?, device.alloc(bytes)?);
@@ -62,8 +41,8 @@ pub(super) fn bandwidth<D: Device>(device: &D, bytes: usize, repeats: u32) -> om
     let x = device.alloc(INPUTS as usize * 2)?;
     fill(device, &x)?;
     let outputs = (bytes / 2 / INPUTS as usize) as u32;
-    let product = linear(to.address(), x.address(), from.address(), [1, outputs, INPUTS]);
-    let seconds = time(device, repeats, &product)?;
+    let product = Linear::product(to.address(), x.address(), from.address(), [1, outputs, INPUTS]);
+    let seconds = time(device, repeats, &product.launch(Float::Bf16))?;
     let read = f64::from(outputs) * f64::from(INPUTS) * 2.0 / seconds;
     Ok(Bandwidth { copy: copied, read })
 }
@@ -75,8 +54,8 @@ pub(super) fn product<D: Device>(device: &D, side: u32, repeats: u32) -> omni_gp
     let (out, x, w) = (device.alloc(bytes)?, device.alloc(bytes)?, device.alloc(bytes)?);
     fill(device, &x)?;
     fill(device, &w)?;
-    let product = linear(out.address(), x.address(), w.address(), [side; 3]);
-    let seconds = time(device, repeats, &product)?;
+    let product = Linear::product(out.address(), x.address(), w.address(), [side; 3]);
+    let seconds = time(device, repeats, &product.launch(Float::Bf16))?;
     Ok(2.0 * f64::from(side).powi(3) / seconds)
 }
 

@@ -192,8 +192,8 @@ def processes() -> None:
 FRAME_MS = 40
 # Frames before one on which its audio depends (`Code2WavNet::reach`).
 CONTEXT = 67
-# Whose work is not that of a stage, and what it is called in a cost model.
-PEOPLE = [("front", "front"), ("callers", "caller")]
+# Work that is not that of a stage, and what it is called in a cost model.
+BESIDE = [("front", "front"), ("callers", "caller")]
 # Simulations of a load, of which the median counts.
 SEEDS = 9
 PLAN = PROGRAM.with_name("omni-plan")
@@ -326,8 +326,8 @@ class Measured:
         """Figures and microseconds so far, of all replicas of a stage together."""
         front, steps = self.of_front()
         found = {"front": front, "callers": time.process_time() * 1e6}
+        page = whole_figures(self.front.text().split("metrics and probes address=")[1].split()[0]) if steps else {}
         for stage, (name, of) in enumerate(zip(self.PORTS, steps)):
-            page = whole_figures(self.front.text().split("metrics and probes address=")[1].split()[0])
             found |= {f"{name} steps_us": of, f"{name} rest_us": 0.0}
             found |= {f"{name} {what}": page[family, str(stage)] for what, family in WHOLE.items()}
         for name, parts in self.stages.items():
@@ -373,7 +373,7 @@ class Measured:
 def beside(runs: list[dict[str, float]], heads: dict[str, float]) -> dict[str, float]:
     """Of front end and callers."""
     found = {}
-    for who, name in PEOPLE:
+    for who, name in BESIDE:
         rows = [[run["said"], run["frames"]] for run in runs]
         request, frame = fitted(rows, [run[who] for run in runs])
         begin = min(max(heads[who] - frame * heads["frames"], 0.0), request)
@@ -400,7 +400,7 @@ def at_speed(model: dict, run: dict[str, float]) -> tuple[dict, float]:
         factor = run[f"{name} steps_us"] / wants
         scaled[name] = {what: us * factor for what, us in model[name].items()}
         beside[f"{name}_frame_us"] = run[f"{name} rest_us"] / run["frames"]
-    for who, name in PEOPLE:
+    for who, name in BESIDE:
         begin, frame, end = costs = [f"{name}_begin_us", f"{name}_frame_us", f"{name}_end_us"]
         wants = (beside[begin] + beside[end]) * run["said"] + beside[frame] * run["frames"]
         by_model, measured = by_model + wants, measured + run[who]

@@ -8,8 +8,8 @@ use omni_proto::stage::v1::frame::Body;
 use omni_proto::stage::v1::{Cancel, Done};
 use tokio::sync::oneshot;
 
-use super::give_up;
 use super::linked::Elsewhere;
+use super::work::give_up;
 use crate::connector::link::{Link, LinkError};
 use crate::connector::peers::LinkEnd;
 use crate::connector::stream::{Forwarded, Receiving, Sending};

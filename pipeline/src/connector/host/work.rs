@@ -1,0 +1,308 @@
+//! The sequences of a connection, and what is said of their stage.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use omni_engine::{SeqId, Stamp};
+use omni_proto::stage::v1::frame::Body;
+use omni_proto::stage::v1::{Failed, Heartbeat, Open, Ready};
+use tokio::sync::oneshot;
+use tokio_stream::wrappers::WatchStream;
+
+use super::linked::Elsewhere;
+use super::shared::Membership;
+use super::stream::{StreamState, Tended};
+use super::{HEARTBEAT, unexpected};
+use crate::clock::Clock;
+use crate::connector::forwarder::EventForwarder;
+use crate::connector::link::{Link, LinkError};
+use crate::connector::local::stamped_edge;
+use crate::connector::peers::Peers;
+use crate::connector::rendezvous::Rendezvous;
+use crate::connector::replica::StageNames;
+use crate::connector::stream::{Came, OPEN_CREDIT, Receiving, Sending};
+use crate::connector::wire::{
+    Arrival, NO_SEQUENCE, PeerClock, Received, WireError, end, end_message, next_stage, request, token,
+};
+use crate::stage::{
+    EdgeReceiver, End, JobRefused, Notifier, ReplicaState, ReplicaStatus, StageHandle, StageJob,
+    StageSnapshot, TurnTimeouts,
+};
+
+/// Units of one sequence that may wait for the connection. Few, as those that may wait for the stage ([`OPEN_CREDIT`]): what a slow reader
+/// leaves unread is to wait where it is counted, in the other process.
+const OUTPUTS: u32 = 16;
+
+/// All of a host but its connection.
+pub(super) struct Work {
+    pub(super) stage: Arc<StageHandle>,
+    /// Tells the sequences of this connection from those of others, if the replica has others.
+    pub(super) membership: Option<Membership>,
+    /// Where items come in past the other side, if they do.
+    pub(super) rendezvous: Option<Rendezvous>,
+    /// By which outputs go past the other side, if they do.
+    pub(super) peers: Option<Peers>,
+    pub(super) status: ReplicaStatus,
+    pub(super) changes: WatchStream<u64>,
+    pub(super) timeouts: TurnTimeouts,
+    /// The other side knows that the replica works.
+    pub(super) ready: bool,
+    /// When the other side was last told that this process lives.
+    pub(super) heartbeat: Stamp,
+    pub(super) forwarder: EventForwarder,
+    pub(super) stages: StageNames,
+    pub(super) wake: Notifier,
+    /// Oldest first.
+    pub(super) streams: BTreeMap<SeqId, StreamState>,
+    /// Jobs that the stage did not take.
+    pub(super) refused: Vec<(SeqId, JobRefused)>,
+    pub(super) clock: Clock,
+}
+
+impl Work {
+    /// Takes a frame. One of a sequence that is not here any more was on its way when the sequence ended.
+    pub(super) fn frame(&mut self, frame: Received, link: &mut Link) -> Result<(), LinkError> {
+        let clock = link.peer_clock();
+        let (came, seq) = (Came::of(&frame, clock), frame.seq);
+        if let Body::Open(open) = frame.body {
+            return self.open(seq, open, clock);
+        }
+        let Some(stream) = self.streams.get_mut(&seq) else {
+            return Ok(());
+        };
+        match frame.body {
+            Body::Item(item) => {
+                stream.take_back(&self.wake);
+                let stamps = stream.receiving.item(came, item, self.clock.now())?;
+                if stream.elsewhere.is_none() {
+                    link.arrived(Arrival { seq, stamps });
+                }
+            }
+            Body::Credit(credit) => stream.sending.credit(credit.units),
+            Body::Idle(idle) => {
+                stream.take_back(&self.wake);
+                stream.receiving.set_idle(idle.idle);
+            }
+            Body::End(message) => {
+                stream.take_back(&self.wake);
+                let end = end(message, &self.stages)?;
+                if stream.receiving.is_open() {
+                    stream.receiving.end(end);
+                } else if stream.elsewhere.is_some() && matches!(end, End::Lost { .. } | End::Severed { .. })
+                {
+                    // Of items that come by a link, which does not tell of it, or has broken, too.
+                    link.say(seq, Body::End(end_message(end)))?;
+                    self.drop(seq);
+                }
+            }
+            Body::Cancel(_) => self.drop(seq),
+            other => return Err(unexpected(&other, "a frame about a sequence")),
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, seq: SeqId, open: Open, clock: PeerClock) -> Result<(), LinkError> {
+        let message = open.request;
+        let request = request(message.ok_or_else(|| WireError::absent("what is asked", "a request"))?)?;
+        let (here, stage) = (Some(self.wake.clone()), Some(self.stage.wake().clone()));
+        let (finished, done) = oneshot::channel();
+        let (kind, reports) = (request.input(), request.reports_done());
+        let expects = (!open.expects.is_empty())
+            .then(|| token(&open.expects))
+            .transpose()?;
+        let elsewhere = match (expects, &self.rendezvous) {
+            (Some(token), Some(rendezvous)) => {
+                Some(Elsewhere::expect(rendezvous, token, (kind, self.clock))?)
+            }
+            _ => None,
+        };
+        let (receiving, receiver, elsewhere) = match elsewhere {
+            Some((receiver, elsewhere)) => (Receiving::elsewhere(), receiver, Some(elsewhere)),
+            None => {
+                let (inputs, receiver) = stamped_edge(OPEN_CREDIT, here.clone(), stage.clone(), self.clock);
+                (Receiving::opened(Box::new(inputs), kind), receiver, None)
+            }
+        };
+        let next = open.link.map(|link| next_stage(link, &self.stages)).transpose()?;
+        let permit = next.and_then(|next| self.peers.as_ref()?.reserve(&next));
+        let taker = permit.as_ref().map(|permit| permit.wake.clone()).or(here);
+        let (sender, outputs) = stamped_edge(OUTPUTS, stage, taker, self.clock);
+        let own = match &self.membership {
+            Some(membership) => membership.own(seq)?,
+            None => seq,
+        };
+        let mut job = StageJob::new(own, request, sender);
+        job.inputs = kind.map(|_| Box::new(receiver) as Box<dyn EdgeReceiver>);
+        job.finished = reports.then_some(finished);
+        if let Some(arrived) = open.arrived {
+            job.progress.arrive(clock.to_local(arrived));
+        }
+        let mut stream = StreamState {
+            sending: Sending::opening(None),
+            receiving,
+            elsewhere,
+            linked: None,
+            cancel: job.cancel.clone(),
+            progress: job.progress.clone(),
+            told: StageSnapshot::default(),
+            finished: reports.then_some(done),
+        };
+        if self.streams.contains_key(&seq) {
+            return Err(LinkError::Protocol(format!(
+                "sequence {} was opened twice",
+                seq.0
+            )));
+        }
+        if let Err(refused) = self.stage.submit(job) {
+            self.refused.push((seq, refused));
+            return Ok(());
+        }
+        match permit {
+            Some(permit) => stream.linked = Some(permit.send(outputs)),
+            None => stream.sending = Sending::answering(Box::new(outputs)),
+        }
+        self.streams.insert(seq, stream);
+        Ok(())
+    }
+
+    fn drop(&mut self, seq: SeqId) {
+        if let Some(stream) = self.streams.remove(&seq) {
+            stream.cancel.set();
+            self.stage.wake().notify();
+        }
+    }
+
+    pub(super) fn drop_all(&mut self) {
+        for stream in std::mem::take(&mut self.streams).into_values() {
+            stream.cancel.set();
+        }
+        self.stage.wake().notify();
+    }
+
+    /// Says what became of the stage, and of jobs and items that came.
+    pub(super) fn report(&mut self, link: &mut Link) -> Result<(), LinkError> {
+        self.look_at_stage(link)?;
+        self.look_for_life(link)?;
+        // Events can wait, and are to be added to nothing that waits already.
+        if !link.is_backed_up() {
+            link.pass_on_late()?;
+        }
+        for (seq, refused) in self.refused.drain(..) {
+            link.say(seq, Body::End(end_message(end_of(&refused))))?;
+        }
+        Ok(())
+    }
+
+    /// When to look at the replica again although no notification comes: a step that hangs sends none, and the other side expects
+    /// heartbeats.
+    pub(super) fn look_again(&self) -> Option<Duration> {
+        let again = self.timeouts.shortest();
+        if self.owes_heartbeats() {
+            return Some(again.min(HEARTBEAT));
+        }
+        self.status.at_work().map(|_| again)
+    }
+
+    /// Whether the other side takes this process for dead when it hears nothing.
+    fn owes_heartbeats(&self) -> bool {
+        !self.ready || !self.streams.is_empty()
+    }
+
+    /// Gives up on a replica that does not return from a turn, and tells the other side that this process lives.
+    fn look_for_life(&mut self, link: &mut Link) -> Result<(), LinkError> {
+        if let Some((work, since)) = self.status.at_work()
+            && self.clock.since(since) >= self.timeouts.of(work)
+        {
+            return give_up(link, self.timeouts.overdue(work));
+        }
+        if self.owes_heartbeats() && self.clock.since(self.heartbeat) >= HEARTBEAT {
+            self.heartbeat = self.clock.now();
+            link.say(NO_SEQUENCE, Body::Heartbeat(Heartbeat {}))?;
+        }
+        Ok(())
+    }
+
+    /// A replica that died would be built anew here. But the server is not to send jobs here meanwhile, and to begin
+    /// afresh is for the process as a whole.
+    fn look_at_stage(&mut self, link: &mut Link) -> Result<(), LinkError> {
+        let waker = self.wake.waker();
+        let mut context = Context::from_waker(&waker);
+        while let Poll::Ready(Some(_)) = self.changes.poll_next_unpin(&mut context) {}
+        match self.status.state() {
+            ReplicaState::Loading => Ok(()),
+            ReplicaState::Ready if self.ready => Ok(()),
+            ReplicaState::Ready => {
+                self.ready = true;
+                link.say(NO_SEQUENCE, Body::Ready(Ready {}))?;
+                link.listen_with(self.forwarder.clone());
+                Ok(())
+            }
+            ReplicaState::Restarting { message } | ReplicaState::Failed { message } => give_up(link, message),
+            ReplicaState::Removed => give_up(link, "it was stopped".to_owned()),
+        }
+    }
+
+    /// Whether there are sequences whose items may wait for a moment.
+    pub(super) fn is_patient(&self) -> bool {
+        self.streams.values().any(|stream| stream.sending.is_patient())
+    }
+
+    /// Looks at every sequence; items that may wait do so if `holds`. False if not all of what can be sent is in line.
+    pub(super) fn tend(&mut self, link: &mut Link, holds: bool) -> Result<bool, LinkError> {
+        let mut all = true;
+        let mut outcome = Ok(());
+        let waker = self.wake.waker();
+        let notifier = self.stage.wake();
+        let stage = self.status.stage();
+        self.streams.retain(|&seq, stream| {
+            match stream.tend((stage, seq), link, holds, &mut Context::from_waker(&waker)) {
+                Ok(Tended::All) => true,
+                Ok(Tended::Part) => {
+                    all = false;
+                    true
+                }
+                Ok(Tended::Over) => false,
+                Ok(Tended::Failed) => {
+                    stream.cancel.set();
+                    notifier.notify();
+                    false
+                }
+                Ok(Tended::Orphaned) => {
+                    stream.cancel.set();
+                    notifier.notify();
+                    true
+                }
+                Err(error) => {
+                    outcome = Err(error);
+                    true
+                }
+            }
+        });
+        outcome?;
+        Ok(all)
+    }
+}
+
+/// How a sequence ends that the stage did not take. A stage that has ended has died: another replica may take the sequence.
+fn end_of(refused: &JobRefused) -> End {
+    let message = refused.to_string();
+    match refused {
+        JobRefused::Full { .. } => End::Overloaded(message),
+        JobRefused::Ended { stage } => End::Lost { stage, message },
+    }
+}
+
+pub(super) fn give_up(link: &mut Link, message: String) -> Result<(), LinkError> {
+    let failed = Failed {
+        message: message.clone(),
+    };
+    link.say(NO_SEQUENCE, Body::Failed(failed))?;
+    link.flush()?;
+    Err(LinkError::Peer(message))
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,9 +2,9 @@
 //! sources without git, nor for changed ones.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// Folders beside this crate that the program is built from.
+/// The crates that the program is built from, beside this one.
 const CRATES: &[&str] = &[
     "audio",
     "cluster",
@@ -15,24 +15,19 @@ const CRATES: &[&str] = &[
     "pipeline",
     "proto",
     "server",
-    "studio",
     "telemetry",
     "text",
     "yaml",
 ];
-/// In these folders is nothing that becomes a part of it; checkpoints are a part of the model's identity.
-const LEFT_OUT: &[&str] = &[
-    "benches",
-    "embedded",
-    "examples",
-    "node_modules",
-    "sim",
-    "target",
-    "test",
-    "tests",
+/// What a crate is built from; checkpoints are a part of the model's identity.
+const SOURCES: &[&str] = &["Cargo.toml", "build.rs", "src", "kernels", "catalogue.yaml"];
+/// What else decides what the program is.
+const OTHERS: &[&str] = &[
+    "Cargo.toml",
+    "rust-toolchain.toml",
+    "cluster/Cargo.lock",
+    "studio/dist",
 ];
-/// Files that decide how it is built.
-const FILES: &[&str] = &["Cargo.toml", "rust-toolchain.toml"];
 
 /// FNV-1a of 64 bits: it tells builds apart and guards nothing.
 struct Hash(u64);
@@ -47,21 +42,16 @@ impl Hash {
     }
 }
 
-/// The files below `folder`, in an order that every machine has.
-fn files(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let left_out = name.starts_with('.') || LEFT_OUT.contains(&name.as_str());
-        match (left_out, path.is_dir()) {
-            (true, _) => {}
-            (false, true) => files(&path, found)?,
-            (false, false) => found.push(path),
+/// The files at or below `path`, if there is something.
+fn files(path: PathBuf, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    if path.is_dir() {
+        // A file may be added.
+        println!("cargo::rerun-if-changed={}", path.display());
+        for entry in std::fs::read_dir(path)? {
+            files(entry?.path(), found)?;
         }
+    } else if path.is_file() {
+        found.push(path);
     }
     Ok(())
 }
@@ -69,9 +59,13 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
 fn main() -> io::Result<()> {
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let root = here.parent().unwrap_or(&here);
-    let mut found: Vec<PathBuf> = FILES.iter().map(|file| root.join(file)).collect();
-    for name in CRATES {
-        files(&root.join(name), &mut found)?;
+    let sources = CRATES.iter().flat_map(|name| {
+        let of_crate = root.join(name);
+        SOURCES.iter().map(move |source| of_crate.join(source))
+    });
+    let mut found = Vec::new();
+    for path in sources.chain(OTHERS.iter().map(|other| root.join(other))) {
+        files(path, &mut found)?;
     }
     found.sort_unstable();
     let mut hash = Hash(0xcbf2_9ce4_8422_2325);
@@ -80,13 +74,6 @@ fn main() -> io::Result<()> {
         let name = path.strip_prefix(root).unwrap_or(path);
         hash.add(name.as_os_str().as_encoded_bytes());
         hash.add(&std::fs::read(path)?);
-    }
-    for name in CRATES {
-        // A file may be added.
-        println!(
-            "cargo::rerun-if-changed={}",
-            root.join(name).join("src").display()
-        );
     }
     println!("cargo::rustc-env=OMNI_CLUSTER_BUILD={:016x}", hash.0);
     Ok(())

@@ -148,8 +148,8 @@ def resume() -> None:
                 audio += answer.read()
                 assert audio == expected, f"{len(audio)} and {len(expected)} bytes"
                 log = cluster.front.text()
-                if "goes on after a loss" in log:
-                    times.append(float(log.split("after_ms=")[1].split()[0]))
+                assert "goes on after a loss" in log, f"the {stage} that was killed had no work"
+                times.append(float(log.split("after_ms=")[1].split()[0]))
                 cluster.stop()
             times.sort()
             print(f"| {stage} | {seconds} s | {statistics.median(times):.0f} ms | {times[-1]:.0f} ms |", flush=True)
@@ -373,10 +373,10 @@ class Measured:
 def beside(runs: list[dict[str, float]], heads: dict[str, float]) -> dict[str, float]:
     """Of front end and callers."""
     found = {}
-    for who, name in BESIDE:
+    for process, name in BESIDE:
         rows = [[run["said"], run["frames"]] for run in runs]
-        request, frame = fitted(rows, [run[who] for run in runs])
-        begin = min(max(heads[who] - frame * heads["frames"], 0.0), request)
+        request, frame = fitted(rows, [run[process] for run in runs])
+        begin = min(max(heads[process] - frame * heads["frames"], 0.0), request)
         costs = {"begin": begin, "frame": frame, "end": request - begin}
         found |= {f"{name}_{part}_us": round(us, 1) for part, us in costs.items()}
     return found
@@ -400,11 +400,11 @@ def at_speed(model: dict, run: dict[str, float]) -> tuple[dict, float]:
         factor = run[f"{name} steps_us"] / wants
         scaled[name] = {what: us * factor for what, us in model[name].items()}
         beside[f"{name}_frame_us"] = run[f"{name} rest_us"] / run["frames"]
-    for who, name in BESIDE:
+    for process, name in BESIDE:
         begin, frame, end = costs = [f"{name}_begin_us", f"{name}_frame_us", f"{name}_end_us"]
         wants = (beside[begin] + beside[end]) * run["said"] + beside[frame] * run["frames"]
-        by_model, measured = by_model + wants, measured + run[who]
-        beside |= {cost: beside[cost] * run[who] / wants for cost in costs}
+        by_model, measured = by_model + wants, measured + run[process]
+        beside |= {cost: beside[cost] * run[process] / wants for cost in costs}
     return scaled | {"beside": beside}, measured / by_model
 
 
@@ -432,13 +432,15 @@ def planned(model: dict, run: dict[str, float], load: tuple[int, tuple[int, int]
 
 def bisected(model: dict, what: str, most: float, run: dict[str, float], load: tuple[int, tuple[int, int]], cores: int) -> None:
     """Sets a cost to that with which the first audio comes after the time that was measured, which grows with it."""
-    least = 0.0
+    least, bound = 0.0, most
     for _ in range(9):
         model[what] = (least + most) / 2
         if planned(model, run, load, cores)[1] < run["first"]:
             least = model[what]
         else:
             most = model[what]
+    if model[what] > 0.99 * bound:
+        print(f"{what} ended at its bound of {bound}: the first audio that was measured is later than any that is simulated", file=sys.stderr)
     model[what] = round(model[what], 3)
 
 

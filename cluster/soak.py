@@ -53,7 +53,7 @@ class Soak:
     """A cluster, its callers, and what came of it."""
 
     def __init__(self, minutes: float, seed: int):
-        self.minutes, self.seed, self.dice = minutes, seed, random.Random(seed)
+        self.minutes, self.seed, self.rng = minutes, seed, random.Random(seed)
         self.came: collections.Counter[str] = collections.Counter()
         self.done: collections.Counter[str] = collections.Counter()
         self.faults: list[str] = []
@@ -89,16 +89,16 @@ class Soak:
     # Callers.
 
     def call(self, number: int, until: float) -> None:
-        dice = random.Random(self.seed * 1_000 + number)
+        rng = random.Random(self.seed * 1_000 + number)
         with Client(self.front.address(), timeout=PATIENCE) as client:
             while time.monotonic() < until:
-                self.visit(client, dice)
+                self.visit(client, rng)
 
-    def visit(self, client: Client, dice: random.Random) -> None:
-        kind = dice.choices(["listens", "reads slowly", "hangs up"], [70, 15, 15])[0]
-        key = dice.choice(list(self.expected))
+    def visit(self, client: Client, rng: random.Random) -> None:
+        kind = rng.choices(["listens", "reads slowly", "hangs up"], [70, 15, 15])[0]
+        key = rng.choice(list(self.expected))
         expected, audio = self.expected[key], b""
-        enough = dice.randrange(len(expected)) if kind == "hangs up" else len(expected)
+        enough = rng.randrange(len(expected)) if kind == "hangs up" else len(expected)
         speech = client.speak(TEXTS[key[0]], seed=key[1])
         try:
             for piece in speech:
@@ -131,14 +131,14 @@ class Soak:
         self.stages[stage][place] = self.cluster.stage(stage)
 
     def disturb(self) -> None:
-        stage, place = self.dice.choice(list(self.stages)), self.dice.choice([1, 2])
-        what = self.dice.choices(["killed", "drained", "frozen", "both killed"], [60, 25, 5, 10])[0]
+        stage, place = self.rng.choice(list(self.stages)), self.rng.choice([1, 2])
+        what = self.rng.choices(["killed", "drained", "frozen", "both killed"], [60, 25, 5, 10])[0]
         victim = self.stages[stage][place]
         self.done[f"{stage} {what}"] += 1
         match what:
             case "killed":
                 victim.stop()
-                time.sleep(self.dice.choice([0, 0, self.dice.uniform(0, 3)]))
+                time.sleep(self.rng.choice([0, 0, self.rng.uniform(0, 3)]))
                 self.begin(stage, place)
             case "both killed":
                 for both in self.stages[stage][1:]:
@@ -152,15 +152,15 @@ class Soak:
             case "frozen":
                 # Longer than silence is borne.
                 victim.process.send_signal(signal.SIGSTOP)
-                time.sleep(self.dice.uniform(11, 16))
+                time.sleep(self.rng.uniform(11, 16))
                 victim.process.send_signal(signal.SIGCONT)
 
     def black_out(self) -> None:
         """All replicas of a stage are gone, for less or more time than the front end waits for one."""
-        stage = self.dice.choice(list(self.stages))
+        stage = self.rng.choice(list(self.stages))
         for part in self.stages[stage]:
             part.stop()
-        time.sleep(self.dice.choice([1, 4, HANDOVER + 4]))
+        time.sleep(self.rng.choice([1, 4, HANDOVER + 4]))
         self.done[f"all of {stage} killed"] += 1
         for place in range(3):
             self.begin(stage, place)
@@ -203,7 +203,7 @@ class Soak:
         for caller in callers:
             caller.start()
         while time.monotonic() < until:
-            time.sleep(self.dice.uniform(1, 4))
+            time.sleep(self.rng.uniform(1, 4))
             disturb()
             self.look_after()
         for caller in callers:

@@ -15,7 +15,7 @@ use omni_cluster::{frontend, runtime, worker};
 /// The command line or the configuration cannot be used.
 const USAGE: u8 = 2;
 /// How long the process waits for threads that look at files.
-const LAST_LOOK: Duration = Duration::from_secs(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// What Dynamo's runtime warns of with every attempt to reach a process that is gone: the front end says it once. An operator may ask for it by its name.
 const QUIET_FRONTEND: &[&str] = &["dynamo_runtime::pipeline::network::egress::tcp_client=error"];
 /// What it calls errors in a stage that stood still and was given up meanwhile, by its front ends and by discovery: the stage says both itself.
@@ -86,6 +86,6 @@ fn run(config: Config, part: &Part) -> anyhow::Result<()> {
             } => worker::run(&config, stage, *replica, network).await,
         }
     });
-    runtime.shutdown_timeout(LAST_LOOK);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     outcome
 }

@@ -86,8 +86,6 @@ pub enum Part {
 
 /// Longest name of a cluster.
 const LONGEST_NAME: usize = 63;
-/// The runtime reads it as a signed number of 16 bits.
-const LAST_PROBES_PORT: u16 = i16::MAX.cast_unsigned();
 
 impl ClusterArgs {
     /// Checks everything and reports all problems together.
@@ -133,6 +131,7 @@ impl ClusterArgs {
             let given = [
                 ("--stage", self.stage.is_some()),
                 ("--replica", self.replica.is_some()),
+                ("--cluster-probes", self.cluster_probes.is_some()),
             ];
             for (flag, _) in given.iter().filter(|(_, given)| *given) {
                 problems.push(format!("{flag}: only --role stage has one"));
@@ -159,14 +158,6 @@ impl ClusterArgs {
         if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(word) {
             problems.push(format!(
                 "--cluster-name {name}: expected 1 to {LONGEST_NAME} of a-z, 0-9 and -"
-            ));
-        }
-        if let Some(probes) = self
-            .cluster_probes
-            .filter(|probes| probes.port() > LAST_PROBES_PORT)
-        {
-            problems.push(format!(
-                "--cluster-probes {probes}: expected a port of at most {LAST_PROBES_PORT}, Dynamo's runtime takes no higher one"
             ));
         }
         // A stage has others connect to it, and connects to the next one. A front end has only the latter.
@@ -271,12 +262,6 @@ impl Network {
             set.push(("DYN_TCP_RPC_PORT", self.port.to_string()));
             set.push(("DYN_TCP_RESPONSE_STREAM_PORT", self.answers.to_string()));
         }
-        if let Some(probes) = self.probes {
-            set.push(("DYN_SYSTEM_HOST", probes.ip().to_string()));
-            set.push(("DYN_SYSTEM_PORT", probes.port().to_string()));
-            // It is served from when the stage is warm.
-            set.push(("DYN_SYSTEM_STARTING_HEALTH_STATUS", "ready".to_owned()));
-        }
         if let Some(tls) = &self.tls {
             let path = |path: &PathBuf| path.display().to_string();
             set.extend([
@@ -358,14 +343,14 @@ mod tests {
     }
 
     #[test]
-    fn etcd_is_reached_in_confidence_or_not_as_its_urls_say() {
+    fn an_https_etcd_needs_an_authority_and_an_http_one_takes_none() {
         let etcd =
             |args: &[&str]| of(&[&["--role", "frontend", "--cluster-discovery", "etcd"][..], args].concat());
         let file = std::env::current_exe().expect("a file that can be read");
         let file = file.to_str().expect("its name is text");
         let url = ["--cluster-etcd", "https://etcd:2379"];
         let Ok(Part::Frontend(network)) = etcd(&[&url[..], &["--cluster-etcd-ca", file]].concat()) else {
-            panic!("it is well known whom to trust")
+            panic!("the authority is given")
         };
         let Found::Etcd(found) = network.found else {
             panic!("{network:?}")
@@ -381,12 +366,15 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_the_runtime_does_not_take_is_refused() {
-        let probes =
-            |port: &str| of(&[&["--role", "frontend", "--cluster-probes", port][..], &FILE].concat());
-        assert!(probes("127.0.0.1:32767").is_ok());
-        let problems = probes("127.0.0.1:32768").unwrap_err();
-        assert!(problems[0].contains("at most 32767"), "{problems:?}");
+    fn what_only_a_stage_has_is_refused_with_another_role() {
+        for flags in [
+            ["--stage", "talker"],
+            ["--replica", "1"],
+            ["--cluster-probes", "127.0.0.1:9090"],
+        ] {
+            let problems = of(&[&["--role", "frontend"][..], &FILE, &flags].concat()).unwrap_err();
+            assert_eq!(problems, [format!("{}: only --role stage has one", flags[0])]);
+        }
     }
 
     #[test]

@@ -3,26 +3,25 @@
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use dynamo_runtime::DistributedRuntime;
 use dynamo_runtime::component::{Endpoint, StartedEndpoint};
 use dynamo_runtime::discovery::DiscoveryInstance;
-use dynamo_runtime::metrics::MetricsHierarchy as _;
 use dynamo_runtime::pipeline::network::Ingress;
 use dynamo_runtime::pipeline::network::egress::addressed_router::AddressedPushRouter;
 use omni_family::model_identity;
-use omni_pipeline::connector::{LinkCounts, PeerParts, Peers};
+use omni_pipeline::connector::{PeerParts, Peers};
 use omni_pipeline::settings::of_replica;
-use omni_pipeline::stage::{ReplicaState, ReplicaStats};
+use omni_pipeline::stage::ReplicaState;
 use omni_server::app::{StageListener, StageMember};
 use omni_server::config::Config;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::card::{Card, ENDPOINT, Identity, all};
+use crate::probes::Probes;
 use crate::runtime::{Presence, connect};
 use crate::settings::{Found, Network};
 use crate::signals::Signals;
@@ -31,15 +30,15 @@ use crate::tunnel::{StageTunnel, dial};
 /// Between two tries to register again, after discovery was lost.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Between two looks at whether files still tell of a replica.
-const GLANCE: Duration = Duration::from_secs(2);
+const POLL_FILES: Duration = Duration::from_secs(2);
 /// How often a replica tries to get a number of its own before it gives up.
 const TRIES: u32 = 64;
 /// Least time between two such tries. A front end that has not read that the first card was taken back would refuse the second.
 const ASIDE: Duration = Duration::from_millis(200);
 /// Between two looks at connections that are to end.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_CONNECTIONS: Duration = Duration::from_millis(20);
 /// Longest time that front ends of a replica that has died are waited for.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 /// What a host has said is in the hands of the network after that.
 const IN_TUNNEL: Duration = Duration::from_millis(100);
 /// Longest time that discovery may take to forget a replica.
@@ -70,6 +69,11 @@ pub async fn run(config: &Config, stage: &str, number: Option<u32>, network: &Ne
         model = identity.model,
         "ready"
     );
+    let probes = Probes::new(&member);
+    let _serving = match network.probes {
+        Some(address) => Some(probes.serve(address).await?),
+        None => None,
+    };
     let (mut held, gave_up) = (None, Arc::new(Notify::new()));
     let formats = config.deploy.number_formats(member.stage());
     let format = of_replica(&formats, number.unwrap_or_default());
@@ -79,6 +83,7 @@ pub async fn run(config: &Config, stage: &str, number: Option<u32>, network: &Ne
         format: format.cloned().unwrap_or_default(),
         given: number,
         network,
+        probes: &probes,
         gave_up: Arc::clone(&gave_up),
     };
     let registered = tokio::select! {
@@ -88,6 +93,7 @@ pub async fn run(config: &Config, stage: &str, number: Option<u32>, network: &Ne
         () = gave_up.notified() => Err(anyhow::anyhow!("the replica has died or hangs")),
         () = signals.next() => Ok(()),
     };
+    probes.unregistered();
     if let Err(error) = registered {
         // Front ends are to hear that the model failed: a connection that is cut means that the process is gone.
         tokio::join!(withdraw(held.take()), told(&member));
@@ -102,14 +108,14 @@ pub async fn run(config: &Config, stage: &str, number: Option<u32>, network: &Ne
     Ok(())
 }
 
-/// Waits until every front end was told that the replica has died, for [`LAST_WORDS`] at most.
+/// Waits until every front end was told that the replica has died, for [`NOTIFY_TIMEOUT`] at most.
 async fn told(member: &StageMember) {
     let hung_up = async {
         hung_up(member.listener()).await;
         // What the last one was told is still in its tunnel.
         tokio::time::sleep(IN_TUNNEL).await;
     };
-    if tokio::time::timeout(LAST_WORDS, hung_up).await.is_err() {
+    if tokio::time::timeout(NOTIFY_TIMEOUT, hung_up).await.is_err() {
         tracing::warn!("not every front end could be told");
     }
 }
@@ -155,6 +161,7 @@ struct Stage<'a> {
     /// The number that it was given.
     given: Option<u32>,
     network: &'a Network,
+    probes: &'a Probes,
     gave_up: Arc<Notify>,
 }
 
@@ -170,32 +177,40 @@ impl Stage<'_> {
     /// Registers the stage, and again whenever discovery was lost. Connections last meanwhile. `held` is the registration that is valid.
     async fn keep_registered(&self, held: &mut Held) -> anyhow::Result<()> {
         let mut runtime = connect(self.network, Presence::Registered).await?;
-        let mut registration = Registration::new(&runtime, self, None).await?;
+        // For all registrations: links outlive them, and so does the port at which the next stage answers.
+        let peers = Peers::new(PeerParts {
+            stage: self.member.stage(),
+            dial: dial(AddressedPushRouter::from_runtime_provider(&runtime).await?),
+            greeting: self.identity.greeting(),
+            idle: IDLE,
+            clock: self.member.clock(),
+        });
+        let mut registration = Registration::new(&runtime, self, &peers, None).await?;
         loop {
-            let shown = Arc::new(AtomicU32::new(registration.card.replica));
-            tell_figures(&runtime, self.member, (&shown, &registration.peers));
             let (_, current) = held.insert((runtime.clone(), registration));
-            self.keep_announced(&runtime, current, &shown).await;
+            self.keep_announced(&runtime, current, &peers).await;
+            self.probes.unregistered();
             tracing::warn!("discovery has lost this replica, connections go on; it registers again");
-            (runtime, registration) = self.register_again(current).await;
+            (runtime, registration) = self.register_again(&current.card, &peers).await;
             withdraw(held.take()).await;
         }
     }
 
-    /// Announces the replica anew whenever discovery has forgotten it, until the runtime that it is registered with has lost discovery. `shown` is
-    /// the number that its figures have.
+    /// Announces the replica anew whenever discovery has forgotten it, until the runtime that it is registered with has lost discovery.
     async fn keep_announced(
         &self,
         runtime: &DistributedRuntime,
         registration: &mut Registration,
-        shown: &AtomicU32,
+        peers: &Peers,
     ) {
         let lost = runtime.runtime().shutdown_started_token();
         loop {
+            self.probes.registered(registration.card.replica, runtime, peers);
             tokio::select! {
                 () = lost.cancelled() => return,
                 () = self.forgotten(runtime, &registration.card) => {}
             }
+            self.probes.unregistered();
             tracing::warn!("this replica was taken for dead, connections go on; it registers again");
             // Discovery may tell of it already when this fails, under a number that was not compared.
             while let Err(error) = registration.announce_again(runtime, self).await {
@@ -205,9 +220,7 @@ impl Stage<'_> {
                     () = tokio::time::sleep(AGAIN) => {}
                 }
             }
-            let replica = registration.card.replica;
-            shown.store(replica, Ordering::Relaxed);
-            tracing::info!(replica, "registered again");
+            tracing::info!(replica = registration.card.replica, "registered again");
         }
     }
 
@@ -221,7 +234,7 @@ impl Stage<'_> {
         let own =
             |found: &DiscoveryInstance| Card::of(found).is_some_and(|card| card.instance.instance_id == id);
         loop {
-            tokio::time::sleep(GLANCE).await;
+            tokio::time::sleep(POLL_FILES).await;
             match runtime.discovery().list(all(&card.instance.namespace)).await {
                 Ok(found) if !found.iter().any(own) => return,
                 Ok(_) => {}
@@ -230,8 +243,8 @@ impl Stage<'_> {
         }
     }
 
-    /// Registers the replica that had `card`; tries until it works.
-    async fn register_again(&self, had: &Registration) -> (DistributedRuntime, Registration) {
+    /// Registers the replica that had that card; tries until it works.
+    async fn register_again(&self, had: &Card, peers: &Peers) -> (DistributedRuntime, Registration) {
         let mut connected: Option<DistributedRuntime> = None;
         loop {
             tokio::time::sleep(AGAIN).await;
@@ -247,7 +260,7 @@ impl Stage<'_> {
                     }
                 },
             };
-            match Registration::new(&runtime, self, Some(had)).await {
+            match Registration::new(&runtime, self, peers, Some(had)).await {
                 Ok(registration) => return (runtime, registration),
                 Err(error) => tracing::warn!("{error:#}"),
             }
@@ -324,79 +337,21 @@ impl Stage<'_> {
     }
 }
 
-/// Shows the figures of the stage on the page of its probes.
-fn tell_figures(
-    runtime: &DistributedRuntime,
-    member: &StageMember,
-    (replica, peers): (&Arc<AtomicU32>, &Peers),
-) {
-    let (listener, stage, replica) = (member.listener().clone(), member.stage(), Arc::clone(replica));
-    let peers = peers.clone();
-    let page = move || {
-        let replica = replica.load(Ordering::Relaxed);
-        let connections = (listener.connections(), peers.counts());
-        Ok(figures(stage, replica, &listener.stats(), connections))
-    };
-    runtime.get_metrics_registry().add_expfmt_callback(Arc::new(page));
-}
-
-fn figures(
-    stage: &str,
-    replica: u32,
-    stats: &ReplicaStats,
-    (front_ends, links): (usize, LinkCounts),
-) -> String {
-    let all: [(&str, &str, f64); 12] = [
-        ("running", "gauge", f64::from(stats.running)),
-        ("waiting", "gauge", f64::from(stats.waiting)),
-        ("kv_usage_ratio", "gauge", stats.kv_usage),
-        ("front_ends", "gauge", front_ends as f64),
-        ("steps_total", "counter", stats.steps as f64),
-        ("busy_seconds_total", "counter", stats.busy.as_secs_f64()),
-        ("prefill_tokens_total", "counter", stats.prefill_tokens as f64),
-        ("decode_tokens_total", "counter", stats.decode_tokens as f64),
-        ("late_chunks_total", "counter", stats.late as f64),
-        ("links", "gauge", links.links as f64),
-        ("linked_sequences_total", "counter", links.linked as f64),
-        ("relayed_sequences_total", "counter", links.relayed as f64),
-    ];
-    let lines = all.iter().map(|(name, kind, value)| {
-        let family = format!("omni_stage_{name}");
-        format!("# TYPE {family} {kind}\n{family}{{stage_name=\"{stage}\",replica=\"{replica}\"}} {value}\n")
-    });
-    lines.collect()
-}
-
 /// A replica that is found.
 struct Registration {
     card: Card,
     found: DiscoveryInstance,
     endpoint: StartedEndpoint,
-    /// The stages that it reaches.
-    peers: Peers,
 }
 
 impl Registration {
     async fn new(
         runtime: &DistributedRuntime,
         stage: &Stage<'_>,
-        had: Option<&Self>,
+        peers: &Peers,
+        had: Option<&Card>,
     ) -> anyhow::Result<Self> {
         let (member, identity) = (stage.member, stage.identity);
-        let dial = dial(AddressedPushRouter::from_runtime_provider(runtime).await?);
-        let peers = match had {
-            Some(Self { peers, .. }) => {
-                peers.reach_by(dial);
-                peers.clone()
-            }
-            None => Peers::new(PeerParts {
-                stage: member.stage(),
-                dial,
-                greeting: identity.greeting(),
-                idle: IDLE,
-                clock: member.clock(),
-            }),
-        };
         let tunnel = StageTunnel::new(
             member.listener().reaching(peers.clone()),
             identity.clone(),
@@ -408,7 +363,7 @@ impl Registration {
             .handler(Ingress::for_engine(Arc::new(tunnel))?)
             .start_with_registration()
             .await?;
-        let (card, found) = match stage.announce(runtime, &endpoint, had.map(|had| &had.card)).await {
+        let (card, found) = match stage.announce(runtime, &endpoint, had).await {
             Ok(announced) => announced,
             Err(error) => {
                 end(endpoint);
@@ -425,7 +380,6 @@ impl Registration {
             card,
             found,
             endpoint,
-            peers,
         })
     }
 
@@ -479,6 +433,6 @@ async fn drain(listener: &StageListener, timeout: Duration, signals: &mut Signal
 /// Waits until no front end is connected.
 async fn hung_up(listener: &StageListener) {
     while listener.connections() > 0 {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_CONNECTIONS).await;
     }
 }

@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 CHART = HERE.parent / "helm" / "omni"
 VERSION = "1.30"
 
-# What KEDA's controller reads of a ScaledObject (keda.sh/v1alpha1), as far as the chart has it.
+# What KEDA's controller reads of a ScaledObject (keda.sh/v1alpha1), as far as the chart has it: written after its documentation.
 SCALED_OBJECT = {
     "type": "object",
     "required": ["apiVersion", "kind", "metadata", "spec"],
@@ -153,11 +153,15 @@ def main() -> None:
         "model": "/models/voice",
         "networkPolicy": {"enabled": False},
     }
+    encrypted = copy.deepcopy(values) | {"etcd": ["https://etcd:2379"], "etcdTlsSecret": "etcd"}
     counts = {}
-    for name, given in {"default": values, "scaled": scaled, "kubernetes": kubernetes, "plain": plain}.items():
+    sets = {"default": values, "scaled": scaled, "kubernetes": kubernetes, "plain": plain, "encrypted": encrypted}
+    for name, given in sets.items():
         documents = render(given)
         check(documents, known)
         counts[name] = len(documents)
+        protocols = {port.get("appProtocol") for port in of(documents, "Service")["voice"]["spec"]["ports"]}
+        assert ("kubernetes.io/h2c" in protocols) == (not given["callersTlsSecret"]), f"{name}: callers are told {protocols}"
         print(f"{name}: {len(documents)} objects are valid for Kubernetes {VERSION}")
     assert counts["scaled"] == counts["default"] + 2 and counts["kubernetes"] == counts["default"] + 3, counts
     # What must be refused, so that the checks are known to look.

@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 
 use crate::hosts::{Network, bound_to_its_host};
-use crate::part::{Part, SENTENCE, long_text, until};
+use crate::part::{Part, SENTENCE, lacks, long_text, until};
 
 /// Little may be ahead of the listener, so that much is left to say when a host is cut off.
 const SLOWLY: [&str; 2] = ["--max-buffered-audio", "200ms"];
@@ -58,7 +58,7 @@ const ETCD: &str = "etcd";
 /// Etcd, and how parts find each other by it. None where there is none.
 async fn etcd(network: &Network) -> Option<(Etcd, Vec<String>)> {
     if Command::new("etcd").arg("--version").output().is_err() {
-        eprintln!("there is no etcd: this test says nothing");
+        lacks("etcd");
         return None;
     }
     let [clients, peers] = [2379, 2380].map(|port| format!("http://{}:{port}", network.address(ETCD)));

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 use crate::certificates::Authority;
-use crate::part::{Part, SENTENCE, long_text, until};
+use crate::part::{PROBES, Part, SENTENCE, http, lacks, long_text, until};
 
 /// A server of etcd, killed with its test.
 struct Etcd {
@@ -29,7 +29,7 @@ impl Etcd {
     /// None where there is no etcd.
     async fn start(authority: Option<Authority>) -> Option<Self> {
         if Command::new("etcd").arg("--version").output().is_err() {
-            eprintln!("there is no etcd: this test says nothing");
+            lacks("etcd");
             return None;
         }
         let ports = [0; 2].map(|port| TcpListener::bind(("127.0.0.1", port)).expect("a port"));
@@ -129,6 +129,55 @@ async fn parts_find_each_other_by_etcd_and_what_runs_goes_on_without_it() {
     assert!(front.spoken(1, &long_text()).await == expected);
 }
 
+/// Two ports, one behind the other, that were free just now.
+fn two_ports() -> u16 {
+    let bound = |port| TcpListener::bind(("127.0.0.1", port));
+    loop {
+        let first = bound(0).expect("a port");
+        let port = first.local_addr().expect("it is bound").port();
+        if port.checked_add(1).is_some_and(|next| bound(next).is_ok()) {
+            return port;
+        }
+    }
+}
+
+#[tokio::test]
+async fn stages_whose_lease_has_ended_live_on_and_register_again_at_the_same_ports() {
+    let Some(mut etcd) = Etcd::start(None).await else {
+        return;
+    };
+    let found = etcd.found();
+    let stages = ["talker", "code2wav"].map(|stage| {
+        let port = two_ports().to_string();
+        Part::stage(stage, &found, &[&["--cluster-port", &port][..], &PROBES].concat())
+    });
+    let front = Part::frontend(&found, &[]);
+    front.serves();
+    let expected = front.spoken(1, SENTENCE).await;
+    etcd.process.kill().expect("it runs");
+    etcd.process.wait().expect("it was killed");
+    for stage in &stages {
+        stage.says("discovery has lost this replica");
+        let probes = stage.probes();
+        assert!(http(&probes, "/live").starts_with("HTTP/1.1 200"));
+        assert!(http(&probes, "/health").starts_with("HTTP/1.1 503"));
+        assert!(http(&probes, "/metrics").contains("omni_stage_steps_total{"));
+    }
+    assert!(front.spoken(1, SENTENCE).await == expected);
+    etcd.process = Etcd::run(&etcd.folder, etcd.ports, None);
+    etcd.listens().await;
+    for stage in &stages {
+        stage.says_times(" registered ", 2);
+        let probes = stage.probes();
+        until("it is found again", || {
+            http(&probes, "/health").starts_with("HTTP/1.1 200")
+        })
+        .await;
+    }
+    front.says_times("a replica takes work", 4);
+    assert!(front.spoken(1, SENTENCE).await == expected);
+}
+
 #[tokio::test]
 async fn an_etcd_that_asks_for_certificates_is_used_with_one_and_not_without() {
     let Some(etcd) = Etcd::start(Some(Authority::new())).await else {
@@ -149,10 +198,10 @@ async fn an_etcd_that_asks_for_certificates_is_used_with_one_and_not_without() {
     let front = Part::frontend(&found, &[]);
     front.serves();
     assert!(front.spoken(1, SENTENCE).await.len() > 10_000);
-    let stranger = ["--role", "stage", "--stage", "talker"]
+    let unnamed = ["--role", "stage", "--stage", "talker"]
         .map(str::to_owned)
         .to_vec();
-    let stranger = Part::start(&[stranger, trust].concat());
-    stranger.says("etcd not reachable yet");
-    assert!(!stranger.log().contains("registered"), "{}", stranger.log());
+    let unnamed = Part::start(&[unnamed, trust].concat());
+    unnamed.says("etcd not reachable yet");
+    assert!(!unnamed.log().contains("registered"), "{}", unnamed.log());
 }

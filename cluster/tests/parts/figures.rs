@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use omni_client::{Endpoint, Operator, Replica, ReplicaState, Stats};
 
-use crate::part::{Cluster, PATIENCE, Part, SENTENCE, long_text};
+use crate::part::{Cluster, PATIENCE, Part, SENTENCE, lacks, long_text};
 
 async fn operator(front: &Part) -> Operator {
     let line = front.says("operators are served");
@@ -152,7 +152,7 @@ fn promtool(page: &str) -> Option<Result<(), String>> {
         .stderr(Stdio::piped())
         .spawn();
     let Ok(mut program) = program else {
-        eprintln!("there is no promtool: it does not judge the page");
+        lacks("promtool");
         return None;
     };
     let mut input = program.stdin.take().expect("it is piped");

@@ -1,8 +1,8 @@
 //! Processes that are killed, drained or never there.
 
 use crate::figures::value;
-use crate::part::{Cluster, Part, SENTENCE, http, long_text, until};
-use crate::speech::{alone, free_address};
+use crate::part::{Cluster, PROBES, Part, SENTENCE, http, long_text, until};
+use crate::speech::alone;
 
 /// Little may be ahead of the listener, so that much is left to say when a process is killed.
 const SLOWLY: [&str; 2] = ["--max-buffered-audio", "200ms"];
@@ -250,8 +250,7 @@ async fn a_replica_whose_number_another_took_for_a_while_is_used_again() {
 #[tokio::test]
 async fn a_replica_that_returns_to_find_its_number_taken_takes_another_and_both_are_used() {
     let cluster = Cluster::new();
-    let probes = free_address(4_000);
-    let victim = cluster.stage("talker", &["--cluster-probes", &probes]);
+    let victim = cluster.stage("talker", &PROBES);
     let _vocoder = cluster.stage("code2wav", &[]);
     let front = cluster.frontend(&[]);
     front.serves();
@@ -268,7 +267,7 @@ async fn a_replica_that_returns_to_find_its_number_taken_takes_another_and_both_
         victim.log()
     );
     front.says_times("a replica takes work", 4);
-    assert!(http(&probes, "/metrics").contains("replica=\"1\""));
+    assert!(http(&victim.probes(), "/metrics").contains("replica=\"1\""));
     // The other is gone, and it is the one that speaks.
     next.kill();
     front.says("a replica is lost");
@@ -286,9 +285,8 @@ fn running(probes: &str) -> f64 {
 #[tokio::test]
 async fn a_front_end_that_is_killed_leaves_nothing_behind_at_the_stages() {
     let cluster = Cluster::new();
-    let probes = [free_address(2_000), free_address(3_000)];
-    let stages = [("talker", &probes[0]), ("code2wav", &probes[1])];
-    let stages = stages.map(|(stage, at)| cluster.stage(stage, &["--cluster-probes", at]));
+    let stages = ["talker", "code2wav"].map(|stage| cluster.stage(stage, &PROBES));
+    let probes = [stages[0].probes(), stages[1].probes()];
     let mut front = cluster.frontend(&SLOWLY);
     front.serves();
     let expected = front.spoken(1, SENTENCE).await;

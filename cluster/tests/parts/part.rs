@@ -19,6 +19,16 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks at what no event tells of.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// A stage serves its probes, at a port that the system gives.
+pub(crate) const PROBES: [&str; 2] = ["--cluster-probes", "127.0.0.1:0"];
+
+/// A test lacks something of its machine. It passes without that, unless `OMNI_REQUIRE_ALL` is 1.
+pub(crate) fn lacks(what: &str) {
+    let required = std::env::var_os("OMNI_REQUIRE_ALL").is_some_and(|set| set == "1");
+    assert!(!required, "there is no {what}");
+    eprintln!("there is no {what}: this test did nothing");
+}
+
 /// A folder by which the parts of one test find each other.
 pub(crate) struct Cluster(TempDir);
 
@@ -182,6 +192,11 @@ impl Part {
     /// Where it serves callers.
     pub(crate) fn address(&self) -> String {
         self.told("listening address=", "address=")
+    }
+
+    /// Where a stage serves its probes.
+    pub(crate) fn probes(&self) -> String {
+        self.told("serving probes address=", "address=")
     }
 
     /// What its metrics page says.

@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use crate::part::{Cluster, Part, SENTENCE, http, long_text, until};
+use crate::part::{Cluster, PROBES, Part, SENTENCE, http, long_text, until};
 
 /// A server that is one process.
 pub(crate) fn alone() -> Part {
@@ -58,7 +58,7 @@ async fn a_stage_takes_no_setting_of_the_runtime_from_its_environment() {
     let folder = cluster.path().display().to_string();
     let args = ["--role", "stage", "--stage", "code2wav"];
     let found = ["--cluster-discovery", "file", "--cluster-dir", &folder];
-    let address = free_address(1_000);
+    let address = free_address();
     let port = address.rsplit(':').next().expect("it has a port");
     let environment = [("DYN_SYSTEM_HOST", "127.0.0.1"), ("DYN_SYSTEM_PORT", port)];
     let stage = Part::start_in(&environment, &[args, found].concat());
@@ -66,9 +66,9 @@ async fn a_stage_takes_no_setting_of_the_runtime_from_its_environment() {
     assert!(std::net::TcpStream::connect(&address).is_err());
 }
 
-/// An address of which the runtime takes the port: none that the system gives by itself. Tests with different offsets get different ones.
-pub(crate) fn free_address(offset: u16) -> String {
-    let first = 20_000 + (std::process::id() % 7_000) as u16 + offset;
+/// An address of which the runtime would take the port: none that the system gives by itself.
+fn free_address() -> String {
+    let first = 20_000 + (std::process::id() % 7_000) as u16;
     let mut ports = first..32_767;
     let free = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
     format!("127.0.0.1:{}", free.expect("a port"))
@@ -129,9 +129,9 @@ async fn a_front_end_counts_what_a_replica_has_of_another_front_end() {
 #[tokio::test]
 async fn of_what_a_caller_gives_up_little_more_is_computed() {
     let cluster = Cluster::new();
-    let address = free_address(5_000);
     let _vocoder = cluster.stage("code2wav", &[]);
-    let _talker = cluster.stage("talker", &["--cluster-probes", &address]);
+    let talker = cluster.stage("talker", &PROBES);
+    let address = talker.probes();
     let front = cluster.frontend(&["--max-buffered-audio", "1m"]);
     front.serves();
     let figure = |name: &str| {
@@ -232,9 +232,9 @@ async fn what_a_caller_gives_up_ends_in_all_processes() {
 #[tokio::test]
 async fn the_page_of_a_stage_has_its_figures_and_says_that_it_works() {
     let cluster = Cluster::new();
-    let address = free_address(0);
     let _vocoder = cluster.stage("code2wav", &[]);
-    let _talker = cluster.stage("talker", &["--cluster-probes", &address, "--replica", "4"]);
+    let talker = cluster.stage("talker", &[&PROBES[..], &["--replica", "4"]].concat());
+    let address = talker.probes();
     let front = cluster.frontend(&[]);
     front.serves();
     for path in ["/live", "/health"] {

@@ -82,7 +82,7 @@ pub struct Peers(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    parts: Mutex<Arc<PeerParts>>,
+    parts: Arc<PeerParts>,
     links: Mutex<HashMap<Arc<[u8]>, Held>>,
     linked: AtomicU64,
     relayed: AtomicU64,
@@ -172,27 +172,11 @@ impl Peers {
     #[must_use]
     pub fn new(parts: PeerParts) -> Self {
         Self(Arc::new(Shared {
-            parts: Mutex::new(Arc::new(parts)),
+            parts: Arc::new(parts),
             links: Mutex::default(),
             linked: AtomicU64::new(0),
             relayed: AtomicU64::new(0),
         }))
-    }
-
-    /// Makes links by `dial` from now on; those that there are stay.
-    pub fn reach_by(&self, dial: Dial) {
-        let mut parts = self.0.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        *parts = Arc::new(PeerParts {
-            stage: parts.stage,
-            dial,
-            greeting: parts.greeting.clone(),
-            idle: parts.idle,
-            clock: parts.clock,
-        });
-    }
-
-    fn parts(&self) -> Arc<PeerParts> {
-        Arc::clone(&self.0.parts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// How sequences went.
@@ -225,7 +209,7 @@ impl Peers {
     }
 
     fn find(&self, next: &NextStage) -> Option<LinkPermit> {
-        let parts = self.parts();
+        let parts = &self.0.parts;
         let now = parts.clock.now();
         let mut links = self.links();
         links.retain(|_, held| !(held.is_failed() && now.since(held.asked) >= REMEMBERED));
@@ -234,7 +218,7 @@ impl Peers {
             if count >= MOST_LINKS {
                 return None;
             }
-            let held = Held::start(&parts, next, false, now);
+            let held = Held::start(parts, next, false, now);
             links.insert(Arc::clone(&next.address), held);
             return None;
         };
@@ -252,7 +236,7 @@ impl Peers {
             State::Failed(at) => *at,
         };
         if now.since(failed) >= AGAIN {
-            *held = Held::start(&parts, next, true, now);
+            *held = Held::start(parts, next, true, now);
         }
         None
     }

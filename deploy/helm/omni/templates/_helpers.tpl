@@ -28,6 +28,16 @@ securityContext:
 {{- if eq .Values.discovery "etcd" }}
 - name: OMNI_CLUSTER_ETCD
   value: {{ join "," .Values.etcd | quote }}
+{{- if .Values.etcdTlsSecret }}
+- name: OMNI_CLUSTER_ETCD_CA
+  value: /etc/omni/etcd/ca.crt
+{{- if .Values.etcdClientCertificate }}
+- name: OMNI_CLUSTER_ETCD_CERT
+  value: /etc/omni/etcd/tls.crt
+- name: OMNI_CLUSTER_ETCD_KEY
+  value: /etc/omni/etcd/tls.key
+{{- end }}
+{{- end }}
 {{- else }}
 - name: POD_NAME
   valueFrom: {fieldRef: {fieldPath: metadata.name}}
@@ -53,6 +63,9 @@ securityContext:
 {{- if .Values.tlsSecret }}
 - {name: cluster-tls, mountPath: /etc/omni/cluster, readOnly: true}
 {{- end }}
+{{- if .Values.etcdTlsSecret }}
+- {name: etcd-tls, mountPath: /etc/omni/etcd, readOnly: true}
+{{- end }}
 {{- if .Values.volume }}
 - {name: models, mountPath: /models, readOnly: true}
 {{- end }}
@@ -63,6 +76,10 @@ securityContext:
 {{- if .Values.tlsSecret }}
 - name: cluster-tls
   secret: {secretName: {{ .Values.tlsSecret | quote }}}
+{{- end }}
+{{- if .Values.etcdTlsSecret }}
+- name: etcd-tls
+  secret: {secretName: {{ .Values.etcdTlsSecret | quote }}}
 {{- end }}
 {{- if .Values.volume }}
 - name: models

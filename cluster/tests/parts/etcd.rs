@@ -3,11 +3,12 @@
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 use tempfile::TempDir;
 
 use crate::certificates::Authority;
-use crate::part::{PROBES, Part, SENTENCE, http, lacks, long_text, until};
+use crate::part::{PATIENCE, PROBES, Part, SENTENCE, http, lacks, long_text, until};
 
 /// A server of etcd, killed with its test.
 struct Etcd {
@@ -151,6 +152,11 @@ async fn stages_whose_lease_has_ended_live_on_and_register_again_at_the_same_por
         let port = two_ports().to_string();
         Part::stage(stage, &found, &[&["--cluster-port", &port][..], &PROBES].concat())
     });
+    let address = |line: String| {
+        let (_, address) = line.split_once("address=").expect("it is told");
+        address.split('/').next().map(str::to_owned)
+    };
+    let addresses = stages.each_ref().map(|stage| address(stage.says(" registered ")));
     let front = Part::frontend(&found, &[]);
     front.serves();
     let expected = front.spoken(1, SENTENCE).await;
@@ -166,8 +172,8 @@ async fn stages_whose_lease_has_ended_live_on_and_register_again_at_the_same_por
     assert!(front.spoken(1, SENTENCE).await == expected);
     etcd.process = Etcd::run(&etcd.folder, etcd.ports, None);
     etcd.listens().await;
-    for stage in &stages {
-        stage.says_times(" registered ", 2);
+    for (stage, before) in stages.iter().zip(addresses) {
+        assert_eq!(address(stage.says_times(" registered ", 2)), before);
         let probes = stage.probes();
         until("it is found again", || {
             http(&probes, "/health").starts_with("HTTP/1.1 200")
@@ -175,7 +181,24 @@ async fn stages_whose_lease_has_ended_live_on_and_register_again_at_the_same_por
         .await;
     }
     front.says_times("a replica takes work", 4);
-    assert!(front.spoken(1, SENTENCE).await == expected);
+    let linked = || {
+        let (page, begin) = (
+            http(&stages[0].probes(), "/metrics"),
+            "omni_stage_linked_sequences_total{",
+        );
+        let line = page
+            .lines()
+            .find(|line| line.starts_with(begin))
+            .map(str::to_owned);
+        line.expect("it is on the page")
+    };
+    // Links are made at the addresses of the second registration, by what the first one began.
+    let before = linked();
+    let begun = Instant::now();
+    while linked() == before {
+        assert!(begun.elapsed() < PATIENCE, "nothing goes by a link");
+        assert!(front.spoken(1, SENTENCE).await == expected);
+    }
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ mod outbound;
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use std::time::Duration;
 use omni_engine::Stamp;
 use omni_proto::stage::v1::Heartbeat;
 use omni_proto::stage::v1::frame::Body;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use super::host::HEARTBEAT;
@@ -39,6 +40,8 @@ const AGAIN: Duration = Duration::from_secs(5);
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// Sequences that may wait for the thread of a link.
 const MAILBOX: usize = 256;
+/// How long the other end of a link may say nothing before new sequences go by their server: it has missed two heartbeats.
+const QUIET: Duration = HEARTBEAT.saturating_mul(2).saturating_add(Duration::from_secs(1));
 /// How long the other end of a link may be silent, with sequences or without: a dead link is not to wait for the next sequence. A server that has sequences at a process which is gone
 /// gives that up earlier ([`LATEST_LOSS`]), so those sequences go on at another replica, and not at the same one without the link.
 const SILENCE: Duration = LATEST_LOSS.saturating_add(HEARTBEAT);
@@ -103,6 +106,8 @@ struct LinkHandle {
     state: Mutex<State>,
     wake: Notifier,
     stop: CancelFlag,
+    /// Its other end has said nothing for [`QUIET`].
+    quiet: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -136,7 +141,7 @@ struct Outgoing {
     ended: oneshot::Sender<LinkEnd>,
 }
 
-/// What became of a sequence that went by a link. One that is dropped without was [severed](Self::Severed).
+/// What became of a sequence that went by a link. If the sender is dropped without a value, the sequence counts as [severed](Self::Severed).
 #[derive(Debug)]
 pub(super) enum LinkEnd {
     /// All of it has arrived, and so has its end. A loss has not: it is for the server to tell, which has to know of it first.
@@ -151,6 +156,7 @@ pub(super) struct LinkPermit {
     token: LinkToken,
     /// Wakes the thread that takes the outputs.
     pub(super) wake: Notifier,
+    peers: Peers,
 }
 
 impl LinkPermit {
@@ -163,6 +169,7 @@ impl LinkPermit {
             ended,
         });
         self.wake.notify();
+        self.peers.0.linked.fetch_add(1, Ordering::Relaxed);
         told
     }
 }
@@ -177,6 +184,11 @@ impl Peers {
             linked: AtomicU64::new(0),
             relayed: AtomicU64::new(0),
         }))
+    }
+
+    /// A sequence goes by its server because [`reserve`](Self::reserve) had no place for it.
+    pub(super) fn relays(&self) {
+        self.0.relayed.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How sequences went.
@@ -199,16 +211,6 @@ impl Peers {
 
     /// A place for a sequence on the link to `next`, if there is one now. If there is no link, one is made, unless one has failed just now.
     pub(super) fn reserve(&self, next: &NextStage) -> Option<LinkPermit> {
-        let permit = self.find(next);
-        let counted = match permit {
-            Some(_) => &self.0.linked,
-            None => &self.0.relayed,
-        };
-        counted.fetch_add(1, Ordering::Relaxed);
-        permit
-    }
-
-    fn find(&self, next: &NextStage) -> Option<LinkPermit> {
         let parts = &self.0.parts;
         let now = parts.clock.now();
         let mut links = self.links();
@@ -223,18 +225,31 @@ impl Peers {
             return None;
         };
         held.asked = now;
-        let failed = match &*held.handle.state() {
+        if held.handle.quiet.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut state = held.handle.state();
+        let failed = match &*state {
             State::Making => return None,
-            State::Works(jobs) => {
-                let place = jobs.clone().try_reserve_owned().ok()?;
-                return Some(LinkPermit {
-                    place,
-                    token: next.token,
-                    wake: held.handle.wake.clone(),
-                });
-            }
+            State::Works(jobs) => match jobs.clone().try_reserve_owned() {
+                Ok(place) => {
+                    return Some(LinkPermit {
+                        place,
+                        token: next.token,
+                        wake: held.handle.wake.clone(),
+                        peers: self.clone(),
+                    });
+                }
+                Err(TrySendError::Full(_)) => return None,
+                // Its thread has panicked.
+                Err(TrySendError::Closed(_)) => {
+                    *state = State::Failed(now);
+                    now
+                }
+            },
             State::Failed(at) => *at,
         };
+        drop(state);
         if now.since(failed) >= AGAIN {
             *held = Held::start(parts, next, true, now);
         }
@@ -242,7 +257,20 @@ impl Peers {
     }
 }
 
+impl Drop for Shared {
+    /// All links are told to stop before the first is waited for.
+    fn drop(&mut self) {
+        let links = self.links.get_mut().unwrap_or_else(PoisonError::into_inner);
+        links.values().for_each(Held::stop);
+    }
+}
+
 impl Held {
+    fn stop(&self) {
+        self.handle.stop.set();
+        self.handle.wake.notify();
+    }
+
     /// Makes a link to `next`, maybe `again` after one has failed.
     fn start(parts: &Arc<PeerParts>, next: &NextStage, again: bool, now: Stamp) -> Self {
         let handle = Arc::<LinkHandle>::default();
@@ -268,8 +296,7 @@ impl Held {
 /// The thread of a link ends with it.
 impl Drop for Held {
     fn drop(&mut self) {
-        self.handle.stop.set();
-        self.handle.wake.notify();
+        self.stop();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -297,6 +324,11 @@ impl Keepalive {
     /// The other end said something.
     fn heard(&mut self, now: Stamp) {
         self.heard = now;
+    }
+
+    /// Whether the other end has said nothing for [`QUIET`].
+    fn is_quiet(&self) -> bool {
+        self.looked.since(self.heard) >= QUIET
     }
 
     /// A look, every [`HEARTBEAT`] at least.

@@ -277,6 +277,7 @@ impl ProxyState {
     }
 
     fn about_sequence(&mut self, seq: SeqId, body: Body, came: Came) -> Result<(), LinkError> {
+        let ours = self.figures.status.stage();
         let Some(stream) = self.streams.get_mut(&seq) else {
             return Ok(());
         };
@@ -287,10 +288,10 @@ impl ProxyState {
             }
             Body::End(message) => {
                 let end = end(message, &self.stages)?;
-                let severed = matches!(end, End::Severed { .. });
+                // A stage whose own link broke has the sequence until it is cancelled. One that tells of another's is done with it, and owes no heartbeats.
+                let kept = matches!(&end, End::Severed { stage, .. } if *stage == ours);
                 stream.receiving.end(end);
-                // A stage whose way to the next one broke is not done with it: it has it until it is cancelled.
-                if !severed {
+                if !kept {
                     self.streams.remove(&seq);
                 }
             }

@@ -125,6 +125,21 @@ impl Rendezvous {
         Some(edge)
     }
 
+    /// The stage that has attached these items gives them up. If their sequence was not opened, nothing is kept for it.
+    pub(super) fn forget(&self, token: LinkToken) {
+        let mut waiting = self.waiting();
+        let early = match waiting.sides.remove(&token) {
+            Some(opened @ Side::Opened(_)) => {
+                waiting.sides.insert(token, opened);
+                return;
+            }
+            early => early,
+        };
+        waiting.early -= usize::from(early.is_some());
+        // As below.
+        drop(waiting);
+    }
+
     /// Gives up sequences that have had items for [`EARLY`] and were not opened.
     pub(super) fn give_up_late(&self, now: Stamp) {
         let mut waiting = self.waiting();

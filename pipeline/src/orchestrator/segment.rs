@@ -297,10 +297,14 @@ impl Segment {
                         return output;
                     }
                 }
-                Err(ended) => match self.retry.after(ended, self.pipeline.clock.now()) {
-                    Ok(()) => self.go_on(),
-                    Err(end) => return SpeechOutput::End(self.checked(end)),
-                },
+                Err(ended) => {
+                    let now = self.pipeline.clock.now();
+                    let since = attempt.severed_since().unwrap_or(now);
+                    match self.retry.after(ended, since) {
+                        Ok(()) => self.go_on(),
+                        Err(end) => return SpeechOutput::End(self.checked(end)),
+                    }
+                }
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_engine::SeqId;
+use omni_engine::{SeqId, Stamp};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::stage::{
     CancelFlag, EdgeSender as _, End, JobRefused, Lease, LinkToken, NextStage, StageJob, StageProgress,
 };
 
-/// How long after a link between two stages has broken it is waited for the news that a process has gone. The next attempt is not to be given to that.
+/// How long a sequence whose link has broken waits for the news that a process has ended, so that the next attempt is not bound to that process.
 const DEATH_NOTICE: Duration = Duration::from_secs(1);
 
 /// A sequence in the stages. Dropping it cancels it in all of them.
@@ -29,11 +29,20 @@ pub(super) struct SpeechAttempt {
     pub(super) first_done: Option<oneshot::Receiver<()>>,
     /// Of each stage, first to last.
     pub(super) progress: Vec<StageProgress>,
-    /// The link between two of its stages has broken: it ends so when it is known whether a process has gone, at the latest then.
-    severed: Option<(End, Instant)>,
+    severed: Option<Severed>,
     _cancel: CancelGuard,
     /// Counts as work in flight.
     binding: Binding,
+}
+
+/// The link between two stages of an attempt has broken.
+#[derive(Debug, Clone)]
+struct Severed {
+    /// How the attempt ends when it is known whether a process has ended.
+    end: End,
+    since: Stamp,
+    /// When it ends at the latest.
+    latest: Instant,
 }
 
 /// How the items of an attempt come from stage to stage.
@@ -132,16 +141,25 @@ impl SpeechAttempt {
         self.binding.first().is_severed()
     }
 
+    /// Since when a link between two of its stages is known to be broken.
+    pub(super) fn severed_since(&self) -> Option<Stamp> {
+        self.severed.as_ref().map(|severed| severed.since)
+    }
+
     /// Waits for what comes next; the error is how the attempt ended. Dropping the future loses nothing.
     pub(super) async fn next(&mut self, pipeline: &Pipeline) -> Result<SpeechOutput, Ended> {
-        let (end, latest) = match self.severed.clone() {
+        let Severed { end, latest, .. } = match self.severed.clone() {
             Some(severed) => severed,
             None => match self.output().await {
                 Err(Ended {
                     end: End::Severed { stage, message },
                     ..
                 }) => {
-                    let severed = (lost(stage, message), Instant::now() + DEATH_NOTICE);
+                    let severed = Severed {
+                        end: lost(stage, message),
+                        since: pipeline.clock.now(),
+                        latest: Instant::now() + DEATH_NOTICE,
+                    };
                     self.severed.insert(severed).clone()
                 }
                 output => return output.map_err(|ended| ended.with(self.binding.leases())),

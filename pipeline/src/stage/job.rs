@@ -21,7 +21,7 @@ pub struct LinkToken(pub u128);
 pub struct NextStage {
     /// Its name.
     pub stage: String,
-    /// Where the replica is, as those know who reach it.
+    /// Address of the replica, in the form that [`Dial`](crate::connector::Dial) takes.
     pub address: Arc<[u8]>,
     /// What its job [expects](StageJob::expects).
     pub token: LinkToken,

@@ -151,10 +151,17 @@ struct Cluster {
     /// Whether stages reach each other.
     reach: Arc<AtomicBool>,
     chunks: Chunks,
+    /// After which a process that says nothing is given up.
+    silence: Duration,
 }
 
 impl Cluster {
     async fn start(script: &FakeScript, replicas_each: u32) -> Self {
+        Self::that_waits(PATIENCE, script, replicas_each).await
+    }
+
+    /// Gives up processes that have said nothing for `silence`.
+    async fn that_waits(silence: Duration, script: &FakeScript, replicas_each: u32) -> Self {
         let (processes, changes) = (Processes::default(), Changes::default());
         let (reach, chunks) = (Arc::new(AtomicBool::new(true)), Chunks::default());
         let graph = QWEN3_OMNI.speech_only();
@@ -196,6 +203,7 @@ impl Cluster {
             processes,
             reach,
             chunks,
+            silence,
         };
         for id in 0..replicas_each {
             for stage in [TALKER, CODE2WAV] {
@@ -210,7 +218,8 @@ impl Cluster {
         let address = address(stage, id);
         let process = Process::start(stage, script, &self.processes, &self.reach);
         self.processes.lock().insert(address.clone(), Arc::new(process));
-        let (processes, there) = (Arc::clone(&self.processes), address.clone());
+        let (processes, there, silence_timeout) =
+            (Arc::clone(&self.processes), address.clone(), self.silence);
         let make: MakeReplica = Box::new(move |status| {
             let (processes, there) = (Arc::clone(&processes), there.clone());
             let parts = RemoteParts {
@@ -219,7 +228,7 @@ impl Cluster {
                 stages: stage_names(),
                 mailbox: 16,
                 load_timeout: PATIENCE,
-                silence_timeout: PATIENCE,
+                silence_timeout,
             };
             remote_stage(parts, status, Clock::start())
         });
@@ -306,6 +315,13 @@ impl Cluster {
             linked: all.linked + one.linked,
             relayed: all.relayed + one.relayed,
         })
+    }
+
+    /// Breaks all links of a talker.
+    fn break_links(talker: &Process) {
+        for link in talker.links.lock().iter() {
+            let _ = link.shutdown(Shutdown::Both);
+        }
     }
 
     /// The process that works on `speech`.
@@ -428,9 +444,7 @@ async fn a_link_that_breaks_between_stages_that_live_loses_nothing_and_frames_go
     let mut speech = cluster.begun(20).await;
     cluster.reach.store(false, Ordering::SeqCst);
     let (_, talker) = cluster.process(TALKER, &speech);
-    for link in talker.links.lock().iter() {
-        let _ = link.shutdown(Shutdown::Both);
-    }
+    Cluster::break_links(&talker);
     assert_eq!(speech.interrupted().await, End::Stop);
     assert!(bits(&speech.samples) == expected);
     let after = cluster.counts();
@@ -442,6 +456,24 @@ async fn a_link_that_breaks_between_stages_that_live_loses_nothing_and_frames_go
     })
     .await;
     assert!(cluster.spoken(&text()).await == expected);
+    cluster.pipeline.stop();
+}
+
+#[tokio::test]
+async fn while_a_caller_does_not_listen_no_stage_is_given_up_for_a_link_that_broke() {
+    // Three heartbeats, and what a busy machine takes for one.
+    let silence = Duration::from_secs(7);
+    let cluster = Cluster::that_waits(silence, &FakeScript::default(), 1).await;
+    let expected = cluster.linked().await;
+    let mut speech = cluster.begun(20).await;
+    let (_, talker) = cluster.process(TALKER, &speech);
+    Cluster::break_links(&talker);
+    tokio::time::sleep(silence + Duration::from_secs(3)).await;
+    for view in cluster.pipeline.pools().flat_map(StagePool::replicas) {
+        assert_eq!((view.state, view.last_error), (ReplicaState::Ready, None));
+    }
+    assert_eq!(speech.until(usize::MAX).await, Some(End::Stop));
+    assert!(bits(&speech.samples) == expected);
     cluster.pipeline.stop();
 }
 

@@ -42,7 +42,7 @@ pub(super) enum Tended {
     /// The sequence cannot go on, and the stage does not know it.
     Failed,
     /// The same, and it stays until the other side cancels it.
-    Orphaned,
+    Severed,
 }
 
 impl StreamState {
@@ -101,6 +101,12 @@ impl StreamState {
                     link.say(seq, Body::End(end_message(end)))?;
                     return Ok(Tended::Over);
                 }
+                // The stage before may have been lost, of which the server learns otherwise: it is to wait for that.
+                Forwarded::Gone if self.elsewhere.is_some() && !self.receiving.is_open() => {
+                    self.sending.close();
+                    let message = "the stage before has given it up".to_owned();
+                    return self.severed((own, seq), message, link);
+                }
                 Forwarded::Gone => {
                     link.say(seq, Body::Cancel(Cancel {}))?;
                     return Ok(Tended::Over);
@@ -141,10 +147,20 @@ impl StreamState {
             Ok(LinkEnd::Severed(message)) => message,
             Err(_) => "the link to the next stage has ended".to_owned(),
         };
+        self.severed((own, seq), message, link).map(Some)
+    }
+
+    /// Tells that a link of the sequence has broken.
+    fn severed(
+        &mut self,
+        (stage, seq): (&'static str, SeqId),
+        message: String,
+        link: &mut Link,
+    ) -> Result<Tended, LinkError> {
         // The stage is not done with it, and is not to look as if it were.
         self.finished = None;
-        link.say(seq, Body::End(end_message(End::Severed { stage: own, message })))?;
-        Ok(Some(Tended::Orphaned))
+        link.say(seq, Body::End(end_message(End::Severed { stage, message })))?;
+        Ok(Tended::Severed)
     }
 
     /// Tells the other side how far the stage is, if it does not know.

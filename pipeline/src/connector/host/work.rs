@@ -91,9 +91,10 @@ impl Work {
                 let end = end(message, &self.stages)?;
                 if stream.receiving.is_open() {
                     stream.receiving.end(end);
-                } else if stream.elsewhere.is_some() && matches!(end, End::Lost { .. } | End::Severed { .. })
+                } else if stream.elsewhere.is_some()
+                    && !matches!(end, End::Stop | End::Length | End::Repetition)
                 {
-                    // Of items that come by a link, which does not tell of it, or has broken, too.
+                    // A failure before items that come by a link, which does not tell of it, or has broken, too.
                     link.say(seq, Body::End(end_message(end)))?;
                     self.drop(seq);
                 }
@@ -127,6 +128,7 @@ impl Work {
             }
         };
         let next = open.link.map(|link| next_stage(link, &self.stages)).transpose()?;
+        let to_next = next.is_some();
         let permit = next.and_then(|next| self.peers.as_ref()?.reserve(&next));
         let taker = permit.as_ref().map(|permit| permit.wake.clone()).or(here);
         let (sender, outputs) = stamped_edge(OUTPUTS, stage, taker, self.clock);
@@ -162,7 +164,12 @@ impl Work {
         }
         match permit {
             Some(permit) => stream.linked = Some(permit.send(outputs)),
-            None => stream.sending = Sending::answering(Box::new(outputs)),
+            None => {
+                stream.sending = Sending::answering(Box::new(outputs));
+                if let Some(peers) = self.peers.as_ref().filter(|_| to_next) {
+                    peers.relays();
+                }
+            }
         }
         self.streams.insert(seq, stream);
         Ok(())
@@ -270,7 +277,7 @@ impl Work {
                     notifier.notify();
                     false
                 }
-                Ok(Tended::Orphaned) => {
+                Ok(Tended::Severed) => {
                     stream.cancel.set();
                     notifier.notify();
                     true

@@ -14,7 +14,7 @@ use crate::connector::replica::StageNames;
 use crate::connector::stream::{Came, Receiving};
 use crate::connector::wire::{NO_SEQUENCE, Received, end, token};
 use crate::item::ItemKind;
-use crate::stage::{End, Notifier, NotifierFd};
+use crate::stage::{End, LinkToken, Notifier, NotifierFd};
 
 /// A link from the stage `sender`.
 pub(in crate::connector) struct Inbound {
@@ -26,7 +26,13 @@ pub(in crate::connector) struct Inbound {
 }
 
 /// By their numbers on this link.
-type Sequences = BTreeMap<SeqId, Receiving>;
+type Sequences = BTreeMap<SeqId, Attached>;
+
+/// A sequence whose items come.
+struct Attached {
+    token: LinkToken,
+    receiving: Receiving,
+}
 
 impl Inbound {
     /// Takes items until the other stage hangs up. What it has begun and not ended is severed then.
@@ -37,8 +43,8 @@ impl Inbound {
             Ok(()) => LinkError::Closed.to_string(),
             Err(error) => error.to_string(),
         };
-        for mut receiving in sequences.into_values() {
-            receiving.end(End::Severed {
+        for mut attached in sequences.into_values() {
+            attached.receiving.end(End::Severed {
                 stage: self.sender,
                 message: message.clone(),
             });
@@ -75,16 +81,17 @@ impl Inbound {
                 let what = format!("sequence {} was attached twice", seq.0);
                 return Err(LinkError::Protocol(what));
             }
-            return match self.rendezvous.attach(token(&attach.token)?, self.wake.clone()) {
+            let token = token(&attach.token)?;
+            return match self.rendezvous.attach(token, self.wake.clone()) {
                 Some(edge) => {
                     let receiving = Receiving::opened(Box::new(edge), Some(ItemKind::Frames));
-                    sequences.insert(seq, receiving);
+                    sequences.insert(seq, Attached { token, receiving });
                     Ok(())
                 }
                 None => Ok(self.link.say(seq, Body::Cancel(Cancel {}))?),
             };
         }
-        let Some(receiving) = sequences.get_mut(&seq) else {
+        let Some(Attached { token, receiving }) = sequences.get_mut(&seq) else {
             return Ok(());
         };
         match frame.body {
@@ -95,7 +102,10 @@ impl Inbound {
                 sequences.remove(&seq);
                 self.link.say(seq, Body::Done(Done {}))?;
             }
-            Body::Cancel(_) => drop(sequences.remove(&seq)),
+            Body::Cancel(_) => {
+                self.rendezvous.forget(*token);
+                sequences.remove(&seq);
+            }
             other => return Err(unexpected(&other, "a frame about a sequence")),
         }
         Ok(())
@@ -103,12 +113,12 @@ impl Inbound {
 
     /// Grants room, and cancels what is not wanted any more.
     fn tend(&mut self, sequences: &mut Sequences) -> Result<(), LinkError> {
-        let unwanted = sequences.extract_if(.., |_, receiving| receiving.is_abandoned());
+        let unwanted = sequences.extract_if(.., |_, attached| attached.receiving.is_abandoned());
         for (seq, _) in unwanted {
             self.link.say(seq, Body::Cancel(Cancel {}))?;
         }
-        for (&seq, receiving) in sequences {
-            receiving.grant(seq, &mut self.link)?;
+        for (&seq, attached) in sequences {
+            attached.receiving.grant(seq, &mut self.link)?;
         }
         Ok(())
     }

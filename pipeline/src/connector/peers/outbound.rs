@@ -1,6 +1,7 @@
 //! The end of a link at the stage that gives items.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use omni_engine::{SeqId, Stamp};
@@ -156,6 +157,7 @@ impl Outbound {
     fn turns(&mut self, handle: &LinkHandle) -> Result<(), LinkError> {
         while !handle.stop.is_set() {
             let gathers = self.turn()?;
+            handle.quiet.store(self.keepalive.is_quiet(), Ordering::Relaxed);
             if self.is_unused() && handle.retire(self.link.now()) {
                 return Ok(());
             }

@@ -113,3 +113,26 @@ fn no_more_items_without_a_sequence_are_kept_than_fit() {
     let _opened = rendezvous.expect(LinkToken(0)).unwrap();
     assert!(attach(over).is_some(), "there is room again");
 }
+
+#[test]
+fn items_that_are_given_up_before_their_sequence_is_opened_leave_their_place() {
+    let rendezvous = rendezvous();
+    for _ in 0..2 {
+        for token in 0..MOST_EARLY as u128 {
+            assert!(rendezvous.attach(LinkToken(token), Notifier::default()).is_some());
+        }
+        assert!(attached_beyond(&rendezvous).is_none(), "there are too many");
+        for token in 0..MOST_EARLY as u128 {
+            rendezvous.forget(LinkToken(token));
+        }
+    }
+    // A sequence that was opened is its server's.
+    let (_items, expected) = rendezvous.expect(TOKEN).unwrap();
+    rendezvous.forget(TOKEN);
+    assert!(expected.take_back(Notifier::default()).is_some());
+}
+
+/// One more than there may be.
+fn attached_beyond(rendezvous: &Rendezvous) -> Option<EdgeWriter> {
+    rendezvous.attach(LinkToken(u128::MAX), Notifier::default())
+}

@@ -189,7 +189,7 @@ DRIVER cuEventElapsedTime(float* ms, Event* begin, Event* end) {
 }
 DRIVER cuEventDestroy_v2(Event* event) {
     GUARD;
-    // Whoever records and does not wait must not write where nothing is any more.
+    // A caller that records and does not wait must not write where nothing is any more.
     for (Stream* stream : streams)
         if (!event->over) wait_for(stream);
     delete event;

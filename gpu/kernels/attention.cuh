@@ -2,10 +2,10 @@
 //
 // A block has a query row, a key head with G of its query heads, and one of `splits` parts of the row's keys, `part` keys each. L neighbouring lanes
 // have a key together, eight elements each, so that a bf16 key of 128 is read as 256 neighbouring bytes; the block's other lanes have
-// other keys. Keys and values come by asynchronous copies, two bunches of rounds ahead: what is under way takes shared memory and no
-// registers, so that blocks with four heads wait as seldom as those with one. Of a bunch every group of lanes makes all scores, then
+// other keys. Asynchronous copies load keys and values two stages of rounds ahead: what is under way takes shared memory and no
+// registers, so that blocks with four heads wait as seldom as those with one. Every group of lanes makes all scores of a stage, then
 // moves its running maximum, sum and weighted sum of values of each head (Milakov, Gimelshein, "Online normalizer calculation for
-// softmax", 2018); these meet in shared memory at the end. Reads each key and value of the row once per G query heads: 4 * keys *
+// softmax", 2018); the groups' results are put together in shared memory at the end. Reads each key and value of the row once per G query heads: 4 * keys *
 // head_dim bytes for bf16.
 //
 // A head's result is the same to the bit whatever G is: sums that the compiler could fuse in two ways are written as they shall be fused.
@@ -20,11 +20,11 @@ struct Keys {
     uint32_t begin, from, to;
 };
 
-/// Rounds of keys that a thread asks for and works on together, and how many such bunches are under way: 32 KiB, as `SHARED` in
+/// Rounds of keys that a thread copies and works on together (a stage), and how many stages are under way: 32 KiB, as `SHARED` in
 /// `src/kernels/attention.rs`.
 template <typename T>
 constexpr uint32_t kRounds = 8 / sizeof(T);
-constexpr uint32_t kBunches = 2;
+constexpr uint32_t kStages = 2;
 
 /// Eight elements, of which only the first `count` are there.
 template <typename T>
@@ -36,9 +36,9 @@ __device__ __forceinline__ Packed<T> load_some(In<T> from, size_t index, unsigne
     memcpy(&out, one, sizeof out);
     return out;
 }
-/// Brings eight elements, of which only the first `count` are there, to where the thread reads them with `brought`; zeros if they are not `there`.
+/// Copies eight elements, of which only the first `count` are there, to where the thread reads them with `read_copied`; zeros if they are not `there`.
 template <typename T>
-__device__ __forceinline__ void bring_some(Shared<Bytes16> to, In<T> from, size_t index, unsigned count, uint32_t wide, bool there) {
+__device__ __forceinline__ void copy_some(Shared<Bytes16> to, In<T> from, size_t index, unsigned count, uint32_t wide, bool there) {
     constexpr unsigned kEach = 16 / sizeof(T);
     if (wide) {
 #pragma unroll
@@ -51,7 +51,7 @@ __device__ __forceinline__ void bring_some(Shared<Bytes16> to, In<T> from, size_
     }
 }
 template <typename T>
-__device__ __forceinline__ Eight brought(Shared<Bytes16> from) {
+__device__ __forceinline__ Eight read_copied(Shared<Bytes16> from) {
     Packed<T> packed;
 #pragma unroll
     for (unsigned i = 0; i < sizeof(T) / 2; i++) packed.part[i] = from[i * kAttentionThreads];
@@ -87,8 +87,8 @@ __device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T
 #pragma unroll
         for (int i = 0; i < 8; i++) query[g].v[i] *= scale;
     }
-    // A thread reads only what it has asked for itself, so that no barrier is needed until all meet.
-    constexpr uint32_t kPacks = sizeof(T) / 2, kBunch = 2 * kRounds<T> * kPacks * kAttentionThreads;
+    // A thread reads only what it has copied itself, so that no barrier is needed until the groups are put together.
+    constexpr uint32_t kPacks = sizeof(T) / 2, kStage = 2 * kRounds<T> * kPacks * kAttentionThreads;
     Shared<Bytes16> ring = shared_as<Bytes16>() + threadIdx.x;
     uint32_t step = kRounds<T> * groups;
     auto find = [&](uint32_t (&slot)[kRounds<T>], uint32_t at) {
@@ -99,36 +99,38 @@ __device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T
             if (table) slot[a] = (table[keys.begin + (key >> shift)] << shift) + (key & ((1u << shift) - 1));
         }
     };
-    auto ask = [&](Shared<Bytes16> to, const uint32_t (&slot)[kRounds<T>], uint32_t at) {
+    auto issue = [&](Shared<Bytes16> to, const uint32_t (&slot)[kRounds<T>], uint32_t at) {
 #pragma unroll
         for (uint32_t a = 0; a < kRounds<T>; a++) {
             size_t from = static_cast<size_t>(slot[a]) * kv_stride + static_cast<size_t>(kv_head) * head_dim + dim;
             bool there = has_dims && at + a * groups + lane_group < end;
-            bring_some<T>(to + 2 * a * kPacks * kAttentionThreads, k, from, head_dim - dim, wide, there);
-            bring_some<T>(to + (2 * a + 1) * kPacks * kAttentionThreads, v, from, head_dim - dim, wide, there);
+            copy_some<T>(to + 2 * a * kPacks * kAttentionThreads, k, from, head_dim - dim, wide, there);
+            copy_some<T>(to + (2 * a + 1) * kPacks * kAttentionThreads, v, from, head_dim - dim, wide, there);
         }
     };
     uint32_t slot[kRounds<T>], later[kRounds<T>];
     if (begin < end) {
+        // The code predictor's contexts of up to sixteen keys have no second stage.
+        bool more = begin + step < end;
         find(slot, begin);
-        find(later, begin + step);
-        ask(ring, slot, begin);
+        if (more) find(later, begin + step);
+        issue(ring, slot, begin);
         copies_asked();
-        ask(ring + kBunch, later, begin + step);
+        if (more) issue(ring + kStage, later, begin + step);
         copies_asked();
-        find(slot, begin + kBunches * step);
+        if (more) find(slot, begin + kStages * step);
     }
-    static_assert(kBunches == 2);
+    static_assert(kStages == 2);
     bool odd = false;
     // Lanes of a warp go round together, because they exchange sums.
 #pragma unroll 1
     for (uint32_t at = begin; at < end; at += step) {
-        Shared<Bytes16> bunch = ring + (odd ? kBunch : 0);
-        wait_copies<kBunches - 1>();
+        Shared<Bytes16> stage = ring + (odd ? kStage : 0);
+        wait_copies<kStages - 1>();
         float score[kRounds<T>][G];
 #pragma unroll
         for (uint32_t a = 0; a < kRounds<T>; a++) {
-            Eight key = brought<T>(bunch + 2 * a * kPacks * kAttentionThreads);
+            Eight key = read_copied<T>(stage + 2 * a * kPacks * kAttentionThreads);
 #pragma unroll
             for (int g = 0; g < G; g++) {
                 score[a][g] = 0.0f;
@@ -165,15 +167,15 @@ __device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T
         }
 #pragma unroll
         for (uint32_t a = 0; a < kRounds<T>; a++) {
-            Eight value = brought<T>(bunch + (2 * a + 1) * kPacks * kAttentionThreads);
+            Eight value = read_copied<T>(stage + (2 * a + 1) * kPacks * kAttentionThreads);
 #pragma unroll
             for (int g = 0; g < G; g++)
 #pragma unroll
                 for (int i = 0; i < 8; i++) sum[g].v[i] = fused(score[a][g], value.v[i], sum[g].v[i]);
         }
-        if (at + kBunches * step < end) {
-            ask(bunch, slot, at + kBunches * step);
-            find(slot, at + (kBunches + 1) * step);
+        if (at + kStages * step < end) {
+            issue(stage, slot, at + kStages * step);
+            find(slot, at + (kStages + 1) * step);
         }
         copies_asked();
         odd = !odd;
@@ -183,15 +185,15 @@ __device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T
     __syncthreads();
 
     // [groups][G] maxima and sums, then [groups][G][lanes_per_key * 8] weighted sums.
-    Shared<float> meeting = shared_as<float>();
+    Shared<float> maxima = shared_as<float>();
     unsigned width = lanes_per_key * 8;
-    Shared<float> sums = meeting + 2 * groups * G;
+    Shared<float> sums = maxima + 2 * groups * G;
 #pragma unroll
     for (int g = 0; g < G; g++) {
         unsigned place = lane_group * G + g;
         if (lane == 0) {
-            meeting[2 * place] = largest[g];
-            meeting[2 * place + 1] = total[g];
+            maxima[2 * place] = largest[g];
+            maxima[2 * place + 1] = total[g];
         }
 #pragma unroll
         for (int i = 0; i < 8; i++) sums[place * width + dim + i] = sum[g].v[i];
@@ -200,12 +202,12 @@ __device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T
     for (unsigned item = threadIdx.x; item < G * head_dim; item += kAttentionThreads) {
         unsigned g = item / head_dim, c = item % head_dim;
         float most = -INFINITY, whole = 0.0f, value = 0.0f;
-        for (unsigned other = 0; other < groups; other++) most = fmaxf(most, meeting[2 * (other * G + g)]);
+        for (unsigned other = 0; other < groups; other++) most = fmaxf(most, maxima[2 * (other * G + g)]);
         for (unsigned other = 0; other < groups; other++) {
             unsigned place = other * G + g;
-            if (meeting[2 * place + 1] == 0.0f) continue;
-            float weight = expf(meeting[2 * place] - most);
-            whole = fused(weight, meeting[2 * place + 1], whole);
+            if (maxima[2 * place + 1] == 0.0f) continue;
+            float weight = expf(maxima[2 * place] - most);
+            whole = fused(weight, maxima[2 * place + 1], whole);
             value = fused(weight, sums[place * width + c], value);
         }
         size_t head = static_cast<size_t>(row) * heads + first_head + g;

@@ -60,7 +60,7 @@ pub struct Attention {
 
 impl Attention {
     /// Parts worth making of the keys of rows with up to `keys` each, and the keys of a part. Up to 128 keys stay together: parts
-    /// take a launch that puts them together, and keep [`Attend`](super::Attend) away, so that a short context gets more blocks from
+    /// take a launch that puts them together, and [`Attend`](super::Attend) needs one part, so that a short context gets more blocks from
     /// fewer heads in each. For as few rows as are multiplied one by one a part is of one size, so that a row's sums do not depend on
     /// how many keys its neighbours have. With more, there are enough parts for two blocks per multiprocessor of a large device, none
     /// with fewer than 64 keys, at most 32.
@@ -154,6 +154,6 @@ pub(super) fn lanes(attention: &Attention) -> u32 {
     attention.head_dim.div_ceil(8).next_power_of_two()
 }
 
-/// Bytes of shared memory: keys and values that are under way, two bunches of 64 bytes of each for every thread. Where they were, every
-/// group of lanes leaves of each head a maximum, a sum, a weighted sum: at most 20 KiB.
+/// Bytes of shared memory: keys and values that are under way, two stages of 64 bytes of each for every thread. Each group of lanes then stores
+/// a maximum, a sum and a weighted sum per head in the same memory: at most 20 KiB.
 pub(super) const SHARED: u32 = 2 * 2 * 64 * 128;

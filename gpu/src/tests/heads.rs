@@ -2,6 +2,7 @@ use std::cell::RefCell;
 
 use proptest::prelude::*;
 
+use super::persistent::run_listed;
 use super::{Lab, close, each_type, numbers, rounded};
 use crate::Address;
 use crate::kernels::{Attend, Attention, NO_ROW, RotateAndStore};
@@ -68,67 +69,7 @@ proptest! {
     fn heads_are_rotated_stored_and_attended_in_one_launch_as_in_two(
         h in heads(), rows in 1_usize..5, normed in any::<bool>(), blocks in 1_usize..4,
     ) {
-        // Every row has as many blocks of four keys; its new key is the last, and the last row has none.
-        let keys = blocks * 4;
-        let capacity = rows * keys;
-        let qkv = numbers(rows * h.width(), 1);
-        let angles: Vec<f32> = numbers(rows * h.dim / 2, 2).iter().map(|a| a * 400.0).collect();
-        let (q_norm, k_norm) = (numbers(h.dim, 3), numbers(h.dim, 4));
-        let slots: Vec<u32> = (0..rows).map(|r| if r + 1 == rows { NO_ROW } else { ((r + 1) * keys - 1) as u32 }).collect();
-        let cache = numbers(capacity * h.kv_width(), 5);
-        let table: Vec<u32> = (0..(rows * blocks) as u32).collect();
-        let ranges: Vec<u32> = (0..rows).flat_map(|r| [(r * blocks) as u32, (r % 2) as u32, keys as u32]).collect();
-        let both = |lab: &Lab, fused: bool| {
-            let (at, k, v) = (lab.rows(&qkv), lab.rows(&cache), lab.rows(&cache));
-            let norm = |n: &[f32]| if normed { lab.floats(n) } else { Address::NONE };
-            let rotate = RotateAndStore {
-                qkv: at,
-                k,
-                v,
-                q_norm: norm(&q_norm),
-                k_norm: norm(&k_norm),
-                angles: lab.floats(&angles),
-                slots: lab.words(&slots),
-                rows: rows as u32,
-                heads: h.heads as u32,
-                kv_heads: h.kv_heads as u32,
-                head_dim: h.dim as u32,
-                capacity: capacity as u32,
-                eps: 1e-6,
-            };
-            let out = lab.room(rows * h.q_width());
-            let attention = Attention {
-                out,
-                partial: Address::NONE,
-                q: at,
-                k,
-                v,
-                table: lab.words(&table),
-                ranges: lab.words(&ranges),
-                rows: rows as u32,
-                heads: h.heads as u32,
-                kv_heads: h.kv_heads as u32,
-                head_dim: h.dim as u32,
-                q_stride: h.width() as u32,
-                kv_stride: h.kv_width() as u32,
-                shift: 2,
-                splits: 1,
-                part: 128,
-                scale: 0.3,
-            };
-            if fused {
-                lab.run(&Attend { rotate, attention }.launch(lab.float));
-            } else {
-                lab.run(&rotate.launch(lab.float));
-                lab.run(&attention.launches(lab.float).0);
-            }
-            let size = capacity * h.kv_width();
-            (lab.read(out, rows * h.q_width()), lab.read(k, size), lab.read(v, size))
-        };
-        each_type(
-            |lab| (both(lab, true), both(lab, false)),
-            |float, (fused, apart)| assert_eq!(fused, apart, "{float:?}"),
-        );
+        attends_as_in_two(h, rows, normed, blocks, ("attend_", false));
     }
 
     #[test]
@@ -196,46 +137,208 @@ proptest! {
         splits in 1_u32..5,
         paged in any::<bool>(),
     ) {
-        let rows = ranges.len();
-        let blocks = 160 >> shift;
-        // Blocks in an order of their own; every row sees another part of the table.
-        let table: Vec<u32> = (0..blocks).map(|i| (i * 7 + 3) % blocks).collect();
-        let ranges: Vec<[u32; 3]> = ranges.iter().map(|&(from, len)| [if paged { 2 } else { 9 }, from, (from + len).min(120)]).collect();
-        let (q, k, v) = (numbers(rows * h.width(), 1), numbers(160 * h.kv_width(), 2), numbers(160 * h.kv_width(), 3));
-        let scale = 1.0 / (h.dim as f32).sqrt();
-        each_type(
-            |lab| attend(lab, h, &ranges, paged.then_some((&table, shift)), (splits, 120_u32.div_ceil(splits)), [&q, &k, &v]),
-            |float, got| {
-                let [q, k, v] = [&q, &k, &v].map(|x| rounded(float, x));
-                let mut expected = Vec::new();
-                for (r, &[begin, from, to]) in ranges.iter().enumerate() {
-                    let slot = |key: u32| if paged {
-                        ((table[(begin + (key >> shift)) as usize] << shift) + (key & ((1 << shift) - 1))) as usize
+        rows_attend(h, &ranges, paged.then_some(shift), splits, "attention_");
+    }
+}
+
+/// How heads are rotated, stored and attended.
+#[derive(Clone, Copy)]
+enum Launched {
+    Fused,
+    Listed,
+    Apart,
+    ApartListed,
+}
+
+/// `Attend` by the kernel of that name gives what its two parts give, as launches of their own and, if it is to be `listed`, in a list that one launch runs.
+fn attends_as_in_two(h: Heads, rows: usize, normed: bool, blocks: usize, (kernel, listed): (&str, bool)) {
+    // Every row has as many blocks of four keys; its new key is the last, and the last row has none.
+    let keys = blocks * 4;
+    let capacity = rows * keys;
+    let qkv = numbers(rows * h.width(), 1);
+    let angles: Vec<f32> = numbers(rows * h.dim / 2, 2).iter().map(|a| a * 400.0).collect();
+    let (q_norm, k_norm) = (numbers(h.dim, 3), numbers(h.dim, 4));
+    let slots: Vec<u32> = (0..rows)
+        .map(|r| {
+            if r + 1 == rows {
+                NO_ROW
+            } else {
+                ((r + 1) * keys - 1) as u32
+            }
+        })
+        .collect();
+    let cache = numbers(capacity * h.kv_width(), 5);
+    let table: Vec<u32> = (0..(rows * blocks) as u32).collect();
+    let ranges: Vec<u32> = (0..rows)
+        .flat_map(|r| [(r * blocks) as u32, (r % 2) as u32, keys as u32])
+        .collect();
+    let all = |lab: &Lab, launched: Launched| {
+        let (at, k, v) = (lab.rows(&qkv), lab.rows(&cache), lab.rows(&cache));
+        let norm = |n: &[f32]| if normed { lab.floats(n) } else { Address::NONE };
+        let rotate = RotateAndStore {
+            qkv: at,
+            k,
+            v,
+            q_norm: norm(&q_norm),
+            k_norm: norm(&k_norm),
+            angles: lab.floats(&angles),
+            slots: lab.words(&slots),
+            rows: rows as u32,
+            heads: h.heads as u32,
+            kv_heads: h.kv_heads as u32,
+            head_dim: h.dim as u32,
+            capacity: capacity as u32,
+            eps: 1e-6,
+        };
+        let out = lab.room(rows * h.q_width());
+        let attention = Attention {
+            out,
+            partial: Address::NONE,
+            q: at,
+            k,
+            v,
+            table: lab.words(&table),
+            ranges: lab.words(&ranges),
+            rows: rows as u32,
+            heads: h.heads as u32,
+            kv_heads: h.kv_heads as u32,
+            head_dim: h.dim as u32,
+            q_stride: h.width() as u32,
+            kv_stride: h.kv_width() as u32,
+            shift: 2,
+            splits: 1,
+            part: 128,
+            scale: 0.3,
+        };
+        let attend = Attend { rotate, attention }.launch(lab.float);
+        assert!(attend.kernel.name.starts_with(kernel), "{}", attend.kernel.name);
+        let apart = [rotate.launch(lab.float), attention.launches(lab.float).0];
+        match launched {
+            Launched::Fused => lab.run(&attend),
+            Launched::Listed => run_listed(lab, &[attend]),
+            Launched::Apart => apart.iter().for_each(|launch| lab.run(launch)),
+            Launched::ApartListed => run_listed(lab, &apart),
+        }
+        let size = capacity * h.kv_width();
+        (
+            lab.read(out, rows * h.q_width()),
+            lab.read(k, size),
+            lab.read(v, size),
+        )
+    };
+    each_type(
+        |lab| {
+            let fused = all(lab, Launched::Fused);
+            let apart = all(lab, Launched::Apart);
+            if listed {
+                assert_eq!(fused, all(lab, Launched::Listed), "{:?}", lab.float);
+                assert_eq!(apart, all(lab, Launched::ApartListed), "{:?}", lab.float);
+            }
+            (fused, apart)
+        },
+        |float, (fused, apart)| assert_eq!(fused, apart, "{float:?}"),
+    );
+}
+
+/// Rows that see keys `from` to `from + len` get the means of the values that the reference gives, by the kernel of that name.
+fn rows_attend(h: Heads, ranges: &[(u32, u32)], paged: Option<u32>, splits: u32, kernel: &str) {
+    let rows = ranges.len();
+    let (paged, shift) = (paged.is_some(), paged.unwrap_or(0));
+    let blocks = 160 >> shift;
+    // Blocks in an order of their own; every row sees another part of the table.
+    let table: Vec<u32> = (0..blocks).map(|i| (i * 7 + 3) % blocks).collect();
+    let ranges: Vec<[u32; 3]> = ranges
+        .iter()
+        .map(|&(from, len)| [if paged { 2 } else { 9 }, from, (from + len).min(120)])
+        .collect();
+    let (q, k, v) = (
+        numbers(rows * h.width(), 1),
+        numbers(160 * h.kv_width(), 2),
+        numbers(160 * h.kv_width(), 3),
+    );
+    let scale = 1.0 / (h.dim as f32).sqrt();
+    each_type(
+        |lab| {
+            let parts = (splits, 120_u32.div_ceil(splits));
+            let attention = attention(
+                lab,
+                h,
+                &ranges,
+                paged.then_some((&table, shift)),
+                parts,
+                [&q, &k, &v],
+            );
+            let (attend, merge) = attention.launches(lab.float);
+            assert!(attend.kernel.name.starts_with(kernel), "{}", attend.kernel.name);
+            for launch in [Some(attend), merge].iter().flatten() {
+                lab.run(launch);
+            }
+            lab.read(attention.out, rows * h.q_width())
+        },
+        |float, got| {
+            let [q, k, v] = [&q, &k, &v].map(|x| rounded(float, x));
+            let mut expected = Vec::new();
+            for (r, &[begin, from, to]) in ranges.iter().enumerate() {
+                let slot = |key: u32| {
+                    if paged {
+                        ((table[(begin + (key >> shift)) as usize] << shift) + (key & ((1 << shift) - 1)))
+                            as usize
                     } else {
                         (begin + key) as usize
-                    };
-                    for head in 0..h.heads {
-                        let kv_head = head / (h.heads / h.kv_heads);
-                        let query = &q[r * h.width() + head * h.dim..][..h.dim];
-                        let of = |pool: &[f32], key| pool[slot(key) * h.kv_width() + kv_head * h.dim..][..h.dim].to_vec();
-                        let scores: Vec<f32> = (from..to)
-                            .map(|key| of(&k, key).iter().zip(query).map(|(k, q)| k * q).sum::<f32>() * scale)
-                            .collect();
-                        let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-                        let weights: Vec<f32> = scores.iter().map(|s| (s - most).exp()).collect();
-                        let total: f32 = weights.iter().sum();
-                        let mut sum = vec![0.0; h.dim];
-                        for (key, weight) in (from..to).zip(&weights) {
-                            for (s, v) in sum.iter_mut().zip(of(&v, key)) {
-                                *s += weight / total * v;
-                            }
-                        }
-                        expected.extend(sum);
                     }
+                };
+                for head in 0..h.heads {
+                    let kv_head = head / (h.heads / h.kv_heads);
+                    let query = &q[r * h.width() + head * h.dim..][..h.dim];
+                    let of = |pool: &[f32], key| {
+                        pool[slot(key) * h.kv_width() + kv_head * h.dim..][..h.dim].to_vec()
+                    };
+                    let scores: Vec<f32> = (from..to)
+                        .map(|key| of(&k, key).iter().zip(query).map(|(k, q)| k * q).sum::<f32>() * scale)
+                        .collect();
+                    let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                    let weights: Vec<f32> = scores.iter().map(|s| (s - most).exp()).collect();
+                    let total: f32 = weights.iter().sum();
+                    let mut sum = vec![0.0; h.dim];
+                    for (key, weight) in (from..to).zip(&weights) {
+                        for (s, v) in sum.iter_mut().zip(of(&v, key)) {
+                            *s += weight / total * v;
+                        }
+                    }
+                    expected.extend(sum);
                 }
-                close("heads", float, &got, &expected);
-            },
-        );
+            }
+            close("heads", float, &got, &expected);
+        },
+    );
+}
+
+#[test]
+fn blocks_of_several_heads_attend_to_their_own_keys() {
+    for (dim, paged) in [(12, None), (16, Some(2)), (128, Some(1))] {
+        let h = Heads {
+            heads: 16,
+            kv_heads: 2,
+            dim,
+        };
+        let ranges =
+            |rows: u32| -> Vec<(u32, u32)> { (0..rows).map(|row| (row % 5, 1 + 7 * row % 40)).collect() };
+        rows_attend(h, &ranges(16), paged, 1, "attention_2_");
+        rows_attend(h, &ranges(32), paged, 1, "attention_4_");
+        rows_attend(h, &ranges(8), paged, 4, "attention_4_");
+    }
+}
+
+#[test]
+fn blocks_of_several_heads_rotate_store_and_attend_in_one_launch_as_in_two() {
+    for (dim, normed) in [(12, true), (16, false), (128, true)] {
+        let h = Heads {
+            heads: 16,
+            kv_heads: 2,
+            dim,
+        };
+        attends_as_in_two(h, 16, normed, 2, ("attend_2_", true));
+        attends_as_in_two(h, 32, normed, 2, ("attend_4_", true));
     }
 }
 

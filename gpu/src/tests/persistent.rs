@@ -237,6 +237,22 @@ impl Passes {
     }
 }
 
+/// Runs all of them as one launch of three blocks.
+pub(super) fn run_listed(lab: &Lab, launches: &[Launch]) {
+    let words = Persistent::program(launches, lab.float);
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let met = lab.words(&[0]);
+    let shared = launches.iter().map(|launch| launch.shared).max();
+    let persistent = Persistent {
+        program: lab.keep(&bytes),
+        met,
+        count: launches.len() as u32,
+        shared: shared.unwrap_or(0),
+    };
+    lab.run(&persistent.launch(lab.float, 3));
+    assert_eq!(lab.read_words(met, 1), [0], "it can be launched again");
+}
+
 #[test]
 fn launches_that_stay_on_the_device_give_what_they_give_one_by_one() {
     for (rows, fused) in [(1, true), (2, false), (4, true), (7, true)] {
@@ -258,22 +274,7 @@ fn launches_that_stay_on_the_device_give_what_they_give_one_by_one() {
                         .iter()
                         .all(|launch| Persistent::takes(launch, lab.float))
                 );
-                let words = Persistent::program(&passes.launches, lab.float);
-                let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-                let met = lab.words(&[0]);
-                let persistent = Persistent {
-                    program: lab.keep(&bytes),
-                    met,
-                    count: passes.launches.len() as u32,
-                    shared: passes
-                        .launches
-                        .iter()
-                        .map(|launch| launch.shared)
-                        .max()
-                        .unwrap_or(0),
-                };
-                lab.run(&persistent.launch(lab.float, 3));
-                assert_eq!(lab.read_words(met, 1), [0], "it can be launched again");
+                run_listed(lab, &passes.launches);
                 passes.found(lab)
             },
             |_, found| {

@@ -1,8 +1,10 @@
-//! What of a model must be read to compute with it: parameters and bytes, counted over the tensors' shapes.
+//! What of a model must be read to compute with it, and how much must be computed: parameters, bytes and operations, counted over the tensors'
+//! shapes.
 //!
-//! The counted floor of a step is the bytes that it cannot do without, over the bytes per second that the memory gives:
-//! no step of that number format is faster, however it is computed. Activations are not counted, nor the rows that are
-//! looked up in tables; keys and values are told by position. Nothing is read here.
+//! A counted floor of a step is the bytes that it cannot do without, over the bytes per second that the memory gives, or its additions and
+//! multiplications, over those per second that the processor or the device makes: no step of that number format is faster, however it is
+//! computed. Activations are not counted, nor attention, nor the rows that are looked up in tables; keys and values are told by position.
+//! Nothing is read here.
 
 use crate::checkpoint::{Checkpoint, CheckpointSource, LoadError};
 use crate::config::{Code2WavConfig, FfnConfig, StackConfig, ThinkerConfig};
@@ -103,8 +105,8 @@ fn count(source: CheckpointSource, dtype: DType) -> Result<CountedFloor, LoadErr
         tensors.extend(sizes(&codec));
     }
     let counting = Counting { tensors, dtype };
-    let of = |part, stack: &StackConfig, passes| {
-        let mut stage = counting.stage(part, passes);
+    let of = |part, stack: &StackConfig, (passes, rows)| {
+        let mut stage = counting.stage(part, passes, rows);
         stage.kv_position_bytes = kv_position_bytes(stack, dtype.bytes());
         stage.mixtures = counting.mixtures(part, stack);
         let routed = stage
@@ -114,19 +116,21 @@ fn count(source: CheckpointSource, dtype: DType) -> Result<CountedFloor, LoadErr
         stage.row_operations += 2 * routed.sum::<u64>();
         stage
     };
+    // The first pass has two rows: the talker's hidden state, and the first code.
     let passes = config.predictor.groups as u64 - 1;
+    let of_predictor = (passes, passes + 1);
     let thinker = ThinkerConfig::parse(&json).and_then(|thinker| {
         thinker_model::check(&checkpoint, &thinker)?;
-        Ok(of(Part::Thinker, &thinker.stack, 1))
+        Ok(of(Part::Thinker, &thinker.stack, (1, 1)))
     });
     let hears = counting.tensors(Part::AudioEncoder).next().is_some();
-    let mut code2wav = of(Part::Code2Wav, &config.code2wav.stack, 1);
+    let mut code2wav = of(Part::Code2Wav, &config.code2wav.stack, (1, 1));
     code2wav.row_operations = counting.frame_operations(&config.code2wav);
     Ok(CountedFloor {
         thinker: thinker.ok(),
-        audio_encoder: hears.then(|| counting.stage(Part::AudioEncoder, 1)),
-        talker: of(Part::Talker, &config.talker.stack, 1),
-        predictor: of(Part::Predictor, &config.predictor.stack, passes),
+        audio_encoder: hears.then(|| counting.stage(Part::AudioEncoder, 1, 1)),
+        talker: of(Part::Talker, &config.talker.stack, (1, 1)),
+        predictor: of(Part::Predictor, &config.predictor.stack, of_predictor),
         code2wav,
     })
 }
@@ -214,22 +218,24 @@ impl Counting {
         numbers * self.dtype.bytes()
     }
 
-    /// All but keys, values and experts. `passes`: how often a step goes through the layers.
-    fn stage(&self, part: Part, passes: u64) -> StageFloor {
+    /// All but keys, values and experts. A step goes through the layers in `passes` passes, with `rows` rows of a sequence in all of them.
+    fn stage(&self, part: Part, passes: u64, rows: u64) -> StageFloor {
         let parameters = self.tensors(part).map(|(_, n)| n).sum();
-        let read = |(name, n): (&str, u64)| match Use::of(name) {
-            Use::EveryPass => n * passes,
-            // Of several heads each pass takes its own.
-            Use::OncePerStep => n,
-            Use::Routed | Use::NotInSteps => 0,
+        let used = |times: u64| {
+            move |(name, n): (&str, u64)| match Use::of(name) {
+                Use::EveryPass => n * times,
+                // Of several heads each pass takes its own.
+                Use::OncePerStep => n,
+                Use::Routed | Use::NotInSteps => 0,
+            }
         };
         StageFloor {
             parameters,
             bytes: self.bytes(parameters),
-            dense_bytes: self.bytes(self.tensors(part).map(read).sum()),
+            dense_bytes: self.bytes(self.tensors(part).map(used(passes)).sum()),
             mixtures: Vec::new(),
             kv_position_bytes: 0,
-            row_operations: 2 * self.tensors(part).map(read).sum::<u64>(),
+            row_operations: 2 * self.tensors(part).map(used(rows)).sum::<u64>(),
         }
     }
 

@@ -49,18 +49,17 @@ fn a_step_alone_reads_what_is_known_of_the_published_model() {
     }
 }
 
-/// Of 64 frames of the published vocoder 327 billion are known, attention among them; of a token, two for every number that is read for it.
+/// Of 64 frames of the published vocoder 327 billion are known, attention among them; of a token, two for every number that is read for it;
+/// of a frame of the predictor 2.58 billion, in which sixteen rows go through the layers in fifteen passes.
 #[test]
 fn products_have_the_operations_that_are_known_of_them() {
     let floor = floor("random:qwen3-omni-30b-a3b");
     let frames = floor.code2wav.step_operations(64) / 1e9;
     assert!((frames / 327.0 - 1.0).abs() < 0.02, "{frames}");
-    for stage in [&floor.talker, &floor.predictor] {
-        assert!(
-            (stage.step_operations(1) / stage.step_bytes(1) - 1.0).abs() < 1e-9,
-            "{stage:?}"
-        );
-    }
+    let talker = floor.talker.step_operations(1) / floor.talker.step_bytes(1);
+    assert!((talker - 1.0).abs() < 1e-9, "{talker}");
+    let predictor = floor.predictor.step_operations(1) / 1e9;
+    assert!((predictor / 2.58 - 1.0).abs() < 0.005, "{predictor}");
 }
 
 #[test]

@@ -21,6 +21,8 @@ use super::clocks::Clocks;
 use super::models::{Embedded, Place};
 use super::report::{Report, number};
 use super::verdict::Verdict;
+#[cfg(any(feature = "cuda", feature = "emulator"))]
+use ceilings::Effort;
 
 /// The published shapes of what speaks, with random weights: Qwen3-Omni without its thinker, and Qwen3-TTS.
 pub const PUBLISHED: [&str; 3] = [
@@ -166,39 +168,47 @@ impl Run<'_> {
         let Some(figures) = found else {
             return Ok(self.report.paragraph("Not measured.")?);
         };
-        let DeviceFigures {
-            copy,
-            read,
-            product,
-            overheads,
-        } = figures;
-        // No floor is flattered by a slow copy.
-        let ceilings = Ceilings {
-            bytes: copy.max(read),
-            operations: product.1,
-        };
-        self.ceilings = Some(ceilings);
-        self.report.figures(1, &["", "GB/s"])?;
-        for (what, speed) in [
-            ("copying, bytes read and written", copy),
-            ("reading a matrix for one row", read),
-            ("bytes floors are counted with", ceilings.bytes),
-        ] {
-            self.report.row(&[what, &format!("{:.3}", speed / 1e9)])?;
+        // One that fails keeps no other from being told.
+        let memory = self.measured("the memory's speed", figures.memory);
+        let product = self.measured("the speed of a product", figures.product);
+        let overheads = self.measured("overheads", figures.overheads);
+        if let Some(memory) = memory {
+            self.report.figures(1, &["", "GB/s"])?;
+            for (what, speed) in [
+                ("copying, bytes read and written", memory.copy),
+                ("reading a matrix for one row", memory.read),
+                ("bytes floors are counted with", memory.fastest()),
+            ] {
+                self.report.row(&[what, &format!("{:.3}", speed / 1e9)])?;
+            }
+            self.report.line("")?;
         }
-        self.report.line("")?;
-        self.report.figures(1, &["a product, bf16", "GFLOP/s"])?;
-        let (side, speed) = product;
-        self.report.row(&[
-            format!("{side} x {side} by {side} x {side}: FLOP floors are counted with"),
-            number(speed / 1e9),
-        ])?;
-        self.report.line("")?;
-        self.report.figures(1, &["overhead", "us each"])?;
-        for (what, seconds) in overheads {
-            self.report.row(&[what, number(1e6 * seconds)])?;
+        if let Some((side, speed)) = product {
+            self.report.figures(1, &["a product, bf16", "GFLOP/s"])?;
+            self.report.row(&[
+                format!("{side} x {side} by {side} x {side}: FLOP floors are counted with"),
+                number(speed / 1e9),
+            ])?;
+            self.report.line("")?;
         }
+        if let Some(overheads) = overheads {
+            self.report.figures(1, &["overhead", "us each"])?;
+            for (what, seconds) in overheads {
+                self.report.row(&[what, number(1e6 * seconds)])?;
+            }
+        }
+        self.ceilings = memory.zip(product).map(|(memory, (_, operations))| Ceilings {
+            bytes: memory.fastest(),
+            operations,
+        });
         Ok(())
+    }
+
+    /// What was measured, or nothing and the reason in the report.
+    fn measured<T>(&mut self, what: &str, result: anyhow::Result<T>) -> Option<T> {
+        result
+            .inspect_err(|error| self.fails(format!("{what}: {error:#}")))
+            .ok()
     }
 
     fn end(self) -> anyhow::Result<Verdict> {
@@ -230,42 +240,49 @@ struct Ceilings {
     operations: f64,
 }
 
-/// What is measured of a device without a model.
-struct DeviceFigures {
-    /// Bytes per second, read and written.
+/// Bytes per second.
+#[derive(Debug, Clone, Copy)]
+struct Bandwidth {
+    /// Reading and writing, both counted.
     copy: f64,
-    /// Bytes per second.
+    /// Reading a matrix for a product with one row, in bf16.
     read: f64,
-    /// Rows and columns of square matrices, and additions and multiplications per second of their product.
-    product: (u32, f64),
-    /// Launches and copies that do next to nothing, and seconds of each.
-    overheads: Vec<(String, f64)>,
 }
 
-/// Bytes per second: copying, and reading; operations per second of a product; and what launches and copies cost.
+impl Bandwidth {
+    /// What floors are counted with: a slow copy must not raise them.
+    fn fastest(self) -> f64 {
+        self.copy.max(self.read)
+    }
+}
+
+/// What is measured of a device without a model.
+struct DeviceFigures {
+    memory: anyhow::Result<Bandwidth>,
+    /// Rows and columns of square matrices, and additions and multiplications per second of their product.
+    product: anyhow::Result<(u32, f64)>,
+    /// Launches and copies that do next to nothing, and seconds of each.
+    overheads: anyhow::Result<Vec<(String, f64)>>,
+}
+
+/// Of the device at that place, with `bytes` to read.
 #[cfg(any(feature = "cuda", feature = "emulator"))]
 fn device_figures(place: Place, bytes: usize) -> anyhow::Result<DeviceFigures> {
-    fn of<D: omni_gpu::Device>(
-        device: &D,
-        bytes: usize,
-        side: u32,
-        repeats: u32,
-    ) -> omni_gpu::Result<DeviceFigures> {
-        let ceilings::Bandwidth { copy, read } = ceilings::bandwidth(device, bytes, repeats)?;
-        Ok(DeviceFigures {
-            copy,
-            read,
-            product: (side, ceilings::product(device, side, repeats)?),
-            overheads: ceilings::overheads(device, repeats)?,
-        })
+    fn of<D: omni_gpu::Device>(device: &D, bytes: usize, side: u32, effort: Effort) -> DeviceFigures {
+        let product = ceilings::product(device, side, effort);
+        DeviceFigures {
+            memory: ceilings::bandwidth(device, bytes, effort).map_err(Into::into),
+            product: product.map(|speed| (side, speed)).map_err(Into::into),
+            overheads: ceilings::overheads(device, effort).map_err(Into::into),
+        }
     }
     Ok(match place {
         #[cfg(feature = "cuda")]
-        Place::Device(number) => of(&omni_gpu::Cuda::open(number)?, bytes, 8192, 20)?,
+        Place::Device(number) => of(&omni_gpu::Cuda::open(number)?, bytes, 8192, Effort::OF_DEVICE),
         #[cfg(not(feature = "cuda"))]
         Place::Device(_) => anyhow::bail!("this build has no kernels for NVIDIA devices"),
         #[cfg(feature = "emulator")]
-        Place::Emulated => of(&omni_gpu::Emulated::default(), bytes, 128, 1)?,
+        Place::Emulated => of(&omni_gpu::Emulated::default(), bytes, 128, Effort::ONCE),
         #[cfg(feature = "emulator")]
         Place::Nowhere => anyhow::bail!("nothing is computed"),
     })

@@ -1,18 +1,41 @@
 //! How fast the device's memory and its products are, which every floor is counted with, and what launches and copies cost that do next to
 //! nothing.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use super::Bandwidth;
 use omni_gpu::kernels::{Copy, Fill, Linear};
 use omni_gpu::{Device, Float, Launch, Memory, Staging};
 
-/// Bytes per second.
+/// How long something is measured.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bandwidth {
-    /// Reading and writing, both counted.
-    pub(super) copy: f64,
-    /// Reading a matrix for a product with one row, in bf16.
-    pub(super) read: f64,
+pub(super) struct Effort {
+    /// Time in which a device reaches its clocks before anything counts.
+    warm_up: Duration,
+    /// Rounds, of which the fastest counts: another one was disturbed.
+    rounds: u32,
+    /// Graphs of a round, all asked for at once.
+    repeats: u32,
+    /// How often something is asked for that takes next to no time.
+    often: usize,
+}
+
+impl Effort {
+    /// Of a device.
+    pub(super) const OF_DEVICE: Self = Self {
+        warm_up: Duration::from_millis(200),
+        rounds: 5,
+        repeats: 10,
+        often: 1000,
+    };
+    /// As little as there can be.
+    #[cfg(feature = "emulator")]
+    pub(super) const ONCE: Self = Self {
+        warm_up: Duration::ZERO,
+        rounds: 1,
+        repeats: 1,
+        often: 2,
+    };
 }
 
 /// Inputs of the product.
@@ -27,8 +50,8 @@ fn fill<D: Device>(device: &D, to: &impl Memory) -> omni_gpu::Result<()> {
     Ok(())
 }
 
-/// With `bytes` to read; what is measured is `repeats` graphs of a launch each, all asked for at once.
-pub(super) fn bandwidth<D: Device>(device: &D, bytes: usize, repeats: u32) -> omni_gpu::Result<Bandwidth> {
+/// With `bytes` to read; what is measured is graphs of a launch each.
+pub(super) fn bandwidth<D: Device>(device: &D, bytes: usize, effort: Effort) -> omni_gpu::Result<Bandwidth> {
     let (from, to) = (device.alloc(bytes)?, device.alloc(bytes)?);
     fill(device, &from)?;
     let copy = Copy {
@@ -36,38 +59,36 @@ pub(super) fn bandwidth<D: Device>(device: &D, bytes: usize, repeats: u32) -> om
         from: from.address(),
         words: (bytes / 4) as u32,
     };
-    let seconds = time(device, repeats, &copy.launch())?;
+    let seconds = time(device, effort, &copy.launch())?;
     let copied = 2.0 * bytes as f64 / seconds;
     let x = device.alloc(INPUTS as usize * 2)?;
     fill(device, &x)?;
     let outputs = (bytes / 2 / INPUTS as usize) as u32;
     let product = Linear::product(to.address(), x.address(), from.address(), [1, outputs, INPUTS]);
-    let seconds = time(device, repeats, &product.launch(Float::Bf16))?;
+    let seconds = time(device, effort, &product.launch(Float::Bf16))?;
     let read = f64::from(outputs) * f64::from(INPUTS) * 2.0 / seconds;
     Ok(Bandwidth { copy: copied, read })
 }
 
 /// Additions and multiplications per second of the product of two matrices of `side` rows and columns, in bf16, by tensor cores; what is
 /// measured is as in [`bandwidth`].
-pub(super) fn product<D: Device>(device: &D, side: u32, repeats: u32) -> omni_gpu::Result<f64> {
+pub(super) fn product<D: Device>(device: &D, side: u32, effort: Effort) -> omni_gpu::Result<f64> {
     let bytes = side as usize * side as usize * 2;
     let (out, x, w) = (device.alloc(bytes)?, device.alloc(bytes)?, device.alloc(bytes)?);
     fill(device, &x)?;
     fill(device, &w)?;
     let product = Linear::product(out.address(), x.address(), w.address(), [side; 3]);
-    let seconds = time(device, repeats, &product.launch(Float::Bf16))?;
+    let seconds = time(device, effort, &product.launch(Float::Bf16))?;
     Ok(2.0 * f64::from(side).powi(3) / seconds)
 }
 
-/// How often something is asked for that takes next to no time.
-const OFTEN: usize = 1000;
 /// Words of 4 bytes that a block of [`Fill`] writes.
 const WORDS_OF_BLOCK: u32 = 1024;
 
 /// Launches and copies that do next to nothing, and seconds of each: launches in a graph by their blocks, launches alone, a graph and copies to
-/// the device that are waited for. Each is measured often, unless `repeats` is 1.
-pub(super) fn overheads<D: Device>(device: &D, repeats: u32) -> omni_gpu::Result<Vec<(String, f64)>> {
-    let often = if repeats > 1 { OFTEN } else { 2 };
+/// and from the device that are waited for. As a step does, each asks how long the device worked.
+pub(super) fn overheads<D: Device>(device: &D, effort: Effort) -> omni_gpu::Result<Vec<(String, f64)>> {
+    let often = effort.often;
     let memory = device.alloc((528 * WORDS_OF_BLOCK * 4) as usize)?;
     let mut found = Vec::new();
     let mut told = |what: String, seconds| found.push((what, seconds));
@@ -76,7 +97,7 @@ pub(super) fn overheads<D: Device>(device: &D, repeats: u32) -> omni_gpu::Result
         Fill { to, word: 1, words }.launch()
     };
     for blocks in [1, 132, 528] {
-        let seconds = time_all(device, repeats, &vec![fill(blocks); often])?;
+        let seconds = time_all(device, effort, &vec![fill(blocks); often])?;
         told(
             format!("a launch in a graph, blocks: {blocks}"),
             seconds / often as f64,
@@ -94,7 +115,9 @@ pub(super) fn overheads<D: Device>(device: &D, repeats: u32) -> omni_gpu::Result
     let graph = graph(device, std::slice::from_ref(&launch))?;
     let replay = || {
         device.replay(&graph)?;
-        device.wait()
+        device.wait()?;
+        device.take_busy();
+        Ok(())
     };
     told(
         "a graph of one launch, waited for".to_owned(),
@@ -112,14 +135,21 @@ pub(super) fn overheads<D: Device>(device: &D, repeats: u32) -> omni_gpu::Result
             each(often, upload)?,
         );
     }
-    let staging = device.staging(4 << 10)?;
+    let (staging, mut back) = (device.staging(4 << 10)?, Some(device.staging(4 << 10)?));
     let step = || {
         device.upload_async(memory.address(), &staging, staging.content().len())?;
         device.replay(&graph)?;
-        device.wait()
+        let to = match back.take() {
+            Some(to) => to,
+            None => device.staging(4 << 10)?,
+        };
+        let pending = device.download_async(memory.address(), to, 4 << 10)?;
+        back = Some(device.wait_copy(pending)?);
+        device.take_busy();
+        Ok(())
     };
     told(
-        "a copy of 4 KiB to the device and a graph of one launch, waited for".to_owned(),
+        "a step: a copy of 4 KiB to the device, a graph of one launch, a copy of 4 KiB back that is waited for".to_owned(),
         each(often, step)?,
     );
     Ok(found)
@@ -134,21 +164,26 @@ fn each(count: usize, mut call: impl FnMut() -> omni_gpu::Result<()>) -> omni_gp
 }
 
 /// Seconds of one launch.
-fn time<D: Device>(device: &D, repeats: u32, launch: &Launch) -> omni_gpu::Result<f64> {
-    time_all(device, repeats, std::slice::from_ref(launch))
+fn time<D: Device>(device: &D, effort: Effort, launch: &Launch) -> omni_gpu::Result<f64> {
+    time_all(device, effort, std::slice::from_ref(launch))
 }
 
 /// Seconds of a graph of launches.
-fn time_all<D: Device>(device: &D, repeats: u32, launches: &[Launch]) -> omni_gpu::Result<f64> {
+fn time_all<D: Device>(device: &D, effort: Effort, launches: &[Launch]) -> omni_gpu::Result<f64> {
     let graph = graph(device, launches)?;
-    device.replay(&graph)?;
-    device.wait()?;
-    let start = Instant::now();
-    for _ in 0..repeats {
-        device.replay(&graph)?;
+    let round = || {
+        let start = Instant::now();
+        (0..effort.repeats).try_for_each(|_| device.replay(&graph))?;
+        device.wait()?;
+        device.take_busy();
+        Ok(start.elapsed().as_secs_f64() / f64::from(effort.repeats))
+    };
+    let begun = Instant::now();
+    round()?;
+    while begun.elapsed() < effort.warm_up {
+        round()?;
     }
-    device.wait()?;
-    Ok(start.elapsed().as_secs_f64() / f64::from(repeats.max(1)))
+    (0..effort.rounds).try_fold(f64::INFINITY, |fastest, _| Ok(fastest.min(round()?)))
 }
 
 fn graph<D: Device>(device: &D, launches: &[Launch]) -> omni_gpu::Result<D::Graph> {
@@ -168,19 +203,19 @@ mod tests {
     #[test]
     fn bytes_and_seconds_make_a_rate() {
         let device = omni_gpu::Emulated::default();
-        let found = bandwidth(&device, 1 << 16, 1).expect("it computes");
+        let found = bandwidth(&device, 1 << 16, Effort::ONCE).expect("it computes");
         assert!(found.copy > 0.0 && found.copy.is_finite(), "{found:?}");
         assert!(found.read > 0.0 && found.read.is_finite(), "{found:?}");
-        let product = product(&device, 128, 1).expect("it computes");
+        let product = product(&device, 128, Effort::ONCE).expect("it computes");
         assert!(product > 0.0 && product.is_finite(), "{product}");
     }
 
     #[test]
     fn each_overhead_is_measured_and_named_once() {
-        let found = overheads(&omni_gpu::Emulated::default(), 1).expect("it computes");
+        let found = overheads(&omni_gpu::Emulated::default(), Effort::ONCE).expect("it computes");
         assert!(found.iter().all(|(_, seconds)| *seconds > 0.0), "{found:?}");
         let names: BTreeSet<_> = found.iter().map(|(what, _)| what).collect();
-        assert_eq!(names.len(), 10, "{found:?}");
+        assert_eq!((names.len(), found.len()), (10, 10), "{found:?}");
     }
 
     #[test]

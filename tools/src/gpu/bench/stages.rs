@@ -33,13 +33,6 @@ impl Work {
         }
     }
 
-    fn and(self, other: Self) -> Self {
-        Self {
-            bytes: self.bytes + other.bytes,
-            operations: self.operations + other.operations,
-        }
-    }
-
     /// Seconds that reading takes at least, and that computing does.
     fn floors(self, ceilings: Ceilings) -> [f64; 2] {
         [self.bytes / ceilings.bytes, self.operations / ceilings.operations]
@@ -51,7 +44,8 @@ struct Row<'a> {
     batch: u32,
     what: &'a str,
     timed: &'a Timed,
-    work: Work,
+    /// Of one stage after the other.
+    work: &'a [Work],
 }
 
 const COLUMNS: [&str; 13] = [
@@ -74,12 +68,20 @@ const COUNTED: usize = 10;
 
 impl Row<'_> {
     fn cells(&self, ceilings: Option<Ceilings>) -> [String; 13] {
-        let floors = ceilings.map(|ceilings| self.work.floors(ceilings));
-        let over = floors.map(|[bytes, operations]| self.timed.at(0.5) / bytes.max(operations));
-        let [bytes, operations] = match floors {
-            Some(floors) => floors.map(ms),
-            None => ["-", "-"].map(str::to_owned),
-        };
+        let mut cells = ["-", "-", "-"].map(str::to_owned);
+        if let Some(ceilings) = ceilings {
+            let floors = self.work.iter().map(|work| work.floors(ceilings));
+            let [bytes, operations, larger] = floors.fold([0.0; 3], |sum, [bytes, operations]| {
+                [
+                    sum[0] + bytes,
+                    sum[1] + operations,
+                    sum[2] + bytes.max(operations),
+                ]
+            });
+            cells = [ms(bytes), ms(operations), number(self.timed.at(0.5) / larger)];
+        }
+        let [bytes, operations, over] = cells;
+        let sum = |of: fn(&Work) -> f64| self.work.iter().map(of).sum::<f64>();
         [
             self.what.to_owned(),
             self.batch.to_string(),
@@ -88,9 +90,9 @@ impl Row<'_> {
             ms(self.timed.at(0.95)),
             bytes,
             operations,
-            over.map_or("-".to_owned(), number),
-            number(self.work.bytes / 1e6),
-            number(self.work.operations / 1e9),
+            over,
+            number(sum(|work| work.bytes) / 1e6),
+            number(sum(|work| work.operations) / 1e9),
             format!("{:.1}", self.timed.launches_each()),
             format!("{:.0} %", 100.0 * self.timed.busy_share()),
             ms(self.timed.busy / self.timed.wall.len() as f64),
@@ -178,7 +180,7 @@ pub(super) fn baseline(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
             batch,
             what: "both, in turn, by candle",
             timed: &timed,
-            work: Work::of(&floors.talker, batch, 0.0).and(Work::of(&floors.predictor, batch, 0.0)),
+            work: &[&floors.talker, &floors.predictor].map(|stage| Work::of(stage, batch, 0.0)),
         };
         let mut cells = row.cells(run.ceilings);
         // No graphs are counted there.
@@ -195,13 +197,15 @@ fn speaking(run: &mut Run<'_>, name: &str, (model, floors): &Loaded, batch: u32)
         steps::frames(model, batch, count, most)
     });
     let Some(times) = found else { return Ok(()) };
-    let predictor = Work::of(&floors.predictor, batch, 0.0);
-    let talker = Work::of(&floors.talker, batch, times.context);
+    let both = [
+        Work::of(&floors.talker, batch, times.context),
+        Work::of(&floors.predictor, batch, 0.0),
+    ];
     for (what, timed, work) in [
-        ("talker step", &times.talker, talker),
-        ("predictor frame", &times.predictor, predictor),
-        ("both, in turn", &times.whole, talker.and(predictor)),
-        ("both, overlapped", &times.overlapped, talker.and(predictor)),
+        ("talker step", &times.talker, &both[..1]),
+        ("predictor frame", &times.predictor, &both[1..]),
+        ("both, in turn", &times.whole, &both[..]),
+        ("both, overlapped", &times.overlapped, &both[..]),
     ] {
         let row = Row {
             batch,
@@ -302,7 +306,7 @@ fn decoding(
         batch,
         what: &what,
         timed: &timed,
-        work: Work::of(&floors.code2wav, batch * chunk, 0.0),
+        work: &[Work::of(&floors.code2wav, batch * chunk, 0.0)],
     };
     run.report.row(&row.cells(run.ceilings))?;
     Ok(())
@@ -327,7 +331,7 @@ mod tests {
             batch: 8,
             what: "a step",
             timed: &timed,
-            work: work.and(work),
+            work: &[work, work],
         };
         for (bytes, operations, told) in [
             (4e12, 2e15, ["2.00", "3.00", "4.00", "8000", "6000"]),

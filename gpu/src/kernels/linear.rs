@@ -121,21 +121,12 @@ pub struct Gated {
 impl Gated {
     /// The product of which it is a half.
     fn linear(&self) -> Linear {
+        let shape = [self.rows, 2 * self.half, self.inputs];
         Linear {
-            out: self.out,
-            x: self.x,
-            w: self.w,
-            bias: Address::NONE,
-            scale: Address::NONE,
-            shift: Address::NONE,
-            add: Address::NONE,
             norm: self.norm,
             eps: self.eps,
             scratch: self.scratch,
-            rows: self.rows,
-            outputs: 2 * self.half,
-            inputs: self.inputs,
-            activation: Activation::None,
+            ..Linear::product(self.out, self.x, self.w, shape)
         }
     }
 

@@ -2,8 +2,8 @@
 
 use super::{Lab, each_type, numbers};
 use crate::kernels::{
-    Activation, Attend, Attention, Embedded, Gated, Gather, Linear, Persistent, RotateAndStore, Sample,
-    SampleRow, Scratch,
+    Attend, Attention, Embedded, Gated, Gather, Linear, Persistent, RotateAndStore, Sample, SampleRow,
+    Scratch,
 };
 use crate::{Address, Launch};
 
@@ -64,20 +64,8 @@ impl Passes {
         let head = weights(CODES, HIDDEN, 50);
         let count = rows as u32;
         let linear = |out: Address, x: Address, w: Address, outputs: usize, inputs: usize| Linear {
-            out,
-            x,
-            w,
-            bias: Address::NONE,
-            scale: Address::NONE,
-            shift: Address::NONE,
-            add: Address::NONE,
-            norm: Address::NONE,
             eps: EPS,
-            scratch: Scratch::default(),
-            rows: count,
-            outputs: outputs as u32,
-            inputs: inputs as u32,
-            activation: Activation::None,
+            ..Linear::product(out, x, w, [count, outputs as u32, inputs as u32])
         };
         let mut launches = Vec::new();
         for pass in 0..KEYS {

@@ -49,21 +49,10 @@ impl<D: Device> Gpu<D> {
 
     /// `x W^T + bias`, to be launched.
     pub(super) fn times(out: &Rows<D>, w: &Matrix<D>, x: Address) -> Linear {
+        let shape = [out.rows, w.outputs, w.inputs].map(small);
         Linear {
-            out: out.address(),
-            x,
-            w: w.weight.address(),
             bias: w.bias.as_ref().map_or(Address::NONE, Memory::address),
-            scale: Address::NONE,
-            shift: Address::NONE,
-            add: Address::NONE,
-            norm: Address::NONE,
-            eps: 0.0,
-            scratch: Scratch::default(),
-            rows: small(out.rows),
-            outputs: small(w.outputs),
-            inputs: small(w.inputs),
-            activation: Activation::None,
+            ..Linear::product(out.address(), x, w.weight.address(), shape)
         }
     }
 

@@ -22,6 +22,7 @@ pub(super) struct Effort {
 
 impl Effort {
     /// Of a device.
+    #[cfg(feature = "cuda")]
     pub(super) const OF_DEVICE: Self = Self {
         warm_up: Duration::from_millis(200),
         rounds: 5,
@@ -41,11 +42,18 @@ impl Effort {
 /// Inputs of the product.
 const INPUTS: u32 = 4096;
 
-/// Ones in bf16, and as f32 a little more than one.
+/// Numbers of both signs whose size is between 1/2 and 1, in bf16, and as f32 too: equal ones would take less power, and a device with power to spare
+/// has higher clocks.
 fn fill<D: Device>(device: &D, to: &impl Memory) -> omni_gpu::Result<()> {
-    let (ones, bytes) = ([0x80, 0x3f].repeat(1 << 19), to.bytes());
-    for at in (0..bytes).step_by(ones.len()) {
-        device.upload(to.address().offset(at), &ones[..ones.len().min(bytes - at)])?;
+    let mut state = 1_u32;
+    let number = |_| {
+        // Numerical Recipes' linear congruential generator; its upper bits are the better ones.
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (0x3f00 | (state >> 16) as u16 & 0x807f).to_le_bytes()
+    };
+    let (numbers, bytes) = ((0..1 << 19).flat_map(number).collect::<Vec<u8>>(), to.bytes());
+    for at in (0..bytes).step_by(numbers.len()) {
+        device.upload(to.address().offset(at), &numbers[..numbers.len().min(bytes - at)])?;
     }
     Ok(())
 }

@@ -110,15 +110,14 @@ __device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T
     };
     uint32_t slot[kRounds<T>], later[kRounds<T>];
     if (begin < end) {
-        // The code predictor's contexts of up to sixteen keys have no second stage.
-        bool more = begin + step < end;
+        // A context without a second stage issues it, too: zeros, which are not read. A branch here costs the persistent launch registers.
         find(slot, begin);
-        if (more) find(later, begin + step);
+        find(later, begin + step);
         issue(ring, slot, begin);
         copies_asked();
-        if (more) issue(ring + kStage, later, begin + step);
+        issue(ring + kStage, later, begin + step);
         copies_asked();
-        if (more) find(slot, begin + kStages * step);
+        find(slot, begin + kStages * step);
     }
     static_assert(kStages == 2);
     bool odd = false;

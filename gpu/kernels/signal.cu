@@ -76,22 +76,12 @@ __device__ void depthwise(Out<T> out, In<T> padded, In<float> w, In<float> bias,
     out += static_cast<size_t>(row) * width;
     if (wide) {
         Eight sum = load8(bias, c);
-        // Loads of four taps are under way at once, those of the last ones too: what is beyond the last tap loads that one again.
-        constexpr uint32_t kTaps = 4;
-        for (uint32_t first = 0; first < taps; first += kTaps) {
-            Eight v[kTaps], of_w[kTaps];
+        // Loads of several rows are under way at once.
+#pragma unroll 4
+        for (uint32_t t = 0; t < taps; t++) {
+            Eight v = load8(padded, static_cast<size_t>(t) * dilation * width + c), of_w = load8(w, t * width + c);
 #pragma unroll
-            for (uint32_t j = 0; j < kTaps; j++) {
-                uint32_t t = min(first + j, taps - 1);
-                v[j] = load8(padded, static_cast<size_t>(t) * dilation * width + c);
-                of_w[j] = load8(w, t * width + c);
-            }
-#pragma unroll
-            for (uint32_t j = 0; j < kTaps; j++) {
-                if (first + j >= taps) break;
-#pragma unroll
-                for (int i = 0; i < 8; i++) sum.v[i] += v[j].v[i] * of_w[j].v[i];
-            }
+            for (int i = 0; i < 8; i++) sum.v[i] += v.v[i] * of_w.v[i];
         }
         store8(out, c, sum);
         return;

@@ -1,4 +1,4 @@
-//! What passing the front end costs between hosts that are far apart: `cargo bench --bench delay` prints Markdown.
+//! What it costs that the parts are on hosts that are far apart: `cargo bench --bench delay` prints Markdown.
 //!
 //! Three hosts have a part each, and a server that is one process is beside the caller and the front end. Needs root, for network
 //! namespaces.

@@ -225,12 +225,10 @@ impl Peers {
             return None;
         };
         held.asked = now;
-        if held.handle.quiet.load(Ordering::Relaxed) {
-            return None;
-        }
         let mut state = held.handle.state();
         let failed = match &*state {
             State::Making => return None,
+            State::Works(_) if held.handle.quiet.load(Ordering::Relaxed) => return None,
             State::Works(jobs) => match jobs.clone().try_reserve_owned() {
                 Ok(place) => {
                     return Some(LinkPermit {

@@ -45,6 +45,11 @@ impl Swallowed {
         self.begun.store(true, Ordering::SeqCst);
     }
 
+    /// Connections that are made later do not break.
+    fn end(&self) {
+        self.begun.store(false, Ordering::SeqCst);
+    }
+
     fn bytes(&self) -> usize {
         self.bytes.load(Ordering::SeqCst)
     }
@@ -334,8 +339,10 @@ fn an_end_that_does_not_arrive_is_not_told_and_new_sequences_do_not_go_by_that_l
     assert!(!expected.is_attached() && items.take() == Recv::Empty);
     until("its silence is noticed", || peers.reserve(&next(2)).is_none());
     assert_eq!(peers.counts().links, 1, "what it has may still arrive");
+    swallowed.end();
     far.cut();
     assert!(matches!(told(ended), LinkEnd::Severed(_)));
+    until("there is another link", || peers.reserve(&next(3)).is_some());
 }
 
 #[test]

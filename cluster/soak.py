@@ -27,7 +27,7 @@ SEEDS = 4
 PATIENCE = 180
 # Bytes by which the memory of a process may have grown in the end.
 ALLOWANCE = 32 << 20
-# Sockets that a stage may hold besides: Dynamo's runtime keeps a connection to each replica of the next stage for five minutes.
+# Sockets that a talker may hold besides: Dynamo's runtime keeps a connection to each replica of the next stage for five minutes.
 POOLED = 3
 # How long the front end waits for a replica, and a stage for its front ends when it drains.
 HANDOVER, DRAIN = 10, 30
@@ -247,7 +247,8 @@ class Soak:
         found = []
         for name, now in after.items():
             for what, value in now.items():
-                allowed = before[name][what] + {"resident": ALLOWANCE, "sockets": POOLED}.get(what, 0)
+                pooled = POOLED if name.startswith("talker") else 0
+                allowed = before[name][what] + {"resident": ALLOWANCE, "sockets": pooled}.get(what, 0)
                 if value > allowed:
                     found.append(f"{name}: {what} {before[name][what]} before, {value} after")
         return found

@@ -81,29 +81,13 @@ proptest! {
         // The last row has no place.
         let slots: Vec<u32> = (0..rows).map(|r| if r + 1 == rows { NO_ROW } else { (r as u32 * 3 + 2) % 7 }).collect();
         let cache = numbers(capacity * h.kv_width(), 5);
-        let eps = 1e-6;
         each_type(
             |lab| {
-                let (at, k, v) = (lab.rows(&qkv), lab.rows(&cache), lab.rows(&cache));
-                let norm = |n: &[f32]| if normed { lab.floats(n) } else { Address::NONE };
-                let rotate = RotateAndStore {
-                    qkv: at,
-                    k,
-                    v,
-                    q_norm: norm(&q_norm),
-                    k_norm: norm(&k_norm),
-                    angles: lab.floats(&angles),
-                    slots: lab.words(&slots),
-                    rows: rows as u32,
-                    heads: h.heads as u32,
-                    kv_heads: h.kv_heads as u32,
-                    head_dim: h.dim as u32,
-                    capacity: capacity as u32,
-                    eps,
-                };
+                let norms = normed.then_some([&q_norm[..], &k_norm[..]]);
+                let rotate = rotate_and_store(lab, h, [&qkv, &cache, &angles], norms, &slots);
                 lab.run(&rotate.launch(lab.float));
                 let size = capacity * h.kv_width();
-                (lab.read(at, rows * h.width()), lab.read(k, size), lab.read(v, size))
+                (lab.read(rotate.qkv, rows * h.width()), lab.read(rotate.k, size), lab.read(rotate.v, size))
             },
             |float, (got, k, v)| {
                 let (before, cache) = (rounded(float, &qkv), rounded(float, &cache));
@@ -113,7 +97,7 @@ proptest! {
                     let (queries, rest) = row.split_at(h.q_width());
                     let (keys, values) = rest.split_at(h.kv_width());
                     let turn = |heads: &[f32], norm: &[f32]| -> Vec<f32> {
-                        heads.chunks(h.dim).flat_map(|head| rotated(head, normed.then_some(norm), angles, eps)).collect()
+                        heads.chunks(h.dim).flat_map(|head| rotated(head, normed.then_some(norm), angles, EPS)).collect()
                     };
                     expected[r * h.width()..][..h.q_width()].copy_from_slice(&turn(queries, &q_norm));
                     if slots[r] != NO_ROW {
@@ -138,6 +122,35 @@ proptest! {
         paged in any::<bool>(),
     ) {
         rows_attend(h, &ranges, paged.then_some(shift), splits, "attention_");
+    }
+}
+
+const EPS: f32 = 1e-6;
+
+/// Of a row for each slot, with keys and values that are both `cache`.
+fn rotate_and_store(
+    lab: &Lab,
+    h: Heads,
+    [qkv, cache, angles]: [&[f32]; 3],
+    norms: Option<[&[f32]; 2]>,
+    slots: &[u32],
+) -> RotateAndStore {
+    let norms = norms.map(|norms| norms.map(|norm| lab.floats(norm)));
+    let [q_norm, k_norm] = norms.unwrap_or([Address::NONE; 2]);
+    RotateAndStore {
+        qkv: lab.rows(qkv),
+        k: lab.rows(cache),
+        v: lab.rows(cache),
+        q_norm,
+        k_norm,
+        angles: lab.floats(angles),
+        slots: lab.words(slots),
+        rows: slots.len() as u32,
+        heads: h.heads as u32,
+        kv_heads: h.kv_heads as u32,
+        head_dim: h.dim as u32,
+        capacity: (cache.len() / h.kv_width()) as u32,
+        eps: EPS,
     }
 }
 
@@ -173,23 +186,9 @@ fn attends_as_in_two(h: Heads, rows: usize, normed: bool, blocks: usize, (kernel
         .flat_map(|r| [(r * blocks) as u32, (r % 2) as u32, keys as u32])
         .collect();
     let all = |lab: &Lab, launched: Launched| {
-        let (at, k, v) = (lab.rows(&qkv), lab.rows(&cache), lab.rows(&cache));
-        let norm = |n: &[f32]| if normed { lab.floats(n) } else { Address::NONE };
-        let rotate = RotateAndStore {
-            qkv: at,
-            k,
-            v,
-            q_norm: norm(&q_norm),
-            k_norm: norm(&k_norm),
-            angles: lab.floats(&angles),
-            slots: lab.words(&slots),
-            rows: rows as u32,
-            heads: h.heads as u32,
-            kv_heads: h.kv_heads as u32,
-            head_dim: h.dim as u32,
-            capacity: capacity as u32,
-            eps: 1e-6,
-        };
+        let norms = normed.then_some([&q_norm[..], &k_norm[..]]);
+        let rotate = rotate_and_store(lab, h, [&qkv, &cache, &angles], norms, &slots);
+        let RotateAndStore { qkv: at, k, v, .. } = rotate;
         let out = lab.room(rows * h.q_width());
         let attention = Attention {
             out,

@@ -60,6 +60,9 @@ fn products_have_the_operations_that_are_known_of_them() {
     assert!((talker - 1.0).abs() < 1e-9, "{talker}");
     let predictor = floor.predictor.step_operations(1) / 1e9;
     assert!((predictor / 2.58 - 1.0).abs() < 0.005, "{predictor}");
+    // One row more than passes, through 78.7 million parameters of the layers.
+    let more = (floor.predictor.step_operations(1) - floor.predictor.step_bytes(1)) / 2e6;
+    assert!((more / 78.7 - 1.0).abs() < 0.001, "{more}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 """Stage `evaluate`: the exported checkpoint judged by listeners that know nothing of it (`stranger.py`).
 
 Three lines for each voice: the teacher, the teacher's codes through code2wav, and text through talker and code2wav. Writes
-figures.json beside the weights, the table of README.md and, with --samples, WAV files.
+figures.json beside the weights, the table of docs/dev/embedded-model.md and, with --samples, WAV files.
 """
 import argparse
 import json
@@ -43,7 +43,7 @@ def main():
         path = args.checkpoint / "figures.json"
         known = json.loads(path.read_text()) if path.exists() else {}
         write_json(path, dict(voices={n: stranger.figures(r) for n, r in rows.items()}, sound=sounds, **{k: known[k] for k in known if k == "thinker"}))
-        replace_between(HERE / "README.md", *MARKS, stranger.report(rows, sounds))
+        replace_between(HERE.parents[1] / "docs/dev/embedded-model.md", *MARKS, stranger.report(rows, sounds))
 
 
 if __name__ == "__main__":

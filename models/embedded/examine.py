@@ -1,7 +1,7 @@
 """Stage `examine`: the exported thinker asked the held-out questions of `dialogues.py` and those in free wording
 (`stranger/questions.tsv`), greedily, in float32. What it says of the software must be what the programs say now (`programs.py`).
 
-Writes its part of figures.json and of README.md.
+Writes its part of figures.json and of docs/dev/embedded-model.md.
 """
 import argparse
 import json
@@ -84,7 +84,7 @@ def main():
         path = args.checkpoint / "figures.json"
         known = json.loads(path.read_text()) if path.exists() else {}
         write_json(path, {**known, "thinker": found})
-        replace_between(HERE / "README.md", *MARKS, report(found, args.each))
+        replace_between(HERE.parents[1] / "docs/dev/embedded-model.md", *MARKS, report(found, args.each))
 
 
 if __name__ == "__main__":

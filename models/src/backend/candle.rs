@@ -135,7 +135,7 @@ impl Products for Candle {
     }
 }
 
-// Not the layers `RmsNorm` and `LayerNorm`: see docs/decisions.md.
+// Not the layers `RmsNorm` and `LayerNorm`: see docs/dev/decisions.md.
 impl Normalisation for Candle {
     fn rms_norm(&self, w: &Tensor, eps: f32, x: &Tensor) -> Result<Tensor> {
         Ok(rms_norm_slow(x, w, eps)?)

@@ -1,6 +1,6 @@
 //! Convolutions over the signals of several streams: windows of rows, and a linear layer over them.
 //!
-//! Not `candle_nn::Conv1d`: see docs/decisions.md.
+//! Not `candle_nn::Conv1d`: see docs/dev/decisions.md.
 
 use candle_core::Tensor;
 

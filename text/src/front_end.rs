@@ -9,7 +9,9 @@ mod resplit;
 use core::time::Duration;
 
 use crate::markup::{LONGEST_PAUSE, Markup, Part};
-use crate::{Buffering, Normalizer, Piece, Segment, Segmenter, SegmenterOptions, Skipped, TextError};
+use crate::{
+    Buffering, EndKind, Normalizer, Piece, Segment, Segmenter, SegmenterOptions, Skipped, TextError, Warning,
+};
 use positions::Positions;
 
 /// How a [`FrontEnd`] works.
@@ -49,6 +51,7 @@ pub struct FrontEnd {
     /// What marks ask for before the next piece.
     pause: Option<Duration>,
     normalizer: Option<Normalizer>,
+    eager: bool,
     max_chars: usize,
     max_buffered_bytes: usize,
     /// What was left out and not asked for yet.
@@ -81,6 +84,7 @@ impl FrontEnd {
             marked: false,
             pause: None,
             normalizer: options.normalizer,
+            eager: options.buffering == Buffering::Eager,
             max_chars: options.max_chars.max(1),
             max_buffered_bytes: options.max_buffered_bytes,
             unreported: Skipped::default(),
@@ -208,17 +212,21 @@ impl FrontEnd {
         pieces
     }
 
-    /// What was left out since this was last called; `None` if nothing was. To be asked after every call that returns
-    /// pieces, for a warning.
-    pub fn take_skipped(&mut self) -> Option<Skipped> {
+    /// What is not spoken of the text since this was last called. To be asked after every call that returns pieces, and after
+    /// one that fails.
+    pub fn take_warnings(&mut self) -> Vec<Warning> {
         let skipped = std::mem::take(&mut self.unreported);
-        (!skipped.is_empty()).then_some(skipped)
+        let mut warnings = Vec::new();
+        if !skipped.is_empty() {
+            warnings.push(Warning::CharactersSkipped(skipped));
+        }
+        warnings
     }
 
     fn pieces(&mut self, segments: &[Segment]) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = segments.iter().flat_map(|segment| self.piece(segment)).collect();
         for piece in &mut pieces {
-            self.positions.place(piece, self.normalizer.is_none());
+            self.positions.place(piece);
         }
         self.positions.forget_before(self.segmenter.buffered_from());
         if let Some(first) = pieces.first_mut() {
@@ -231,7 +239,11 @@ impl FrontEnd {
 
     fn piece(&mut self, segment: &Segment) -> Vec<Piece> {
         let Some(normalizer) = &self.normalizer else {
-            return resplit::raw(segment, self.max_chars);
+            let mut pieces = resplit::raw(segment, self.max_chars);
+            for piece in &mut pieces {
+                piece.open = self.eager && piece.end == EndKind::Forced;
+            }
+            return pieces;
         };
         let normalized = normalizer.convert(&segment.text);
         self.unreported.merge(&normalized.skipped);
@@ -242,13 +254,14 @@ impl FrontEnd {
             marked: false,
             pause: None,
             end: segment.end,
+            open: false,
             spans: normalized
                 .spans
                 .into_iter()
                 .map(|span| span.in_source(segment.source.start))
                 .collect(),
         };
-        resplit::spoken(&piece, self.max_chars)
+        resplit::spoken(&piece, self.max_chars, self.eager)
     }
 }
 
@@ -317,28 +330,27 @@ mod tests {
     }
 
     #[test]
-    fn characters_of_entities_are_where_their_entities_are() {
+    fn words_that_are_spoken_as_written_have_the_place_of_their_entities() {
         let text = "<speak>&quot;Hi&quot; R&amp;D is fun</speak>";
         let pieces = spoken(&mut front_end(false), text);
-        let at = |part: &str| text.find(part).unwrap();
-        assert_eq!(pieces[0].source, CharRange::new(at("&quot;Hi"), at("</speak>")));
-        let spans: Vec<_> = pieces[0]
-            .spans
-            .iter()
-            .map(|span| (span.source.start, span.source.end))
+        let at = |part: &str| {
+            let start = text.find(part).unwrap();
+            CharRange::new(start, start + part.len())
+        };
+        assert_eq!(pieces[0].source, at("&quot;Hi&quot; R&amp;D is fun"));
+        let words: Vec<_> = pieces[0]
+            .words()
+            .into_iter()
+            .map(|word| (word.spoken, word.source))
             .collect();
-        let (first, second, amp) = (at("&quot;Hi"), at("&quot; R"), at("&amp;"));
-        assert_eq!(
-            spans,
-            [
-                (first, first + 6),
-                (first + 6, second),
-                (second, second + 6),
-                (second + 6, amp),
-                (amp, amp + 5),
-                (amp + 5, at("</speak>")),
-            ]
-        );
+        let expected = [
+            ("\"Hi\" ", "&quot;Hi&quot;"),
+            ("R&D ", "R&amp;D"),
+            ("is ", "is"),
+            ("fun", "fun"),
+        ];
+        let expected = expected.map(|(spoken, written)| (spoken.to_owned(), at(written)));
+        assert_eq!(words, expected);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //!   never changes the result.
 //! * [`Normalizer`] writes numbers, dates, symbols and addresses as words of the voice's own alphabet.
 //! * [`FrontEnd`] is both together, follows marks for pauses and the SSML that says nothing else, and is what a server calls.
+//! * [`explain`] shows what a whole text becomes: segments, words, where each came from, and warnings.
 //! * [`StopStrings`] ends a text that is being written at the first of some strings.
 //!
 //! ```
@@ -25,6 +26,7 @@
 
 mod abbrev;
 mod error;
+mod explain;
 mod front_end;
 mod markup;
 mod normalize;
@@ -33,12 +35,15 @@ mod range;
 mod segment;
 mod skipped;
 mod stop;
+mod warning;
 
 pub use error::TextError;
+pub use explain::{Explained, ExplainedSegment, explain};
 pub use front_end::{FrontEnd, FrontEndOptions};
 pub use normalize::{Language, Normalized, Normalizer};
-pub use piece::Piece;
+pub use piece::{Piece, Word, is_syllable};
 pub use range::{CharRange, Span};
 pub use segment::{Buffering, EndKind, Segment, Segmenter, SegmenterOptions};
 pub use skipped::Skipped;
 pub use stop::{EmptyStop, Released, StopStrings};
+pub use warning::Warning;

@@ -7,7 +7,7 @@ use crate::{CharRange, EndKind, Span};
 /// Text to be spoken in one go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// What to speak. If it was normalised: only speakable characters, ending in `.`, `?` or `!`.
+    /// What to speak. If it was normalised: only speakable characters, ending in `.`, `?` or `!` unless it is `open`.
     pub text: String,
     /// The text it stands for, in Unicode scalar values from the start of the utterance.
     pub source: CharRange,
@@ -17,6 +17,44 @@ pub struct Piece {
     pub pause: Option<Duration>,
     /// Why it ends where it does: how long a pause belongs after it.
     pub end: EndKind,
+    /// The next piece goes on in mid sentence: this one was wanted early ([`Buffering::Eager`](crate::Buffering::Eager)).
+    pub open: bool,
     /// Which part of the utterance each part of `text` says, for alignment. One per word or number.
     pub spans: Vec<Span>,
+}
+
+/// A word, a number or an address: what is spoken as one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// How it is spoken, up to the next word: with marks and white space behind it.
+    pub spoken: String,
+    /// The text it stands for, in Unicode scalar values from the start of the utterance.
+    pub source: CharRange,
+}
+
+impl Piece {
+    /// The words of `text` in order.
+    #[must_use]
+    pub fn words(&self) -> Vec<Word> {
+        let starts = self.spans.iter().skip(1).map(|span| span.spoken.start);
+        let ends = starts.chain([usize::MAX]);
+        let mut chars = self.text.chars();
+        let mut at = self.spans.first().map_or(0, |span| span.spoken.start);
+        chars.by_ref().take(at).for_each(drop);
+        let words = self.spans.iter().zip(ends).map(|(span, end)| {
+            let spoken = chars.by_ref().take(end - at).collect();
+            at = end;
+            Word {
+                spoken,
+                source: span.source,
+            }
+        });
+        words.collect()
+    }
+}
+
+/// Whether a character stands for a syllable or a word, without spaces between: Kana, Han, Hangul.
+#[must_use]
+pub fn is_syllable(c: char) -> bool {
+    matches!(c, '\u{3041}'..='\u{30FF}' | '\u{3400}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7AF}' | '\u{20000}'..='\u{3FFFF}')
 }

@@ -2,7 +2,7 @@
 
 use omni_text::{
     Buffering, CharRange, EndKind, FrontEnd, FrontEndOptions, Language, Normalizer, Piece, Segment,
-    Segmenter, SegmenterOptions, TextError,
+    Segmenter, SegmenterOptions, TextError, Warning, explain,
 };
 use proptest::prelude::*;
 
@@ -146,6 +146,90 @@ fn slice(text: &str, range: CharRange) -> String {
     text.chars().skip(range.start).take(range.len()).collect()
 }
 
+/// As a session has it: in this mode, with words for an English voice or without.
+fn options(buffering: Buffering, normalized: bool) -> FrontEndOptions {
+    FrontEndOptions {
+        buffering,
+        normalizer: normalized.then(normalizer),
+        ..FrontEndOptions::default()
+    }
+}
+
+#[test]
+fn a_text_is_explained_as_segments_and_words_with_their_places() {
+    let text = "Dr. Lee paid $5 😀 on 2026-11-20. Really?";
+    let explained = explain(options(Buffering::Sentence, true), text).unwrap();
+    let spoken: Vec<&str> = explained
+        .segments
+        .iter()
+        .map(|segment| segment.text.as_str())
+        .collect();
+    assert_eq!(
+        spoken,
+        [
+            "doctor lee paid five dollars on november twentieth, twenty twenty-six.",
+            "really?"
+        ]
+    );
+    let words: Vec<(&str, String)> = explained.segments[0]
+        .words
+        .iter()
+        .map(|word| (word.spoken.as_str(), slice(text, word.source)))
+        .collect();
+    let expected = [
+        ("doctor", "Dr."),
+        ("lee", "Lee"),
+        ("paid", "paid"),
+        ("five dollars", "$5"),
+        ("on", "on"),
+        ("november twentieth, twenty twenty-six", "2026-11-20"),
+    ];
+    assert_eq!(
+        words,
+        expected.map(|(spoken, written)| (spoken, written.to_owned()))
+    );
+    assert_eq!(explained.warnings.len(), 1);
+    assert_eq!(explained.warnings[0].reason(), "CHARACTERS_SKIPPED");
+    assert!(explained.warnings[0].to_string().contains("U+1F600"));
+}
+
+#[test]
+fn a_text_for_a_model_that_reads_as_written_is_explained_as_written() {
+    let explained = explain(options(Buffering::Sentence, false), "It's $5. 你好!").unwrap();
+    let words: Vec<&str> = explained
+        .segments
+        .iter()
+        .flat_map(|segment| segment.words.iter().map(|word| word.spoken.as_str()))
+        .collect();
+    assert_eq!(words, ["It's", "$5", "你", "好"]);
+    assert!(explained.warnings.is_empty());
+}
+
+#[test]
+fn a_text_without_anything_to_speak_is_explained_as_a_warning() {
+    let explained = explain(options(Buffering::Sentence, true), "😀 ...").unwrap();
+    assert!(explained.segments.is_empty());
+    let reasons: Vec<&str> = explained.warnings.iter().map(Warning::reason).collect();
+    assert_eq!(reasons, ["CHARACTERS_SKIPPED", "NOTHING_SPEAKABLE"]);
+    assert!(explain(options(Buffering::Sentence, true), "<speak><audio/></speak>").is_err());
+}
+
+#[test]
+fn eager_text_is_explained_as_what_goes_on_in_one_sentence() {
+    let text = "The quick brown fox jumps over the lazy dog again.";
+    for normalized in [false, true] {
+        let explained = explain(options(Buffering::Eager, normalized), text).unwrap();
+        let texts: Vec<&str> = explained
+            .segments
+            .iter()
+            .map(|segment| segment.text.as_str())
+            .collect();
+        assert_eq!(texts.join(" ").to_lowercase(), text.to_lowercase());
+        let open: Vec<bool> = explained.segments.iter().map(|segment| segment.open).collect();
+        assert!(open.len() > 1 && open[..open.len() - 1].iter().all(|&open| open) && !open[open.len() - 1]);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -213,13 +297,32 @@ proptest! {
             let whole = spoken(&mut front_end(mode), std::iter::once(text.clone()));
             for piece in &whole {
                 let length = piece.text.chars().count();
-                prop_assert!((2..=200).contains(&length), "{} characters: {:?}", length, piece);
-                prop_assert!(piece.text.ends_with(['.', '?', '!']) && piece.text.starts_with(|c: char| c.is_ascii_lowercase()));
+                prop_assert!((1..=200).contains(&length), "{} characters: {:?}", length, piece);
+                prop_assert!(piece.open || piece.text.ends_with(['.', '?', '!']), "{:?}", piece);
+                prop_assert!(piece.text.starts_with(|c: char| c.is_ascii_lowercase()));
                 prop_assert!(piece.source.end <= text.chars().count());
                 prop_assert!(piece.spans.iter().all(|span| span.spoken.end <= length));
             }
             prop_assert!(whole.windows(2).all(|p| p[0].source.end <= p[1].source.start.max(p[0].source.end)));
             prop_assert_eq!(&whole, &spoken(&mut front_end(mode), chunks(&text, &sizes)));
+        }
+    }
+
+    #[test]
+    fn what_is_explained_is_what_a_session_gets(text in any_text(), sizes in prop::collection::vec(1usize..9, 1..6)) {
+        for mode in MODES {
+            for normalized in [false, true] {
+                let Ok(explained) = explain(options(mode, normalized), &text) else { continue };
+                let mut session = FrontEnd::new(options(mode, normalized));
+                let pieces = spoken(&mut session, chunks(&text, &sizes));
+                prop_assert_eq!(pieces.len(), explained.segments.len());
+                for (piece, segment) in pieces.iter().zip(&explained.segments) {
+                    prop_assert_eq!((&piece.text, piece.source, piece.open), (&segment.text, segment.source, segment.open));
+                    let words: String = piece.words().into_iter().map(|word| word.spoken).collect();
+                    prop_assert_eq!(words.trim(), piece.text.trim());
+                    prop_assert_eq!(piece.words().len(), segment.words.len());
+                }
+            }
         }
     }
 
@@ -300,11 +403,13 @@ fn nothing_speakable_is_an_error_that_says_what_was_there() {
 fn skipped_characters_are_reported_once() {
     let mut front_end = front_end(Buffering::Sentence);
     front_end.push("Hi 😀😀. There ").unwrap();
-    let skipped = front_end.take_skipped().unwrap();
+    let [Warning::CharactersSkipped(skipped)] = &front_end.take_warnings()[..] else {
+        panic!("one warning");
+    };
     assert_eq!(skipped.characters(), [('😀', 2)]);
-    assert!(front_end.take_skipped().is_none());
+    assert!(front_end.take_warnings().is_empty());
     front_end.push("😀. ").unwrap();
-    assert_eq!(front_end.take_skipped().unwrap().total(), 1);
+    assert_eq!(front_end.take_warnings().len(), 1);
 }
 
 #[test]

@@ -18,8 +18,8 @@ use std::ops::Range;
 
 use omni_audio::{Follower, SampleRate, Samples, Timeline};
 
-pub(in crate::session) use letters::is_syllable;
 use letters::{is_pause, pause, sounds};
+use omni_text::is_syllable;
 
 /// A part of the text that is spoken as one: a word, a number, an address.
 #[derive(Debug, Clone, PartialEq, Eq)]

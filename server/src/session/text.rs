@@ -3,21 +3,18 @@
 //! In: text in any chunking. Out: [`Piece`]s in order, each the tokens of one sequence or of a part of one. With eager
 //! buffering a sentence goes to the model word by word as one sequence: it sounds as if it had been known from the start.
 
-mod words;
-
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
 use omni_family::SpeechInfo;
-use omni_text::{EndKind, FrontEnd, FrontEndOptions, TextError};
+use omni_text::{EndKind, FrontEnd, FrontEndOptions, TextError, Warning};
 
 use super::alignment::Word;
 use super::error::UtteranceError;
 use super::settings::Buffering;
 use crate::error::{InvalidField, ServeError};
 use crate::orchestrator::TextEncoder;
-use words::words;
 
 /// Warnings per utterance; more say nothing new.
 const MAX_WARNINGS: usize = 8;
@@ -63,8 +60,6 @@ pub(super) struct TextFront {
     front: FrontEnd,
     encode: TextEncoder,
     pieces: VecDeque<Piece>,
-    eager: bool,
-    normalized: bool,
     max_chars: usize,
     gathering: bool,
     spoke: bool,
@@ -113,8 +108,6 @@ impl TextFront {
             front: FrontEnd::new(options),
             encode,
             pieces: VecDeque::new(),
-            eager: buffering == Buffering::Eager,
-            normalized: info.normalizer.is_some(),
             max_chars: info.max_characters,
             gathering: false,
             spoke: false,
@@ -206,9 +199,8 @@ impl TextFront {
             Err(_) if self.spoke || !self.given => Ok(()),
             Err(error) if self.strict => Err(refused(&error).into()),
             Err(_) => {
-                let message = "the text has nothing to speak, its audio is a short silence".to_owned();
                 self.add(Vec::new())?;
-                self.warnings.push(("NOTHING_SPEAKABLE", message));
+                self.warn(&Warning::NothingSpeakable);
                 Ok(())
             }
         }
@@ -222,26 +214,25 @@ impl TextFront {
     }
 
     fn add(&mut self, pieces: Vec<omni_text::Piece>) -> Result<(), ServeError> {
-        if let Some(skipped) = self.front.take_skipped()
-            && self.warned < MAX_WARNINGS
-        {
-            self.warned += 1;
-            self.warnings.push(("CHARACTERS_SKIPPED", skipped.to_string()));
+        for warning in self.front.take_warnings() {
+            if self.warned < MAX_WARNINGS {
+                self.warned += 1;
+                self.warn(&warning);
+            }
         }
         pieces.into_iter().try_for_each(|piece| self.add_piece(&piece))
     }
 
+    fn warn(&mut self, warning: &Warning) {
+        self.warnings.push((warning.reason(), warning.to_string()));
+    }
+
     fn add_piece(&mut self, piece: &omni_text::Piece) -> Result<(), ServeError> {
-        let ends = !(self.eager && piece.end == EndKind::Forced);
         if piece.marked {
             // Eager text may have left a sequence open before the mark.
             self.end_sequence();
         }
-        let mut text = piece.text.trim();
-        if !ends && self.normalized {
-            // Every normalised piece is closed by a full stop; this one goes on.
-            text = text.trim_end_matches('.').trim_end();
-        }
+        let text = piece.text.trim();
         let chars = text.chars().count();
         let open = self
             .open_chars
@@ -253,19 +244,16 @@ impl TextFront {
         let usual = || self.last_end.map_or(Duration::ZERO, pause_after);
         let pause = piece.pause.unwrap_or_else(usual);
         self.last_end = Some(piece.end);
-        if !ends {
+        if piece.open {
             self.open_chars = Some(open.map_or(0, |open| open + 1) + chars);
         }
         self.spoke |= !tokens.is_empty();
         self.source_end = piece.source.end;
-        let mut words = words(piece, self.normalized);
-        if !ends
-            && self.normalized
-            && let Some(last) = words.last_mut()
-        {
-            let kept = last.spoken.trim_end_matches('.').len();
-            last.spoken.truncate(kept);
-        }
+        let words = piece.words().into_iter().map(|word| Word {
+            source: word.source.start..word.source.end,
+            spoken: word.spoken,
+        });
+        let words = words.collect();
         self.pieces.push_back(Piece {
             tokens,
             chars,
@@ -273,7 +261,7 @@ impl TextFront {
                 None => Position::First,
                 Some(_) => Position::Next,
             },
-            ends,
+            ends: !piece.open,
             pause,
             source_end: self.source_end,
             words,

@@ -3,7 +3,7 @@
 //! The segmenter counts the characters that it gets. A mark lies between two of them, and an entity is one of them: both move all that
 //! comes after. What moves is kept until nothing waits that lies before it.
 
-use crate::{CharRange, Piece, Span};
+use crate::{CharRange, Piece};
 
 /// From characters of the text without marks to those of the text as it came.
 #[derive(Debug, Default)]
@@ -50,49 +50,21 @@ impl Positions {
         });
     }
 
-    /// Gives a piece the positions of the text as it came. One that is spoken as it is `written` has its span cut where characters
-    /// move, so that each of them has its place.
-    pub(super) fn place(&self, piece: &mut Piece, written: bool) {
+    /// Gives a piece the positions of the text as it came.
+    pub(super) fn place(&self, piece: &mut Piece) {
         if self.base == 0 && self.moves.is_empty() {
             return;
         }
-        let spans = std::mem::take(&mut piece.spans);
         piece.source = self.range(piece.source);
-        let place = |span| match written {
-            true => self.split(span),
-            false => vec![Span {
-                source: self.range(span.source),
-                ..span
-            }],
-        };
-        piece.spans = spans.into_iter().flat_map(place).collect();
+        for span in &mut piece.spans {
+            span.source = self.range(span.source);
+        }
     }
 
     /// No piece that is still to come begins before this character.
     pub(super) fn forget_before(&mut self, plain: usize) {
         let past = self.moves.partition_point(|step| step.at < plain);
         self.base += self.moves.drain(..past).map(|step| step.by).sum::<usize>();
-    }
-
-    /// The spans of characters that are spoken as they are written.
-    fn split(&self, span: Span) -> Vec<Span> {
-        let (spoken, source) = (span.spoken, span.source);
-        let inside = self.moves.iter().flat_map(|step| match step.entity {
-            true => [step.at, step.at + 1],
-            false => [step.at, step.at],
-        });
-        let inside = inside.filter(|at| (source.start + 1..source.end).contains(at));
-        let mut cuts: Vec<usize> = [source.start].into_iter().chain(inside).collect();
-        cuts.dedup();
-        cuts.push(source.end);
-        let cut = |ends: &[usize]| {
-            let (from, to) = (ends[0] - source.start, ends[1] - source.start);
-            Span {
-                spoken: CharRange::new(spoken.start + from, spoken.start + to),
-                source: self.range(CharRange::new(ends[0], ends[1])),
-            }
-        };
-        cuts.windows(2).map(cut).collect()
     }
 
     fn range(&self, plain: CharRange) -> CharRange {

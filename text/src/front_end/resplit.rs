@@ -1,7 +1,7 @@
 //! Cuts pieces that are still too long, because words are longer than digits, and gives every piece an end that a voice
 //! knows.
 
-use crate::{CharRange, EndKind, Piece, Segment, Span};
+use crate::{CharRange, EndKind, Piece, Segment, Span, is_syllable};
 
 /// Terminal marks of a piece.
 const TERMINAL: [char; 3] = ['.', '?', '!'];
@@ -19,24 +19,52 @@ pub(super) fn raw(segment: &Segment, max_chars: usize) -> Vec<Piece> {
             cut(&chars, from, max_chars, &[])
         };
         let source = CharRange::new(segment.source.start + from, segment.source.start + to);
+        let spans = written_words(&chars[from..to], source.start);
         pieces.push(Piece {
             marked: false,
             pause: None,
             text: chars[from..to].iter().collect(),
             source,
             end: if last { segment.end } else { end_kind(&chars[..to]) },
-            spans: vec![Span {
-                spoken: CharRange::new(0, to - from),
-                source,
-            }],
+            open: false,
+            spans,
         });
         from = to + chars[to..].iter().take_while(|c| c.is_whitespace()).count();
     }
     pieces
 }
 
-/// A normalised piece as pieces of at most `max_chars`, each with a terminal mark. None if it says nothing.
-pub(super) fn spoken(piece: &Piece, max_chars: usize) -> Vec<Piece> {
+/// The words of a text that is spoken as it is written, from `offset` on.
+fn written_words(chars: &[char], offset: usize) -> Vec<Span> {
+    let mut words = Vec::new();
+    let mut from = 0;
+    for to in 1..=chars.len() {
+        let blank = chars[to - 1].is_whitespace();
+        if !blank && to < chars.len() && !parts(chars[to - 1], chars[to]) {
+            continue;
+        }
+        if !blank {
+            let spoken = CharRange::new(from, to);
+            words.push(Span {
+                spoken,
+                source: spoken.shifted(offset),
+            });
+        }
+        from = to;
+    }
+    words
+}
+
+/// Whether one word ends and another begins between two characters.
+fn parts(before: char, c: char) -> bool {
+    let letter = |c: char| c.is_alphanumeric();
+    c.is_whitespace()
+        || letter(before) && letter(c) && (is_syllable(before) || is_syllable(c))
+        || !letter(before) && is_syllable(c)
+}
+
+/// A normalised piece as pieces of at most `max_chars`, each with a terminal mark unless it goes on `eager`ly. None if it says nothing.
+pub(super) fn spoken(piece: &Piece, max_chars: usize, eager: bool) -> Vec<Piece> {
     let chars: Vec<char> = piece.text.chars().collect();
     // Room for the full stop that a piece may get.
     let limit = max_chars.saturating_sub(1).max(1);
@@ -58,12 +86,15 @@ pub(super) fn spoken(piece: &Piece, max_chars: usize) -> Vec<Piece> {
             .last()
             .filter(|_| !last)
             .map_or(piece.source.end, |span| span.source.end);
+        let kind = if last { piece.end } else { end_kind(&chars[..to]) };
+        let open = eager && kind == EndKind::Forced;
         pieces.push(Piece {
             marked: false,
             pause: None,
-            text: terminated(&chars[from..to]),
+            text: terminated(&chars[from..to], open),
             source: CharRange::new(start, end.max(start)),
-            end: if last { piece.end } else { end_kind(&chars[..to]) },
+            end: kind,
+            open,
             spans: own,
         });
         spans = &spans[inside - usize::from(torn)..];
@@ -81,12 +112,14 @@ fn clip(span: Span, from: usize, to: usize) -> Span {
     }
 }
 
-/// The text with exactly one terminal mark.
-fn terminated(chars: &[char]) -> String {
+/// The text with exactly one terminal mark, or without one where it goes on.
+fn terminated(chars: &[char], open: bool) -> String {
     let mut text: String = chars.iter().collect();
-    if !text.ends_with(TERMINAL) {
-        let kept = text.trim_end_matches([',', ';', ':', '-', ' ', '\'']).len();
+    if open || !text.ends_with(TERMINAL) {
+        let kept = text.trim_end_matches([',', ';', ':', '-', ' ', '\'', '.']).len();
         text.truncate(kept);
+    }
+    if !open && !text.ends_with(TERMINAL) {
         text.push('.');
     }
     text

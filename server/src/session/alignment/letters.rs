@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use omni_audio::{Expected, Timbre};
+use omni_text::is_syllable;
 
 /// From a to z: milliseconds; level in dB beside the loudest, and its spread; natural logarithm of the brightness in Hz, and its
 /// spread.
@@ -96,11 +97,6 @@ pub(super) fn is_pause(c: char) -> bool {
         c,
         ',' | ';' | ':' | '.' | '?' | '!' | '…' | '—' | '–' | '、' | '。' | '，' | '；' | '：' | '？' | '！'
     )
-}
-
-/// Whether a character stands for a syllable or a word, without spaces between: Kana, Han, Hangul.
-pub(in crate::session) fn is_syllable(c: char) -> bool {
-    matches!(c, '\u{3041}'..='\u{30FF}' | '\u{3400}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7AF}' | '\u{20000}'..='\u{3FFFF}')
 }
 
 /// The sounds of a text without pauses.

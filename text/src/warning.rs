@@ -1,0 +1,37 @@
+//! What a caller is warned of about its text.
+
+use core::fmt;
+
+use crate::Skipped;
+
+/// Something of the text that is not spoken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Warning {
+    /// Characters that the voice cannot speak were left out.
+    CharactersSkipped(Skipped),
+    /// The whole utterance has nothing to speak.
+    NothingSpeakable,
+}
+
+impl Warning {
+    /// Its stable name for programs, such as `CHARACTERS_SKIPPED`.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::CharactersSkipped(_) => "CHARACTERS_SKIPPED",
+            Self::NothingSpeakable => "NOTHING_SPEAKABLE",
+        }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CharactersSkipped(skipped) => skipped.fmt(f),
+            Self::NothingSpeakable => {
+                f.write_str("the text has nothing to speak, its audio is a short silence")
+            }
+        }
+    }
+}

@@ -21,7 +21,7 @@ pub(crate) fn complaints(point: &Point<'_>, slo: &Slo) -> Vec<String> {
         }
     };
     at_least("success", point.success(), SUCCESS);
-    at_least("continuity at 100 ms", point.continuous(BUFFER), CONTINUOUS);
+    at_least("without a gap over 100 ms", point.continuous(BUFFER), CONTINUOUS);
     for bound in slo.bounds() {
         match point.percentile(|record| bound.of(record), KEEP) {
             Some(value) if value <= bound.most() => {}
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn what_is_too_much_is_said() {
-        let slo = Slo::parse("audible=300ms", |_| Ok(Duration::from_millis(300))).unwrap();
+        let slo = Slo::parse("first-sound=300ms", |_| Ok(Duration::from_millis(300))).unwrap();
         let good = level(1, 1, 1.0, vec![spoken(0.1, 0.0); 100]);
         assert!(complaints(&Point::new(vec![&good]), &slo).is_empty());
         let mut requests = vec![spoken(0.1, 0.0); 90];
@@ -123,8 +123,8 @@ mod tests {
             complaints(&Point::new(vec![&bad]), &slo),
             [
                 "success 99.00 % < 99.9 %",
-                "continuity at 100 ms 90.00 % < 99 %",
-                "audible p95 450.0 ms > 300.0 ms"
+                "without a gap over 100 ms 90.00 % < 99 %",
+                "first-sound p95 450.0 ms > 300.0 ms"
             ]
         );
         let none = level(1, 1, 1.0, vec![failed()]);

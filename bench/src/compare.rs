@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::error::BenchError;
-use super::figures::{AUDIBLE, Figure, RTF, TPOT, TTFA, TTFT};
+use super::figures::{FIRST_SOUND, Figure, RTF, TPOT, TTFA, TTFT};
 use super::grid::{Grid, Style};
 use super::level::{Point, points};
 use super::record::Record;
@@ -87,13 +87,13 @@ fn levels(before: &Report, after: &Report) -> Vec<Compared> {
 
 fn changes(before: &Point<'_>, after: &Point<'_>) -> Vec<Change> {
     let mut changes = Vec::new();
-    for figure in [TTFT, TPOT, TTFA, AUDIBLE, RTF] {
+    for figure in [TTFT, TPOT, TTFA, FIRST_SOUND, RTF] {
         for (share, name) in [(0.5, "p50"), (0.95, "p95")] {
             changes.extend(percentiles(&figure, share, name, before, after));
         }
     }
     if before.requests().any(|record| record.audio_seconds.is_some()) {
-        changes.push(shares("continuity 100 ms", before, after, |record| {
+        changes.push(shares("without a gap over 100 ms", before, after, |record| {
             record
                 .cancel
                 .is_none()
@@ -326,7 +326,7 @@ mod tests {
             ..Report::default()
         };
         let compared = levels(&before, &after);
-        let continuity = find(&compared, "1 streams", "continuity 100 ms");
+        let continuity = find(&compared, "1 streams", "without a gap over 100 ms");
         assert_eq!(
             (continuity.after.as_str(), verdict(continuity)),
             ("60.0 %", "worse")
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(verdict(find(&compared, "1 streams", "audio s/s")), "not repeated");
         let text = write(&before, &after, &compared, Style::Markdown);
         assert!(
-            text.contains("| 1 streams | continuity 100 ms | 100.0 % | 60.0 % | -40.0 |"),
+            text.contains("| 1 streams | without a gap over 100 ms | 100.0 % | 60.0 % | -40.0 |"),
             "{text}"
         );
     }

@@ -48,13 +48,14 @@ impl Figure {
 pub(crate) const TTFT: Figure = Figure::time("TTFT", 1, |record| record.time_to_first_text_seconds);
 pub(crate) const TPOT: Figure = Figure::time("TPOT", 2, Record::time_per_token);
 pub(crate) const TTFA: Figure = Figure::time("TTFA", 1, |record| record.time_to_first_audio_seconds);
-pub(crate) const AUDIBLE: Figure = Figure::time("audible", 1, |record| record.time_to_first_audible_seconds);
+pub(crate) const FIRST_SOUND: Figure =
+    Figure::time("first sound", 1, |record| record.time_to_first_audible_seconds);
 pub(crate) const SENTENCE: Figure = Figure::time("TTFA of sentence", 1, |record| {
     record.sentence_to_first_audio_seconds
 });
 pub(crate) const RTF: Figure = Figure::factor("RTF", |record| record.real_time_factor);
 pub(crate) const BUSY_RTF: Figure = Figure::factor("busy RTF", |record| record.server_busy_real_time_factor);
-pub(crate) const UNDERRUN: Figure = Figure::time("worst underrun", 1, |record| record.worst_underrun_seconds);
+pub(crate) const WORST_GAP: Figure = Figure::time("worst gap", 1, |record| record.worst_underrun_seconds);
 pub(crate) const LAG: Figure = Figure::time("send lag", 1, |record| Some(record.send_lag_seconds));
 
 /// Properties of the load that decide which figures exist.
@@ -80,9 +81,9 @@ impl Shape {
             figures.extend([TTFT, TPOT]);
         }
         if self.spoken {
-            figures.extend([TTFA, AUDIBLE]);
+            figures.extend([TTFA, FIRST_SOUND]);
             figures.extend(self.streamed.then_some(SENTENCE));
-            figures.extend([RTF, BUSY_RTF, UNDERRUN]);
+            figures.extend([RTF, BUSY_RTF, WORST_GAP]);
         }
         figures
     }
@@ -116,16 +117,16 @@ const OPEN: &str = "Requests are due at the times of a Poisson process, whether 
 first something count from the moment a request was due, so that a request that had to wait counts as slow. Send lag: how \
 much later it was sent.";
 
-const SPOKEN: &str = "TTFA: first text sent (or due, where requests have times) to first audio received. Audible: plus the \
+const SPOKEN: &str = "TTFA: first text sent (or due, where requests have times) to first audio received. First sound: plus the \
 silence at the head of the audio (up to the first 5 ms window from which the RMS stays at 5 % of the peak for 20 ms). RTF: \
 first text sent to last audio received, over audio seconds, measured here. Busy RTF: the server's own steps over audio \
-seconds, steps shared between streams counted in full for each. Continuity: share of all requests that a player which starts \
-with the first chunk and never pauses hears with at most that much delay (a request of a single chunk counts as \
-continuous, one without audio does not). Gap: time between chunks, over the playing time of the earlier one. Chunk wait: \
-that time itself.";
+seconds, steps shared between streams counted in full for each. Gap: how much later than it was to be played audio came, for a \
+player which starts with the first chunk and never pauses. Without a gap: share of all requests whose worst gap is at most that \
+long (a request of a single chunk counts, one without audio does not). Chunk interval: time between chunks, and that time \
+over the playing time of the earlier one.";
 
 const STREAMED: &str = "The text was sent word by word. TTFA of sentence: from the word that completed the first sentence \
-to the first audio. RTF, gaps and continuity include the time in which there was no text.";
+to the first audio. RTF and gaps include the time in which there was no text.";
 
 const CANCELLED: &str = "Cancelled: of those chosen for it, the requests that had not ended by then. Cancel: cancel sent to \
 the end of the utterance received.";

@@ -8,22 +8,24 @@ use super::record::Record;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bounded {
     FirstAudio,
-    Audible,
+    FirstSound,
     FirstText,
     PerToken,
     RealTimeFactor,
-    Underrun,
+    WorstGap,
 }
 
 /// Their names as they are typed.
 const NAMES: [(&str, Bounded); 6] = [
     ("ttfa", Bounded::FirstAudio),
-    ("audible", Bounded::Audible),
+    ("first-sound", Bounded::FirstSound),
     ("ttft", Bounded::FirstText),
     ("tpot", Bounded::PerToken),
     ("rtf", Bounded::RealTimeFactor),
-    ("underrun", Bounded::Underrun),
+    ("gap", Bounded::WorstGap),
 ];
+/// Names that are taken, too.
+const FORMER: [(&str, Bounded); 2] = [("audible", Bounded::FirstSound), ("underrun", Bounded::WorstGap)];
 
 impl Bounded {
     fn name(self) -> &'static str {
@@ -36,11 +38,11 @@ impl Bounded {
     fn of(self, record: &Record) -> Option<f64> {
         match self {
             Self::FirstAudio => record.time_to_first_audio_seconds,
-            Self::Audible => record.time_to_first_audible_seconds,
+            Self::FirstSound => record.time_to_first_audible_seconds,
             Self::FirstText => record.time_to_first_text_seconds,
             Self::PerToken => record.time_per_token(),
             Self::RealTimeFactor => record.real_time_factor,
-            Self::Underrun => record.worst_underrun_seconds,
+            Self::WorstGap => record.worst_underrun_seconds,
         }
     }
 }
@@ -67,7 +69,10 @@ impl Slo {
     ) -> Result<Self, String> {
         let bound = |part: &str| {
             let (name, value) = part.split_once('=').ok_or_else(expected)?;
-            let known = NAMES.iter().find(|(known, _)| *known == name.trim());
+            let known = NAMES
+                .iter()
+                .chain(&FORMER)
+                .find(|(known, _)| *known == name.trim());
             let what = known.map(|(_, what)| *what).ok_or_else(expected)?;
             let most = match what {
                 Bounded::RealTimeFactor => value
@@ -198,13 +203,19 @@ mod tests {
     }
 
     #[test]
+    fn former_names_are_taken_and_told_by_the_present_ones() {
+        let slo = slo("audible=500ms,underrun=100ms").unwrap();
+        assert_eq!(slo.to_string(), "first-sound <= 500.0 ms, gap <= 100.0 ms");
+    }
+
+    #[test]
     fn what_is_no_bound_is_refused_with_the_names_there_are() {
         for given in [
             "", "ttfa", "ttfa=", "ttfa=3", "speed=1", "rtf=0", "rtf=fast", "rtf=1,,",
         ] {
             let error = slo(given).unwrap_err();
             assert!(
-                error.contains("ttfa, audible, ttft, tpot, rtf, underrun"),
+                error.contains("ttfa, first-sound, ttft, tpot, rtf, gap"),
                 "{given}: {error}"
             );
         }

@@ -1,6 +1,6 @@
 //! The figures of a benchmark as tables, with what they mean below.
 
-use super::figures::{AUDIBLE, Figure, RTF, Shape, TTFA, TTFT};
+use super::figures::{FIRST_SOUND, Figure, RTF, Shape, TTFA, TTFT};
 use super::grid::{Grid, Style};
 use super::level::Point;
 use super::record::THRESHOLDS;
@@ -62,7 +62,7 @@ impl Tables<'_> {
         titles.extend(shape.cancelled.then(|| "cancelled".to_owned()));
         titles.extend(shape.chat.then(|| "tokens/s".to_owned()));
         if shape.spoken {
-            titles.extend(["audio s/s", "continuity 50 / 100 / 200 ms"].map(str::to_owned));
+            titles.extend(["audio s/s", "without a gap over 50 / 100 / 200 ms"].map(str::to_owned));
         }
         if !self.slo.is_empty() {
             titles.extend(["kept", "goodput requests/s"].map(str::to_owned));
@@ -107,7 +107,8 @@ impl Tables<'_> {
         let mut grid = Grid::new([self.load_title()]);
         grid.titles.extend(figures.iter().map(Figure::title));
         if shape.spoken {
-            grid.titles.extend(["gap", "chunk wait ms"].map(str::to_owned));
+            grid.titles
+                .extend(["chunk interval / playing time", "chunk interval ms"].map(str::to_owned));
         }
         grid.titles
             .extend(shape.cancelled.then(|| "cancel ms".to_owned()));
@@ -141,7 +142,7 @@ impl Tables<'_> {
         grid.titles.push("trials".to_owned());
         let figures: Vec<(Figure, f64, &str)> = [(TTFT, 0.5, "p50"), (TTFA, 0.5, "p50"), (TTFA, 0.95, "p95")]
             .into_iter()
-            .chain([(AUDIBLE, 0.95, "p95"), (RTF, 0.5, "p50")])
+            .chain([(FIRST_SOUND, 0.95, "p95"), (RTF, 0.5, "p50")])
             .filter(|(figure, ..)| {
                 if figure.name == TTFT.name {
                     shape.chat
@@ -156,7 +157,7 @@ impl Tables<'_> {
                 .map(|(figure, _, share)| format!("{} {share}", figure.title())),
         );
         grid.titles
-            .extend(shape.spoken.then(|| "continuity 100 ms".to_owned()));
+            .extend(shape.spoken.then(|| "without a gap over 100 ms".to_owned()));
         grid.titles.extend(shape.spoken.then(|| "audio s/s".to_owned()));
         grid.titles
             .extend((!self.slo.is_empty()).then(|| "goodput requests/s".to_owned()));
@@ -200,7 +201,7 @@ impl Tables<'_> {
         let found = self.report.max_streams.as_ref()?;
         let (sure, bounds) = (if found.at_least { "at least " } else { "" }, self.slo);
         let mut text = format!(
-            "Most streams: {sure}{} (success at least 99.9 %, continuity at 100 ms at least 99 %, p95 of {bounds}).\n",
+            "Most streams: {sure}{} (success at least 99.9 %, without a gap over 100 ms at least 99 %, p95 of {bounds}).\n",
             found.streams
         );
         for step in &found.steps {

@@ -3,7 +3,7 @@
 use super::chart::{Chart, Line, MARKS};
 use super::markup::load_of;
 use super::scale::{Axis, Scale};
-use crate::figures::{AUDIBLE, Figure, TTFA, TTFT};
+use crate::figures::{FIRST_SOUND, Figure, TTFA, TTFT};
 use crate::level::Point;
 use crate::record::THRESHOLDS;
 use crate::stats::nth;
@@ -81,10 +81,10 @@ fn against_load(tables: &Tables<'_>, figure: &Figure) -> Chart {
         })
         .collect();
     if tables.report.spoken {
-        lines.push(line(tables, "audible p95", MARKS[3], |point| {
+        lines.push(line(tables, "first sound p95", MARKS[3], |point| {
             point
-                .percentile(AUDIBLE.value, 0.95)
-                .map(|value| value * AUDIBLE.scale)
+                .percentile(FIRST_SOUND.value, 0.95)
+                .map(|value| value * FIRST_SOUND.scale)
         }));
     }
     let bound = tables
@@ -133,7 +133,7 @@ fn continuity(tables: &Tables<'_>) -> Chart {
         .find(|&from| from <= least)
         .unwrap_or(0.0);
     Chart {
-        title: "Continuity against load".to_owned(),
+        title: "Without a gap against load".to_owned(),
         x: load_axis(tables),
         y: Axis::new(
             Scale::linear(from, 100.0),

@@ -7,7 +7,7 @@ use clap::{ArgAction, Args as ClapArgs, Subcommand};
 use omni_bench::Slo;
 use omni_client::Endpoint;
 
-use super::{Access, Server, Voice, duration};
+use super::{Access, Server, Voice, duration, end_of};
 
 const HELP: &str = "\
 Closed loop (--concurrency): every stream sends its next request when the last one is
@@ -20,15 +20,15 @@ from the moment the turn was sent.
 
 Examples:
   omni-client bench --concurrency 1,4,16 --requests 64 --html bench.html > bench.md
-  omni-client bench --rate 2,5,10 --requests 500 --trials 3 --slo ttfa=300ms,underrun=100ms
-  omni-client bench --max-streams --slo audible=500ms --html knee.html
+  omni-client bench --rate 2,5,10 --requests 500 --trials 3 --slo ttfa=300ms,gap=100ms
+  omni-client bench --max-streams --slo first-sound=500ms --html knee.html
   omni-client bench --cancel 20% --readers realtime --text-rate 20 --json agent.json
   omni-client bench --chat --concurrency 32 --requests 256
   omni-client bench -n 200 --endpoint http://127.0.0.1:50051 --versus http://127.0.0.1:50052
   omni-client bench compare before.json after.json";
 
 #[derive(Debug, ClapArgs)]
-#[command(after_help = HELP, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_help = HELP, after_long_help = end_of("bench", HELP), args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Bench {
     #[command(subcommand)]
     pub(crate) command: Option<BenchCommand>,
@@ -61,7 +61,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "R,R,...", value_delimiter = ',', value_parser = rate, help_heading = "Load")]
     #[arg(conflicts_with_all = ["concurrency", "chat"])]
     pub(crate) rate: Vec<f64>,
-    /// Find the most streams, up to N, that are carried: success 99.9 %, continuity at 100 ms 99 %, p95 within --slo
+    /// Find the most streams, up to N, that are carried: success 99.9 %, without a gap over 100 ms 99 %, p95 within --slo
     ///
     /// Doubles the number of streams until it is too much, then halves the distance. Every number is given --steady time
     /// and --per-stream requests for each stream.
@@ -143,7 +143,7 @@ pub(crate) struct Bench {
     /// Count a request that takes longer as failed
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub(crate) timeout: Duration,
-    /// Latency bounds for goodput, such as ttfa=300ms,audible=500ms,ttft=..,tpot=..,rtf=0.9,underrun=100ms
+    /// Latency bounds for goodput, such as ttfa=300ms,first-sound=500ms,ttft=..,tpot=..,rtf=0.9,gap=100ms
     #[arg(long, value_name = "BOUNDS", value_parser = slo, help_heading = "Report")]
     pub(crate) slo: Option<Slo>,
     /// Write every measurement to a file as JSON

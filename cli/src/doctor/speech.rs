@@ -83,7 +83,7 @@ fn judge(heard: &Heard) -> Check {
     let factor = measured.real_time_factor.unwrap_or_default();
     let first = measured.first_audio.unwrap_or_default();
     let finding = format!(
-        "{:.1} s of audio, first audio {} (audible {}), real-time factor {factor:.3}, {}",
+        "{:.1} s of audio, first audio {} (first sound {}), real-time factor {factor:.3}, {}",
         measured.audio.as_secs_f64(),
         milliseconds(first),
         milliseconds(measured.audible_first_audio.unwrap_or_default()),

@@ -127,11 +127,11 @@ fn left_behind(stages: &[Stage]) -> Option<String> {
 /// What ended in the last minute, in a line.
 pub(super) fn minute(stats: &Stats) -> String {
     let gapless = stats.continuity.map_or_else(
-        || "none was heard".to_owned(),
-        |share| format!("{:.1} % gapless", share * 100.0),
+        || "nothing was heard".to_owned(),
+        |share| format!("{:.1} % without a gap", share * 100.0),
     );
     format!(
-        "last minute: {:.1} requests/s ended, {:.1} s of audio/s, first packet {}, {gapless}",
+        "last minute: {:.1} requests/s ended, {:.1} s of audio/s, first audio {}, {gapless}",
         stats.requests_per_second,
         stats.audio_per_second,
         percentiles(&stats.first_packet)
@@ -160,7 +160,7 @@ pub(super) fn line(stats: &Stats) -> String {
     });
     let stages: Vec<_> = stages.collect();
     format!(
-        "sessions {} running {} waiting {} refused {} | {:.1} req/s first packet {} | {}{}",
+        "sessions {} running {} waiting {} refused {} | {:.1} req/s first audio {} | {}{}",
         stats.sessions,
         stats.running,
         stats.waiting,

@@ -160,7 +160,7 @@ fn conversations_are_measured_turn_by_turn() {
         "TPOT ms",
         "TTFA ms",
         "tokens/s",
-        "continuity 50 / 100 / 200 ms",
+        "without a gap over 50 / 100 / 200 ms",
     ] {
         assert!(table.contains(title), "{title}: {table}");
     }

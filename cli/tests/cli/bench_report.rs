@@ -52,7 +52,7 @@ fn a_page_has_the_charts() {
         "<!doctype html>",
         "share of requests that were at most so slow",
         "TTFA against load",
-        "Continuity against load",
+        "Without a gap against load",
         "When audio came, at 2 streams",
         "</html>",
     ] {

@@ -113,7 +113,7 @@ fn everything_that_an_operator_asks_for_is_on_the_screen() {
         "next wait 1500 ms",
         "refused 7",
         "p50 45 ms p95 80 ms p99 91 ms",
-        "99.5 % gapless",
+        "99.5 % without a gap",
         "talker    0   ready            2",
         "talker    1   cordoned         2",
         "code2wav  0   restarting       2",
@@ -147,7 +147,7 @@ fn nothing_that_matters_is_cut_on_a_screen_of_eighty_columns() {
     let shown = screen(&mut state, 80, 24).join("\n");
     for word in [
         "refused 7",
-        "99.5 % gapless",
+        "99.5 % without a gap",
         "d drain",
         "LEAD",
         "BUSY",

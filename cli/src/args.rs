@@ -28,16 +28,53 @@ use speak::{Rendering, Voice};
 use values::duration;
 pub(crate) use voices::{Add, Consent, Design, Export, Import, Show, Voices, VoicesCommand};
 
-const EXIT_CODES: &str = "\
-Exit codes:
-  0       done
-  1       health: not serving; doctor: something is wrong
-  2       wrong usage: bad arguments, no text, audio to a terminal
-  3       bench: some requests failed
-  4       a file, standard input or standard output could not be used
-  64 + N  the server or the way to it failed with gRPC code N
-          (67 bad request, 68 out of time, 72 overloaded, 78 no server)
-  130     interrupted with Ctrl-C";
+/// Exit codes, each with the commands that have it; all have it where none is named.
+const EXIT_CODES: [(&str, &str); 8] = [
+    ("", "0       done"),
+    ("health", "1       not serving"),
+    ("doctor", "1       something is wrong"),
+    (
+        "",
+        "2       wrong usage: bad arguments, no text, audio to a terminal",
+    ),
+    ("bench", "3       some requests failed"),
+    (
+        "",
+        "4       a file, standard input or standard output could not be used",
+    ),
+    (
+        "",
+        "64 + N  the server or the way to it failed with gRPC code N\n          \
+         (67 bad request, 68 out of time, 72 overloaded, 78 no server)",
+    ),
+    ("", "130     interrupted with Ctrl-C"),
+];
+
+/// The exit codes of a command.
+fn exit_codes(command: &str) -> String {
+    let own = EXIT_CODES
+        .iter()
+        .filter(|(only, _)| only.is_empty() || *only == command);
+    let lines: Vec<_> = own.map(|(_, line)| format!("\n  {line}")).collect();
+    format!("Exit codes:{}", lines.concat())
+}
+
+/// The exit codes of all commands.
+fn all_exit_codes() -> String {
+    let line = |(only, line): &(&str, &str)| match *only {
+        "" => format!("\n  {line}"),
+        command => {
+            let (code, meaning) = line.split_at(8);
+            format!("\n  {code}{command}: {meaning}")
+        }
+    };
+    format!("Exit codes:{}", EXIT_CODES.iter().map(line).collect::<String>())
+}
+
+/// What stands behind the long help of a command.
+fn end_of(command: &str, examples: &str) -> String {
+    format!("{examples}\n\n{}", exit_codes(command))
+}
 
 const EXAMPLES: &str = "\
 Examples:
@@ -79,37 +116,41 @@ impl Args {
 }
 
 fn long_end(examples: &str) -> String {
-    format!("{examples}\n\n{EXIT_CODES}\n\nSet OMNI_ENDPOINT to name the server once and for all.")
+    format!(
+        "{examples}\n\n{}\n\nSet OMNI_ENDPOINT to name the server once and for all.",
+        all_exit_codes()
+    )
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Turn text into speech
-    #[command(after_help = speak::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", speak::EXAMPLES))]
+    #[command(after_help = speak::EXAMPLES, after_long_help = end_of("speak", speak::EXAMPLES))]
     Speak(Speak),
     /// Talk with a model that answers in text and speech
-    #[command(after_help = chat::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", chat::EXAMPLES))]
+    #[command(after_help = chat::EXAMPLES, after_long_help = end_of("chat", chat::EXAMPLES))]
     Chat(Chat),
     /// List the voices, or keep one of a recording
-    #[command(after_help = voices::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", voices::EXAMPLES))]
+    #[command(after_help = voices::EXAMPLES, after_long_help = end_of("voices", voices::EXAMPLES))]
     Voices(Voices),
     /// List the models
     Models(List),
     /// Show whether the server is ready
+    #[command(after_long_help = exit_codes("health"))]
     Health(Health),
     /// Measure latency, speed and gaps under load
     Bench(Box<Bench>),
     /// Check every step from this machine to spoken audio, and suggest repairs
-    #[command(after_help = doctor::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", doctor::EXAMPLES))]
+    #[command(after_help = doctor::EXAMPLES, after_long_help = end_of("doctor", doctor::EXAMPLES))]
     Doctor(Doctor),
     /// Show what a server is doing: stages, queue, latencies, sessions
-    #[command(after_help = operator::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", operator::EXAMPLES))]
+    #[command(after_help = operator::EXAMPLES, after_long_help = end_of("stats", operator::EXAMPLES))]
     Stats(StatsArgs),
     /// Watch a server live, and control it
-    #[command(after_help = operator::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", operator::EXAMPLES))]
+    #[command(after_help = operator::EXAMPLES, after_long_help = end_of("stats", operator::EXAMPLES))]
     Top(TopArgs),
     /// Control a server: replicas, sessions, shutdown
-    #[command(after_help = operator::EXAMPLES, after_long_help = format!("{}\n\n{EXIT_CODES}", operator::EXAMPLES))]
+    #[command(after_help = operator::EXAMPLES, after_long_help = end_of("stats", operator::EXAMPLES))]
     Admin(Admin),
     /// Print a completion script for a shell
     Completions {

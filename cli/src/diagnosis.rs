@@ -1,4 +1,4 @@
-//! What a failed call hides: a server that speaks TLS at an address that asks for none.
+//! What a failed call hides: the address is that of something else. HTTP/2 only tells that what came was no HTTP/2.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,41 +10,119 @@ use tokio::time::timeout;
 
 use super::failure::Failure;
 
-/// Limit for a server to answer the HTTP/2 preface.
+/// Limit for a server to answer.
 const ANSWER: Duration = Duration::from_secs(1);
+/// Most of an answer that is read.
+const MOST: usize = 16 << 10;
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// The failure, or [`Failure::NeedsTls`] if that is why: HTTP/2 only tells that what came was no HTTP/2.
-pub(crate) async fn diagnosed(failure: Failure) -> Failure {
-    match failure {
-        Failure::Rpc(ClientError::Lost { endpoint, .. } | ClientError::Unreachable { endpoint, .. })
-            if !endpoint.is_encrypted() && expects_tls(&endpoint).await =>
-        {
-            Failure::NeedsTls(endpoint)
+/// What listens at an address that was named as that of a server, and is none that can be called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// A server that expects TLS.
+    Tls,
+    /// The port for Prometheus.
+    Metrics,
+    /// The port for Home Assistant and voice satellites.
+    Wyoming,
+    /// A server of HTTP/1.1 alone.
+    Http,
+}
+
+impl Found {
+    /// What is wrong with the address.
+    pub(crate) fn problem(self) -> &'static str {
+        match self {
+            Self::Tls => "speaks TLS, and the address asks for none",
+            Self::Metrics => "is a port for metrics (HTTP, for Prometheus), not the one for calls",
+            Self::Wyoming => "is a port for Wyoming (Home Assistant), not the one for calls",
+            Self::Http => "speaks HTTP/1.1 alone, and gRPC needs HTTP/2",
         }
-        failure => failure,
+    }
+
+    /// The remedy.
+    pub(crate) fn advice(self) -> &'static str {
+        match self {
+            Self::Tls => "its address begins with https://",
+            Self::Metrics | Self::Wyoming => {
+                "name the port that the server's log calls `listening` (omni-server --listen, 50051 unless set)"
+            }
+            Self::Http => {
+                "is it another program? A proxy in between must pass HTTP/2 on, and often needs https:// for it"
+            }
+        }
     }
 }
 
-async fn expects_tls(endpoint: &Endpoint) -> bool {
+/// The failure, or [`Failure::WrongPort`] if that is why.
+pub(crate) async fn diagnosed(failure: Failure) -> Failure {
+    let endpoint = match &failure {
+        Failure::Rpc(ClientError::Lost { endpoint, .. } | ClientError::Unreachable { endpoint, .. })
+            if !endpoint.is_encrypted() =>
+        {
+            endpoint.clone()
+        }
+        _ => return failure,
+    };
+    match listener(&endpoint).await {
+        Some(found) => Failure::WrongPort { endpoint, found },
+        None => failure,
+    }
+}
+
+async fn listener(endpoint: &Endpoint) -> Option<Found> {
     let addresses = timeout(ANSWER, lookup_host((endpoint.host(), endpoint.port()))).await;
-    match addresses
-        .ok()
-        .and_then(Result::ok)
-        .and_then(|mut found| found.next())
-    {
-        Some(address) => speaks_tls(address).await,
-        None => false,
+    found(addresses.ok()?.ok()?.next()?).await
+}
+
+/// What listens there, if it can be told that calls cannot be made.
+pub(crate) async fn found(address: SocketAddr) -> Option<Found> {
+    const ALERT: u8 = 21;
+    let answer = asked(address, PREFACE).await;
+    if answer.first() == Some(&ALERT) {
+        return Some(Found::Tls);
+    }
+    if answer.starts_with(b"{") {
+        return Some(Found::Wyoming);
+    }
+    // The length of a frame, and its type: a server of HTTP/2 begins with its settings.
+    if answer.get(3) == Some(&4) && !answer.starts_with(b"HTTP/") {
+        return None;
+    }
+    let page = asked(
+        address,
+        b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
+    )
+    .await;
+    let page = String::from_utf8_lossy(&page);
+    match page.starts_with("HTTP/1.") {
+        true if page.contains("/metrics/catalogue") => Some(Found::Metrics),
+        true => Some(Found::Http),
+        false => None,
     }
 }
 
-/// True if a server answers the HTTP/2 preface with a TLS alert.
-pub(crate) async fn speaks_tls(address: SocketAddr) -> bool {
-    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-    const ALERT: u8 = 21;
-    let asked = timeout(ANSWER, async {
-        let mut stream = TcpStream::connect(address).await.ok()?;
-        stream.write_all(PREFACE).await.ok()?;
-        stream.read_u8().await.ok()
-    });
-    asked.await.is_ok_and(|first| first == Some(ALERT))
+/// What is answered to these bytes, or the beginning of it.
+async fn asked(address: SocketAddr, question: &[u8]) -> Vec<u8> {
+    let mut answer = Vec::new();
+    let asking = async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(question).await?;
+        let mut piece = [0; 4096];
+        while answer.len() < MOST {
+            let read = stream.read(&mut piece).await?;
+            if read == 0 {
+                break;
+            }
+            answer.extend_from_slice(&piece[..read]);
+            // Enough to tell what it is; a server of HTTP/2 waits for more to be said.
+            if question == PREFACE {
+                break;
+            }
+        }
+        Ok::<_, std::io::Error>(())
+    };
+    // What came before an error or the end of the time counts.
+    let _ = timeout(ANSWER, asking).await;
+    answer
 }

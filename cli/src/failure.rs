@@ -8,6 +8,7 @@ use omni_bench::BenchError;
 use omni_client::{ClientError, Code, Endpoint, FieldViolation, RpcError, TlsProblem, code_name};
 use serde_json::{Value, json};
 
+use super::diagnosis::Found;
 use super::ui::Ui;
 
 /// Exit code of a gRPC failure is this plus the gRPC code, as other gRPC tools do.
@@ -20,8 +21,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// The server, or the way to it.
     Rpc(ClientError),
-    /// The server speaks TLS, and its address asks for none.
-    NeedsTls(Endpoint),
+    /// What listens there takes no calls of this kind.
+    WrongPort { endpoint: Endpoint, found: Found },
     /// A file or a standard stream.
     Io {
         /// The operation.
@@ -76,7 +77,7 @@ impl Failure {
         let (code, reason) = match self {
             Self::Rpc(ClientError::Rpc(rpc)) => (Some(code_name(rpc.code)), Some(rpc.reason.as_str())),
             Self::Rpc(error) => (Some(code_name(error.code())), None),
-            Self::NeedsTls(_) => (Some(code_name(Code::Unavailable)), None),
+            Self::WrongPort { .. } => (Some(code_name(Code::Unavailable)), None),
             _ => (None, None),
         };
         let message = match self {
@@ -94,7 +95,7 @@ impl Failure {
             Self::SomeFailed(_) => 3,
             Self::Io { .. } => 4,
             Self::Rpc(error) => RPC_BASE + error.code() as u8,
-            Self::NeedsTls(_) => RPC_BASE + Code::Unavailable as u8,
+            Self::WrongPort { .. } => RPC_BASE + Code::Unavailable as u8,
             Self::Interrupted(signal) => 128 + signal,
             Self::Told(failure) => failure.code(),
         }
@@ -108,11 +109,15 @@ impl Failure {
                 Some(text.clone())
             }
             Self::Io { what, error } => Some(format!("{what}: {error}")),
-            Self::NeedsTls(endpoint) => {
-                let encrypted = endpoint.to_string().replacen("http://", "https://", 1);
-                Some(format!(
-                    "{endpoint} speaks TLS, and the address asks for none\n  name it {encrypted}"
-                ))
+            Self::WrongPort { endpoint, found } => {
+                let advice = match found {
+                    Found::Tls => format!(
+                        "name it {}",
+                        endpoint.to_string().replacen("http://", "https://", 1)
+                    ),
+                    found => found.advice().to_owned(),
+                };
+                Some(format!("{endpoint} {}\n  {advice}", found.problem()))
             }
             Self::Rpc(error) => Some(rpc_text(error)),
         }
@@ -122,6 +127,7 @@ impl Failure {
     pub(crate) fn advice(&self) -> Option<&'static str> {
         match self {
             Self::Rpc(error) => advice(error),
+            Self::WrongPort { found, .. } => Some(found.advice()),
             _ => None,
         }
     }
@@ -226,6 +232,9 @@ fn advice(error: &ClientError) -> Option<&'static str> {
         ("MODEL_NOT_FOUND", _) => Some("`omni-client models` lists the models"),
         ("TEXT_TOO_LONG", _) => Some("speak it in several parts"),
         ("CONTEXT_TOO_LONG", _) => Some("begin a new conversation: in a script or at the prompt with /clear"),
+        ("DRAINING" | "STOPPED", _) => {
+            Some("`omni-client health --wait` waits until a server is ready there")
+        }
         ("MODEL_LOADING", _) => Some("`omni-client health --wait` waits until the server is ready"),
         ("SESSION_NOT_FOUND" | "STAGE_NOT_FOUND" | "REPLICA_NOT_FOUND", _) => {
             Some("`omni-client stats` shows what there is")

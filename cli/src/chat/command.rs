@@ -14,8 +14,9 @@ pub(super) const HELP: &str = "\
 /help          show this
 /quit          leave, as Ctrl-D does
 //...          say something that begins with a slash
-Ctrl-C stops an answer; at the prompt it clears the line, and on an empty line, pressed twice, it leaves.
-Lines typed while an answer comes are said after it. Tab completes a command.";
+Ctrl-C stops an answer. At the prompt it clears the line, and on an empty line,
+pressed twice, it leaves. Lines typed while an answer comes are said after it.
+Tab completes a command.";
 
 /// A line, understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +71,13 @@ impl Meaning {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_help_fits_a_terminal_of_eighty_columns() {
+        for line in HELP.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
 
     #[test]
     fn every_command_is_understood_and_explained() {

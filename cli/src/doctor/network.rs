@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::check::Check;
 use crate::args::Doctor;
 use crate::deadline::Deadline;
-use crate::diagnosis::speaks_tls;
+use crate::diagnosis::{Found, found};
 use crate::failure::{Failure, tls_advice};
 use crate::summary::milliseconds;
 use crate::ui::Ui;
@@ -43,7 +43,22 @@ pub(super) async fn checks(args: &Doctor, ui: &Ui) -> Vec<Check> {
     ui.progress(|| format!("connecting to {endpoint}"));
     let (connection, reached) = connection(args, &addresses).await;
     ui.progress(|| format!("looking at the encryption of {endpoint}"));
-    vec![address, connection, encryption(args, reached).await]
+    let found = match reached {
+        Some(address) if !endpoint.is_encrypted() => found(address).await,
+        _ => None,
+    };
+    match found.filter(|found| *found != Found::Tls) {
+        Some(other) => vec![
+            address,
+            Check::wrong(
+                "connection",
+                format!("{endpoint} {}", other.problem()),
+                other.advice(),
+            ),
+            Check::skipped("encryption", "no calls are taken there"),
+        ],
+        None => vec![address, connection, encryption(args, reached, found).await],
+    }
 }
 
 fn unresolved(args: &Doctor, why: &str) -> Vec<Check> {
@@ -79,14 +94,14 @@ async fn connection(args: &Doctor, addresses: &[SocketAddr]) -> (Check, Option<S
     (Check::wrong("connection", failures.join("; "), advice), None)
 }
 
-async fn encryption(args: &Doctor, reached: Option<SocketAddr>) -> Check {
+async fn encryption(args: &Doctor, reached: Option<SocketAddr>, found: Option<Found>) -> Check {
     match reached {
         None => Check::skipped("encryption", "there is no connection"),
         Some(address) if args.server.endpoint.is_encrypted() => tls(args, address).await,
-        Some(address) if speaks_tls(address).await => Check::wrong(
+        Some(_) if found == Some(Found::Tls) => Check::wrong(
             "encryption",
-            "the server speaks TLS, and the address asks for none",
-            "its address begins with https://",
+            format!("the server {}", Found::Tls.problem()),
+            Found::Tls.advice(),
         ),
         Some(address) if address.ip().is_loopback() => {
             Check::good("encryption", "none, and nothing leaves this machine")

@@ -118,10 +118,13 @@ impl Feed {
     }
 }
 
-/// Stops the utterance. If the session has ended already there is nothing left to stop.
-pub(super) async fn cancel(say: &SpeechSender) -> Result<Fed, Failure> {
+/// Stops the utterance. If the session has ended already there is nothing left to stop. One that has no text yet is not `begun`, and is
+/// finished: nothing else would end it, and one that was stopped would be followed by an empty one.
+pub(super) async fn cancel(say: &SpeechSender, begun: bool) -> Result<Fed, Failure> {
     let _ = say.cancel(None).await;
-    let _ = say.finish().await;
+    if !begun {
+        let _ = say.finish().await;
+    }
     Ok(Fed::Text)
 }
 

@@ -143,7 +143,7 @@ impl<'a> Session<'a> {
                         return Err(Stop::Aborted(signal));
                     }
                     self.ui.progress(|| "stopping".to_owned());
-                    feeding = Some(Box::pin(cancel(&say)));
+                    feeding = Some(Box::pin(cancel(&say, feed.started().is_some())));
                     patience = Some(Instant::now() + GOODBYE);
                 }
                 failure = self.deadline.passed() => break Err(Stop::Failed(failure)),

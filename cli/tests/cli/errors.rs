@@ -1,5 +1,7 @@
 //! Every failure: its exit code, and what a person is told.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::time::Duration;
 
 use tonic::{Code, Status};
@@ -251,4 +253,71 @@ fn what_the_message_says_already_is_not_said_again() {
         "{}",
         outcome.stderr
     );
+}
+
+/// A port that answers everything with this, and then closes.
+fn answering(answer: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut asked = [0; 4096];
+            let asked = match stream.read(&mut asked) {
+                Ok(read) => asked[..read].to_vec(),
+                Err(_) => continue,
+            };
+            // Servers of HTTP/1.1 close when HTTP/2 is spoken to them.
+            if !asked.starts_with(b"PRI") || answer.starts_with('{') {
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        }
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn a_port_of_something_else_is_told_by_what_it_is() {
+    let metrics = "HTTP/1.1 404 Not Found\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\nexpected /metrics, \
+                   /metrics/catalogue, /healthz or /readyz\n";
+    let page = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n<html></html>";
+    let wyoming = "{\"type\":\"error\",\"data\":{}}\n";
+    for (answer, problem, advice) in [
+        (metrics, "is a port for metrics", "--listen"),
+        (page, "speaks HTTP/1.1 alone", "another program"),
+        (wyoming, "is a port for Wyoming", "--listen"),
+    ] {
+        let endpoint = answering(answer);
+        let place = Place::at(&endpoint);
+        for args in [&["speak", "Hello."][..], &["health"]] {
+            let outcome = place.run(args);
+            assert_eq!(outcome.code, Some(64 + 14), "{args:?}: {outcome:?}");
+            for text in [problem, advice] {
+                assert!(outcome.stderr.contains(text), "{args:?}: {}", outcome.stderr);
+            }
+        }
+        let doctor = place.run(&["doctor"]);
+        assert_eq!(doctor.code, Some(1), "{doctor:?}");
+        let report = String::from_utf8_lossy(&doctor.stdout);
+        assert!(report.contains(problem) && report.contains(advice), "{report}");
+    }
+}
+
+#[test]
+fn the_help_of_a_command_has_its_own_exit_codes_alone() {
+    let place = Place::at("http://127.0.0.1:1");
+    for (command, own, others) in [
+        ("speak", "130     interrupted", &["not serving", "something is wrong", "requests failed"][..]),
+        ("health", "1       not serving", &["something is wrong", "requests failed"]),
+        ("doctor", "1       something is wrong", &["not serving", "requests failed"]),
+        ("bench", "3       some requests failed", &["not serving", "something is wrong"]),
+    ] {
+        let help = place.run(&[command, "--help"]);
+        let help = String::from_utf8_lossy(&help.stdout);
+        assert!(help.contains(own), "{command}: {help}");
+        let codes = help.split("Exit codes:").nth(1).expect("exit codes");
+        for other in others {
+            assert!(!codes.contains(other), "{command}: {other}");
+        }
+    }
 }

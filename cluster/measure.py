@@ -42,7 +42,7 @@ class Part:
             time.sleep(0.01)
 
     def address(self) -> str:
-        return self.text().split("listening address=")[1].split()[0]
+        return self.text().split(": listening address=")[1].split()[0]
 
     def stop(self, how: int = signal.SIGKILL) -> None:
         self.process.send_signal(how)
@@ -50,7 +50,7 @@ class Part:
 
 
 def alone(*args: str) -> Part:
-    return Part("--speech-only", "--listen", "127.0.0.1:0", "--metrics-listen", "off", *args, says=" serving")
+    return Part("--speech-only", "--listen", "127.0.0.1:0", "--metrics-listen", "off", *args, says="ready in")
 
 
 class Cluster:
@@ -64,7 +64,7 @@ class Cluster:
         listen = ["--listen", "127.0.0.1:0"]
         if "--metrics-listen" not in args:
             listen += ["--metrics-listen", "off"]
-        serves = " serving" if talkers and vocoders else "listening"
+        serves = "ready in" if talkers and vocoders else "listening"
         self.front = Part("--role", "frontend", "--speech-only", *listen, *self.found, *args, says=serves)
         self.front.wait("a replica takes work", talkers + vocoders)
 
@@ -159,7 +159,7 @@ def edges() -> None:
     """What passes a front end for a second of audio, as its figures of edges tell."""
     cluster = Cluster(1, 1)
     listen = ["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"]
-    front = Part("--role", "frontend", "--speech-only", *listen, *cluster.found, says=" serving")
+    front = Part("--role", "frontend", "--speech-only", *listen, *cluster.found, says="ready in")
     seconds = sum(speak(front.address(), seed=seed)[2] for seed in range(10)) / BYTES_PER_SECOND
     connection = http.client.HTTPConnection(front.text().split("metrics and probes address=")[1].split()[0])
     connection.request("GET", "/metrics")
@@ -304,7 +304,7 @@ class Measured:
     def __init__(self, replicas: tuple[int, int] | None):
         self.cluster, self.stages = None, {}
         if replicas is None:
-            self.front = Part("--speech-only", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", says=" serving")
+            self.front = Part("--speech-only", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", says="ready in")
         else:
             self.cluster = Cluster(0, 0)
             for (name, port), count in zip(self.PORTS.items(), replicas):

@@ -47,4 +47,4 @@ pub use talker::{KvOptions, Talker, TalkerRequest, UserRow, Voice, VoicePrompt, 
 pub use thinker::{HiddenRows, PromptPiece, Thinker, ThinkerRequest, ThinkerToken};
 pub use thinker_model::{ThinkerLimits, ThinkerModel};
 pub use tokenizer::{TextDecoder, TokenizeError, Tokenizer};
-pub use topology::{CODE2WAV, ENCODER, FAMILIES, GRAPHS, QWEN3_OMNI, TALKER, THINKER};
+pub use topology::{CODE2WAV, ENCODER, FAMILIES, GRAPHS, QWEN3_OMNI, TALKER, THINKER, stage_meant};

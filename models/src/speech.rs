@@ -305,7 +305,7 @@ impl SpeechModel {
         match self.read.family {
             Family::Qwen3Omni => Ok(()),
             Family::Qwen3Tts => Err(format!(
-                "{} speaks what it is given and has no thinker",
+                "{} is speech-only, it has no thinker",
                 self.read.family.title()
             )),
         }

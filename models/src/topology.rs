@@ -19,6 +19,83 @@ pub const CODE2WAV: &str = "code2wav";
 /// Name of the stage that turns a recording into rows of the thinker's prompt.
 pub const ENCODER: &str = "encoder";
 
+/// What other programs and papers call the stages.
+const OTHER_NAMES: [(&str, &[&str]); 4] = [
+    (
+        THINKER,
+        &[
+            "llm",
+            "lm",
+            "language_model",
+            "chat",
+            "answerer",
+            "brain",
+            "text_model",
+            "reasoner",
+        ],
+    ),
+    (
+        TALKER,
+        &[
+            "tts",
+            "speaker",
+            "speech",
+            "speech_lm",
+            "acoustic_model",
+            "acoustic",
+            "voice",
+            "t2s",
+        ],
+    ),
+    (
+        CODE2WAV,
+        &[
+            "vocoder",
+            "vocos",
+            "decoder",
+            "audio_decoder",
+            "codec",
+            "codec_decoder",
+            "token2wav",
+            "tokens2wav",
+            "code2wave",
+            "codes2wav",
+            "detokenizer",
+            "wav",
+            "waveform",
+            "synthesizer",
+        ],
+    ),
+    (
+        ENCODER,
+        &[
+            "asr",
+            "stt",
+            "audio",
+            "audio_encoder",
+            "audio_tower",
+            "whisper",
+            "hearing",
+            "listener",
+            "ear",
+            "recognizer",
+            "recogniser",
+            "transcriber",
+            "speech_encoder",
+        ],
+    ),
+];
+
+/// The stage that is probably meant by a word for what it does, such as `vocoder`.
+#[must_use]
+pub fn stage_meant(word: &str) -> Option<&'static str> {
+    let word = word.to_ascii_lowercase().replace(['-', ' '], "_");
+    let known = OTHER_NAMES
+        .iter()
+        .find(|(_, others)| others.contains(&word.as_str()));
+    known.map(|(stage, _)| *stage)
+}
+
 /// Qwen3-Omni. The thinker's text goes to the session, which shows it, and passes it on to the talker.
 pub static QWEN3_OMNI: StageGraph = StageGraph {
     family: "qwen3-omni",

@@ -1,6 +1,7 @@
 //! The composition root: puts the parts together, starts every task and thread, and takes them down again.
 
 mod admin;
+mod bind;
 mod health;
 mod limits;
 mod loading;
@@ -16,7 +17,7 @@ mod stages;
 mod traces;
 mod wyoming;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -24,13 +25,12 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, anyhow};
 use http::HeaderValue;
 use omni_telemetry::{Listener, Protocol};
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::Config;
+use crate::config::{Config, Device};
 use crate::drain::Drain;
 use crate::grpc::{
     Access, AdminState, CHAT_SERVICE_NAME, GrpcCatalog, GrpcChat, GrpcSpeech, GrpcVoices,
@@ -134,11 +134,13 @@ impl App {
         B: Converse,
         L: FnOnce() -> anyhow::Result<B> + Send + 'static,
     {
-        let listener = TcpListener::bind(config.listen)
-            .await
-            .with_context(|| format!("cannot listen on {}", config.listen))?;
+        let listener = bind::bind("callers", "--listen", config.listen).await?;
         let address = listener.local_addr()?;
-        tracing::info!(device = %config.device.device, because = config.device.because, "computing");
+        let computes = match config.device.device {
+            Device::Cpu => "the CPU".to_owned(),
+            other => other.to_string(),
+        };
+        tracing::info!("using {computes} ({})", config.device.because);
         let started = SystemTime::now();
         let (draining, stop, close) = Default::default();
         let (drain, registry) = (Drain::default(), Registry::default());
@@ -287,6 +289,7 @@ impl App {
         let end = board.end();
         let keeper = tokio::spawn(keep(
             start,
+            page(address, config.tls.is_some()),
             load,
             orchestrator.clone(),
             voices,
@@ -457,9 +460,23 @@ impl App {
     }
 }
 
+/// Where a browser of this machine finds the server.
+fn page(address: SocketAddr, encrypted: bool) -> String {
+    let scheme = if encrypted { "https" } else { "http" };
+    let mut address = address;
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    format!("{scheme}://{address}/")
+}
+
 /// Loads the model, then keeps the health report true.
 async fn keep<B, L>(
     start: ModelStart,
+    page: String,
     load: L,
     orchestrator: Orchestrator,
     voices: Voices,
@@ -477,7 +494,7 @@ async fn keep<B, L>(
             // The report first: a client that is told that the server is ready may ask.
             board.update(&orchestrator).await;
             bridge.serves();
-            tracing::info!(seconds = clock.since(begun).as_secs_f64(), "serving");
+            tracing::info!("ready in {:.2} s: {page}", clock.since(begun).as_secs_f64());
             voices.tell();
             readiness.send_replace(Readiness::Ready);
             let Ok(model) = orchestrator.model() else {

@@ -3,8 +3,10 @@
 
 pub mod deploy;
 mod device;
+mod flags;
 mod keys;
 mod listen;
+mod log_level;
 mod metrics;
 mod quotas;
 mod raw;
@@ -23,6 +25,7 @@ use deploy::{Deploy, Given, Resolution};
 
 pub use device::{Chosen, Probe, Wanted};
 pub use keys::{Holder, KeyFile, KeyHash, Scope, hash, new_key};
+pub use log_level::LogLevel;
 pub use metrics::{MetricsListen, MetricsSettings, RawMetrics, RawPush, SecretUrl, hostname};
 pub use omni_family::{Device, ModelSource};
 pub use quotas::{Quota, Quotas};
@@ -100,7 +103,7 @@ pub struct Config {
     /// Form of log lines.
     pub log_format: LogFormat,
     /// Which log lines.
-    pub log_level: String,
+    pub log_level: LogLevel,
 }
 
 impl Config {
@@ -133,9 +136,24 @@ impl RawConfig {
         self.resolve_on(&device::probe)
     }
 
+    /// What the configuration is, as YAML with the origin of every value; with `changed` only what is not as it is by default.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with one line per problem.
+    pub fn shown(self, changed: bool) -> Result<String, ConfigError> {
+        let flags = self.flags.clone();
+        let (config, resolution) = self.resolve()?;
+        let derived = [("max-active", config.max_active.to_string())];
+        let flags = flags::shown(&flags, &derived, changed);
+        Ok(format!(
+            "{flags}# The deploy file:\n{}",
+            resolution.shown(changed)
+        ))
+    }
+
     /// As [`resolve`](Self::resolve), where `probe` says which devices there are.
-    fn resolve_on(self, probe: Probe<'_>) -> Result<(Config, Resolution), ConfigError> {
-        let mut problems = Vec::new();
+    fn resolve_on(mut self, probe: Probe<'_>) -> Result<(Config, Resolution), ConfigError> {
+        let mut problems: Vec<_> = self.translate().err().into_iter().collect();
         let device = self.device.choose(probe).unwrap_or_else(|why| {
             problems.push(format!("--device {why}"));
             Chosen::default()

@@ -10,13 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{ErrorKind, ServeError};
 
-/// When to try again: another server of the same address may take it at once.
-const RETRY: Duration = Duration::from_millis(100);
-
 /// Why a server that ends takes no work, or gives up what it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ShutdownError {
-    #[error("the server is shutting down")]
+    #[error("the server is shutting down and takes nothing new, another one may")]
     Draining,
     #[error("the server stopped")]
     Stopped,
@@ -28,7 +25,8 @@ impl From<ShutdownError> for ServeError {
             ShutdownError::Draining => "DRAINING",
             ShutdownError::Stopped => "STOPPED",
         };
-        Self::new(ErrorKind::ShuttingDown, reason, error.to_string()).retry_in(RETRY)
+        // No time to try again: this server will not come back, and another one may take it at once.
+        Self::new(ErrorKind::ShuttingDown, reason, error.to_string())
     }
 }
 

@@ -5,12 +5,14 @@
 //! what was wrong, what was expected and, for a limit, both numbers. They never contain the text to speak, and of names that a
 //! caller made up no more than an [`excerpt`].
 
+pub(crate) mod log;
 mod model;
 mod stages;
 
 use std::fmt;
 use std::time::Duration;
 
+use self::log::Fault;
 use crate::config::Quota;
 
 /// What an error means to its caller. Every protocol has one table from these to its codes.
@@ -56,6 +58,17 @@ pub enum ErrorKind {
     SlowReader,
     /// The caller is gone: the error ends the work and names the outcome in the record.
     CallerGone,
+}
+
+impl ErrorKind {
+    /// Who can do something about it.
+    pub(crate) fn fault(self) -> Fault {
+        match self {
+            Self::Internal | Self::Unavailable => Fault::Server,
+            Self::CallerGone => Fault::Gone,
+            _ => Fault::Caller,
+        }
+    }
 }
 
 /// A quota that has no room: which, and its limit in its unit.
@@ -212,8 +225,7 @@ impl fmt::Debug for ServeError {
 impl std::error::Error for ServeError {}
 
 /// A field has a value that cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {problem}")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidField {
     /// Path of the field, as in the .proto files.
     pub field: &'static str,
@@ -228,6 +240,24 @@ impl InvalidField {
         Self { field, problem }
     }
 }
+
+/// How problems begin that go on the field's name as a sentence; before others there is a colon.
+const VERBS: [&str; 10] = [
+    "is", "are", "has", "have", "was", "needs", "takes", "names", "lacks", "comes",
+];
+
+impl fmt::Display for InvalidField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { field, problem } = self;
+        let first = problem.split(' ').next().unwrap_or_default();
+        match VERBS.contains(&first) {
+            true => write!(f, "{field} {problem}"),
+            false => write!(f, "{field}: {problem}"),
+        }
+    }
+}
+
+impl std::error::Error for InvalidField {}
 
 impl From<InvalidField> for ServeError {
     fn from(error: InvalidField) -> Self {
@@ -270,10 +300,10 @@ mod tests {
     #[test]
     fn a_message_that_begins_with_its_field_is_told_with_another_name_of_it() {
         let error = ServeError::from(InvalidField::new("config.speed", "is 9"));
-        assert_eq!(error.message_about("speed"), "speed: is 9");
+        assert_eq!(error.message_about("speed"), "speed is 9");
         let error = error.renamed("speed");
-        assert_eq!((error.message(), error.field()), ("speed: is 9", Some("speed")));
-        assert_eq!(error.message_about("rate"), "rate: is 9");
+        assert_eq!((error.message(), error.field()), ("speed is 9", Some("speed")));
+        assert_eq!(error.message_about("rate"), "rate is 9");
         let voice = ServeError::new(ErrorKind::InvalidArgument, "VOICE_NOT_FOUND", "no such voice");
         let voice = voice.at("config.voice");
         assert_eq!(voice.message_about("voice"), "no such voice");

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::{CommandFactory as _, Parser as _};
+use clap::CommandFactory as _;
 use omni_server::app::{App, Sinks, init_logging, list_metrics, load_model, metrics_catalogue, serve_stage};
 use omni_server::config::{Config, MetricsCommand, Quotas, RawConfig, Scope, ServerCommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -17,9 +17,9 @@ const USAGE: u8 = 2;
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
-    let raw = RawConfig::parse();
-    if raw.command == Some(ServerCommand::CheckConfig) {
-        return check_config(raw);
+    let raw = RawConfig::from_command_line();
+    if let Some(ServerCommand::CheckConfig { changed }) = raw.command {
+        return check_config(raw, changed);
     }
     match &raw.command {
         Some(ServerCommand::Completions { shell }) => {
@@ -84,9 +84,9 @@ fn failed(what: &str, error: &std::io::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn check_config(raw: RawConfig) -> ExitCode {
-    match raw.resolve() {
-        Ok((_, resolution)) => printed(resolution.yaml().as_bytes()),
+fn check_config(raw: RawConfig, changed: bool) -> ExitCode {
+    match raw.shown(changed) {
+        Ok(shown) => printed(shown.as_bytes()),
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE

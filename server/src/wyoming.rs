@@ -103,7 +103,13 @@ impl Wyoming {
             }
         };
         let open = self.connections.open();
-        let span = tracing::error_span!("request", request_id = format!("wyo_{:016x}", random_u64()));
+        let span = tracing::error_span!(
+            "request",
+            request_id = format!("wyo_{:016x}", random_u64()),
+            peer = %peer.ip(),
+            key = self.holder,
+            protocol = "wyoming",
+        );
         match Connection::new(stream, peer.ip(), Arc::clone(&self)) {
             Ok(connection) => connection.run().instrument(span).await,
             Err(error) => tracing::debug!(%peer, %error, "a connection broke"),

@@ -54,7 +54,7 @@ pub use instruments::{
     TraceInstruments, VoiceCreation, VoiceDeletion, VoiceInstruments, VoiceKind, VoiceMaterial,
     VoiceProvenance,
 };
-pub use log::{EngineLog, LineFormat, LogLine, LogSink, LogWriter, StatsLog, with_request};
+pub use log::{EngineLog, LineFormat, LogLine, LogSink, LogWriter, StatsLog, Throughput, with_request};
 pub use meter::{FloatCounter, Meter};
 pub use problems::Problem;
 pub use pull::{Admission, PullEndpoint, PullGuard, Readiness, TlsSource, queried_names};

@@ -12,4 +12,4 @@ mod time;
 pub(crate) use line::without_lines;
 pub use line::{LineFormat, with_request};
 pub use sink::{LogSink, LogWriter};
-pub use stats::{EngineLog, LogLine, StatsLog};
+pub use stats::{EngineLog, LogLine, StatsLog, Throughput};

@@ -91,7 +91,7 @@ impl ServerProcess {
                         self.target.wyoming = Some(address(&line)?);
                     } else if line.contains("listening") {
                         self.target.address = address(&line)?;
-                    } else if line.contains("serving") {
+                    } else if line.contains("ready in") {
                         return Ok(());
                     }
                     said.push(line);

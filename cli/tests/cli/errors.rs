@@ -307,10 +307,26 @@ fn a_port_of_something_else_is_told_by_what_it_is() {
 fn the_help_of_a_command_has_its_own_exit_codes_alone() {
     let place = Place::at("http://127.0.0.1:1");
     for (command, own, others) in [
-        ("speak", "130     interrupted", &["not serving", "something is wrong", "requests failed"][..]),
-        ("health", "1       not serving", &["something is wrong", "requests failed"]),
-        ("doctor", "1       something is wrong", &["not serving", "requests failed"]),
-        ("bench", "3       some requests failed", &["not serving", "something is wrong"]),
+        (
+            "speak",
+            "130     interrupted",
+            &["not serving", "something is wrong", "requests failed"][..],
+        ),
+        (
+            "health",
+            "1       not serving",
+            &["something is wrong", "requests failed"],
+        ),
+        (
+            "doctor",
+            "1       something is wrong",
+            &["not serving", "requests failed"],
+        ),
+        (
+            "bench",
+            "3       some requests failed",
+            &["not serving", "something is wrong"],
+        ),
     ] {
         let help = place.run(&[command, "--help"]);
         let help = String::from_utf8_lossy(&help.stdout);

@@ -7,7 +7,7 @@ use omni_client::{Endpoint, Operator, Replica, ReplicaState, Stats};
 use crate::part::{Cluster, PATIENCE, Part, SENTENCE, lacks, long_text};
 
 async fn operator(front: &Part) -> Operator {
-    let line = front.says("operators are served");
+    let line = front.says("admin API listening");
     let (_, address) = line.split_once("address=").expect("the address is there");
     let address = address.split_whitespace().next().unwrap_or_default();
     let endpoint = Endpoint::parse(address).expect("an address");

@@ -176,7 +176,7 @@ impl Part {
     }
 
     pub(crate) fn serves(&self) {
-        self.says(" serving");
+        self.says("ready in");
     }
 
     /// The value behind that name in a line of its log.
@@ -191,7 +191,7 @@ impl Part {
 
     /// Where it serves callers.
     pub(crate) fn address(&self) -> String {
-        self.told("listening address=", "address=")
+        self.told(": listening address=", "address=")
     }
 
     /// Where a stage serves its probes.

@@ -43,7 +43,7 @@ async fn not_reached(front: &[String], stage: &[String], cluster: &Cluster, why:
         Why::FrontEndSays(why) => assert!(told.contains(why), "{told}"),
     }
     assert!(front.page("/readyz").starts_with("HTTP/1.1 503"));
-    assert!(!front.log().contains(" serving"), "{}", front.log());
+    assert!(!front.log().contains("ready in"), "{}", front.log());
 }
 
 /// Which part knows why they do not work together.

@@ -134,6 +134,6 @@ pub fn probe_gpu(device: usize) -> Result<String, String> {
     return omni_gpu::Cuda::probe(device).map_err(|error| error.to_string());
     #[cfg(not(feature = "cuda"))]
     Err(format!(
-        "this build has no kernels for NVIDIA devices, so device {device} was not tried (`make cuda` builds them)"
+        "this build has no CUDA kernels for device {device}, `make cuda` builds them"
     ))
 }

@@ -4,15 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use omni_engine::Stamp;
 use omni_telemetry::{TraceContext, TraceParent};
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic_health::pb::health_server::{Health, HealthServer};
 
 use super::Sinks;
+use super::bind::bind;
 use crate::grpc::{Access, Admin, AdminState, CountCalls, serve_admin};
 use crate::session::{Courses, Packet, Recent, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
 use omni_pipeline::clock::Clock;
@@ -37,18 +36,16 @@ impl AdminListener {
         calls: CountCalls,
         access: Access,
     ) -> anyhow::Result<Self> {
-        let listener = TcpListener::bind(wanted)
-            .await
-            .with_context(|| format!("cannot serve operators on {wanted}"))?;
+        let listener = bind("the admin API", "--admin-listen", wanted).await?;
         let address = listener.local_addr()?;
-        tracing::info!(%address, "operators are served");
+        tracing::info!(%address, "admin API listening");
         let close = state.close.clone();
         let closing = close.clone().cancelled_owned();
         let admin = Admin::new(state);
         let serving = serve_admin(listener, admin, health, calls, access, closing);
         let task = tokio::spawn(async move {
             if let Err(error) = serving.await {
-                tracing::error!(%error, "operators are not served any more");
+                tracing::error!(%error, "admin API ended");
             }
         });
         Ok(Self { address, close, task })

@@ -1,23 +1,24 @@
 //! Log lines on stderr. Texts, audio and secrets never appear in them.
 
-use anyhow::Context as _;
+mod json;
+mod panics;
+
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::format::JsonFields;
 
 use crate::config::{Config, LogFormat};
 
-/// Starts logging for the whole process. `quiet` are directives that hold unless `--log-level` has one for the same target.
+/// Starts logging for the whole process, panics included. `quiet` are directives that hold unless `--log-level` has one for the same target.
 ///
 /// # Errors
 /// If the level cannot be read, or logging was started before.
 pub fn init_logging(config: &Config, quiet: &[&str]) -> anyhow::Result<()> {
     let level = &config.log_level;
-    let filter = EnvFilter::try_new(level).with_context(|| {
-        format!("--log-level {level:?}: expected error, warn, info, debug, trace or directives")
-    })?;
+    let filter = EnvFilter::try_new(level.directives())?;
     let filter = match filter.max_level_hint() {
         Some(LevelFilter::OFF) => filter,
-        _ => EnvFilter::new([quiet, &[level.as_str()]].concat().join(",")),
+        _ => EnvFilter::new([quiet, &[level.directives()]].concat().join(",")),
     };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -26,7 +27,17 @@ pub fn init_logging(config: &Config, quiet: &[&str]) -> anyhow::Result<()> {
         LogFormat::Text => builder
             .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
             .try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+        LogFormat::Json => builder
+            .fmt_fields(JsonFields::new())
+            .event_format(json::JsonLines)
+            .try_init(),
     };
-    started.map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
+    started.map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))?;
+    panics::log();
+    for target in level.foreign_targets() {
+        tracing::warn!(
+            "--log-level: no part of Omni is called {target:?}, so its directive is for libraries only"
+        );
+    }
+    Ok(())
 }

@@ -15,11 +15,11 @@ use omni_telemetry::{
     PullEndpoint, PullGuard, PushOptions, Pusher, StatsLog, Telemetry, TelemetryOptions, TlsSource,
     VoiceInstruments, collect_system,
 };
-use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Sinks;
+use super::bind::bind;
 use crate::config::{LogFormat, MetricsListen, MetricsSettings, Scope, hostname};
 use crate::grpc::{CountCalls, Measurements};
 use crate::orchestrator::Orchestrator;
@@ -131,12 +131,9 @@ impl Metrics {
         let MetricsListen::At(wanted) = listen else {
             return Ok(());
         };
-        let listener = TcpListener::bind(wanted).await.with_context(|| {
-            format!(
-                "cannot serve metrics on {wanted}, which another server may have: choose an address with \
-                 --metrics-listen (port 0 takes a free one), or --metrics-listen off"
-            )
-        })?;
+        let listener = bind("metrics", "--metrics-listen", wanted)
+            .await
+            .context("(--metrics-listen off serves none)")?;
         let address = listener.local_addr()?;
         self.address = Some(address);
         tracing::info!(%address, "metrics and probes");
@@ -337,7 +334,8 @@ async fn log_stats(
             () = tokio::time::sleep(interval) => {}
         }
         bridge.collect();
-        for LogLine { debug, text } in log.lines(clock.now().since(began), tables) {
+        bridge.log(&log.throughput(clock.now().since(began)));
+        for LogLine { debug, text } in log.lines(tables) {
             if debug {
                 tracing::debug!("{text}");
             } else {

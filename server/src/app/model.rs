@@ -249,7 +249,7 @@ fn chat<B: Converse>(backend: &Arc<B>, stages: &Stages<'_>) -> Result<ChatPath, 
         Some(stage) => Ok((stage, info)),
         None => Err("its graph has no stage that answers".to_owned()),
     });
-    let (stage, info) = found.inspect_err(|why| tracing::info!(why, "the model holds no conversations"))?;
+    let (stage, info) = found.inspect_err(|why| tracing::info!("chat is off: {why}"))?;
     let deploy = stages.deploy.ar_of(stage);
     let longest = deploy.and_then(|deploy| deploy.max_model_len).unwrap_or(u32::MAX);
     let (reader, writer) = (Arc::clone(backend), Arc::clone(backend));

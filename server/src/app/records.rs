@@ -1,5 +1,6 @@
 //! Records of utterances, answers and edges as log lines.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::session::{RecordSink, StageFigures, TurnRecord, UtteranceRecord};
@@ -11,29 +12,31 @@ pub struct LogRecords;
 
 impl RecordSink for LogRecords {
     fn utterance(&self, record: &UtteranceRecord) {
-        let outcome = record.outcome.name();
         let (usage, timings) = (&record.usage, &record.timings);
+        // The wait for the caller's text is told apart: it is no queue of the server's.
+        let queue = timings
+            .wait
+            .map(|wait| wait + timings.first().queue.unwrap_or_default());
         tracing::info!(
             session = %record.session,
             utterance = %record.utterance,
             voice = record.voice,
-            outcome,
+            outcome = record.outcome.name(),
             reason = record.error.as_ref().map(|error| error.reason()),
             error = record.error.as_ref().map(tracing::field::display),
             characters = usage.characters,
             tokens = usage.text_tokens,
             frames = usage.frames,
-            audio_s = usage.audio.as_secs_f64(),
-            queue_ms = timings.queue.map(millis),
+            audio_s = seconds(usage.audio),
             text_wait_ms = millis(timings.text_wait),
-            first_audio_ms = timings.first_audio.map(millis),
-            first_packet_ms = timings.first_packet.map(millis),
+            queue_ms = queue.map(millis),
+            first_audio_ms = timings.first_packet.map(millis),
             generation_ms = millis(timings.generation),
             leading_silence_ms = millis(timings.leading_silence),
             total_ms = millis(timings.total),
-            real_time_factor = timings.real_time_factor,
-            underrun_ms = millis(timings.worst_underrun),
-            stages = shares(&timings.stages),
+            real_time_factor = thousandths(timings.real_time_factor),
+            worst_gap_ms = millis(timings.worst_underrun),
+            stage_ms = ?StageTimes(timings.stages.iter().collect()),
             seed = record.seed,
             "utterance"
         );
@@ -41,7 +44,9 @@ impl RecordSink for LogRecords {
 
     fn turn(&self, record: &TurnRecord) {
         let (usage, timings) = (&record.usage, &record.timings);
-        let intervals = &timings.intervals;
+        let (intervals, speech) = (&timings.intervals, timings.speech.as_ref());
+        let spoken = speech.iter().flat_map(|speech| &speech.stages);
+        let stages = timings.encoder.iter().chain([&timings.answer]).chain(spoken);
         tracing::info!(
             session = %record.session,
             response = %record.response,
@@ -56,19 +61,18 @@ impl RecordSink for LogRecords {
             prompt_audio = usage.prompt_audio,
             reply_tokens = usage.reply_tokens,
             frames = usage.frames,
-            audio_s = usage.audio.as_secs_f64(),
-            admitted_ms = timings.admitted.map(millis),
+            audio_s = seconds(usage.audio),
             queue_ms = timings.queue.map(millis),
             prefill_ms = timings.prefill.map(millis),
             first_token_ms = timings.first_token.map(millis),
             first_text_ms = timings.first_text.map(millis),
-            first_audio_ms = timings.speech.as_ref().and_then(|speech| speech.first_audio).map(millis),
+            first_audio_ms = speech.and_then(|speech| speech.first_packet).map(millis),
             token_interval_ms = intervals.mean().map(millis),
             longest_token_interval_ms = millis(intervals.longest),
             total_ms = millis(timings.total),
-            real_time_factor = timings.real_time_factor,
-            underrun_ms = timings.speech.as_ref().map(|speech| millis(speech.worst_underrun)),
-            stages = shares(std::slice::from_ref(&timings.answer)),
+            real_time_factor = thousandths(timings.real_time_factor),
+            worst_gap_ms = speech.map(|speech| millis(speech.worst_underrun)),
+            stage_ms = ?StageTimes(stages.collect()),
             seed = record.seed,
             "turn"
         );
@@ -98,15 +102,60 @@ impl EdgeSink for LogEdges {
     }
 }
 
-/// What each stage spent, and where: `NAME-REPLICA TIMEms`, separated by commas.
-fn shares(stages: &[StageFigures]) -> String {
-    let share = |figures: &StageFigures| {
-        let replica = figures.replica.map(|id| format!("-{id}")).unwrap_or_default();
-        format!("{}{replica} {}ms", figures.stage, millis(figures.busy))
-    };
-    stages.iter().map(share).collect::<Vec<_>>().join(", ")
+/// The time that each replica computed, in milliseconds, as a JSON object by `STAGE/REPLICA`: a line of JSON holds it as one.
+struct StageTimes<'a>(Vec<&'a StageFigures>);
+
+impl fmt::Debug for StageTimes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut times = f.debug_map();
+        for figures in &self.0 {
+            let replica = figures.replica.map(|id| format!("/{id}")).unwrap_or_default();
+            times.entry(&format!("{}{replica}", figures.stage), &millis(figures.busy));
+        }
+        times.finish()
+    }
 }
 
 fn millis(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e6).round() / 1e3
+    (time.as_secs_f64() * 1e4).round() / 10.0
+}
+
+fn seconds(time: Duration) -> f64 {
+    thousandths(time.as_secs_f64())
+}
+
+fn thousandths(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use omni_pipeline::stage::ReplicaId;
+
+    use super::*;
+
+    #[test]
+    fn the_times_of_stages_are_a_json_object_with_rounded_figures() {
+        let talker = StageFigures {
+            stage: "talker",
+            busy: Duration::from_nanos(375_109_273),
+            replica: Some(ReplicaId(0)),
+            ..StageFigures::default()
+        };
+        let vocoder = StageFigures {
+            stage: "code2wav",
+            busy: Duration::from_micros(20),
+            ..StageFigures::default()
+        };
+        let told = format!("{:?}", StageTimes(vec![&talker, &vocoder]));
+        let read: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+        assert_eq!(read, serde_json::json!({ "talker/0": 375.1, "code2wav": 0.0 }));
+    }
+
+    #[test]
+    fn figures_have_no_more_digits_than_mean_something() {
+        assert_eq!(seconds(Duration::from_nanos(1_680_000_120)).to_string(), "1.68");
+        assert_eq!(millis(Duration::from_nanos(11_588_123)).to_string(), "11.6");
+        assert_eq!(thousandths(0.028_431_9).to_string(), "0.028");
+    }
 }

@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::log::init_logging;
 use super::stage_host::{HostedStage, RunningStage, find};
 use crate::config::deploy;
-use crate::config::{Config, LogFormat, ModelSource};
+use crate::config::{Config, LogFormat, LogLevel, ModelSource};
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::{
     HostSession, RemoteParts, SILENCE_TIMEOUT, StageNames, called, inherited, remote_stage, spawn_peer,
@@ -81,7 +81,7 @@ pub(super) fn absent(mailbox: usize, clock: Clock) -> MakeReplica {
 }
 
 /// This very program, also when its file was replaced since it was started.
-fn this_program(log_level: &str, log_format: LogFormat) -> std::io::Result<Command> {
+fn this_program(log_level: &LogLevel, log_format: LogFormat) -> std::io::Result<Command> {
     let program = match cfg!(target_os = "linux") {
         true => PathBuf::from("/proc/self/exe"),
         false => std::env::current_exe()?,
@@ -100,7 +100,7 @@ fn this_program(log_level: &str, log_format: LogFormat) -> std::io::Result<Comma
         "--device",
         "cpu",
         "--log-level",
-        log_level,
+        log_level.directives(),
         "--log-format",
         format,
         "stage-worker",

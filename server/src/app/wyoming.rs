@@ -3,11 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::bind::bind;
 use crate::wyoming::Wyoming;
 
 /// How long connections may take to close.
@@ -24,9 +23,7 @@ pub(super) struct WyomingListener {
 impl WyomingListener {
     /// Listens at `wanted`.
     pub(super) async fn start(wanted: SocketAddr, wyoming: Wyoming) -> anyhow::Result<Self> {
-        let listener = TcpListener::bind(wanted)
-            .await
-            .with_context(|| format!("cannot speak Wyoming on {wanted}"))?;
+        let listener = bind("Wyoming", "--wyoming", wanted).await?;
         let address = listener.local_addr()?;
         tracing::info!(%address, "Wyoming is spoken");
         let close = CancellationToken::new();

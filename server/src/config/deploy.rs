@@ -25,6 +25,7 @@ use omni_family::Device;
 use resolve::Resolved;
 use schema::Of;
 
+pub(super) use problem::nearest;
 pub(super) use schema::WEIGHTS;
 pub use typed::{
     ArStage, ChunkStage, Deploy, Handover, KeptVoiceLimits, OneShotStage, Placement, Restart, Routing,
@@ -43,7 +44,13 @@ impl Resolution {
     /// As YAML, with the origin of every value as a comment. It reads back as the same configuration.
     #[must_use]
     pub fn yaml(&self) -> String {
-        show::yaml(&self.resolved)
+        self.shown(false)
+    }
+
+    /// The same, with `changed` only those values that were written somewhere.
+    #[must_use]
+    pub fn shown(&self, changed: bool) -> String {
+        show::yaml(&self.resolved, changed)
     }
 }
 

@@ -15,10 +15,12 @@ use omni_telemetry::{
 use super::time::parse_duration;
 
 use super::listen::address;
+use super::raw::{LOG, METRICS};
 pub use push::{RawPush, SecretUrl, hostname};
 
 /// As typed.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = METRICS)]
 pub struct RawMetrics {
     /// Address to serve metrics and probes on over HTTP, or "off"; port 0 takes a free one and logs it
     #[arg(
@@ -40,6 +42,7 @@ pub struct RawMetrics {
     /// Whether statistics are recorded at all: "on" or "off"
     #[arg(long, env = "OMNI_LOG_STATS", default_value = "on", value_name = "on|off",
           value_parser = ["on", "off"])]
+    #[arg(help_heading = LOG)]
     pub log_stats: String,
 
     /// What the pipeline's own metrics begin with: "vllm:omni_", or "vllm_omni:" as later vLLM-Omni has it
@@ -84,14 +87,17 @@ pub struct RawMetrics {
 
     /// Time between two lines of statistics in the log
     #[arg(long, env = "OMNI_LOG_STATS_INTERVAL", default_value = "5s", value_parser = parse_duration, value_name = "TIME")]
+    #[arg(help_heading = LOG)]
     pub log_stats_interval: Duration,
 
     /// Log a table per request and per edge at level info instead of debug
     #[arg(long, env = "OMNI_LOG_REQUEST_TABLES")]
+    #[arg(help_heading = LOG)]
     pub log_request_tables: bool,
 
     /// Time between two looks at the machine, where TorchServe's metrics go to the log
     #[arg(long, env = "OMNI_METRICS_LOG_INTERVAL", default_value = "60s", value_parser = parse_duration, value_name = "TIME")]
+    #[arg(help_heading = LOG)]
     pub metrics_log_interval: Duration,
 
     /// Custom metrics and TorchServe's own, in the format of TorchServe's metrics.yaml

@@ -6,18 +6,29 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use super::deploy::WEIGHTS;
 use super::device::Wanted;
+use super::flags::{self, Flag};
 use super::keys::Scope;
 use super::listen::address;
+use super::log_level::LogLevel;
 use super::metrics::RawMetrics;
 use super::quotas::Quotas;
 use super::time::parse_duration;
 use super::traces::RawTraces;
 use super::transport::RawTransport;
 use super::wyoming::RawWyoming;
+
+/// Headings of the help.
+const MODEL: &str = "Model";
+const STAGES: &str = "Stages";
+pub(super) const PORTS: &str = "Ports and access";
+const LIMITS: &str = "Limits";
+pub(super) const CONNECTIONS: &str = "Connections";
+pub(super) const METRICS: &str = "Metrics";
+pub(super) const LOG: &str = "Log";
 
 /// Form of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -53,10 +64,15 @@ impl StudioMode {
 /// What to do instead of serving.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum ServerCommand {
-    /// Check the flags and the deploy file, and print how the stages would be run, as YAML with the origin of every value
+    /// Check the flags and the deploy file, and print every setting with where its value comes from, as YAML
     ///
-    /// Exit codes: 0 if it can be used, 1 if not (stderr says everything that is wrong).
-    CheckConfig,
+    /// Takes the flags of omni-server, before or behind its name. What it prints can be used as a deploy file; the flags are comments in
+    /// it. Exit codes: 0 if the configuration can be used, 1 if not (stderr says everything that is wrong).
+    CheckConfig {
+        /// Print only what is not as it is by default
+        #[arg(long)]
+        changed: bool,
+    },
 
     /// Print which metrics a server with these flags serves
     #[command(subcommand)]
@@ -88,6 +104,13 @@ pub enum ServerCommand {
         dir: Option<PathBuf>,
     },
 
+    /// Serve, as without a command: vLLM's word
+    #[command(hide = true)]
+    Serve {
+        /// As --model
+        model: Option<String>,
+    },
+
     /// Run one replica of a stage for the process that started this one
     #[command(hide = true)]
     StageWorker,
@@ -102,10 +125,10 @@ pub enum MetricsCommand {
     Catalogue,
 }
 
-/// Serves speech over gRPC (package omni.v1).
+/// Serves text to streaming speech and spoken conversations, over OpenAI's APIs, WebSocket and gRPC.
 ///
-/// Speaks out of the box with an embedded model. Every option can also be set by the environment variable shown with it.
-/// Durations are written like 500ms, 30s, 5m or 1h.
+/// Speaks out of the box with an embedded model: start it, and open the address that it prints. Every option can also be set by the environment
+/// variable shown with it. Durations are written like 500ms, 30s, 5m or 1h.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "omni-server", version)]
 pub struct RawConfig {
@@ -113,39 +136,45 @@ pub struct RawConfig {
     #[command(subcommand)]
     pub command: Option<ServerCommand>,
 
-    /// How to run the stages: a YAML file, see docs/config.md
-    #[arg(long, env = "OMNI_DEPLOY", global = true, value_name = "FILE")]
-    pub deploy: Option<PathBuf>,
-
-    /// Override one value of the deploy file, like stages.talker.replicas=2; may be repeated
-    #[arg(long, global = true, value_name = "PATH=VALUE")]
-    pub set: Vec<String>,
-
-    /// "embedded", the directory of a Qwen3-Omni checkpoint in Hugging Face layout, or random:NAME, known shapes with random
-    /// weights, to measure without a checkpoint: qwen3-omni-30b-a3b, qwen3-omni-30b-a3b-speech or embedded, with another seed
-    /// than 0 as random:NAME@SEED
+    /// "embedded", the directory of a Qwen3-TTS or Qwen3-Omni checkpoint in Hugging Face layout, or random:NAME, known shapes with
+    /// random weights, to measure without a checkpoint: qwen3-tts-0.6b, qwen3-tts-1.7b, qwen3-tts-0.6b-base,
+    /// qwen3-omni-30b-a3b, qwen3-omni-30b-a3b-speech or embedded; with another seed than 0 as random:NAME@SEED
     #[arg(
         long,
         env = "OMNI_MODEL",
         default_value = "embedded",
         value_name = "embedded|DIR|random:NAME"
     )]
+    #[arg(help_heading = MODEL)]
     pub model: String,
 
     /// What to compute on: cpu, cuda (the first NVIDIA device) or cuda:N; auto is the first NVIDIA device if it can be
     /// used, or else the processor. A deploy file can say something else for every stage and replica
-    #[arg(long, env = "OMNI_DEVICE", default_value = "auto", value_parser = Wanted::parse, value_name = "auto|cpu|cuda:N", global = true)]
+    #[arg(long, env = "OMNI_DEVICE", default_value = "auto", value_parser = Wanted::parse, value_name = "auto|cpu|cuda:N")]
+    #[arg(help_heading = MODEL)]
     pub device: Wanted,
 
     /// Number format that the processor keeps the language models' matrices in: int8 and int4 are quantised when the model is
     /// loaded and are read faster; auto is what the checkpoint stores. Same as --set stages.talker.weights=... and
     /// --set stages.thinker.weights=..., with int8 and int4 also --set stages.code2wav.products=fewest
     #[arg(long, env = "OMNI_WEIGHTS", value_parser = PossibleValuesParser::new(WEIGHTS))]
+    #[arg(help_heading = MODEL)]
     pub weights: Option<String>,
 
     /// Leave the thinker out: no conversations, and far less memory with a published checkpoint
     #[arg(long, env = "OMNI_SPEECH_ONLY")]
+    #[arg(help_heading = MODEL)]
     pub speech_only: bool,
+
+    /// How to run the stages: a YAML file, see docs/config.md
+    #[arg(long, env = "OMNI_DEPLOY", value_name = "FILE")]
+    #[arg(help_heading = STAGES)]
+    pub deploy: Option<PathBuf>,
+
+    /// Override one value of the deploy file, like stages.talker.replicas=2; may be repeated
+    #[arg(long, value_name = "PATH=VALUE")]
+    #[arg(help_heading = STAGES)]
+    pub set: Vec<String>,
 
     /// Address to listen on, like 0.0.0.0:50051 or localhost:50051, or a port of this machine alone; port 0 takes
     /// a free one and logs it
@@ -156,7 +185,16 @@ pub struct RawConfig {
         value_parser = address,
         value_name = "ADDRESS"
     )]
+    #[arg(help_heading = PORTS)]
     pub listen: SocketAddr,
+
+    /// The host of --listen: vLLM's word
+    #[arg(long, hide = true, value_name = "HOST")]
+    pub host: Option<String>,
+
+    /// The port of --listen: vLLM's word
+    #[arg(long, hide = true, value_name = "PORT")]
+    pub port: Option<u16>,
 
     /// Serve Studio, a page for browsers, at /studio/ of the same port: hear texts, talk, keep voices, and watch the server at work.
     /// auto serves it where --listen is a loopback address. Other machines are shown the server at work only with --api-keys, to keys
@@ -171,11 +209,13 @@ pub struct RawConfig {
         default_missing_value = "on",
         value_name = "MODE"
     )]
+    #[arg(help_heading = PORTS)]
     pub studio: StudioMode,
 
     /// Also serve operators (omni.v1.AdminService) at this address: they see the state of the server, drain it and end
     /// sessions. Where API keys are required, the scope admin is needed; non-loopback clients need an admin key in any case
     #[arg(long, env = "OMNI_ADMIN_LISTEN", value_parser = address, value_name = "ADDRESS")]
+    #[arg(help_heading = PORTS)]
     pub admin_listen: Option<SocketAddr>,
 
     /// Whether Wyoming is spoken
@@ -184,31 +224,38 @@ pub struct RawConfig {
 
     /// Require API keys; FILE holds their hashes, `omni-server new-key` makes keys. Read again when it changes
     #[arg(long, env = "OMNI_API_KEYS", value_name = "FILE")]
+    #[arg(help_heading = PORTS)]
     pub api_keys: Option<PathBuf>,
 
     /// Let web pages of this origin call, like `https://example.org`, or "*" for every origin; may be repeated
     #[arg(long, env = "OMNI_CORS_ORIGIN", value_delimiter = ',', value_name = "ORIGIN")]
+    #[arg(help_heading = PORTS)]
     pub cors_origin: Vec<String>,
 
     /// Calls served at once; more are refused with RESOURCE_EXHAUSTED
     #[arg(long, env = "OMNI_MAX_SESSIONS", default_value_t = 256, value_name = "N")]
+    #[arg(help_heading = LIMITS)]
     pub max_sessions: usize,
 
     /// Utterances worked on at once; more wait. Unless given, 64 where --device is a GPU, and otherwise eight for every processor, at most 64
-    #[arg(long, env = "OMNI_MAX_ACTIVE", value_name = "N")]
+    #[arg(long, alias = "max-num-seqs", env = "OMNI_MAX_ACTIVE", value_name = "N")]
+    #[arg(help_heading = LIMITS)]
     pub max_active: Option<usize>,
 
     /// Utterances that may wait; more fail with RESOURCE_EXHAUSTED
     #[arg(long, env = "OMNI_MAX_WAITING", default_value_t = 128, value_name = "N")]
+    #[arg(help_heading = LIMITS)]
     pub max_waiting: usize,
 
     /// Longest wait of an utterance for its place
     #[arg(long, env = "OMNI_MAX_WAIT", default_value = "20s", value_parser = parse_duration, value_name = "TIME")]
+    #[arg(help_heading = LIMITS)]
     pub max_wait: Duration,
 
     /// Longest wait that is begun under overload: while the queue has not been empty for half a second, or within ten seconds of a
     /// request refused for that. Requests that would wait longer are refused at once, so that admitted ones begin in time
     #[arg(long, env = "OMNI_OVERLOAD_WAIT", default_value = "500ms", value_parser = parse_duration, value_name = "TIME")]
+    #[arg(help_heading = LIMITS)]
     pub overload_wait: Duration,
 
     /// Longest text of one utterance
@@ -218,6 +265,7 @@ pub struct RawConfig {
         default_value_t = 20_000,
         value_name = "BYTES"
     )]
+    #[arg(help_heading = LIMITS)]
     pub max_text_bytes: usize,
 
     /// Most text that may wait in one call
@@ -227,39 +275,47 @@ pub struct RawConfig {
         default_value_t = 100_000,
         value_name = "BYTES"
     )]
+    #[arg(help_heading = LIMITS)]
     pub max_buffered_text_bytes: usize,
 
     /// Longest audio of one utterance
     #[arg(long, env = "OMNI_MAX_AUDIO", default_value = "30m", value_parser = parse_duration, value_name = "TIME")]
+    #[arg(help_heading = LIMITS)]
     pub max_audio: Duration,
 
     /// Audio that may wait for a slow reader before its production pauses
     #[arg(long, env = "OMNI_MAX_BUFFERED_AUDIO", default_value = "5s", value_parser = parse_duration,
           value_name = "TIME")]
+    #[arg(help_heading = LIMITS)]
     pub max_buffered_audio: Duration,
 
     /// End a call in which nothing happens for this long
     #[arg(long, env = "OMNI_IDLE_TIMEOUT", default_value = "5m", value_parser = parse_duration, value_name = "TIME")]
+    #[arg(help_heading = LIMITS)]
     pub idle_timeout: Duration,
 
     /// With word-by-word buffering: end what is being spoken at its last word when no text has come for this long; what
     /// comes later is spoken as a new part
     #[arg(long, env = "OMNI_MAX_TEXT_PAUSE", default_value = "2s", value_parser = parse_duration, value_name = "TIME")]
+    #[arg(help_heading = LIMITS)]
     pub max_text_pause: Duration,
 
     /// A call of this age takes no more utterances
     #[arg(long, env = "OMNI_MAX_SESSION_AGE", default_value = "4h", value_parser = parse_duration,
           value_name = "TIME")]
+    #[arg(help_heading = LIMITS)]
     pub max_session_age: Duration,
 
     /// End a call whose reader falls so far behind the playing time of what is sent, or takes nothing for this long
     #[arg(long, env = "OMNI_STALL_TIMEOUT", default_value = "60s", value_parser = parse_duration,
           value_name = "TIME")]
+    #[arg(help_heading = LIMITS)]
     pub stall_timeout: Duration,
 
     /// How long open utterances may take to finish after SIGTERM or SIGINT; a second signal ends at once
     #[arg(long, env = "OMNI_DRAIN_TIMEOUT", default_value = "30s", value_parser = parse_duration,
           value_name = "TIME")]
+    #[arg(help_heading = LIMITS)]
     pub drain_timeout: Duration,
 
     /// How the port is encrypted, and what connections may take
@@ -273,11 +329,13 @@ pub struct RawConfig {
     /// Keep the voices that callers make in this folder, as one file each; unless given they end with the server. Same as voices.dir
     /// of the deploy file
     #[arg(long, env = "OMNI_VOICES", value_name = "DIR")]
+    #[arg(help_heading = MODEL)]
     pub voices: Option<PathBuf>,
 
     /// Refuse hints that the model cannot follow, like instructions how to speak; unless given they are ignored, and the answer
     /// says so
     #[arg(long, env = "OMNI_STRICT")]
+    #[arg(help_heading = MODEL)]
     pub strict: bool,
 
     /// Where traces are sent
@@ -286,18 +344,38 @@ pub struct RawConfig {
 
     /// Form of log lines (on stderr)
     #[arg(long, env = "OMNI_LOG_FORMAT", default_value = "text", value_enum)]
+    #[arg(help_heading = LOG)]
     pub log_format: LogFormat,
 
-    /// Which log lines: error, warn, info, debug, trace, or directives like info,omni_server=debug
-    #[arg(long, env = "OMNI_LOG_LEVEL", default_value = "info", value_name = "LEVEL")]
-    pub log_level: String,
+    /// Which log lines: error, warn, info, debug, trace, off, or directives like info,omni_server=debug
+    #[arg(
+        long,
+        alias = "uvicorn-log-level",
+        env = "OMNI_LOG_LEVEL",
+        default_value = "info",
+        value_name = "LEVEL",
+        value_parser = LogLevel::parse
+    )]
+    #[arg(help_heading = LOG)]
+    pub log_level: LogLevel,
 
     /// Variables of the environment do not count.
     #[arg(skip)]
     pub(super) without_environment: bool,
+
+    /// Every flag, and where its value comes from.
+    #[arg(skip)]
+    pub(super) flags: Vec<Flag>,
 }
 
 impl RawConfig {
+    /// Parses the arguments of this process. Ends it if they are not what the server takes, or ask for help.
+    #[must_use]
+    pub fn from_command_line() -> Self {
+        let parsed = Self::parsed(Self::command(), std::env::args_os().collect());
+        parsed.unwrap_or_else(|error| error.exit())
+    }
+
     /// Parses `args`, the first of which is the program's name. No variable of the environment counts, so that a test says the
     /// same wherever it runs.
     ///
@@ -307,11 +385,45 @@ impl RawConfig {
         args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<Self, clap::Error> {
         let command = Self::command().mut_args(|arg| arg.env(None::<&'static str>));
-        let raw = Self::from_arg_matches(&command.try_get_matches_from(args)?)?;
+        let raw = Self::parsed(command, args.into_iter().map(Into::into).collect())?;
         Ok(Self {
             without_environment: true,
             ..raw
         })
+    }
+
+    fn parsed(mut command: Command, args: Vec<OsString>) -> Result<Self, clap::Error> {
+        let args = flags::in_order(&command, args);
+        let matches = command.try_get_matches_from_mut(args)?;
+        let raw = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+        Ok(Self {
+            flags: flags::of(&command, &matches),
+            ..raw
+        })
+    }
+
+    /// Reads what is said in vLLM's words.
+    ///
+    /// # Errors
+    /// If the host has no address.
+    pub(super) fn translate(&mut self) -> Result<(), String> {
+        if let Some(ServerCommand::Serve { model: Some(model) }) = &self.command {
+            self.model.clone_from(model);
+        }
+        let port = self.port.unwrap_or(self.listen.port());
+        self.listen = match &self.host {
+            Some(host) => at(host, port).map_err(|problem| format!("--host {host}: {problem}"))?,
+            None => SocketAddr::new(self.listen.ip(), port),
+        };
+        Ok(())
+    }
+}
+
+/// The address of a host, as other servers take it apart from the port.
+fn at(host: &str, port: u16) -> Result<SocketAddr, String> {
+    match host.trim_matches(['[', ']']).parse() {
+        Ok(ip) => Ok(SocketAddr::new(ip, port)),
+        Err(_) => address(&format!("{host}:{port}")),
     }
 }
 

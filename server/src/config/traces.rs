@@ -21,6 +21,7 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 
 /// As typed.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Traces")]
 pub struct RawTraces {
     /// Send traces of requests to this OpenTelemetry collector by OTLP over gRPC, like http://127.0.0.1:4317 (https:// for
     /// TLS); OTEL_EXPORTER_OTLP_ENDPOINT and the other OTEL_* variables count too, see docs/traces.md

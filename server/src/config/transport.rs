@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::raw::{CONNECTIONS, PORTS};
 use super::time::parse_duration;
 use super::tls::TlsFiles;
 
@@ -84,21 +85,26 @@ const DEFAULT: ConnectionLimits = ConnectionLimits::DEFAULT;
 
 /// As typed.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = CONNECTIONS)]
 pub struct RawTransport {
     /// Encrypt: file with the server's certificate and those between it and its authority (PEM). Read again when it changes
-    #[arg(long, env = "OMNI_TLS_CERT", value_name = "FILE")]
+    #[arg(long, alias = "ssl-certfile", env = "OMNI_TLS_CERT", value_name = "FILE")]
+    #[arg(help_heading = PORTS)]
     pub tls_cert: Option<PathBuf>,
 
     /// File with the key of --tls-cert (PEM)
-    #[arg(long, env = "OMNI_TLS_KEY", value_name = "FILE")]
+    #[arg(long, alias = "ssl-keyfile", env = "OMNI_TLS_KEY", value_name = "FILE")]
+    #[arg(help_heading = PORTS)]
     pub tls_key: Option<PathBuf>,
 
     /// Require client certificates signed by an authority in this file (PEM)
-    #[arg(long, env = "OMNI_TLS_CLIENT_CA", value_name = "FILE")]
+    #[arg(long, alias = "ssl-ca-certs", env = "OMNI_TLS_CLIENT_CA", value_name = "FILE")]
+    #[arg(help_heading = PORTS)]
     pub tls_client_ca: Option<PathBuf>,
 
     /// Allow an address that other machines can reach, although nothing is encrypted
     #[arg(long, env = "OMNI_INSECURE_PLAINTEXT")]
+    #[arg(help_heading = PORTS)]
     pub insecure_plaintext: bool,
 
     /// Connections at once; more are closed

@@ -6,9 +6,11 @@ use clap::Args;
 
 use super::keys::{KeyFile, Scope};
 use super::listen::address;
+use super::raw::PORTS;
 
 /// As typed.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = PORTS)]
 pub struct RawWyoming {
     /// Also speak Wyoming, for Home Assistant and voice satellites, at this address. The protocol has neither encryption nor
     /// keys: an address that other machines can reach needs --insecure-plaintext

@@ -74,6 +74,14 @@ impl From<AdminError> for ServeError {
     }
 }
 
+/// The name of a state in messages.
+fn state_name(state: v1::ReplicaState) -> String {
+    let name = state.as_str_name();
+    name.strip_prefix("REPLICA_STATE_")
+        .unwrap_or(name)
+        .to_ascii_lowercase()
+}
+
 /// Reads what an operator says of times, whatever comes of it.
 pub(super) fn take(watch: &v1::WatchStatsRequest, drain: &v1::DrainRequest) {
     let _ = convert::interval(watch.interval, INTERVAL, INTERVALS);
@@ -159,12 +167,15 @@ impl Admin {
             v1::ReplicaState::Cordoned => pool.cordon(id),
             v1::ReplicaState::Ready => pool.uncordon(id),
             other => {
-                let problem = format!("is {}, expected READY, CORDONED or REMOVED", other.as_str_name());
+                let problem = format!(
+                    "is {}, expected READY, CORDONED or REMOVED",
+                    state_name(other).to_ascii_uppercase()
+                );
                 return Err(invalid("state", problem));
             }
         };
         changed.map_err(refused)?;
-        tracing::info!(stage = pool.stage(), replica = %id, state = request.state().as_str_name(), "an operator changed a replica");
+        tracing::info!(stage = pool.stage(), replica = %id, state = state_name(request.state()), "replica changed over the admin API");
         let after = view(pool, id).ok_or_else(unknown)?;
         Ok(convert::replica(&after))
     }
@@ -172,7 +183,7 @@ impl Admin {
     fn add_replica(&self, request: &v1::AddReplicaRequest) -> Result<v1::Replica, ServeError> {
         let pool = self.pool(&request.stage)?;
         let id = pool.add().map_err(refused)?;
-        tracing::info!(stage = pool.stage(), replica = %id, "an operator added a replica");
+        tracing::info!(stage = pool.stage(), replica = %id, "replica added over the admin API");
         let unknown = || AdminError::ReplicaNotFound {
             stage: pool.stage(),
             got: id.to_string(),
@@ -191,7 +202,10 @@ impl Admin {
         };
         match self.state.registry.cancel(&request.session_id, reason) {
             true => {
-                tracing::info!(session = request.session_id, "an operator ended a session");
+                tracing::info!(
+                    session = request.session_id,
+                    "session cancelled over the admin API"
+                );
                 Ok(())
             }
             false => {
@@ -387,7 +401,7 @@ impl AdminService for Admin {
     async fn drain(&self, request: Request<v1::DrainRequest>) -> Result<Response<Self::DrainStream>, Status> {
         let timeout = convert::timeout(request.get_ref().timeout).map_err(|error| status(&error))?;
         let place = self.watch().map_err(|error| status(&error))?;
-        tracing::info!("an operator asked for the end");
+        tracing::info!("drain requested over the admin API");
         self.state.drain.ask(timeout);
         let course = Course {
             state: self.state.clone(),

@@ -1,4 +1,4 @@
-//! Counts calls and their messages, by the names of go-grpc-prometheus.
+//! Counts calls and their messages, by the names of go-grpc-prometheus, and logs those that end with an error.
 //!
 //! In: every call, whatever its service. Out: the same, and what the instruments of its method are told. Messages are counted where
 //! they pass as bytes, so that no service knows of it; a call that ends without a status was cancelled. Only methods that
@@ -21,7 +21,12 @@ use prost::Message as _;
 use prost_types::FileDescriptorSet;
 use tonic::body::Body;
 use tonic::server::NamedService;
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
 use tower::{Layer, Service};
+use tracing::Span;
+
+use crate::error::log::{Fault, Refusal};
 
 mod frames;
 
@@ -158,7 +163,7 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let instruments = self.calls.0.get(request.uri().path()).cloned();
-        let call = instruments.clone().map(Call::new);
+        let mut call = Call::new(instruments.clone());
         let request = request.map(|body| {
             let received = CountedBody {
                 body: Box::pin(body),
@@ -171,18 +176,14 @@ where
         let answer = self.inner.call(request);
         Box::pin(async move {
             let response = answer.await?;
-            let mut call = call;
+            call.answered = true;
             // An answer without a message has its status at its head.
-            if let Some(call) = &mut call
-                && let Some(code) = code(response.headers())
-            {
-                call.end(code);
-            }
+            call.ends_with(response.headers());
             Ok(response.map(|body| CountedBody {
                 body: Box::pin(body),
                 frames: Frames::default(),
-                instruments: call.as_ref().map(|call| Arc::clone(&call.instruments)),
-                call,
+                instruments: call.instruments.clone(),
+                call: Some(call),
             }))
         })
     }
@@ -201,32 +202,95 @@ fn code(headers: &HeaderMap) -> Option<GrpcCode> {
 /// One call, from its begin to its status, or until its caller cancels it.
 #[derive(Debug)]
 struct Call {
-    instruments: Arc<GrpcInstruments>,
+    /// None if there is no such method.
+    instruments: Option<Arc<GrpcInstruments>>,
+    /// Of the request: answers are polled outside of it.
+    span: Span,
     began: Instant,
+    /// The answer has begun.
+    answered: bool,
     over: bool,
 }
 
 impl Call {
-    fn new(instruments: Arc<GrpcInstruments>) -> Self {
-        instruments.started();
+    fn new(instruments: Option<Arc<GrpcInstruments>>) -> Self {
+        if let Some(instruments) = &instruments {
+            instruments.started();
+        }
         Self {
             instruments,
+            span: Span::current(),
             began: Instant::now(),
+            answered: false,
             over: false,
         }
     }
 
+    /// Ends with the status in these headers or trailers, if there is one.
+    fn ends_with(&mut self, headers: &HeaderMap) {
+        let Some(code) = code(headers) else { return };
+        if !self.over
+            && let Some(status) = Status::from_header_map(headers)
+            && status.code() != Code::Ok
+        {
+            let info = status.get_details_error_info();
+            let reason = info.map(|info| info.reason).unwrap_or_default();
+            self.span.in_scope(|| refused(&status, &reason));
+        }
+        self.end(code);
+    }
+
     fn end(&mut self, code: GrpcCode) {
-        if !std::mem::replace(&mut self.over, true) {
-            self.instruments.handled(code, self.began.elapsed());
+        if !std::mem::replace(&mut self.over, true)
+            && let Some(instruments) = &self.instruments
+        {
+            instruments.handled(code, self.began.elapsed());
         }
     }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
+        // Of answers that had begun there are records.
+        if !self.over && !self.answered {
+            self.span.in_scope(|| refused(&Status::cancelled(""), ""));
+        }
         self.end(CANCELLED);
     }
+}
+
+/// Writes that a call has ended with this status.
+pub(super) fn refused(status: &Status, reason: &str) {
+    let (fault, name) = match status.code() {
+        Code::Cancelled => (Fault::Gone, "CANCELLED"),
+        Code::Internal => (Fault::Server, "INTERNAL"),
+        Code::Unknown => (Fault::Server, "UNKNOWN"),
+        Code::DataLoss => (Fault::Server, "DATA_LOSS"),
+        // A server that ends does what it was asked to.
+        Code::Unavailable if matches!(reason, "DRAINING" | "STOPPED" | "MODEL_LOADING") => {
+            (Fault::Caller, "UNAVAILABLE")
+        }
+        Code::Unavailable => (Fault::Server, "UNAVAILABLE"),
+        Code::InvalidArgument => (Fault::Caller, "INVALID_ARGUMENT"),
+        Code::DeadlineExceeded => (Fault::Caller, "DEADLINE_EXCEEDED"),
+        Code::NotFound => (Fault::Caller, "NOT_FOUND"),
+        Code::AlreadyExists => (Fault::Caller, "ALREADY_EXISTS"),
+        Code::PermissionDenied => (Fault::Caller, "PERMISSION_DENIED"),
+        Code::ResourceExhausted => (Fault::Caller, "RESOURCE_EXHAUSTED"),
+        Code::FailedPrecondition => (Fault::Caller, "FAILED_PRECONDITION"),
+        Code::Aborted => (Fault::Caller, "ABORTED"),
+        Code::OutOfRange => (Fault::Caller, "OUT_OF_RANGE"),
+        Code::Unimplemented => (Fault::Caller, "UNIMPLEMENTED"),
+        Code::Unauthenticated => (Fault::Caller, "UNAUTHENTICATED"),
+        Code::Ok => return,
+    };
+    Refusal {
+        fault,
+        status: &name,
+        reason: if reason.is_empty() { name } else { reason },
+        message: status.message(),
+    }
+    .log();
 }
 
 /// One direction of a call. The way back has the call.
@@ -240,10 +304,10 @@ pub struct CountedBody<B> {
 
 impl<B> CountedBody<B> {
     fn passes(&mut self, frame: &Frame<Bytes>) {
-        let Some(instruments) = &self.instruments else {
-            return;
-        };
         if let Some(data) = frame.data_ref() {
+            let Some(instruments) = &self.instruments else {
+                return;
+            };
             for _ in 0..self.frames.messages(data.chunk()) {
                 match self.call {
                     Some(_) => instruments.sent(),
@@ -253,7 +317,8 @@ impl<B> CountedBody<B> {
         } else if let Some(trailers) = frame.trailers_ref()
             && let Some(call) = &mut self.call
         {
-            call.end(code(trailers).unwrap_or(UNKNOWN));
+            call.ends_with(trailers);
+            call.end(UNKNOWN);
         }
     }
 }

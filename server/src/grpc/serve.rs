@@ -315,7 +315,9 @@ async fn no_such_service(request: axum::extract::Request) -> axum::response::Res
         "{} is not served here, reflection lists what is",
         excerpt(request.uri().path())
     );
-    let mut answer = tonic::Status::unimplemented(told).into_http::<axum::body::Body>();
+    let status = tonic::Status::unimplemented(told);
+    calls::refused(&status, "");
+    let mut answer = status.into_http::<axum::body::Body>();
     if let Some(kind) = request.headers().get(CONTENT_TYPE) {
         answer.headers_mut().insert(CONTENT_TYPE, kind.clone());
     }

@@ -79,12 +79,10 @@ impl speech_service_server::SpeechService for GrpcSpeech {
             .synthesize(context, caller(&extensions), asked, request.text)
             .await;
         let (info, replies) = opened.map_err(|error| status(&error))?;
-        // The stream is polled outside of the request's span.
-        let span = tracing::Span::current();
         let replies = replies.flat_map(reply::with_warnings).filter_map(move |event| {
             let reply = match event {
                 Ok(event) => reply::synthesize(event, &info),
-                Err(error) => Some(Err(span.in_scope(|| status(&error)))),
+                Err(error) => Some(Err(status(&error))),
             };
             std::future::ready(reply)
         });

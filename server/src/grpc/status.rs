@@ -87,14 +87,7 @@ pub fn rpc_status(error: &ServeError) -> RpcStatus {
 #[must_use]
 pub fn status(error: &ServeError) -> Status {
     let rpc = rpc_status(error);
-    let (code, reason) = (code(error.kind()), error.reason());
-    match code {
-        Code::InvalidArgument | Code::NotFound | Code::FailedPrecondition | Code::PermissionDenied => {
-            tracing::info!(?code, reason, "refused");
-        }
-        // Overload and scanners would write these lines without bound; records and counters have what the server did.
-        _ => tracing::debug!(?code, reason, "the call ends with an error"),
-    }
+    let code = code(error.kind());
     // tonic carries details as an encoded google.rpc.Status.
     let details = rpc.encode_to_vec();
     Status::with_details(code, rpc.message, details.into())

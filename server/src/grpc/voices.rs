@@ -117,11 +117,10 @@ impl voice_service_server::VoiceService for GrpcVoices {
         let context = CallContext::from_headers(metadata.as_ref());
         let opened = self.speech.synthesize(context, caller, asked, text).await;
         let (info, replies) = opened.map_err(|error| status(&error))?;
-        let span = tracing::Span::current();
         let replies = replies.flat_map(reply::with_warnings).filter_map(move |event| {
             let reply = match event {
                 Ok(event) => reply::synthesize(event, &info),
-                Err(error) => Some(Err(span.in_scope(|| status(&error)))),
+                Err(error) => Some(Err(status(&error))),
             };
             let reply = reply.map(|reply| reply.map(|event| v1::PreviewVoiceResponse { event: Some(event) }));
             std::future::ready(reply)

@@ -4,7 +4,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use super::notes::Refusal;
+use crate::error::log::{Fault, Refusal};
 use crate::error::{ErrorKind, ServeError};
 
 /// A refusal or a failure.
@@ -107,6 +107,11 @@ impl ApiError {
         &self.message
     }
 
+    /// Writes a line about it.
+    pub(super) fn log(&self) {
+        Refused::from(self).log(self.status);
+    }
+
     /// What goes into a body or an event.
     pub(super) fn json(&self) -> Value {
         let kind = match self.status {
@@ -129,12 +134,62 @@ impl IntoResponse for ApiError {
         }
         let mut response = super::body(&told);
         *response.status_mut() = self.status;
-        let code = self.code.unwrap_or_default();
-        response.extensions_mut().insert(Refusal(code));
+        response.extensions_mut().insert(Refused::from(&self));
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
         response
+    }
+}
+
+/// What a line about an error says besides its status; among the extensions of an answer.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Refused {
+    reason: String,
+    message: String,
+}
+
+impl From<&ApiError> for Refused {
+    fn from(error: &ApiError) -> Self {
+        Self {
+            reason: error.code.clone().unwrap_or_default(),
+            message: unquoted(&error.message),
+        }
+    }
+}
+
+impl Refused {
+    /// Writes the line.
+    pub(super) fn log(&self, status: StatusCode) {
+        let ends = matches!(self.reason.as_str(), "draining" | "stopped" | "model_loading");
+        let status_code = status.as_str();
+        Refusal {
+            // A server that loads or ends does what it was asked to.
+            fault: match status.is_server_error() && !ends {
+                true => Fault::Server,
+                false => Fault::Caller,
+            },
+            status: &status_code,
+            reason: match self.reason.is_empty() {
+                true => status_code,
+                false => &self.reason,
+            },
+            message: &self.message,
+        }
+        .log();
+    }
+}
+
+/// A message without what the JSON reader quotes of a body: that may be the text to speak.
+fn unquoted(message: &str) -> String {
+    let quotes = ["the body: ", "the message: "]
+        .iter()
+        .any(|begin| message.starts_with(begin));
+    match (message.find('"'), message.rfind('"')) {
+        (Some(first), Some(last)) if quotes => {
+            format!("{}\"…\"{}", &message[..first], &message[last + 1..])
+        }
+        _ => message.to_owned(),
     }
 }
 
@@ -163,6 +218,23 @@ mod tests {
 
     use super::*;
     use crate::session::{SessionCancelled, SessionTimeout};
+
+    #[test]
+    fn a_line_of_the_log_does_not_repeat_what_a_body_says() {
+        for (told, written) in [
+            (
+                "the body: invalid type: string \"my \"secret\" text\", expected f64 at line 1 column 9",
+                "the body: invalid type: string \"…\", expected f64 at line 1 column 9",
+            ),
+            (
+                "the body: missing field `input`",
+                "the body: missing field `input`",
+            ),
+            ("there is no voice \"nobody\"", "there is no voice \"nobody\""),
+        ] {
+            assert_eq!(unquoted(told), written);
+        }
+    }
 
     #[test]
     fn what_was_ended_on_purpose_is_nothing_that_clients_send_again() {

@@ -1,11 +1,13 @@
 //! What is said beside an answer: fields without effect, in its headers, and refusals, in the log.
 
 use axum::extract::Request;
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
+use tracing::Span;
 
-use crate::error::excerpt;
+use super::error::Refused;
+use crate::error::log::{Fault, Refusal};
 use crate::session::IgnoredField;
 
 /// Fields that had no effect, by OpenAI's names.
@@ -64,35 +66,36 @@ pub(super) fn renamed(fields: &[IgnoredField], names: &[(&str, &str)]) -> Vec<St
     fields.iter().map(own).collect()
 }
 
-/// The code of a refusal, among the extensions of its answer.
-#[derive(Debug, Clone)]
-pub(super) struct Refusal(pub(super) String);
-
-/// Writes a line about every request that was refused or failed. What can be caused without a key is written at a lower level,
-/// so that a scanner fills no disk.
+/// Writes a line about every request that was refused or failed. What the server answers to probes while it loads or ends is no news.
 pub(super) async fn refusals(request: Request, next: Next) -> Response {
-    let (method, path) = (request.method().clone(), excerpt(request.uri().path()));
+    let probe = matches!(
+        request.uri().path(),
+        "/health" | "/healthz" | "/readyz" | "/livez"
+    );
+    let mut unanswered = Unanswered(Some(Span::current()));
     let response = next.run(request).await;
+    unanswered.0 = None;
     let status = response.status();
-    if !status.is_client_error() && !status.is_server_error() {
-        return response;
-    }
-    let code = response
-        .extensions()
-        .get::<Refusal>()
-        .map(|refusal| refusal.0.as_str());
-    let (code, status_code) = (code.unwrap_or_default(), status.as_u16());
-    match status {
-        StatusCode::UNAUTHORIZED
-        | StatusCode::NOT_FOUND
-        | StatusCode::METHOD_NOT_ALLOWED
-        | StatusCode::UNSUPPORTED_MEDIA_TYPE => {
-            tracing::debug!(%method, path, status = status_code, code, "refused");
-        }
-        status if status.is_server_error() => {
-            tracing::warn!(%method, path, status = status_code, code, "failed");
-        }
-        _ => tracing::info!(%method, path, status = status_code, code, "refused"),
+    if (status.is_client_error() || status.is_server_error()) && !probe {
+        let refused = response.extensions().get::<Refused>();
+        refused.unwrap_or(&Refused::default()).log(status);
     }
     response
+}
+
+/// A request that has no answer yet; dropped before, its caller has gone.
+struct Unanswered(Option<Span>);
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        let abandoned = Refusal {
+            fault: Fault::Gone,
+            status: &"none",
+            reason: "caller_gone",
+            message: "",
+        };
+        if let Some(span) = &self.0 {
+            span.in_scope(|| abandoned.log());
+        }
+    }
 }

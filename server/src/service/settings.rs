@@ -340,7 +340,8 @@ pub(super) fn hint(
     if strict {
         return Err(invalid(field, format!("{problem}, expected empty")));
     }
-    tracing::info!(field, problem, "ignored a hint");
+    // The answer names it.
+    tracing::debug!(field, problem, "ignored a hint");
     let problem = problem.to_owned();
     ignored.push(IgnoredField { field, problem });
     Ok(())

@@ -80,6 +80,8 @@ impl Keys {
         let state = keys.current();
         let known = state.file.holder_of(&key).zip(state.accounts.get(&key));
         let (holder, account) = known.ok_or(AuthError::KeyInvalid)?;
+        // Log lines about the request say whose key it has, also that it is refused.
+        tracing::Span::current().record("key", holder.name.as_str());
         match scope {
             Some(scope) if !holder.scopes.contains(&scope) => Err(AuthError::ScopeMissing(scope)),
             _ => Ok(Caller::holder(Arc::clone(account)).at(peer(extensions))),
@@ -127,7 +129,7 @@ pub(crate) fn tenant(extensions: &Extensions) -> Tenant {
 }
 
 /// Where a call comes from.
-fn peer(extensions: &Extensions) -> Option<IpAddr> {
+pub(super) fn peer(extensions: &Extensions) -> Option<IpAddr> {
     extensions.get::<Peer>().map(|peer| peer.0)
 }
 

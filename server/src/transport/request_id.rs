@@ -2,31 +2,63 @@
 //!
 //! In: a request, with an `x-request-id` of its caller or without. Out: the same with one, which its answer has too (of a gRPC call
 //! that is initial metadata). The caller's own is taken if it is short and of plain characters, so that it cannot forge log lines.
+//! Beside it a line says who calls, with whose key, in which protocol and which route.
 
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
+use http::header::{CONTENT_TYPE, SEC_WEBSOCKET_KEY};
 use http::{HeaderName, HeaderValue};
 use tracing::Instrument as _;
 
+use super::keys::peer;
+use crate::error::excerpt;
 use crate::id::{in_request, random_u64};
 
 /// The header of requests and answers.
 const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 /// Longest name that a caller may choose, in bytes.
 const LONGEST: usize = 128;
+const GRPC: &str = "grpc";
+const GRPC_WEB: &str = "grpc-web";
 
 /// Names a request and what comes of it.
 pub(crate) async fn named(mut request: Request, next: Next) -> Response {
     let own = request.headers().get(HEADER).filter(|id| is_plain(id.as_bytes()));
     let id = own.cloned().unwrap_or_else(new);
     request.headers_mut().insert(HEADER, id.clone());
-    // At the level of errors, so that lines of any level have it.
     let name = id.to_str().unwrap_or_default();
-    let span = tracing::error_span!("request", request_id = %name);
+    let route = match protocol(&request) {
+        GRPC | GRPC_WEB => excerpt(request.uri().path()),
+        _ => format!("{} {}", request.method(), excerpt(request.uri().path())),
+    };
+    // At the level of errors, so that lines of any level have it.
+    let span = tracing::error_span!(
+        "request",
+        request_id = %name,
+        peer = peer(request.extensions()).map(tracing::field::display),
+        key = tracing::field::Empty,
+        protocol = protocol(&request),
+        route,
+    );
     let mut response = in_request(name.into(), next.run(request)).instrument(span).await;
     response.headers_mut().insert(HEADER, id);
     response
+}
+
+/// The protocol of a request.
+fn protocol(request: &Request) -> &'static str {
+    let headers = request.headers();
+    let kind = headers.get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
+    if kind.starts_with(b"application/grpc-web") {
+        GRPC_WEB
+    } else if kind.starts_with(b"application/grpc") {
+        GRPC
+    } else if headers.contains_key(SEC_WEBSOCKET_KEY) {
+        "websocket"
+    } else {
+        "http"
+    }
 }
 
 fn is_plain(id: &[u8]) -> bool {

@@ -21,6 +21,7 @@ use super::info::info;
 use super::speech::{Reply, Utterance, spoken};
 use super::wire::{Data, Event, EventDecoder, encoded, unknown};
 use crate::caller::Caller;
+use crate::error::log::Refusal;
 use crate::error::{ErrorKind, ServeError};
 use crate::service::CallContext;
 use crate::session::{Command, Event as SessionEvent, ProtocolError, Session, SessionTimeout};
@@ -79,7 +80,13 @@ impl Connection {
     /// From its begin to its end.
     pub(super) async fn run(mut self) {
         if let Err(End::Refused(error)) = self.talk().await {
-            tracing::info!(reason = error.reason(), "refused: {error}");
+            Refusal {
+                fault: error.kind().fault(),
+                status: &"error",
+                reason: error.reason(),
+                message: error.message(),
+            }
+            .log();
             if self.send(Reply::error(&error)).await.is_ok() {
                 self.farewell().await;
             }

@@ -3,6 +3,8 @@
 #[path = "../common/cloning.rs"]
 mod cloning;
 mod encrypted;
+mod flags;
+mod log;
 mod secrets;
 mod voices;
 
@@ -50,11 +52,15 @@ impl Server {
             .expect("the program starts");
         let mut log = BufReader::new(process.stderr.take().expect("it is piped"));
         let operators = match command.get_args().any(|arg| arg == "--admin-listen") {
-            true => field(&line_with(&mut log, "operators are served"), "address"),
+            true => field(&line_with(&mut log, "admin API listening"), "address"),
             false => String::new(),
         };
         let address = field(&line_with(&mut log, "listening"), "address");
-        line_with(&mut log, "serving");
+        let ready = line_with(&mut log, "ready in");
+        assert!(
+            ready.contains(&format!("://{address}/")),
+            "it says where its page is: {ready}"
+        );
         Self {
             process,
             log,

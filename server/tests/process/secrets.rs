@@ -132,7 +132,7 @@ impl Server {
                 text.lines()
                     .find(|line| line.contains("omni_server") && line.contains(word))
             };
-            if line("serving").is_some() {
+            if line("ready in").is_some() {
                 let address = field(line("listening").expect("it says where"), "address");
                 return Self { process, address };
             }

@@ -47,7 +47,7 @@ impl Server {
         let mut log = BufReader::new(process.stderr.take().expect("it is piped"));
         let (mut address, mut metrics) = (String::new(), String::new());
         let mut line = String::new();
-        while !line.contains("serving") {
+        while !line.contains("ready in") {
             line.clear();
             assert!(
                 log.read_line(&mut line).expect("the log is text") > 0,

@@ -31,8 +31,9 @@ percent-encoded. Other users of the machine can read the command line: put a URL
 A scraper whose `Accept` header prefers `application/openmetrics-text`, as Prometheus does, gets OpenMetrics 1.0. Histograms that are recorded at the
 end of a traced request then have its trace id as an exemplar, the latest per bucket. TorchServe's counters without `_total` have the type `unknown` there.
 
-`--log-stats-interval TIME` is the interval of the statistics in the log (5 s, vLLM's `VLLM_LOG_STATS_INTERVAL`). `Engine 002` in them
-enumerates stages and replicas; the log lists them at startup. `--log-request-tables` adds a table per request and edge. `--metrics-buckets
+`--log-stats-interval TIME` is the interval of the statistics in the log (5 s, vLLM's `VLLM_LOG_STATS_INTERVAL`): a line for every replica
+through which something went, at level debug for the others. `engine=2` of its metrics enumerates stages and replicas; the log lists them at startup, at level
+debug. `--log-request-tables` adds a table per request and edge. `--metrics-buckets
 SET=BOUND,...` replaces a bucket set (vLLM's `--custom-histogram-buckets`). With `--log-stats off` only the process families remain.
 
 `promtool check metrics` accepts all families. It remarks on three inherited habits: colons, units abbreviated in names (`_s`), and TorchServe's

@@ -1,4 +1,4 @@
-//! vLLM's line of statistics per interval, and tables of requests and edges.
+//! What every replica did in an interval, as in vLLM's line of statistics, and tables of requests and edges.
 //!
 //! In: the records that the instruments take. Out: [`LogLine`]s, which the composition root's task gives to the log. Throughput is
 //! what was added since the line before over the time that really passed; prompt tokens that came from a cache do not count.
@@ -17,13 +17,38 @@ const HIT_RATE_WINDOW: u64 = 1000;
 /// Requests whose tables wait for the log; further ones are left out until it has written.
 const MOST_TABLES: usize = 256;
 
-/// Something for the log.
+/// A table for the log, or what is said beside one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
     /// Whether it is logged at level debug only.
     pub debug: bool,
     /// The text; a table has several lines.
     pub text: String,
+}
+
+/// What an engine did in an interval. Figures have the digits that mean something.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Throughput {
+    /// Index of the engine.
+    pub engine: u32,
+    /// Whether anything went through it.
+    pub moved: bool,
+    /// Computed positions of prompts per second.
+    pub prompt: f64,
+    /// Outputs per second.
+    pub outputs: f64,
+    /// Requests with a place at the end of the interval, and without one.
+    pub running: u64,
+    /// Requests without one.
+    pub waiting: u64,
+    /// Of these, those that could not run if there were room.
+    pub deferred: u64,
+    /// Requests that lost their place.
+    pub preemptions: u64,
+    /// Share of the KV cache in use, in percent.
+    pub kv_cache: f64,
+    /// Hit rate of the prefix cache over the last thousand requests, in percent, once there was one.
+    pub hit_rate: Option<f64>,
 }
 
 /// What one engine has done since the line before.
@@ -41,8 +66,6 @@ struct State {
     scheduler: SchedulerRecord,
     hits: HitRate,
     last: Duration,
-    /// Whether nothing went through in the interval before.
-    idle: bool,
 }
 
 /// Hits over queries of the last requests.
@@ -108,44 +131,32 @@ impl EngineLog {
         self.state().preemptions += 1;
     }
 
-    /// The line for what happened until `now`, of any monotonic clock that began with the engine.
-    pub fn line(&self, now: Duration) -> LogLine {
+    /// What happened until `now`, of any monotonic clock that began with the engine.
+    pub fn throughput(&self, now: Duration) -> Throughput {
         let mut state = self.state();
         let seconds = now.saturating_sub(state.last).as_secs_f64().max(1e-9);
-        let (prompt, new) = (
-            state.prompt_tokens as f64 / seconds,
-            state.new_tokens as f64 / seconds,
-        );
+        let prompt = std::mem::take(&mut state.prompt_tokens);
+        let outputs = std::mem::take(&mut state.new_tokens);
         let preemptions = std::mem::take(&mut state.preemptions);
-        let idle = state.prompt_tokens == 0 && state.new_tokens == 0;
-        let debug = idle && state.idle;
-        (state.prompt_tokens, state.new_tokens) = (0, 0);
-        (state.last, state.idle) = (now, idle);
+        state.last = now;
         let scheduler = &state.scheduler;
-        let mut parts = vec![
-            format!("Avg prompt throughput: {prompt:.1} tokens/s"),
-            format!("Avg generation throughput: {new:.1} tokens/s"),
-            format!("Running: {} reqs", scheduler.running),
-            format!(
-                "Waiting: {} reqs",
-                scheduler.waiting_for_capacity + scheduler.deferred
-            ),
-        ];
-        if scheduler.deferred > 0 {
-            parts.push(format!("Deferred: {} reqs", scheduler.deferred));
-        }
-        if preemptions > 0 {
-            parts.push(format!("Preemptions: {preemptions}"));
-        }
-        parts.push(format!("KV cache usage: {:.1}%", scheduler.kv_usage * 100.0));
-        if let Some(rate) = state.hits.percent() {
-            parts.push(format!("Prefix cache hit rate: {rate:.1}%"));
-        }
-        LogLine {
-            debug,
-            text: format!("Engine {:03}: {}", self.index, parts.join(", ")),
+        Throughput {
+            engine: self.index,
+            moved: prompt + outputs + preemptions > 0,
+            prompt: tenths(prompt as f64 / seconds),
+            outputs: tenths(outputs as f64 / seconds),
+            running: scheduler.running,
+            waiting: scheduler.waiting_for_capacity + scheduler.deferred,
+            deferred: scheduler.deferred,
+            preemptions,
+            kv_cache: tenths(scheduler.kv_usage * 100.0),
+            hit_rate: state.hits.percent().map(tenths),
         }
     }
+}
+
+fn tenths(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
 }
 
 /// What went over one edge since the tables before.
@@ -204,11 +215,15 @@ impl StatsLog {
         sums.rx += record.rx;
     }
 
-    /// What there is to say about the interval that ends at `now`: a line per engine, then tables: at level debug, or
-    /// with `tables` at level info.
-    pub fn lines(&self, now: Duration, tables: bool) -> Vec<LogLine> {
+    /// What every engine did in the interval that ends at `now`.
+    pub fn throughput(&self, now: Duration) -> Vec<Throughput> {
         let engines = self.engines.lock().clone();
-        let mut lines: Vec<_> = engines.values().map(|engine| engine.line(now)).collect();
+        engines.values().map(|engine| engine.throughput(now)).collect()
+    }
+
+    /// Tables of what ended since they were taken last: at level debug, or with `tables` at level info.
+    pub fn lines(&self, tables: bool) -> Vec<LogLine> {
+        let mut lines = Vec::new();
         let taken = std::mem::take(&mut *self.tables.lock());
         let detail = |text| LogLine { debug: !tables, text };
         lines.extend(taken.requests.into_iter().map(detail));
@@ -244,30 +259,38 @@ mod tests {
     }
 
     #[test]
-    fn the_line_tells_rates_over_the_time_that_passed() {
+    fn rates_are_over_the_time_that_passed() {
         let log = StatsLog::default();
         let engine = log.engine(3);
         engine.iteration(100, 5);
         engine.iteration(0, 45);
         engine.preempted();
         engine.stepped(&scheduler(1, 40, 10));
-        let expected = "Engine 003: Avg prompt throughput: 20.0 tokens/s, Avg generation throughput: 10.0 tokens/s, \
-                        Running: 2 reqs, Waiting: 4 reqs, Deferred: 1 reqs, Preemptions: 1, KV cache usage: 25.6%, \
-                        Prefix cache hit rate: 25.0%";
-        let line = &log.lines(secs(5), false)[0];
-        assert_eq!((line.text.as_str(), line.debug), (expected, false));
+        let expected = Throughput {
+            engine: 3,
+            moved: true,
+            prompt: 20.0,
+            outputs: 10.0,
+            running: 2,
+            waiting: 4,
+            deferred: 1,
+            preemptions: 1,
+            kv_cache: 25.6,
+            hit_rate: Some(25.0),
+        };
+        assert_eq!(log.throughput(secs(5)), [expected]);
     }
 
     #[test]
-    fn an_idle_engine_is_told_once_more_and_then_only_to_those_who_look() {
+    fn an_engine_through_which_nothing_went_has_not_moved() {
         let log = StatsLog::default();
         log.engine(0).iteration(1, 1);
-        let debug: Vec<_> = (1..5)
-            .map(|interval| log.lines(secs(interval * 10), false)[0].debug)
+        let moved: Vec<_> = (1..4)
+            .map(|interval| log.throughput(secs(interval * 10))[0].moved)
             .collect();
-        assert_eq!(debug, [false, false, true, true]);
+        assert_eq!(moved, [true, false, false]);
         log.engine(0).iteration(0, 1);
-        assert!(!log.lines(secs(60), false)[0].debug);
+        assert!(log.throughput(secs(60))[0].moved);
     }
 
     #[test]
@@ -312,7 +335,7 @@ mod tests {
             };
             log.hop(at(0).into(), at(1).into(), &hop);
         }
-        let lines = log.lines(secs(10), false);
+        let lines = log.lines(false);
         assert!(lines.iter().all(|line| line.debug));
         assert_eq!(
             lines[0].text,
@@ -326,7 +349,7 @@ mod tests {
              \x20from    to  hops      bytes  mean tx ms  mean in flight ms  mean rx ms\n\
              \x20 0/0   1/0     2        400       1.000              2.000       3.000"
         );
-        assert!(log.lines(secs(20), false).is_empty());
+        assert!(log.lines(false).is_empty());
     }
 
     #[test]
@@ -343,7 +366,7 @@ mod tests {
         for _ in 0..MOST_TABLES + 3 {
             log.finished(&record);
         }
-        let lines = log.lines(secs(1), false);
+        let lines = log.lines(false);
         assert_eq!(
             lines.last().map(|line| line.text.as_str()),
             Some("3 more requests finished")

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use omni_engine::{StageGraph, Stamp};
 use omni_family::{DeviceFigures, SpeechInfo};
-use omni_telemetry::{Collector, RejectionReason, Replica, Telemetry, TraceContext, TraceParent};
+use omni_telemetry::{Collector, RejectionReason, Replica, Telemetry, Throughput, TraceContext, TraceParent};
 
 use super::account;
 use super::engines::Engine;
@@ -48,6 +48,15 @@ impl MetricsBridge {
             figures: OnceLock::new(),
             serving: Arc::default(),
             refused: AtomicUsize::new(0),
+        }
+    }
+
+    /// Writes what engines did in an interval.
+    pub(super) fn log(&self, done: &[Throughput]) {
+        if let Some(live) = self.live.get() {
+            for done in done {
+                live.log(done);
+            }
         }
     }
 

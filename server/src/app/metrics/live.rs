@@ -9,8 +9,8 @@ use omni_family::DeviceFigures;
 use omni_telemetry::{
     AudioInstruments, ComputingInstruments, ComputingStats, EdgeEnd, EdgeInstruments, EngineIndex,
     EngineInstruments, EngineMapError, HearingInstruments, HopRecord, OneProcess, OwnProcessInstruments,
-    PipelineInstruments, Replica, SessionInstruments, StageInfo, StageKind, Telemetry, TorchServeInstruments,
-    with_exemplar,
+    PipelineInstruments, Replica, SessionInstruments, StageInfo, StageKind, Telemetry, Throughput,
+    TorchServeInstruments, with_exemplar,
 };
 use parking_lot::Mutex;
 
@@ -98,6 +98,8 @@ pub(super) struct Live {
     pub(super) roles: Roles,
     /// Engines are numbered stage by stage and replica by replica, those that came later after all of them.
     engines: Mutex<BTreeMap<Replica, Arc<EngineInstruments>>>,
+    /// `STAGE/REPLICA` and kind of every engine.
+    names: Mutex<BTreeMap<u32, (String, Option<omni_engine::StageKind>)>>,
     audio: Mutex<BTreeMap<Replica, Arc<AudioInstruments>>>,
     edges: Mutex<BTreeMap<(EdgeEnd, EdgeEnd), Arc<EdgeInstruments>>>,
     devices: Mutex<BTreeMap<Device, ComputingInstruments>>,
@@ -130,6 +132,7 @@ impl Live {
             stages,
             roles: Roles::of(graph),
             engines: Mutex::default(),
+            names: Mutex::default(),
             audio: Mutex::default(),
             edges: Mutex::default(),
             devices: Mutex::default(),
@@ -190,14 +193,12 @@ impl Live {
             return Ok(Arc::clone(engine));
         }
         let index = self.index(replica, &engines);
-        let stage_name = self.stages.get(replica.stage as usize).map(Stage::name);
-        tracing::info!(
-            stage = stage_name,
-            "Engine {:03} is stage {} replica {}",
-            index.0,
-            replica.stage,
-            replica.replica
-        );
+        let stage = self.stages.get(replica.stage as usize);
+        let name = format!("{}/{}", stage.map_or("", Stage::name), replica.replica);
+        tracing::debug!(replica = name, engine = index.0, "replica has metrics");
+        self.names
+            .lock()
+            .insert(index.0, (name, stage.map(|stage| stage.node.kind)));
         let engine = Arc::new(telemetry.engine(index, replica)?);
         engines.insert(replica, Arc::clone(&engine));
         if let Some(stage) = self.stages.get(replica.stage as usize) {
@@ -211,6 +212,41 @@ impl Live {
             }
         }
         Ok(engine)
+    }
+
+    /// Writes what an engine did in an interval; at level debug if that is nothing.
+    pub(super) fn log(&self, done: &Throughput) {
+        let names = self.names.lock();
+        let Some((replica, kind)) = names.get(&done.engine) else {
+            return;
+        };
+        use omni_engine::StageKind as K;
+        let of = |wanted: K, figure: f64| (*kind == Some(wanted)).then_some(figure);
+        // vLLM's figures; what is zero as a rule is left out where it is.
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::$level!(
+                    replica,
+                    prompt_tokens_per_s = of(K::Autoregressive, done.prompt),
+                    tokens_per_s = of(K::Autoregressive, done.outputs),
+                    frames_per_s = of(K::Chunk, done.outputs),
+                    recordings_per_s = of(K::OneShot, done.outputs),
+                    running = done.running,
+                    waiting = done.waiting,
+                    deferred = Some(done.deferred).filter(|count| *count > 0),
+                    preemptions = Some(done.preemptions).filter(|count| *count > 0),
+                    kv_cache_percent = of(K::Autoregressive, done.kv_cache),
+                    prefix_hit_percent = of(K::Autoregressive, done.hit_rate.unwrap_or_default())
+                        .filter(|_| done.hit_rate.is_some()),
+                    "throughput"
+                )
+            };
+        }
+        if done.moved {
+            line!(info);
+        } else {
+            line!(debug);
+        }
     }
 
     fn index(&self, replica: Replica, engines: &BTreeMap<Replica, Arc<EngineInstruments>>) -> EngineIndex {

@@ -33,7 +33,7 @@ impl fmt::Display for Problem {
 }
 
 /// The word of `known` that was probably meant by `word`, if one is near.
-pub(super) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(in crate::config) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (word.chars().count() / 3).max(2);
     let near = known.map(|known| (distance(word, known), known));
     near.filter(|(distance, _)| *distance <= limit)

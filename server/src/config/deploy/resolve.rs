@@ -5,6 +5,7 @@ use std::fmt;
 
 use omni_engine::StageKind;
 use omni_family::Device;
+use omni_models::stage_meant;
 
 use super::Given;
 use super::problem::{Problem, nearest};
@@ -325,7 +326,9 @@ impl<'t> Written<'t> {
 
     fn unknown(&mut self, key: &Key, prefix: &str, entries: &[Entry]) {
         let known = below(prefix, entries);
-        let meant = nearest(&key.value, known.iter().copied());
+        // What a word means counts before how it is written: a vocoder is no encoder.
+        let by_meaning = stage_meant(&key.value).filter(|stage| known.contains(stage));
+        let meant = by_meaning.or_else(|| nearest(&key.value, known.iter().copied()));
         let message = match meant {
             Some(meant) => format!(
                 "there is no such key, did you mean {meant}? Known are: {}",

@@ -5,28 +5,52 @@ use std::fmt::Write as _;
 use omni_engine::{Port, StageEdge};
 use omni_models::GRAPHS;
 
-use super::resolve::Resolved;
+use super::resolve::{Origin, Resolved};
 use super::schema::{Fallback, Of, SECTIONS, Setting, scope};
 
 /// Column of the comments.
 const COMMENT: usize = 48;
+/// Widest list on one line.
+const WIDTH: usize = 100;
 
-/// Every value with its origin behind it.
-pub(super) fn yaml(resolved: &Resolved) -> String {
+/// Every value with its origin behind it, or with `changed` every value that was written somewhere.
+pub(super) fn yaml(resolved: &Resolved, changed: bool) -> String {
     let mut out = String::new();
     let mut open: Vec<&str> = Vec::new();
-    for (entry, value, origin) in resolved.iter() {
+    let wanted = |origin: &Origin| !changed || matches!(origin, Origin::Written(_));
+    for (entry, value, origin) in resolved.iter().filter(|(.., origin)| wanted(origin)) {
         let mut parts: Vec<&str> = entry.path.split('.').collect();
         let leaf = parts.pop().unwrap_or_default();
         let common = open.iter().zip(&parts).take_while(|(a, b)| a == b).count();
         for (depth, part) in parts.iter().enumerate().skip(common) {
             let _ = writeln!(out, "{:indent$}{part}:", "", indent = 2 * depth);
         }
+        let value = folded(&value.to_string(), 2 * parts.len() + 2);
         let line = format!("{:indent$}{leaf}: {value}", "", indent = 2 * parts.len());
         // YAML wants a space before a comment, behind a long value too.
-        let width = COMMENT.max(line.chars().count() + 1);
+        let last = line.lines().last().unwrap_or_default().chars().count();
+        let width = line.chars().count() - last + COMMENT.max(last + 1);
         let _ = writeln!(out, "{line:<width$}# {origin}");
         open = parts;
+    }
+    out
+}
+
+/// A list over several lines, `indent` columns from the left, if it is too long for one. One with quotes stays on one line.
+fn folded(value: &str, indent: usize) -> String {
+    if value.chars().count() <= WIDTH || !value.starts_with(['[', '{']) || value.contains(['"', '\'']) {
+        return value.to_owned();
+    }
+    let mut out = String::new();
+    let mut column = 0;
+    for item in value.split_inclusive(", ") {
+        if column > 0 && column + item.chars().count() > WIDTH {
+            out.truncate(out.trim_end().len());
+            let _ = write!(out, "\n{:indent$}", "");
+            column = 0;
+        }
+        out.push_str(item);
+        column += item.chars().count();
     }
     out
 }
@@ -40,7 +64,8 @@ pub(super) fn reference() -> String {
          `omni-server --deploy FILE` reads a YAML file; what it does not set keeps its default. `base: other.yaml` (relative to \
          the file that says it) builds on another file: maps are merged key by key, lists are replaced, `null` takes back what \
          the base says. `--set stages.talker.replicas=2` (repeatable) overrides both. Times are written like 500ms, 30s, 5m or \
-         1h. `omni-server check-config` shows the outcome with the origin of every value, or everything that is wrong with it.\n\n",
+         1h. `omni-server check-config` shows the outcome with the origin of every value, the flags included, or everything that is wrong \
+         with it; with `--changed` only what is not as it is by default.\n\n",
     );
     for graph in GRAPHS {
         let stages: Vec<_> = graph.stages.iter().map(|stage| stage.name).collect();

@@ -39,6 +39,7 @@ impl fmt::Debug for SecretUrl {
 
 /// As typed.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Metrics pushed to a Pushgateway")]
 pub struct RawPush {
     /// Push the metrics to this Pushgateway as well, like https://gateway:9091; a name and a password may be part of the URL,
     /// which other users of the machine can read unless it comes from the environment

@@ -162,6 +162,7 @@ impl Session {
 
     /// Tells an error that an event caused.
     pub(super) fn refuse(&mut self, error: &ApiError, event_id: Option<&str>) {
+        error.log();
         let mut told = error.json();
         told["event_id"] = json!(event_id);
         self.tell(json!({"type": "error", "error": told}));

@@ -133,6 +133,7 @@ pub(super) fn session_done(utterance: u64, sentences: u64, warnings: &[String], 
 }
 
 pub(super) fn error(error: &ApiError, utterance: Option<u64>) -> Value {
+    error.log();
     let mut told = error.json();
     // The type of the message stands where OpenAI has that of the error.
     told["type"] = json!("error");

@@ -98,14 +98,19 @@ impl VoiceStore {
     /// # Errors
     /// If the directory cannot be made, read or written.
     pub fn open(dir: &Path, limits: StoreLimits) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-        let lock = private().create(true).truncate(false).open(dir.join(LOCK))?;
+        let failed = |what: &'static str| {
+            move |error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"))
+        };
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        made.map_err(failed("the folder cannot be made"))?;
+        let lock = private().create(true).truncate(false).open(dir.join(LOCK));
+        let lock = lock.map_err(failed("no file can be written there"))?;
         if lock.try_lock().is_err() {
             return Err(io::Error::other("another server keeps its voices there"));
         }
         flush(dir)?;
         let mut paths = Vec::new();
-        for entry in fs::read_dir(dir)? {
+        for entry in fs::read_dir(dir).map_err(failed("the folder cannot be read"))? {
             paths.push(entry?.path());
         }
         paths.sort();

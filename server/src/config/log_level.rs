@@ -1,0 +1,225 @@
+//! Which log lines are written: a level by any of its usual names, and directives for parts of the server.
+
+use super::deploy::nearest;
+
+/// Levels as the log names them, and what other programs call them.
+const LEVELS: [(&str, &[&str]); 6] = [
+    ("error", &["err", "crit", "critical", "fatal", "1"]),
+    ("warn", &["warning", "2"]),
+    ("info", &["information", "notice", "3"]),
+    ("debug", &["verbose", "4"]),
+    ("trace", &["all", "5"]),
+    ("off", &["none", "silent", "0"]),
+];
+
+/// What the targets of our own lines begin with.
+const OWN: [&str; 13] = [
+    "omni_audio",
+    "omni_cluster",
+    "omni_engine",
+    "omni_family",
+    "omni_gpu",
+    "omni_manual",
+    "omni_models",
+    "omni_pipeline",
+    "omni_proto",
+    "omni_server",
+    "omni_telemetry",
+    "omni_text",
+    "omni_yaml",
+];
+
+/// Which log lines are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogLevel {
+    directives: String,
+    foreign: Vec<String>,
+}
+
+impl LogLevel {
+    /// Reads a level, or directives separated by commas: `LEVEL`, `TARGET=LEVEL`, or what
+    /// [`EnvFilter`](tracing_subscriber::EnvFilter) takes besides. Errors are written unless `off` says otherwise.
+    ///
+    /// # Errors
+    /// What is wrong, and what would be right: a word that is neither a level nor a part of the server would silence everything.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut directives = Vec::new();
+        let mut foreign = Vec::new();
+        let mut has_level = false;
+        for part in parts(text) {
+            if let Some(level) = level(part) {
+                has_level = true;
+                directives.push(level.to_owned());
+                continue;
+            }
+            let (target, wanted) = match part.rsplit_once('=') {
+                Some((target, wanted)) if !wanted.contains(['}', ']']) => {
+                    (target.trim(), Some(wanted.trim()))
+                }
+                _ => (part, None),
+            };
+            let wanted = match wanted {
+                Some(wanted) => Some(level(wanted).ok_or_else(|| unknown(wanted))?),
+                None => None,
+            };
+            if target.is_empty() {
+                return Err(unknown(part));
+            }
+            let named = target.split(['[', ':']).next().unwrap_or_default();
+            let target = target.replacen(named, &named.replace('-', "_"), 1);
+            let named = named.replace('-', "_");
+            let own = OWN.iter().any(|own| match target.contains("::") {
+                true => *own == named,
+                false => own.starts_with(&named),
+            });
+            match (own, wanted) {
+                (true, _) => {}
+                (false, None) => return Err(unknown(part)),
+                (false, Some(_)) => match nearest(&named, OWN.into_iter()) {
+                    Some(meant) => return Err(format!("no part is called {named:?}, did you mean {meant}?")),
+                    None => foreign.push(target.clone()),
+                },
+            }
+            directives.push(match wanted {
+                Some(wanted) => format!("{target}={wanted}"),
+                None => target,
+            });
+        }
+        if directives.is_empty() {
+            directives.push("info".to_owned());
+        } else if !has_level {
+            directives.insert(0, "error".to_owned());
+        }
+        Ok(Self {
+            directives: directives.join(","),
+            foreign,
+        })
+    }
+
+    /// As [`EnvFilter`](tracing_subscriber::EnvFilter) reads it.
+    #[must_use]
+    pub fn directives(&self) -> &str {
+        &self.directives
+    }
+
+    /// Targets that are none of ours: of libraries, or mistyped.
+    #[must_use]
+    pub fn foreign_targets(&self) -> &[String] {
+        &self.foreign
+    }
+}
+
+/// The level of that name.
+fn level(text: &str) -> Option<&'static str> {
+    let text = text.trim().to_ascii_lowercase();
+    let known = LEVELS
+        .iter()
+        .find(|(name, others)| *name == text || others.contains(&text.as_str()));
+    known.map(|(name, _)| *name)
+}
+
+fn unknown(word: &str) -> String {
+    let lower = word.to_ascii_lowercase();
+    let levels = LEVELS
+        .iter()
+        .flat_map(|(name, others)| others.iter().chain([name]));
+    let words = levels.copied().filter(|word| word.len() > 1).chain(OWN);
+    let meant = nearest(&lower, words).map(|meant| format!("did you mean {meant}? "));
+    format!(
+        "{word:?} is no level; {}expected error, warn, info, debug, trace, off, or directives like info,omni_server=debug",
+        meant.unwrap_or_default()
+    )
+}
+
+/// The parts between commas, those within braces and brackets left whole.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_u32;
+    let between = text.split(move |c: char| {
+        match c {
+            '{' | '[' => depth += 1,
+            '}' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    });
+    between.map(str::trim).filter(|part| !part.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_known_by_the_names_that_other_programs_have_for_them() {
+        for (typed, meant) in [
+            ("warning", "warn"),
+            ("WARNING", "warn"),
+            ("Warn", "warn"),
+            ("err", "error"),
+            ("critical", "error"),
+            ("verbose", "debug"),
+            ("notice", "info"),
+            (" info ", "info"),
+            ("none", "off"),
+            ("2", "warn"),
+            ("", "info"),
+        ] {
+            let level = LogLevel::parse(typed).unwrap_or_else(|error| panic!("{typed}: {error}"));
+            assert_eq!(level.directives(), meant, "{typed}");
+        }
+    }
+
+    #[test]
+    fn a_word_that_would_silence_the_log_is_refused_with_what_is_taken() {
+        for (typed, told) in [
+            ("inof", "did you mean info?"),
+            ("debgu", "did you mean debug?"),
+            ("loud", "expected error, warn"),
+            ("info,chatty", "\"chatty\" is no level"),
+            ("omni_server=loud", "\"loud\" is no level"),
+            ("omni_sever=debug", "did you mean omni_server?"),
+            ("omni_srever::grpc=debug", "did you mean omni_server?"),
+            ("info,=x", "expected error, warn"),
+            ("=debug", "expected error, warn"),
+            ("10", "expected error, warn"),
+            ("hyper", "expected error, warn"),
+        ] {
+            let error = LogLevel::parse(typed).expect_err(typed);
+            assert!(error.contains(told), "{typed}: {error}");
+        }
+    }
+
+    #[test]
+    fn directives_name_our_own_parts_and_errors_of_others_stay() {
+        for (typed, meant) in [
+            ("omni_server=verbose", "error,omni_server=debug"),
+            ("info,omni-server::grpc=DEBUG", "info,omni_server::grpc=debug"),
+            ("omni=trace", "error,omni=trace"),
+            ("omni_pipeline", "error,omni_pipeline"),
+            ("off", "off"),
+            (
+                "warn,omni_server[request{peer=\"::1\",key=a}]=debug",
+                "warn,omni_server[request{peer=\"::1\",key=a}]=debug",
+            ),
+            (
+                "[request{key=alice}]=debug,warning",
+                "[request{key=alice}]=debug,warn",
+            ),
+        ] {
+            let level = LogLevel::parse(typed).unwrap_or_else(|error| panic!("{typed}: {error}"));
+            assert_eq!(level.directives(), meant, "{typed}");
+            assert!(level.foreign_targets().is_empty(), "{typed}");
+            let again =
+                LogLevel::parse(level.directives()).expect("it is read by a process that this one starts");
+            assert_eq!(again, level);
+            tracing_subscriber::EnvFilter::try_new(meant).expect("a filter");
+        }
+    }
+
+    #[test]
+    fn a_target_of_a_library_is_taken_and_told() {
+        let level = LogLevel::parse("info,hyper=debug").expect("good");
+        assert_eq!(level.directives(), "info,hyper=debug");
+        assert_eq!(level.foreign_targets(), ["hyper"]);
+    }
+}

@@ -1,0 +1,149 @@
+//! Log lines of requests that were refused or failed: one for each, within bounds.
+//!
+//! What a request is (its id, caller, key, protocol and route) is said by its span. A caller that is refused again and again fills no
+//! disk: of one reason, so many lines are written in so much time, and the next one says how many were not.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+/// Lines of one reason within [`WINDOW`].
+const MOST: u32 = 20;
+const WINDOW: Duration = Duration::from_secs(10);
+/// Reasons that are counted apart; others share one count.
+const REASONS: usize = 64;
+
+/// Who can do something about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The caller: it asked for what it cannot have.
+    Caller,
+    /// The operator: the server could not do what it should.
+    Server,
+    /// None: the caller has gone.
+    Gone,
+}
+
+/// A request that ended without what it asked for.
+pub(crate) struct Refusal<'a> {
+    pub(crate) fault: Fault,
+    /// In the protocol's own words.
+    pub(crate) status: &'a dyn Display,
+    /// Stable, for programs.
+    pub(crate) reason: &'a str,
+    /// For people; holds nothing that the caller wants spoken or answered.
+    pub(crate) message: &'a str,
+}
+
+impl Refusal<'_> {
+    /// Writes the line.
+    pub(crate) fn log(&self) {
+        static LINES: Mutex<LineLimits> = Mutex::new(LineLimits::new());
+        let taken = LINES
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take(self.reason, Instant::now());
+        let Line::Written { suppressed } = taken else {
+            return;
+        };
+        let suppressed = (suppressed > 0).then_some(suppressed);
+        let problem = Some(self.message).filter(|message| !message.is_empty());
+        let (status, reason) = (self.status, self.reason);
+        match self.fault {
+            Fault::Caller => tracing::info!(%status, reason, problem, suppressed, "refused"),
+            Fault::Server => tracing::warn!(%status, reason, problem, suppressed, "failed"),
+            Fault::Gone => tracing::info!(%status, reason, suppressed, "abandoned by its caller"),
+        }
+    }
+}
+
+/// What becomes of a line.
+#[derive(Debug, PartialEq, Eq)]
+enum Line {
+    /// It is written, and says how many before it were not.
+    Written {
+        suppressed: u64,
+    },
+    Suppressed,
+}
+
+/// How many lines there were of late, by reason.
+#[derive(Debug)]
+struct LineLimits(BTreeMap<String, Window>);
+
+#[derive(Debug)]
+struct Window {
+    began: Instant,
+    written: u32,
+    suppressed: u64,
+}
+
+impl LineLimits {
+    const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    fn take(&mut self, reason: &str, now: Instant) -> Line {
+        let reason = match self.0.contains_key(reason) || self.0.len() < REASONS {
+            true => reason,
+            false => "",
+        };
+        let new = || Window {
+            began: now,
+            written: 0,
+            suppressed: 0,
+        };
+        let window = self.0.entry(reason.to_owned()).or_insert_with(new);
+        if now.saturating_duration_since(window.began) >= WINDOW {
+            (window.began, window.written) = (now, 0);
+        }
+        if window.written == MOST {
+            window.suppressed += 1;
+            return Line::Suppressed;
+        }
+        window.written += 1;
+        Line::Written {
+            suppressed: std::mem::take(&mut window.suppressed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WRITTEN: Line = Line::Written { suppressed: 0 };
+
+    #[test]
+    fn lines_of_one_reason_are_bounded_and_the_next_says_how_many_were_not_written() {
+        let mut lines = LineLimits::new();
+        let begin = Instant::now();
+        for _ in 0..MOST {
+            assert_eq!(lines.take("API_KEY_INVALID", begin), WRITTEN);
+        }
+        for _ in 0..7 {
+            assert_eq!(lines.take("API_KEY_INVALID", begin), Line::Suppressed);
+        }
+        assert_eq!(
+            lines.take("VOICE_NOT_FOUND", begin),
+            WRITTEN,
+            "another reason has lines of its own"
+        );
+        let later = begin + WINDOW;
+        let next = Line::Written { suppressed: 7 };
+        assert_eq!(lines.take("API_KEY_INVALID", later), next);
+        assert_eq!(lines.take("API_KEY_INVALID", later), WRITTEN);
+    }
+
+    #[test]
+    fn reasons_are_bounded() {
+        let mut lines = LineLimits::new();
+        let now = Instant::now();
+        for n in 0..10 * REASONS {
+            lines.take(&format!("REASON_{n}"), now);
+        }
+        assert!(lines.0.len() <= REASONS + 1);
+    }
+}

@@ -3,6 +3,7 @@
 mod bench;
 mod chat;
 mod doctor;
+mod explain;
 mod operator;
 mod server;
 mod speak;
@@ -19,6 +20,7 @@ use super::failure::Failure;
 pub(crate) use bench::{Bench, BenchCommand, Readers, Style};
 pub(crate) use chat::Chat;
 pub(crate) use doctor::Doctor;
+pub(crate) use explain::Explain;
 pub(crate) use operator::{
     Admin, AdminCommand, AdminServer, Stats as StatsArgs, Top as TopArgs, Which, Withdraw,
 };
@@ -127,6 +129,9 @@ pub(crate) enum Command {
     /// Turn text into speech
     #[command(after_help = speak::EXAMPLES, after_long_help = end_of("speak", speak::EXAMPLES))]
     Speak(Speak),
+    /// Show what the model is given for a text, word by word, without speaking it
+    #[command(after_help = explain::EXAMPLES, after_long_help = end_of("explain", explain::EXAMPLES))]
+    Explain(Explain),
     /// Talk with a model that answers in text and speech
     #[command(after_help = chat::EXAMPLES, after_long_help = end_of("chat", chat::EXAMPLES))]
     Chat(Chat),
@@ -170,6 +175,7 @@ impl Command {
     fn way(&mut self) -> Option<(Vec<&mut Endpoint>, &Access)> {
         let server = match self {
             Self::Speak(speak) => &mut speak.server,
+            Self::Explain(explain) => &mut explain.server,
             Self::Chat(chat) => &mut chat.server,
             Self::Voices(voices) => match &mut voices.command {
                 Some(command) => command.server(),

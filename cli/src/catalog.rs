@@ -109,7 +109,7 @@ fn print_json(entries: Vec<Value>) -> Result<(), Failure> {
 }
 
 /// Columns as wide as their longest entry; empty columns are left out.
-pub(super) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
+pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     let used: Vec<usize> = (0..head.len())
         .filter(|&column| rows.iter().any(|row| !row[column].is_empty()))
         .collect();

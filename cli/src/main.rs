@@ -9,6 +9,7 @@ mod chat;
 mod deadline;
 mod diagnosis;
 mod doctor;
+mod explain;
 mod failure;
 mod format;
 mod health;
@@ -57,9 +58,10 @@ fn main() -> ExitCode {
 }
 
 async fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
-    let explain = |failure| operator::explain(failure, ui);
+    let advised = |failure| operator::explain(failure, ui);
     match &args.command {
         Command::Speak(speak) => speak::run(speak, ui).await,
+        Command::Explain(text) => explain::run(text, ui).await,
         Command::Chat(chat) => chat::run(chat, ui).await,
         Command::Voices(voices) => match &voices.command {
             Some(command) => voices::run(command, ui).await,
@@ -69,9 +71,9 @@ async fn run(args: &Args, ui: &Ui) -> Result<(), Failure> {
         Command::Health(health) => health::run(health, ui).await,
         Command::Bench(bench) => bench::run(bench, ui).await,
         Command::Doctor(doctor) => doctor::run(doctor, ui).await,
-        Command::Stats(stats) => operator::stats(stats, ui).await.map_err(explain),
-        Command::Top(top) => operator::top(top, ui).await.map_err(explain),
-        Command::Admin(admin) => operator::admin(&admin.command, ui).await.map_err(explain),
+        Command::Stats(stats) => operator::stats(stats, ui).await.map_err(advised),
+        Command::Top(top) => operator::top(top, ui).await.map_err(advised),
+        Command::Admin(admin) => operator::admin(&admin.command, ui).await.map_err(advised),
         Command::Completions { shell } => manual::completions(*shell),
         Command::Man { dir } => manual::pages(dir.as_deref()),
     }

@@ -15,6 +15,7 @@ use crate::chat::{ChatEvents, ChatSender, ChatSettings, Message};
 use crate::credentials::Transport;
 use crate::endpoint::Endpoint;
 use crate::error::ClientError;
+use crate::explained::Explained;
 use crate::health::{self, Serving};
 use crate::reflection;
 use crate::speech::{SpeechEvents, SpeechSender, SpeechSettings};
@@ -133,6 +134,22 @@ impl Client {
         let mut service = SpeechServiceClient::new(self.transport.clone());
         let call = Call::open(async move { service.synthesize(request).await });
         SpeechEvents::synthesize(self.endpoint.clone(), call)
+    }
+
+    /// Tells what a text becomes before it is spoken: what the model is given, word by word. Nothing is spoken.
+    ///
+    /// # Errors
+    /// The error of the server or the transport.
+    pub async fn explain(&self, settings: &SpeechSettings, text: &str) -> Result<Explained, ClientError> {
+        let request = v1::ExplainRequest {
+            config: Some(settings.to_proto()),
+            text: text.to_owned(),
+        };
+        let explained = SpeechServiceClient::new(self.transport.clone())
+            .explain(request)
+            .await;
+        let explained = explained.map_err(|status| ClientError::from_status(&self.endpoint, &status))?;
+        Ok(Explained::from_proto(explained.into_inner()))
     }
 
     /// Opens a conversation: messages and speech in, text and speech out, any number of turns.

@@ -54,6 +54,7 @@
 //! |---|---|
 //! | speak text while it is being written | [`Client::speech`] |
 //! | speak one text | [`Client::synthesize`] |
+//! | see what a text becomes before it is spoken | [`Client::explain`] |
 //! | stop, because the listener began to talk | [`SpeechSender::cancel`], [`ChatSender::interrupt`] |
 //! | hold a conversation | [`Client::converse`] |
 //! | answer one conversation and forget it | [`Client::generate`] |
@@ -77,6 +78,7 @@ mod credentials;
 mod done;
 mod endpoint;
 mod error;
+mod explained;
 mod health;
 mod kept;
 mod meter;
@@ -101,6 +103,7 @@ pub use credentials::ApiKeyError;
 pub use done::{Done, Finish, Outcome, StageTiming, Timings, Usage};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{ClientError, FieldViolation, RpcError, code_name};
+pub use explained::{Explained, ExplainedSegment, ExplainedWord};
 pub use health::Serving;
 pub use kept::{KeptVoice, VoiceKind, VoiceOrigin, VoiceRecording};
 pub use meter::{ChunkGap, Measured, Meter};

@@ -12,6 +12,7 @@ mod catalog;
 mod chat;
 mod commands;
 mod delivery;
+mod explained;
 mod metrics;
 mod outcome;
 pub mod parsers;

@@ -1,6 +1,6 @@
 //! OpenAI's HTTP API, over the same services as gRPC: JSON in, requests in domain types to the service, JSON or audio out.
 //!
-//! In: `POST /v1/audio/speech`, the WebSockets `GET /v1/audio/speech/stream` and `GET /v1/realtime`, `GET`, `POST` and `DELETE
+//! In: `POST /v1/audio/speech`, `POST /v1/audio/speech/explain`, the WebSockets `GET /v1/audio/speech/stream` and `GET /v1/realtime`, `GET`, `POST` and `DELETE
 //! /v1/audio/voices`, `GET /v1/audio/models`, `GET /v1/models`, `POST /v1/chat/completions`, the health of the server, and every path
 //! that does not exist. What changes an answer and cannot be honoured is refused by name. Hints that the model cannot follow are ignored,
 //! unless the server is strict, and the header `x-omni-ignored` names them.
@@ -9,6 +9,7 @@ mod answer;
 mod calls;
 mod chat;
 mod error;
+mod explain;
 mod index;
 mod json;
 mod lean;
@@ -185,6 +186,7 @@ impl OpenAi {
             .route("/readyz", get(index::health))
             .route("/livez", get(index::alive))
             .route("/v1/audio/speech", post(speech::create))
+            .route("/v1/audio/speech/explain", post(explain::explain))
             .route("/v1/audio/speech/stream", get(stream::open))
             .route("/v1/audio/voices", get(listing::voices).post(voices::create))
             .route("/v1/audio/voices/{name}", delete(voices::delete))

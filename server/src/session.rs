@@ -47,4 +47,5 @@ pub use record::{Outcome, Packet, RecordSink, SessionChange, StageFigures, Timin
 pub use registry::{Registry, RegistryGuard, SessionHandle, SessionView};
 pub use run::{Session, SessionDeps};
 pub use settings::{Buffering, Delivery, IgnoredField, Settings};
+pub use text::explain;
 pub use track::{SequenceRecord, Sequences, Track};

@@ -177,19 +177,24 @@ impl Voice {
     }
 }
 
+impl Gather {
+    pub(crate) fn units(self) -> Buffering {
+        match self {
+            Self::Sentence => Buffering::Sentence,
+            Self::Clause => Buffering::Clause,
+            Self::Eager => Buffering::Eager,
+        }
+    }
+}
+
 impl Speak {
     pub(crate) fn settings(&self) -> SpeechSettings {
-        let buffering = match self.buffering {
-            Gather::Sentence => Buffering::Sentence,
-            Gather::Clause => Buffering::Clause,
-            Gather::Eager => Buffering::Eager,
-        };
         SpeechSettings {
             instructions: self.instructions.clone(),
             sample_rate: self.rate,
             speed: self.rendering.speed,
             gain_db: self.rendering.gain,
-            buffering,
+            buffering: self.buffering.units(),
             max_lead: self.max_lead,
             frame_duration: self.frame_duration,
             alignment: self.subtitles.is_some() || self.play,

@@ -289,7 +289,7 @@ fn a_port_of_something_else_is_told_by_what_it_is() {
     ] {
         let endpoint = answering(answer);
         let place = Place::at(&endpoint);
-        for args in [&["speak", "Hello."][..], &["health"]] {
+        for args in [&["speak", "Hello."][..], &["health"], &["explain", "Hello."]] {
             let outcome = place.run(args);
             assert_eq!(outcome.code, Some(64 + 14), "{args:?}: {outcome:?}");
             for text in [problem, advice] {

@@ -11,6 +11,7 @@ mod chat_library;
 mod chat_terminal;
 mod doctor;
 mod errors;
+mod explain;
 mod fake;
 mod files;
 mod interrupts;

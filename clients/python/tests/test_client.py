@@ -118,3 +118,11 @@ def test_keeping_a_voice_is_refused_by_a_model_that_imitates_none(omni: Client) 
     assert refused.value.reason
     with pytest.raises(OmniError):
         omni.delete_voice("mine")
+
+
+def test_a_text_is_explained_as_it_would_be_spoken(omni: Client) -> None:
+    explained = omni.explain(TEXT)
+    assert [TEXT[segment.char_start : segment.char_end].strip() for segment in explained.segments] == ["Hello there.", "How are you?"]
+    assert explained.segments[0].words
+    with pytest.raises(InvalidRequestError):
+        omni.explain(TEXT, voice="nobody")

@@ -605,6 +605,66 @@ pub mod synthesize_response {
         Warning(super::Warning),
     }
 }
+/// A text to explain.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExplainRequest {
+    /// As for speaking it; absent means every default. Model, voice, language and buffering are checked, and decide; the rest counts for
+    /// nothing here.
+    #[prost(message, optional, tag = "1")]
+    pub config: ::core::option::Option<SpeechConfig>,
+    /// The whole text, with marks as TextChunk has them.
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+}
+/// What a text becomes.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExplainResponse {
+    /// The model that would speak it.
+    #[prost(string, tag = "1")]
+    pub model: ::prost::alloc::string::String,
+    /// In the order in which they are spoken; none if the text has nothing to speak.
+    #[prost(message, repeated, tag = "2")]
+    pub segments: ::prost::alloc::vec::Vec<ExplainedSegment>,
+    /// What of the text is not spoken, with the reasons that speaking it would tell.
+    #[prost(message, repeated, tag = "3")]
+    pub warnings: ::prost::alloc::vec::Vec<Warning>,
+}
+/// Text that the model is given in one go.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExplainedSegment {
+    /// Exactly what the model is given.
+    #[prost(string, tag = "1")]
+    pub text: ::prost::alloc::string::String,
+    /// The text it stands for: its first character, and the one behind its last, in Unicode code points.
+    #[prost(uint32, tag = "2")]
+    pub char_start: u32,
+    #[prost(uint32, tag = "3")]
+    pub char_end: u32,
+    /// Its words in order.
+    #[prost(message, repeated, tag = "4")]
+    pub words: ::prost::alloc::vec::Vec<ExplainedWord>,
+    /// Why it ends where it does.
+    #[prost(enumeration = "SegmentEnd", tag = "5")]
+    pub end: i32,
+    /// It goes on in the next segment without a pause: with TEXT_BUFFERING_EAGER, a model is given a sentence word by word.
+    #[prost(bool, tag = "6")]
+    pub continues: bool,
+    /// The pause before it that marks of the text ask for. Absent: the usual one.
+    #[prost(message, optional, tag = "7")]
+    pub pause_before: ::core::option::Option<::prost_types::Duration>,
+}
+/// A word, a number or an address: what is spoken as one.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExplainedWord {
+    /// As it is spoken.
+    #[prost(string, tag = "1")]
+    pub spoken: ::prost::alloc::string::String,
+    /// The text it stands for: its first character, and the one behind its last, in Unicode code points.
+    #[prost(uint32, tag = "2")]
+    pub char_start: u32,
+    #[prost(uint32, tag = "3")]
+    pub char_end: u32,
+}
 /// How much text the server gathers before it speaks it. More gives better intonation, less gives earlier
 /// audio. `flush` and `finish` always speak what is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -643,6 +703,50 @@ impl TextBuffering {
             "TEXT_BUFFERING_CLAUSE" => Some(Self::Clause),
             "TEXT_BUFFERING_EAGER" => Some(Self::Eager),
             "TEXT_BUFFERING_MANUAL" => Some(Self::Manual),
+            _ => None,
+        }
+    }
+}
+/// Why a segment ends; in order of the pause that follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum SegmentEnd {
+    Unspecified = 0,
+    /// In mid clause: the text was too long for one segment, or was wanted early.
+    Forced = 1,
+    /// At a flush, or at the end of a text that does not end a sentence.
+    Flush = 2,
+    /// At a comma, semicolon, colon or dash.
+    Clause = 3,
+    /// At the end of a sentence.
+    Sentence = 4,
+    /// At an empty line.
+    Paragraph = 5,
+}
+impl SegmentEnd {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "SEGMENT_END_UNSPECIFIED",
+            Self::Forced => "SEGMENT_END_FORCED",
+            Self::Flush => "SEGMENT_END_FLUSH",
+            Self::Clause => "SEGMENT_END_CLAUSE",
+            Self::Sentence => "SEGMENT_END_SENTENCE",
+            Self::Paragraph => "SEGMENT_END_PARAGRAPH",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "SEGMENT_END_UNSPECIFIED" => Some(Self::Unspecified),
+            "SEGMENT_END_FORCED" => Some(Self::Forced),
+            "SEGMENT_END_FLUSH" => Some(Self::Flush),
+            "SEGMENT_END_CLAUSE" => Some(Self::Clause),
+            "SEGMENT_END_SENTENCE" => Some(Self::Sentence),
+            "SEGMENT_END_PARAGRAPH" => Some(Self::Paragraph),
             _ => None,
         }
     }
@@ -805,6 +909,32 @@ pub mod speech_service_client {
                 .insert(GrpcMethod::new("omni.v1.SpeechService", "Synthesize"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// What a text becomes before it is spoken: what the model is given, where each word of it stands in the text, and what is left out.
+        /// Nothing is spoken. It tells a misreading, which is seen here, from a mispronunciation, which is the model's.
+        pub async fn explain(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ExplainRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ExplainResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/omni.v1.SpeechService/Explain",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("omni.v1.SpeechService", "Explain"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -853,6 +983,12 @@ pub mod speech_service_server {
             &self,
             request: tonic::Request<super::SynthesizeRequest>,
         ) -> std::result::Result<tonic::Response<Self::SynthesizeStream>, tonic::Status>;
+        /// What a text becomes before it is spoken: what the model is given, where each word of it stands in the text, and what is left out.
+        /// Nothing is spoken. It tells a misreading, which is seen here, from a mispronunciation, which is the model's.
+        async fn explain(
+            &self,
+            request: tonic::Request<super::ExplainRequest>,
+        ) -> std::result::Result<tonic::Response<super::ExplainResponse>, tonic::Status>;
     }
     /// Turns text into audio while the text is still being written.
     ///
@@ -1026,6 +1162,51 @@ pub mod speech_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/omni.v1.SpeechService/Explain" => {
+                    #[allow(non_camel_case_types)]
+                    struct ExplainSvc<T: SpeechService>(pub Arc<T>);
+                    impl<
+                        T: SpeechService,
+                    > tonic::server::UnaryService<super::ExplainRequest>
+                    for ExplainSvc<T> {
+                        type Response = super::ExplainResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ExplainRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as SpeechService>::explain(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ExplainSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -9,7 +9,7 @@ use omni_proto::v1::speech_service_server;
 use tonic::{Extensions, Request, Response, Status, Streaming};
 
 use super::status::status;
-use super::{commands, reply, settings};
+use super::{commands, explained, reply, settings};
 use crate::caller::Caller;
 use crate::service::{CallContext, SpeechService};
 
@@ -65,6 +65,21 @@ impl speech_service_server::SpeechService for GrpcSpeech {
                 .map_err(|error| status(&error))
         });
         Ok(Response::new(Box::pin(replies)))
+    }
+
+    async fn explain(
+        &self,
+        request: Request<v1::ExplainRequest>,
+    ) -> Result<Response<v1::ExplainResponse>, Status> {
+        let (_, extensions, request) = request.into_parts();
+        let asked = settings::request(request.config.unwrap_or_default());
+        let asked = asked.map_err(|error| status(&error))?;
+        let explained = self
+            .service
+            .explain(caller(&extensions), asked, request.text)
+            .await;
+        let (info, explained) = explained.map_err(|error| status(&error))?;
+        Ok(Response::new(explained::response(&info.id, explained)))
     }
 
     async fn synthesize(

@@ -16,8 +16,9 @@ use crate::error::ServeError;
 pub(super) const VOICE: &str = "/v1/audio/voices/{name}";
 
 /// Routes under `/v1`: method and path.
-pub(super) const ROUTES: [(&str, &str); 10] = [
+pub(super) const ROUTES: [(&str, &str); 11] = [
     ("POST", "/v1/audio/speech"),
+    ("POST", "/v1/audio/speech/explain"),
     ("GET", "/v1/audio/speech/stream"),
     ("GET", "/v1/audio/voices"),
     ("POST", "/v1/audio/voices"),

@@ -136,12 +136,6 @@ pub(super) async fn create(
     body: Body,
 ) -> Result<Response, ApiError> {
     let caller = openai.allow(&head, Some(Scope::Speech))?;
-    let asked = |speech: SpeechBody| {
-        let (sound, carrier) = speech.sound()?;
-        let (request, input) = speech.request(sound)?;
-        let missing = || ApiError::invalid(None, "the body: missing field `input`");
-        Ok(((request, input.ok_or_else(missing)?), sound, carrier))
-    };
     let (speech, sound, carrier) = openai.json(&head, body, longest(&openai), asked).await?;
     let slot = (carrier == Carrier::Whole)
         .then(|| openai.buffered.reserve())
@@ -185,8 +179,16 @@ pub(super) async fn create(
     Ok(response)
 }
 
+/// What a body asks for: the request with its text, and how it is answered.
+pub(super) fn asked(speech: SpeechBody) -> Result<((SpeechRequest, String), AudioFormat, Carrier), ApiError> {
+    let (sound, carrier) = speech.sound()?;
+    let (request, input) = speech.request(sound)?;
+    let missing = || ApiError::invalid(None, "the body: missing field `input`");
+    Ok(((request, input.ok_or_else(missing)?), sound, carrier))
+}
+
 /// The longest body that is read: models that imitate no voices get no recordings.
-fn longest(openai: &OpenAi) -> usize {
+pub(super) fn longest(openai: &OpenAi) -> usize {
     let info = openai.speech.info();
     match info.is_ok_and(|info| info.voice_support.shape.is_some()) {
         true => MAX_RECORDED,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::{Stream, stream};
 use omni_family::SpeechInfo;
+use omni_text::Explained;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::call::CallContext;
@@ -14,7 +15,10 @@ use super::settings::{SamplingRequest, settings};
 use super::voices::{Imitation, Voices};
 use crate::caller::{Caller, Tenant};
 use crate::error::ServeError;
-use crate::session::{Buffering, Command, Event, RecordSink, Session, SessionLimits, Settings};
+use crate::session::{
+    Buffering, Command, Event, RecordSink, Session, SessionLimits, Settings, UtteranceError, explain,
+};
+use omni_pipeline::orchestrator::StageError;
 use omni_pipeline::request::VoicePrompt;
 
 type Events = ReceiverStream<Result<Event, ServeError>>;
@@ -112,6 +116,42 @@ impl SpeechService {
         let pipeline = self.gate.deps.orchestrator.available()?;
         let info = self.voices.describe(&caller, &pipeline.info);
         Ok((info, self.gate.enter(method, caller)?))
+    }
+
+    /// What the text would become if it was spoken as `request` says: what the model is given.
+    ///
+    /// # Errors
+    /// As for speaking it: the field that cannot be honoured, text that is too long, quotas of the caller.
+    pub async fn explain(
+        &self,
+        caller: Caller,
+        request: SpeechRequest,
+        text: String,
+    ) -> Result<(Arc<SpeechInfo>, Explained), ServeError> {
+        let (info, permit) = self.admit("SpeechService/Explain", caller)?;
+        // A recording that speaking would imitate changes no word.
+        let request = SpeechRequest {
+            clone: None,
+            ..request
+        };
+        request.settings(&info)?;
+        let limit = self.limits().max_text_bytes;
+        if text.len() > limit {
+            return Err(UtteranceError::TextTooLong {
+                got: text.len(),
+                limit,
+            }
+            .into());
+        }
+        let model = Arc::clone(&info);
+        let explained = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            explain(&model, request.buffering, &text)
+        });
+        let explained = explained
+            .await
+            .map_err(|_| ServeError::from(StageError::panicked("text")))?;
+        Ok((info, explained?))
     }
 
     /// Opens a session that speaks as `commands` say; `shape` makes it of one as it comes.

@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use omni_family::SpeechInfo;
-use omni_text::{EndKind, FrontEnd, FrontEndOptions, TextError, Warning};
+use omni_text::{EndKind, Explained, FrontEnd, FrontEndOptions, TextError, Warning};
 
 use super::alignment::Word;
 use super::error::UtteranceError;
@@ -77,6 +77,30 @@ pub(super) struct TextFront {
     strict: bool,
 }
 
+/// The front end that a session of this model has.
+fn options(info: &SpeechInfo, buffering: Buffering, max_buffered_bytes: usize) -> FrontEndOptions {
+    FrontEndOptions {
+        buffering: match buffering {
+            Buffering::Sentence => omni_text::Buffering::Sentence,
+            Buffering::Clause => omni_text::Buffering::Clause,
+            Buffering::Eager => omni_text::Buffering::Eager,
+            Buffering::Manual => omni_text::Buffering::Manual,
+        },
+        max_chars: info.max_characters,
+        max_buffered_bytes,
+        normalizer: info.normalizer.clone(),
+    }
+}
+
+/// What a session of this model gives its model for `text`.
+///
+/// # Errors
+/// As for speaking it; but text without anything to speak is no error.
+pub fn explain(info: &SpeechInfo, buffering: Buffering, text: &str) -> Result<Explained, ServeError> {
+    let options = options(info, buffering, text.len().max(1));
+    omni_text::explain(options, text).map_err(|error| refused(&error).into())
+}
+
 impl fmt::Debug for TextFront {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Never the text itself.
@@ -93,19 +117,8 @@ impl TextFront {
         buffering: Buffering,
         max_buffered_bytes: usize,
     ) -> Self {
-        let options = FrontEndOptions {
-            buffering: match buffering {
-                Buffering::Sentence => omni_text::Buffering::Sentence,
-                Buffering::Clause => omni_text::Buffering::Clause,
-                Buffering::Eager => omni_text::Buffering::Eager,
-                Buffering::Manual => omni_text::Buffering::Manual,
-            },
-            max_chars: info.max_characters,
-            max_buffered_bytes,
-            normalizer: info.normalizer.clone(),
-        };
         Self {
-            front: FrontEnd::new(options),
+            front: FrontEnd::new(options(info, buffering, max_buffered_bytes)),
             encode,
             pieces: VecDeque::new(),
             max_chars: info.max_characters,

@@ -95,6 +95,17 @@ async fn a_key_opens_what_its_scopes_say() {
     list(None).await.unwrap();
     list(Some(&talker)).await.unwrap();
     assert_eq!(refusal(list(Some("omni_guess")).await), invalid);
+    let explain = |key| {
+        let message = v1::ExplainRequest {
+            text: "Hello.".to_owned(),
+            ..v1::ExplainRequest::default()
+        };
+        let (request, mut client) = (with_key(message, key), server.speech());
+        async move { client.explain(request).await.map(drop) }
+    };
+    assert_eq!(refusal(explain(None).await), missing);
+    assert_eq!(refusal(explain(Some(&talker)).await), closed);
+    explain(Some(&speaker)).await.unwrap();
     let mute = riva.synthesize(SynthesizeSpeechRequest::default()).await;
     assert_eq!(refusal(mute.map(drop)), missing);
     let framed = [0, 0, 0, 0, 0].as_slice();

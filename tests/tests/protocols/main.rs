@@ -4,6 +4,7 @@ mod agents;
 mod alignment;
 mod bad_input;
 mod browsers;
+mod explain;
 mod formats;
 mod interruption;
 mod openai;

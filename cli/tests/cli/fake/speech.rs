@@ -232,6 +232,36 @@ impl SpeechService for Service {
     type SpeakStream = ReceiverStream<Result<v1::SpeakResponse, Status>>;
     type SynthesizeStream = ReceiverStream<Result<v1::SynthesizeResponse, Status>>;
 
+    async fn explain(
+        &self,
+        request: Request<v1::ExplainRequest>,
+    ) -> Result<Response<v1::ExplainResponse>, Status> {
+        let text = request.into_inner().text;
+        let end = text.chars().count() as u32;
+        let word = v1::ExplainedWord {
+            spoken: text.to_lowercase(),
+            char_start: 0,
+            char_end: end,
+        };
+        let segment = v1::ExplainedSegment {
+            text: format!("{}.", text.to_lowercase()),
+            char_start: 0,
+            char_end: end,
+            words: vec![word],
+            end: v1::SegmentEnd::Flush.into(),
+            ..v1::ExplainedSegment::default()
+        };
+        let warning = v1::Warning {
+            reason: "CHARACTERS_SKIPPED".to_owned(),
+            message: "skipped one".to_owned(),
+        };
+        Ok(Response::new(v1::ExplainResponse {
+            model: "m".to_owned(),
+            segments: vec![segment],
+            warnings: vec![warning],
+        }))
+    }
+
     async fn speak(
         &self,
         request: Request<Streaming<v1::SpeakRequest>>,

@@ -182,6 +182,15 @@ class Client:
                 return found
             request.page_token = page.next_page_token
 
+    def explain(
+        self, text: str, *, model: str = "", voice: str = "", language: str = "", timeout: float | None = None
+    ) -> speech_pb2.ExplainResponse:
+        """What `text` becomes before it is spoken: the segments and words that the model is given, and what is left out."""
+        config = speech_pb2.SpeechConfig(model=model, voice=voice, language=language)
+        request = speech_pb2.ExplainRequest(config=config, text=text)
+        answer: speech_pb2.ExplainResponse = self._call(self.speech_service.Explain, request, timeout)
+        return answer
+
     def models(self, *, timeout: float | None = None) -> list[catalog_pb2.Model]:
         """The models that are served."""
         return list(self._call(self.catalog_service.ListModels, catalog_pb2.ListModelsRequest(), timeout).models)

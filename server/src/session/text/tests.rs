@@ -6,9 +6,8 @@ use super::*;
 use omni_family::VoiceInfo;
 use omni_pipeline::request::Sampling;
 
-/// Tokens are characters.
-fn front(buffering: Buffering) -> TextFront {
-    let info = SpeechInfo {
+fn info() -> SpeechInfo {
+    SpeechInfo {
         id: "m".into(),
         display_name: "m".into(),
         description: String::new(),
@@ -30,9 +29,13 @@ fn front(buffering: Buffering) -> TextFront {
         normalizer: None,
         max_characters: 60,
         terms: omni_family::Terms::default(),
-    };
+    }
+}
+
+/// Tokens are characters.
+fn front(buffering: Buffering) -> TextFront {
     TextFront::new(
-        &info,
+        &info(),
         Arc::new(|text| Ok(text.chars().map(u32::from).collect())),
         buffering,
         1000,
@@ -188,4 +191,65 @@ fn sentences_are_separate_sequences_with_a_pause_between() {
     );
     assert!(one.pause.is_zero() && !two.pause.is_zero());
     assert!(one.ends && !two.position.continues());
+}
+
+/// What the tokenizer of a session is given for a text in these pieces, and what is told of it beforehand.
+fn given_and_told(buffering: Buffering, text: &str, piece: usize) -> (Vec<String>, Vec<String>) {
+    let normalizer = omni_text::Normalizer::new(
+        omni_text::Language::English,
+        "abcdefghijklmnopqrstuvwxyz .,?!'-:;",
+    );
+    let info = SpeechInfo {
+        normalizer: Some(normalizer.expect("an alphabet")),
+        ..info()
+    };
+    let given = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let keep = Arc::clone(&given);
+    let encode = Arc::new(move |text: &str| {
+        keep.lock().expect("nothing panics").push(text.to_owned());
+        Ok(text.chars().map(u32::from).collect())
+    });
+    let mut front = TextFront::new(&info, encode, buffering, 1000);
+    let chars: Vec<char> = text.chars().collect();
+    for piece in chars.chunks(piece) {
+        front
+            .push(&piece.iter().collect::<String>())
+            .expect("it is taken");
+    }
+    front.finish().expect("it ends");
+    let told = explain(&info, buffering, text).expect("it is explained").segments;
+    let told = told
+        .into_iter()
+        .map(|segment| segment.text.trim().to_owned())
+        .collect();
+    let given = given
+        .lock()
+        .expect("nothing panics")
+        .iter()
+        .map(|text| text.trim().to_owned())
+        .collect();
+    (given, told)
+}
+
+#[test]
+fn what_is_told_of_a_text_is_what_its_tokenizer_is_given_however_the_text_comes() {
+    for text in [
+        "Dr. Smith paid $3.50 on 5/6. Thanks, and good bye!",
+        "Meet me at 9:30 a.m. [pause:500ms] Bring 4 apples; 2 pears, too.",
+        "A text without an end",
+        "One.\n\nTwo, three - and \u{4F60}\u{597D} four.",
+        "\u{1F600}",
+    ] {
+        for buffering in [
+            Buffering::Sentence,
+            Buffering::Clause,
+            Buffering::Eager,
+            Buffering::Manual,
+        ] {
+            for piece in [1, 7, 1000] {
+                let (given, told) = given_and_told(buffering, text, piece);
+                assert_eq!(given, told, "{text:?} {buffering:?} in pieces of {piece}");
+            }
+        }
+    }
 }

@@ -56,6 +56,40 @@ TEXT_BUFFERING_MANUAL: TextBuffering.ValueType  # 4
 """Nothing until `flush` or `finish`."""
 Global___TextBuffering: _TypeAlias = TextBuffering  # noqa: Y015
 
+class _SegmentEnd:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SegmentEndEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SegmentEnd.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SEGMENT_END_UNSPECIFIED: _SegmentEnd.ValueType  # 0
+    SEGMENT_END_FORCED: _SegmentEnd.ValueType  # 1
+    """In mid clause: the text was too long for one segment, or was wanted early."""
+    SEGMENT_END_FLUSH: _SegmentEnd.ValueType  # 2
+    """At a flush, or at the end of a text that does not end a sentence."""
+    SEGMENT_END_CLAUSE: _SegmentEnd.ValueType  # 3
+    """At a comma, semicolon, colon or dash."""
+    SEGMENT_END_SENTENCE: _SegmentEnd.ValueType  # 4
+    """At the end of a sentence."""
+    SEGMENT_END_PARAGRAPH: _SegmentEnd.ValueType  # 5
+    """At an empty line."""
+
+class SegmentEnd(_SegmentEnd, metaclass=_SegmentEndEnumTypeWrapper):
+    """Why a segment ends; in order of the pause that follows."""
+
+SEGMENT_END_UNSPECIFIED: SegmentEnd.ValueType  # 0
+SEGMENT_END_FORCED: SegmentEnd.ValueType  # 1
+"""In mid clause: the text was too long for one segment, or was wanted early."""
+SEGMENT_END_FLUSH: SegmentEnd.ValueType  # 2
+"""At a flush, or at the end of a text that does not end a sentence."""
+SEGMENT_END_CLAUSE: SegmentEnd.ValueType  # 3
+"""At a comma, semicolon, colon or dash."""
+SEGMENT_END_SENTENCE: SegmentEnd.ValueType  # 4
+"""At the end of a sentence."""
+SEGMENT_END_PARAGRAPH: SegmentEnd.ValueType  # 5
+"""At an empty line."""
+Global___SegmentEnd: _TypeAlias = SegmentEnd  # noqa: Y015
+
 @_typing.final
 class Pronunciation(_message.Message):
     """How to say a phrase."""
@@ -624,3 +658,145 @@ class SynthesizeResponse(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
 Global___SynthesizeResponse: _TypeAlias = SynthesizeResponse  # noqa: Y015
+
+@_typing.final
+class ExplainRequest(_message.Message):
+    """A text to explain."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONFIG_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """The whole text, with marks as TextChunk has them."""
+    @_builtins.property
+    def config(self) -> Global___SpeechConfig:
+        """As for speaking it; absent means every default. Model, voice, language and buffering are checked, and decide; the rest counts for
+        nothing here.
+        """
+
+    def __init__(
+        self,
+        *,
+        config: Global___SpeechConfig | None = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["config", b"config"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExplainRequest: _TypeAlias = ExplainRequest  # noqa: Y015
+
+@_typing.final
+class ExplainResponse(_message.Message):
+    """What a text becomes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    SEGMENTS_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """The model that would speak it."""
+    @_builtins.property
+    def segments(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExplainedSegment]:
+        """In the order in which they are spoken; none if the text has nothing to speak."""
+
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Warning]:
+        """What of the text is not spoken, with the reasons that speaking it would tell."""
+
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        segments: _abc.Iterable[Global___ExplainedSegment] | None = ...,
+        warnings: _abc.Iterable[_common_pb2.Warning] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "segments", b"segments", "warnings", b"warnings"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExplainResponse: _TypeAlias = ExplainResponse  # noqa: Y015
+
+@_typing.final
+class ExplainedSegment(_message.Message):
+    """Text that the model is given in one go."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    CHAR_START_FIELD_NUMBER: _builtins.int
+    CHAR_END_FIELD_NUMBER: _builtins.int
+    WORDS_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    CONTINUES_FIELD_NUMBER: _builtins.int
+    PAUSE_BEFORE_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """Exactly what the model is given."""
+    char_start: _builtins.int
+    """The text it stands for: its first character, and the one behind its last, in Unicode code points."""
+    char_end: _builtins.int
+    end: Global___SegmentEnd.ValueType
+    """Why it ends where it does."""
+    continues: _builtins.bool
+    """It goes on in the next segment without a pause: with TEXT_BUFFERING_EAGER, a model is given a sentence word by word."""
+    @_builtins.property
+    def words(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExplainedWord]:
+        """Its words in order."""
+
+    @_builtins.property
+    def pause_before(self) -> _duration_pb2.Duration:
+        """The pause before it that marks of the text ask for. Absent: the usual one."""
+
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        char_start: _builtins.int = ...,
+        char_end: _builtins.int = ...,
+        words: _abc.Iterable[Global___ExplainedWord] | None = ...,
+        end: Global___SegmentEnd.ValueType = ...,
+        continues: _builtins.bool = ...,
+        pause_before: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pause_before", b"pause_before"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["char_end", b"char_end", "char_start", b"char_start", "continues", b"continues", "end", b"end", "pause_before", b"pause_before", "text", b"text", "words", b"words"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExplainedSegment: _TypeAlias = ExplainedSegment  # noqa: Y015
+
+@_typing.final
+class ExplainedWord(_message.Message):
+    """A word, a number or an address: what is spoken as one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SPOKEN_FIELD_NUMBER: _builtins.int
+    CHAR_START_FIELD_NUMBER: _builtins.int
+    CHAR_END_FIELD_NUMBER: _builtins.int
+    spoken: _builtins.str
+    """As it is spoken."""
+    char_start: _builtins.int
+    """The text it stands for: its first character, and the one behind its last, in Unicode code points."""
+    char_end: _builtins.int
+    def __init__(
+        self,
+        *,
+        spoken: _builtins.str = ...,
+        char_start: _builtins.int = ...,
+        char_end: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["char_end", b"char_end", "char_start", b"char_start", "spoken", b"spoken"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExplainedWord: _TypeAlias = ExplainedWord  # noqa: Y015

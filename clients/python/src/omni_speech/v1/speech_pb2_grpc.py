@@ -50,6 +50,11 @@ class SpeechServiceStub(object):
                 request_serializer=omni_dot_v1_dot_speech__pb2.SynthesizeRequest.SerializeToString,
                 response_deserializer=omni_dot_v1_dot_speech__pb2.SynthesizeResponse.FromString,
                 _registered_method=True)
+        self.Explain = channel.unary_unary(
+                '/omni.v1.SpeechService/Explain',
+                request_serializer=omni_dot_v1_dot_speech__pb2.ExplainRequest.SerializeToString,
+                response_deserializer=omni_dot_v1_dot_speech__pb2.ExplainResponse.FromString,
+                _registered_method=True)
 
 
 class SpeechServiceServicer(object):
@@ -86,6 +91,14 @@ class SpeechServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Explain(self, request, context):
+        """What a text becomes before it is spoken: what the model is given, where each word of it stands in the text, and what is left out.
+        Nothing is spoken. It tells a misreading, which is seen here, from a mispronunciation, which is the model's.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SpeechServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -98,6 +111,11 @@ def add_SpeechServiceServicer_to_server(servicer, server):
                     servicer.Synthesize,
                     request_deserializer=omni_dot_v1_dot_speech__pb2.SynthesizeRequest.FromString,
                     response_serializer=omni_dot_v1_dot_speech__pb2.SynthesizeResponse.SerializeToString,
+            ),
+            'Explain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Explain,
+                    request_deserializer=omni_dot_v1_dot_speech__pb2.ExplainRequest.FromString,
+                    response_serializer=omni_dot_v1_dot_speech__pb2.ExplainResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -160,6 +178,33 @@ class SpeechService(object):
             '/omni.v1.SpeechService/Synthesize',
             omni_dot_v1_dot_speech__pb2.SynthesizeRequest.SerializeToString,
             omni_dot_v1_dot_speech__pb2.SynthesizeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Explain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/omni.v1.SpeechService/Explain',
+            omni_dot_v1_dot_speech__pb2.ExplainRequest.SerializeToString,
+            omni_dot_v1_dot_speech__pb2.ExplainResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -56,6 +56,10 @@ class SpeechServiceStub:
     """One text in, audio out as it is produced. For callers that have the whole text, for gRPC-Web and for
     command-line tools. A failure ends the call with a gRPC status instead of `done`.
     """
+    Explain: _grpc.UnaryUnaryMultiCallable[_speech_pb2.ExplainRequest, _speech_pb2.ExplainResponse]
+    """What a text becomes before it is spoken: what the model is given, where each word of it stands in the text, and what is left out.
+    Nothing is spoken. It tells a misreading, which is seen here, from a mispronunciation, which is the model's.
+    """
 
 @_typing.type_check_only
 class SpeechServiceAsyncStub(SpeechServiceStub):
@@ -84,6 +88,10 @@ class SpeechServiceAsyncStub(SpeechServiceStub):
     Synthesize: _aio.UnaryStreamMultiCallable[_speech_pb2.SynthesizeRequest, _speech_pb2.SynthesizeResponse]  # type: ignore[assignment]
     """One text in, audio out as it is produced. For callers that have the whole text, for gRPC-Web and for
     command-line tools. A failure ends the call with a gRPC status instead of `done`.
+    """
+    Explain: _aio.UnaryUnaryMultiCallable[_speech_pb2.ExplainRequest, _speech_pb2.ExplainResponse]  # type: ignore[assignment]
+    """What a text becomes before it is spoken: what the model is given, where each word of it stands in the text, and what is left out.
+    Nothing is spoken. It tells a misreading, which is seen here, from a mispronunciation, which is the model's.
     """
 
 class SpeechServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -122,6 +130,16 @@ class SpeechServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_speech_pb2.SynthesizeResponse], _abc.AsyncIterator[_speech_pb2.SynthesizeResponse]]:
         """One text in, audio out as it is produced. For callers that have the whole text, for gRPC-Web and for
         command-line tools. A failure ends the call with a gRPC status instead of `done`.
+        """
+
+    @_abc_1.abstractmethod
+    def Explain(
+        self,
+        request: _speech_pb2.ExplainRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_speech_pb2.ExplainResponse, _abc.Awaitable[_speech_pb2.ExplainResponse]]:
+        """What a text becomes before it is spoken: what the model is given, where each word of it stands in the text, and what is left out.
+        Nothing is spoken. It tells a misreading, which is seen here, from a mispronunciation, which is the model's.
         """
 
 def add_SpeechServiceServicer_to_server(servicer: SpeechServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

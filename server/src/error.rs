@@ -225,7 +225,8 @@ impl fmt::Debug for ServeError {
 impl std::error::Error for ServeError {}
 
 /// A field has a value that cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", about(.field, .problem))]
 pub struct InvalidField {
     /// Path of the field, as in the .proto files.
     pub field: &'static str,
@@ -246,22 +247,18 @@ const VERBS: [&str; 10] = [
     "is", "are", "has", "have", "was", "needs", "takes", "names", "lacks", "comes",
 ];
 
-impl fmt::Display for InvalidField {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { field, problem } = self;
-        let first = problem.split(' ').next().unwrap_or_default();
-        match VERBS.contains(&first) {
-            true => write!(f, "{field} {problem}"),
-            false => write!(f, "{field}: {problem}"),
-        }
-    }
-}
-
-impl std::error::Error for InvalidField {}
-
 impl From<InvalidField> for ServeError {
     fn from(error: InvalidField) -> Self {
         Self::new(ErrorKind::InvalidArgument, "INVALID_FIELD", error.to_string()).about(error.field)
+    }
+}
+
+/// What is said of a field: "speed is 10, ..." or "speed: ...".
+pub(crate) fn about(field: &str, problem: &str) -> String {
+    let first = problem.split(' ').next().unwrap_or_default();
+    match VERBS.contains(&first) {
+        true => format!("{field} {problem}"),
+        false => format!("{field}: {problem}"),
     }
 }
 

@@ -10,7 +10,7 @@
 //! | 4 | `service` | speech, chat, voices and catalogue, free of protocols |
 //! | 3 | `session` | one call: text in, events out, every utterance accounted for |
 //! | 2 | `orchestrator` | admission by tenant, the model that is served, its pipeline |
-//! | 1 | `caller`, `compute`, `config`, `drain`, `error`, `id`, `reload`, `tasks` | |
+//! | 1 | `caller`, `compute`, `config`, `drain`, `error`, `id`, `json`, `reload`, `tasks` | |
 //!
 //! What a model is to its callers, and the model of each stage, are in `omni-family`; what runs the stages is `omni-pipeline`.
 //!
@@ -27,6 +27,7 @@ pub mod drain;
 pub mod error;
 pub mod grpc;
 pub mod id;
+mod json;
 pub mod openai;
 pub mod orchestrator;
 pub mod reload;

@@ -20,38 +20,34 @@ mod notes;
 pub mod parsers;
 mod question;
 mod realtime;
+mod request_body;
 mod sound;
 mod speech;
 mod stream;
+mod unknown;
 mod voices;
 mod websocket;
 
-use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::HeaderValue;
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{delete, get, post};
 use omni_telemetry::ProtocolInstruments;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use self::error::ApiError;
+pub use self::missing::tidied;
 use crate::caller::{AuthError, Caller};
 use crate::config::{ConnectionLimits, Scope};
-use crate::error::ServeError;
 use crate::service::{Catalog, ChatService, SpeechService, Voices};
-use crate::transport::{BodyHold, BufferedResponses, Keys};
+use crate::transport::{BufferedResponses, Keys};
 use omni_pipeline::orchestrator::StageError;
-
-/// Longest body, in bytes, that is read where others' audio passes.
-const SHORT: usize = 32 << 10;
 
 /// What the routes say about the server besides its services.
 #[derive(Debug, Clone, Copy)]
@@ -124,57 +120,6 @@ impl OpenAi {
         }
     }
 
-    /// A body of at most `limit` bytes.
-    async fn read(&self, body: Body, limit: usize) -> Result<Bytes, ApiError> {
-        let read = tokio::time::timeout(self.limits.request_time, to_bytes(body, limit)).await;
-        let late = |_| {
-            let problem = "the body did not come in time";
-            ApiError::unread(StatusCode::REQUEST_TIMEOUT, "request_timeout", problem)
-        };
-        read.map_err(late)?.map_err(|error| match refusal(&error) {
-            Some(refused) => ApiError::new(refused, &[]),
-            None => {
-                let problem =
-                    format!("the body broke off, or is longer than the {limit} bytes that are allowed");
-                ApiError::unread(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", &problem)
-            }
-        })
-    }
-
-    /// What `then` makes of the JSON of a body of at most `limit` bytes. It must be called JSON: a browser lets any page send what is
-    /// called text, but asks before JSON. Called when the caller is known: bodies of others are not read.
-    async fn json<T, U>(
-        &self,
-        head: &Parts,
-        body: Body,
-        limit: usize,
-        then: impl FnOnce(T) -> Result<U, ApiError> + Send + 'static,
-    ) -> Result<U, ApiError>
-    where
-        T: DeserializeOwned,
-        U: Send + 'static,
-    {
-        let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        if !kind.is_some_and(|kind| kind.starts_with("application/json")) {
-            let problem = "the content type is not application/json";
-            let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-            return Err(ApiError::unread(status, "unsupported_media_type", problem));
-        }
-        let body = self.read(body, limit).await?;
-        let long = body.len() > SHORT;
-        // It is counted until it is parsed, also if the caller has gone.
-        let hold = head.extensions.get::<BodyHold>().cloned();
-        let parse = move || {
-            let parsed = serde_json::from_slice(&body);
-            drop((body, hold));
-            then(parsed.map_err(|error| ApiError::invalid(None, format!("the body: {error}")))?)
-        };
-        match long {
-            true => blocking(parse).await,
-            false => parse(),
-        }
-    }
-
     /// The routes.
     pub fn routes(self) -> Router {
         Router::new()
@@ -209,18 +154,6 @@ async fn blocking<T: Send + 'static>(
     let span = tracing::Span::current();
     let parsed = tokio::task::spawn_blocking(move || span.in_scope(parse)).await;
     parsed.unwrap_or_else(|_| Err(ApiError::new(&StageError::panicked("body").into(), &[])))
-}
-
-/// What a body was refused with before its end.
-fn refusal(error: &axum::Error) -> Option<&ServeError> {
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if let Some(refused) = error.downcast_ref() {
-            return Some(refused);
-        }
-        cause = error.source();
-    }
-    None
 }
 
 /// An answer of JSON.

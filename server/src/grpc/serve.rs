@@ -371,6 +371,7 @@ fn cors(origins: &[HeaderValue]) -> CorsLayer {
         "x-request-id",
         "x-omni-ignored",
         "x-omni-warning",
+        "x-sample-rate",
     ];
     if origins.is_empty() {
         return CorsLayer::new();

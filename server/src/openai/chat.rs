@@ -14,6 +14,7 @@ use super::calls::{Calls, Piece};
 use super::error::ApiError;
 use super::notes::Notes;
 use super::question::ChatBody;
+use super::request_body::BodyRules;
 use super::sound::AudioFormat;
 use super::{OpenAi, body};
 use crate::config::Scope;
@@ -22,8 +23,24 @@ use crate::service::{CallContext, ChatRequest};
 use crate::session::{ChatEvent, ChatEventBody, Outcome, ResponseDone};
 use omni_pipeline::orchestrator::StageError;
 
-/// Longest body, in bytes: some minutes of speech.
-const MAX_BODY: usize = 16 << 20;
+/// Longest body: some minutes of speech. Fields that only concern what OpenAI keeps, bills or schedules are not named, nor names and
+/// types that clients write into messages and tools.
+const RULES: BodyRules = BodyRules {
+    longest: 16 << 20,
+    silent: &[
+        "messages",
+        "metadata",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "stream_options",
+        "tool_choice",
+        "tools",
+        "user",
+    ],
+};
 /// Longest audio of an answer that is sent whole, in bytes.
 const MAX_WHOLE: usize = 8 << 20;
 
@@ -52,6 +69,7 @@ pub(super) async fn create(
     let caller = openai.allow(&head, Some(Scope::Chat))?;
     let strict = openai.sites.strict;
     let asked = move |question| Asked::of(question, strict);
+    let (asked, mut notes) = openai.json(&head, body, RULES, asked).await?;
     let Asked {
         sound,
         streams,
@@ -59,8 +77,8 @@ pub(super) async fn create(
         question,
         ignored,
         most_calls,
-    } = openai.json(&head, body, MAX_BODY, asked).await?;
-    let mut notes = Notes::new(ignored);
+    } = asked;
+    notes.dropped(ignored);
     let slot = (!streams).then(|| openai.buffered.reserve()).transpose();
     let slot = slot.inspect_err(|error| openai.chat.records().refused(error));
     let slot = slot.map_err(|error| named(&error))?;

@@ -43,15 +43,13 @@ impl ApiError {
         }
     }
 
-    /// The same about a field that is under `to` here and not under `from`, with which the message begins.
+    /// The same about a field that is under `to` here and not under `from`.
     pub(super) fn moved(mut self, from: &str, to: &str) -> Self {
-        for text in [Some(&mut self.message), self.param.as_mut()]
-            .into_iter()
-            .flatten()
+        if let Some(param) = &mut self.param
+            && param.starts_with(from)
         {
-            if let Some(rest) = text.strip_prefix(from) {
-                *text = format!("{to}{rest}");
-            }
+            *param = param.replacen(from, to, 1);
+            self.message = self.message.replacen(from, to, 1);
         }
         self
     }

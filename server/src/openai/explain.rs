@@ -8,7 +8,7 @@ use omni_text::{EndKind, Explained, ExplainedSegment};
 use serde_json::{Value, json};
 
 use super::error::ApiError;
-use super::speech::{asked, longest, named};
+use super::speech::{asked, named, rules};
 use super::{OpenAi, body as answer};
 use crate::config::Scope;
 
@@ -18,11 +18,13 @@ pub(super) async fn explain(
     body: Body,
 ) -> Result<Response, ApiError> {
     let caller = openai.allow(&head, Some(Scope::Speech))?;
-    let asked = openai.json(&head, body, longest(&openai), asked).await?;
+    let (asked, notes) = openai.json(&head, body, rules(&openai), asked).await?;
     let (request, text) = asked.0;
     let explained = openai.speech.explain(caller, request, text).await;
     let (info, explained) = explained.map_err(|error| named(&error))?;
-    Ok(answer(&told(&info.id, &explained)))
+    let mut response = answer(&told(&info.id, &explained));
+    notes.tell(&mut response);
+    Ok(response)
 }
 
 fn told(model: &str, explained: &Explained) -> Value {

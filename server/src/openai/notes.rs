@@ -6,7 +6,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use tracing::Span;
 
-use super::error::Refused;
+use super::error::{ApiError, Refused};
 use crate::error::log::{Fault, Refusal};
 use crate::session::IgnoredField;
 
@@ -23,12 +23,20 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Of fields that were not even handed on.
-    pub(super) fn new(ignored: Vec<&'static str>) -> Self {
-        Self {
-            ignored: ignored.into_iter().map(str::to_owned).collect(),
+    /// Of fields that have no place here.
+    ///
+    /// # Errors
+    /// The first of them, where the server is `strict`.
+    pub(super) fn unknown(names: Vec<String>, strict: bool) -> Result<Self, ApiError> {
+        Ok(Self {
+            ignored: ignored(names, strict)?,
             warnings: Vec::new(),
-        }
+        })
+    }
+
+    /// Fields that were not even handed on.
+    pub(super) fn dropped(&mut self, fields: impl IntoIterator<Item = &'static str>) {
+        self.ignored.extend(fields.into_iter().map(str::to_owned));
     }
 
     /// Fields without effect. `names`: how fields of the service's requests begin, and what OpenAI calls them.
@@ -55,6 +63,22 @@ impl Notes {
             }
         }
     }
+}
+
+/// The names of fields that have no place here, once they are logged.
+///
+/// # Errors
+/// The first of them, where the server is `strict`.
+pub(super) fn ignored(names: Vec<String>, strict: bool) -> Result<Vec<String>, ApiError> {
+    match names.first() {
+        Some(name) if strict => {
+            let problem = format!("unknown field '{name}'; a strict server ignores none");
+            return Err(ApiError::coded("unknown_field", Some(name), problem));
+        }
+        Some(_) => tracing::info!(fields = names.join(", "), "ignored unknown fields"),
+        None => {}
+    }
+    Ok(names)
 }
 
 /// Fields without effect by OpenAI's names; `names` as in [`Notes::ignored`].

@@ -1,14 +1,12 @@
 //! Bodies of questions, for tests that send anything.
 
-use super::multipart;
 use super::question::ChatBody;
-use super::realtime;
 use super::speech::SpeechBody;
-use super::stream;
+use super::{multipart, realtime, stream, unknown};
 
 /// The body of `POST /v1/audio/speech`.
 pub fn speech(body: &[u8]) {
-    if let Ok(speech) = serde_json::from_slice::<SpeechBody>(body)
+    if let Ok((speech, _)) = unknown::read::<SpeechBody>(body)
         && let Ok((sound, ..)) = speech.sound()
     {
         let _ = speech.request(sound);
@@ -17,7 +15,7 @@ pub fn speech(body: &[u8]) {
 
 /// The body of `POST /v1/chat/completions`.
 pub fn chat(body: &[u8]) {
-    if let Ok(question) = serde_json::from_slice::<ChatBody>(body)
+    if let Ok((question, _)) = unknown::read::<ChatBody>(body)
         && let Ok(sound) = question.sound()
     {
         let _ = (

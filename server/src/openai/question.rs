@@ -5,7 +5,6 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use omni_audio::InputEncoding;
 use omni_family::Role;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use super::error::ApiError;
 use super::json::JsonText;
@@ -113,7 +112,8 @@ struct StreamOptions {
 struct Message {
     role: String,
     content: Option<TextOr<BoundedVec<ContentPart, PARTS>>>,
-    audio: Option<IgnoredAny>,
+    #[serde(default)]
+    audio: IsSet,
     tool_calls: Option<BoundedVec<AskedFor, TOOLS>>,
 }
 
@@ -369,7 +369,7 @@ impl Message {
                 .map(ContentPart::part)
                 .collect::<Result<_, _>>()?,
             None if !calls.is_empty() => Vec::new(),
-            None if self.audio.is_some() => {
+            None if self.audio.0 => {
                 return refuse(
                     "messages has audio of an earlier answer, which is not kept: send its transcript as content",
                 );

@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::error::ApiError;
 use super::lean::TextOr;
+use crate::error::excerpt;
 use crate::service::delivery::OutputRequest;
 
 /// What OpenAI calls `pcm` and `pcm16` has this rate.
@@ -33,21 +34,29 @@ pub(super) enum AudioFormat {
     Flac,
     Mp3,
     Aac,
+    /// G.711, as on telephone lines.
+    Mulaw,
+    Alaw,
 }
 
 impl AudioFormat {
-    /// By its name in `param`.
+    /// By its name in `param`, in letters of any case.
     pub(super) fn named(name: &str, param: &str) -> Result<Self, ApiError> {
-        match name {
+        match name.trim().to_ascii_lowercase().as_str() {
             "pcm" | "pcm16" => Ok(Self::Pcm),
             "wav" => Ok(Self::Wav),
             "opus" => Ok(Self::Opus),
             "flac" => Ok(Self::Flac),
             "mp3" => Ok(Self::Mp3),
             "aac" => Ok(Self::Aac),
+            "g711_ulaw" | "g711_mulaw" | "mulaw" | "ulaw" | "pcmu" | "audio/pcmu" => Ok(Self::Mulaw),
+            "g711_alaw" | "alaw" | "pcma" | "audio/pcma" => Ok(Self::Alaw),
             _ => Err(ApiError::invalid(
                 Some(param),
-                format!("{param} is none of those that are written here: mp3, opus, aac, flac, wav, pcm"),
+                format!(
+                    "unsupported {param} '{}'; expected mp3, opus, aac, flac, wav, pcm, g711_ulaw or g711_alaw",
+                    excerpt(name)
+                ),
             )),
         }
     }
@@ -75,6 +84,8 @@ impl AudioFormat {
             Self::Flac => "flac",
             Self::Mp3 => "mp3",
             Self::Aac => "aac",
+            Self::Mulaw => "g711_ulaw",
+            Self::Alaw => "g711_alaw",
         }
     }
 
@@ -86,6 +97,8 @@ impl AudioFormat {
             Self::Flac => "audio/flac",
             Self::Mp3 => "audio/mpeg",
             Self::Aac => "audio/aac",
+            Self::Mulaw => "audio/pcmu",
+            Self::Alaw => "audio/pcma",
         }
     }
 
@@ -98,6 +111,8 @@ impl AudioFormat {
             Self::Flac => (Encoding::Flac, 0),
             Self::Mp3 => (Encoding::Mp3, 0),
             Self::Aac => (Encoding::Aac, 0),
+            Self::Mulaw => (Encoding::Mulaw, 0),
+            Self::Alaw => (Encoding::Alaw, 0),
         };
         OutputRequest {
             encoding,

@@ -3,7 +3,7 @@
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -14,16 +14,22 @@ use serde_json::{Value, json};
 
 use super::OpenAi;
 use super::error::ApiError;
+use super::lean::{Seed, scalar};
 use super::notes::Notes;
+use super::request_body::BodyRules;
 use super::sound::{AudioFormat, Voice, voice_name};
 use super::voices::recording;
 use crate::config::Scope;
-use crate::error::ServeError;
+use crate::error::{ServeError, excerpt};
+use crate::service::delivery::OutputRequest;
 use crate::service::settings::SamplingRequest;
 use crate::service::voices::{Imitation, RECORDING_BYTES};
 use crate::service::{CallContext, SpeechRequest};
-use crate::session::{Done, Event, EventBody, Outcome};
+use crate::session::{Done, Event, EventBody, Outcome, Session};
 use omni_pipeline::orchestrator::StageError;
+
+/// The rate of the samples that are sent, per second.
+const SAMPLE_RATE: HeaderName = HeaderName::from_static("x-sample-rate");
 
 /// Longest body, in bytes: far more than the text that is spoken.
 const MAX_BODY: usize = 1 << 20;
@@ -34,7 +40,7 @@ const MAX_RECORDED: usize = RECORDING_BYTES / 3 * 4 + MAX_BODY;
 const DEFAULT_FORMAT: &str = "mp3";
 
 /// How fields of the service's messages begin, and what they are called here.
-pub(super) const NAMES: [(&str, &str); 9] = [
+pub(super) const NAMES: [(&str, &str); 10] = [
     ("config.clone.transcript", "ref_text"),
     ("config.clone", "ref_audio"),
     ("config.model", "model"),
@@ -42,6 +48,7 @@ pub(super) const NAMES: [(&str, &str); 9] = [
     ("config.language", "language"),
     ("config.speed", "speed"),
     ("config.style_instructions", "instructions"),
+    ("config.output.format.sample_rate_hz", "sample_rate"),
     ("config.output.format", "response_format"),
     ("text", "input"),
 ];
@@ -49,8 +56,8 @@ pub(super) const NAMES: [(&str, &str); 9] = [
 /// Longest WAV file, in bytes, that is finished before it is sent.
 pub(super) const MAX_WHOLE: usize = 4 << 20;
 
-/// What OpenAI's clients send; `language`, `seed` and `stream` are additions that others know too, and what begins with `ref_` are
-/// vLLM-Omni's.
+/// What OpenAI's clients send; `language`, `sample_rate`, `seed` and `stream` are additions that others know too, and what begins with
+/// `ref_` are vLLM-Omni's.
 #[derive(Debug, Deserialize)]
 pub(super) struct SpeechBody {
     model: Option<String>,
@@ -58,13 +65,19 @@ pub(super) struct SpeechBody {
     voice: Option<Voice>,
     instructions: Option<String>,
     response_format: Option<String>,
+    #[serde(default, deserialize_with = "scalar")]
+    sample_rate: Option<u32>,
+    #[serde(default, deserialize_with = "scalar")]
     speed: Option<f64>,
     stream_format: Option<String>,
+    #[serde(default, deserialize_with = "scalar")]
     stream: Option<bool>,
     language: Option<String>,
-    seed: Option<u64>,
+    #[serde(default, deserialize_with = "scalar")]
+    seed: Option<Seed>,
     ref_audio: Option<String>,
     ref_text: Option<String>,
+    #[serde(default, deserialize_with = "scalar")]
     x_vector_only_mode: Option<bool>,
 }
 
@@ -85,13 +98,14 @@ impl SpeechBody {
     pub(super) fn sound(&self) -> Result<(AudioFormat, Carrier), ApiError> {
         let name = self.response_format.as_deref().unwrap_or(DEFAULT_FORMAT);
         let sound = AudioFormat::named(name, "response_format")?;
-        let carrier = match self.stream_format.as_deref() {
+        let stream_format = self.stream_format.as_deref().map(str::to_ascii_lowercase);
+        let carrier = match stream_format.as_deref() {
             Some("sse") => Carrier::Events,
             Some("audio") => Carrier::Audio,
             None if sound == AudioFormat::Wav && self.stream != Some(true) => Carrier::Whole,
             None => Carrier::Audio,
-            Some(_) => {
-                let problem = "stream_format is unknown, expected audio or sse";
+            Some(other) => {
+                let problem = format!("unsupported stream_format '{}'; expected audio or sse", excerpt(other));
                 return Err(ApiError::invalid(Some("stream_format"), problem));
             }
         };
@@ -113,15 +127,19 @@ impl SpeechBody {
                 transcript,
             })
         });
+        let output = sound.output().rendered(self.speed, None);
         let request = SpeechRequest {
             model: self.model.unwrap_or_default(),
             voice: self.voice.map(voice_name).unwrap_or_default(),
             language: self.language.unwrap_or_default(),
-            output: sound.output().rendered(self.speed, None),
+            output: OutputRequest {
+                sample_rate_hz: self.sample_rate.unwrap_or(output.sample_rate_hz),
+                ..output
+            },
             style_instructions: self.instructions.unwrap_or_default(),
             clone: clone.transpose()?,
             sampling: SamplingRequest {
-                seed: self.seed,
+                seed: self.seed.map(|Seed(seed)| seed),
                 ..SamplingRequest::default()
             },
             ..SpeechRequest::default()
@@ -136,7 +154,7 @@ pub(super) async fn create(
     body: Body,
 ) -> Result<Response, ApiError> {
     let caller = openai.allow(&head, Some(Scope::Speech))?;
-    let (speech, sound, carrier) = openai.json(&head, body, longest(&openai), asked).await?;
+    let ((speech, sound, carrier), mut notes) = openai.json(&head, body, rules(&openai), asked).await?;
     let slot = (carrier == Carrier::Whole)
         .then(|| openai.buffered.reserve())
         .transpose();
@@ -144,17 +162,25 @@ pub(super) async fn create(
     let slot = slot.map_err(|error| named(&error))?;
     let (request, text) = speech;
     let context = CallContext::from_headers(&head.headers);
-    let opened = openai.speech.synthesize(context, caller, Ok(request), text).await;
+    let opened = openai
+        .speech
+        .synthesize(context, caller, Ok(request), text, Session::whole)
+        .await;
     // The session has what there was to read: it is no more counted as a body.
     drop(head);
     let (_, events) = opened.map_err(|error| named(&error))?;
     let mut events = events.map(|event| event.and_then(succeeded));
     // The status of the answer is decided by what comes first: sound, or why there is none.
-    let mut notes = Notes::default();
+    let mut hz = None;
     let first = loop {
         match events.next().await.transpose().map_err(|error| named(&error))? {
             Some(event @ (EventBody::Audio(_) | EventBody::Done(_))) => break event,
-            Some(event) => note(&mut notes, &event),
+            Some(event) => {
+                if let EventBody::Ready(ready) = &event {
+                    hz = Some(ready.settings.delivery.format.rate().hz());
+                }
+                note(&mut notes, &event);
+            }
             None => return Err(named(&unended())),
         }
     };
@@ -175,6 +201,9 @@ pub(super) async fn create(
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(hz) = hz {
+        headers.insert(SAMPLE_RATE, hz.into());
+    }
     notes.tell(&mut response);
     Ok(response)
 }
@@ -183,16 +212,17 @@ pub(super) async fn create(
 pub(super) fn asked(speech: SpeechBody) -> Result<((SpeechRequest, String), AudioFormat, Carrier), ApiError> {
     let (sound, carrier) = speech.sound()?;
     let (request, input) = speech.request(sound)?;
-    let missing = || ApiError::invalid(None, "the body: missing field `input`");
+    let missing = || ApiError::invalid(Some("input"), "missing input; expected the text to speak");
     Ok(((request, input.ok_or_else(missing)?), sound, carrier))
 }
 
-/// The longest body that is read: models that imitate no voices get no recordings.
-pub(super) fn longest(openai: &OpenAi) -> usize {
+/// Models that imitate no voices get no recordings, which are long.
+pub(super) fn rules(openai: &OpenAi) -> BodyRules {
     let info = openai.speech.info();
-    match info.is_ok_and(|info| info.voice_support.shape.is_some()) {
-        true => MAX_RECORDED,
-        false => MAX_BODY,
+    let imitates = info.is_ok_and(|info| info.voice_support.shape.is_some());
+    BodyRules {
+        longest: if imitates { MAX_RECORDED } else { MAX_BODY },
+        silent: &[],
     }
 }
 

@@ -50,7 +50,7 @@ pub(super) async fn create(
             problem,
         )
     })?;
-    let data = openai.read(body, MAX_BODY).await?;
+    let data = openai.read(&head, body, MAX_BODY).await?;
     let hold = head.extensions.get::<BodyHold>().cloned();
     // Megabytes are searched for the boundary.
     let new = blocking(move || {
@@ -110,7 +110,7 @@ fn new_voice(fields: &[Field]) -> Result<NewVoice, ApiError> {
     ];
     if let Some(field) = fields.iter().find(|field| !KNOWN.contains(&field.name.as_str())) {
         let problem = format!(
-            "{} is not known, expected some of: {}",
+            "unknown field '{}'; expected some of: {}",
             crate::error::excerpt(&field.name),
             KNOWN.join(", ")
         );

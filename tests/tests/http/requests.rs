@@ -184,6 +184,31 @@ async fn hints_that_cannot_be_followed_are_ignored_and_the_answer_says_so() {
 }
 
 #[tokio::test]
+async fn fields_that_have_no_place_here_are_named() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    for (more, ignored) in [
+        (json!({"samplerate": 8000}), "samplerate"),
+        (json!({"emotion": "happy", "pitch": 2, "x": null, "y": [], "z": {}}), "emotion, pitch"),
+        (json!({"voice": {"id": "alloy", "pitch": 2}}), "voice.pitch"),
+        (json!({"a,b\r\nset-cookie: c": 1}), "a?b??set-cookie:?c"),
+        (json!({"instructions": "Whisper.", "volume": 1}), "instructions, volume"),
+    ] {
+        let mut body = json!({"input": "Hello."});
+        let fields = body.as_object_mut().expect("an object");
+        fields.extend(more.as_object().expect("an object").clone());
+        let answer = speech(&server, &body).await;
+        assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
+        let mut names: Vec<_> = answer.header("x-omni-ignored").split(", ").collect();
+        names.sort_unstable();
+        assert_eq!(names.join(", "), ignored);
+    }
+    let asked = json!({"messages": [{"role": "user", "name": "me", "content": "recite"}], "mirostat": 2, "store": true});
+    let answer = chat(&server, &asked).await;
+    assert_eq!(answer.header("x-omni-ignored"), "mirostat", "{answer:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_conversation_that_another_model_called_tools_in_goes_on_without_them() {
     let script = FakeScript {
         no_tools: true,
@@ -225,6 +250,8 @@ async fn a_strict_server_refuses_them() {
     };
     let asked = json!({"input": "Hello.", "instructions": "Speak cheerfully."});
     assert_eq!(refused(speech(&server, &asked).await), "instructions");
+    let asked = json!({"input": "Hello.", "pitch": 2});
+    assert_eq!(refused(speech(&server, &asked).await), "pitch");
     for (field, value) in [
         ("tools", json!([{"type": "function", "function": {"name": "f"}}])),
         ("presence_penalty", json!(1)),

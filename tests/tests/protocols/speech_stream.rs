@@ -734,3 +734,59 @@ async fn a_websocket_is_encrypted_where_the_port_is() {
     over(&server).await;
     server.stop().await;
 }
+
+#[tokio::test]
+async fn halves_of_characters_in_consecutive_messages_are_joined() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let mut client = Client::connect(&server).await;
+    client.configure(json!({})).await;
+    let cases = [
+        (&[r"Great job \ud83d", r"\ude00 thanks."][..], "Great job \u{1F600} thanks."),
+        (&[r"Great job \ud83d", " thanks."], "Great job \u{FFFD} thanks."),
+        (&[r"Great job \ud83d"], "Great job \u{FFFD}"),
+        (&[r"\ude00 Great job."], "\u{FFFD} Great job."),
+    ];
+    for (index, (pieces, whole)) in (0..).zip(cases) {
+        for piece in pieces {
+            let message = format!(r#"{{"type": "input.text", "text": "{piece}"}}"#);
+            client.0.send(Message::text(message)).await.expect("the server reads");
+        }
+        client.send(json!({"type": "input.done"})).await;
+        let (start, _) = client.utterance(index).await;
+        // The text so far when the first sound came.
+        let told = start["sentence_text"].as_str().expect("text");
+        assert!(whole.starts_with(told) && told.starts_with(&whole[..8]), "{told:?} of {whole:?}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn fields_of_a_config_that_have_no_place_are_named_with_every_utterance() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let mut client = Client::connect(&server).await;
+    client
+        .configure(json!({"task_type": "Base", "split_granularity": null, "pitch": 3, "input": "no", "instructions": "Whisper."}))
+        .await;
+    for _ in 0..2 {
+        client.say("Hello.").await;
+        let done = loop {
+            match client.next().await {
+                Frame::Text(told) if told["type"] == "session.done" => break told,
+                Frame::Text(_) | Frame::Audio(_) => {}
+                other => panic!("{other:?}"),
+            }
+        };
+        let mut ignored: Vec<_> = done["ignored"].as_array().expect("names").clone();
+        ignored.sort_by_key(ToString::to_string);
+        assert_eq!(json!(ignored), json!(["input", "instructions", "pitch", "task_type"]));
+    }
+    server.stop().await;
+    let server = TestServer::fake(FakeScript::default(), &["--strict"]).await;
+    let mut client = Client::connect(&server).await;
+    client.configure(json!({"pitch": 3})).await;
+    assert_eq!(client.error().await, ("unknown_field".to_owned(), json!("pitch")));
+    client.configure(json!({})).await;
+    client.say("Hello.").await;
+    assert_eq!(client.told().await["type"], "audio.start");
+    server.stop().await;
+}

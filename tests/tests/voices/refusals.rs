@@ -186,7 +186,7 @@ async fn word_times_are_listed_by_language_and_refused_where_there_are_none() {
     let refused = spoken(&server, timed("ar")).await.expect_err("no word times");
     assert_eq!(refused.code(), Code::InvalidArgument);
     assert!(
-        refused.message().contains("config.alignment") && refused.message().contains("they are in: zh"),
+        refused.message().contains("config.alignment") && refused.message().contains("word times are in: zh"),
         "{refused:?}"
     );
     spoken(&server, timed("zh")).await.expect("audio");

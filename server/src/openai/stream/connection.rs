@@ -23,8 +23,9 @@ use crate::service::{CallContext, CallPermit, SpeechRequest};
 use crate::session::{Command, Event, Session};
 use crate::transport::{Ended, Message, WebSocket};
 
-/// Commands on their way to the session.
+/// Commands on their way to the session, and those that one message may lead to.
 const COMMANDS: usize = 4;
+const ROOM: usize = 2;
 
 /// A call before its first message.
 pub(super) struct Call {
@@ -116,7 +117,7 @@ impl Connection {
         };
         tokio::select! {
             event = next_event(events) => match event {
-                Some(Ok(event)) => self.relay(event).await,
+                Some(Ok(event)) => self.relay(Some(event)).await,
                 Some(Err(error)) => Err(over(&error, named(&error))),
                 None => Err(End::Done),
             },
@@ -154,8 +155,8 @@ impl Connection {
 
     async fn take(&mut self, message: Message) -> Result<(), End> {
         let parsed = match message {
-            Message::Text(text) => ClientMessage::parse(&text),
-            Message::Binary(_) => Err(ApiError::invalid(None, "a message is binary, expected text")),
+            Message::Text(text) => ClientMessage::parse(&text, self.openai.sites.strict),
+            Message::Binary(_) => Err(ApiError::invalid(None, "a message is binary; expected text")),
         };
         let done = match parsed {
             Ok(message) => self.obey(message),
@@ -167,7 +168,7 @@ impl Connection {
     /// Tells what is wrong with a message, or ends with the connection.
     async fn answer(&mut self, done: Result<(), Refusal>) -> Result<(), End> {
         match done {
-            Ok(()) => Ok(()),
+            Ok(()) => self.relay(None).await,
             Err(Refusal::Message(error)) => self.tell(&messages::error(&error, None)).await,
             Err(Refusal::Connection(end)) => Err(end),
         }
@@ -182,22 +183,23 @@ impl Connection {
                 Refusal::Message(ApiError::invalid(Some("type"), problem))
             })?,
         };
-        let command = match message {
-            ClientMessage::Text(text) => {
-                running.utterances.text(&text);
-                let utterance = String::new();
-                Command::Text { text, utterance }
+        let said = |text| Command::Text {
+            text,
+            utterance: String::new(),
+        };
+        match message {
+            ClientMessage::Text(piece) => {
+                let text = running.utterances.text(piece);
+                running.command(said(text));
             }
             ClientMessage::Done => {
-                running.utterances.finish();
-                Command::Finish
+                if let Some(rest) = running.utterances.finish() {
+                    running.command(said(rest));
+                    running.command(Command::Finish);
+                }
             }
-            ClientMessage::Close | ClientMessage::Config(_) => {
-                running.commands = None;
-                return Ok(());
-            }
-        };
-        running.command(command);
+            ClientMessage::Close | ClientMessage::Config(_) => running.commands = None,
+        }
         Ok(())
     }
 
@@ -241,11 +243,14 @@ impl Connection {
         Ok(())
     }
 
-    async fn relay(&mut self, event: Event) -> Result<(), End> {
+    /// Sends what an event of the session leads to, and what is to be said of utterances that the session does not know.
+    async fn relay(&mut self, event: Option<Event>) -> Result<(), End> {
         let Some(running) = &mut self.running else {
             return Ok(());
         };
-        for frame in running.utterances.frames(event) {
+        let frames = event.map_or_else(Vec::new, |event| running.utterances.frames(event));
+        let empty = running.utterances.empty();
+        for frame in frames.into_iter().chain(empty) {
             match frame {
                 Frame::Text(told) => self.socket.send_text(told.to_string()).await?,
                 Frame::Audio(bytes) => self.socket.send_binary(bytes).await?,
@@ -287,7 +292,10 @@ async fn next_event(events: Option<&mut Events>) -> Option<Result<Event, ServeEr
 /// Waits for the voice of the pending config, forever if none is pending.
 async fn voiced(pending: &mut Option<Pending>) -> (Delivery, Result<SpeechRequest, ServeError>) {
     match pending {
-        Some(pending) => (pending.delivery, (&mut pending.request).await),
+        Some(pending) => {
+            let request = (&mut pending.request).await;
+            (pending.delivery.clone(), request)
+        }
         None => std::future::pending().await,
     }
 }
@@ -311,7 +319,7 @@ async fn heard(
             socket.next().await?;
         }
     };
-    match commands.reserve().await {
+    match commands.reserve_many(ROOM).await {
         Ok(room) => drop(room),
         // The session is over, and says why.
         Err(_) => std::future::pending().await,

@@ -5,16 +5,20 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::error::excerpt;
+use crate::json::{self, TextPiece};
 use crate::openai::error::ApiError;
+use crate::openai::lean::scalar;
+use crate::openai::notes::ignored;
 use crate::openai::sound::AudioFormat;
 use crate::openai::speech::SpeechBody;
+use crate::openai::unknown;
 use crate::service::SpeechRequest;
 
 /// A message of a client.
 #[derive(Debug)]
 pub(super) enum ClientMessage {
     Config(Box<Configured>),
-    Text(String),
+    Text(TextPiece),
     /// The utterance has no more text.
     Done,
     /// Nothing more will be said.
@@ -29,11 +33,13 @@ pub(super) struct Configured {
 }
 
 /// How audio is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Delivery {
     pub(super) sound: AudioFormat,
     /// As it is made, and not as one frame.
     pub(super) streamed: bool,
+    /// Fields of the config that have no place here.
+    pub(super) unknown: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -44,28 +50,41 @@ struct Head {
 
 #[derive(Deserialize)]
 struct Text {
-    text: String,
+    text: TextPiece,
 }
 
 /// Fields of a config that a request for speech has not.
 #[derive(Deserialize)]
 struct ConfigFields {
+    #[serde(default, deserialize_with = "scalar")]
     stream_audio: Option<bool>,
     response_format: Option<String>,
+    #[serde(default, deserialize_with = "scalar")]
     word_timestamps: Option<bool>,
 }
 
+impl ConfigFields {
+    /// Their names, and that of the message's type.
+    const NAMES: [&str; 3] = ["type", "stream_audio", "word_timestamps"];
+}
+
 impl ClientMessage {
-    pub(super) fn parse(text: &str) -> Result<Self, ApiError> {
+    /// Reads a message. A `strict` server refuses fields of a config that have no place here.
+    pub(super) fn parse(text: &str, strict: bool) -> Result<Self, ApiError> {
         let Head { kind } = read(text)?;
         match kind.as_str() {
-            "session.config" => config(text).map(|config| Self::Config(Box::new(config))),
-            "input.text" => read(text).map(|Text { text }| Self::Text(text)),
+            "session.config" => config(text, strict).map(|config| Self::Config(Box::new(config))),
+            "input.text" => {
+                let piece = json::read_pieces(text.as_bytes());
+                piece
+                    .map(|Text { text }| Self::Text(text))
+                    .map_err(|error| unreadable(&error))
+            }
             "input.done" => Ok(Self::Done),
             "session.close" => Ok(Self::Close),
             other => {
                 let problem = format!(
-                    "type {:?} is unknown, expected session.config, input.text, input.done or session.close",
+                    "unknown type '{}'; expected session.config, input.text, input.done or session.close",
                     excerpt(other)
                 );
                 Err(ApiError::invalid(Some("type"), problem))
@@ -75,28 +94,40 @@ impl ClientMessage {
 }
 
 fn read<T: DeserializeOwned>(text: &str) -> Result<T, ApiError> {
-    serde_json::from_str(text).map_err(|error| ApiError::invalid(None, format!("the message: {error}")))
+    json::read(text.as_bytes()).map_err(|error| unreadable(&error))
 }
 
-fn config(text: &str) -> Result<Configured, ApiError> {
+fn unreadable(error: &serde_json::Error) -> ApiError {
+    ApiError::invalid(None, format!("invalid message: {error}"))
+}
+
+fn config(text: &str, strict: bool) -> Result<Configured, ApiError> {
     let fields: ConfigFields = read(text)?;
     if fields.word_timestamps == Some(true) {
-        let problem = "word_timestamps is not offered here, expected false";
+        let problem = "unsupported word_timestamps 'true'; expected false: SpeechService.Speak has word times";
         return Err(ApiError::invalid(Some("word_timestamps"), problem));
     }
     let streamed = fields.stream_audio.unwrap_or(false);
     let default = if streamed { "pcm" } else { "wav" };
     let name = fields.response_format.as_deref().unwrap_or(default);
     let sound = AudioFormat::named(name, "response_format")?;
-    let body: SpeechBody = read(text)?;
-    let (request, _) = body.request(sound)?;
-    let delivery = Delivery { sound, streamed };
+    let (body, mut names) =
+        unknown::read::<SpeechBody>(text.as_bytes()).map_err(|error| unreadable(&error))?;
+    names.retain(|name| !ConfigFields::NAMES.contains(&name.as_str()));
+    let (request, input) = body.request(sound)?;
+    // Text comes in messages of its own.
+    names.extend(input.is_some().then(|| "input".to_owned()));
+    let delivery = Delivery {
+        sound,
+        streamed,
+        unknown: ignored(names, strict)?,
+    };
     Ok(Configured { request, delivery })
 }
 
 /// Takes any message.
 pub(in crate::openai) fn take(text: &str) {
-    let _ = ClientMessage::parse(text);
+    let _ = ClientMessage::parse(text, false);
 }
 
 /// A message to a client. Every utterance is one sentence of it: it is the unit that clients flush.
@@ -159,11 +190,18 @@ mod tests {
             (r#","response_format":"mp3""#, (AudioFormat::Mp3, false)),
         ] {
             let text = format!(r#"{{"type":"session.config","voice":"alloy","task_type":"Base"{more}}}"#);
-            let ClientMessage::Config(config) = ClientMessage::parse(&text).unwrap() else {
+            let ClientMessage::Config(config) = ClientMessage::parse(&text, false).unwrap() else {
                 panic!("{text}");
             };
             let (sound, streamed) = expected;
-            assert_eq!(config.delivery, Delivery { sound, streamed }, "{text}");
+            let delivery = Delivery {
+                sound,
+                streamed,
+                unknown: vec!["task_type".to_owned()],
+            };
+            assert_eq!(config.delivery, delivery, "{text}");
+            let refused = ClientMessage::parse(&text, true).expect_err("a strict server");
+            assert_eq!(refused.json()["param"], "task_type");
             assert_eq!(config.request.voice, "alloy");
         }
     }
@@ -186,7 +224,7 @@ mod tests {
                 Some("word_timestamps"),
             ),
         ] {
-            let told = error(&ClientMessage::parse(text).unwrap_err(), None);
+            let told = error(&ClientMessage::parse(text, false).unwrap_err(), None);
             assert_eq!(told["type"], "error");
             assert_eq!(told["param"].as_str(), param, "{text}");
         }

@@ -8,6 +8,7 @@ use omni_telemetry::RequestResult;
 use serde_json::Value;
 
 use super::messages::{Delivery, audio_done, audio_start, error, session_done};
+use crate::json::{PieceJoiner, TextPiece};
 use crate::openai::notes::renamed;
 use crate::openai::sound::AudioFormat;
 use crate::openai::speech::{MAX_WHOLE, NAMES, named};
@@ -25,8 +26,8 @@ pub(super) enum Frame {
 /// Utterances of a session, from their first text to their end.
 #[derive(Debug)]
 pub(super) struct Utterances {
-    /// Texts of those that are not over, as far as they have come.
-    texts: VecDeque<String>,
+    /// Texts of those that are not over, as far as they have come; none of one that was ended before it began, which no session knows.
+    texts: VecDeque<Option<String>>,
     max_text: usize,
     /// The last of them is still being written.
     writing: bool,
@@ -35,6 +36,7 @@ pub(super) struct Utterances {
     /// How audio is sent by settings that are not in force yet.
     configs: VecDeque<Delivery>,
     delivery: Delivery,
+    joiner: PieceJoiner,
     rate: u32,
     ignored: Vec<String>,
     /// Which is spoken.
@@ -66,7 +68,9 @@ impl Utterances {
             delivery: Delivery {
                 sound: AudioFormat::Wav,
                 streamed: false,
+                unknown: Vec::new(),
             },
+            joiner: PieceJoiner::default(),
             rate: 0,
             ignored: Vec::new(),
             index: 0,
@@ -90,35 +94,60 @@ impl Utterances {
         self.configs.push_back(delivery);
     }
 
-    /// More text.
-    pub(super) fn text(&mut self, text: &str) {
+    /// More text: gives what is complete of it. Half a character at its end waits for the other half.
+    pub(super) fn text(&mut self, piece: TextPiece) -> String {
+        let text = self.joiner.push(piece);
+        self.write(&text);
+        text
+    }
+
+    fn write(&mut self, text: &str) {
         if !std::mem::replace(&mut self.writing, true) {
             self.dropped = false;
-            self.texts.push_back(String::new());
+            self.texts.push_back(Some(String::new()));
         }
         let last = self.texts.back_mut().filter(|_| !self.dropped);
-        if let Some(last) = last
+        if let Some(Some(last)) = last
             && last.len() + text.len() <= self.max_text
         {
             last.push_str(text);
         }
     }
 
-    /// The utterance has no more text; one without any is answered, too.
-    pub(super) fn finish(&mut self) {
-        if !std::mem::take(&mut self.writing) {
-            self.texts.push_back(String::new());
+    /// The utterance has no more text: gives what is left of it, and nothing if there was no utterance.
+    pub(super) fn finish(&mut self) -> Option<String> {
+        let rest: String = self.joiner.finish().into_iter().collect();
+        if !rest.is_empty() {
+            self.write(&rest);
         }
+        if std::mem::take(&mut self.writing) {
+            return Some(rest);
+        }
+        self.texts.push_back(None);
+        None
+    }
+
+    /// The frames of those that were ended before they began and are next.
+    pub(super) fn empty(&mut self) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        while self.texts.pop_front_if(|text| text.is_none()).is_some() {
+            self.begin();
+            frames.push(Frame::Text(session_done(self.index, 0, &[], &self.ignored)));
+            frames.push(Frame::Over(RequestResult::Ok));
+        }
+        frames
+    }
+
+    fn begin(&mut self) {
+        self.index += u64::from(std::mem::replace(&mut self.begun, true));
+        self.spoken = Spoken::default();
     }
 
     /// The frames of an event.
     pub(super) fn frames(&mut self, event: Event) -> Vec<Frame> {
         match event.body {
             EventBody::Ready(ready) => self.ready(&ready),
-            EventBody::Started => {
-                self.index += u64::from(std::mem::replace(&mut self.begun, true));
-                self.spoken = Spoken::default();
-            }
+            EventBody::Started => self.begin(),
             EventBody::Warning { reason, .. } => self.spoken.warnings.push(reason.to_owned()),
             EventBody::Alignment(_) => {}
             EventBody::Audio(audio) => return self.audio(audio),
@@ -128,15 +157,18 @@ impl Utterances {
     }
 
     fn ready(&mut self, ready: &Ready) {
-        self.delivery = self.configs.pop_front().unwrap_or(self.delivery);
+        if let Some(delivery) = self.configs.pop_front() {
+            self.delivery = delivery;
+        }
         self.rate = ready.settings.delivery.format.rate().hz();
-        self.ignored = renamed(&ready.settings.ignored, &NAMES);
+        self.ignored = self.delivery.unknown.clone();
+        self.ignored.extend(renamed(&ready.settings.ignored, &NAMES));
     }
 
     fn audio(&mut self, audio: AudioOut) -> Vec<Frame> {
         let mut frames = Vec::new();
         if !std::mem::replace(&mut self.spoken.started, true) {
-            let text = self.texts.front().map_or("", String::as_str);
+            let text = self.texts.front().and_then(Option::as_deref).unwrap_or_default();
             let start = audio_start(self.index, text, self.delivery.sound.name(), self.rate);
             frames.push(Frame::Text(start));
         }

@@ -8,6 +8,7 @@ mod connection;
 mod conversation;
 mod events;
 mod formats;
+mod hints;
 mod ids;
 mod input;
 mod items;

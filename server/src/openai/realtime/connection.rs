@@ -198,7 +198,7 @@ impl Connection {
                     let error = ApiError::coded(
                         "invalid_event",
                         None,
-                        "a message is binary, expected JSON as text",
+                        "a message is binary; expected JSON as text",
                     );
                     self.session.refuse(&error, None);
                 }

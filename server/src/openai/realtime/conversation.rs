@@ -167,7 +167,7 @@ fn system<'a>(
     let (got, limit) = (joined.len(), model.limits.max_text_bytes);
     if got > limit {
         let problem = format!(
-            "{param}: instructions and the system's messages have {got} bytes together, expected at most {limit}"
+            "{param}: instructions and the system's messages have {got} bytes together; expected at most {limit}"
         );
         return Err(ApiError::coded("text_too_long", Some(param), problem));
     }

@@ -7,11 +7,14 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::hints;
 use super::items::{Item, ItemBody};
 use super::settings::SettingsPatch;
 use crate::error::excerpt;
+use crate::json;
 use crate::openai::error::ApiError;
 use crate::openai::lean::BoundedVec;
+use crate::openai::unknown;
 
 /// Items that an answer is asked for with.
 const INPUT: usize = 256;
@@ -125,12 +128,16 @@ const KNOWN: &str = "session.update, input_audio_buffer.append, input_audio_buff
                      conversation.item.truncate, response.create or response.cancel";
 
 fn read<T: DeserializeOwned>(text: &str) -> Result<T, ApiError> {
-    serde_json::from_str(text).map_err(|error| unreadable(&error))
+    json::read(text.as_bytes()).map_err(|error| unreadable(&error))
+}
+
+/// The same with the names of fields that have no place in it.
+fn read_noting<T: DeserializeOwned>(text: &str) -> Result<(T, Vec<String>), ApiError> {
+    unknown::read(text.as_bytes()).map_err(|error| unreadable(&error))
 }
 
 fn unreadable(error: &serde_json::Error) -> ApiError {
-    let problem = format!("the event cannot be read: {error}");
-    ApiError::coded("invalid_event", None, problem)
+    ApiError::coded("invalid_event", None, format!("invalid event: {error}"))
 }
 
 /// Makes an item of what a client has sent, which may take the time to decode a recording.
@@ -150,12 +157,17 @@ impl ClientEvent {
 
     fn of(kind: &str, text: &str, read_item: ReadItem<'_>) -> Result<Self, ApiError> {
         match kind {
-            "session.update" => read(text).map(|Update { session }| Self::UpdateSession(Box::new(session))),
+            "session.update" => {
+                let (Update { mut session }, names) = read_noting(text)?;
+                session.unknown = hints::settings(names, "session");
+                Ok(Self::UpdateSession(Box::new(session)))
+            }
             "input_audio_buffer.append" => {
                 let Append { audio } = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
-                let audio = BASE64
-                    .decode(audio.as_bytes())
-                    .map_err(|_| ApiError::coded("invalid_value", Some("audio"), "audio is not base64"));
+                let audio = BASE64.decode(audio.as_bytes()).map_err(|error| {
+                    let problem = format!("invalid audio: {error}; expected base64");
+                    ApiError::coded("invalid_value", Some("audio"), problem)
+                });
                 audio.map(Self::Append)
             }
             "input_audio_buffer.commit" => Ok(Self::Commit),
@@ -171,14 +183,14 @@ impl ClientEvent {
             "conversation.item.delete" => read(text).map(|OfItem { item_id }| Self::DeleteItem(item_id)),
             "conversation.item.truncate" => read(text).map(Self::TruncateItem),
             "response.create" => {
-                let response = read::<CreateResponse<ResponseBody>>(text)?.response;
+                let (body, others) = read_noting::<CreateResponse<ResponseBody>>(text)?;
                 // Read again instead of keeping the fields that both have.
-                let settings = read::<CreateResponse<SettingsPatch>>(text)?.response;
-                let asked = response.unwrap_or_default().checked(read_item)?;
-                Ok(Self::CreateResponse(Box::new(ResponseRequest {
-                    settings: settings.unwrap_or_default(),
-                    ..asked
-                })))
+                let (patch, mut names) = read_noting::<CreateResponse<SettingsPatch>>(text)?;
+                names.retain(|name| others.iter().any(|other| unknown::is_within(name, other)));
+                let asked = body.response.unwrap_or_default().checked(read_item)?;
+                let mut settings = patch.response.unwrap_or_default();
+                settings.unknown = hints::settings(names, "response");
+                Ok(Self::CreateResponse(Box::new(ResponseRequest { settings, ..asked })))
             }
             "response.cancel" => read(text).map(|CancelResponse { response_id }| Self::CancelResponse {
                 response: response_id,
@@ -186,11 +198,11 @@ impl ClientEvent {
             "output_audio_buffer.clear" => Err(ApiError::coded(
                 "unsupported_event",
                 Some("type"),
-                "type is output_audio_buffer.clear, which is for WebRTC: the audio is in the client's own buffer, expected \
+                "unsupported type 'output_audio_buffer.clear', which is for WebRTC: the audio is in the client's own buffer; expected \
                  response.cancel and conversation.item.truncate",
             )),
             other => {
-                let problem = format!("type is {:?}, expected {KNOWN}", excerpt(other));
+                let problem = format!("unknown type '{}'; expected {KNOWN}", excerpt(other));
                 Err(ApiError::coded("unknown_event", Some("type"), problem))
             }
         }
@@ -207,7 +219,7 @@ impl ResponseBody {
             Some(other) => {
                 let param = "response.conversation";
                 let other = excerpt(other);
-                return refuse(param, format!("{param} is {other:?}, expected auto or none"));
+                return refuse(param, format!("unsupported {param} '{other}'; expected auto or none"));
             }
         };
         let long =
@@ -219,7 +231,7 @@ impl ResponseBody {
             return refuse(
                 param,
                 format!(
-                    "{param} is too long, expected at most {METADATA} pairs, keys of {METADATA_KEY} bytes and values of \
+                    "{param} is too long; expected at most {METADATA} pairs, keys of {METADATA_KEY} bytes and values of \
                      {METADATA_VALUE}"
                 ),
             );

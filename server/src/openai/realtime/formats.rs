@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::error::excerpt;
 use crate::openai::error::ApiError;
+use crate::openai::lean::scalar;
 use crate::service::delivery::OutputRequest;
 
 /// How a client names a layout.
@@ -15,6 +16,7 @@ use crate::service::delivery::OutputRequest;
 pub(super) struct FormatPatch {
     #[serde(rename = "type")]
     kind: Option<String>,
+    #[serde(default, deserialize_with = "scalar")]
     rate: Option<u32>,
 }
 
@@ -59,13 +61,13 @@ impl AudioFormat {
             Some(other) => {
                 let other = excerpt(other);
                 let problem =
-                    format!("{param}.type is {other:?}, expected audio/pcm, audio/pcmu or audio/pcma");
+                    format!("unsupported {param}.type '{other}'; expected audio/pcm, audio/pcmu or audio/pcma");
                 return Err(ApiError::invalid(Some(&format!("{param}.type")), problem));
             }
         };
         match patch.rate {
             Some(rate) if rate != format.hz() => {
-                let problem = format!("{param}.rate is {rate}, expected {}", format.hz());
+                let problem = format!("{param}.rate is {rate}; expected {}", format.hz());
                 Err(ApiError::invalid(Some(&format!("{param}.rate")), problem))
             }
             _ => Ok(format),

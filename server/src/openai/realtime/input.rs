@@ -151,7 +151,7 @@ impl InputBuffer {
         let sample = self.format.sample_bytes();
         if !bytes.len().is_multiple_of(sample) {
             let problem = format!(
-                "audio has {} bytes, expected whole samples of {sample} bytes",
+                "audio has {} bytes; expected whole samples of {sample} bytes",
                 bytes.len()
             );
             return Err(ApiError::invalid(Some("audio"), problem));
@@ -279,7 +279,7 @@ impl InputBuffer {
         if got < shortest || silent {
             let got = if silent { Duration::ZERO } else { got };
             let problem = format!(
-                "the input audio buffer has {} ms of speech, expected at least {} ms",
+                "the input audio buffer has {} ms of speech; expected at least {} ms",
                 got.as_millis(),
                 shortest.as_millis()
             );

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::conversation::Conversation;
 use super::ids::Ids;
 use super::items::Item;
+use super::session::noted;
 use super::settings::Settings;
 use crate::openai::calls::{Call, Calls, Piece};
 use crate::openai::error::ApiError;
@@ -88,6 +89,10 @@ pub(super) struct Response {
     output: Vec<Value>,
     message: Option<Message>,
     calls: Option<Calls>,
+    /// Settings of it that are not followed.
+    ignored: Vec<String>,
+    /// Reasons of warnings about its speech.
+    warnings: Vec<String>,
     /// Why it was cancelled, as clients are told.
     pub(super) cancelled: Option<&'static str>,
 }
@@ -122,7 +127,21 @@ impl Response {
             output: Vec::new(),
             message: None,
             calls: offers.then(|| Calls::new(CALLS)),
+            ignored: Vec::new(),
+            warnings: Vec::new(),
             cancelled: None,
+        }
+    }
+
+    /// Its client is told that these settings are not followed.
+    pub(super) fn ignoring(self, ignored: Vec<String>) -> Self {
+        Self { ignored, ..self }
+    }
+
+    /// Something that stopped nothing. Each reason is told once.
+    pub(super) fn warn(&mut self, reason: &str) {
+        if self.warnings.iter().all(|known| known != reason) {
+            self.warnings.push(reason.to_owned());
         }
     }
 
@@ -167,6 +186,7 @@ impl Response {
         let response = self.json(to.conversation, "in_progress", &Value::Null, &Value::Null);
         to.out
             .push(json!({"type": "response.created", "response": response}));
+        noted(to.out.last_mut(), "ignored", &self.ignored);
     }
 
     /// More of its text.
@@ -318,6 +338,7 @@ impl Response {
         let response = self.json(to.conversation, status, &details, &end.usage);
         to.out
             .push(json!({"type": "response.done", "response": response}));
+        noted(to.out.last_mut(), "warnings", &self.warnings);
         message
     }
 

@@ -202,13 +202,14 @@ impl Session {
     }
 
     fn update(&mut self, patch: SettingsPatch) -> Result<(), ApiError> {
-        let new = self.settings.patched(patch, &self.model)?;
+        let (new, ignored) = self.settings.patched(patch, &self.model)?;
         let instructions = new.instructions.as_str();
         self.conversation
             .check_system("session.instructions", instructions, None, &self.model)?;
         self.settings = new;
         self.input.configure(self.settings.input, self.settings.turns);
         self.tell_session("session.updated");
+        noted(self.effects.out.last_mut(), "ignored", &ignored);
         Ok(())
     }
 
@@ -248,9 +249,7 @@ impl Session {
             }
             // Settings are told when they are asked for.
             ChatEventBody::Ready(_) | ChatEventBody::MessageAdded { .. } => {}
-            ChatEventBody::Warning { reason, message } => {
-                tracing::debug!(reason, message, "warning in a conversation");
-            }
+            ChatEventBody::Warning { reason, .. } => self.with_response(|response, _| response.warn(reason)),
         }
     }
 
@@ -274,5 +273,12 @@ impl Session {
             out: &mut self.effects.out,
         };
         (&mut self.active, to)
+    }
+}
+
+/// Says something beside an event, if there is something to say.
+pub(super) fn noted(event: Option<&mut Value>, name: &str, words: &[String]) {
+    if let Some(event) = event.filter(|_| !words.is_empty()) {
+        event[name] = json!(words);
     }
 }

@@ -8,11 +8,13 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use super::formats::{AudioFormat, FormatPatch};
-use super::tools::{Tool, ToolBody, ToolChoice};
+use super::hints::Hints;
+use super::tools::{Tool, ToolBody, ToolChoice, ToolChoiceBody};
 use super::turn_detection::{ServerVad, TurnDetectionPatch};
 use crate::error::{ServeError, excerpt};
 use crate::openai::error::ApiError;
-use crate::openai::lean::{BoundedVec, TextOr};
+use crate::openai::lean::{BoundedVec, IsSet, TextOr, scalar};
+use crate::openai::notes::renamed;
 use crate::openai::sound::{Voice, voice_name};
 use crate::service::settings::SamplingRequest;
 use crate::service::{ChatModel, ChatRequest};
@@ -45,9 +47,12 @@ fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Opti
     Option::deserialize(from).map(Some)
 }
 
-/// Settings in `session.update` and `response.create`. Other fields that clients send are not looked at.
+/// Settings in `session.update` and `response.create`.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct SettingsPatch {
+    /// Other settings that the client sends, by their paths.
+    #[serde(skip)]
+    pub(super) unknown: Vec<String>,
     #[serde(rename = "type")]
     kind: Option<String>,
     model: Option<String>,
@@ -55,8 +60,9 @@ pub(super) struct SettingsPatch {
     output_modalities: Option<BoundedVec<String, FEW>>,
     audio: Option<AudioPatch>,
     tools: Option<BoundedVec<ToolBody, TOOLS>>,
-    tool_choice: Option<TextOr<ToolChoice>>,
+    tool_choice: Option<TextOr<ToolChoiceBody>>,
     max_output_tokens: Option<MaxTokens>,
+    truncation: Option<TextOr<IsSet>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -78,6 +84,7 @@ struct InputPatch {
 struct OutputPatch {
     format: Option<FormatPatch>,
     voice: Option<Voice>,
+    #[serde(default, deserialize_with = "scalar")]
     speed: Option<f64>,
 }
 
@@ -159,39 +166,55 @@ impl Settings {
         })
     }
 
-    /// Applies a patch; of `response.create` only fields about answers count.
-    pub(super) fn patched(&self, patch: SettingsPatch, model: &ChatModel) -> Result<Self, ApiError> {
+    /// Applies a patch, and gives the names of what it cannot follow; of `response.create` only fields about answers count.
+    ///
+    /// # Errors
+    /// What would make answers or audio other ones than the client expects; nothing of the patch is applied then.
+    pub(super) fn patched(
+        &self,
+        patch: SettingsPatch,
+        model: &ChatModel,
+    ) -> Result<(Self, Vec<String>), ApiError> {
         if let Some(kind) = patch.kind.as_deref().filter(|kind| *kind != "realtime") {
-            let problem = format!("session.type is {:?}, expected realtime", excerpt(kind));
+            let problem = format!("unsupported session.type '{}'; expected realtime", excerpt(kind));
             return Err(ApiError::invalid(Some("session.type"), problem));
         }
+        let mut hints = Hints::new(model.speech.terms.strict);
         let mut new = self.clone();
         if let Some(BoundedVec(forms)) = patch.output_modalities {
-            new.spoken = is_spoken(&forms)?;
+            new.spoken = is_spoken(&forms, &mut hints)?;
         }
         new.instructions = patch.instructions.unwrap_or(new.instructions);
         if let Some(AudioPatch { input, output }) = patch.audio {
-            new.hear(input)?;
+            new.hear(input, &mut hints)?;
             new.speak(output)?;
         }
         if let Some(MaxTokens(most)) = patch.max_output_tokens {
             new.max_tokens = most;
         }
-        let strict = model.speech.terms.strict;
         if let Some(BoundedVec(tools)) = patch.tools {
-            new.tools = ToolBody::offered(tools, model)?.into();
+            new.tools = ToolBody::offered(tools, model, &mut hints)?.into();
         }
         if let Some(choice) = patch.tool_choice {
-            new.tool_choice = ToolChoice::of(choice, strict)?;
+            new.tool_choice = ToolChoice::of(choice, &mut hints)?;
         }
+        match patch.truncation {
+            None => {}
+            // The oldest items make room where the model's window needs it.
+            Some(TextOr::Text(word)) if word == "auto" => {}
+            Some(_) => hints.ignore("session.truncation", "disabled or with bounds", "auto")?,
+        }
+        hints.unknown(patch.unknown)?;
         let request = new.request(patch.model.unwrap_or_default());
         let length = model.check_text("config.instructions", new.instructions.len());
         let checked = length.and_then(|()| model.settings(&request));
         new.checked = checked.map_err(|error| named(&error))?;
-        Ok(new)
+        let mut ignored = hints.names();
+        ignored.extend(renamed(&new.checked.speech.ignored, &NAMES));
+        Ok((new, ignored))
     }
 
-    fn hear(&mut self, patch: Option<InputPatch>) -> Result<(), ApiError> {
+    fn hear(&mut self, patch: Option<InputPatch>, hints: &mut Hints) -> Result<(), ApiError> {
         let Some(patch) = patch else { return Ok(()) };
         if let Some(format) = &patch.format {
             self.input = AudioFormat::of(format, "session.audio.input.format")?;
@@ -202,7 +225,7 @@ impl Settings {
         match &patch.turn_detection {
             None => {}
             Some(None) => self.turns = None,
-            Some(Some(patch)) => self.turns = Some(self.turns.unwrap_or_default().patched(patch)?),
+            Some(Some(patch)) => self.turns = Some(self.turns.unwrap_or_default().patched(patch, hints)?),
         }
         Ok(())
     }
@@ -299,13 +322,22 @@ impl Settings {
     }
 }
 
-fn is_spoken(forms: &[String]) -> Result<bool, ApiError> {
+/// Whether answers are spoken. Those that are have their words beside the audio, so that `text` says nothing more.
+fn is_spoken(forms: &[String], hints: &mut Hints) -> Result<bool, ApiError> {
+    const FIELD: &str = "session.output_modalities";
+    const EXPECTED: &str = "[\"audio\"] or [\"text\"]";
+    let known = |form: &String| matches!(form.as_str(), "audio" | "text");
     match forms {
-        [form] if form == "audio" => Ok(true),
-        [form] if form == "text" => Ok(false),
-        _ => Err(ApiError::invalid(
-            Some("session.output_modalities"),
-            "session.output_modalities has something else, expected [\"audio\"] or [\"text\"]",
-        )),
+        [form] if known(form) => Ok(form == "audio"),
+        [] => hints.ignore(FIELD, "[]", EXPECTED).map(|()| true),
+        forms if forms.iter().all(known) => {
+            hints.ignore(FIELD, &forms.join(", "), EXPECTED)?;
+            Ok(forms.iter().any(|form| form == "audio"))
+        }
+        forms => {
+            let other = forms.iter().find(|form| !known(form)).map(|form| excerpt(form));
+            let problem = format!("unsupported {FIELD} '{}'; expected {EXPECTED}", other.unwrap_or_default());
+            Err(ApiError::invalid(Some(FIELD), problem))
+        }
     }
 }

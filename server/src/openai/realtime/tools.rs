@@ -4,6 +4,7 @@ use omni_family::{Part, Role};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::hints::Hints;
 use super::items::checked;
 use crate::error::excerpt;
 use crate::openai::error::ApiError;
@@ -33,23 +34,25 @@ pub(super) struct Tool {
 }
 
 impl ToolBody {
-    /// Checks functions. A model that asks for none is offered none, unless the server is strict.
-    pub(super) fn offered(tools: Vec<Self>, model: &ChatModel) -> Result<Vec<Tool>, ApiError> {
-        let refuse = |problem: String| Err(ApiError::invalid(Some("session.tools"), problem));
-        let other = |tool: &&Self| tool.kind.as_deref().is_some_and(|kind| kind != "function");
-        if let Some(other) = tools.iter().find(other) {
-            let kind = excerpt(other.kind.as_deref().unwrap_or_default());
-            return refuse(format!(
-                "session.tools has one of type {kind:?}, expected function"
-            ));
+    /// Checks functions. Tools of other types are left out, and a model that asks for no functions is offered none.
+    pub(super) fn offered(
+        mut tools: Vec<Self>,
+        model: &ChatModel,
+        hints: &mut Hints,
+    ) -> Result<Vec<Tool>, ApiError> {
+        const FIELD: &str = "session.tools";
+        let other = |tool: &Self| tool.kind.as_deref().is_some_and(|kind| kind != "function");
+        if let Some(left_out) = tools.iter().find(|tool| other(tool)) {
+            let kind = excerpt(left_out.kind.as_deref().unwrap_or_default());
+            hints.ignore(FIELD, &kind, "tools of type function")?;
+            tools.retain(|tool| !other(tool));
         }
-        match (model.chat.tools, tools.is_empty(), model.speech.terms.strict) {
-            (_, true, _) => return Ok(Vec::new()),
-            (false, _, true) => {
-                return refuse("session.tools: this model calls no functions, expected none".to_owned());
-            }
-            (false, ..) => return Ok(Vec::new()),
-            (true, ..) => {}
+        if tools.is_empty() {
+            return Ok(Vec::new());
+        }
+        if !model.chat.tools {
+            hints.ignore(FIELD, "function", "none: this model calls no functions")?;
+            return Ok(Vec::new());
         }
         let parts = checked(Role::System, tools.iter().map(Self::part).collect(), model)?.parts;
         let tools = tools.into_iter().zip(parts).map(|(tool, part)| Tool {
@@ -104,8 +107,7 @@ impl Tool {
 }
 
 /// Whether the model may ask for functions.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(from = "NamedFunction")]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum ToolChoice {
     Auto,
     None,
@@ -113,36 +115,35 @@ pub(super) enum ToolChoice {
     Named(String),
 }
 
-#[derive(Deserialize)]
-struct NamedFunction {
+/// A tool that must be called, as a client names it.
+#[derive(Debug, Deserialize)]
+pub(super) struct ToolChoiceBody {
+    #[serde(rename = "type")]
+    kind: Option<String>,
     #[serde(default)]
     name: String,
 }
 
-impl From<NamedFunction> for ToolChoice {
-    fn from(function: NamedFunction) -> Self {
-        Self::Named(function.name)
-    }
-}
-
 impl ToolChoice {
     /// As a client asks for it. That a function must be called is a hint: the model decides.
-    pub(super) fn of(choice: TextOr<Self>, strict: bool) -> Result<Self, ApiError> {
-        let refuse = |got: &str| {
-            let problem = format!(
-                "session.tool_choice is {got:?}, expected auto or none: the model decides whether it calls a function"
-            );
-            Err(ApiError::invalid(Some("session.tool_choice"), problem))
-        };
+    pub(super) fn of(choice: TextOr<ToolChoiceBody>, hints: &mut Hints) -> Result<Self, ApiError> {
+        const FIELD: &str = "session.tool_choice";
+        const EXPECTED: &str = "auto or none: the model decides whether it calls a function";
         match choice {
-            TextOr::Text(word) => match word.as_str() {
-                "auto" => Ok(Self::Auto),
-                "none" => Ok(Self::None),
-                "required" if !strict => Ok(Self::Auto),
-                other => refuse(&excerpt(other)),
-            },
-            TextOr::Other(Self::Named(name)) if strict => refuse(&excerpt(&name)),
-            TextOr::Other(choice) => Ok(choice),
+            TextOr::Text(word) if word == "auto" => Ok(Self::Auto),
+            TextOr::Text(word) if word == "none" => Ok(Self::None),
+            TextOr::Text(word) => {
+                hints.ignore(FIELD, &excerpt(&word), EXPECTED)?;
+                Ok(Self::Auto)
+            }
+            TextOr::Other(named) => {
+                hints.ignore(FIELD, &excerpt(&named.name), EXPECTED)?;
+                let is_function = named.kind.is_none_or(|kind| kind == "function");
+                Ok(match is_function && !named.name.is_empty() {
+                    true => Self::Named(named.name),
+                    false => Self::Auto,
+                })
+            }
         }
     }
 

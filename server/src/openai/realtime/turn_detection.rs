@@ -5,8 +5,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::hints::Hints;
 use crate::error::excerpt;
 use crate::openai::error::ApiError;
+use crate::openai::lean::scalar;
 
 /// Bounds of what speech detection may be told.
 const MAX_PADDING: u32 = 5_000;
@@ -17,11 +19,15 @@ const MAX_SILENCE: u32 = 60_000;
 pub(super) struct TurnDetectionPatch {
     #[serde(rename = "type")]
     kind: Option<String>,
+    #[serde(default, deserialize_with = "scalar")]
     threshold: Option<f32>,
+    #[serde(default, deserialize_with = "scalar")]
     prefix_padding_ms: Option<u32>,
+    #[serde(default, deserialize_with = "scalar")]
     silence_duration_ms: Option<u32>,
-    idle_timeout_ms: Option<u32>,
+    #[serde(default, deserialize_with = "scalar")]
     create_response: Option<bool>,
+    #[serde(default, deserialize_with = "scalar")]
     interrupt_response: Option<bool>,
 }
 
@@ -49,34 +55,29 @@ impl Default for ServerVad {
 }
 
 const TURNS: &str = "session.audio.input.turn_detection";
+/// The only kind of turn detection that is offered.
+const SERVER_VAD: &str = "server_vad";
 
 impl ServerVad {
-    /// Applies a patch.
-    pub(super) fn patched(self, patch: &TurnDetectionPatch) -> Result<Self, ApiError> {
+    /// Applies a patch. Silence is what is detected, whatever else is asked for: clients send `semantic_vad` unless told otherwise.
+    pub(super) fn patched(self, patch: &TurnDetectionPatch, hints: &mut Hints) -> Result<Self, ApiError> {
         let refuse = |field: &str, problem: String| {
             let param = format!("{TURNS}.{field}");
             Err(ApiError::invalid(Some(&param), format!("{param} {problem}")))
         };
-        match patch.kind.as_deref() {
-            Some("server_vad") | None => {}
-            Some(other) => {
-                let expected = "expected server_vad, or null in the place of turn_detection";
-                return refuse("type", format!("is {:?}, {expected}", excerpt(other)));
-            }
-        }
-        if patch.idle_timeout_ms.is_some() {
-            return refuse("idle_timeout_ms", "is not offered, expected null".to_owned());
+        if let Some(other) = patch.kind.as_deref().filter(|kind| *kind != SERVER_VAD) {
+            hints.ignore(&format!("{TURNS}.type"), &excerpt(other), SERVER_VAD)?;
         }
         let threshold = patch.threshold.unwrap_or(self.threshold);
         if !(0.0..=1.0).contains(&threshold) {
-            return refuse("threshold", format!("is {threshold}, expected 0 to 1"));
+            return refuse("threshold", format!("is {threshold}; expected 0 to 1"));
         }
         for (field, got, most) in [
             ("prefix_padding_ms", patch.prefix_padding_ms, MAX_PADDING),
             ("silence_duration_ms", patch.silence_duration_ms, MAX_SILENCE),
         ] {
             if let Some(got) = got.filter(|got| *got > most) {
-                return refuse(field, format!("is {got}, expected at most {most}"));
+                return refuse(field, format!("is {got}; expected at most {most}"));
             }
         }
         let millis = |ms: Option<u32>, before| ms.map_or(before, |ms| Duration::from_millis(ms.into()));
@@ -91,7 +92,7 @@ impl ServerVad {
 
     pub(super) fn json(self) -> Value {
         json!({
-            "type": "server_vad",
+            "type": SERVER_VAD,
             "threshold": self.threshold,
             "prefix_padding_ms": self.prefix.as_millis() as u64,
             "silence_duration_ms": self.silence.as_millis() as u64,

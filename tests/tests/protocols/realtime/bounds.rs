@@ -127,20 +127,12 @@ async fn what_is_refused_is_told_by_its_name_and_the_connection_goes_on() {
         (json!({"type": "transcription"}), "session.type"),
         (json!({"model": "another"}), "session.model"),
         (
-            json!({"output_modalities": ["audio", "text"]}),
+            json!({"output_modalities": ["audio", "smell"]}),
             "session.output_modalities",
-        ),
-        (
-            turns(json!({"type": "semantic_vad"})),
-            "session.audio.input.turn_detection.type",
         ),
         (
             turns(json!({"threshold": 2})),
             "session.audio.input.turn_detection.threshold",
-        ),
-        (
-            turns(json!({"type": "server_vad", "idle_timeout_ms": 6_000})),
-            "session.audio.input.turn_detection.idle_timeout_ms",
         ),
         (
             json!({"audio": {"input": {"format": {"type": "audio/pcm", "rate": 16_000}}}}),
@@ -159,10 +151,6 @@ async fn what_is_refused_is_told_by_its_name_and_the_connection_goes_on() {
             "session.audio.output.speed",
         ),
         (json!({"max_output_tokens": 0}), "session.max_output_tokens"),
-        (
-            json!({"tools": [{"type": "mcp", "server_label": "a"}]}),
-            "session.tools",
-        ),
     ] {
         client
             .send(json!({"type": "session.update", "session": session}))
@@ -325,5 +313,103 @@ async fn names_that_items_keep_are_bounded() {
         .await;
     let item = client.expect("conversation.item.retrieved").await["item"].clone();
     assert_eq!(item["call_id"], "call_mine");
+    server.stop().await;
+}
+
+/// Settings that cannot be followed, and what the answer calls them.
+fn hints() -> Vec<(Value, &'static [&'static str])> {
+    let input = |value: Value| json!({"audio": {"input": value}});
+    let turns = |value: Value| input(json!({"turn_detection": value}));
+    vec![
+        (
+            turns(json!({"type": "semantic_vad", "eagerness": "low", "create_response": true, "interrupt_response": true})),
+            &["session.audio.input.turn_detection.eagerness", "session.audio.input.turn_detection.type"],
+        ),
+        (turns(json!({"type": "semantic_vad"})), &["session.audio.input.turn_detection.type"]),
+        (turns(json!({"type": "smart_turn"})), &["session.audio.input.turn_detection.type"]),
+        (
+            turns(json!({"type": "server_vad", "idle_timeout_ms": 6_000})),
+            &["session.audio.input.turn_detection.idle_timeout_ms"],
+        ),
+        (
+            input(json!({"noise_reduction": {"type": "near_field"}})),
+            &["session.audio.input.noise_reduction"],
+        ),
+        (
+            input(json!({"transcription": {"model": "whisper-1", "language": "en", "prompt": "names"}})),
+            &["session.audio.input.transcription.language", "session.audio.input.transcription.prompt"],
+        ),
+        (json!({"include": ["item.input_audio_transcription.logprobs"]}), &["session.include"]),
+        (json!({"tracing": "auto"}), &["session.tracing"]),
+        (json!({"prompt": {"id": "pmpt_1"}}), &["session.prompt"]),
+        (json!({"truncation": "disabled"}), &["session.truncation"]),
+        (json!({"truncation": {"type": "retention_ratio", "retention_ratio": 0.5}}), &["session.truncation"]),
+        (json!({"tool_choice": "required"}), &["session.tool_choice"]),
+        (json!({"tool_choice": {"type": "mcp", "server_label": "a"}}), &["session.tool_choice", "session.tool_choice.server_label"]),
+        (json!({"tools": [{"type": "mcp", "server_label": "a"}]}), &["session.tools", "session.tools.server_label"]),
+        (json!({"output_modalities": ["text", "audio"]}), &["session.output_modalities"]),
+        (json!({"temperature": 0.8, "modalities": ["audio"]}), &["session.modalities", "session.temperature"]),
+        (turns(json!({"type": "server_vad", "idle_timeout_ms": null})), &[]),
+        (
+            json!({
+                "tracing": null, "prompt": null, "include": null, "truncation": "auto", "tools": [], "tool_choice": "auto",
+                "id": "sess_1", "object": "realtime.session",
+                "audio": {"input": {"noise_reduction": null, "transcription": null}},
+            }),
+            &[],
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn a_setting_that_cannot_be_followed_does_not_lose_the_others() {
+    let server = fake().await;
+    for (nth, (setting, names)) in hints().into_iter().enumerate() {
+        let mut client = Client::connect(&server).await;
+        let mut session = json!({"type": "realtime", "instructions": format!("Be brief {nth}.")});
+        let fields = session.as_object_mut().expect("an object");
+        fields.extend(setting.as_object().expect("an object").clone());
+        client
+            .send(json!({"type": "session.update", "session": session}))
+            .await;
+        let updated = client.expect("session.updated").await;
+        assert_eq!(updated["session"]["instructions"], session["instructions"], "{session}");
+        let mut ignored: Vec<_> = updated["ignored"].as_array().cloned().unwrap_or_default();
+        ignored.sort_by_key(ToString::to_string);
+        assert_eq!(json!(ignored), json!(names), "{session}");
+        let turns = &updated["session"]["audio"]["input"]["turn_detection"];
+        assert_eq!(turns["type"], "server_vad", "{updated}");
+        // A setting of a response alone is named by its own path.
+        client.say("recite").await;
+        let mut response = setting.clone();
+        response["instructions"] = json!("Be kind.");
+        client.respond(response).await;
+        let created = client.until("response.created").await;
+        let ignored = created["ignored"].as_array().cloned().unwrap_or_default();
+        assert_eq!(ignored.len(), names.len(), "{created}");
+        let own = |name: &Value| name.as_str().is_some_and(|name| name.starts_with("response."));
+        assert!(ignored.iter().all(own), "{created}");
+        let heard = client.heard().await;
+        assert!(heard.transcript.contains("Be kind."), "{heard:?}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_strict_server_refuses_settings_that_it_cannot_follow() {
+    let server = TestServer::fake(FakeScript::default(), &["--strict"]).await;
+    for (setting, names) in hints() {
+        let mut client = Client::connect(&server).await;
+        client
+            .send(json!({"type": "session.update", "session": setting}))
+            .await;
+        match names.is_empty() {
+            true => _ = client.expect("session.updated").await,
+            false => {
+                let param = client.error().await.1;
+                assert!(names.iter().any(|name| param == *name), "{param} of {setting}");
+            }
+        }
+    }
     server.stop().await;
 }

@@ -49,7 +49,7 @@ fn refuse<T>(param: &str, problem: impl Into<String>) -> Result<T, ApiError> {
 fn bounded(param: &str, name: Option<String>) -> Result<Option<String>, ApiError> {
     match &name {
         Some(name) if name.len() > MAX_ID => {
-            let problem = format!("{param} has {} bytes, expected at most {MAX_ID}", name.len());
+            let problem = format!("{param} has {} bytes; expected at most {MAX_ID}", name.len());
             refuse(param, problem)
         }
         _ => Ok(name.filter(|name| !name.is_empty())),
@@ -77,7 +77,7 @@ impl ItemBody {
             Some(other) => refuse(
                 "item.type",
                 format!(
-                    "item.type is {:?}, expected message, function_call or function_call_output",
+                    "unsupported item.type '{}'; expected message, function_call or function_call_output",
                     excerpt(other)
                 ),
             ),
@@ -95,7 +95,7 @@ impl ItemBody {
             Some("system" | "developer") => Role::System,
             other => {
                 let other = excerpt(other.unwrap_or_default());
-                let problem = format!("item.role is {other:?}, expected user, assistant or system");
+                let problem = format!("unsupported item.role '{other}'; expected user, assistant or system");
                 return refuse("item.role", problem);
             }
         };
@@ -141,7 +141,7 @@ impl ItemBody {
         let Some(call_id) = bounded("item.call_id", self.call_id)? else {
             return refuse(
                 "item.call_id",
-                "item.call_id is missing, expected that of the function_call",
+                "missing item.call_id; expected that of the function_call",
             );
         };
         let output = self.output.unwrap_or_default();
@@ -188,7 +188,7 @@ impl ContentBody {
             (other, _) => refuse(
                 "item.content.type",
                 format!(
-                    "item.content.type is {:?}, expected input_text or input_audio of the user, input_text of the system, \
+                    "unsupported item.content.type '{}'; expected input_text or input_audio of the user, input_text of the system, \
                      output_text or output_audio of the assistant",
                     excerpt(other)
                 ),

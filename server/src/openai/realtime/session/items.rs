@@ -63,7 +63,7 @@ impl Session {
             return refuse("item_id", problem.to_owned());
         };
         if let Some(other) = content_index.filter(|index| *index != 0) {
-            return refuse("content_index", format!("content_index is {other}, expected 0"));
+            return refuse("content_index", format!("content_index is {other}; expected 0"));
         }
         if audio_end_ms > length {
             return refuse(

@@ -43,7 +43,11 @@ impl Session {
             return Ok(());
         };
         let settings = self.settings.patched(asked.settings, &self.model);
-        let settings = settings.map_err(|error| error.moved("session.", "response."))?;
+        let (settings, ignored) = settings.map_err(|error| error.moved("session.", "response."))?;
+        let ignored = ignored.iter().map(|name| match name.strip_prefix("session.") {
+            Some(rest) => format!("response.{rest}"),
+            None => name.clone(),
+        });
         let keeps = !asked.beside;
         let notice = asked.input.is_none() && self.conversation.ends_unheard();
         let given = match notice {
@@ -51,6 +55,7 @@ impl Session {
             false => Some(self.given(&settings, asked.input, asked.beside)?),
         };
         let response = Response::new(self.ids.response(), &settings, keeps, asked.metadata);
+        let response = response.ignoring(ignored.collect());
         if keeps {
             self.last = None;
             self.last_hz = settings.output.hz();

@@ -1,0 +1,69 @@
+//! Settings that cannot be followed: what else an event says is followed all the same, and the answer to it names them.
+
+use crate::openai::error::ApiError;
+
+/// Fields of settings that say what clients were told before, or that are read apart from settings.
+const SILENT: [&str; 6] = ["client_secret", "conversation", "expires_at", "id", "input", "object"];
+
+/// Fields of one event that are not followed, by their paths.
+#[derive(Debug)]
+pub(super) struct Hints {
+    strict: bool,
+    names: Vec<String>,
+}
+
+impl Hints {
+    /// None so far. A `strict` server refuses the first.
+    pub(super) fn new(strict: bool) -> Self {
+        let names = Vec::new();
+        Self { strict, names }
+    }
+
+    /// One that has no effect, or another than it asks for.
+    ///
+    /// # Errors
+    /// Where the server is strict.
+    pub(super) fn ignore(&mut self, field: &str, got: &str, expected: &str) -> Result<(), ApiError> {
+        if self.strict {
+            let problem = format!("unsupported {field} '{got}'; expected {expected}");
+            return Err(ApiError::invalid(Some(field), problem));
+        }
+        self.names.push(field.to_owned());
+        Ok(())
+    }
+
+    /// Fields that have no place here.
+    ///
+    /// # Errors
+    /// Where the server is strict.
+    pub(super) fn unknown(&mut self, fields: Vec<String>) -> Result<(), ApiError> {
+        match fields.first() {
+            Some(field) if self.strict => {
+                let problem = format!("unknown field '{field}'; a strict server ignores none");
+                Err(ApiError::coded("unknown_field", Some(field), problem))
+            }
+            _ => {
+                self.names.extend(fields);
+                Ok(())
+            }
+        }
+    }
+
+    /// All of them.
+    pub(super) fn names(self) -> Vec<String> {
+        if !self.names.is_empty() {
+            tracing::info!(fields = self.names.join(", "), "ignored hints");
+        }
+        self.names
+    }
+}
+
+/// Those of `fields` that are settings, under the name `root`.
+pub(super) fn settings(mut fields: Vec<String>, root: &str) -> Vec<String> {
+    fields.retain(|field| {
+        let setting = field.strip_prefix(root).and_then(|rest| rest.strip_prefix('.'));
+        let first = setting.and_then(|setting| setting.split('.').next());
+        first.is_some_and(|first| !SILENT.contains(&first))
+    });
+    fields
+}

@@ -39,11 +39,14 @@ impl fmt::Display for SessionId {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UtteranceId(Arc<str>);
 
+/// The beginning of names that the server makes, and callers may not.
+pub(crate) const OWN: char = '#';
+
 impl UtteranceId {
     /// The server's own name for the `n`-th utterance of a session.
     #[must_use]
     pub fn numbered(n: u64) -> Self {
-        Self(format!("u{n}").into())
+        Self(format!("{OWN}{n}").into())
     }
 
     /// As it goes over the wire.
@@ -79,7 +82,7 @@ impl MessageId {
     /// The server's own name for the `n`-th message it names.
     #[must_use]
     pub fn numbered(n: u64) -> Self {
-        Self(format!("m{n}").into())
+        Self(format!("{OWN}{n}").into())
     }
 
     /// As it goes over the wire.

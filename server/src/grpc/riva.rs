@@ -98,7 +98,7 @@ impl RivaSpeechSynthesis for Riva {
         let context = CallContext::from_headers(metadata.as_ref());
         let imitated = imitated(&self.service, tenant, &request).await;
         let commands = whole(request, imitated, &info, refused);
-        let mut events = self.service.open(context, commands, permit, |session| session);
+        let mut events = self.service.open(context, commands, permit, Session::whole);
         let mut audio = BytesMut::new();
         let mut words = Words::default();
         while let Some(event) = events.next().await {

@@ -12,6 +12,7 @@ use super::status::status;
 use super::{commands, explained, reply, settings};
 use crate::caller::Caller;
 use crate::service::{CallContext, SpeechService};
+use crate::session::Session;
 
 type Reply<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
@@ -91,7 +92,7 @@ impl speech_service_server::SpeechService for GrpcSpeech {
         let asked = settings::request(request.config.unwrap_or_default());
         let opened = self
             .service
-            .synthesize(context, caller(&extensions), asked, request.text)
+            .synthesize(context, caller(&extensions), asked, request.text, Session::whole)
             .await;
         let (info, replies) = opened.map_err(|error| status(&error))?;
         let replies = replies.flat_map(reply::with_warnings).filter_map(move |event| {

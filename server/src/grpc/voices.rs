@@ -16,6 +16,7 @@ use crate::error::ServeError;
 use crate::service::settings::{DELIVERY, invalid};
 use crate::service::voices::{Content, NewVoice, RECORDING_BYTES, VoiceOrigin, VoiceView};
 use crate::service::{CallContext, SpeechRequest, SpeechService, Voices};
+use crate::session::Session;
 
 /// Largest message: a recording, and the words beside it.
 pub(super) const MAX_MESSAGE: usize = RECORDING_BYTES + (64 << 10);
@@ -115,7 +116,10 @@ impl voice_service_server::VoiceService for GrpcVoices {
             .map_err(|error| status(&error))?;
         let (asked, text) = preview(request);
         let context = CallContext::from_headers(metadata.as_ref());
-        let opened = self.speech.synthesize(context, caller, asked, text).await;
+        let opened = self
+            .speech
+            .synthesize(context, caller, asked, text, Session::whole)
+            .await;
         let (info, replies) = opened.map_err(|error| status(&error))?;
         let replies = replies.flat_map(reply::with_warnings).filter_map(move |event| {
             let reply = match event {

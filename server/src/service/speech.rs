@@ -174,7 +174,8 @@ impl SpeechService {
         })
     }
 
-    /// Speaks one whole text. A request that cannot be honoured fails in the session, which accounts for it.
+    /// Speaks one whole text, by a session that `shape` makes of one as it comes. A request that cannot be honoured fails in the session,
+    /// which accounts for it.
     ///
     /// # Errors
     /// As for [`admit`](Self::admit).
@@ -184,6 +185,7 @@ impl SpeechService {
         caller: Caller,
         request: Result<SpeechRequest, ServeError>,
         text: String,
+        shape: impl FnOnce(Session) -> Session,
     ) -> Result<(Arc<SpeechInfo>, Events), ServeError> {
         let (clock, tenant) = (self.gate.deps.clock, caller.tenant());
         let began = clock.now();
@@ -203,6 +205,6 @@ impl SpeechService {
             utterance: String::new(),
         };
         let commands = stream::iter([configure, Ok(text), Ok(Command::Finish)]);
-        Ok((info, self.open(context, commands, permit, Session::uncut)))
+        Ok((info, self.open(context, commands, permit, shape)))
     }
 }

@@ -4,12 +4,15 @@ use std::collections::{HashMap, VecDeque};
 
 use super::error::ProtocolError;
 use crate::error::excerpt;
-use crate::id::UtteranceId;
+use crate::id::{OWN, UtteranceId};
 
 /// Longest id in bytes.
 const MAX_LEN: usize = 128;
 /// Ids remembered.
 const REMEMBERED: usize = 1024;
+
+/// What is wrong with a caller's id that could be the server's.
+pub(super) const RESERVED: &str = "begins with '#'; expected another id: those are the server's own";
 
 /// What is known of the session's ids.
 #[derive(Debug, Default)]
@@ -50,6 +53,7 @@ impl Names {
         match self.used.get(name) {
             Some(true) => Ok(Named::Late),
             Some(false) => Err(invalid("was used before in this stream")),
+            None if name.starts_with(OWN) => Err(invalid(RESERVED)),
             None => {
                 self.swallowing = false;
                 Ok(Named::New(self.remember(UtteranceId::from(name))))
@@ -58,13 +62,8 @@ impl Names {
     }
 
     fn number(&mut self) -> UtteranceId {
-        loop {
-            self.count += 1;
-            let id = UtteranceId::numbered(self.count);
-            if !self.used.contains_key(&id) {
-                return self.remember(id);
-            }
-        }
+        self.count += 1;
+        self.remember(UtteranceId::numbered(self.count))
     }
 
     fn remember(&mut self, id: UtteranceId) -> UtteranceId {
@@ -119,10 +118,16 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_names_avoid_the_callers() {
+    fn the_servers_names_are_never_the_callers() {
         let mut names = Names::default();
-        new(&mut names, "u1");
-        assert_eq!(new(&mut names, "").as_str(), "u2");
+        let own = new(&mut names, "");
+        for name in ["u1", "1", "utterance-1"] {
+            new(&mut names, name);
+        }
+        assert!(names.begin(own.as_str()).is_err());
+        assert!(names.begin("#7").is_err());
+        names.cancelled(&own);
+        assert_eq!(names.begin(own.as_str()), Ok(Named::Late));
     }
 
     #[test]

@@ -57,6 +57,7 @@ pub struct Session {
     core: SessionCore,
     holds_back: bool,
     uncut: bool,
+    whole: bool,
 }
 
 impl Session {
@@ -67,12 +68,21 @@ impl Session {
             core: SessionCore::new(deps, deadline),
             holds_back: false,
             uncut: false,
+            whole: false,
         }
     }
 
     /// Its caller has no word to cut an utterance short, and so never asks what was heard.
     #[must_use]
     pub fn uncut(mut self) -> Self {
+        self.uncut = true;
+        self
+    }
+
+    /// It speaks one text, which is all that its caller asks for: text with nothing to speak is an error, unless it is in no letters.
+    #[must_use]
+    pub fn whole(mut self) -> Self {
+        self.whole = true;
         self.uncut = true;
         self
     }
@@ -114,6 +124,7 @@ impl Session {
             core: self.core,
             holds_back: self.holds_back,
             uncut: self.uncut,
+            whole: self.whole,
             blank: false,
             settings: None,
             queue: VecDeque::new(),
@@ -133,6 +144,7 @@ struct Run {
     core: SessionCore,
     holds_back: bool,
     uncut: bool,
+    whole: bool,
     /// Text without a character came, and no utterance is open.
     blank: bool,
     settings: Option<Arc<Settings>>,

@@ -73,8 +73,23 @@ pub(super) struct TextFront {
     warned: usize,
     /// Whether text came, be it empty.
     given: bool,
-    /// Whether text with nothing to speak is refused.
-    strict: bool,
+    /// Whether any of it was more than white space.
+    visible: bool,
+    unspeakable: Unspeakable,
+    /// Languages of the model, for errors.
+    languages: String,
+}
+
+/// What becomes of text with nothing to speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Unspeakable {
+    /// A short silence and a warning: more may follow it.
+    #[default]
+    Silence,
+    /// The text is all that is asked for: nothing at all, and text in letters that the model does not know, are refused.
+    Whole,
+    /// It is refused.
+    Refused,
 }
 
 /// The front end that a session of this model has.
@@ -130,7 +145,19 @@ impl TextFront {
             source_end: 0,
             warnings: Vec::new(),
             warned: 0,
-            strict: info.terms.strict,
+            visible: false,
+            unspeakable: match info.terms.strict {
+                true => Unspeakable::Refused,
+                false => Unspeakable::Silence,
+            },
+            languages: info.languages.join(", "),
+        }
+    }
+
+    /// The text is all that its caller asks for. A strict server refuses more than that.
+    pub(super) fn set_whole(&mut self) {
+        if self.unspeakable == Unspeakable::Silence {
+            self.unspeakable = Unspeakable::Whole;
         }
     }
 
@@ -138,6 +165,7 @@ impl TextFront {
     pub(super) fn push(&mut self, text: &str) -> Result<(), ServeError> {
         self.given = true;
         let visible = !text.trim().is_empty();
+        self.visible |= visible;
         self.gathering |= visible;
         let pieces = self.front.push(text).map_err(|error| refused(&error))?;
         self.add(pieces)
@@ -210,13 +238,36 @@ impl TextFront {
             Ok(pieces) => self.add(pieces),
             Err(error @ TextError::Markup { .. }) => Err(refused(&error).into()),
             Err(_) if self.spoke || !self.given => Ok(()),
-            Err(error) if self.strict => Err(refused(&error).into()),
-            Err(_) => {
-                self.add(Vec::new())?;
-                self.warn(&Warning::NothingSpeakable);
-                Ok(())
-            }
+            Err(error) => self.unspeakable(&error),
         }
+    }
+
+    /// There was text, and nothing to speak in it.
+    fn unspeakable(&mut self, error: &TextError) -> Result<(), ServeError> {
+        let in_other_letters = match error {
+            TextError::NothingSpeakable { skipped } => {
+                let mut characters = skipped.characters().iter();
+                characters.any(|(character, _)| character.is_alphanumeric())
+            }
+            _ => false,
+        };
+        let languages = &self.languages;
+        match self.unspeakable {
+            Unspeakable::Whole if !self.visible => {
+                return Err(InvalidField::new("text", "is empty; expected text to speak").into());
+            }
+            Unspeakable::Whole if !in_other_letters => {}
+            Unspeakable::Whole | Unspeakable::Refused => {
+                let problem = format!("nothing in the text can be spoken; the voice speaks: {languages}");
+                return Err(UtteranceError::NothingSpeakable(problem).into());
+            }
+            Unspeakable::Silence => {}
+        }
+        let warning = Warning::NothingSpeakable;
+        let message = format!("{warning}; the voice speaks: {languages}");
+        self.add(Vec::new())?;
+        self.warnings.push((warning.reason(), message));
+        Ok(())
     }
 
     /// Drops everything.

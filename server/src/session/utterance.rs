@@ -175,6 +175,12 @@ impl Utterance {
         self
     }
 
+    /// Its text is all that its caller asks for.
+    pub(super) fn whole(mut self) -> Self {
+        self.text.set_whole();
+        self
+    }
+
     /// It is traced, if there is a trace.
     pub(super) fn traced(mut self, trace: Option<Arc<TraceContext>>) -> Self {
         self.trace = trace.map(|context| (context, Sequences::default()));
@@ -442,7 +448,9 @@ impl Utterance {
         });
     }
 
+    /// The message may name characters of the text, which no log has.
     fn warn(&mut self, out: &mut Outbox, reason: &'static str, message: String) {
+        tracing::info!(utterance = %self.id, reason, "warned of an utterance");
         self.warnings.push(Warning {
             reason,
             message: message.clone(),

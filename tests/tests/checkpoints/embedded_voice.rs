@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
+use hyper::StatusCode;
 use omni_audio::{Level, SampleRate, from_i16, i16_from_s16le, worst_join};
+use omni_proto::riva::AudioEncoding;
+use omni_proto::riva::tts::SynthesizeSpeechRequest;
+use omni_proto::riva::tts::riva_speech_synthesis_client::RivaSpeechSynthesisClient;
 use omni_proto::v1;
 use omni_server::app::load_model;
 use omni_server::config::{ModelSource, deploy::resolve};
-use omni_tests::{Call, TestServer, audio_of, cancel, config, finish, seeded, text};
+use omni_tests::{Call, TestServer, audio_of, cancel, config, finish, http, reason, seeded, text};
+use tonic::Status;
 
 const SENTENCE: &str = "The quick brown fox jumps over the lazy dog.";
 /// Well away from anything the voice does by itself.
@@ -192,6 +197,110 @@ async fn numbers_are_read_and_what_cannot_be_spoken_is_warned_of() {
         );
     }
     server.stop().await;
+}
+
+/// What a request for the whole of a text gets by each protocol that has such: a reason and a message, or its audio.
+async fn whole(server: &TestServer, text: &str) -> [Result<Vec<u8>, (String, String)>; 3] {
+    let refused = |status: Status| (reason(&status), status.message().to_owned());
+    let own = audio_of(&mut server.speech(), seeded(SEED), text).await;
+    let riva = SynthesizeSpeechRequest {
+        text: text.to_owned(),
+        encoding: AudioEncoding::LinearPcm.into(),
+        sample_rate_hz: 16_000,
+        ..SynthesizeSpeechRequest::default()
+    };
+    let riva = RivaSpeechSynthesisClient::new(server.channel.clone())
+        .synthesize(riva)
+        .await;
+    let body = serde_json::json!({"input": text, "response_format": "pcm"});
+    let headers = [("content-type", "application/json")];
+    let answer = http(server, "POST", "/v1/audio/speech", &headers, body.to_string()).await;
+    let over_http = match answer.status {
+        StatusCode::OK => Ok(answer.body),
+        StatusCode::BAD_REQUEST => {
+            let body: serde_json::Value = serde_json::from_slice(&answer.body).expect("JSON");
+            let told = |name: &str| body["error"][name].as_str().expect("text").to_owned();
+            assert_eq!(told("param"), "input");
+            Err((told("code").to_uppercase(), told("message")))
+        }
+        _ => panic!("{answer:?}"),
+    };
+    [
+        own.map(|(audio, _)| audio).map_err(refused),
+        riva.map(|answer| answer.into_inner().audio.to_vec()).map_err(refused),
+        over_http,
+    ]
+}
+
+#[tokio::test]
+async fn a_whole_text_in_letters_that_the_voice_does_not_know_is_an_error_that_names_its_languages() {
+    let server = server(&[]).await;
+    for text in [
+        "\u{4f60}\u{597d}",
+        "\u{5e9}\u{5dc}\u{5d5}\u{5dd}",
+        "\u{645}\u{631}\u{62d}\u{628}\u{627} \u{1f600}",
+        "\u{43f}\u{440}\u{438}\u{432}\u{435}\u{442}!",
+    ] {
+        for refused in whole(&server, text).await {
+            let (reason, message) = refused.expect_err(text);
+            assert_eq!(reason, "NOTHING_SPEAKABLE", "{text}: {message}");
+            assert!(message.contains("en-US"), "{text}: {message}");
+        }
+    }
+    for text in ["", "  ", "\n\t"] {
+        for refused in whole(&server, text).await {
+            let (_, message) = refused.expect_err("no text");
+            assert!(message.contains("is empty; expected text to speak"), "{message}");
+        }
+    }
+    for text in ["...", "\u{1f600}", "\u{1f44d}\u{1f3fd}", "\u{2014} !"] {
+        for silence in whole(&server, text).await {
+            let silence = silence.unwrap_or_else(|refused| panic!("{text}: {refused:?}"));
+            assert!(!silence.is_empty() && silence.iter().all(|&byte| byte == 0), "{text}");
+        }
+    }
+    for text in ["\u{4f60}\u{597d} Bob", "7"] {
+        for audio in whole(&server, text).await {
+            let audio = audio.unwrap_or_else(|refused| panic!("{text}: {refused:?}"));
+            assert!(audio.iter().any(|&byte| byte != 0), "{text}");
+        }
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn another_region_of_a_language_is_spoken_as_the_one_that_is_there_and_the_answer_says_so() {
+    let asked = |language: &str| serde_json::json!({"input": "Hello.", "language": language}).to_string();
+    let headers = [("content-type", "application/json")];
+    let path = "/v1/audio/speech";
+    let own = server(&[]).await;
+    for (language, ignored) in [("en-US", ""), ("en", ""), ("en-GB", "language"), ("en_AU", "language"), ("English", "")] {
+        let answer = http(&own, "POST", path, &headers, asked(language)).await;
+        assert_eq!(answer.status, StatusCode::OK, "{language}: {answer:?}");
+        assert_eq!(answer.header("x-omni-ignored"), ignored, "{language}");
+    }
+    let other = http(&own, "POST", path, &headers, asked("nl-BE")).await;
+    assert_eq!(other.status, StatusCode::BAD_REQUEST, "{other:?}");
+    let riva = SynthesizeSpeechRequest {
+        text: "Hello.".to_owned(),
+        language_code: "en-GB".to_owned(),
+        sample_rate_hz: 16_000,
+        ..SynthesizeSpeechRequest::default()
+    };
+    let mut client = RivaSpeechSynthesisClient::new(own.channel.clone());
+    assert!(!client.synthesize(riva).await.unwrap().into_inner().audio.is_empty());
+    let mut call = own.call().await;
+    call.send(config(v1::SpeechConfig {
+        language: "en-GB".to_owned(),
+        ..seeded(SEED)
+    }))
+    .await;
+    assert_eq!(call.ready().await.resolved.unwrap().language, "en-US");
+    own.stop().await;
+    let strict = server(&["--strict"]).await;
+    let refused = http(&strict, "POST", path, &headers, asked("en-GB")).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
+    strict.stop().await;
 }
 
 #[tokio::test]

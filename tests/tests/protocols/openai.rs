@@ -98,26 +98,23 @@ async fn mp3_is_what_is_sent_where_no_format_is_asked_for() {
 }
 
 #[tokio::test]
-async fn text_with_nothing_to_speak_is_a_file_of_silence_in_every_format() {
+async fn a_request_without_text_is_refused_as_by_openai() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
-    for input in ["", " ", "\n"] {
-        for (format, begins) in [
-            ("wav", &b"RIFF"[..]),
-            ("mp3", &[0xFF][..]),
-            ("aac", &[0xFF, 0xF1][..]),
-            ("opus", &b"OggS"[..]),
-            ("flac", &b"fLaC"[..]),
+    for input in ["", " ", "\n", "\u{a0}\t"] {
+        for more in [
+            json!({"response_format": "wav"}),
+            json!({"response_format": "pcm"}),
+            json!({"stream_format": "sse"}),
         ] {
-            let answer = speech(&server, json!({"input": input, "response_format": format})).await;
-            assert_eq!(answer.status, StatusCode::OK, "{input:?} as {format}");
-            assert!(answer.body.starts_with(begins), "{input:?} as {format}");
+            let mut asked = more.clone();
+            asked["input"] = json!(input);
+            let answer = speech(&server, asked).await;
+            assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{input:?} with {more}");
+            let error = &parsed(&answer)["error"];
+            assert_eq!((&error["param"], &error["type"]), (&json!("input"), &json!("invalid_request_error")));
         }
-        let pcm = speech(&server, json!({"input": input, "response_format": "pcm"})).await;
-        assert!(
-            !pcm.body.is_empty() && pcm.body.iter().all(|&byte| byte == 0),
-            "{input:?}"
-        );
     }
+    server.idle(12).await;
     server.stop().await;
 }
 
@@ -151,6 +148,47 @@ async fn formats_and_speed_are_those_that_were_asked_for() {
     };
     let ratio = length(2.0).await / length(1.0).await;
     assert!((0.45..0.55).contains(&ratio), "{ratio}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn rates_and_telephone_formats_are_those_that_were_asked_for() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let asked = async |format: &str, rate: Value| {
+        let body = json!({"response_format": format, "sample_rate": rate, "seed": 7});
+        speech(&server, body).await
+    };
+    let seconds = asked("pcm", json!(24_000)).await.body.len() as f64 / 48_000.0;
+    for (format, rate, hz, width) in [
+        ("pcm", Value::Null, 24_000, 2.0),
+        ("pcm", json!(8_000), 8_000, 2.0),
+        ("pcm", json!("16000"), 16_000, 2.0),
+        ("g711_ulaw", Value::Null, 8_000, 1.0),
+        ("mulaw", json!(8_000), 8_000, 1.0),
+        ("PCMU", json!(16_000), 16_000, 1.0),
+        ("g711_alaw", Value::Null, 8_000, 1.0),
+        ("alaw", Value::Null, 8_000, 1.0),
+        ("pcma", json!(8_000.0), 8_000, 1.0),
+    ] {
+        let answer = asked(format, rate).await;
+        assert_eq!(answer.status, StatusCode::OK, "{format}: {answer:?}");
+        assert_eq!(answer.header("x-sample-rate"), hz.to_string(), "{format}");
+        let heard = answer.body.len() as f64 / width / f64::from(hz);
+        assert!((heard - seconds).abs() < 2e-3, "{format}: {heard} s instead of {seconds}");
+    }
+    let wav = asked("wav", json!(8_000)).await;
+    assert_eq!(u32::from_le_bytes(wav.body[24..28].try_into().unwrap()), 8_000);
+    assert_eq!(wav.header("x-sample-rate"), "8000");
+    assert_eq!(asked("g711_ulaw", json!(null)).await.kind(), "audio/pcmu");
+    assert_eq!(asked("g711_alaw", json!(null)).await.kind(), "audio/pcma");
+    for (format, rate) in [("pcm", 7_999), ("mp3", 8_001), ("pcmu", 24_000), ("opus", 22_050)] {
+        let refused = asked(format, json!(rate)).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{format} at {rate}");
+        assert_eq!(parsed(&refused)["error"]["param"], "sample_rate", "{refused:?}");
+    }
+    let unknown = asked("midi", json!(null)).await;
+    let message = parsed(&unknown)["error"]["message"].to_string();
+    assert!(message.contains("unsupported response_format 'midi'; expected mp3, "), "{message}");
     server.stop().await;
 }
 

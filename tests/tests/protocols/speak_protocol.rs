@@ -162,8 +162,9 @@ async fn an_empty_text_is_a_silence_and_a_finish_without_text_is_none() {
         assert_eq!(silent.warnings[0].reason, "NOTHING_SPEAKABLE");
     }
     call.send(finish()).await;
-    let nothing = call.utterance().await;
-    assert_eq!((nothing.samples(), nothing.warnings.len()), (0, 0));
+    call.hang_up();
+    call.end().await.unwrap();
+    server.idle(3).await;
     server.stop().await;
 }
 
@@ -194,15 +195,30 @@ async fn hanging_up_without_a_word_is_fine() {
 }
 
 #[tokio::test]
-async fn finish_without_text_is_done_without_audio() {
+async fn a_finish_or_a_flush_of_nothing_is_no_utterance() {
     let server = server().await;
     let mut call = server.call().await.configured(seeded(1)).await;
+    for nothing in [finish(), flush(), cancel(""), finish(), cancel("u1"), flush(), finish()] {
+        call.send(nothing).await;
+    }
+    for id in ["u1", "u2", "m1", "1"] {
+        call.send(named(id, "hello.")).await;
+        call.send(cancel("")).await;
+        // The client's own end of what it has cancelled.
+        call.send(finish()).await;
+        let utterance = call.utterance().await;
+        assert_eq!((utterance.id.as_str(), utterance.finish()), (id, v1::FinishReason::Interrupted));
+    }
+    call.send(text("hello.")).await;
     call.send(finish()).await;
-    let utterance = call.utterance().await;
-    assert_eq!(
-        (utterance.finish(), utterance.samples()),
-        (v1::FinishReason::Stop, 0)
-    );
+    let own = call.utterance().await.id;
+    assert!(own.starts_with('#'), "{own}");
+    call.send(named("u3", "hello.")).await;
+    call.send(finish()).await;
+    assert_eq!(call.utterance().await.id, "u3");
+    call.hang_up();
+    call.end().await.unwrap();
+    server.idle(6).await;
     server.stop().await;
 }
 
@@ -337,6 +353,10 @@ async fn an_id_cannot_be_used_again_nor_change_within_an_utterance() {
     let call = server.call().await.configured(seeded(1)).await;
     call.send(named("a", "first")).await;
     call.send(named("b", " second")).await;
+    assert_eq!(reason(&call.end().await.unwrap_err()), "UTTERANCE_ID_INVALID");
+
+    let call = server.call().await.configured(seeded(1)).await;
+    call.send(named("#1", "first")).await;
     assert_eq!(reason(&call.end().await.unwrap_err()), "UTTERANCE_ID_INVALID");
     server.stop().await;
 }

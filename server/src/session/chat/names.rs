@@ -3,8 +3,9 @@
 use std::collections::{HashSet, VecDeque};
 
 use crate::error::excerpt;
-use crate::id::MessageId;
+use crate::id::{MessageId, OWN};
 use crate::session::error::ProtocolError;
+use crate::session::names::RESERVED;
 
 /// Longest name in bytes.
 const MAX_LEN: usize = 128;
@@ -34,6 +35,9 @@ impl Names {
         if self.used.contains(name) {
             return invalid("was used before in this conversation");
         }
+        if name.starts_with(OWN) {
+            return invalid(RESERVED);
+        }
         let id = match name {
             "" => self.number(),
             name => MessageId::from(name),
@@ -49,13 +53,8 @@ impl Names {
     }
 
     fn number(&mut self) -> MessageId {
-        loop {
-            self.count += 1;
-            let id = MessageId::numbered(self.count);
-            if !self.used.contains(&id) {
-                return id;
-            }
-        }
+        self.count += 1;
+        MessageId::numbered(self.count)
     }
 }
 
@@ -64,11 +63,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_used_once_and_the_servers_avoid_the_callers() {
+    fn a_name_is_used_once_and_the_servers_are_never_the_callers() {
         let mut names = Names::default();
         assert_eq!(names.take("m1").unwrap().as_str(), "m1");
         assert!(matches!(names.take("m1"), Err(ProtocolError::MessageId { .. })));
-        assert_eq!(names.take("").unwrap().as_str(), "m2");
+        assert_eq!(names.take("").unwrap().as_str(), "#1");
+        assert!(matches!(names.take("#2"), Err(ProtocolError::MessageId { .. })));
         assert!(names.take(&"x".repeat(MAX_LEN + 1)).is_err());
     }
 

@@ -140,6 +140,9 @@ impl Run {
         if self.uncut {
             utterance = utterance.uncut();
         }
+        if self.whole {
+            utterance = utterance.whole();
+        }
         let trace = self.core.deps.records.begins(self.core.caller.as_ref(), now);
         self.core.began = true;
         self.opened += 1;
@@ -156,6 +159,7 @@ impl Run {
         }
     }
 
+    /// Ends the open utterance. Where none is open, text without a character stands for one; without any text there is none to end.
     fn finish(&mut self, now: Stamp) -> Result<(), ServeError> {
         let blank = std::mem::take(&mut self.blank);
         if self.names.caller_ends() {
@@ -163,6 +167,7 @@ impl Run {
         }
         let open = match self.open() {
             Some(open) => Some(open),
+            None if !blank => None,
             None => match self.names.begin("")? {
                 Named::New(id) => self.begin(id, now)?,
                 Named::Late => None,

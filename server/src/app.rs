@@ -16,6 +16,7 @@ mod stage_process;
 mod stages;
 mod traces;
 mod wyoming;
+mod zeroconf;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
@@ -36,7 +37,7 @@ use crate::grpc::{
     Access, AdminState, CHAT_SERVICE_NAME, GrpcCatalog, GrpcChat, GrpcSpeech, GrpcVoices,
     METRICS_SERVICE_NAME, Riva, SERVICE_NAMES, ServerInfo, Services, WATCH_SERVICE_NAME, Watch, serve,
 };
-use crate::openai::{OpenAi, Sites};
+use crate::openai::{OpenAi, Sites, tidied};
 use crate::orchestrator::Orchestrator;
 use crate::service::{CallGate, Catalog, ChatService, SpeechService, Voices};
 use crate::session::{Courses, Recent, RecordSink, Registry, SessionDeps};
@@ -215,6 +216,7 @@ impl App {
                 grpc_services: grpc_services(config),
             },
         );
+        let (readiness_tx, readiness) = watch::channel(Readiness::Loading);
         let wyoming = match &config.wyoming {
             Some(settings) => {
                 let wyoming = Wyoming::new(
@@ -226,7 +228,7 @@ impl App {
                         metrics.requests(Protocol::Wyoming),
                     ),
                 );
-                Some(WyomingListener::start(settings.listen, wyoming).await?)
+                Some(WyomingListener::start(settings, wyoming, readiness.clone())?)
             }
             None => None,
         };
@@ -252,10 +254,10 @@ impl App {
             catalog: GrpcCatalog::new(catalog),
             bodies,
             measurements: metrics.measurements(&stop),
-            routes: metrics.routes(match config.studio {
+            routes: tidied(metrics.routes(match config.studio {
                 true => openai.routes().merge(studio::routes()),
                 false => openai.routes(),
-            }),
+            })),
         };
         let closing = CancellationToken::clone(&close).cancelled_owned();
         let calls = metrics.calls()?;
@@ -278,7 +280,6 @@ impl App {
         let listener = tokio::spawn(serve(listener, services, health, calls, access, closing));
         tracing::info!(%address, encrypted = config.tls.is_some(), "listening");
 
-        let (readiness_tx, readiness) = watch::channel(Readiness::Loading);
         let start = ModelStart {
             config: config.clone(),
             clock,

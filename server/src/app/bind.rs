@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use anyhow::anyhow;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 /// Listens for `whom` at the address that `flag` names.
 ///
@@ -12,12 +12,33 @@ use tokio::net::TcpListener;
 /// Why not, and what to do.
 pub(super) async fn bind(whom: &str, flag: &str, wanted: SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(wanted).await;
-    listener.map_err(|error| {
-        anyhow!(
-            "cannot listen for {whom} on {wanted}: {}; {flag} names another address, port 0 takes a free one",
-            reason(&error, wanted)
-        )
-    })
+    listener.map_err(|error| refused(whom, flag, wanted, &error))
+}
+
+/// Takes the port for `whom` without listening: what connects is refused until the socket listens.
+///
+/// # Errors
+/// As for [`bind`].
+pub(super) fn reserve(whom: &str, flag: &str, wanted: SocketAddr) -> anyhow::Result<TcpSocket> {
+    let reserved = || {
+        let socket = match wanted {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        // Connections of a server before it may still be closing.
+        socket.set_reuseaddr(true)?;
+        socket.bind(wanted)?;
+        Ok(socket)
+    };
+    reserved().map_err(|error| refused(whom, flag, wanted, &error))
+}
+
+/// Why a port cannot be had, and what to do.
+pub(super) fn refused(whom: &str, flag: &str, wanted: SocketAddr, error: &io::Error) -> anyhow::Error {
+    anyhow!(
+        "cannot listen for {whom} on {wanted}: {}; {flag} names another address, port 0 takes a free one",
+        reason(error, wanted)
+    )
 }
 
 fn reason(error: &io::Error, wanted: SocketAddr) -> String {

@@ -19,12 +19,16 @@ pub(super) enum Readiness {
 }
 
 impl App {
-    /// Waits until the model is warm.
+    /// Waits until the model is warm, and every port is open.
     ///
     /// # Errors
-    /// If it cannot be loaded.
+    /// If it cannot be loaded, or a port cannot be opened.
     pub async fn ready(&mut self) -> anyhow::Result<()> {
-        self.reached(|state| *state == Readiness::Ready).await
+        self.reached(|state| *state == Readiness::Ready).await?;
+        match &mut self.wyoming {
+            Some(wyoming) => wyoming.listens().await,
+            None => Ok(()),
+        }
     }
 
     /// Waits until the model is read and its pools are there, to which replicas can be added.

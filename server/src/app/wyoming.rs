@@ -1,39 +1,95 @@
-//! The listener for Wyoming.
+//! The listener for Wyoming, which opens when the model is ready: its clients take an error for the end of a pipeline, and try again where
+//! nothing listens.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use anyhow::Context as _;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::bind::bind;
+use super::bind::{refused, reserve};
+use super::readiness::Readiness;
+use super::zeroconf::Announcement;
+use crate::config::WyomingSettings;
 use crate::wyoming::Wyoming;
 
 /// How long connections may take to close.
 const CLOSING: Duration = Duration::from_secs(1);
+/// As errors call it, and the flag that names its address.
+const WHOM: &str = "Wyoming";
+const FLAG: &str = "--wyoming";
+/// Connections that wait to be accepted, as Tokio has it.
+const BACKLOG: u32 = 1_024;
+
+/// Whether the port is open, or why it cannot be; none while the model loads.
+type Opened = Option<Result<(), String>>;
 
 /// The listener.
 #[derive(Debug)]
 pub(super) struct WyomingListener {
     address: SocketAddr,
     close: CancellationToken,
+    opened: watch::Receiver<Opened>,
     task: JoinHandle<()>,
 }
 
 impl WyomingListener {
-    /// Listens at `wanted`.
-    pub(super) async fn start(wanted: SocketAddr, wyoming: Wyoming) -> anyhow::Result<Self> {
-        let listener = bind("Wyoming", "--wyoming", wanted).await?;
-        let address = listener.local_addr()?;
-        tracing::info!(%address, "Wyoming is spoken");
+    /// Takes the port at once, and listens when the model is ready.
+    pub(super) fn start(
+        settings: &WyomingSettings,
+        wyoming: Wyoming,
+        mut readiness: watch::Receiver<Readiness>,
+    ) -> anyhow::Result<Self> {
+        let wanted = settings.listen;
+        let socket = reserve(WHOM, FLAG, wanted)?;
+        let address = socket.local_addr()?;
+        let (opening, opened) = watch::channel(None);
         let close = CancellationToken::new();
-        let task = tokio::spawn(wyoming.serve(listener, close.clone().cancelled_owned()));
-        Ok(Self { address, close, task })
+        let (closing, name) = (close.clone(), settings.zeroconf.clone());
+        let task = tokio::spawn(async move {
+            tokio::select! {
+                () = closing.cancelled() => return,
+                ready = readiness.wait_for(|state| *state == Readiness::Ready) => if ready.is_err() { return },
+            }
+            let listener = match socket.listen(BACKLOG) {
+                Ok(listener) => listener,
+                Err(error) => {
+                    let problem = refused(WHOM, FLAG, address, &error);
+                    opening.send_replace(Some(Err(problem.to_string())));
+                    return;
+                }
+            };
+            tracing::info!(%address, "Wyoming listening");
+            let announcement = name.and_then(|name| Announcement::new(&name, address));
+            opening.send_replace(Some(Ok(())));
+            wyoming.serve(listener, closing.cancelled_owned()).await;
+            if let Some(announcement) = announcement {
+                announcement.withdraw().await;
+            }
+        });
+        Ok(Self {
+            address,
+            close,
+            opened,
+            task,
+        })
     }
 
-    /// Where it listens.
+    /// Where it listens, or will.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Waits until it listens, once the model is ready.
+    pub(super) async fn listens(&mut self) -> anyhow::Result<()> {
+        let opened = self.opened.wait_for(Option::is_some).await;
+        let opened = opened.context("the listener for Wyoming ended early")?;
+        match opened.as_ref() {
+            Some(Err(problem)) => anyhow::bail!("{problem}"),
+            Some(Ok(())) | None => Ok(()),
+        }
     }
 
     /// Ends it.

@@ -7,6 +7,7 @@ use clap::Args;
 use super::keys::{KeyFile, Scope};
 use super::listen::address;
 use super::raw::PORTS;
+use crate::error::excerpt;
 
 /// As typed.
 #[derive(Debug, Clone, Args)]
@@ -20,7 +21,20 @@ pub struct RawWyoming {
     /// With --api-keys: the holder of a key whose scopes and quotas hold for all callers of --wyoming together
     #[arg(long, env = "OMNI_WYOMING_HOLDER", value_name = "NAME")]
     pub wyoming_holder: Option<String>,
+
+    /// Announce --wyoming on the local network by mDNS, so that Home Assistant finds it; NAME tells several servers apart
+    #[arg(
+        long,
+        env = "OMNI_ZEROCONF",
+        num_args = 0..=1,
+        default_missing_value = "omni",
+        value_name = "NAME"
+    )]
+    pub zeroconf: Option<String>,
 }
+
+/// Longest name that is announced, in bytes (RFC 6763).
+const MAX_NAME: usize = 63;
 
 /// Where Wyoming is spoken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,14 +43,22 @@ pub struct WyomingSettings {
     pub listen: SocketAddr,
     /// The holder of a key that callers count as.
     pub holder: Option<String>,
+    /// The name under which it is announced, if it is.
+    pub zeroconf: Option<String>,
 }
 
 impl RawWyoming {
     /// What is wrong with it, given the file of API keys if there is one, and what could be read of it.
     pub(super) fn problems(&self, keys: Option<Option<&KeyFile>>, plaintext: bool) -> Vec<String> {
         let Some(listen) = self.wyoming else {
-            let needless = "--wyoming-holder: expected --wyoming beside it".to_owned();
-            return self.wyoming_holder.iter().map(|_| needless.clone()).collect();
+            let flags = [
+                ("--wyoming-holder", self.wyoming_holder.is_some()),
+                ("--zeroconf", self.zeroconf.is_some()),
+            ];
+            let needless = flags.into_iter().filter(|(_, given)| *given);
+            return needless
+                .map(|(flag, _)| format!("{flag}: expected --wyoming beside it"))
+                .collect();
         };
         let mut problems = Vec::new();
         if !listen.ip().is_loopback() && !plaintext {
@@ -46,6 +68,14 @@ impl RawWyoming {
             ));
         }
         problems.extend(self.holder_problem(keys));
+        if let Some(name) = &self.zeroconf
+            && (name.is_empty() || name.len() > MAX_NAME || name.contains(char::is_control))
+        {
+            problems.push(format!(
+                "--zeroconf {}: expected a name of 1 to {MAX_NAME} bytes",
+                excerpt(name).escape_debug()
+            ));
+        }
         problems
     }
 
@@ -71,8 +101,12 @@ impl RawWyoming {
     }
 
     pub(super) fn settings(self) -> Option<WyomingSettings> {
-        let holder = self.wyoming_holder;
-        self.wyoming.map(|listen| WyomingSettings { listen, holder })
+        let (holder, zeroconf) = (self.wyoming_holder, self.zeroconf);
+        self.wyoming.map(|listen| WyomingSettings {
+            listen,
+            holder,
+            zeroconf,
+        })
     }
 }
 
@@ -98,6 +132,14 @@ mod tests {
         let asked = ["--wyoming", "0.0.0.0:10300", "--insecure-plaintext"];
         assert_eq!(problems(&asked), Vec::<String>::new());
         assert_eq!(problems(&["--wyoming-holder", "home"]).len(), 1);
+        assert_eq!(problems(&["--zeroconf"]).len(), 1);
+        let long = "x".repeat(MAX_NAME + 1);
+        for (name, wrong) in [("kitchen", 0), ("", 1), ("a\nb", 1), (long.as_str(), 1)] {
+            assert_eq!(problems(&["--wyoming", "10300", "--zeroconf", name]).len(), wrong, "{name:?}");
+        }
+        let raw = RawConfig::arguments_only(["omni-server", "--wyoming", "10300", "--zeroconf"]).unwrap();
+        let settings = raw.validate().unwrap().wyoming.expect("settings");
+        assert_eq!(settings.zeroconf.as_deref(), Some("omni"));
         assert_eq!(
             problems(&["--wyoming", "10300", "--wyoming-holder", "home"]).len(),
             1

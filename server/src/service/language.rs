@@ -31,6 +31,11 @@ pub(super) fn same(asked: &str, spoken: &str) -> bool {
     subtags(asked).zip(subtags(spoken)).all(|(a, b)| a == b)
 }
 
+/// Whether both are of one language, whatever their regions and scripts: "en-GB" and "en-US".
+pub(super) fn related(asked: &str, spoken: &str) -> bool {
+    subtags(asked).next() == subtags(spoken).next()
+}
+
 /// Whether there are word times in a language.
 pub(super) fn is_aligned(spoken: &str) -> bool {
     subtags(spoken)
@@ -100,6 +105,21 @@ mod tests {
         }
         for language in ["ar", "hi", "th"] {
             assert!(!is_aligned(language), "{language}");
+        }
+    }
+
+    #[test]
+    fn regions_of_one_language_are_related() {
+        for (asked, spoken, expected) in [
+            ("en-GB", "en-US", true),
+            ("english-AU", "en-US", true),
+            ("pt_PT", "pt-BR", true),
+            ("zh-TW", "zh-CN", true),
+            ("zh-yue", "zh-CN", false),
+            ("nl", "de", false),
+            ("", "en", false),
+        ] {
+            assert_eq!(related(asked, spoken), expected, "{asked} and {spoken}");
         }
     }
 

@@ -61,14 +61,14 @@ const MAX_BUFFER_DELAY: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum UnknownName {
     #[error(
-        "model {got:?} is not served here, expected {expected:?}, one of its {aliases} aliases, which the list of models names, or none"
+        "unknown model '{got}'; expected '{expected}', one of its {aliases} aliases, which the list of models names, or none"
     )]
     Model {
         got: String,
         expected: String,
         aliases: usize,
     },
-    #[error("voice {got:?} does not exist, the model has: {known}")]
+    #[error("unknown voice '{got}'; expected one of: {known}")]
     Voice { got: String, known: String },
     #[error(
         "there are no voices yet: add one of a recording with VoiceService.CreateVoice, POST /v1/audio/voices or omni-client voices add"
@@ -76,7 +76,7 @@ enum UnknownName {
     NoVoice,
     #[error("voice {got:?} cannot be spoken with here: {problem}")]
     Misfit { got: String, problem: String },
-    #[error("language {got:?} is not spoken by the model, expected one of: {known}")]
+    #[error("unsupported language '{got}'; expected one of: {known}")]
     Language { got: String, known: String },
 }
 
@@ -105,13 +105,13 @@ impl From<UnknownName> for ServeError {
 /// Checks a request against the model.
 pub(super) fn settings(request: &SpeechRequest, info: &SpeechInfo) -> Result<Settings, ServeError> {
     model(&request.model, info)?;
-    let ignored = unsupported(request, info)?;
+    let mut ignored = unsupported(request, info)?;
     let sampling = &request.sampling;
     let voice = match &request.imitated {
         Some(prompt) => SpokenVoice::imitated(prompt),
         None => voice(&request.voice, info)?,
     };
-    let language = language(&request.language, info)?;
+    let language = language(&request.language, info, &mut ignored)?;
     if request.alignment {
         aligned(language.as_deref(), info)?;
     }
@@ -255,7 +255,13 @@ fn known_voices(info: &SpeechInfo) -> Vec<String> {
     own.chain(kept.into_iter().flatten()).collect()
 }
 
-pub(super) fn language(got: &str, info: &SpeechInfo) -> Result<Option<String>, ServeError> {
+/// The language that is meant; none where the model finds it out. Another region of the language stands in for one that is not
+/// there, unless the server is strict.
+pub(super) fn language(
+    got: &str,
+    info: &SpeechInfo,
+    ignored: &mut Vec<IgnoredField>,
+) -> Result<Option<String>, ServeError> {
     /// What callers of models that detect the language write where they leave that to it.
     const DETECTED: &str = "auto";
     if info.detects_language && (got.is_empty() || got.eq_ignore_ascii_case(DETECTED)) {
@@ -264,15 +270,20 @@ pub(super) fn language(got: &str, info: &SpeechInfo) -> Result<Option<String>, S
     if got.is_empty() {
         return Ok(info.languages.first().cloned());
     }
-    let found = info
-        .languages
-        .iter()
-        .find(|spoken| super::language::same(got, spoken));
-    found.cloned().map(Some).ok_or_else(|| {
-        let known = join(info.languages.iter().map(String::as_str));
-        let got = excerpt(got);
-        UnknownName::Language { got, known }.into()
-    })
+    let mut languages = info.languages.iter();
+    if let Some(found) = languages.find(|spoken| super::language::same(got, spoken)) {
+        return Ok(Some(found.clone()));
+    }
+    let mut languages = info.languages.iter();
+    let related = languages.find(|spoken| super::language::related(got, spoken));
+    if let Some(related) = related.filter(|_| !info.terms.strict) {
+        let problem = format!("{:?} is not offered, {related} is spoken instead", excerpt(got));
+        hint("config.language", &problem, false, ignored)?;
+        return Ok(Some(related.clone()));
+    }
+    let known = join(info.languages.iter().map(String::as_str));
+    let got = excerpt(got);
+    Err(UnknownName::Language { got, known }.into())
 }
 
 /// Refuses word times in a language in which there are none. Without a language the model decides on one by the text.
@@ -283,7 +294,7 @@ fn aligned(language: Option<&str>, info: &SpeechInfo) -> Result<(), ServeError> 
             let offered = super::language::aligned_of(&info.languages);
             let offered = join(offered.iter().map(String::as_str));
             let problem =
-                format!("word times are not offered in {language:?}, expected false; they are in: {offered}");
+                format!("unsupported in '{language}'; expected false: word times are offered in {offered}");
             Err(invalid("config.alignment", problem))
         }
     }
@@ -317,14 +328,14 @@ fn unsupported(request: &SpeechRequest, info: &SpeechInfo) -> Result<Vec<Ignored
     if request.has_pronunciations {
         return Err(invalid(
             "config.pronunciations",
-            "this model takes none, expected empty",
+            "this model takes none; expected empty",
         ));
     }
     // One that the model can imitate was made a voice before.
     if request.clone.is_some() {
         return Err(invalid(
             "config.clone",
-            "this model cannot clone voices, expected unset; Base checkpoints of Qwen3-TTS do",
+            "this model cannot clone voices; expected unset; Base checkpoints of Qwen3-TTS do",
         ));
     }
     Ok(ignored)
@@ -338,7 +349,7 @@ pub(super) fn hint(
     ignored: &mut Vec<IgnoredField>,
 ) -> Result<(), ServeError> {
     if strict {
-        return Err(invalid(field, format!("{problem}, expected empty")));
+        return Err(invalid(field, format!("{problem}; expected empty")));
     }
     // The answer names it.
     tracing::debug!(field, problem, "ignored a hint");
@@ -349,7 +360,7 @@ pub(super) fn hint(
 
 pub(super) fn sampling(got: &SamplingRequest, fields: &SamplingFields) -> Result<Sampling, ServeError> {
     let check = |value: Option<f32>, good: fn(f32) -> bool, field, expected: &str| match value {
-        Some(v) if !good(v) => Err(invalid(field, format!("is {v}, expected {expected}"))),
+        Some(v) if !good(v) => Err(invalid(field, format!("is {v}; expected {expected}"))),
         _ => Ok(()),
     };
     check(
@@ -371,7 +382,7 @@ pub(super) fn sampling(got: &SamplingRequest, fields: &SamplingFields) -> Result
         "a number above 0 and at most 10",
     )?;
     let top_k = got.top_k.map(u32::try_from).transpose();
-    let top_k = top_k.map_err(|_| invalid(fields.top_k, "is negative, expected 0 or more"))?;
+    let top_k = top_k.map_err(|_| invalid(fields.top_k, "is negative; expected 0 or more"))?;
     Ok(Sampling {
         temperature: got.temperature,
         top_p: got.top_p,
@@ -383,7 +394,7 @@ pub(super) fn sampling(got: &SamplingRequest, fields: &SamplingFields) -> Result
 /// Most outputs, if the caller sets that.
 pub(super) fn max_tokens(got: &SamplingRequest, fields: &SamplingFields) -> Result<Option<u32>, ServeError> {
     match got.max_tokens {
-        Some(0) => Err(invalid(fields.max_tokens, "is 0, expected at least 1")),
+        Some(0) => Err(invalid(fields.max_tokens, "is 0; expected at least 1")),
         other => Ok(other),
     }
 }
@@ -392,7 +403,7 @@ fn buffer_delay(got: Option<Duration>) -> Result<Option<Duration>, ServeError> {
     match got {
         Some(delay) if delay.is_zero() || delay > MAX_BUFFER_DELAY => Err(invalid(
             "config.max_buffer_delay",
-            "is out of range, expected above 0 and at most 60 s",
+            "is out of range; expected above 0 and at most 60 s",
         )),
         delay => Ok(delay),
     }

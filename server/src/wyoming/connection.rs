@@ -23,12 +23,14 @@ use super::wire::{Data, Event, EventDecoder, encoded, unknown};
 use crate::caller::Caller;
 use crate::error::log::Refusal;
 use crate::error::{ErrorKind, ServeError};
+use crate::json::{PieceJoiner, TextPiece};
 use crate::service::CallContext;
 use crate::session::{Command, Event as SessionEvent, ProtocolError, Session, SessionTimeout};
 use omni_pipeline::orchestrator::StageError;
 
-/// Commands on their way to a session.
+/// Commands on their way to a session, and those that one event may lead to.
 const COMMANDS: usize = 4;
+const ROOM: usize = 2;
 /// How long a peer that was told of an error may go on, and with how many bytes.
 const LINGER: Duration = Duration::from_secs(1);
 const LAST_BYTES: u64 = 1 << 20;
@@ -144,7 +146,7 @@ impl Connection {
                 self.counted(said)
             }
             "synthesize-chunk" | "synthesize-stop" => {
-                Err(ProtocolError::Violation("text without synthesize-start before it").into())
+                Err(ProtocolError::Violation("missing synthesize-start; expected it before text in pieces").into())
             }
             "transcribe" | "recognize" | "detect" => Err(unserved(&kind)),
             // Servers drop what they do not know: clients of later versions send it.
@@ -153,7 +155,8 @@ impl Connection {
     }
 
     async fn pong(&mut self, data: Data) -> Result<(), End> {
-        self.send(Reply::new("pong", json!({"text": data.text}))).await
+        let text = data.text.map(TextPiece::whole);
+        self.send(Reply::new("pong", json!({"text": text}))).await
     }
 
     fn caller(&self) -> Result<Caller, End> {
@@ -174,33 +177,32 @@ impl Connection {
         let (request, text) = spoken(data)?;
         let (speech, caller) = (&self.shared.speech, self.caller()?);
         let opened = speech
-            .synthesize(CallContext::default(), caller, Ok(request), text)
+            .synthesize(CallContext::default(), caller, Ok(request), text, Session::uncut)
             .await;
         self.relay(opened?.1, None).await
     }
 
     /// Speaks text as it comes.
-    async fn synthesize_stream(&mut self, data: Data) -> Result<(), End> {
+    async fn synthesize_stream(&mut self, mut data: Data) -> Result<(), End> {
         if data.text_format.as_deref() == Some("ssml") {
             return Err(unknown("text_format", "ssml", "text: SSML is not taken in pieces").into());
         }
-        let (request, text) = spoken(data)?;
+        let mut joiner = PieceJoiner::default();
+        let text = joiner.push(data.text.take().unwrap_or_default());
+        let (request, _) = spoken(data)?;
         let speech = &self.shared.speech;
         let (info, permit) = speech.admit("Wyoming/SynthesizeStream", self.caller()?)?;
         let settings = Command::Configure(Box::new(request.settings(&info)?));
         let (sender, commands) = mpsc::channel(COMMANDS);
-        let first = Command::Text {
-            text,
-            utterance: String::new(),
-        };
-        for command in [settings, first] {
+        for command in [settings, said(text)] {
             // There is room for both.
             let _ = sender.try_send(Ok(command));
         }
         // Wyoming has no word for "too much", so the session stops reading when its buffer is full.
         let commands = ReceiverStream::new(commands);
         let events = speech.open(CallContext::default(), commands, permit, Session::holding_back);
-        self.relay(events, Some(sender)).await?;
+        let commands = sender;
+        self.relay(events, Some(Text { commands, joiner })).await?;
         self.send(Reply::new("synthesize-stopped", Value::Null)).await
     }
 
@@ -209,7 +211,7 @@ impl Connection {
     async fn relay(
         &mut self,
         mut events: impl Stream<Item = Result<SessionEvent, ServeError>> + Unpin,
-        mut text: Option<Commands>,
+        mut text: Option<Text>,
     ) -> Result<(), End> {
         let mut utterance = Utterance::default();
         while !utterance.is_over {
@@ -231,26 +233,29 @@ impl Connection {
     }
 
     /// What comes while a request is answered.
-    async fn take(&mut self, event: Event, text: &mut Option<Commands>) -> Result<(), End> {
-        let Some(commands) = text else {
+    async fn take(&mut self, event: Event, text: &mut Option<Text>) -> Result<(), End> {
+        let Some(open) = text else {
             self.waiting = Some(event);
             return Ok(());
         };
-        let command = match event.kind.as_str() {
-            "synthesize-chunk" => Command::Text {
-                text: event.data.text.unwrap_or_default(),
-                utterance: String::new(),
-            },
-            "synthesize-stop" => Command::Finish,
+        match event.kind.as_str() {
+            "synthesize-chunk" => {
+                let piece = open.joiner.push(event.data.text.unwrap_or_default());
+                open.command(said(piece));
+            }
+            "synthesize-stop" => {
+                open.finish();
+                *text = None;
+            }
+            // The next text begins, so this one has no more.
+            "synthesize-start" => {
+                open.finish();
+                *text = None;
+                self.waiting = Some(event);
+            }
             "ping" => return self.pong(event.data).await,
             // `synthesize` is the whole text once more, for servers that take no pieces.
-            _ => return Ok(()),
-        };
-        let last = command == Command::Finish;
-        // There is room: it was waited for before the event was read. A session that is over says so itself.
-        let _ = commands.try_send(Ok(command));
-        if last {
-            *text = None;
+            _ => {}
         }
         Ok(())
     }
@@ -275,10 +280,37 @@ impl Connection {
     }
 }
 
+/// A text that is still being written.
+struct Text {
+    commands: Commands,
+    joiner: PieceJoiner,
+}
+
+impl Text {
+    /// There is room: it was waited for before the event was read. A session that is over says so itself.
+    fn command(&self, command: Command) {
+        let _ = self.commands.try_send(Ok(command));
+    }
+
+    /// There is no more of it.
+    fn finish(&mut self) {
+        let rest: String = self.joiner.finish().into_iter().collect();
+        self.command(said(rest));
+        self.command(Command::Finish);
+    }
+}
+
+fn said(text: String) -> Command {
+    Command::Text {
+        text,
+        utterance: String::new(),
+    }
+}
+
 /// The next event, when there is room for what it says.
-async fn heard(reader: &mut Reader, text: Option<&Commands>) -> Result<Event, End> {
-    if let Some(commands) = text {
-        match commands.reserve().await {
+async fn heard(reader: &mut Reader, text: Option<&Text>) -> Result<Event, End> {
+    if let Some(text) = text {
+        match text.commands.reserve_many(ROOM).await {
             Ok(room) => drop(room),
             // The session is over, and says why.
             Err(_) => std::future::pending().await,
@@ -288,7 +320,7 @@ async fn heard(reader: &mut Reader, text: Option<&Commands>) -> Result<Event, En
 }
 
 fn unserved(kind: &str) -> End {
-    let message = format!("{kind} is not served here: this server speaks, and recognises nothing");
+    let message = format!("unsupported event '{kind}'; expected synthesize: this server speaks, and recognises nothing");
     ServeError::new(ErrorKind::NotSupported, "NOT_SERVED", message).into()
 }
 

@@ -33,10 +33,14 @@ fn attribution() -> Value {
     json!({"name": "Omni", "url": env!("CARGO_PKG_REPOSITORY")})
 }
 
+/// Home Assistant's menu shows the description, so that it has the name, too.
 fn voice(voice: &VoiceDescription) -> Value {
-    let description = match voice.description.is_empty() {
-        true => &voice.display_name,
-        false => &voice.description,
+    let (name, about) = (voice.display_name.as_str(), voice.description.as_str());
+    let name = if name.is_empty() { voice.id.as_str() } else { name };
+    let description = match (about.is_empty(), about.starts_with(name)) {
+        (true, _) => name.to_owned(),
+        (false, true) => about.to_owned(),
+        (false, false) => format!("{name}: {about}"),
     };
     json!({
         "name": voice.id,

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::wire::{Data, unknown};
 use crate::error::ServeError;
+use crate::json::TextPiece;
 use crate::service::SpeechRequest;
 use crate::session::{Event, EventBody, Outcome};
 
@@ -14,7 +15,7 @@ const WIDTH: usize = 2;
 
 /// How and what to speak.
 pub(super) fn spoken(data: Data) -> Result<(SpeechRequest, String), ServeError> {
-    let text = data.text.unwrap_or_default();
+    let text = data.text.map_or_else(String::new, TextPiece::whole);
     let text = match data.text_format.as_deref() {
         None | Some("text") => text,
         Some("ssml") if text.trim_start().starts_with("<speak") => text,

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tokio_util::codec::Decoder;
 
 use crate::error::{ErrorKind, ServeError, excerpt};
+use crate::json::{self, TextPiece};
 
 /// Longest first line of an event, in bytes. Older clients have the data in it.
 const MAX_LINE: usize = 128 << 10;
@@ -26,7 +27,7 @@ pub(super) struct Event {
 /// What events say that are understood here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct Data {
-    pub(super) text: Option<String>,
+    pub(super) text: Option<TextPiece>,
     pub(super) voice: Option<Voice>,
     pub(super) text_format: Option<String>,
 }
@@ -63,7 +64,7 @@ struct Header {
 pub(super) enum WireError {
     #[error("an event is no JSON as Wyoming has it: {0}")]
     Json(#[from] serde_json::Error),
-    #[error("{what} of an event has {got} bytes, expected at most {limit}")]
+    #[error("{what} of an event has {got} bytes; expected at most {limit}")]
     TooLong {
         what: &'static str,
         got: u64,
@@ -130,7 +131,7 @@ impl EventDecoder {
         if line.len() > MAX_LINE {
             return Err(too_long("the first line", line.len() as u64, MAX_LINE));
         }
-        let header: Header = serde_json::from_slice(&line)?;
+        let header: Header = json::read_pieces(&line)?;
         self.state = State::Data {
             kind: header.kind,
             data: header.data.unwrap_or_default(),
@@ -183,7 +184,7 @@ impl Decoder for EventDecoder {
                     let more = bytes.split_to(data_length);
                     let data = match more.is_empty() {
                         true => data,
-                        false => data.merged(serde_json::from_slice(&more)?),
+                        false => data.merged(json::read_pieces(&more)?),
                     };
                     let event = Event { kind, data };
                     self.state = State::Payload {
@@ -238,8 +239,8 @@ pub(super) fn encoded(kind: &str, data: &Value, payload: &Bytes) -> Vec<u8> {
 /// The error of an event that a client's text or names are in.
 pub(super) fn unknown(field: &'static str, got: &str, expected: &str) -> ServeError {
     let got = excerpt(got);
-    let message = format!("{field}: {got:?} is unknown, expected {expected}");
-    ServeError::new(ErrorKind::InvalidArgument, "INVALID_FIELD", message).about(field)
+    let message = format!("unsupported {field} '{got}'; expected {expected}");
+    ServeError::new(ErrorKind::InvalidArgument, "INVALID_FIELD", message).at(field)
 }
 
 #[cfg(test)]
@@ -260,7 +261,7 @@ mod tests {
 
     fn said(kind: &str, text: Option<&str>) -> Event {
         let data = Data {
-            text: text.map(str::to_owned),
+            text: text.map(TextPiece::from),
             ..Data::default()
         };
         let kind = kind.to_owned();
@@ -298,8 +299,8 @@ mod tests {
         let found = events(&[head.as_bytes(), data].concat(), 5).unwrap();
         let data = &found[0].data;
         assert_eq!(
-            (data.text.as_deref(), data.text_format.as_deref()),
-            (Some("new"), Some("text"))
+            (&data.text, data.text_format.as_deref()),
+            (&Some(TextPiece::from("new")), Some("text"))
         );
         assert_eq!(data.voice.as_ref().unwrap().name.as_deref(), Some("v"));
     }

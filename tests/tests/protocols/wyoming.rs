@@ -1,7 +1,10 @@
 //! Wyoming: what goes over the wire, what its own client makes of it, and clients that do not behave.
 
 use std::fs;
+use std::io::ErrorKind;
+use std::time::Duration;
 
+use mdns_sd::{ServiceDaemon, ServiceEvent};
 use omni_proto::v1;
 use omni_server::config::{Quotas, Scope, new_key};
 use omni_tests::{FAKE_RATE, FakeScript, FakeSpeech, Gate, Reading, TestServer, audio_of, python};
@@ -188,6 +191,10 @@ async fn what_is_there_is_described_and_unknown_events_are_dropped() {
     assert_eq!(info.kind, "info");
     let program = &info.data["tts"][0];
     assert_eq!(program["supports_synthesize_streaming"], true);
+    for about in [program, &program["voices"][0]] {
+        let url = about["attribution"]["url"].as_str().expect("text");
+        assert!(url.starts_with("https://"), "{about}");
+    }
     let voices = program["voices"].as_array().expect("voices");
     assert!(
         voices
@@ -195,6 +202,10 @@ async fn what_is_there_is_described_and_unknown_events_are_dropped() {
             .all(|voice| voice["installed"] == true && voice["languages"].is_array())
     );
     for voice in voices {
+        // What Home Assistant shows in its menu.
+        let shown = voice["description"].as_str().expect("text").to_lowercase();
+        let name = voice["name"].as_str().expect("text");
+        assert!(shown.starts_with(name), "{voice}");
         client
             .send(
                 "synthesize",
@@ -222,7 +233,7 @@ async fn what_cannot_be_done_is_an_error_and_the_end_of_the_connection() {
         ),
         (
             "synthesize",
-            json!({"text": TEXT, "voice": {"language": "xx"}}),
+            json!({"text": TEXT, "voice": {"language": "nl-BE"}}),
             "LANGUAGE_NOT_FOUND",
         ),
         (
@@ -254,6 +265,81 @@ async fn what_cannot_be_done_is_an_error_and_the_end_of_the_connection() {
         .await;
     assert_eq!(requests(&server, "error").await, 7.0);
     server.stop().await;
+}
+
+#[tokio::test]
+async fn the_next_start_ends_the_text_before_it() {
+    let server = server(FakeScript::default()).await;
+    let mut client = Client::connect(&server).await;
+    client.send("synthesize", json!({"text": "One."})).await;
+    let one = client.utterance().await.len();
+    client.send("synthesize", json!({"text": "Two and three."})).await;
+    let two = client.utterance().await.len();
+    client.send("synthesize-start", json!({})).await;
+    client.send("synthesize-chunk", json!({"text": "One."})).await;
+    client.send("synthesize-start", json!({})).await;
+    client.send("synthesize-chunk", json!({"text": "Two and three."})).await;
+    client.send("synthesize-stop", json!({})).await;
+    for expected in [one, two] {
+        assert_eq!(client.utterance().await.len(), expected);
+        assert_eq!(client.next().await.expect("the end").kind, "synthesize-stopped");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn halves_of_characters_cost_no_text() {
+    let server = server(FakeScript::default()).await;
+    let mut client = Client::connect(&server).await;
+    let raw = |kind: &str, text: &str| {
+        let data = format!(r#"{{"text": "{text}"}}"#);
+        format!("{{\"type\":\"{kind}\",\"data_length\":{}}}\n{data}", data.len())
+    };
+    client.write(raw("synthesize", r"Great job \ud83d").as_bytes()).await;
+    assert!(!client.utterance().await.is_empty());
+    client.send("synthesize-start", json!({})).await;
+    for piece in [r"Great job \ud83d", r"\ude00 and thanks \ud83d"] {
+        client.write(raw("synthesize-chunk", piece).as_bytes()).await;
+    }
+    client.send("synthesize-stop", json!({})).await;
+    assert!(!client.utterance().await.is_empty());
+    assert_eq!(client.next().await.expect("the end").kind, "synthesize-stopped");
+    server.stop().await;
+}
+
+/// What the network says of the service of that name: whether it is there, and its port.
+fn found(events: &mdns_sd::Receiver<ServiceEvent>, name: &str, gone: bool) -> Option<u16> {
+    let own = |full: &str| full.starts_with(&format!("{name}._wyoming."));
+    loop {
+        match events.recv_timeout(Duration::from_secs(20)).ok()? {
+            ServiceEvent::ServiceResolved(service) if !gone && own(service.get_fullname()) => {
+                return Some(service.get_port());
+            }
+            ServiceEvent::ServiceRemoved(_, full) if gone && own(&full) => return Some(0),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_network_is_told_where_wyoming_is_spoken_and_that_it_is_not_any_more() {
+    let browser = ServiceDaemon::new().expect("a thread");
+    let events = browser.browse("_wyoming._tcp.local.").expect("a thread");
+    let name = format!("omni-test-{}", std::process::id());
+    let flags = [&WYOMING[..], &["--zeroconf", &name]].concat();
+    let server = TestServer::fake(FakeScript::default(), &flags).await;
+    let port = server.app.wyoming_address().expect("--wyoming").port();
+    let (events, own) = (events, name.clone());
+    let looked = tokio::task::spawn_blocking(move || {
+        let port = found(&events, &own, false);
+        (events, port)
+    });
+    let (events, told) = looked.await.expect("a thread");
+    assert_eq!(told, Some(port));
+    server.stop().await;
+    let looked = tokio::task::spawn_blocking(move || found(&events, &name, true));
+    assert_eq!(looked.await.expect("a thread"), Some(0));
+    let _ = browser.shutdown();
 }
 
 #[tokio::test]
@@ -439,7 +525,7 @@ async fn where_keys_are_asked_for_all_callers_count_as_one_holder() {
 }
 
 #[tokio::test]
-async fn a_server_that_loads_says_so_and_one_that_drains_ends_what_it_has_begun() {
+async fn the_port_opens_when_the_model_is_ready_and_a_server_that_drains_ends_what_it_has_begun() {
     let load = Gate::default();
     load.close();
     let script = FakeScript {
@@ -448,11 +534,9 @@ async fn a_server_that_loads_says_so_and_one_that_drains_ends_what_it_has_begun(
     };
     let own = script.clone();
     let mut server = TestServer::launch(&WYOMING, move || Ok(FakeSpeech::new(own))).await;
-    for kind in ["describe", "synthesize", "synthesize-start"] {
-        let mut client = Client::connect(&server).await;
-        client.send(kind, json!({"text": "a"})).await;
-        assert_eq!(client.refused().await, "MODEL_LOADING", "{kind}");
-    }
+    let address = server.app.wyoming_address().expect("--wyoming");
+    let refused = TcpStream::connect(address).await.map(|_| ());
+    assert_eq!(refused.map_err(|error| error.kind()), Err(ErrorKind::ConnectionRefused));
     load.open();
     server.app.ready().await.unwrap();
     let mut idle = Client::connect(&server).await;

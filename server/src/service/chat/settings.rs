@@ -51,6 +51,8 @@ pub(super) fn settings(request: &ChatRequest, known: &ChatModel) -> Result<ChatS
     check_text("config.instructions", request.instructions.len(), known)?;
     let (words, speaking) = (&request.text_sampling, &request.speech_sampling);
     let most = known.chat.default_max_tokens;
+    let mut ignored = Vec::new();
+    let language = language(&request.language, speech, &mut ignored)?;
     Ok(ChatSettings {
         instructions: text(&request.instructions),
         modalities: request.modalities.unwrap_or(Modalities {
@@ -66,7 +68,7 @@ pub(super) fn settings(request: &ChatRequest, known: &ChatModel) -> Result<ChatS
             // Models that converse have voices of their own only.
             voice: voice(&request.voice, speech)?.name,
             voice_prompt: None,
-            language: language(&request.language, speech)?,
+            language,
             instructions: None,
             delivery: delivery(&request.output, speech, &DELIVERY)?,
             sampling: sampling(speaking, &SPEECH)?,
@@ -76,7 +78,7 @@ pub(super) fn settings(request: &ChatRequest, known: &ChatModel) -> Result<ChatS
             buffering: Buffering::Eager,
             max_buffer_delay: None,
             alignment: false,
-            ignored: Vec::new(),
+            ignored,
         },
     })
 }

@@ -35,7 +35,7 @@ pub(super) fn request(
     let encoding = encoding(format.encoding).ok_or_else(|| {
         let names = ENCODINGS.map(|(wire, _)| wire.as_str_name());
         let problem = format!(
-            "{} is not offered, expected one of: {}",
+            "unsupported value '{}'; expected one of: {}",
             name(format.encoding),
             names.join(", ")
         );
@@ -48,7 +48,7 @@ pub(super) fn request(
         sample_rate_hz: format.sample_rate_hz,
         channels: format.channels,
         frame_duration: frame
-            .map_err(|_| invalid(fields.frame_duration, "is negative, expected 0 or more"))?,
+            .map_err(|_| invalid(fields.frame_duration, "is negative; expected 0 or more"))?,
         max_lead: output.max_lead.map(time),
         leading_silence: output.leading_silence.map(time),
         ..OutputRequest::default()

@@ -60,7 +60,7 @@ pub(super) fn recording(
         Ok(E::OggOpus | E::Wav | E::Flac) => return Ok(Recording::file(data)),
         _ => {
             let problem = format!(
-                "{} is not taken, expected WAV, FLAC, Ogg Opus, PCM, mu-law or A-law",
+                "unsupported encoding '{}'; expected WAV, FLAC, Ogg Opus, PCM, mu-law or A-law",
                 delivery::name(format.encoding)
             );
             return Err(invalid(field, problem));
@@ -112,7 +112,7 @@ fn buffering(got: i32) -> Result<Buffering, ServeError> {
         Ok(B::Manual) => Ok(Buffering::Manual),
         Err(_) => Err(invalid(
             "config.buffering",
-            format!("{got} is unknown, expected a value of TextBuffering"),
+            format!("unsupported value '{got}'; expected one of TextBuffering"),
         )),
     }
 }

@@ -1,9 +1,14 @@
 //! Paths and methods that there are not: 404, 405 and 415 that say what there is.
 
-use axum::extract::State;
+use std::future::ready;
+
+use axum::Router;
+use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use axum::http::{Method, StatusCode};
+use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::map_request;
+use tower::Layer as _;
 
 use super::error::ApiError;
 use super::index::{ROUTES, STUDIO, VOICE, listed};
@@ -51,15 +56,54 @@ pub(super) async fn method(head: Parts) -> ApiError {
 fn no_route(path: &str) -> String {
     let shown = excerpt(path);
     let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
-    let tidy = format!("/{}", segments.join("/"));
-    let versioned = format!("/v1{tidy}");
-    match known(&tidy).or_else(|| known(&versioned)) {
-        Some(meant) if meant.starts_with("/v1") && !tidy.starts_with("/v1") => {
-            format!("there is no route {shown}, but {meant}: the base URL of OpenAI's clients ends in /v1")
-        }
-        Some(meant) => format!("there is no route {shown}, but {meant}"),
+    // The longest end of the path that is a route, as it is or behind the version.
+    let meant = (0..segments.len()).find_map(|begin| {
+        let end = format!("/{}", segments[begin..].join("/"));
+        known(&end).or_else(|| known(&format!("/v1{end}")))
+    });
+    match meant {
+        Some(meant) => format!(
+            "there is no route {shown}, but {meant}: the base URL of OpenAI's clients ends in /v1, which stands directly behind the port"
+        ),
         None => format!("there is no route {shown}, these are: {}", listed()),
     }
+}
+
+/// The same routes, to which a path leads too that has more slashes than it needs: clients join a base URL that ends in one with a path
+/// that begins with one.
+pub fn tidied(routes: Router) -> Router {
+    let tidy = map_request(|request: Request| ready(tidied_path(request)));
+    Router::new().fallback_service(tidy.layer(routes))
+}
+
+fn tidied_path(mut request: Request) -> Request {
+    let path = request.uri().path();
+    if let Some(path) = tidy(path) {
+        let target = match request.uri().query() {
+            Some(query) => format!("{path}?{query}"),
+            None => path,
+        };
+        let mut parts = request.uri().clone().into_parts();
+        parts.path_and_query = target.parse().ok();
+        if let Ok(uri) = Uri::from_parts(parts) {
+            *request.uri_mut() = uri;
+        }
+    }
+    request
+}
+
+/// The path without needless slashes, if it has any. The page for browsers is a folder, whose slash at the end counts.
+fn tidy(path: &str) -> Option<String> {
+    let ends = path.len() > 1 && path.ends_with('/') && !path.contains(STUDIO);
+    if !path.contains("//") && !ends {
+        return None;
+    }
+    let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let mut tidy = format!("/{}", segments.join("/"));
+    if path.ends_with('/') && tidy.starts_with(STUDIO.trim_end_matches('/')) {
+        tidy.push('/');
+    }
+    Some(tidy)
 }
 
 /// The route that this path is.
@@ -113,8 +157,11 @@ mod tests {
             ("/chat/completions", "/v1/chat/completions: the base URL"),
             ("/models", "/v1/models: the base URL"),
             ("/models/tts-1", "/v1/models/{id}: the base URL"),
-            ("/v1/audio/speech/", "but /v1/audio/speech"),
-            ("/v1//models", "but /v1/models"),
+            ("/v1/v1/models", "but /v1/models: the base URL"),
+            ("/api/v1/audio/speech", "but /v1/audio/speech: the base URL"),
+            ("/tts/audio/speech", "but /v1/audio/speech: the base URL"),
+            ("/openai/deployments/tts-1/audio/speech", "but /v1/audio/speech: the base URL"),
+            ("/v2/audio/voices/", "but /v1/audio/voices: the base URL"),
         ] {
             let told = no_route(path);
             assert!(told.contains(meant), "{path}: {told}");
@@ -123,12 +170,29 @@ mod tests {
 
     #[test]
     fn any_other_path_is_told_what_there_is() {
-        for path in ["/v1/responses", "/v1/v1/models", "/x", "/v1/audio/transcriptions"] {
+        for path in ["/v1/responses", "/", "/x", "/v1/audio/transcriptions"] {
             let told = no_route(path);
             assert!(
                 told.contains("these are: POST /v1/audio/speech"),
                 "{path}: {told}"
             );
+        }
+    }
+
+    #[test]
+    fn needless_slashes_are_left_out_but_for_the_one_of_a_folder() {
+        for (path, meant) in [
+            ("/v1//audio/speech", Some("/v1/audio/speech")),
+            ("//v1///audio//speech//", Some("/v1/audio/speech")),
+            ("/v1/audio/speech/", Some("/v1/audio/speech")),
+            ("/v1/", Some("/v1")),
+            ("//studio/", Some("/studio/")),
+            ("/studio//index.html", Some("/studio/index.html")),
+            ("/studio/", None),
+            ("/", None),
+            ("/v1/models/a/b", None),
+        ] {
+            assert_eq!(tidy(path).as_deref(), meant, "{path}");
         }
     }
 }

@@ -7,7 +7,7 @@ use omni_audio::{Encoding, Format, Gain, Rendering, Speed};
 use omni_family::SpeechInfo;
 
 use super::settings::invalid;
-use crate::error::{ErrorKind, ServeError};
+use crate::error::{ErrorKind, ServeError, about};
 use crate::session::Delivery;
 
 /// Silence before speech where the caller says nothing about it.
@@ -71,7 +71,7 @@ impl OutputRequest {
 
 /// Encoding, rate or channels cannot be produced or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {problem}")]
+#[error("{}", about(.field, .problem))]
 pub(crate) struct UnsupportedFormat {
     pub(crate) field: &'static str,
     pub(crate) problem: String,
@@ -126,7 +126,7 @@ fn max_lead(
     if !MAX_LEADS.contains(&lead) {
         return Err(invalid(
             fields.max_lead,
-            "is out of range, expected 100 ms to 1 h",
+            "is out of range; expected 100 ms to 1 h",
         ));
     }
     let frame = format
@@ -135,7 +135,7 @@ fn max_lead(
     match lead >= 2 * frame {
         true => Ok(Some(lead)),
         false => {
-            let problem = format!("is {lead:?}, expected at least twice the frame duration of {frame:?}");
+            let problem = format!("is {lead:?}; expected at least twice the frame duration of {frame:?}");
             Err(invalid(fields.max_lead, problem))
         }
     }
@@ -147,7 +147,7 @@ fn leading_silence(got: Option<Duration>, fields: &DeliveryFields) -> Result<Dur
         true => Ok(silence),
         false => Err(invalid(
             fields.leading_silence,
-            "is out of range, expected 0 to 10 s",
+            "is out of range; expected 0 to 10 s",
         )),
     }
 }
@@ -155,7 +155,7 @@ fn leading_silence(got: Option<Duration>, fields: &DeliveryFields) -> Result<Dur
 fn format(request: &OutputRequest, info: &SpeechInfo, fields: &DeliveryFields) -> Result<Format, ServeError> {
     let refuse = |field, problem| ServeError::from(UnsupportedFormat { field, problem });
     if request.channels > 1 {
-        let problem = format!("{} channels are not offered, expected 0 or 1", request.channels);
+        let problem = format!("{} channels are not offered; expected 0 or 1", request.channels);
         return Err(refuse(fields.channels, problem));
     }
     let encoding = request.encoding;

@@ -31,6 +31,9 @@ async fn a_path_that_does_not_exist_is_not_found_and_the_answer_says_what_does()
         ("POST", "/audio/speech", "/v1/audio/speech: the base URL"),
         ("POST", "/chat/completions", "ends in /v1"),
         ("GET", "/models", "ends in /v1"),
+        ("POST", "/v1/v1/audio/speech", "but /v1/audio/speech"),
+        ("POST", "/tts/v1/chat/completions", "but /v1/chat/completions"),
+        ("GET", "/api/realtime", "but /v1/realtime"),
         ("POST", "/v1/responses", "POST /v1/chat/completions"),
         ("POST", "/v1/embeddings", "POST /v1/audio/speech"),
         ("POST", "/v1/audio/transcriptions", "POST /v1/audio/speech"),
@@ -51,6 +54,25 @@ async fn a_path_that_does_not_exist_is_not_found_and_the_answer_says_what_does()
         told.contains(metrics.as_deref().unwrap_or("--metrics-listen off")),
         "{told}"
     );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_path_with_more_slashes_than_it_needs_leads_to_its_route() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    for path in ["/v1//models", "//v1/models", "/v1/models/", "///v1//models//?a=b", "/v1//models//fake"] {
+        for answer in [get(&server, path).await, http2(server.app.address(), "GET", path, &[], "").await] {
+            assert_eq!(answer.status, StatusCode::OK, "{path}: {answer:?}");
+        }
+    }
+    let body = r#"{"input": "Hello."}"#;
+    let headers = [("content-type", "application/json")];
+    for path in ["/v1//audio/speech", "/v1/audio/speech/"] {
+        let answer = http(&server, "POST", path, &headers, body).await;
+        assert_eq!((answer.status, answer.kind()), (StatusCode::OK, "audio/mpeg"), "{path}");
+    }
+    let socket = get(&server, "/v1//audio/speech/stream").await;
+    assert_eq!(socket.status, StatusCode::UPGRADE_REQUIRED);
     server.stop().await;
 }
 

@@ -127,7 +127,7 @@ pub(super) async fn imitated(
         true => {
             return Err(invalid(
                 "zero_shot_data.audio_prompt",
-                "is empty, expected a recording",
+                "is empty; expected a recording",
             ));
         }
         false => recording(data)?,
@@ -282,18 +282,18 @@ fn checked(
     if request.zero_shot_data.is_some() && imitated.is_none() {
         return Err(invalid(
             "zero_shot_data",
-            "no model here imitates voices, expected unset; Base checkpoints of Qwen3-TTS do",
+            "no model here imitates voices; expected unset; Base checkpoints of Qwen3-TTS do",
         ));
     }
     if !request.custom_dictionary.is_empty() {
-        let problem = "no model here takes pronunciations, expected empty";
+        let problem = "no model here takes pronunciations; expected empty";
         return Err(invalid("custom_dictionary", problem));
     }
     if !request.custom_configuration.is_empty() {
-        return Err(invalid("custom_configuration", "has entries, expected none"));
+        return Err(invalid("custom_configuration", "has entries; expected none"));
     }
     let rate = u32::try_from(request.sample_rate_hz)
-        .map_err(|_| invalid("sample_rate_hz", "is negative, expected 0 or more"))?;
+        .map_err(|_| invalid("sample_rate_hz", "is negative; expected 0 or more"))?;
     let encoding = encoding(request.encoding)?;
     let asked = SpeechRequest {
         voice: voice(&request.voice_name, info).to_owned(),
@@ -331,8 +331,8 @@ fn encoding(got: i32) -> Result<Encoding, ServeError> {
         Ok(AudioEncoding::Oggopus) => Ok(Encoding::OggOpus),
         Ok(AudioEncoding::Alaw) => Ok(Encoding::Alaw),
         Err(_) => {
-            let (field, expected) = ("encoding", "expected a value of nvidia.riva.AudioEncoding");
-            let problem = format!("{got} is unknown, {expected}");
+            let (field, expected) = ("encoding", "expected one of nvidia.riva.AudioEncoding");
+            let problem = format!("unsupported value '{got}'; {expected}");
             Err(UnsupportedFormat { field, problem }.into())
         }
     }

@@ -118,13 +118,12 @@ impl Feed {
     }
 }
 
-/// Stops the utterance. If the session has ended already there is nothing left to stop. One that has no text yet is not `begun`, and is
-/// finished: nothing else would end it, and one that was stopped would be followed by an empty one.
+/// Stops the utterance, if it has `begun`. If the session has ended already there is nothing left to stop.
 pub(super) async fn cancel(say: &SpeechSender, begun: bool) -> Result<Fed, Failure> {
-    let _ = say.cancel(None).await;
     if !begun {
-        let _ = say.finish().await;
+        return Ok(Fed::Nothing);
     }
+    let _ = say.cancel(None).await;
     Ok(Fed::Text)
 }
 

@@ -61,7 +61,7 @@ impl SpeechSender {
         self.send(Event::Flush(v1::FlushText {})).await
     }
 
-    /// No more text for this utterance. Answered by [`crate::SpeechEvent::Done`].
+    /// No more text for this utterance. Answered by [`crate::SpeechEvent::Done`], unless no utterance was begun.
     ///
     /// # Errors
     /// [`SessionClosed`].

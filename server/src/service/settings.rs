@@ -294,7 +294,7 @@ fn aligned(language: Option<&str>, info: &SpeechInfo) -> Result<(), ServeError> 
             let offered = super::language::aligned_of(&info.languages);
             let offered = join(offered.iter().map(String::as_str));
             let problem =
-                format!("unsupported in '{language}'; expected false: word times are offered in {offered}");
+                format!("unsupported in '{language}'; expected false: word times are in: {offered}");
             Err(invalid("config.alignment", problem))
         }
     }

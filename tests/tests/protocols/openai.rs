@@ -433,6 +433,13 @@ try:
     client.audio.speech.create(model=model, voice="nobody", input=text)
 except BadRequestError as error:
     print("refused", error.code, error.param, error.request_id)
+telephone = client.audio.speech.with_raw_response.create(
+    model=model, voice="alloy", input=text, response_format="g711_ulaw", extra_body={"sample_rate": 16000, "emotion": "happy"})
+print("telephone", telephone.headers["x-sample-rate"], telephone.headers["x-omni-ignored"], len(telephone.content) > 0)
+try:
+    client.audio.speech.create(model=model, voice="alloy", input="")
+except BadRequestError as error:
+    print("empty", error.code, error.param)
 "#;
 
 #[tokio::test]
@@ -463,6 +470,8 @@ async fn openais_own_client_speaks_and_converses() {
         lines[8].starts_with("refused voice_not_found voice req_"),
         "{said}"
     );
+    assert_eq!(lines[9], "telephone 16000 emotion True");
+    assert_eq!(lines[10], "empty invalid_field input");
     server.stop().await;
 }
 

@@ -420,6 +420,10 @@ try:
     service.synthesize(text, voice_name="nobody", **options)
 except Exception as error:
     print("refused", error.code().name, error.details())
+try:
+    service.synthesize(" ", **options)
+except Exception as error:
+    print("empty", error.code().name, error.details())
 "#;
 
 #[tokio::test]
@@ -446,5 +450,6 @@ async fn nvidias_own_client_lists_voices_and_synthesises() {
     assert!(pieces.len() > 1, "{said}");
     assert_eq!(pieces.iter().sum::<usize>(), bytes);
     assert!(line("refused").starts_with("refused INVALID_ARGUMENT"), "{said}");
+    assert_eq!(line("empty"), "empty INVALID_ARGUMENT text is empty; expected text to speak");
     server.stop().await;
 }

@@ -585,6 +585,7 @@ async def main():
         info = Info.from_event(await client.read_event())
         program = info.tts[0]
         print(program.name, program.supports_synthesize_streaming, len(info.asr), len(program.voices[0].languages) > 0)
+        print(program.voices[0].description, program.attribution.url.startswith("https://"))
         voice = SynthesizeVoice(name=program.voices[0].name)
         await client.write_event(Ping(text="a").event())
         print(Pong.from_event(await client.read_event()).text)
@@ -615,6 +616,7 @@ async fn the_protocols_own_client_speaks() {
     };
     let expected = [
         "omni True 0 True",
+        "ALTO: a tone True",
         "a",
         &heard,
         &heard,

@@ -234,8 +234,12 @@ def _requests(
     """The requests of a call. gRPC takes them on a thread of its own, where an error of `pieces` would be lost."""
     yield speech_pb2.SpeakRequest(config=config)
     try:
+        said = False
         for piece in pieces:
+            said = True
             yield speech_pb2.SpeakRequest(text=speech_pb2.TextChunk(text=piece))
+        if not said:  # A finish alone ends no utterance, and so is not answered.
+            yield speech_pb2.SpeakRequest(text=speech_pb2.TextChunk())
     except Exception as error:
         stream.fault = error
         raise

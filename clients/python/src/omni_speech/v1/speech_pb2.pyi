@@ -311,8 +311,8 @@ class TextChunk(_message.Message):
     its elements `speak`, `p`, `s` and `break` are followed, others are refused (MARKUP_NOT_SUPPORTED).
     """
     utterance_id: _builtins.str
-    """The caller's name for the utterance, taken from its first chunk; must be unused in this stream. Empty:
-    the server names it. On later chunks of the utterance: empty or the same.
+    """The caller's name for the utterance, taken from its first chunk; must be unused in this stream, and must not begin with '#' as the
+    server's own names do. Empty: the server names it. On later chunks of the utterance: empty or the same.
     """
     def __init__(
         self,
@@ -347,7 +347,7 @@ Global___FlushText: _TypeAlias = FlushText  # noqa: Y015
 
 @_typing.final
 class FinishUtterance(_message.Message):
-    """No more text for this utterance."""
+    """No more text for this utterance. Without an open utterance it does nothing."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

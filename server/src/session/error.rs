@@ -106,6 +106,8 @@ pub enum UtteranceError {
     TextTooLong { got: usize, limit: usize },
     #[error("unspoken text of the session has {got} bytes, the limit is {limit}")]
     TextBufferFull { got: usize, limit: usize },
+    #[error("text is empty; expected text to speak")]
+    Empty,
     #[error("{0}")]
     NothingSpeakable(String),
     #[error("{0}")]
@@ -125,6 +127,7 @@ impl From<UtteranceError> for ServeError {
             E::TextBufferFull { got, limit } => new(ErrorKind::LimitReached, "TEXT_BUFFER_FULL")
                 .with_got(got)
                 .with_limit(limit),
+            E::Empty => new(ErrorKind::Unspeakable, "NOTHING_SPEAKABLE").about("text"),
             E::NothingSpeakable(_) => unspeakable("NOTHING_SPEAKABLE"),
             E::Markup(_) => unspeakable("MARKUP_NOT_SUPPORTED"),
         }

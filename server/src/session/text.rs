@@ -253,9 +253,7 @@ impl TextFront {
         };
         let languages = &self.languages;
         match self.unspeakable {
-            Unspeakable::Whole if !self.visible => {
-                return Err(InvalidField::new("text", "is empty; expected text to speak").into());
-            }
+            Unspeakable::Whole if !self.visible => return Err(UtteranceError::Empty.into()),
             Unspeakable::Whole if !in_other_letters => {}
             Unspeakable::Whole | Unspeakable::Refused => {
                 let problem = format!("nothing in the text can be spoken; the voice speaks: {languages}");

@@ -471,7 +471,7 @@ async fn openais_own_client_speaks_and_converses() {
         "{said}"
     );
     assert_eq!(lines[9], "telephone 16000 emotion True");
-    assert_eq!(lines[10], "empty invalid_field input");
+    assert_eq!(lines[10], "empty nothing_speakable input");
     server.stop().await;
 }
 

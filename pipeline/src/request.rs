@@ -76,6 +76,12 @@ pub struct Sampling {
     pub top_k: Option<u32>,
     /// Positive, 1 changes nothing.
     pub repetition_penalty: Option<f32>,
+    /// Of text alone: tokens less likely than this share of the likeliest are dropped, in [0, 1].
+    pub min_p: Option<f32>,
+    /// Of text alone: taken from the logits of tokens that were generated, in [-2, 2].
+    pub presence_penalty: Option<f32>,
+    /// Of text alone: the same as often as they were.
+    pub frequency_penalty: Option<f32>,
 }
 
 impl Sampling {
@@ -87,6 +93,9 @@ impl Sampling {
             top_p: self.top_p.or(other.top_p),
             top_k: self.top_k.or(other.top_k),
             repetition_penalty: self.repetition_penalty.or(other.repetition_penalty),
+            min_p: self.min_p.or(other.min_p),
+            presence_penalty: self.presence_penalty.or(other.presence_penalty),
+            frequency_penalty: self.frequency_penalty.or(other.frequency_penalty),
         }
     }
 }

@@ -268,6 +268,9 @@ fn plain(sampling: &TextSampling) -> Sampling {
         top_p: Some(sampling.top_p),
         top_k: Some(sampling.top_k),
         repetition_penalty: Some(sampling.repetition_penalty),
+        min_p: Some(sampling.min_p),
+        presence_penalty: Some(sampling.presence_penalty),
+        frequency_penalty: Some(sampling.frequency_penalty),
     }
 }
 
@@ -290,6 +293,9 @@ pub(super) fn thinker_request(
             top_p: asked.top_p.unwrap_or(own.top_p),
             top_k: asked.top_k.unwrap_or(own.top_k),
             repetition_penalty: asked.repetition_penalty.unwrap_or(own.repetition_penalty),
+            min_p: asked.min_p.unwrap_or(own.min_p),
+            presence_penalty: asked.presence_penalty.unwrap_or(own.presence_penalty),
+            frequency_penalty: asked.frequency_penalty.unwrap_or(own.frequency_penalty),
             ..own
         },
         seed: request.seed,

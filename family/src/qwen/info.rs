@@ -61,6 +61,7 @@ pub(super) fn info(model: &SpeechModel, card: Card, name: String) -> anyhow::Res
             top_p: Some(talker.top_p),
             top_k: Some(talker.top_k),
             repetition_penalty: Some(talker.repetition_penalty),
+            ..Sampling::default()
         },
         normalizer: normalizer(
             card.text_normalization.as_deref(),

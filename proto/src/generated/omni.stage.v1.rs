@@ -150,6 +150,13 @@ pub struct Sampling {
     pub top_k: ::core::option::Option<u32>,
     #[prost(float, optional, tag = "4")]
     pub repetition_penalty: ::core::option::Option<f32>,
+    /// Of text alone, as the two behind it.
+    #[prost(float, optional, tag = "5")]
+    pub min_p: ::core::option::Option<f32>,
+    #[prost(float, optional, tag = "6")]
+    pub presence_penalty: ::core::option::Option<f32>,
+    #[prost(float, optional, tag = "7")]
+    pub frequency_penalty: ::core::option::Option<f32>,
 }
 /// Text tokens to codec frames. The tokens are items.
 #[derive(Clone, PartialEq, ::prost::Message)]

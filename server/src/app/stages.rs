@@ -136,5 +136,6 @@ pub(super) fn sampling(stage: &ArStage) -> Sampling {
         top_p: defaults.top_p,
         top_k: defaults.top_k,
         repetition_penalty: defaults.repetition_penalty,
+        ..Sampling::default()
     }
 }

@@ -100,6 +100,7 @@ pub(super) fn sampling(got: Option<v1::SamplingParams>) -> SamplingRequest {
         repetition_penalty: got.repetition_penalty,
         seed: got.seed,
         max_tokens: got.max_tokens,
+        ..SamplingRequest::default()
     }
 }
 

@@ -134,15 +134,26 @@ fn voice_prompt() -> impl Strategy<Value = VoicePrompt> {
 }
 
 prop_compose! {
+    fn sampling()(
+        temperature in of(0f32..9.0),
+        top_p in of(0f32..1.0),
+        top_k: Option<u32>,
+        repetition_penalty in of(0f32..9.0),
+        min_p in of(0f32..1.0),
+        presence_penalty in of(-2f32..2.0),
+        frequency_penalty in of(-2f32..2.0),
+    ) -> Sampling {
+        Sampling { temperature, top_p, top_k, repetition_penalty, min_p, presence_penalty, frequency_penalty }
+    }
+}
+
+prop_compose! {
     fn speech()(
         seed: u64,
         voice in some_text(),
         language in of(some_text()),
         instructions in of(some_text()),
-        temperature in of(0f32..9.0),
-        top_p in of(0f32..1.0),
-        top_k: Option<u32>,
-        repetition_penalty in of(0f32..9.0),
+        sampling in sampling(),
         context in of(vec(row(), 0..4)),
         generated: bool,
         voice_prompt in of(voice_prompt()),
@@ -150,7 +161,6 @@ prop_compose! {
         max_outputs: u32,
         prior_frames in codec_frames(),
     ) -> SpeechRequest {
-        let sampling = Sampling { temperature, top_p, top_k, repetition_penalty };
         let instructions = instructions.map(Into::into);
         let voice_prompt = voice_prompt.map(Arc::new);
         SpeechRequest {

@@ -152,12 +152,18 @@ fn sampling_message(sampling: Sampling) -> wire::Sampling {
         top_p,
         top_k,
         repetition_penalty,
+        min_p,
+        presence_penalty,
+        frequency_penalty,
     } = sampling;
     wire::Sampling {
         temperature,
         top_p,
         top_k,
         repetition_penalty,
+        min_p,
+        presence_penalty,
+        frequency_penalty,
     }
 }
 
@@ -168,6 +174,9 @@ fn sampling(message: Option<wire::Sampling>) -> Result<Sampling, WireError> {
         top_p: message.top_p,
         top_k: message.top_k,
         repetition_penalty: message.repetition_penalty,
+        min_p: message.min_p,
+        presence_penalty: message.presence_penalty,
+        frequency_penalty: message.frequency_penalty,
     })
 }
 

@@ -76,8 +76,10 @@ pub struct SpeechInfo {
 /// How the operator has requests read; no property of a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// Other names of the model.
+    /// Other names of the model. In those of a kind, `*` stands for any characters and `?` for one.
     pub aliases: Vec<String>,
+    /// Whether names of models that write speech down are names of it, too.
+    pub hears: bool,
     /// Whether hints that the model cannot follow are refused; otherwise they are ignored with a warning.
     pub strict: bool,
 }

@@ -93,7 +93,13 @@ impl ModelStart {
             .check()
             .context("the stage graph of the model cannot be run")?;
         let deploy = self.config.deploy.for_graph(&graph, self.config.max_active);
-        let info = self.info(backend.info(), &graph, &deploy);
+        let hears = backend.chat().is_ok_and(|chat| chat.hearing.is_some());
+        let terms = Terms {
+            aliases: deploy.model_aliases.clone(),
+            hears,
+            strict: self.config.strict,
+        };
+        let info = served(backend.info(), &graph, &deploy, terms);
         let stages = Stages {
             graph: &graph,
             deploy: &deploy,
@@ -120,21 +126,6 @@ impl ModelStart {
             pipeline: self.pipeline(backend, &stages)?,
             info: Arc::new(info),
         })
-    }
-
-    /// What the model is, as the operator has it served.
-    fn info(&self, info: &SpeechInfo, graph: &StageGraph, deploy: &Deploy) -> SpeechInfo {
-        let first = graph.speech().first().and_then(|node| deploy.ar_of(node));
-        let longest = first.and_then(|first| first.max_model_len).unwrap_or(u32::MAX);
-        SpeechInfo {
-            default_sampling: first_sampling(graph, deploy).or(info.default_sampling),
-            max_context: info.max_context.min(longest),
-            terms: Terms {
-                aliases: deploy.model_aliases.clone(),
-                strict: self.config.strict,
-            },
-            ..info.clone()
-        }
     }
 
     /// The stages of the graph, running.
@@ -233,6 +224,18 @@ impl ModelStart {
             listen: listen(&self.bridge),
         };
         Ok(StagePool::new(parts, stage.replicas)?)
+    }
+}
+
+/// What the model is, as the operator has it served.
+fn served(info: &SpeechInfo, graph: &StageGraph, deploy: &Deploy, terms: Terms) -> SpeechInfo {
+    let first = graph.speech().first().and_then(|node| deploy.ar_of(node));
+    let longest = first.and_then(|first| first.max_model_len).unwrap_or(u32::MAX);
+    SpeechInfo {
+        default_sampling: first_sampling(graph, deploy).or(info.default_sampling),
+        max_context: info.max_context.min(longest),
+        terms,
+        ..info.clone()
     }
 }
 

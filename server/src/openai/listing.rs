@@ -23,15 +23,20 @@ fn described<T>(listed: Result<T, ServeError>) -> Result<T, ApiError> {
 
 /// A model and, as entries of their own, its aliases: clients look for the name that they will send.
 fn entries(model: &ModelDescription) -> Vec<Value> {
-    let entry = |id: &str| json!({"id": id, "object": "model", "created": 0, "owned_by": "omni"});
     let mut own = entry(&model.id);
     own["aliases"] = json!(model.aliases);
-    let aliases = model.aliases.iter().map(|alias| {
-        let mut entry = entry(alias);
-        entry["alias_of"] = json!(model.id);
-        entry
-    });
+    let aliases = model.aliases.iter().map(|name| alias(name, model));
     std::iter::once(own).chain(aliases).collect()
+}
+
+fn entry(id: &str) -> Value {
+    json!({"id": id, "object": "model", "created": 0, "owned_by": "omni"})
+}
+
+fn alias(name: &str, model: &ModelDescription) -> Value {
+    let mut entry = entry(name);
+    entry["alias_of"] = json!(model.id);
+    entry
 }
 
 pub(super) async fn models(State(openai): State<OpenAi>, head: Parts) -> Result<Response, ApiError> {
@@ -52,11 +57,17 @@ pub(super) async fn model(
             .is_some_and(|name| name.eq_ignore_ascii_case(&id))
     };
     let entries: Vec<_> = models.iter().flat_map(entries).collect();
-    let model = entries.iter().find(|entry| same(entry));
-    model.map(body).ok_or_else(|| {
-        let served: Vec<_> = entries.iter().filter_map(|entry| entry["id"].as_str()).collect();
-        ApiError::no_such_model(&served)
-    })
+    if let Some(entry) = entries.iter().find(|entry| same(entry)) {
+        return Ok(body(entry));
+    }
+    // A name of a kind.
+    if let Some(model) = models.first()
+        && described(openai.catalog.is_served(&id))?
+    {
+        return Ok(body(&alias(&id, model)));
+    }
+    let served: Vec<_> = entries.iter().filter_map(|entry| entry["id"].as_str()).collect();
+    Err(ApiError::no_such_model(&served))
 }
 
 /// The models that speak, as Open WebUI reads them. It sends no key with this.

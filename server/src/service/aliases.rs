@@ -1,4 +1,7 @@
-//! OpenAI's names for voices. Clients that know no others get speech by them: each stands for one of the model's voices.
+//! Other names than the model's own: of the model, and OpenAI's of voices. Clients that know no others get speech by them: each name of
+//! a voice stands for one of the model's voices.
+
+use omni_family::{SpeechInfo, Terms};
 
 /// The names that OpenAI's clients accept.
 const NAMES: [&str; 13] = [
@@ -18,9 +21,104 @@ pub(super) fn of(index: usize, voices: usize) -> Vec<String> {
     mine.map(|name| (*name).to_owned()).collect()
 }
 
+/// The names of the model that are listed: those of a kind stand for too many.
+pub(super) fn listed(terms: &Terms) -> impl Iterator<Item = &String> {
+    terms.aliases.iter().filter(|alias| !is_kind(alias))
+}
+
+/// Whether a request for a model of this name is for the one that is served.
+pub(super) fn is_model(name: &str, info: &SpeechInfo) -> bool {
+    let Terms { aliases, hears, .. } = &info.terms;
+    let name_is = |alias: &String| match is_kind(alias) {
+        false => alias.eq_ignore_ascii_case(name),
+        true => matches(alias.as_bytes(), name.as_bytes()) && (alias == ANY || does(name, *hears)),
+    };
+    name.is_empty() || name == info.id || aliases.iter().any(name_is)
+}
+
+/// The kind of all names.
+const ANY: &str = "*";
+
+fn is_kind(alias: &str) -> bool {
+    alias.contains(['*', '?'])
+}
+
+/// Whether a model of this name does what is done here. Names of a kind are of models that speak and converse, of models that write
+/// speech down, and of models for other things.
+fn does(name: &str, hears: bool) -> bool {
+    let words = name.split(['-', '_', '.']);
+    words.map(str::to_ascii_lowercase).all(|word| match word.as_str() {
+        "whisper" | "transcribe" => hears,
+        "image" | "embedding" | "moderation" => false,
+        _ => true,
+    })
+}
+
+/// Whether a name is of a kind, whatever its case.
+fn matches(kind: &[u8], name: &[u8]) -> bool {
+    let mut place = 0;
+    let mut read = 0;
+    // What is behind the last star, and from where on in the name it was tried.
+    let mut star = None;
+    while let Some(c) = name.get(read) {
+        match (kind.get(place), star) {
+            (Some(b'*'), _) => {
+                place += 1;
+                star = Some((place, read));
+            }
+            (Some(expected), _) if *expected == b'?' || expected.eq_ignore_ascii_case(c) => {
+                place += 1;
+                read += 1;
+            }
+            (_, Some((behind, from))) => {
+                place = behind;
+                read = from + 1;
+                star = Some((behind, read));
+            }
+            (_, None) => return false,
+        }
+    }
+    kind[place..].iter().all(|rest| *rest == b'*')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kind_has_any_characters_where_its_stars_are() {
+        for (kind, name, expected) in [
+            ("gpt-*", "gpt-realtime-2.1-mini", true),
+            ("gpt-*", "GPT-9", true),
+            ("gpt-*", "gpt-", true),
+            ("gpt-*", "gpt", false),
+            ("gpt-*", "chatgpt-4o-latest", false),
+            ("*-preview", "gpt-4o-preview", true),
+            ("*-preview", "preview", false),
+            ("o?", "o3", true),
+            ("o?", "o", false),
+            ("o?", "o35", false),
+            ("o?-*", "o4-mini", true),
+            ("a*b*c", "aXbYbZc", true),
+            ("a*b*c", "aXbY", false),
+            ("*", "", true),
+        ] {
+            assert_eq!(matches(kind.as_bytes(), name.as_bytes()), expected, "{kind} of {name}");
+        }
+    }
+
+    #[test]
+    fn names_of_models_that_do_something_else_are_of_no_kind() {
+        for (name, deaf, hearing) in [
+            ("gpt-4o", true, true),
+            ("gpt-4o-transcribe", false, true),
+            ("gpt-4o-mini-transcribe-2025-12-15", false, true),
+            ("whisper-1", false, true),
+            ("gpt-image-1", false, false),
+        ] {
+            assert_eq!((does(name, false), does(name, true)), (deaf, hearing), "{name}");
+        }
+    }
 
     #[test]
     fn every_name_means_one_voice_and_is_listed_there() {

@@ -92,7 +92,7 @@ impl Catalog {
             id: info.id.clone(),
             display_name: info.display_name.clone(),
             description: info.description.clone(),
-            aliases: info.terms.aliases.clone(),
+            aliases: aliases::listed(&info.terms).cloned().collect(),
             capabilities: capabilities.map(|(_, name)| name).collect(),
             languages: info.languages.clone(),
             alignment_languages: language::aligned_of(&info.languages),
@@ -100,6 +100,14 @@ impl Catalog {
             max_context_tokens: chat.map_or(info.max_context, |chat| chat.info.max_context),
             ready: self.orchestrator.available().is_ok(),
         }])
+    }
+
+    /// Whether requests that name a model so are for the one that is served.
+    ///
+    /// # Errors
+    /// If none is loaded yet.
+    pub fn is_served(&self, name: &str) -> Result<bool, ServeError> {
+        Ok(aliases::is_model(name, &self.orchestrator.model()?.info))
     }
 
     /// The voices of `model` that speak `language`, then those that the caller keeps; empty texts stand for any.

@@ -20,7 +20,8 @@ use voices::VOICES;
 /// Models that clients of OpenAI's API name by default or in their examples, speech first.
 const MODEL_ALIASES: &str = "[tts-1, tts-1-hd, gpt-4o-mini-tts, gpt-4o-audio-preview, gpt-4o-mini-audio-preview, gpt-audio, \
      gpt-audio-mini, gpt-realtime, gpt-realtime-mini, gpt-realtime-1.5, gpt-realtime-2, gpt-realtime-2.1, gpt-4o-realtime-preview, \
-     gpt-4o, gpt-4o-mini, gpt-4.1, gpt-4.1-mini, gpt-4.1-nano, gpt-4-turbo, gpt-4, gpt-3.5-turbo, gpt-5, gpt-5-mini, gpt-5-nano]";
+     gpt-4o, gpt-4o-mini, gpt-4.1, gpt-4.1-mini, gpt-4.1-nano, gpt-4-turbo, gpt-4, gpt-3.5-turbo, gpt-5, gpt-5-mini, gpt-5-nano, gpt-*, \
+     chatgpt-*, tts-*, o?, o?-*, whisper-*]";
 
 /// What `weights` may be.
 pub(crate) const WEIGHTS: &[&str] = &["auto", "f32", "bf16", "int8", "int4"];
@@ -48,8 +49,10 @@ pub(super) const SECTIONS: &[Section] = &[
                 Kind::Names { len: 256 },
                 Is(MODEL_ALIASES),
                 "Other names of the model: requests that name one of them, whatever its case, are for the served model. The \
-                 catalogue and `/v1/models` list them. The default is what clients of OpenAI's API ask for unless told otherwise; \
-                 `[]` takes them away.",
+                 catalogue and `/v1/models` list them, but for those of a kind, in which `*` stands for any characters and `?` for one: \
+                 `[gpt-*, tts-*]` is accepted and lists nothing, `['*']` accepts every name. Of a kind are no names for other things \
+                 (`gpt-image-1`), and those of models that write speech down (`whisper-1`) only where the model hears. The default is \
+                 what clients of OpenAI's API ask for unless told otherwise; `[]` takes them away.",
             ),
             setting(
                 "load_timeout",

@@ -117,7 +117,7 @@ impl fmt::Display for Kind {
             Self::Folder => f.write_str("a folder, or memory"),
             Self::Names { len } => write!(
                 f,
-                "a list of at most {len} names of 1 to {NAME} letters, digits and -_.:/@"
+                "a list of at most {len} names of 1 to {NAME} letters, digits and -_.:/@*?"
             ),
         }
     }
@@ -254,7 +254,7 @@ fn names(node: &Node, len: usize) -> Result<Vec<String>, String> {
         (1..=NAME).contains(&text.len())
             && text
                 .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/@".contains(&byte))
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/@*?".contains(&byte))
     };
     let name = |item: &Node| {
         let name = word(item).filter(good).map(str::to_owned);

@@ -37,6 +37,7 @@ pub use chat::{
     GivenConversation, Modalities, NewMessage, Respond, ResponseDone, Said, TokenIntervals, TurnRecord,
     TurnTimings, TurnUsage,
 };
+pub(crate) use chat::shortened;
 pub use courses::{Course, Courses, EndedRequest};
 pub use error::{CallerGone, ProtocolError, SessionCancelled, SessionTimeout, UtteranceError};
 pub use event_channel::{EventSender, event_channel};

@@ -63,6 +63,17 @@ impl ApiError {
         }
     }
 
+    /// A body that cannot be read. The error may begin with the name of the field at fault.
+    pub(super) fn unreadable(error: &serde_json::Error) -> Self {
+        let message = error.to_string();
+        let is_name = |name: &&str| !name.is_empty() && !name.contains(char::is_whitespace);
+        let missing = message.strip_prefix("missing field `");
+        let missing = missing.and_then(|rest| rest.split_once('`'));
+        let named = message.split_once(": ").map(|(name, _)| name).filter(is_name);
+        let param = missing.map(|(name, _)| name).or(named).map(str::to_owned);
+        Self::invalid(param.as_deref(), format!("the body: {message}"))
+    }
+
     /// A model that is not served.
     pub(super) fn no_such_model(served: &[&str]) -> Self {
         Self {
@@ -88,7 +99,7 @@ impl ApiError {
                 None => error.message().to_owned(),
             },
             param: own.map(str::to_owned),
-            code: Some(error.reason().to_ascii_lowercase()),
+            code: Some(code(error.reason())),
             retry_after: error.retry().map(|delay| delay.as_secs_f64().ceil() as u64),
             call: false,
         }
@@ -188,6 +199,14 @@ fn unquoted(message: &str) -> String {
             format!("{}\"…\"{}", &message[..first], &message[last + 1..])
         }
         _ => message.to_owned(),
+    }
+}
+
+/// What clients know a reason by.
+fn code(reason: &str) -> String {
+    match reason {
+        "CONTEXT_TOO_LONG" => "context_length_exceeded".to_owned(),
+        reason => reason.to_ascii_lowercase(),
     }
 }
 

@@ -5,6 +5,7 @@
 //! heard, to an utterance of the same kind that speaks typed text. What a reader does not take stays in an outbox, behind
 //! which first the vocoder and then the model pause; an interruption is heard all the same.
 
+mod cut;
 mod figures;
 mod fit;
 mod hearing;
@@ -19,6 +20,7 @@ mod turn;
 mod voice;
 mod writing;
 
+pub(crate) use cut::shortened;
 pub use protocol::{
     ChatCommand, ChatEvent, ChatEventBody, ChatReady, GivenConversation, NewMessage, Respond, ResponseDone,
     Said,

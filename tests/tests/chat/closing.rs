@@ -55,6 +55,7 @@ fn written() -> ChatCommand {
     ChatCommand::Configure {
         settings: Box::new(settings),
         history: Vec::new(),
+        cut: 0,
     }
 }
 

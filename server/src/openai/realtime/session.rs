@@ -111,6 +111,7 @@ impl Session {
         session.effects.commands.push(ChatCommand::Configure {
             settings: Box::new(session.settings.checked.clone()),
             history: Vec::new(),
+            cut: 0,
         });
         session.tell_session("session.created");
         Ok(session)

@@ -21,7 +21,7 @@ use crate::service::{ChatModel, ChatRequest};
 use crate::session::{ChatSettings, Modalities};
 
 /// How fields of the service's messages begin, and what they are called here.
-pub(super) const NAMES: [(&str, &str); 9] = [
+pub(super) const NAMES: [(&str, &str); 10] = [
     ("config.model", "session.model"),
     ("config.voice", "session.audio.output.voice"),
     ("config.speed", "session.audio.output.speed"),
@@ -30,6 +30,7 @@ pub(super) const NAMES: [(&str, &str); 9] = [
     ("config.text_sampling.max_tokens", "session.max_output_tokens"),
     ("message.parts.tool", "session.tools"),
     ("message.parts", "item.content"),
+    ("messages", "conversation"),
     ("message", "item"),
 ];
 

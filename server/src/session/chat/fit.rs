@@ -1,6 +1,7 @@
-//! Making a conversation one that the model takes: the oldest turns go first.
+//! Making a conversation one that the model takes: the oldest turns go first, then what is long of the instructions and the last turn.
 
-use super::history::Conversation;
+use super::cut::Lengths;
+use super::history::{Conversation, characters};
 use crate::error::{ErrorKind, InvalidField, ServeError};
 use crate::session::error::CallerGone;
 use omni_family::{ChatMessage, Hearing, Part, Prompt, PromptBuilder, PromptError};
@@ -8,10 +9,11 @@ use omni_pipeline::orchestrator::StageError;
 use omni_pipeline::request::Clip;
 use omni_pipeline::stage::CancelFlag;
 
-/// The conversation leaves no room for an answer, however much of it is forgotten.
+/// The conversation leaves no room for an answer, however much of it is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the last turn takes at least {got} tokens of the model's context, with the instructions; at most {limit} leave room for an answer"
+    "the model's maximum context length is {} tokens: the last turn with the instructions takes at least {got}, and at most {limit} leave \
+     room for an answer", limit + 1
 )]
 pub(super) struct ContextTooLong {
     got: usize,
@@ -21,6 +23,7 @@ pub(super) struct ContextTooLong {
 impl From<ContextTooLong> for ServeError {
     fn from(error: ContextTooLong) -> Self {
         Self::new(ErrorKind::InvalidArgument, "CONTEXT_TOO_LONG", error.to_string())
+            .at("messages")
             .with_got(error.got)
             .with_limit(error.limit)
     }
@@ -28,6 +31,11 @@ impl From<ContextTooLong> for ServeError {
 
 /// A share of the context that an answer should have: this part of it, or all that it may use if that is less.
 const ROOM: u32 = 4;
+/// Tokens of an answer for which the last turn is cut, where it may have so many.
+const LEAST: u32 = 128;
+/// Bytes by which more could be kept of what is cut: at most so many, or this share.
+const CLOSE: usize = 8;
+const CLOSE_SHARE: usize = 32;
 
 /// A prompt that leaves room for an answer.
 #[derive(Debug, PartialEq)]
@@ -35,6 +43,8 @@ pub(super) struct Fitted {
     pub(super) prompt: Prompt,
     /// Messages that were left out.
     pub(super) forgotten: usize,
+    /// Characters that were cut from the others.
+    pub(super) cut: usize,
     /// Messages that are in it, and their characters.
     pub(super) messages: usize,
     pub(super) characters: usize,
@@ -52,14 +62,24 @@ pub(super) struct Room {
     pub(super) max_tokens: u32,
     /// What audio takes.
     pub(super) hearing: Option<Hearing>,
+    /// Whether texts are never cut.
+    pub(super) strict: bool,
+}
+
+impl Room {
+    /// Most positions of a prompt for which the last turn is not cut.
+    fn enough(&self) -> usize {
+        let answer = self.max_tokens.min(self.context / ROOM).clamp(1, LEAST);
+        (self.context - answer.min(self.context)) as usize
+    }
 }
 
 /// Builds the prompt, leaving out as few of the oldest turns as possible: those that are too much, and those up to one that the
-/// model's template refuses. What cannot fit by its length alone is not even
-/// read, and nothing more is when it is `abandoned`.
+/// model's template refuses. Where the last turn alone is too much, its texts and the instructions are cut. What cannot fit by its length
+/// alone is not even read, and nothing more is when it is `abandoned`.
 ///
 /// # Errors
-/// If the last turn alone leaves no room or is refused by the model's template, or if the model fails over it.
+/// If the last turn alone leaves no room and cannot be cut, or is refused by the model's template, or if the model fails over it.
 pub(super) fn fit(
     conversation: &Conversation,
     build: &PromptBuilder,
@@ -68,11 +88,11 @@ pub(super) fn fit(
 ) -> Result<Fitted, ServeError> {
     let answer = room.max_tokens.min(room.context / ROOM).max(1);
     let comfortable = (room.context - answer.min(room.context)) as usize;
-    let attempt = |first: usize| match abandoned.is_set() {
+    let try_to = |messages: &[ChatMessage], most: usize| match abandoned.is_set() {
         // The error reaches no caller.
         true => Err(ServeError::from(CallerGone)),
-        false => match build(&conversation.from(first)) {
-            Ok(prompt) if prompt.positions() <= comfortable => Ok(Attempt::Fits(prompt)),
+        false => match build(messages) {
+            Ok(prompt) if prompt.positions() <= most => Ok(Attempt::Fits(prompt)),
             Ok(prompt) => Ok(Attempt::Tight(prompt)),
             Err(PromptError::Refused(problem)) => Ok(Attempt::Refused(problem)),
             Err(PromptError::Failed(message)) => {
@@ -81,14 +101,44 @@ pub(super) fn fit(
             }
         },
     };
+    let attempt = |first: usize| try_to(&conversation.from(first), comfortable);
     let fitted = |first: usize, prompt: Prompt| Fitted {
         prompt,
         forgotten: first,
+        cut: 0,
         messages: conversation.messages.len() - first + usize::from(conversation.system.is_some()),
-        characters: conversation.characters(first),
+        characters: characters(&conversation.from(first)),
+    };
+    let cut = |first: usize| {
+        let messages = conversation.from(first);
+        let lengths = Lengths::of(&messages);
+        let mut most = lengths.total().min(room.context as usize * TOKEN_BYTES);
+        let mut least = 0;
+        let mut best = None;
+        while most - least > CLOSE.max(least / CLOSE_SHARE) {
+            let middle = usize::midpoint(least, most);
+            let shorter = lengths.cut(&messages, middle);
+            match try_to(&shorter, room.enough())? {
+                Attempt::Fits(prompt) => {
+                    best = Some((shorter, prompt));
+                    least = middle;
+                }
+                Attempt::Tight(_) | Attempt::Refused(_) => most = middle,
+            }
+        }
+        Ok::<_, ServeError>(best.map(|(shorter, prompt)| Fitted {
+            prompt,
+            forgotten: first,
+            cut: characters(&messages) - characters(&shorter),
+            messages: shorter.len(),
+            characters: characters(&shorter),
+        }))
     };
 
-    let places = possible(conversation, room)?;
+    let places = match possible(conversation, room)? {
+        Possible::Places(places) => places,
+        Possible::Cut { last, least } => return cut(last)?.ok_or_else(|| too_long(least, room)),
+    };
     let whole = match attempt(places[0])? {
         Attempt::Fits(prompt) => return Ok(fitted(places[0], prompt)),
         other => other,
@@ -110,14 +160,22 @@ pub(super) fn fit(
     if let Some((first, prompt)) = best {
         return Ok(fitted(first, prompt));
     }
-    // Not comfortable: what is left must do, if it leaves any room at all.
+    // Not comfortable: what is left must do, or is cut.
     let last = places[places.len() - 1];
-    match if places.len() == 1 { whole } else { attempt(last)? } {
-        Attempt::Fits(prompt) | Attempt::Tight(prompt) if prompt.positions() < room.context as usize => {
-            Ok(fitted(last, prompt))
-        }
-        Attempt::Fits(prompt) | Attempt::Tight(prompt) => Err(too_long(prompt.positions(), room)),
-        Attempt::Refused(problem) => Err(InvalidField::new("message", problem).into()),
+    let tight = match if places.len() == 1 { whole } else { attempt(last)? } {
+        Attempt::Fits(prompt) | Attempt::Tight(prompt) => prompt,
+        Attempt::Refused(problem) => return Err(InvalidField::new("message", problem).into()),
+    };
+    let positions = tight.positions();
+    if positions > room.enough()
+        && !room.strict
+        && let Some(shorter) = cut(last)?
+    {
+        return Ok(shorter);
+    }
+    match positions < room.context as usize {
+        true => Ok(fitted(last, tight)),
+        false => Err(too_long(positions, room)),
     }
 }
 
@@ -126,8 +184,11 @@ pub(super) fn fit(
 /// # Errors
 /// As for [`fit`].
 pub(super) fn unheard(conversation: &Conversation, room: &Room) -> Result<(Vec<Clip>, u32), ServeError> {
-    let places = possible(conversation, room)?;
-    let messages = conversation.from(places[0]);
+    let first = match possible(conversation, room)? {
+        Possible::Places(places) => places[0],
+        Possible::Cut { last, .. } => last,
+    };
+    let messages = conversation.from(first);
     let parts = messages.iter().flat_map(|message| &message.parts);
     let clips = parts.filter_map(|part| match part {
         Part::Audio(clip) => Some(clip.clone()),
@@ -147,8 +208,15 @@ enum Attempt {
     Refused(String),
 }
 
-/// Where a conversation may begin that might fit, ascending and at least one.
-fn possible(conversation: &Conversation, room: &Room) -> Result<Vec<usize>, ServeError> {
+/// Where a conversation may begin.
+enum Possible {
+    /// So that it might fit, ascending and at least one.
+    Places(Vec<usize>),
+    /// Nowhere, unless texts of the last turn are cut: it takes at least so many positions.
+    Cut { last: usize, least: usize },
+}
+
+fn possible(conversation: &Conversation, room: &Room) -> Result<Possible, ServeError> {
     let system: usize = conversation.system.iter().map(|said| least(said, room)).sum();
     let mut bytes = system;
     let messages = conversation.messages.iter().enumerate().rev();
@@ -159,13 +227,17 @@ fn possible(conversation: &Conversation, room: &Room) -> Result<Vec<usize>, Serv
     let earliest = fit.last().map_or(conversation.messages.len(), |(at, _)| at);
     let places = std::iter::once(0).chain(conversation.turns.iter().copied());
     let places: Vec<_> = places.filter(|place| *place >= earliest).collect();
-    match places.is_empty() {
-        true => {
-            let last = conversation.turns.last().copied().unwrap_or(0);
-            let turn = conversation.messages[last..].iter().map(|said| least(said, room));
-            Err(too_long((system + turn.sum::<usize>()) / TOKEN_BYTES, room))
-        }
-        false => Ok(places),
+    if !places.is_empty() {
+        return Ok(Possible::Places(places));
+    }
+    let last = conversation.turns.last().copied().unwrap_or(0);
+    let turn = conversation.from(last);
+    let bytes: usize = turn.iter().map(|said| least(said, room)).sum();
+    let uncut = (bytes - Lengths::of(&turn).total()) / TOKEN_BYTES;
+    let least = bytes / TOKEN_BYTES;
+    match room.strict || uncut >= room.context as usize {
+        true => Err(too_long(least, room)),
+        false => Ok(Possible::Cut { last, least }),
     }
 }
 
@@ -232,6 +304,7 @@ mod tests {
             context,
             max_tokens,
             hearing: Some(hearing),
+            strict: false,
         }
     }
 
@@ -274,11 +347,86 @@ mod tests {
         }
     }
 
+    /// The same where texts are never cut.
+    fn strictly(context: u32, max_tokens: u32) -> Room {
+        Room {
+            strict: true,
+            ..room(context, max_tokens)
+        }
+    }
+
     #[test]
-    fn a_tight_turn_is_answered_and_one_that_leaves_no_room_is_refused() {
-        assert_eq!(fit_in(3, 21, 20).0.unwrap().forgotten, 6);
-        let refused = fit_in(3, 20, 20).0.unwrap_err();
+    fn a_strict_server_answers_a_tight_turn_and_refuses_one_that_leaves_no_room() {
+        let talk = conversation(3);
+        assert_eq!(fit_all(&talk, &strictly(21, 20)).0.unwrap().forgotten, 6);
+        let refused = fit_all(&talk, &strictly(20, 20)).0.unwrap_err();
         assert_eq!(refused, ContextTooLong { got: 20, limit: 19 }.into());
+    }
+
+    /// A position per byte.
+    fn by_bytes(messages: &[ChatMessage]) -> Prompt {
+        let parts = messages.iter().flat_map(|said| &said.parts);
+        let bytes = parts.map(|part| match part {
+            Part::Text(text) => text.len(),
+            Part::Tool(part) => part.size(),
+            Part::Audio(clip) => clip.samples().len(),
+        });
+        Prompt {
+            pieces: vec![PromptPiece::Tokens(vec![0; bytes.sum()])],
+            ..Prompt::default()
+        }
+    }
+
+    fn fit_bytes(system: &str, turn: Part, room: &Room) -> Result<(Fitted, Vec<ChatMessage>), ServeError> {
+        let mut talk = conversation(2);
+        talk.system.as_mut().unwrap().parts = vec![Part::Text(system.into())];
+        talk.messages[4].parts = vec![turn];
+        let (sender, attempts) = std::sync::mpsc::channel();
+        let builder: PromptBuilder = Arc::new(move |messages| {
+            let prompt = by_bytes(messages);
+            sender.send((messages.to_vec(), prompt.positions())).unwrap();
+            Ok(prompt)
+        });
+        let fitted = fit(&talk, &builder, room, &CancelFlag::default())?;
+        drop(builder);
+        let positions = fitted.prompt.positions();
+        let built = attempts.iter().filter(|(_, built)| *built == positions).last();
+        Ok((fitted, built.expect("it was built").0))
+    }
+
+    fn text(message: &ChatMessage) -> &str {
+        match &message.parts[0] {
+            Part::Text(text) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn long_instructions_are_cut_before_the_last_turn_is() {
+        let long = "many words ".repeat(200);
+        let (fitted, built) = fit_bytes(&long, Part::Text("What is it?".into()), &room(767, 512)).unwrap();
+        assert_eq!((fitted.forgotten, fitted.messages), (4, 2));
+        assert_eq!(text(&built[1]), "What is it?");
+        let positions = fitted.prompt.positions();
+        assert!((590..=639).contains(&positions), "{positions}: 128 are left for an answer");
+        assert_eq!(fitted.cut + fitted.characters, long.chars().count() + 11);
+
+        // The turn is cut, too, where a quarter for the instructions does not do.
+        let (fitted, built) = fit_bytes(&long, Part::Text(long.clone().into()), &room(767, 512)).unwrap();
+        let instructions = text(&built[0]).len() * 4;
+        assert!((540..=660).contains(&instructions), "{instructions}");
+        assert!((590..=639).contains(&fitted.prompt.positions()));
+        // Short instructions are never cut.
+        let (_, built) = fit_bytes("be kind", Part::Text(long.clone().into()), &room(767, 512)).unwrap();
+        assert_eq!(text(&built[0]), "be kind");
+        assert!(text(&built[1]).starts_with("many words") && text(&built[1]).ends_with("words "));
+    }
+
+    #[test]
+    fn what_is_no_text_is_not_cut() {
+        let sound = Part::Audio(Clip::new(vec![0.0; 800]));
+        let refused = fit_bytes("be kind", sound, &room(767, 512)).unwrap_err();
+        assert_eq!(refused, ContextTooLong { got: 807, limit: 766 }.into());
     }
 
     /// A conversation whose messages have so many bytes, the turns of both sides in turn.
@@ -305,10 +453,14 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_is_far_too_long_is_refused_unread() {
-        let (fitted, read) = fit_all(&of_length(2, 6_400), &room(100, 20));
+    fn of_a_turn_that_is_far_too_long_no_more_is_read_than_might_fit() {
+        let (fitted, read) = fit_all(&of_length(2, 6_400), &strictly(100, 20));
         assert_eq!(fitted.unwrap_err(), ContextTooLong { got: 100, limit: 99 }.into());
         assert!(read.is_empty());
+        let endless = Part::Text("x".repeat(1 << 20).into());
+        let (fitted, built) = fit_bytes("be kind", endless, &room(100, 20)).unwrap();
+        assert!((70..=80).contains(&fitted.prompt.positions()), "{fitted:?}");
+        assert!(built.iter().all(|said| text(said).len() < 80));
     }
 
     #[test]

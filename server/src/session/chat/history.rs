@@ -170,21 +170,17 @@ impl Conversation {
         system.chain(&self.messages[first..]).cloned().collect()
     }
 
-    /// Characters from `first` on.
-    pub(super) fn characters(&self, first: usize) -> usize {
-        let parts = self
-            .system
-            .iter()
-            .chain(&self.messages[first..])
-            .flat_map(|m| &m.parts);
-        parts
-            .map(|part| match part {
-                Part::Text(text) => text.chars().count(),
-                Part::Tool(tool) => tool.characters(),
-                Part::Audio(_) => 0,
-            })
-            .sum()
-    }
+}
+
+/// Characters of messages.
+pub(super) fn characters(messages: &[ChatMessage]) -> usize {
+    let parts = messages.iter().flat_map(|message| &message.parts);
+    let lengths = parts.map(|part| match part {
+        Part::Text(text) => text.chars().count(),
+        Part::Tool(tool) => tool.characters(),
+        Part::Audio(_) => 0,
+    });
+    lengths.sum()
 }
 
 /// What the model said.
@@ -291,7 +287,7 @@ mod tests {
         let history = history(&[S, U]);
         let conversation = history.conversation(Some(&"be kind".into()));
         assert_eq!(conversation.from(0), [said(S, "be kind"), said(U, "four")]);
-        assert_eq!(conversation.characters(0), 11);
+        assert_eq!(characters(&conversation.from(0)), 11);
     }
 
     #[test]

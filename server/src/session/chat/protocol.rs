@@ -23,6 +23,8 @@ pub enum ChatCommand {
         settings: Box<ChatSettings>,
         /// Oldest first.
         history: Vec<NewMessage>,
+        /// Characters that were left out of its messages, because they were too long.
+        cut: usize,
     },
     /// A message of either side.
     Message(NewMessage),

@@ -261,8 +261,14 @@ impl Run {
             }
             ChatCommand::Audio(samples) if self.settings.is_some() => self.hear(samples),
             ChatCommand::Present => Ok(()),
-            ChatCommand::Configure { settings, history } if self.turn.is_none() => {
-                self.configure(*settings, history)
+            ChatCommand::Configure {
+                settings,
+                history,
+                cut,
+            } if self.turn.is_none() => {
+                self.configure(*settings, history)?;
+                self.tell_cut(cut);
+                Ok(())
             }
             _ if self.settings.is_none() => Err(ProtocolError::NO_CONFIG.into()),
             _ if self.turn.is_some() => Err(ProtocolError::ResponseInProgress.into()),

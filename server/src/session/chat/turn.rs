@@ -18,6 +18,7 @@ use omni_engine::{CacheSalt, SeqId, Stamp};
 use omni_telemetry::TraceContext;
 use omni_text::EmptyStop;
 
+use super::cut::PROMPT_TRIMMED;
 use super::figures::Figures;
 use super::fit::Room;
 use super::history::Conversation;
@@ -181,6 +182,7 @@ impl Turn {
             context: chat.info.max_context,
             max_tokens: settings.max_tokens,
             hearing: chat.info.hearing,
+            strict: model.info.terms.strict,
         };
         let placed = Arc::new(AtomicBool::new(false));
         let preparing = Preparation {
@@ -303,6 +305,14 @@ impl Turn {
                 self.forgotten
             );
             self.warn(out, "HISTORY_TRIMMED", message);
+        }
+        if fitted.cut > 0 {
+            let message = format!(
+                "the model does not take all of the instructions and the last turn: {} characters of their middle are left out",
+                fitted.cut
+            );
+            tracing::info!(characters = fitted.cut, "prompt trimmed");
+            self.warn(out, PROMPT_TRIMMED, message);
         }
         let info = &self.orchestrator.chat()?.info;
         let context = info.max_context as usize;

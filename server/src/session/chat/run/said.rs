@@ -7,6 +7,7 @@ use omni_audio::Samples;
 use super::{Run, characters};
 use crate::error::{InvalidField, ServeError};
 use crate::id::MessageId;
+use crate::session::chat::cut::PROMPT_TRIMMED;
 use crate::session::chat::protocol::{ChatEventBody, ChatReady, NewMessage};
 use crate::session::chat::settings::ChatSettings;
 use crate::session::error::ProtocolError;
@@ -49,6 +50,17 @@ impl Run {
         };
         self.outbox.push(None, ChatEventBody::Ready(Box::new(ready)));
         Ok(())
+    }
+
+    /// Warns of messages that came without so many of their characters.
+    pub(super) fn tell_cut(&mut self, cut: usize) {
+        if cut > 0 {
+            let message = format!(
+                "messages have more text than is taken: {cut} characters of their middle are left out"
+            );
+            let reason = PROMPT_TRIMMED;
+            self.outbox.push(None, ChatEventBody::Warning { reason, message });
+        }
     }
 
     /// A system message comes first and in the place of instructions, or not at all.

@@ -19,7 +19,7 @@ pub mod voices;
 
 pub use call::CallContext;
 pub use catalog::{Catalog, ModelDescription, VoiceDescription};
-pub use chat::{ChatModel, ChatRequest, ChatService, MessageRequest, PartRequest};
+pub use chat::{ChatModel, ChatRequest, ChatService, MessageRequest, OtherPart, PartRequest};
 pub(crate) use gate::TooManySessions;
 pub use gate::{CallGate, CallPermit};
 pub use speech::{SpeechRequest, SpeechService};

@@ -32,12 +32,12 @@ mod track;
 mod utterance;
 
 pub use alignment::TimedText;
+pub(crate) use chat::shortened;
 pub use chat::{
     ChatCommand, ChatEvent, ChatEventBody, ChatLimits, ChatReady, ChatSession, ChatSettings,
     GivenConversation, Modalities, NewMessage, Respond, ResponseDone, Said, TokenIntervals, TurnRecord,
     TurnTimings, TurnUsage,
 };
-pub(crate) use chat::shortened;
 pub use courses::{Course, Courses, EndedRequest};
 pub use error::{CallerGone, ProtocolError, SessionCancelled, SessionTimeout, UtteranceError};
 pub use event_channel::{EventSender, event_channel};

@@ -125,6 +125,8 @@ pub struct FakeScript {
     pub voices: Gate,
     /// Positions of prompts that the thinker found computed, answer by answer.
     pub cached: Cached,
+    /// How the thinker was to draw its answers, answer by answer.
+    pub drawn: Drawn,
     /// Frames that the talker's requests brought, sequence by sequence.
     pub prior: Counts,
 }
@@ -185,6 +187,25 @@ impl Counts {
 
     fn add(&self, count: usize) {
         self.0.lock().push(count);
+    }
+}
+
+/// How an answer was to be drawn: the settings, the seed, and most tokens of it.
+pub type Drawing = (Sampling, u64, u32);
+
+/// How answers were to be drawn. Copies are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Drawn(Arc<Mutex<Vec<Drawing>>>);
+
+impl Drawn {
+    /// The last one.
+    #[must_use]
+    pub fn last(&self) -> Option<Drawing> {
+        self.0.lock().last().copied()
+    }
+
+    fn add(&self, drawing: Drawing) {
+        self.0.lock().push(drawing);
     }
 }
 

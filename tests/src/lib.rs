@@ -39,8 +39,8 @@ pub use chat::{
 pub use chat_history::{ChatHistory, check_chat};
 pub use dice::Dice;
 pub use fake::{
-    Apart, Cached, Context, Contexts, Counts, FAKE_RATE, FAKE_SAMPLES_PER_FRAME, FakeScript, FakeSpeech,
-    Preparation, Prepared, code2wav_stage, decode_job, speech_job, speech_request, talker_stage,
+    Apart, Cached, Context, Contexts, Counts, Drawing, Drawn, FAKE_RATE, FAKE_SAMPLES_PER_FRAME, FakeScript,
+    FakeSpeech, Preparation, Prepared, code2wav_stage, decode_job, speech_job, speech_request, talker_stage,
 };
 pub use gate::{Fuse, Gate};
 pub use held::Held;

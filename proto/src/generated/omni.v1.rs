@@ -1444,8 +1444,9 @@ pub struct CommitInput {
 ///
 /// A conversation that leaves too little room for an answer in the model's context loses its oldest turns, but for the
 /// instructions, and so does one of which the model's chat template refuses a turn; a warning, reason HISTORY_TRIMMED, says so.
-/// If even the last turn leaves none, the response fails with INVALID_ARGUMENT, reason CONTEXT_TOO_LONG; if that is what is
-/// refused, with INVALID_ARGUMENT, reason INVALID_FIELD.
+/// If even the last turn leaves too little, the instructions and its texts lose their middle, of which a warning says, reason
+/// PROMPT_TRIMMED. A strict server, and one for which that is not enough, fails the response with INVALID_ARGUMENT, reason
+/// CONTEXT_TOO_LONG; if the last turn is what is refused, with INVALID_ARGUMENT, reason INVALID_FIELD.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CreateResponse {
     /// The caller's name for the response, unused before in this stream. Empty: the server names it. It also names the

@@ -45,7 +45,7 @@ const RULES: BodyRules = BodyRules {
 const MAX_WHOLE: usize = 8 << 20;
 
 /// How fields of the service's messages begin, and what they are called here.
-const NAMES: [(&str, &str); 13] = [
+const NAMES: [(&str, &str); 16] = [
     ("config.model", "model"),
     ("config.voice", "audio.voice"),
     ("config.output_audio.format", "audio.format"),
@@ -53,12 +53,22 @@ const NAMES: [(&str, &str); 13] = [
     ("config.text_sampling.top_p", "top_p"),
     ("config.text_sampling.top_k", "top_k"),
     ("config.text_sampling.repetition_penalty", "repetition_penalty"),
+    ("config.text_sampling.min_p", "min_p"),
+    ("config.text_sampling.presence_penalty", "presence_penalty"),
+    ("config.text_sampling.frequency_penalty", "frequency_penalty"),
     ("config.text_sampling.max_tokens", "max_completion_tokens"),
     ("config.stop", "stop"),
     ("config.history", "messages"),
     ("message.parts.tool_", "messages"),
     ("message.parts.tool", "tools"),
     ("message", "messages"),
+];
+/// The same of parts that were left out.
+const LEFT_OUT: [(&str, &str); 4] = [
+    ("message.parts.image", "messages.image_url"),
+    ("message.parts.video", "messages.video_url"),
+    ("message.parts.file", "messages.file"),
+    ("message.parts.audio", "messages.input_audio"),
 ];
 
 pub(super) async fn create(
@@ -137,10 +147,12 @@ struct Asked {
 
 impl Asked {
     fn of(question: ChatBody, strict: bool) -> Result<Self, ApiError> {
-        let (sound, streams, wants_usage) = (question.sound()?, question.streams(), question.wants_usage());
+        let sound = question.sound()?;
+        let streams = question.streams();
+        let wants_usage = question.wants_usage();
         if streams && sound.is_some_and(|sound| sound != AudioFormat::Pcm) {
             let problem =
-                "audio.format cannot be streamed in pieces of JSON, expected pcm16 where stream is true";
+                "audio.format cannot be streamed in pieces of JSON; expected pcm16 where stream is true";
             return Err(ApiError::invalid(Some("audio.format"), problem));
         }
         let ignored = question.ignored(strict)?;
@@ -158,7 +170,10 @@ impl Asked {
 
 fn note(notes: &mut Notes, event: &ChatEventBody) {
     match event {
-        ChatEventBody::Ready(ready) => notes.ignored(&ready.settings.speech.ignored, &NAMES),
+        ChatEventBody::Ready(ready) => {
+            let names = [LEFT_OUT.as_slice(), &NAMES].concat();
+            notes.ignored(&ready.settings.speech.ignored, &names);
+        }
         ChatEventBody::Warning { reason, .. } => notes.warn(reason),
         _ => {}
     }

@@ -63,17 +63,6 @@ impl ApiError {
         }
     }
 
-    /// A body that cannot be read. The error may begin with the name of the field at fault.
-    pub(super) fn unreadable(error: &serde_json::Error) -> Self {
-        let message = error.to_string();
-        let is_name = |name: &&str| !name.is_empty() && !name.contains(char::is_whitespace);
-        let missing = message.strip_prefix("missing field `");
-        let missing = missing.and_then(|rest| rest.split_once('`'));
-        let named = message.split_once(": ").map(|(name, _)| name).filter(is_name);
-        let param = missing.map(|(name, _)| name).or(named).map(str::to_owned);
-        Self::invalid(param.as_deref(), format!("the body: {message}"))
-    }
-
     /// A model that is not served.
     pub(super) fn no_such_model(served: &[&str]) -> Self {
         Self {
@@ -191,9 +180,12 @@ impl Refused {
 
 /// A message without what the JSON reader quotes of a body: that may be the text to speak.
 fn unquoted(message: &str) -> String {
-    let quotes = ["the body: ", "the message: "]
-        .iter()
-        .any(|begin| message.starts_with(begin));
+    let begins = [
+        "invalid body: ",
+        "invalid message: ",
+        "the event cannot be read: ",
+    ];
+    let quotes = begins.iter().any(|begin| message.starts_with(begin));
     match (message.find('"'), message.rfind('"')) {
         (Some(first), Some(last)) if quotes => {
             format!("{}\"…\"{}", &message[..first], &message[last + 1..])
@@ -240,12 +232,12 @@ mod tests {
     fn a_line_of_the_log_does_not_repeat_what_a_body_says() {
         for (told, written) in [
             (
-                "the body: invalid type: string \"my \"secret\" text\", expected f64 at line 1 column 9",
-                "the body: invalid type: string \"…\", expected f64 at line 1 column 9",
+                "invalid body: invalid type: string \"my \"secret\" text\", expected f64 at line 1 column 9",
+                "invalid body: invalid type: string \"…\", expected f64 at line 1 column 9",
             ),
             (
-                "the body: missing field `input`",
-                "the body: missing field `input`",
+                "invalid body: missing field `input`",
+                "invalid body: missing field `input`",
             ),
             ("there is no voice \"nobody\"", "there is no voice \"nobody\""),
         ] {

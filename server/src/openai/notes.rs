@@ -36,12 +36,20 @@ impl Notes {
 
     /// Fields that were not even handed on.
     pub(super) fn dropped(&mut self, fields: impl IntoIterator<Item = &'static str>) {
-        self.ignored.extend(fields.into_iter().map(str::to_owned));
+        let fields = fields.into_iter().map(str::to_owned).collect();
+        self.ignore(fields);
     }
 
     /// Fields without effect. `names`: how fields of the service's requests begin, and what OpenAI calls them.
     pub(super) fn ignored(&mut self, fields: &[IgnoredField], names: &[(&str, &str)]) {
-        self.ignored.extend(renamed(fields, names));
+        self.ignore(renamed(fields, names));
+    }
+
+    fn ignore(&mut self, fields: Vec<String>) {
+        if !fields.is_empty() {
+            tracing::info!(field = fields.join(", "), "ignored a hint");
+        }
+        self.ignored.extend(fields);
     }
 
     /// A warning.

@@ -132,7 +132,7 @@ impl OpenAi {
         // It is counted until it is parsed, also if the caller has gone.
         let hold = head.extensions.get::<BodyHold>().cloned();
         let parse = move || {
-            let parsed = unknown::read(&body).map_err(|error| unreadable(&body, &error));
+            let parsed = unknown::read(&body).map_err(|error| unreadable::<T>(&body, &error));
             drop((body, hold));
             let (value, mut names) = parsed?;
             names.retain(|name| !rules.silences(name));
@@ -186,15 +186,19 @@ fn too_large(limit: usize) -> ApiError {
     ApiError::unread(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", &problem)
 }
 
-fn unreadable(body: &[u8], error: &serde_json::Error) -> ApiError {
+fn unreadable<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> ApiError {
+    let field = unknown::field_at_fault::<T>(body);
     let problem = match std::str::from_utf8(body) {
-        Ok(_) => format!("invalid body: {error}"),
+        Ok(_) => match &field {
+            Some(field) => format!("invalid body: {field}: {error}"),
+            None => format!("invalid body: {error}"),
+        },
         Err(encoding) => format!(
             "invalid body: byte {} is not UTF-8; expected JSON in UTF-8",
             encoding.valid_up_to()
         ),
     };
-    ApiError::invalid(None, problem)
+    ApiError::invalid(field.as_deref(), problem)
 }
 
 /// What a body was refused with before its end.

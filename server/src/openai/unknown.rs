@@ -42,6 +42,21 @@ pub(super) fn read<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<(T, V
     Ok((value, paths.iter().map(|path| shown(path)).collect()))
 }
 
+/// The field for which a `T` cannot be read from JSON, by its path, if it is one field's fault.
+pub(super) fn field_at_fault<T: DeserializeOwned>(json: &[u8]) -> Option<String> {
+    let json = repaired(json);
+    let read: Result<T, _> =
+        serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_slice(&json));
+    let error = read.err()?;
+    let path = shown(&error.path().to_string());
+    if path != "." {
+        return Some(path);
+    }
+    let message = error.inner().to_string();
+    let missing = message.strip_prefix("missing field `")?;
+    missing.split_once('`').map(|(name, _)| name.to_owned())
+}
+
 /// Whether a field is this one, or within it.
 pub(super) fn is_within(name: &str, outer: &str) -> bool {
     let rest = name.strip_prefix(outer);
@@ -182,13 +197,18 @@ mod tests {
         for (json, names) in [
             (r#"{"name": "a", "any": {"b": [{"c": 1}]}}"#, &[][..]),
             (r#"{"sample_rate": 8000, "name": null}"#, &["sample_rate"]),
-            (r#"{"a": null, "b": [], "c": {}, "d": false, "e": "", "f": [null]}"#, &["d", "e", "f"]),
-            (r#"{"inner": {"one": 1, "two": 2}, "list": [{"three": 3}, {"three": null, "four": 4}]}"#, &[
-                "inner.two",
-                "list.three",
-                "list.four",
-            ]),
-            (r#"{"inner": "text", "list": null, "other": {"deep": 1}}"#, &["other"]),
+            (
+                r#"{"a": null, "b": [], "c": {}, "d": false, "e": "", "f": [null]}"#,
+                &["d", "e", "f"],
+            ),
+            (
+                r#"{"inner": {"one": 1, "two": 2}, "list": [{"three": 3}, {"three": null, "four": 4}]}"#,
+                &["inner.two", "list.three", "list.four"],
+            ),
+            (
+                r#"{"inner": "text", "list": null, "other": {"deep": 1}}"#,
+                &["other"],
+            ),
             ("\u{FEFF}{\"a,b\\n\": 1, \"\\ud83d\": 2}", &["a?b?", "?"]),
         ] {
             let (_, found) = read::<Body>(json.as_bytes()).unwrap_or_else(|error| panic!("{json}: {error}"));
@@ -198,10 +218,39 @@ mod tests {
 
     #[test]
     fn names_are_bounded_in_number_and_length() {
-        let many: Vec<_> = (0..100).map(|n| format!("\"{n}{}\": 1", "x".repeat(100))).collect();
+        let many: Vec<_> = (0..100)
+            .map(|n| format!("\"{n}{}\": 1", "x".repeat(100)))
+            .collect();
         let (_, found) = read::<Body>(format!("{{{}}}", many.join(",")).as_bytes()).expect("a body");
         assert_eq!(found.len(), MOST);
-        assert!(found.iter().all(|name| name.len() < 70 && name.is_ascii()), "{found:?}");
+        assert!(
+            found.iter().all(|name| name.len() < 70 && name.is_ascii()),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn the_field_at_fault_is_known_by_its_path() {
+        for (json, field) in [
+            (r#"{"name": 1}"#, Some("name")),
+            (r#"{"inner": {"one": "x"}}"#, Some("inner.one")),
+            (r#"{"list": [{}, {"one": -1}]}"#, Some("list[1].one")),
+            ("[]", None),
+            ("{}", None),
+        ] {
+            assert_eq!(
+                field_at_fault::<Body>(json.as_bytes()).as_deref(),
+                field,
+                "{json}"
+            );
+        }
+        assert_eq!(field_at_fault::<Named>(b"{}").as_deref(), Some("id"));
+    }
+
+    #[derive(Debug, Deserialize)]
+    struct Named {
+        #[expect(dead_code, reason = "it is only read")]
+        id: String,
     }
 
     #[test]

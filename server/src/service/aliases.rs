@@ -47,11 +47,13 @@ fn is_kind(alias: &str) -> bool {
 /// speech down, and of models for other things.
 fn does(name: &str, hears: bool) -> bool {
     let words = name.split(['-', '_', '.']);
-    words.map(str::to_ascii_lowercase).all(|word| match word.as_str() {
-        "whisper" | "transcribe" => hears,
-        "image" | "embedding" | "moderation" => false,
-        _ => true,
-    })
+    words
+        .map(str::to_ascii_lowercase)
+        .all(|word| match word.as_str() {
+            "whisper" | "transcribe" => hears,
+            "image" | "embedding" | "moderation" => false,
+            _ => true,
+        })
 }
 
 /// Whether a name is of a kind, whatever its case.
@@ -103,7 +105,11 @@ mod tests {
             ("a*b*c", "aXbY", false),
             ("*", "", true),
         ] {
-            assert_eq!(matches(kind.as_bytes(), name.as_bytes()), expected, "{kind} of {name}");
+            assert_eq!(
+                matches(kind.as_bytes(), name.as_bytes()),
+                expected,
+                "{kind} of {name}"
+            );
         }
     }
 

@@ -2,12 +2,13 @@
 
 pub(crate) mod audio;
 mod messages;
+mod other;
 mod settings;
 
 use std::sync::Arc;
 
 use futures::{Stream, stream};
-use omni_family::{ChatInfo, SpeechInfo};
+use omni_family::{ChatInfo, Role, SpeechInfo};
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::call::CallContext;
@@ -25,6 +26,7 @@ use omni_pipeline::orchestrator::StageError;
 use self::audio::InputRequest;
 pub(crate) use self::messages::{MESSAGE_PARTS, ROLE};
 pub use self::messages::{MessageRequest, PartRequest};
+pub use self::other::OtherPart;
 pub(crate) use self::settings::DELIVERY;
 
 type Events = ReceiverStream<Result<ChatEvent, ServeError>>;
@@ -73,21 +75,35 @@ impl ChatModel {
         if history.len() > most {
             return Err(invalid(
                 field,
-                format!("has {} messages, expected at most {most}", history.len()),
+                format!("has {} messages; expected at most {most}", history.len()),
             ));
         }
         let (mut settings, mut said) = (
             settings::settings(&request, self)?,
             Vec::with_capacity(history.len()),
         );
-        for mut one in history {
-            if messages::without_tools(&mut one, self, &mut settings.speech.ignored)? {
+        let is_users =
+            |one: &MessageRequest| one.role == Role::User && !one.parts.iter().any(PartRequest::is_result);
+        let newest = history.iter().rposition(is_users);
+        let mut cut = 0;
+        for (at, mut one) in history.into_iter().enumerate() {
+            let ignored = &mut settings.speech.ignored;
+            if !messages::without_tools(&mut one, self, ignored)? {
+                continue;
+            }
+            if !self.speech.terms.strict {
+                cut += messages::shorten(&mut one, self.limits.max_text_bytes);
+            }
+            if Some(at) == newest {
                 said.push(messages::message(one, self)?);
+            } else {
+                said.extend(messages::earlier(one, self, ignored)?);
             }
         }
         Ok(ChatCommand::Configure {
             settings: Box::new(settings),
             history: said,
+            cut,
         })
     }
 
@@ -210,7 +226,7 @@ fn whole(request: ChatRequest, model: &ChatModel) -> Result<ChatCommand, ServeEr
         ));
     }
     if request.history.is_empty() {
-        return Err(invalid("messages", "is empty, expected a conversation"));
+        return Err(invalid("messages", "is empty; expected a conversation"));
     }
     model.configure(request, "messages")
 }

@@ -21,6 +21,10 @@ pub struct SamplingRequest {
     pub top_p: Option<f32>,
     pub top_k: Option<i32>,
     pub repetition_penalty: Option<f32>,
+    /// Of text alone, as the two behind it.
+    pub min_p: Option<f32>,
+    pub presence_penalty: Option<f32>,
+    pub frequency_penalty: Option<f32>,
     pub seed: Option<u64>,
     pub max_tokens: Option<u32>,
 }
@@ -32,6 +36,9 @@ pub(super) struct SamplingFields {
     pub(super) top_p: &'static str,
     pub(super) top_k: &'static str,
     pub(super) repetition_penalty: &'static str,
+    pub(super) min_p: &'static str,
+    pub(super) presence_penalty: &'static str,
+    pub(super) frequency_penalty: &'static str,
     pub(super) max_tokens: &'static str,
 }
 
@@ -40,6 +47,9 @@ const SAMPLING: SamplingFields = SamplingFields {
     top_p: "config.sampling.top_p",
     top_k: "config.sampling.top_k",
     repetition_penalty: "config.sampling.repetition_penalty",
+    min_p: "config.sampling.min_p",
+    presence_penalty: "config.sampling.presence_penalty",
+    frequency_penalty: "config.sampling.frequency_penalty",
     max_tokens: "config.sampling.max_tokens",
 };
 
@@ -61,13 +71,9 @@ const MAX_BUFFER_DELAY: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum UnknownName {
     #[error(
-        "unknown model '{got}'; expected '{expected}', one of its {aliases} aliases, which the list of models names, or none"
+        "unknown model '{got}'; expected '{expected}', one of its other names (the list of models has them), or none"
     )]
-    Model {
-        got: String,
-        expected: String,
-        aliases: usize,
-    },
+    Model { got: String, expected: String },
     #[error("unknown voice '{got}'; expected one of: {known}")]
     Voice { got: String, known: String },
     #[error(
@@ -137,20 +143,12 @@ pub(crate) fn invalid(field: &'static str, problem: impl Into<String>) -> ServeE
 }
 
 pub(crate) fn model(got: &str, info: &SpeechInfo) -> Result<(), ServeError> {
-    let mut aliases = info.terms.aliases.iter();
-    match got.is_empty() || got == info.id || aliases.any(|alias| alias.eq_ignore_ascii_case(got)) {
-        true => Ok(()),
-        false => {
-            let (got, expected) = (excerpt(got), info.id.clone());
-            let aliases = info.terms.aliases.len();
-            Err(UnknownName::Model {
-                got,
-                expected,
-                aliases,
-            }
-            .into())
-        }
+    if aliases::is_model(got, info) {
+        return Ok(());
     }
+    let got = excerpt(got);
+    let expected = info.id.clone();
+    Err(UnknownName::Model { got, expected }.into())
 }
 
 /// The voice of a request: one of the model's own, or what stands for another.
@@ -381,6 +379,23 @@ pub(super) fn sampling(got: &SamplingRequest, fields: &SamplingFields) -> Result
         fields.repetition_penalty,
         "a number above 0 and at most 10",
     )?;
+    check(
+        got.min_p,
+        |v| (0.0..=1.0).contains(&v),
+        fields.min_p,
+        "a number from 0 to 1",
+    )?;
+    for (penalty, field) in [
+        (got.presence_penalty, fields.presence_penalty),
+        (got.frequency_penalty, fields.frequency_penalty),
+    ] {
+        check(
+            penalty,
+            |v| (-2.0..=2.0).contains(&v),
+            field,
+            "a number from -2 to 2",
+        )?;
+    }
     let top_k = got.top_k.map(u32::try_from).transpose();
     let top_k = top_k.map_err(|_| invalid(fields.top_k, "is negative; expected 0 or more"))?;
     Ok(Sampling {
@@ -388,6 +403,9 @@ pub(super) fn sampling(got: &SamplingRequest, fields: &SamplingFields) -> Result
         top_p: got.top_p,
         top_k,
         repetition_penalty: got.repetition_penalty,
+        min_p: got.min_p,
+        presence_penalty: got.presence_penalty,
+        frequency_penalty: got.frequency_penalty,
     })
 }
 

@@ -212,6 +212,8 @@ impl Sequences for FakeThinker {
     type Row = ();
 
     fn open(&mut self, seq: SeqId, request: TextRequest) -> Result<u32, ModelError> {
+        let drawing = (request.sampling, request.seed, request.max_outputs);
+        self.script.drawn.add(drawing);
         let prompt = Prompt {
             pieces: request.prompt,
             ..Prompt::default()

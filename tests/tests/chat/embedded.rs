@@ -108,7 +108,10 @@ async fn a_whole_conversation_is_answered_like_one_that_grew() {
 async fn it_answers_aloud_although_its_instructions_do_not_fit() {
     let server = server().await;
     let rule = "- Write no lists, no code and no symbols: every word of an answer is spoken aloud.\n";
-    let instructions = format!("### Task:\nYou are in a voice call. Be brief.\n{}", rule.repeat(20));
+    let instructions = format!(
+        "### Task:\nYou are in a voice call. Be brief.\n{}",
+        rule.repeat(20)
+    );
     let mut chat = server.converse().await;
     chat.configure(v1::ChatConfig {
         instructions,
@@ -121,8 +124,15 @@ async fn it_answers_aloud_although_its_instructions_do_not_fit() {
             matches!(answer.finish(), v1::FinishReason::Stop | v1::FinishReason::Length),
             "{answer:?}"
         );
-        assert!(!answer.text.trim().is_empty() && answer.samples() > 0, "{answer:?}");
-        let reasons: Vec<_> = answer.warnings.iter().map(|warning| warning.reason.as_str()).collect();
+        assert!(
+            !answer.text.trim().is_empty() && answer.samples() > 0,
+            "{answer:?}"
+        );
+        let reasons: Vec<_> = answer
+            .warnings
+            .iter()
+            .map(|warning| warning.reason.as_str())
+            .collect();
         assert!(reasons.contains(&"PROMPT_TRIMMED"), "{reasons:?}");
     }
     server.stop().await;

@@ -3,6 +3,7 @@
 mod bad_input;
 mod checkpoint;
 mod closing;
+mod completions;
 mod embedded;
 mod failures;
 mod hearing;

@@ -237,9 +237,17 @@ async fn the_oldest_turns_are_forgotten_when_the_context_is_full() {
 
     // What can never fit is cut, and the conversation goes on.
     let answer = chat.turn(&format!("say {}!", "x".repeat(500))).await;
-    assert_eq!(answer.finish(), v1::FinishReason::Length, "a quarter of the context is left for it");
+    assert_eq!(
+        answer.finish(),
+        v1::FinishReason::Length,
+        "a quarter of the context is left for it"
+    );
     let reasons = answer.warnings.iter().map(|warning| warning.reason.as_str());
-    assert!(reasons.collect::<Vec<_>>().contains(&"PROMPT_TRIMMED"), "{:?}", answer.warnings);
+    assert!(
+        reasons.collect::<Vec<_>>().contains(&"PROMPT_TRIMMED"),
+        "{:?}",
+        answer.warnings
+    );
     assert!(answer.text.starts_with("xxx"), "{}", answer.text);
     let tokens = answer.outcome.usage.unwrap().input_text_tokens;
     assert!((270..=300).contains(&tokens), "{tokens}");
@@ -262,7 +270,10 @@ async fn a_strict_server_refuses_what_it_would_have_to_cut() {
         (v1::FinishReason::Error, "CONTEXT_TOO_LONG")
     );
     let message = answer.outcome.error.unwrap().message;
-    assert!(message.contains("maximum context length is 400 tokens"), "{message}");
+    assert!(
+        message.contains("maximum context length is 400 tokens"),
+        "{message}"
+    );
     assert_eq!(chat.turn("say still here").await.text, "still here");
     server.stop().await;
 }

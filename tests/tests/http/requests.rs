@@ -60,10 +60,53 @@ async fn the_models_that_clients_name_by_default_are_the_one_that_is_served() {
         chat(&server, &json!({"messages": messages})).await.status,
         StatusCode::OK
     );
+    // Names of a kind.
+    for model in [
+        "gpt-6-mini",
+        "chatgpt-4o-latest",
+        "o1",
+        "o4-mini-2025-04-16",
+        "O3",
+        "gpt-4o-2024-08-06",
+    ] {
+        let answer = chat(&server, &json!({"model": model, "messages": messages})).await;
+        assert_eq!(answer.status, StatusCode::OK, "{model}: {answer:?}");
+        assert_eq!(parsed(&answer)["model"], "fake");
+        let one = http(&server, "GET", &format!("/v1/models/{model}"), &[], "").await;
+        assert_eq!(parsed(&one)["alias_of"], "fake", "{model}");
+    }
+    assert!(
+        speech(&server, &json!({"model": "tts-2-hd", "input": "Hello."}))
+            .await
+            .status
+            .is_success()
+    );
+    for model in [
+        "kokoro",
+        "gpt",
+        "gpt-4o-transcribe",
+        "gpt-image-1",
+        "text-embedding-3-small",
+        "whisper-1",
+    ] {
+        let answer = chat(&server, &json!({"model": model, "messages": messages})).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{model}: {answer:?}");
+        let told = parsed(&answer)["error"]["message"].to_string();
+        assert!(
+            told.contains(&format!("unknown model '{model}'; expected 'fake'")),
+            "{told}"
+        );
+        let one = http(&server, "GET", &format!("/v1/models/{model}"), &[], "").await;
+        assert_eq!(one.status, StatusCode::NOT_FOUND, "{model}: {one:?}");
+    }
     let other = speech(&server, &json!({"model": "whisper-1", "input": "Hello."})).await;
     assert_eq!(other.status, StatusCode::NOT_FOUND);
     let models = listed(&server).await;
     assert_eq!(models[0]["id"], "fake");
+    assert!(
+        !models.iter().any(|model| model.to_string().contains('*')),
+        "{models:?}"
+    );
     let alias = models
         .iter()
         .find(|model| model["id"] == "tts-1")
@@ -145,6 +188,47 @@ async fn an_operator_says_which_other_names_the_model_has() {
 }
 
 #[tokio::test]
+async fn an_operator_takes_names_without_listing_them() {
+    for (aliases, taken) in [("[gpt-*, tts-*]", false), ("['*']", true)] {
+        let set = format!("model_aliases={aliases}");
+        let server = TestServer::fake(FakeScript::default(), &["--set", &set]).await;
+        let ids: Vec<_> = listed(&server)
+            .await
+            .iter()
+            .map(|model| model["id"].clone())
+            .collect();
+        assert_eq!(ids, ["fake"]);
+        for (model, expected) in [
+            ("tts-1", true),
+            ("gpt-4o", true),
+            ("kokoro", taken),
+            ("whisper-1", taken),
+        ] {
+            let status = speech(&server, &json!({"model": model, "input": "Hello."}))
+                .await
+                .status;
+            assert_eq!(status.is_success(), expected, "{model} of {aliases}");
+        }
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_hears_is_asked_for_by_names_of_models_that_transcribe() {
+    let script = FakeScript {
+        hears: true,
+        ..FakeScript::default()
+    };
+    let server = TestServer::fake(script, &[]).await;
+    let messages = json!([{"role": "user", "content": "ab"}]);
+    for model in ["whisper-1", "gpt-4o-mini-transcribe"] {
+        let answer = chat(&server, &json!({"model": model, "messages": messages})).await;
+        assert_eq!(answer.status, StatusCode::OK, "{model}: {answer:?}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn hints_that_cannot_be_followed_are_ignored_and_the_answer_says_so() {
     let server = TestServer::fake(
         FakeScript {
@@ -176,7 +260,7 @@ async fn hints_that_cannot_be_followed_are_ignored_and_the_answer_says_so() {
         });
         let answer = chat(&server, &asked).await;
         assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
-        assert_eq!(answer.header("x-omni-ignored"), "frequency_penalty, tools");
+        assert_eq!(answer.header("x-omni-ignored"), "tools");
         let text = String::from_utf8(answer.body).unwrap();
         assert!(!text.contains("system:"), "nothing is left of the tools: {text}");
     }
@@ -188,10 +272,16 @@ async fn fields_that_have_no_place_here_are_named() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
     for (more, ignored) in [
         (json!({"samplerate": 8000}), "samplerate"),
-        (json!({"emotion": "happy", "pitch": 2, "x": null, "y": [], "z": {}}), "emotion, pitch"),
+        (
+            json!({"emotion": "happy", "pitch": 2, "x": null, "y": [], "z": {}}),
+            "emotion, pitch",
+        ),
         (json!({"voice": {"id": "alloy", "pitch": 2}}), "voice.pitch"),
         (json!({"a,b\r\nset-cookie: c": 1}), "a?b??set-cookie:?c"),
-        (json!({"instructions": "Whisper.", "volume": 1}), "instructions, volume"),
+        (
+            json!({"instructions": "Whisper.", "volume": 1}),
+            "instructions, volume",
+        ),
     ] {
         let mut body = json!({"input": "Hello."});
         let fields = body.as_object_mut().expect("an object");
@@ -254,7 +344,7 @@ async fn a_strict_server_refuses_them() {
     assert_eq!(refused(speech(&server, &asked).await), "pitch");
     for (field, value) in [
         ("tools", json!([{"type": "function", "function": {"name": "f"}}])),
-        ("presence_penalty", json!(1)),
+        ("logit_bias", json!({"1": 5})),
         ("tool_choice", json!("required")),
     ] {
         let asked = json!({"messages": [{"role": "user", "content": "ab"}], field: value});

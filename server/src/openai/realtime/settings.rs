@@ -337,7 +337,10 @@ fn is_spoken(forms: &[String], hints: &mut Hints) -> Result<bool, ApiError> {
         }
         forms => {
             let other = forms.iter().find(|form| !known(form)).map(|form| excerpt(form));
-            let problem = format!("unsupported {FIELD} '{}'; expected {EXPECTED}", other.unwrap_or_default());
+            let problem = format!(
+                "unsupported {FIELD} '{}'; expected {EXPECTED}",
+                other.unwrap_or_default()
+            );
             Err(ApiError::invalid(Some(FIELD), problem))
         }
     }

@@ -9,9 +9,10 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::ChatModel;
 use super::audio::{InputRequest, clip};
+use super::other::OtherPart;
 use crate::error::{ErrorKind, ServeError};
 use crate::service::settings::{hint, invalid};
-use crate::session::{IgnoredField, NewMessage};
+use crate::session::{IgnoredField, NewMessage, shortened};
 use omni_pipeline::request::Clip;
 
 /// A message as a caller sends it.
@@ -44,6 +45,8 @@ pub enum PartRequest {
         arguments: String,
     },
     ToolResult(String),
+    /// What no model takes, or not in this form.
+    Other(OtherPart),
 }
 
 impl PartRequest {
@@ -55,14 +58,24 @@ impl PartRequest {
         }
     }
 
+    /// Whether it is what a function gave.
+    pub(super) fn is_result(&self) -> bool {
+        matches!(self, Self::ToolResult(_))
+    }
+
     /// The field of what it says of functions, if it does.
     fn tool(&self) -> Option<&'static str> {
         match self {
             Self::Tool { .. } => Some(TOOL),
             Self::ToolCall { .. } => Some(TOOL_CALL),
             Self::ToolResult(_) => Some(TOOL_RESULT),
-            Self::Text(_) | Self::Audio { .. } => None,
+            Self::Text(_) | Self::Audio { .. } | Self::Other(_) => None,
         }
+    }
+
+    /// Whether it is a recording, an image or the like, which models differ in.
+    fn is_medium(&self) -> bool {
+        matches!(self, Self::Audio { .. } | Self::Other(_))
     }
 }
 
@@ -105,8 +118,63 @@ pub(super) fn without_tools(
 
 const NO_TOOLS: &str = "this model calls no tools";
 
+/// Cuts texts of a message that has more than `most` bytes of text, the last ones first; gives the characters that were left out.
+pub(super) fn shorten(message: &mut MessageRequest, mut most: usize) -> usize {
+    let mut cut = 0;
+    for part in &mut message.parts {
+        let (PartRequest::Text(text) | PartRequest::ToolResult(text)) = part else {
+            continue;
+        };
+        if text.len() > most {
+            let shorter = shortened(text, most);
+            cut += text.chars().count() - shorter.chars().count();
+            *text = shorter;
+        }
+        most -= text.len();
+    }
+    if cut > 0 {
+        message
+            .parts
+            .retain(|part| !matches!(part, PartRequest::Text(text) if text.is_empty()));
+    }
+    cut
+}
+
+/// Checks a message that was said before the user's last one: recordings, images and the like that the model does not take are left out,
+/// and so is the message if nothing else is in it.
+pub(super) fn earlier(
+    message: MessageRequest,
+    known: &ChatModel,
+    ignored: &mut Vec<IgnoredField>,
+) -> Result<Option<NewMessage>, ServeError> {
+    let strict = known.speech.terms.strict;
+    let checked = checked(message, known, &mut |error| match strict {
+        true => Err(error),
+        false => {
+            let field = error.field().unwrap_or(MESSAGE_PARTS);
+            if !ignored.iter().any(|one| one.field == field) {
+                let problem = error.message_about("");
+                let problem = problem.trim_start_matches([':', ' ']).to_owned();
+                ignored.push(IgnoredField { field, problem });
+            }
+            Ok(())
+        }
+    })?;
+    Ok((!checked.message.parts.is_empty()).then_some(checked))
+}
+
 /// Checks a message; what the conversation makes of it is the session's business.
 pub(super) fn message(message: MessageRequest, known: &ChatModel) -> Result<NewMessage, ServeError> {
+    checked(message, known, &mut Err)
+}
+
+/// Checks a message. `refused` decides on recordings, images and the like that the model does not take: they are left out unless it
+/// gives an error.
+fn checked(
+    message: MessageRequest,
+    known: &ChatModel,
+    refused: &mut dyn FnMut(ServeError) -> Result<(), ServeError>,
+) -> Result<NewMessage, ServeError> {
     let role = message.role;
     let tools = message.parts.iter().filter_map(|part| match part {
         PartRequest::Tool {
@@ -121,7 +189,7 @@ pub(super) fn message(message: MessageRequest, known: &ChatModel) -> Result<NewM
         return Err(invalid(
             TOOL,
             format!(
-                "there are {tools} of {bytes} bytes, expected at most {MAX_TOOLS} of {MAX_TOOL_BYTES} bytes"
+                "there are {tools} of {bytes} bytes; expected at most {MAX_TOOLS} of {MAX_TOOL_BYTES} bytes"
             ),
         ));
     }
@@ -129,14 +197,14 @@ pub(super) fn message(message: MessageRequest, known: &ChatModel) -> Result<NewM
     if count == 0 || count - tools > MAX_PARTS {
         return Err(invalid(
             MESSAGE_PARTS,
-            format!("has {count} parts, expected 1 to {MAX_PARTS}"),
+            format!("has {count} parts; expected 1 to {MAX_PARTS}"),
         ));
     }
     let text = message.parts.iter().map(|part| match part {
         PartRequest::Text(text) => text.len(),
         PartRequest::ToolCall { name, arguments } => name.len() + arguments.len(),
         PartRequest::ToolResult(content) => content.len(),
-        PartRequest::Audio { .. } | PartRequest::Tool { .. } => 0,
+        PartRequest::Audio { .. } | PartRequest::Tool { .. } | PartRequest::Other(_) => 0,
     });
     check_text("message.parts.text", text.sum(), known)?;
     // Of what all of its clips may have, so much is left for the next: no more is decoded than is taken.
@@ -144,7 +212,15 @@ pub(super) fn message(message: MessageRequest, known: &ChatModel) -> Result<NewM
     let mut left = hearing.map(|hearing| hearing.sample_rate.samples(hearing.max_audio));
     let mut parts = Vec::with_capacity(count);
     for content in message.parts {
-        let part = part(content, role, known, left.unwrap_or_default())?;
+        let is_medium = content.is_medium();
+        let part = match part(content, role, known, left.unwrap_or_default()) {
+            Ok(part) => part,
+            Err(error) if is_medium => {
+                refused(error)?;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         if let (Part::Audio(clip), Some(left)) = (&part, &mut left) {
             *left = Samples(left.0.saturating_sub(clip.samples().len() as u64));
         }
@@ -164,7 +240,7 @@ fn part(part: PartRequest, role: Role, known: &ChatModel, left: Samples) -> Resu
         PartRequest::Audio { layout, data } => {
             let field = "message.parts.audio";
             if role != Role::User {
-                return Err(invalid(field, "is not said by ROLE_USER, expected text"));
+                return Err(invalid(field, "is not said by ROLE_USER; expected text"));
             }
             let hearing = known
                 .chat
@@ -192,6 +268,7 @@ fn part(part: PartRequest, role: Role, known: &ChatModel, left: Samples) -> Resu
             said_by(role, Role::User, TOOL_RESULT, "ROLE_USER", known)?;
             Ok(Part::Tool(ToolPart::Result(content.into())))
         }
+        PartRequest::Other(other) => Err(other.refused(known)),
     }
 }
 
@@ -203,11 +280,11 @@ fn said_by(
     known: &ChatModel,
 ) -> Result<(), ServeError> {
     if !known.chat.tools {
-        return Err(invalid(field, format!("{NO_TOOLS}, expected text")));
+        return Err(invalid(field, format!("{NO_TOOLS}; expected text")));
     }
     match got == expected {
         true => Ok(()),
-        false => Err(invalid(field, format!("is not said by {name}, expected text"))),
+        false => Err(invalid(field, format!("is not said by {name}; expected text"))),
     }
 }
 

@@ -22,6 +22,9 @@ const TEXT: SamplingFields = SamplingFields {
     top_p: "config.text_sampling.top_p",
     top_k: "config.text_sampling.top_k",
     repetition_penalty: "config.text_sampling.repetition_penalty",
+    min_p: "config.text_sampling.min_p",
+    presence_penalty: "config.text_sampling.presence_penalty",
+    frequency_penalty: "config.text_sampling.frequency_penalty",
     max_tokens: "config.text_sampling.max_tokens",
 };
 
@@ -30,6 +33,9 @@ const SPEECH: SamplingFields = SamplingFields {
     top_p: "config.speech_sampling.top_p",
     top_k: "config.speech_sampling.top_k",
     repetition_penalty: "config.speech_sampling.repetition_penalty",
+    min_p: "config.speech_sampling.min_p",
+    presence_penalty: "config.speech_sampling.presence_penalty",
+    frequency_penalty: "config.speech_sampling.frequency_penalty",
     max_tokens: "config.speech_sampling.max_tokens",
 };
 
@@ -102,13 +108,13 @@ fn text(text: &str) -> Option<Arc<str>> {
 
 fn stop(got: &[String]) -> Result<Vec<String>, ServeError> {
     let problem = match got.len() > MAX_STOPS {
-        true => format!("has {} strings, expected at most {MAX_STOPS}", got.len()),
+        true => format!("has {} strings; expected at most {MAX_STOPS}", got.len()),
         false => match got
             .iter()
             .map(String::len)
             .find(|len| *len == 0 || *len > MAX_STOP_LEN)
         {
-            Some(len) => format!("has a string of {len} bytes, expected 1 to {MAX_STOP_LEN}"),
+            Some(len) => format!("has a string of {len} bytes; expected 1 to {MAX_STOP_LEN}"),
             None => return Ok(got.to_vec()),
         },
     };

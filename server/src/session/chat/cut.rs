@@ -36,8 +36,12 @@ impl Lengths {
     /// Of the system's message and the last turn.
     pub(super) fn of(messages: &[ChatMessage]) -> Self {
         let of = |system: bool| {
-            let own = messages.iter().filter(move |said| (said.role == Role::System) == system);
-            own.flat_map(|said| &said.parts).filter_map(text).map(|text| text.len())
+            let own = messages
+                .iter()
+                .filter(move |said| (said.role == Role::System) == system);
+            own.flat_map(|said| &said.parts)
+                .filter_map(text)
+                .map(|text| text.len())
         };
         let mut turn: Vec<_> = of(false).collect();
         turn.sort_unstable();
@@ -55,12 +59,17 @@ impl Lengths {
     /// How they share so many bytes.
     fn limits(&self, bytes: usize) -> Limits {
         let turn: usize = self.turn.iter().sum();
-        let instructions = self.instructions.min((bytes / KEPT).max(bytes.saturating_sub(turn)));
+        let instructions = self
+            .instructions
+            .min((bytes / KEPT).max(bytes.saturating_sub(turn)));
         let mut left = bytes - instructions;
         let mut longer = self.turn.len();
         for length in &self.turn {
             if *length > left / longer {
-                return Limits { instructions, turn: left / longer };
+                return Limits {
+                    instructions,
+                    turn: left / longer,
+                };
             }
             left -= length;
             longer -= 1;
@@ -168,7 +177,11 @@ mod tests {
     #[test]
     fn the_longer_the_room_the_more_is_kept_and_never_more_than_there_is_room_for() {
         let words = "one two three four five six seven eight nine ten ".repeat(9);
-        let messages = [said(Role::System, &words), said(Role::User, &words[..200]), said(Role::User, "short")];
+        let messages = [
+            said(Role::System, &words),
+            said(Role::User, &words[..200]),
+            said(Role::User, "short"),
+        ];
         let lengths = Lengths::of(&messages);
         assert_eq!(lengths.total(), words.len() + 205);
         let mut before = 0;

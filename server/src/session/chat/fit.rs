@@ -408,7 +408,10 @@ mod tests {
         assert_eq!((fitted.forgotten, fitted.messages), (4, 2));
         assert_eq!(text(&built[1]), "What is it?");
         let positions = fitted.prompt.positions();
-        assert!((590..=639).contains(&positions), "{positions}: 128 are left for an answer");
+        assert!(
+            (590..=639).contains(&positions),
+            "{positions}: 128 are left for an answer"
+        );
         assert_eq!(fitted.cut + fitted.characters, long.chars().count() + 11);
 
         // The turn is cut, too, where a quarter for the instructions does not do.

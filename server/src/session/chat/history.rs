@@ -169,7 +169,6 @@ impl Conversation {
         let system = self.system.iter();
         system.chain(&self.messages[first..]).cloned().collect()
     }
-
 }
 
 /// Characters of messages.

@@ -340,7 +340,7 @@ impl Run {
 
     fn interrupt(&mut self, response: &str, played: Option<Samples>) -> Result<(), ServeError> {
         let silent = || {
-            let problem = "is set for a response that was not to be spoken, expected unset";
+            let problem = "is set for a response that was not to be spoken; expected unset";
             Err(InvalidField::new("interrupt.played_samples", problem).into())
         };
         let named = |id: &MessageId| response.is_empty() || id.as_str() == response;

@@ -311,3 +311,86 @@ async fn what_is_no_item_is_told_what_is() {
     }
     server.stop().await;
 }
+
+#[tokio::test]
+async fn what_a_model_lacks_is_refused_in_words_about_it() {
+    let server = fake().await;
+    let mut client = in_writing(&server).await;
+    for (part, says) in [
+        (
+            json!({"type": "input_image", "image_url": "a"}),
+            "fake does not see images; expected text",
+        ),
+        (
+            json!({"type": "input_file", "file_id": "a"}),
+            "fake does not read files; expected text",
+        ),
+        (
+            json!({"type": "smoke"}),
+            "expected input_text of the user, input_text of the system",
+        ),
+    ] {
+        let content = json!([{"type": "input_text", "text": "look"}, part]);
+        let item = json!({"type": "message", "role": "user", "content": content});
+        client
+            .send(json!({"type": "conversation.item.create", "item": item}))
+            .await;
+        let event = client.expect("error").await;
+        let message = event["error"]["message"].as_str().expect("a message");
+        assert!(message.contains(says), "{part}: {message}");
+    }
+    // An item that was refused is not there, and one in which nothing was written says nothing.
+    client.create(message("user", ""), Value::Null).await;
+    assert_eq!(recited(&mut client).await, "user:recite|");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn instructions_that_do_not_fit_are_cut_and_refused_by_a_strict_server() {
+    let script = FakeScript {
+        max_context: 400,
+        ..FakeScript::default()
+    };
+    let long = "Be kind and brief. ".repeat(50);
+    let server = TestServer::fake(script.clone(), &[]).await;
+    let mut client = in_writing(&server).await;
+    client.update(json!({"instructions": long})).await;
+    assert_eq!(client.ask("say it is whole").await.text, "it is whole");
+    assert!(recited(&mut client).await.starts_with("system:Be kind"));
+    server.stop().await;
+
+    let server = TestServer::fake(script, &["--strict"]).await;
+    let mut client = in_writing(&server).await;
+    client.update(json!({"instructions": long})).await;
+    let failed = client.ask("recite").await;
+    assert_eq!(failed.status(), "failed");
+    assert_eq!(
+        failed.done["status_details"]["error"]["code"],
+        "context_length_exceeded"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_realtime_model_of_any_name_of_its_kind_is_the_one_that_is_served() {
+    let server = fake().await;
+    for (model, opens) in [
+        ("gpt-realtime-2.1-mini", true),
+        ("gpt-realtime-9", true),
+        ("gpt-4o-realtime-preview-2025-06-03", true),
+        ("whisper-1", false),
+        ("gpt-4o-transcribe", false),
+        ("llama", false),
+    ] {
+        let opened = Client::open(&server, &format!("?model={model}"), &[]).await;
+        match opened {
+            Ok((mut client, _)) => {
+                let created = client.expect("session.created").await;
+                assert!(opens, "{model}");
+                assert_eq!(created["session"]["model"], "fake");
+            }
+            Err(status) => assert_eq!((status, opens), (hyper::StatusCode::NOT_FOUND, false), "{model}"),
+        }
+    }
+    server.stop().await;
+}

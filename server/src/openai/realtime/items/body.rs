@@ -12,7 +12,7 @@ use crate::openai::error::ApiError;
 use crate::openai::lean::BoundedVec;
 use crate::openai::realtime::formats::AudioFormat;
 use crate::service::chat::audio::InputRequest;
-use crate::service::{ChatModel, PartRequest};
+use crate::service::{ChatModel, OtherPart, PartRequest};
 
 /// Longest list of parts, and longest name of an item or of a call in bytes.
 const PARTS: usize = 64;
@@ -103,13 +103,13 @@ impl ItemBody {
         let mut told = Vec::with_capacity(content.len());
         let mut parts = Vec::with_capacity(content.len());
         for part in content {
-            let (one, shown) = part.part(role, format)?;
+            let (one, shown) = part.part(role, format, model)?;
             told.push(shown);
             parts.extend(one);
         }
         let said = match parts.is_empty() {
-            // An answer of which nothing was heard is sent so.
-            true if role == Role::Assistant && !told.is_empty() => ChatMessage {
+            // An answer of which nothing was heard is sent so, and a turn in which nothing was written.
+            true if !told.is_empty() => ChatMessage {
                 role,
                 parts: Vec::new(),
             },
@@ -157,7 +157,12 @@ impl ItemBody {
 
 impl ContentBody {
     /// As the model reads it, and as clients are told of it.
-    fn part(self, role: Role, format: AudioFormat) -> Result<(Option<PartRequest>, Value), ApiError> {
+    fn part(
+        self,
+        role: Role,
+        format: AudioFormat,
+        model: &ChatModel,
+    ) -> Result<(Option<PartRequest>, Value), ApiError> {
         let kind = self.kind.unwrap_or_default();
         let text = |text: Option<String>| text.filter(|text| !text.is_empty()).map(PartRequest::Text);
         match (kind.as_str(), role) {
@@ -185,14 +190,21 @@ impl ContentBody {
                 };
                 Ok((Some(audio), told))
             }
-            (other, _) => refuse(
-                "item.content.type",
-                format!(
-                    "unsupported item.content.type '{}'; expected input_text or input_audio of the user, input_text of the system, \
-                     output_text or output_audio of the assistant",
-                    excerpt(other)
-                ),
-            ),
+            (other, _) => match OtherPart::named(other) {
+                OtherPart::Unknown(_) | OtherPart::AudioAddress => {
+                    let heard = model.chat.hearing.map_or("", |_| " or input_audio");
+                    let problem = format!(
+                        "unsupported item.content.type '{}'; expected input_text{heard} of the user, input_text of the system, \
+                         output_text or output_audio of the assistant",
+                        excerpt(other)
+                    );
+                    refuse("item.content.type", problem)
+                }
+                lacked => {
+                    let param = "item.content.type";
+                    refuse(param, lacked.refused(model).message_about(param))
+                }
+            },
         }
     }
 }

@@ -23,7 +23,7 @@ impl Run {
         if self.settings.is_some() && !history.is_empty() {
             return Err(InvalidField::new(
                 "config.history",
-                "is given, expected none after the first config",
+                "is given; expected none after the first config",
             )
             .into());
         }

@@ -44,7 +44,9 @@ pub use event_channel::{EventSender, event_channel};
 pub use limits::SessionLimits;
 pub use protocol::{AudioOut, Command, Done, Event, EventBody, Ready, Warning};
 pub use recent::{Recent, RecentFigures};
-pub use record::{Outcome, Packet, RecordSink, SessionChange, StageFigures, Timings, Usage, UtteranceRecord};
+pub use record::{
+    Outcome, Packet, RecordSink, SessionChange, Sound, StageFigures, Timings, Usage, UtteranceRecord,
+};
 pub use registry::{Registry, RegistryGuard, SessionHandle, SessionView};
 pub use run::{Session, SessionDeps};
 pub use settings::{Buffering, Delivery, IgnoredField, Settings};

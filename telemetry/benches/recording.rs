@@ -29,9 +29,7 @@ fn server() -> (Telemetry, Vec<EngineInstruments>) {
         .collect();
     let mut engines = Vec::new();
     for (index, replica) in replicas.iter().enumerate() {
-        let engine = telemetry
-            .engine(EngineIndex(index as u32), *replica)
-            .expect("a new engine");
+        let engine = telemetry.engine(*replica);
         request(&engine);
         engines.push(engine);
     }

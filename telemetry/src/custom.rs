@@ -68,8 +68,9 @@ const MOST_FAMILIES: usize = 256;
 const MOST_SERIES: usize = 256;
 /// Longest id of a request, in bytes.
 const LONGEST_REQUEST: usize = 128;
-/// Most label sets of all of them: each is kept for as long as the server runs.
-const MOST_SERIES_IN_ALL: usize = 8192;
+/// Most series of all of them: each is kept for as long as the server runs. A label set of a histogram has one for each bound and
+/// three more.
+const MOST_SERIES_IN_ALL: usize = 32_768;
 
 /// One value of a custom metric.
 #[derive(Debug, Clone, PartialEq)]
@@ -340,6 +341,12 @@ impl CustomMetrics {
 
     fn family(&self, spec: &MetricSpec) -> Result<Family, MetricError> {
         spec.check()?;
+        if let Some(label) = spec.labels.iter().find(|label| self.schema.is_grouped_by(label)) {
+            return Err(MetricError::Invalid {
+                name: spec.name.clone(),
+                problem: format!("label {label:?} is in the grouping key that metrics are pushed with"),
+            });
+        }
         Ok(Family {
             name: Arc::from(spec.name.as_str()),
             kind: spec.kind.family(),

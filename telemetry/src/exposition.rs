@@ -68,12 +68,6 @@ impl Exposition {
         collectors.push(collector);
     }
 
-    /// Stops asking that collector.
-    pub fn forget(&self, collector: &Arc<dyn Collector>) {
-        let mut collectors = self.collectors.lock();
-        collectors.retain(|known| !Arc::ptr_eq(known, collector));
-    }
-
     /// Shows the families of another library behind ours from now on, in place of those shown before. `text` gives them in Prometheus' text
     /// format; every rendering calls it, on the reader's thread, so it must not block for long.
     pub fn show(&self, text: ForeignText) {
@@ -88,7 +82,7 @@ impl Exposition {
     }
 
     /// Forgets every series of a replica that is gone for good.
-    pub fn forget_replica(&self, stage: &str, replica: &str) {
+    pub(crate) fn forget_replica(&self, stage: &str, replica: &str) {
         let own = [format!("replica=\"{replica}\""), format!("stage=\"{stage}\"")];
         let ends = ["from", "to"].map(|end| {
             [

@@ -60,12 +60,12 @@ pub use problems::Problem;
 pub use pull::{Admission, PullEndpoint, PullGuard, Readiness, TlsSource, queried_names};
 pub use push::{Credentials, PushError, PushOptions, PushTarget, PushTargetError, Pusher, Secret};
 pub use recorder::{
-    Cardinality, Check, DefaultLabels, EngineIndex, EngineMap, EngineMapError, Fanout, Gate, RecorderContext,
-    Relabel, SharedRecorder, Sink, stack,
+    Cardinality, Check, DefaultLabels, Fanout, Gate, KnownSeries, RecorderContext, Relabel, SharedRecorder,
+    Sink, stack,
 };
 pub use records::{
     AudioRecord, EdgeEnd, FailureReason, FinishReason, FinishedRequest, HopRecord, IterationRecord, Replica,
-    RequestOutcome, RequestRecord, SchedulerRecord, StageKind, StageRecord,
+    RequestOutcome, RequestRecord, SchedulerRecord, Silence, StageKind, StageRecord,
 };
 pub use schema::Schema;
 pub use system::{

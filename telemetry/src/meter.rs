@@ -8,7 +8,7 @@ use crate::catalogue::{Catalogue, ENGINE};
 use crate::family::{
     CounterFamily, FloatCounterFamily, GaugeFamily, HistogramFamily, SummaryFamily, TypedFamily,
 };
-use crate::recorder::{EngineIndex, EngineMap, EngineMapError, SharedRecorder};
+use crate::recorder::SharedRecorder;
 
 /// What the facade asks for at every registration.
 pub(crate) const METADATA: Metadata<'static> = Metadata::new("omni_telemetry", Level::INFO, None);
@@ -18,7 +18,6 @@ pub(crate) const METADATA: Metadata<'static> = Metadata::new("omni_telemetry", L
 pub struct Meter {
     recorder: SharedRecorder,
     catalogue: Arc<Catalogue>,
-    engines: Arc<EngineMap>,
 }
 
 impl std::fmt::Debug for Meter {
@@ -46,12 +45,8 @@ impl FloatCounter {
 impl Meter {
     /// A meter that records to `recorder` under the names of `catalogue`.
     #[must_use]
-    pub fn new(recorder: SharedRecorder, catalogue: Arc<Catalogue>, engines: Arc<EngineMap>) -> Self {
-        Self {
-            recorder,
-            catalogue,
-            engines,
-        }
+    pub fn new(recorder: SharedRecorder, catalogue: Arc<Catalogue>) -> Self {
+        Self { recorder, catalogue }
     }
 
     /// The names in use.
@@ -95,15 +90,6 @@ impl Meter {
     pub fn histogram<const N: usize>(&self, family: HistogramFamily<N>, values: [&str; N]) -> Histogram {
         self.recorder
             .register_histogram(&self.key(&family, &values), &METADATA)
-    }
-
-    /// Makes sure that `engine` is registered, before handles are made that would do nothing.
-    ///
-    /// # Errors
-    ///
-    /// An index that was not registered.
-    pub fn engine(&self, engine: EngineIndex) -> Result<String, EngineMapError> {
-        self.engines.find(engine).map(|_| engine.0.to_string())
     }
 
     fn key(&self, family: &impl TypedFamily, values: &[&str]) -> Key {

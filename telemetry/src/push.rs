@@ -25,8 +25,8 @@ use client::Client;
 pub use client::PushError;
 pub use target::{Credentials, PushTarget, PushTargetError, Secret};
 
-/// Longest time between two attempts.
-const LONGEST_DELAY: Duration = Duration::from_secs(300);
+/// Longest time between two attempts, unless the interval is longer: so soon after a gateway is back its values are new again.
+const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
 /// Where to push, how often, and with what patience.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,11 +79,17 @@ impl Pusher {
     ///
     /// # Errors
     ///
-    /// Certificates that cannot be read.
+    /// Certificates that cannot be read, and a label of the grouping key that metrics have.
     pub fn new(telemetry: &Telemetry, options: PushOptions) -> Result<Self, PushTargetError> {
+        let custom = telemetry.schema().custom();
+        let families = telemetry.schema().catalogue().families().iter().chain(&custom);
+        options.target.check(families.map(AsRef::as_ref))?;
+        telemetry.schema().groups_by(&options.target.grouping);
+        let instruments = ExporterInstruments::new(telemetry.meter());
+        instruments.pushes_every(options.interval);
         Ok(Self {
             exposition: Arc::clone(telemetry.exposition()),
-            instruments: ExporterInstruments::new(telemetry.meter()),
+            instruments,
             client: Client::new(&options.target)?,
             options,
             failures: 0,

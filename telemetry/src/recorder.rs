@@ -22,14 +22,14 @@ mod relabel;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use cardinality::Cardinality;
+pub use cardinality::{Cardinality, KnownSeries};
 pub use check::Check;
 pub(crate) use check::LONGEST_VALUE;
 pub use defaults::DefaultLabels;
 pub(crate) use defaults::MODEL_NAME;
 pub use fanout::{Fanout, Sink};
 pub use gate::Gate;
-pub use relabel::{EngineIndex, EngineMap, EngineMapError, Relabel};
+pub use relabel::Relabel;
 
 /// A recorder that can be shared.
 pub type SharedRecorder = Arc<dyn Recorder + Send + Sync>;
@@ -39,8 +39,8 @@ pub type SharedRecorder = Arc<dyn Recorder + Send + Sync>;
 pub struct RecorderContext {
     /// The families.
     pub schema: Arc<Schema>,
-    /// The replicas of all stages.
-    pub engines: Arc<EngineMap>,
+    /// The label sets that there are.
+    pub known: Arc<KnownSeries>,
     /// Values of the labels that the recorder supplies.
     pub supplied: BTreeMap<Arc<str>, String>,
     /// The name the model is served by, when it is known.
@@ -63,13 +63,17 @@ pub fn stack(context: &RecorderContext, sinks: Vec<Sink>) -> SharedRecorder {
             schema(),
             drops(),
             Relabel::new(
-                Arc::clone(&context.engines),
                 drops(),
                 DefaultLabels::new(
                     context.supplied.clone(),
                     Arc::clone(&context.model_name),
                     schema(),
-                    Cardinality::new(schema(), drops(), Fanout::new(schema(), sinks)),
+                    Cardinality::new(
+                        schema(),
+                        drops(),
+                        Arc::clone(&context.known),
+                        Fanout::new(schema(), sinks),
+                    ),
                 ),
             ),
         ),

@@ -12,6 +12,32 @@ pub struct Replica {
     pub replica: u32,
 }
 
+impl Replica {
+    /// Stands for no replica of that stage: what none of them did is counted in a series of its own (`replica="none"`).
+    #[must_use]
+    pub fn none(stage: u32) -> Self {
+        Self {
+            stage,
+            replica: u32::MAX,
+        }
+    }
+
+    /// The values of `stage` and `replica`.
+    pub(crate) fn ids(self) -> (String, String) {
+        let replica = match self.replica {
+            u32::MAX => "none".to_owned(),
+            id => id.to_string(),
+        };
+        (self.stage.to_string(), replica)
+    }
+
+    /// The value of `engine`, which the recorder takes apart.
+    pub(crate) fn engine(self) -> String {
+        let (stage, replica) = self.ids();
+        format!("{stage}/{replica}")
+    }
+}
+
 /// An end of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EdgeEnd {
@@ -26,7 +52,7 @@ impl EdgeEnd {
     pub(crate) fn ids(self) -> (String, String) {
         match self {
             Self::Session => ("session".to_owned(), "0".to_owned()),
-            Self::Replica(Replica { stage, replica }) => (stage.to_string(), replica.to_string()),
+            Self::Replica(replica) => replica.ids(),
         }
     }
 }
@@ -169,10 +195,31 @@ pub struct AudioRecord {
     pub sample_rate: u32,
     /// From hand-over to the last output of the last stage, without waits for the caller and the listener.
     pub generation: Duration,
-    /// Worst lateness of a chunk for a player without a buffer; none if there was no audio.
+    /// Worst lateness of a chunk for a player without a buffer; none if nothing was heard, or all of it was handed over at once.
     pub worst_underrun: Option<Duration>,
+    /// Root mean square of what the model made, as a share of full scale; none if it was not asked.
+    pub level: Option<f64>,
     /// Whether the request ended naturally.
     pub complete: bool,
+}
+
+/// Why nobody can hear the audio of a request that ended well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Silence {
+    /// The model made none that can be heard.
+    Model,
+    /// Its text had nothing to speak.
+    NothingSpeakable,
+    /// Its caller asked for a volume at which nothing is left.
+    Volume,
+}
+
+impl Silence {
+    pub(crate) const ALL: [(Self, &'static str); 3] = [
+        (Self::Model, "model"),
+        (Self::NothingSpeakable, "nothing_speakable"),
+        (Self::Volume, "volume"),
+    ];
 }
 
 /// One message over one edge.

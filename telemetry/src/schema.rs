@@ -15,6 +15,8 @@ pub struct Schema {
     /// Families whose bounds follow the model's longest sequence, as soon as that is known.
     by_length: OnceLock<BTreeMap<Arc<str>, Arc<Family>>>,
     custom: RwLock<BTreeMap<Arc<str>, Arc<Family>>>,
+    /// Labels of the grouping key that metrics are pushed with, which no metric may have.
+    grouping: RwLock<BTreeSet<String>>,
 }
 
 impl Schema {
@@ -25,6 +27,7 @@ impl Schema {
             catalogue,
             by_length: OnceLock::new(),
             custom: RwLock::default(),
+            grouping: RwLock::default(),
         }
     }
 
@@ -32,6 +35,16 @@ impl Schema {
     #[must_use]
     pub fn catalogue(&self) -> &Arc<Catalogue> {
         &self.catalogue
+    }
+
+    /// No metric that is declared after this may have one of these labels.
+    pub(crate) fn groups_by(&self, labels: &[String]) {
+        self.grouping.write().extend(labels.iter().cloned());
+    }
+
+    /// Whether metrics are pushed with that label in the grouping key.
+    pub(crate) fn is_grouped_by(&self, label: &str) -> bool {
+        self.grouping.read().contains(label)
     }
 
     /// The model's longest sequence is known. The first length stays, and so do the bounds of series that are there already.

@@ -15,7 +15,7 @@ use crate::families as f;
 use crate::instruments::EngineInstruments;
 use crate::log::{LineFormat, LogSink, LogWriter, StatsLog};
 use crate::meter::Meter;
-use crate::recorder::{EngineIndex, EngineMap, EngineMapError, RecorderContext, SharedRecorder, Sink, stack};
+use crate::recorder::{KnownSeries, RecorderContext, SharedRecorder, Sink, stack};
 use crate::records::Replica;
 use crate::schema::Schema;
 
@@ -44,7 +44,7 @@ pub struct Telemetry {
     recorder: SharedRecorderDebug,
     exposition: Arc<Exposition>,
     schema: Arc<Schema>,
-    engines: Arc<EngineMap>,
+    known: Arc<KnownSeries>,
     drops: Arc<Drops>,
     model_name: Arc<OnceLock<String>>,
     log: Option<Arc<StatsLog>>,
@@ -111,7 +111,7 @@ impl Telemetry {
     fn around(foundation: &Foundation, options: &TelemetryOptions, mut sinks: Vec<Sink>) -> Self {
         let (schema, drops) = (Arc::clone(&foundation.schema), Arc::clone(&foundation.drops));
         let catalogue = Arc::clone(schema.catalogue());
-        let engines = Arc::new(EngineMap::default());
+        let known = Arc::new(KnownSeries::default());
         let exposition = Arc::new(Exposition::new(Arc::clone(&schema), Arc::clone(&drops)));
         sinks.push(Sink {
             takes: |family| family.sinks.prometheus,
@@ -123,7 +123,7 @@ impl Telemetry {
         }
         let context = RecorderContext {
             schema: Arc::clone(&schema),
-            engines: Arc::clone(&engines),
+            known: Arc::clone(&known),
             supplied: BTreeMap::from([
                 (Arc::from("hostname"), options.hostname.clone()),
                 (Arc::from("Hostname"), options.hostname.clone()),
@@ -133,11 +133,7 @@ impl Telemetry {
             enabled: true,
         };
         let recorder = stack(&context, sinks);
-        let meter = Meter::new(
-            Arc::clone(&recorder),
-            Arc::clone(&catalogue),
-            Arc::clone(&engines),
-        );
+        let meter = Meter::new(Arc::clone(&recorder), Arc::clone(&catalogue));
         catalogue.describe(recorder.as_ref());
         exposition.collect_from(Arc::new(DropCollector::new(&meter, Arc::clone(&drops))));
         Self {
@@ -146,7 +142,7 @@ impl Telemetry {
             recorder: SharedRecorderDebug(recorder),
             exposition,
             schema,
-            engines,
+            known,
             drops,
             model_name,
             log: options.log.clone(),
@@ -211,20 +207,25 @@ impl Telemetry {
         &self.drops
     }
 
-    /// Instruments for a replica that joins under that index. The gauges of its scheduler are brought up to date before every
-    /// reading. A replica that comes back takes up its own series.
-    ///
-    /// # Errors
-    ///
-    /// An index that stands for another replica.
-    pub fn engine(&self, index: EngineIndex, replica: Replica) -> Result<EngineInstruments, EngineMapError> {
-        self.engines.register(index, replica.stage, replica.replica)?;
-        let instruments = EngineInstruments::new(&self.meter, index, replica)?;
-        self.exposition.collect_from(instruments.collector());
-        Ok(match &self.log {
-            Some(log) => instruments.with_log(log.engine(index.0)),
+    /// Instruments for a replica that joins. One that comes back takes up its series, unless they were forgotten.
+    #[must_use]
+    pub fn engine(&self, replica: Replica) -> EngineInstruments {
+        let instruments = EngineInstruments::new(&self.meter, replica);
+        match &self.log {
+            Some(log) => instruments.with_log(log.engine(replica)),
             None => instruments,
-        })
+        }
+    }
+
+    /// Forgets every series of a replica that is gone, and makes room for those of another one. Handles to them stay valid, and what they
+    /// record is not read: instruments for a replica that joins after this are made anew.
+    pub fn forget_replica(&self, replica: Replica) {
+        let (stage, id) = replica.ids();
+        self.exposition.forget_replica(&stage, &id);
+        self.known.forget_replica(&stage, &id);
+        if let Some(log) = &self.log {
+            log.forget(replica);
+        }
     }
 }
 
@@ -265,7 +266,7 @@ mod tests {
         telemetry.longest_sequence(60);
         telemetry.longest_sequence(6000);
         let replica = Replica { stage: 0, replica: 0 };
-        telemetry.engine(EngineIndex(0), replica).expect("a new replica");
+        let _ = telemetry.engine(replica);
         let name = "vllm:request_prompt_tokens_bucket".to_owned();
         let text = telemetry.exposition().render(&Selection::of([name]));
         let bounds = text.lines().filter_map(|line| {

@@ -66,7 +66,7 @@ fn request(engine: &EngineInstruments, prompt: u64, tokens: u64) {
 #[test]
 fn the_counts_of_sequential_requests_are_vllms() {
     let telemetry = telemetry();
-    let engine = telemetry.engine(EngineIndex(7), REPLICA).expect("a new engine");
+    let engine = telemetry.engine(REPLICA);
     let (n, p, m) = (10, 6, 10);
     for _ in 0..n {
         request(&engine, p, m);
@@ -107,7 +107,7 @@ fn the_counts_of_sequential_requests_are_vllms() {
 #[test]
 fn sources_of_prompt_tokens_add_up_and_one_token_is_always_computed() {
     let telemetry = telemetry();
-    let engine = telemetry.engine(EngineIndex(0), REPLICA).expect("a new engine");
+    let engine = telemetry.engine(REPLICA);
     let prompt = |cached_tokens| IterationRecord {
         prompt_tokens: 1000,
         cached_tokens,
@@ -143,9 +143,9 @@ fn scheduler(running: u64, queries: u64) -> SchedulerRecord {
 #[test]
 fn a_reader_sees_the_latest_step_and_no_delta_is_lost_however_fast_steps_come() {
     let telemetry = telemetry();
-    let engine = telemetry.engine(EngineIndex(0), REPLICA).expect("a new engine");
+    let engine = telemetry.engine(REPLICA);
     for step in 0..100 {
-        engine.stepped(ms(step), &scheduler(step, 4));
+        engine.stepped(&scheduler(step, 4));
     }
     let read = |name: &str| value(&telemetry, name, "stage=\"2\"");
     assert_eq!(read("vllm:num_requests_running"), 99.0);
@@ -159,32 +159,15 @@ fn a_reader_sees_the_latest_step_and_no_delta_is_lost_however_fast_steps_come() 
         "source=\"device\"",
     );
     assert_eq!(by_tier, 200.0);
-    engine.stepped(ms(101), &SchedulerRecord::default());
+    engine.stepped(&SchedulerRecord::default());
     assert_eq!(read("vllm:num_requests_running"), 0.0);
-}
-
-#[test]
-fn an_engine_that_nobody_registered_is_refused_at_construction() {
-    let telemetry = telemetry();
-    let error = EngineInstruments::new(telemetry.meter(), EngineIndex(4), REPLICA).expect_err("unknown");
-    assert_eq!(
-        error.to_string(),
-        "engine 4 is not registered, there are 0 engines"
-    );
-    telemetry.engine(EngineIndex(4), REPLICA).expect("a new engine");
-    let other = Replica { stage: 0, replica: 0 };
-    telemetry
-        .engine(EngineIndex(4), other)
-        .expect_err("the index of another replica");
 }
 
 #[test]
 fn a_replica_that_comes_back_takes_up_its_series() {
     let telemetry = telemetry();
     for _ in 0..2 {
-        let engine = telemetry
-            .engine(EngineIndex(0), REPLICA)
-            .expect("a replica that joins");
+        let engine = telemetry.engine(REPLICA);
         engine.preempted();
     }
     assert_eq!(
@@ -196,7 +179,7 @@ fn a_replica_that_comes_back_takes_up_its_series() {
 #[test]
 fn the_cache_is_told_with_its_size_in_tokens_and_its_concurrency() {
     let telemetry = telemetry();
-    let engine = telemetry.engine(EngineIndex(0), REPLICA).expect("a new engine");
+    let engine = telemetry.engine(REPLICA);
     engine.initialised(&CacheConfig {
         block_size: 16,
         dtype: "float32".to_owned(),
@@ -208,4 +191,41 @@ fn the_cache_is_told_with_its_size_in_tokens_and_its_concurrency() {
     let labels =
         "kv_cache_max_concurrency=\"2.50\",kv_cache_memory_bytes=\"4096\",kv_cache_size_tokens=\"1600\"";
     assert_eq!(value(&telemetry, "vllm:cache_config_info", labels), 1.0);
+}
+
+#[test]
+fn a_replica_that_was_forgotten_and_comes_back_has_series_that_are_read() {
+    let telemetry = telemetry();
+    for _ in 0..2 {
+        let engine = telemetry.engine(REPLICA);
+        engine.preempted();
+        assert_eq!(
+            value(&telemetry, "vllm:num_preemptions_total", "stage=\"2\""),
+            1.0
+        );
+        telemetry.forget_replica(REPLICA);
+        let text = telemetry.exposition().render(&Selection::default());
+        assert!(!text.contains("replica=\"1\",stage=\"2\""), "{text}");
+    }
+}
+
+#[test]
+fn replicas_may_come_and_go_for_ever() {
+    let telemetry = telemetry();
+    for replica in 0..5_000 {
+        let replica = Replica { stage: 2, replica };
+        let engine = telemetry.engine(replica);
+        engine.lost(FinishReason::Error, ms(1));
+        telemetry.forget_replica(replica);
+    }
+    request(
+        &telemetry.engine(Replica {
+            stage: 2,
+            replica: 5_000,
+        }),
+        6,
+        10,
+    );
+    let ended = "finished_reason=\"length\"";
+    assert_eq!(value(&telemetry, "vllm:request_success_total", ended), 1.0);
 }

@@ -72,6 +72,7 @@ fn feed_pipeline(meter: &Meter) {
     session.rejected(RejectionReason::Requests);
     session.stream_completed();
     session.stream_aborted(StreamAbort::Cancelled);
+    session.silent(Silence::Model);
 }
 
 fn feed_audio(meter: &Meter) {
@@ -83,6 +84,7 @@ fn feed_audio(meter: &Meter) {
         sample_rate: 24_000,
         generation: ms(250),
         worst_underrun: Some(ms(30)),
+        level: Some(0.1),
         complete: true,
     };
     audio.finished(&record);
@@ -101,7 +103,7 @@ fn feed_audio(meter: &Meter) {
 }
 
 fn feed_engine(telemetry: &Telemetry) {
-    let engine = telemetry.engine(EngineIndex(0), TALKER).expect("a new engine");
+    let engine = telemetry.engine(TALKER);
     engine.initialised(&CacheConfig {
         block_size: 16,
         dtype: "float32".to_owned(),
@@ -119,7 +121,7 @@ fn feed_engine(telemetry: &Telemetry) {
         prefix_queries: 10,
         prefix_hits: 5,
     };
-    engine.stepped(ms(0), &record);
+    engine.stepped(&record);
     let mut timeline = Timeline::default();
     timeline.queued(ms(0));
     timeline.scheduled(ms(10));
@@ -180,6 +182,7 @@ fn feed_rest(telemetry: &Telemetry) {
     HttpInstruments::new(meter).answered(&HttpExchange {
         handler: "/v1/audio/speech",
         method: "POST",
+        works: true,
         status: 200,
         request_bytes: 60,
         response_bytes: 4_000,
@@ -191,13 +194,12 @@ fn feed_rest(telemetry: &Telemetry) {
         started: 1e9,
     };
     OwnProcessInstruments::new(meter, TALKER).is(Some((7, own)));
-    HearingInstruments::new(meter, EngineIndex(0))
-        .expect("a known engine")
-        .looked_for(2, 1);
+    HearingInstruments::new(meter, TALKER).looked_for(2, 1);
     let exposition = telemetry.exposition();
     collect_system(exposition, meter);
     exposition.collect_from(Arc::new(GpuCollector::new(meter, OneGpu)));
     ExporterInstruments::new(meter).scraped();
+    ExporterInstruments::new(meter).pushes_every(ms(15_000));
     drop(Arc::new(ConnectionInstruments::new(meter, Listener::Callers)).open());
     ComputingInstruments::new(meter, "cuda:0").until_now(&ComputingStats {
         launches: 1,
@@ -297,7 +299,7 @@ fn no_series_is_there_twice_and_every_sample_has_the_labels_of_its_family() {
 #[test]
 fn closed_sets_of_values_exist_at_zero_before_traffic() {
     let telemetry = telemetry();
-    let engine = telemetry.engine(EngineIndex(0), TALKER).expect("a new engine");
+    let engine = telemetry.engine(TALKER);
     let pipeline = PipelineInstruments::new(telemetry.meter(), "0.1.0", &[]);
     let audio = AudioInstruments::new(telemetry.meter(), VOCODER);
     let text = telemetry.exposition().render(&Selection::default());

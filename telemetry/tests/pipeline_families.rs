@@ -118,6 +118,7 @@ fn audio(frames: u64, underrun: Option<u64>, complete: bool) -> AudioRecord {
         sample_rate: 24_000,
         generation: ms(500),
         worst_underrun: underrun.map(ms),
+        level: Some(0.1),
         complete,
     }
 }

@@ -63,8 +63,7 @@ fn no_two_families_of_openmetrics_have_one_name_and_every_sample_belongs_to_the_
     };
     let telemetry = telemetry(options);
     telemetry
-        .engine(EngineIndex(0), Replica { stage: 1, replica: 0 })
-        .expect("a new engine")
+        .engine(Replica { stage: 1, replica: 0 })
         .first_output(Duration::from_millis(5));
     let open = text(&telemetry, Format::OpenMetrics);
     let mut names = std::collections::BTreeSet::new();
@@ -92,9 +91,7 @@ fn no_two_families_of_openmetrics_have_one_name_and_every_sample_belongs_to_the_
 #[test]
 fn older_names_show_what_the_family_shows_and_say_what_it_is_called_now() {
     let telemetry = telemetry(CatalogueOptions::default());
-    let engine = telemetry
-        .engine(EngineIndex(0), Replica { stage: 1, replica: 0 })
-        .expect("a new engine");
+    let engine = telemetry.engine(Replica { stage: 1, replica: 0 });
     engine.next_output(Duration::from_millis(30));
     let text = text(&telemetry, Format::Text);
     let of = |name: &str| {
@@ -117,14 +114,12 @@ fn a_replica_that_is_gone_takes_its_series_along_and_no_other_ones() {
     let telemetry = telemetry(CatalogueOptions::default());
     let at = |replica| Replica { stage: 1, replica };
     let engines = [0, 10].map(|replica| {
-        let engine = telemetry
-            .engine(EngineIndex(replica), at(replica))
-            .expect("a new engine");
+        let engine = telemetry.engine(at(replica));
         engine.first_output(Duration::from_millis(5));
         engine
     });
     let edges = [0, 10].map(|replica| EdgeInstruments::new(telemetry.meter(), EdgeEnd::Session, at(replica)));
-    telemetry.exposition().forget_replica("1", "0");
+    telemetry.forget_replica(at(0));
     let text = text(&telemetry, Format::Text);
     assert!(!text.contains("replica=\"0\",stage=\"1\""), "{text}");
     assert!(!text.contains("to_replica=\"0\",to_stage=\"1\""), "{text}");
@@ -139,9 +134,7 @@ fn a_replica_that_is_gone_takes_its_series_along_and_no_other_ones() {
 #[test]
 fn a_replica_that_is_built_again_has_restarted_once() {
     let telemetry = telemetry(CatalogueOptions::default());
-    let engine = telemetry
-        .engine(EngineIndex(0), Replica { stage: 1, replica: 0 })
-        .expect("a new engine");
+    let engine = telemetry.engine(Replica { stage: 1, replica: 0 });
     let restarts = |expected: &str| {
         let text = text(&telemetry, Format::Text);
         let line = "vllm:omni_replica_restarts_total{model_name=\"tiny\",replica=\"0\",stage=\"1\"}";
@@ -190,7 +183,7 @@ fn answers_of_both_apis_are_torchserves_classes() {
         ..CatalogueOptions::default()
     };
     let telemetry = telemetry(options);
-    let call = GrpcInstruments::new(telemetry.meter(), CallKind::Unary, "s", "m");
+    let call = GrpcInstruments::new(telemetry.meter(), CallKind::Unary, "omni.v1.SpeechService", "m");
     for code in [0, 3, 3, 13] {
         call.handled(GrpcCode(code), Duration::ZERO);
     }
@@ -199,6 +192,7 @@ fn answers_of_both_apis_are_torchserves_classes() {
         http.answered(&HttpExchange {
             handler: "none",
             method: "GET",
+            works: true,
             status,
             request_bytes: 0,
             response_bytes: 0,

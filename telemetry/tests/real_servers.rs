@@ -39,7 +39,7 @@ fn busy() -> (Telemetry, EngineInstruments) {
     };
     let telemetry = Telemetry::new(&options).expect("good options");
     let replica = Replica { stage: 1, replica: 2 };
-    let engine = telemetry.engine(EngineIndex(0), replica).expect("a new engine");
+    let engine = telemetry.engine(replica);
     outputs(&engine, 42);
     engine.next_output(Duration::from_millis(20));
     let _sessions = SessionInstruments::new(telemetry.meter());
@@ -53,6 +53,7 @@ fn busy() -> (Telemetry, EngineInstruments) {
         let exchange = HttpExchange {
             handler: "/v1/audio/speech",
             method: "POST",
+            works: true,
             status: 200,
             request_bytes: 10,
             response_bytes: 20,

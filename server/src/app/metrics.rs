@@ -76,6 +76,7 @@ impl Metrics {
             telemetry.clone(),
             orchestrator.clone(),
             max_active,
+            clock,
         ));
         let exposition = telemetry.exposition();
         exposition.collect_from(Arc::new(BridgeCollector(Arc::downgrade(&bridge))));

@@ -284,6 +284,10 @@ impl Environment<'_> {
             ("service.version", env!("CARGO_PKG_VERSION").to_owned()),
             ("host.name", hostname()),
             ("process.pid", std::process::id().to_string()),
+            (
+                "service.instance.id",
+                format!("{}:{}", hostname(), std::process::id()),
+            ),
         ] {
             if !resource.iter().any(|(given, _)| given == key) {
                 resource.push((key.to_owned(), value));

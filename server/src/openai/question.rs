@@ -12,6 +12,7 @@ use super::json::JsonText;
 use super::lean::{BoundedVec, IsSet, TextOr, scalar};
 use super::sound::{AudioFormat, Voice, voice_name};
 use crate::error::excerpt;
+use crate::service::delivery::OutputRequest;
 use crate::service::{ChatRequest, PartRequest};
 use crate::session::Modalities;
 
@@ -262,6 +263,7 @@ impl ChatBody {
     pub(super) fn request(mut self, sound: Option<AudioFormat>) -> Result<ChatRequest, ApiError> {
         self.check()?;
         let text_sampling = self.drawing().request()?;
+        let whole = !self.streams();
         let offered = self.offered()?;
         let stops = match self.stop {
             None => Vec::new(),
@@ -276,7 +278,10 @@ impl ChatBody {
                 audio: sound.is_some(),
             }),
             voice: voice.unwrap_or_default(),
-            output: sound.map(AudioFormat::output).unwrap_or_default(),
+            output: OutputRequest {
+                whole,
+                ..sound.map(AudioFormat::output).unwrap_or_default()
+            },
             text_sampling,
             // A form sends the fields that were left empty, too.
             stop: stops.into_iter().filter(|stop| !stop.is_empty()).collect(),

@@ -160,7 +160,8 @@ pub(super) async fn create(
         .transpose();
     let slot = slot.inspect_err(|error| openai.speech.records().refused(error));
     let slot = slot.map_err(|error| named(&error))?;
-    let (request, text) = speech;
+    let (mut request, text) = speech;
+    request.output.whole = carrier == Carrier::Whole;
     let context = CallContext::from_headers(&head.headers);
     let opened = openai
         .speech

@@ -154,7 +154,7 @@ impl ChatService {
     /// # Errors
     /// If no work is taken, or no more of this caller.
     pub fn admit(&self, method: &'static str, caller: Caller) -> Result<(ChatModel, CallPermit), ServeError> {
-        let (pipeline, chat) = self.gate.deps.orchestrator.chat_available()?;
+        let (pipeline, chat) = self.gate.ready(self.gate.deps.orchestrator.chat_available())?;
         let model = ChatModel {
             speech: Arc::clone(&pipeline.info),
             chat: Arc::clone(&chat.info),

@@ -41,6 +41,8 @@ pub struct OutputRequest {
     pub leading_silence: Option<Duration>,
     pub speed: Option<f64>,
     pub volume_gain_db: Option<f64>,
+    /// The protocol gathers the audio, and hands it over in one piece.
+    pub whole: bool,
 }
 
 impl Default for OutputRequest {
@@ -54,6 +56,7 @@ impl Default for OutputRequest {
             leading_silence: None,
             speed: None,
             volume_gain_db: None,
+            whole: false,
         }
     }
 }
@@ -104,6 +107,7 @@ pub(super) fn delivery(
         },
         leading_silence: leading_silence(request.leading_silence, fields)?,
         max_lead: max_lead(request.max_lead, format, fields)?,
+        whole: request.whole,
     })
 }
 

@@ -114,6 +114,12 @@ impl CallGate {
         })
     }
 
+    /// What is needed of the model for a call that is about to begin; a call that fails for want of it is recorded.
+    pub(super) fn ready<T>(&self, needed: Result<T, ServeError>) -> Result<T, ServeError> {
+        let records = &self.deps.records;
+        needed.inspect_err(|error| records.session(SessionChange::NothingBegan(error)))
+    }
+
     /// When a call must have ended, if its caller says.
     pub(super) fn deadline(&self, context: &CallContext) -> Option<Stamp> {
         context.timeout.map(|time| self.deps.clock.now() + time)

@@ -113,7 +113,7 @@ impl SpeechService {
         method: &'static str,
         caller: Caller,
     ) -> Result<(Arc<SpeechInfo>, CallPermit), ServeError> {
-        let pipeline = self.gate.deps.orchestrator.available()?;
+        let pipeline = self.gate.ready(self.gate.deps.orchestrator.available())?;
         let info = self.voices.describe(&caller, &pipeline.info);
         Ok((info, self.gate.enter(method, caller)?))
     }

@@ -3,18 +3,21 @@
 //! In: what was sent, and when. Out: [`Timings`]. The player of `omni_audio::Continuity` judges gaps; while the server waits
 //! for the caller's text that player is paused, because a gap that the caller makes is not the server's.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use omni_audio::{Continuity, LeadingSilence, SampleRate, Samples};
 use omni_engine::Stamp;
 
-use super::record::{StageFigures, Timings};
+use super::record::{Sound, StageFigures, Timings};
 use omni_pipeline::stage::{ReplicaId, StageSnapshot};
 
 /// The account of one utterance while it runs.
 #[derive(Debug)]
 pub(super) struct DeliveryStats {
     rate: SampleRate,
+    /// The caller gets the audio in one piece, when it is complete.
+    whole: bool,
     began: Stamp,
     first_audio: Option<Stamp>,
     /// When the last packet was handed over, and how long the player had been paused by then.
@@ -25,6 +28,7 @@ pub(super) struct DeliveryStats {
     /// Time that the player was paused.
     paused: Duration,
     silence: LeadingSilence,
+    sound: Sound,
     /// Of the stages that speech passes, first to last.
     stages: Vec<StageFigures>,
     first_started: Option<Stamp>,
@@ -37,6 +41,8 @@ pub(super) struct DeliveryStats {
     /// Waits for the caller's text after the first hand-over, and until when they are booked.
     text_waits: Duration,
     text_waited: Stamp,
+    /// The part of them that fell into each sequence under way, first to last.
+    pauses: VecDeque<Duration>,
     /// Time in which the vocoder could not give away what it made.
     held: Duration,
     frames: u32,
@@ -51,6 +57,7 @@ impl DeliveryStats {
         };
         Self {
             rate,
+            whole: false,
             began,
             first_audio: None,
             last_audio: None,
@@ -59,6 +66,7 @@ impl DeliveryStats {
             longest_gap: Duration::ZERO,
             paused: Duration::ZERO,
             silence: LeadingSilence::new(rate),
+            sound: Sound::default(),
             stages: stages.map(figures).collect(),
             first_started: None,
             last_output: None,
@@ -67,27 +75,49 @@ impl DeliveryStats {
             own_text: false,
             text_waits: Duration::ZERO,
             text_waited: began,
+            pauses: VecDeque::new(),
             held: Duration::ZERO,
             frames: 0,
         }
     }
 
-    /// Samples on their way out; they count as heard only when [`sent`](Self::sent).
-    pub(super) fn produced(&mut self, samples: &[f32]) {
+    /// Its caller gets its audio in one piece, when it is complete.
+    pub(super) fn whole(mut self, whole: bool) -> Self {
+        self.whole = whole;
+        self
+    }
+
+    /// Samples on their way out; they count as heard only when [`sent`](Self::sent). All of them until now are so loud.
+    pub(super) fn produced(&mut self, samples: &[f32], sound: Sound) {
         self.silence.add(samples);
+        self.sound = sound;
     }
 
     /// Audio was handed to the transport. Tells for all but the first how long after the packet before, pauses of the caller not
-    /// included, and how much a listener had left to play then.
-    pub(super) fn sent(&mut self, now: Stamp, samples: Samples) -> Option<(Duration, Duration)> {
+    /// included, and how much a listener had left to play then. What is `joined` to the packet before is no packet of its own, and
+    /// neither is anything that waits until all is there.
+    pub(super) fn sent(
+        &mut self,
+        now: Stamp,
+        samples: Samples,
+        joined: bool,
+    ) -> Option<(Duration, Duration)> {
+        if self.whole {
+            self.first_audio = Some(now);
+            self.sent += samples;
+            return None;
+        }
         let first = *self.first_audio.get_or_insert(now);
-        let next = self.last_audio.map(|(at, paused)| {
+        let before = self.last_audio.filter(|_| !joined);
+        let next = before.map(|(at, paused)| {
             let gap = now.since(at).saturating_sub(self.paused.saturating_sub(paused));
             let dry = first + self.rate.duration(self.sent) + self.paused;
             (gap, dry.since(now))
         });
         self.longest_gap = next.map_or(self.longest_gap, |(gap, _)| gap.max(self.longest_gap));
-        self.last_audio = Some((now, self.paused));
+        if !joined || self.last_audio.is_none() {
+            self.last_audio = Some((now, self.paused));
+        }
         self.player
             .chunk(now.since(first).saturating_sub(self.paused), samples);
         self.sent += samples;
@@ -99,11 +129,16 @@ impl DeliveryStats {
         self.own_text = true;
     }
 
-    /// Text has come after the server had none since `since`: if the player ran dry meanwhile, it waited for the caller.
-    pub(super) fn resumed(&mut self, since: Stamp, now: Stamp) {
+    /// Text has come after the server had none since `since`: if the player ran dry meanwhile, it waited for the caller. The last sequence
+    /// is `open` if it waited, too.
+    pub(super) fn resumed(&mut self, since: Stamp, now: Stamp, open: bool) {
         if self.wait.is_some() {
-            self.text_waits += now.since(since.max(self.text_waited));
+            let waited = now.since(since.max(self.text_waited));
+            self.text_waits += waited;
             self.text_waited = now;
+            if let Some(open) = self.pauses.back_mut().filter(|_| open) {
+                *open += waited;
+            }
         }
         if let Some(first) = self.first_audio {
             let dry = first + self.rate.duration(self.sent) + self.paused;
@@ -133,14 +168,17 @@ impl DeliveryStats {
     pub(super) fn handed_over(&mut self, now: Stamp) {
         let ready = *self.ready.get_or_insert(now);
         self.wait.get_or_insert(now.since(ready));
+        self.pauses.push_back(Duration::ZERO);
     }
 
-    /// A sequence that was submitted at `submitted` is over, or as far as it got; its audio found no room for so long.
+    /// The first sequence under way, which was submitted at `submitted`, is over, or as far as it got; its audio found no room for so
+    /// long. Tells how long it waited for its caller's text.
     pub(super) fn sequence(
         &mut self,
         (submitted, held): (Stamp, Duration),
         stages: &[(&'static str, StageSnapshot)],
-    ) {
+    ) -> Duration {
+        let waited = self.pauses.pop_front().unwrap_or_default();
         let end = |stage: Option<&(&'static str, StageSnapshot)>| stage.map(|(_, stage)| *stage);
         let (first, last) = (end(stages.first()).unwrap_or_default(), end(stages.last()));
         self.frames += first.outputs;
@@ -156,11 +194,15 @@ impl DeliveryStats {
             figures.started = figures.started.or(since(stage.started));
             figures.first_output = figures.first_output.or(since(stage.first_output));
             figures.last_output = figures.last_output.max(since(stage.last_output));
-            let span = stage.last_output.map(|at| at.since(submitted));
+            let span = stage
+                .last_output
+                .map(|at| at.since(submitted).saturating_sub(waited));
+            let span = span.map(|span| span.max(stage.busy));
             figures.span = figures
                 .span
                 .map_or(span, |sum| Some(sum + span.unwrap_or_default()));
         }
+        waited
     }
 
     /// The replica that gave the last audio.
@@ -219,6 +261,11 @@ impl DeliveryStats {
                 .zip(self.speakable())
                 .map(|(at, ready)| at.since(ready)),
             text_wait: self.text_wait(now),
+            text_pauses: if self.own_text {
+                Duration::ZERO
+            } else {
+                self.text_waits
+            },
             last_output: self.last_output.map(|at| at.since(self.began)),
             generation: self.generation(),
             leading_silence: match self.sent.is_empty() {
@@ -232,6 +279,8 @@ impl DeliveryStats {
             },
             worst_underrun: self.player.report().worst(),
             longest_gap: self.longest_gap,
+            whole: self.whole,
+            sound: self.sound,
             stages: self.stages.clone(),
         }
     }
@@ -258,7 +307,7 @@ mod tests {
     #[test]
     fn intervals_begin_at_the_first_text() {
         let mut ledger = ledger();
-        ledger.sent(at(1_030), Samples(16_000));
+        ledger.sent(at(1_030), Samples(16_000), false);
         let timings = ledger.timings(at(1_500));
         assert_eq!(timings.first_audio, Some(MS(30)));
         assert_eq!(timings.total, MS(500));
@@ -267,42 +316,48 @@ mod tests {
     #[test]
     fn a_late_chunk_is_an_underrun() {
         let mut ledger = ledger();
-        ledger.sent(at(1_000), Samples(1_600));
-        ledger.sent(at(1_250), Samples(1_600));
+        ledger.sent(at(1_000), Samples(1_600), false);
+        ledger.sent(at(1_250), Samples(1_600), false);
         assert_eq!(ledger.timings(at(2_000)).worst_underrun, MS(150));
     }
 
     #[test]
     fn packets_after_the_first_tell_their_gap_and_what_was_left_to_play() {
         let mut ledger = ledger();
-        assert_eq!(ledger.sent(at(1_000), Samples(1_600)), None);
-        assert_eq!(ledger.sent(at(1_040), Samples(1_600)), Some((MS(40), MS(60))));
-        assert_eq!(ledger.sent(at(1_300), Samples(1_600)), Some((MS(260), MS(0))));
+        assert_eq!(ledger.sent(at(1_000), Samples(1_600), false), None);
+        assert_eq!(
+            ledger.sent(at(1_040), Samples(1_600), false),
+            Some((MS(40), MS(60)))
+        );
+        assert_eq!(
+            ledger.sent(at(1_300), Samples(1_600), false),
+            Some((MS(260), MS(0)))
+        );
         // The caller was silent for five seconds, one of them while the listener still had something.
-        ledger.sent(at(1_300), Samples(16_000));
-        ledger.resumed(at(1_300), at(6_400));
-        let (gap, _) = ledger.sent(at(6_410), Samples(1_600)).unwrap();
+        ledger.sent(at(1_300), Samples(16_000), false);
+        ledger.resumed(at(1_300), at(6_400), true);
+        let (gap, _) = ledger.sent(at(6_410), Samples(1_600), false).unwrap();
         assert!(gap < MS(1_400), "{gap:?}");
     }
 
     #[test]
     fn waiting_for_text_is_not_an_underrun() {
         let mut ledger = ledger();
-        ledger.sent(at(1_000), Samples(1_600));
-        ledger.resumed(at(1_000), at(5_000));
-        ledger.sent(at(5_000), Samples(1_600));
+        ledger.sent(at(1_000), Samples(1_600), false);
+        ledger.resumed(at(1_000), at(5_000), true);
+        ledger.sent(at(5_000), Samples(1_600), false);
         assert_eq!(ledger.timings(at(6_000)).worst_underrun, Duration::ZERO);
         // What the server then adds is its own.
-        ledger.sent(at(5_130), Samples(1_600));
+        ledger.sent(at(5_130), Samples(1_600), false);
         assert_eq!(ledger.timings(at(6_000)).worst_underrun, MS(30));
     }
 
     #[test]
     fn text_that_comes_before_the_player_is_dry_pauses_nothing() {
         let mut ledger = ledger();
-        ledger.sent(at(1_000), Samples(16_000));
-        ledger.resumed(at(1_400), at(1_500));
-        ledger.sent(at(2_100), Samples(1_600));
+        ledger.sent(at(1_000), Samples(16_000), false);
+        ledger.resumed(at(1_400), at(1_500), true);
+        ledger.sent(at(2_100), Samples(1_600), false);
         assert_eq!(ledger.timings(at(2_100)).worst_underrun, MS(100));
     }
 
@@ -321,10 +376,10 @@ mod tests {
         // Four seconds until there was something to speak, one more in the midst of it, told of twice.
         ledger.ready(at(5_000));
         ledger.handed_over(at(5_010));
-        ledger.sent(at(5_050), Samples(1_600));
-        ledger.resumed(at(5_400), at(6_000));
-        ledger.resumed(at(5_400), at(6_400));
-        ledger.sent(at(6_450), Samples(14_400));
+        ledger.sent(at(5_050), Samples(1_600), false);
+        ledger.resumed(at(5_400), at(6_000), true);
+        ledger.resumed(at(5_400), at(6_400), true);
+        ledger.sent(at(6_450), Samples(14_400), false);
         ledger.sequence(
             (at(5_010), Duration::ZERO),
             &[("first", StageSnapshot::default()), ("last", vocoded(6_440, 20))],
@@ -341,7 +396,7 @@ mod tests {
         let mut ledger = ledger();
         ledger.ready(at(1_000));
         ledger.handed_over(at(1_000));
-        ledger.sent(at(1_100), Samples(16_000));
+        ledger.sent(at(1_100), Samples(16_000), false);
         // It waited for 600 ms among others and was worked on for 50.
         ledger.sequence(
             (at(1_000), Duration::ZERO),
@@ -368,7 +423,7 @@ mod tests {
         ledger.answers();
         ledger.ready(at(1_400));
         ledger.handed_over(at(1_400));
-        ledger.sent(at(1_500), Samples(1_600));
+        ledger.sent(at(1_500), Samples(1_600), false);
         let timings = ledger.timings(at(1_600));
         assert_eq!(
             (timings.first_packet, timings.text_wait),
@@ -382,5 +437,48 @@ mod tests {
         assert_eq!(timings.first_audio, None);
         assert!(timings.real_time_factor.abs() < f64::EPSILON);
         assert_eq!(timings.leading_silence, Duration::ZERO);
+    }
+
+    #[test]
+    fn audio_that_is_handed_over_in_one_piece_is_late_by_all_of_it_and_has_no_gaps() {
+        let mut ledger = ledger().whole(true);
+        ledger.ready(at(1_000));
+        ledger.handed_over(at(1_000));
+        assert_eq!(ledger.sent(at(1_030), Samples(1_600), false), None);
+        assert_eq!(ledger.sent(at(3_500), Samples(1_600), false), None);
+        let timings = ledger.timings(at(3_510));
+        assert_eq!(timings.first_packet, Some(MS(2_500)));
+        assert_eq!((timings.worst_underrun, timings.longest_gap), (MS(0), MS(0)));
+    }
+
+    #[test]
+    fn frames_that_were_encoded_at_once_are_one_packet() {
+        let mut ledger = ledger();
+        ledger.sent(at(1_000), Samples(400), false);
+        assert_eq!(ledger.sent(at(1_001), Samples(400), true), None);
+        assert_eq!(
+            ledger.sent(at(1_040), Samples(400), false),
+            Some((MS(40), MS(10)))
+        );
+        assert_eq!(ledger.sent(at(1_040), Samples(400), true), None);
+    }
+
+    #[test]
+    fn what_a_stage_took_is_told_without_waits_for_text() {
+        let mut ledger = ledger();
+        ledger.ready(at(1_000));
+        ledger.handed_over(at(1_000));
+        // Five seconds in the midst of a sentence, one between two.
+        ledger.resumed(at(1_100), at(6_100), true);
+        let own = [("first", vocoded(6_300, 20)), ("last", vocoded(6_400, 20))];
+        assert_eq!(ledger.sequence((at(1_000), MS(0)), &own), MS(5_000));
+        ledger.resumed(at(6_400), at(7_400), false);
+        ledger.handed_over(at(7_400));
+        let own = [("first", vocoded(7_500, 20)), ("last", vocoded(7_600, 20))];
+        assert_eq!(ledger.sequence((at(7_400), MS(0)), &own), MS(0));
+        let timings = ledger.timings(at(7_700));
+        let spans = timings.stages.iter().map(|stage| stage.span);
+        assert_eq!(spans.collect::<Vec<_>>(), [Some(MS(400)), Some(MS(600))]);
+        assert_eq!(timings.text_pauses, MS(6_000));
     }
 }

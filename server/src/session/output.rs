@@ -139,6 +139,7 @@ impl Output {
             start: chunk.start,
             samples: chunk.samples,
             time: self.rate.duration(chunk.samples),
+            joined: n > 0,
             last: end && n + 1 == count,
         });
         Made {
@@ -173,6 +174,7 @@ mod tests {
             rendering: Rendering::default(),
             leading_silence: Duration::from_millis(20),
             max_lead: None,
+            whole: false,
         }
     }
 

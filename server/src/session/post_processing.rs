@@ -13,6 +13,7 @@ use omni_audio::Samples;
 use super::alignment::{Alignment, Heard, TimedText, Word};
 use super::output::{Made, Output};
 use super::protocol::AudioOut;
+use super::record::Sound;
 use crate::compute::Compute;
 
 /// What the alignment is told of the text.
@@ -51,6 +52,8 @@ pub(super) struct Done {
     pub(super) words: Vec<TimedText>,
     /// The samples of the audio.
     pub(super) samples: Vec<f32>,
+    /// How loud the audio of the utterance is until now.
+    pub(super) sound: Sound,
     /// Whether there is any audio of the utterance.
     pub(super) begun: bool,
     /// Whether the limit is reached.
@@ -75,6 +78,7 @@ struct Bench {
 struct Tools {
     output: Output,
     alignment: Alignment,
+    sound: Sound,
     /// Whether the text is found in the audio.
     follows: bool,
     /// Whether the caller is told of words.
@@ -95,6 +99,7 @@ impl PostProcessing {
         let tools = Tools {
             output,
             alignment,
+            sound: Sound::default(),
             follows: true,
             tells,
         };
@@ -215,6 +220,7 @@ impl Tools {
                 done.last = true;
             }
         }
+        done.sound = self.sound;
         done.begun = self.output.has_begun();
         done.full = self.output.is_full();
         done
@@ -227,6 +233,8 @@ impl Tools {
     }
 
     fn take(&mut self, made: Made, whole: bool, done: &mut Done) {
+        self.sound.made.add(&made.joined);
+        self.sound.given.add(&made.samples);
         done.samples.extend(made.samples);
         for audio in made.audio {
             let end = audio.start + audio.samples;

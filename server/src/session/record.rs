@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_audio::{SampleRate, Samples};
+use omni_audio::{Level, SampleRate, Samples};
 use omni_engine::Stamp;
 use omni_telemetry::{TraceContext, TraceParent};
 
@@ -77,12 +77,21 @@ pub struct StageFigures {
     pub first_output: Option<Duration>,
     /// From the beginning of the request to the stage's last output.
     pub last_output: Option<Duration>,
-    /// From hand-over to its last output, its own queue included.
+    /// From hand-over to its last output, its own queue included and waits for the caller's text left out.
     pub span: Option<Duration>,
     /// Times that a sequence ran out of input although the stage before should have delivered.
     pub starved: u32,
     /// The replica that worked on the last sequence.
     pub replica: Option<ReplicaId>,
+}
+
+/// How loud the audio of an utterance is.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Sound {
+    /// As the model made it.
+    pub made: Level,
+    /// As its caller gets it.
+    pub given: Level,
 }
 
 /// When things happened to an utterance. Intervals begin at its first text.
@@ -99,6 +108,8 @@ pub struct Timings {
     /// From the moment something could be spoken to the first audio handed to the transport: without the time that the caller
     /// took to write it. Of an answer, from the request for it.
     pub first_packet: Option<Duration>,
+    /// Time in which a sequence that had begun waited for its caller to write more, or no sequence was there for want of text.
+    pub text_pauses: Duration,
     /// Time in which nothing but the caller's text was waited for: until something could be spoken, and whenever all that
     /// had come was spoken. None of an answer, whose text is the model's.
     pub text_wait: Duration,
@@ -117,6 +128,10 @@ pub struct Timings {
     pub worst_underrun: Duration,
     /// Longest time between two packets, pauses of the caller not included.
     pub longest_gap: Duration,
+    /// The audio was handed over in one piece: there are no packets to come late.
+    pub whole: bool,
+    /// How loud it is.
+    pub sound: Sound,
     /// The part of each stage that speech passes, first to last.
     pub stages: Vec<StageFigures>,
 }
@@ -205,7 +220,7 @@ pub enum SessionChange<'a> {
     /// A call or a request was turned away before anything was done for it, for want of places or because of the caller's quotas.
     /// Utterances that waited in the queue in vain are not recorded here.
     Refused(&'a ServeError),
-    /// It ended with an error before any utterance or answer of it began.
+    /// It ended with an error before any utterance or answer of it began, or could not begin for want of a stage.
     NothingBegan(&'a ServeError),
 }
 

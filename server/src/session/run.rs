@@ -252,7 +252,7 @@ impl SessionBody for Run {
             worth = audio.time;
             self.pacer.sent(audio.time, now);
             if let Some(front) = self.queue.front_mut() {
-                let packet = front.handed_over(audio.samples, now);
+                let packet = front.handed_over(audio, now);
                 packet.inspect(|packet| self.core.deps.records.packet(packet));
             }
             self.core.handle.sent(audio.time, now);

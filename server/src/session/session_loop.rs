@@ -10,7 +10,7 @@ use omni_telemetry::TraceParent;
 use tokio::sync::mpsc;
 
 use super::alternate::{Alternate, when};
-use super::error::CallerGone;
+use super::error::{CallerGone, SessionTimeout};
 use super::event_channel::EventSender;
 use super::record::SessionChange;
 use super::registry::SessionHandle;
@@ -189,7 +189,7 @@ where
         let (due_in, alarm_in) = (at.since(now), wants.alarm.map(|at| at.since(now)));
         tokio::select! {
             biased;
-            () = events.closed() => return Err(CallerGone.into()),
+            () = events.closed() => return Err(gone(body.core())),
             () = stop.cancelled() => return Err(ShutdownError::Stopped.into()),
             cancelled = handle.cancelled() => return Err(cancelled.into()),
             () = draining.cancelled(), if open => drain(body, clock.now())?,
@@ -199,7 +199,7 @@ where
             }
             slot = events.reserve(), if wants.sends => match slot {
                 Ok(slot) => send(body, slot, clock.now()),
-                Err(_closed) => return Err(CallerGone.into()),
+                Err(_closed) => return Err(gone(body.core())),
             },
             next = alternate.next(when(wants.listens, commands.next()), body.next()) => {
                 let now = clock.now();
@@ -216,6 +216,14 @@ where
                 }
             },
         }
+    }
+}
+
+/// The caller went away: its deadline passed, or it did not wait for that.
+fn gone(core: &SessionCore) -> ServeError {
+    match core.timeouts.is_at_deadline(core.now()) {
+        true => SessionTimeout::Deadline.into(),
+        false => CallerGone.into(),
     }
 }
 

@@ -19,6 +19,8 @@ pub struct Delivery {
     pub leading_silence: Duration,
     /// How far ahead of its listener it may run.
     pub max_lead: Option<Duration>,
+    /// Its caller gets it in one piece, when it is complete.
+    pub whole: bool,
 }
 
 /// How much text is gathered before it is spoken.

@@ -23,6 +23,9 @@ pub(super) struct SessionTimeouts {
 /// What taking text, or anything but audio, is worth.
 pub(super) const READING: Duration = Duration::from_secs(1);
 
+/// What a call takes to come here, at most.
+const UNDER_WAY: Duration = Duration::from_millis(250);
+
 /// Something that is due at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
@@ -71,6 +74,11 @@ impl SessionTimeouts {
         let age = (!closing).then(|| (self.born + self.limits.max_age, Due::Age));
         let deadline = self.deadline.map(|at| (at, Due::Deadline));
         age.into_iter().chain(deadline).fold(last, std::cmp::min)
+    }
+
+    /// Whether its deadline has passed, or passes as soon as its caller, whose clock began to run before the call came here, thinks so.
+    pub(super) fn is_at_deadline(&self, now: Stamp) -> bool {
+        self.deadline.is_some_and(|at| at <= now + UNDER_WAY)
     }
 
     /// What a session ends with for it.
@@ -147,5 +155,15 @@ mod tests {
         assert_eq!(timeouts.next(true), (at(105), Due::Idle));
         timeouts.active(at(195));
         assert_eq!(timeouts.next(true), (at(200), Due::Deadline));
+    }
+
+    #[test]
+    fn a_caller_that_leaves_when_its_deadline_passes_has_not_gone_away() {
+        let never = timeouts(None);
+        let timeouts = timeouts(Some(at(20)));
+        assert!(!timeouts.is_at_deadline(at(19)));
+        assert!(timeouts.is_at_deadline(Stamp(Duration::from_millis(19_900))));
+        assert!(timeouts.is_at_deadline(at(21)));
+        assert!(!never.is_at_deadline(at(21)));
     }
 }

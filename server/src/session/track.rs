@@ -1,6 +1,7 @@
 //! What a trace shows of a request besides its record: when each part of it was where. Kept for requests that are traced, only.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use omni_engine::{SeqId, Stamp};
 use omni_telemetry::TraceContext;
@@ -43,6 +44,8 @@ pub struct SequenceRecord {
     pub seq: Option<SeqId>,
     /// When it was handed over.
     pub submitted: Stamp,
+    /// How long it waited for its caller's text.
+    pub text_wait: Duration,
     /// The stages that it passed, first to last, and how far it got in each.
     pub stages: Vec<(&'static str, StageSnapshot)>,
 }

@@ -22,7 +22,7 @@ use super::outbox::Outbox;
 use super::output::Output;
 use super::pipeline::{PipelineEvent, UtterancePipeline};
 use super::post_processing::{Done as Worked, Note, PostProcessing};
-use super::protocol::{Event, EventBody, Warning};
+use super::protocol::{AudioOut, Event, EventBody, Warning};
 use super::record::{Outcome, Packet};
 use super::settings::Settings;
 use super::text::{Piece, Position, TextFront};
@@ -131,7 +131,8 @@ impl Utterance {
             characters: 0,
             text_tokens: 0,
             pipeline: UtterancePipeline::new(orchestrator),
-            stats: DeliveryStats::new(delivery.format.rate(), model.pipeline.speech(), now),
+            stats: DeliveryStats::new(delivery.format.rate(), model.pipeline.speech(), now)
+                .whole(delivery.whole),
             post_processing: PostProcessing::new(
                 model.compute.clone(),
                 output,
@@ -479,8 +480,8 @@ impl Utterance {
     }
 
     /// Audio of it was handed to the transport. Tells of every packet but the first.
-    pub(super) fn handed_over(&mut self, samples: Samples, now: Stamp) -> Option<Packet> {
-        let (gap, lead) = self.stats.sent(now, samples)?;
+    pub(super) fn handed_over(&mut self, audio: &AudioOut, now: Stamp) -> Option<Packet> {
+        let (gap, lead) = self.stats.sent(now, audio.samples, audio.joined)?;
         let replica = self.pipeline.last_replica().or(self.stats.last_replica());
         Some(Packet { replica, gap, lead })
     }

@@ -22,7 +22,8 @@ and port 0 takes a free port and logs it. A port in use is an error at startup, 
 scope `metrics` for scrapes, but not for probes.
 
 `--push-gateway URL` also pushes to a Pushgateway. The default group is `job=omni`, `instance=HOST:PORT` of the served address. The server deletes
-its group at shutdown: with `--push-linger 30s` after the last push could be scraped, with `--push-keep` never. Names and passwords in the URL are
+its group at shutdown: with `--push-linger 30s` after the last push could be scraped, with `--push-keep` never. A label of the group
+(`--push-grouping`) that a metric has is an error: the gateway would refuse the group sooner or later, or overwrite the label. Names and passwords in the URL are
 percent-encoded. Other users of the machine can read the command line: put a URL with a password into `OMNI_PUSH_GATEWAY`, or a token into a file
 (`--push-token-file`).
 
@@ -32,8 +33,7 @@ A scraper whose `Accept` header prefers `application/openmetrics-text`, as Prome
 end of a traced request then have its trace id as an exemplar, the latest per bucket. TorchServe's counters without `_total` have the type `unknown` there.
 
 `--log-stats-interval TIME` is the interval of the statistics in the log (5 s, vLLM's `VLLM_LOG_STATS_INTERVAL`): a line for every replica
-through which something went, at level debug for the others. `engine=2` of its metrics enumerates stages and replicas; the log lists them at startup, at level
-debug. `--log-request-tables` adds a table per request and edge. `--metrics-buckets
+through which something went, at level debug for the others. `--log-request-tables` adds a table per request and edge. `--metrics-buckets
 SET=BOUND,...` replaces a bucket set (vLLM's `--custom-histogram-buckets`). With `--log-stats off` only the process families remain.
 
 `promtool check metrics` accepts all families. It remarks on three inherited habits: colons, units abbreviated in names (`_s`), and TorchServe's
@@ -50,9 +50,10 @@ metrics are rejected.
 A sample may name the request that it was measured for (`request_id`). Lines of the log mode carry that name; labels do not.
 
 Rejected samples have a typed reason and are recorded nowhere: another kind or unit than declared; missing, extra or duplicate labels; non-finite
-values; decreasing counters; and anything beyond the limits: 256 custom metrics, 16 labels and 64 bounds each, 256 label sets each and 8192 in
-all, names of 128 bytes, label values of 256, 1000 samples and 256 KiB in a message, 64 recording calls at once. Names that begin with `vllm:` or
-`vllm_omni:` are reserved. A metric and its series stay until the server ends.
+values; decreasing counters; and anything beyond the limits: 256 custom metrics, 16 labels and 64 bounds each, 256 label sets each and 32768 series in
+all (a label set of a histogram is a series for each bound and three more), names of 128 bytes, label values of 256, 1000 samples and 256 KiB in a message, 64 recording calls at once. Names that begin with `vllm:` or
+`vllm_omni:` are reserved. A metric and its series stay until the server ends. There is no kind `summary`: quantiles of several servers cannot
+be joined, and those of a histogram can.
 
 ## Deliberate differences from vLLM
 
@@ -66,7 +67,7 @@ all, names of 128 bytes, label values of 256, 1000 samples and 256 KiB in a mess
 * `vllm:omni_audio_rtf` is wall-clock time from the hand-over of a request to the last output of the last stage, over playing time. It excludes waits
   for text and for a listener without room (`max_lead`, a slow reader). The response field `real_time_factor` is processor time.
 * `vllm:omni_requests_failed_total` has the responsible party: only `stage_error` and `unknown` are server failures. A request rejected for its
-  content is a `client_error`. Rejections for lack of capacity or quota are in `vllm:admission_rejections_total` only. Calls without a valid key
+  content is a `client_error`, and one that is refused because a stage is down, restarted or not loaded yet a `stage_error`. Rejections for lack of capacity or quota are in `vllm:admission_rejections_total` only. Calls without a valid key
   are in `grpc_server_handled_total` and `http_requests_total` only.
 * An aborted request counts the tokens that its session received; its engine may have produced more.
 * Transfers are measured at the edge, per message: between stages, and between calls (`session`) and stages. Nothing is encoded within one process:
@@ -74,12 +75,20 @@ all, names of 128 bytes, label values of 256, 1000 samples and 256 KiB in a mess
 * `vllm:prompt_tokens_total` of the talker counts the tokens before its first frame (voice, template and the first text); it reads later text
   at one token per frame. The encoder counts audio frames. `vllm:omni_prompt_tokens_total` has the text tokens.
 * `vllm:mm_cache_*` count recordings: one query per recording of a conversation that is answered, a hit if its encoding is cached.
-* Audio families cover unary and streaming calls, aborted requests included.
+* Audio families cover unary and streaming calls, aborted requests included. Audio that is handed over in one piece (WAV by HTTP that is not
+  streamed, Riva's `Synthesize`, the speech socket without `stream_audio`, a chat completion that is not streamed) has its first packet when
+  that piece is complete, and no gaps.
+* Audio that nobody can hear is in `vllm:omni_audio_silent_requests_total`, by cause, and in no family of gaps. It counts as a request that ended well.
+* What no replica did (the silence of a text without a letter) is counted at the first replica of the stage, and at `replica=\"none\"` if there is none.
+* The series of a replica that was removed stay for two minutes, so that every reader sees its last counts, and go then; those of more than eight
+  removed replicas of a stage go at once. A replica that joins again begins at 0 after that.
+* The deadline of a caller is `client_abort`, also where the caller's cancel comes a moment before it.
 * `stage_type` is `llm` or `generation`.
 * A pipeline request is an utterance, or an answer with its speech. An engine request is a sequence, which for the talker is a sentence. The
   first sequence of an utterance arrives when it can be spoken, a later one when it begins.
 * code2wav has no prompts and no KV cache: its tokens are decoded codec frames, its outputs are chunks.
 * Sequences on a replica that dies count as `error` in its engine families. Their retries count there again, and once in the pipeline families.
+  Nothing is known of their course: they are in `request_success_total` and `e2e_request_latency_seconds`, and in no other histogram.
 * Warm-up is not counted. Counting begins with the first call.
 * Replicas in processes (`placement: process`) have the same families with the same meaning. Figures that a process did not report before it died
   are lost, but every sequence it accepted is counted once, those that died with it included.

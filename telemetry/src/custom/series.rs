@@ -34,14 +34,18 @@ impl SeriesStore {
                 most: family.series,
             });
         }
-        if self.total >= MOST_SERIES_IN_ALL {
+        let lines = family
+            .buckets
+            .as_ref()
+            .map_or(1, |buckets| buckets.bounds.len() + 3);
+        if self.total + lines > MOST_SERIES_IN_ALL {
             return Err(MetricError::TooManySeriesInAll {
                 most: MOST_SERIES_IN_ALL,
             });
         }
         let handle = register(&labels);
         series.insert(labels, handle.clone());
-        self.total += 1;
+        self.total += lines;
         Ok(handle)
     }
 }

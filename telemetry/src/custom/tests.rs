@@ -357,6 +357,11 @@ fn the_label_sets_of_all_custom_metrics_are_bounded_together() {
     let telemetry = telemetry();
     let custom = custom(&telemetry, Undeclared::Refused);
     let full = MOST_SERIES_IN_ALL / MOST_SERIES;
+    let histogram = MetricSpec {
+        bounds: Some((0..64).map(f64::from).collect()),
+        ..spec("H", CustomKind::Histogram)
+    };
+    custom.declare(&histogram).expect("a declaration");
     for metric in 0..=full {
         custom
             .declare(&spec(&format!("M{metric}"), CustomKind::Gauge))
@@ -376,4 +381,6 @@ fn the_label_sets_of_all_custom_metrics_are_bounded_together() {
     let error = record(full, 0).expect_err("one too many");
     assert!(matches!(error, MetricError::TooManySeriesInAll { .. }));
     record(0, 0).expect("a known one");
+    let error = custom.record(&sample("H", 1.0)).expect_err("one too many");
+    assert!(matches!(error, MetricError::TooManySeriesInAll { .. }), "{error}");
 }

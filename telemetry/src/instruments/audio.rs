@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use metrics::{Counter, Histogram};
 
-use super::pipeline::ids;
 use crate::families as f;
 use crate::meter::Meter;
 use crate::records::{AudioRecord, Replica};
@@ -24,13 +23,14 @@ pub struct AudioInstruments {
     skipped: Counter,
     gap: Histogram,
     lead: Histogram,
+    level: Histogram,
 }
 
 impl AudioInstruments {
     /// Instruments for that replica.
     #[must_use]
     pub fn new(meter: &Meter, replica: Replica) -> Self {
-        let (stage, replica) = ids(replica);
+        let (stage, replica) = replica.ids();
         let at = [stage.as_str(), replica.as_str()];
         let [stage, replica] = at;
         let threshold =
@@ -46,6 +46,7 @@ impl AudioInstruments {
             skipped: meter.counter(f::OMNI_AUDIO_SKIPPED_REQUESTS_TOTAL, skipped),
             gap: meter.histogram(f::OMNI_AUDIO_CHUNK_GAP_S, at),
             lead: meter.histogram(f::OMNI_AUDIO_PLAYBACK_LEAD_S, at),
+            level: meter.histogram(f::OMNI_AUDIO_LEVEL_RATIO, at),
         }
     }
 
@@ -72,6 +73,9 @@ impl AudioInstruments {
             }
         } else if record.complete {
             self.skipped.increment(1);
+        }
+        if let Some(level) = record.level {
+            self.level.record(level);
         }
         if let Some(worst) = record.worst_underrun {
             self.underrun.record(worst);

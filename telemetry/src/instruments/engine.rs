@@ -1,20 +1,15 @@
 //! One engine: vLLM's families. Held by the replica that drives it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram};
 
-use crate::exposition::Collector;
 use crate::families as f;
 use crate::log::EngineLog;
 use crate::meter::Meter;
-use crate::recorder::{EngineIndex, EngineMapError};
 use crate::records::{FinishReason, FinishedRequest, IterationRecord, Replica, SchedulerRecord};
-
-/// Least time between two updates of a replica's scheduler gauges, other than for a reader.
-const THROTTLE: Duration = Duration::from_secs(1);
 
 /// The KV cache an engine was given.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +34,7 @@ pub struct EngineInstruments {
     meter: Meter,
     engine: String,
     log: Option<Arc<EngineLog>>,
-    gauges: Arc<SchedulerGauges>,
+    gauges: SchedulerGauges,
     prefix_queries: Counter,
     prefix_hits: Counter,
     hits_on_device: Counter,
@@ -88,13 +83,10 @@ struct Sizes {
 }
 
 impl EngineInstruments {
-    /// Instruments for the engine with that index, which stands for `replica`.
-    ///
-    /// # Errors
-    ///
-    /// An index that was not registered.
-    pub fn new(meter: &Meter, index: EngineIndex, replica: Replica) -> Result<Self, EngineMapError> {
-        let engine = meter.engine(index)?;
+    /// Instruments for the engine of that replica.
+    #[must_use]
+    pub fn new(meter: &Meter, replica: Replica) -> Self {
+        let engine = replica.engine();
         let e = [engine.as_str()];
         let [index] = e;
         sleep_states(meter, index);
@@ -108,9 +100,9 @@ impl EngineInstruments {
         ] {
             meter.counter(never, e).increment(0);
         }
-        let (stage, replica) = super::pipeline::ids(replica);
-        Ok(Self {
-            gauges: Arc::new(SchedulerGauges::new(meter, index)),
+        let (stage, replica) = replica.ids();
+        Self {
+            gauges: SchedulerGauges::new(meter, index),
             prefix_queries: meter.counter(f::PREFIX_CACHE_QUERIES_TOTAL, e),
             prefix_hits: meter.counter(f::PREFIX_CACHE_HITS_TOTAL, e),
             hits_on_device: cached_by("device"),
@@ -126,7 +118,7 @@ impl EngineInstruments {
             meter: meter.clone(),
             engine: engine.clone(),
             log: None,
-        })
+        }
     }
 
     /// Tells `log` the same.
@@ -134,12 +126,6 @@ impl EngineInstruments {
     pub fn with_log(mut self, log: Arc<EngineLog>) -> Self {
         self.log = Some(log);
         self
-    }
-
-    /// The part that a reader brings up to date before it reads.
-    #[must_use]
-    pub fn collector(&self) -> Arc<dyn Collector> {
-        Arc::clone(&self.gauges) as Arc<dyn Collector>
     }
 
     /// Its model is built: for the first time, or again after the replica died.
@@ -178,13 +164,12 @@ impl EngineInstruments {
         info.set(1.0);
     }
 
-    /// A step ended, at `now` of a monotonic clock. Gauges follow at most once a second and before every reading; the counts of
-    /// the prefix cache follow at once.
-    pub fn stepped(&self, now: Duration, record: &SchedulerRecord) {
+    /// A step ended.
+    pub fn stepped(&self, record: &SchedulerRecord) {
         self.prefix_queries.increment(record.prefix_queries);
         self.prefix_hits.increment(record.prefix_hits);
         self.hits_on_device.increment(record.prefix_hits);
-        self.gauges.update(now, record);
+        self.gauges.set(record);
         if let Some(log) = &self.log {
             log.stepped(record);
         }
@@ -232,7 +217,7 @@ impl EngineInstruments {
 
     /// Nothing is there any more. The gauges say so at once.
     pub fn idle(&self) {
-        self.gauges.reset();
+        self.gauges.set(&SchedulerRecord::default());
         if let Some(log) = &self.log {
             log.stepped(&SchedulerRecord::default());
         }
@@ -335,7 +320,7 @@ impl Sizes {
     }
 }
 
-/// The gauges of a scheduler, and what they are to become. The engine's thread writes, and so may a reader's.
+/// The gauges of a scheduler.
 #[derive(Debug)]
 struct SchedulerGauges {
     running: Gauge,
@@ -343,21 +328,7 @@ struct SchedulerGauges {
     capacity: Gauge,
     deferred: Gauge,
     kv_usage: Gauge,
-    latest: Latest,
-    /// When the gauges were set, in nanoseconds of the engine's clock.
-    published: AtomicU64,
 }
-
-/// The latest record, field by field: each is told for itself.
-#[derive(Debug, Default)]
-struct Latest {
-    running: AtomicU64,
-    capacity: AtomicU64,
-    deferred: AtomicU64,
-    kv_usage: AtomicU64,
-}
-
-const NEVER: u64 = u64::MAX;
 
 impl SchedulerGauges {
     fn new(meter: &Meter, engine: &str) -> Self {
@@ -368,47 +339,15 @@ impl SchedulerGauges {
             capacity: reason("capacity"),
             deferred: reason("deferred"),
             kv_usage: meter.gauge(f::KV_CACHE_USAGE_PERC, [engine]),
-            latest: Latest::default(),
-            published: AtomicU64::new(NEVER),
         }
     }
 
-    fn reset(&self) {
-        self.latest.store(&SchedulerRecord::default());
-        self.collect();
-    }
-
-    fn update(&self, now: Duration, record: &SchedulerRecord) {
-        self.latest.store(record);
-        let now = u64::try_from(now.as_nanos()).unwrap_or(NEVER - 1);
-        let before = self.published.load(Ordering::Relaxed);
-        if before == NEVER || u128::from(now.saturating_sub(before)) >= THROTTLE.as_nanos() {
-            self.published.store(now, Ordering::Relaxed);
-            self.collect();
-        }
-    }
-}
-
-impl Latest {
-    fn store(&self, record: &SchedulerRecord) {
-        self.running.store(record.running, Ordering::Relaxed);
-        self.capacity
-            .store(record.waiting_for_capacity, Ordering::Relaxed);
-        self.deferred.store(record.deferred, Ordering::Relaxed);
-        self.kv_usage.store(record.kv_usage.to_bits(), Ordering::Relaxed);
-    }
-}
-
-impl Collector for SchedulerGauges {
-    fn collect(&self) {
-        let latest = &self.latest;
-        let whole = |cell: &AtomicU64| cell.load(Ordering::Relaxed) as f64;
-        let (capacity, deferred) = (whole(&latest.capacity), whole(&latest.deferred));
-        self.running.set(whole(&latest.running));
-        self.capacity.set(capacity);
-        self.deferred.set(deferred);
-        self.waiting.set(capacity + deferred);
-        self.kv_usage
-            .set(f64::from_bits(latest.kv_usage.load(Ordering::Relaxed)));
+    fn set(&self, record: &SchedulerRecord) {
+        self.running.set(record.running as f64);
+        self.capacity.set(record.waiting_for_capacity as f64);
+        self.deferred.set(record.deferred as f64);
+        self.waiting
+            .set((record.waiting_for_capacity + record.deferred) as f64);
+        self.kv_usage.set(record.kv_usage);
     }
 }

@@ -14,6 +14,7 @@ pub struct ExporterInstruments {
     succeeded: Counter,
     failed: Counter,
     last_success: Gauge,
+    interval: Gauge,
 }
 
 impl ExporterInstruments {
@@ -26,12 +27,18 @@ impl ExporterInstruments {
             succeeded: push("success"),
             failed: push("failure"),
             last_success: meter.gauge(f::OMNI_METRICS_LAST_PUSH_SUCCESS_TIMESTAMP_S, []),
+            interval: meter.gauge(f::OMNI_METRICS_PUSH_INTERVAL_S, []),
         }
     }
 
     /// The metrics were read over HTTP.
     pub fn scraped(&self) {
         self.scrapes.increment(1);
+    }
+
+    /// Pushes are this far apart.
+    pub fn pushes_every(&self, interval: Duration) {
+        self.interval.set(interval.as_secs_f64());
     }
 
     /// A push was accepted.

@@ -80,6 +80,14 @@ impl GrpcCode {
     }
 }
 
+/// Whether a service does what callers want; others administer, describe, measure or probe.
+fn works(service: &str) -> bool {
+    let name = service.rsplit('.').next().unwrap_or_default();
+    ["Speech", "Conversation", "Chat", "Voice"]
+        .iter()
+        .any(|word| name.contains(word))
+}
+
 /// Records the calls of one method.
 #[derive(Debug)]
 pub struct GrpcInstruments {
@@ -89,7 +97,8 @@ pub struct GrpcInstruments {
     received: Counter,
     sent: Counter,
     handling: Histogram,
-    responses: Responses,
+    /// Of calls for work.
+    responses: Option<Responses>,
     /// A code's series begins with its first call, OK's at once.
     handled: [OnceLock<Counter>; CODES.len()],
 }
@@ -106,7 +115,7 @@ impl GrpcInstruments {
             received: meter.counter(f::GRPC_SERVER_MSG_RECEIVED_TOTAL, labels),
             sent: meter.counter(f::GRPC_SERVER_MSG_SENT_TOTAL, labels),
             handling: meter.histogram(f::GRPC_SERVER_HANDLING_SECONDS, labels),
-            responses: Responses::new(meter),
+            responses: works(service).then(|| Responses::new(meter)),
             handled: std::array::from_fn(|_| OnceLock::new()),
         };
         this.of_code(GrpcCode(0)).increment(0);
@@ -143,7 +152,9 @@ impl GrpcInstruments {
     pub fn handled(&self, code: GrpcCode, after: Duration) {
         self.of_code(code).increment(1);
         self.handling.record(after);
-        self.responses.answered(code.class());
+        if let Some(responses) = &self.responses {
+            responses.answered(code.class());
+        }
     }
 }
 

@@ -4,9 +4,9 @@ use metrics::Counter;
 
 use crate::families as f;
 use crate::meter::Meter;
-use crate::recorder::{EngineIndex, EngineMapError};
+use crate::records::Replica;
 
-/// Records look-ups in the cache of encoded audio. One per server that hears.
+/// Records look-ups in the cache of encoded audio.
 #[derive(Debug)]
 pub struct HearingInstruments {
     queries: Counter,
@@ -14,17 +14,14 @@ pub struct HearingInstruments {
 }
 
 impl HearingInstruments {
-    /// Instruments that count at the engine with that index.
-    ///
-    /// # Errors
-    ///
-    /// An index that was not registered.
-    pub fn new(meter: &Meter, index: EngineIndex) -> Result<Self, EngineMapError> {
-        let engine = meter.engine(index)?;
-        Ok(Self {
+    /// Instruments that count at that replica.
+    #[must_use]
+    pub fn new(meter: &Meter, replica: Replica) -> Self {
+        let engine = replica.engine();
+        Self {
             queries: meter.counter(f::MM_CACHE_QUERIES_TOTAL, [&engine]),
             hits: meter.counter(f::MM_CACHE_HITS_TOTAL, [&engine]),
-        })
+        }
     }
 
     /// So many recordings were looked for, and so many of them had been kept.

@@ -15,6 +15,8 @@ pub struct HttpExchange<'a> {
     pub handler: &'a str,
     /// The method; one of a few.
     pub method: &'a str,
+    /// It asks for work; probes, listings and files do not.
+    pub works: bool,
     /// The status code.
     pub status: u16,
     /// Content length of the request, 0 if it does not say.
@@ -53,7 +55,13 @@ impl HttpInstruments {
             400..500 => ("4xx", ResponseClass::ClientError),
             500.. => ("5xx", ResponseClass::ServerError),
         };
-        self.responses.answered(response);
+        // An upgrade is answered at once; what follows is a session.
+        let upgraded = exchange.status == 101;
+        let works = exchange.works && !upgraded;
+        if works {
+            self.responses.answered(response);
+            self.fine.record(exchange.took);
+        }
         let meter = &self.meter;
         meter
             .counter(f::HTTP_REQUESTS_TOTAL, [handler, method, class])
@@ -64,9 +72,10 @@ impl HttpInstruments {
         meter
             .summary(f::HTTP_RESPONSE_SIZE_BYTES, [handler])
             .record(exchange.response_bytes as f64);
-        meter
-            .histogram(f::HTTP_REQUEST_DURATION_SECONDS, [handler, method])
-            .record(exchange.took);
-        self.fine.record(exchange.took);
+        if !upgraded {
+            meter
+                .histogram(f::HTTP_REQUEST_DURATION_SECONDS, [handler, method])
+                .record(exchange.took);
+        }
     }
 }

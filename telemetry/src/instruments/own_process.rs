@@ -3,7 +3,6 @@
 use metrics::Gauge;
 use parking_lot::Mutex;
 
-use super::pipeline::ids;
 use crate::families as f;
 use crate::meter::{FloatCounter, Meter};
 use crate::records::Replica;
@@ -23,7 +22,7 @@ impl OwnProcessInstruments {
     /// Instruments for the processes of that replica.
     #[must_use]
     pub fn new(meter: &Meter, replica: Replica) -> Self {
-        let (stage, replica) = ids(replica);
+        let (stage, replica) = replica.ids();
         let at = [stage.as_str(), replica.as_str()];
         Self {
             cpu: meter.float_counter(f::OMNI_STAGE_PROCESS_CPU_SECONDS_TOTAL, at),

@@ -98,7 +98,7 @@ impl PipelineInstruments {
 
     /// A replica is there, from the start or later. Its stage is one that was there from the start.
     pub fn replica_joined(&self, info: &StageInfo) {
-        let ids = ids(info.replica);
+        let ids = info.replica.ids();
         let labels = [
             &ids.0,
             &ids.1,
@@ -113,18 +113,18 @@ impl PipelineInstruments {
 
     /// Whether a replica takes work.
     pub fn replica_takes_work(&self, replica: Replica, takes_work: bool) {
-        let (stage, replica) = ids(replica);
+        let (stage, replica) = replica.ids();
         let gauge = self.meter.gauge(f::OMNI_REPLICA_UP, [&stage, &replica]);
         gauge.set(f64::from(u8::from(takes_work)));
     }
 
-    /// A replica has died so often until now.
+    /// A replica has died so often since this was called last.
     pub fn replica_died(&self, replica: Replica, times: u64) {
-        let (stage, replica) = ids(replica);
+        let (stage, replica) = replica.ids();
         let deaths = self
             .meter
             .counter(f::OMNI_REPLICA_DEATHS_TOTAL, [&stage, &replica]);
-        deaths.absolute(times);
+        deaths.increment(times);
     }
 
     /// So many threads of a stage hang in a step and were left behind.
@@ -217,9 +217,4 @@ impl StageHandles {
             waiting: meter.gauge(f::OMNI_STAGE_WAITING_REQUESTS, [&id]),
         }
     }
-}
-
-/// The values of `stage` and `replica`.
-pub(super) fn ids(replica: Replica) -> (String, String) {
-    (replica.stage.to_string(), replica.replica.to_string())
 }

@@ -6,6 +6,7 @@ use metrics::{Counter, Gauge, Histogram};
 
 use crate::families as f;
 use crate::meter::Meter;
+use crate::records::Silence;
 
 /// Why a request was turned away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +64,7 @@ pub struct SessionInstruments {
     rejected: [Counter; RejectionReason::ALL.len()],
     completed: Counter,
     aborted: [Counter; StreamAbort::ALL.len()],
+    silent: [Counter; Silence::ALL.len()],
 }
 
 impl SessionInstruments {
@@ -78,6 +80,8 @@ impl SessionInstruments {
             rejected: RejectionReason::ALL.map(rejected),
             completed: meter.counter(f::OMNI_SPEECH_STREAM_COMPLETED_TOTAL, []),
             aborted: StreamAbort::ALL.map(aborted),
+            silent: Silence::ALL
+                .map(|(_, reason)| meter.counter(f::OMNI_AUDIO_SILENT_REQUESTS_TOTAL, [reason])),
         }
     }
 
@@ -101,6 +105,11 @@ impl SessionInstruments {
     /// A speech stream was sent to its end.
     pub fn stream_completed(&self) {
         self.completed.increment(1);
+    }
+
+    /// A speech stream was sent to its end, and nobody can hear it.
+    pub fn silent(&self, why: Silence) {
+        self.silent[why as usize].increment(1);
     }
 
     /// A speech stream ended early.

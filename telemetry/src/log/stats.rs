@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::table;
-use crate::records::{EdgeEnd, HopRecord, RequestRecord, SchedulerRecord};
+use crate::records::{EdgeEnd, HopRecord, Replica, RequestRecord, SchedulerRecord};
 
 /// Requests over which the hit rate of the prefix cache is told.
 const HIT_RATE_WINDOW: u64 = 1000;
@@ -29,8 +29,8 @@ pub struct LogLine {
 /// What an engine did in an interval. Figures have the digits that mean something.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Throughput {
-    /// Index of the engine.
-    pub engine: u32,
+    /// Whose engine it is.
+    pub replica: Replica,
     /// Whether anything went through it.
     pub moved: bool,
     /// Computed positions of prompts per second.
@@ -54,7 +54,7 @@ pub struct Throughput {
 /// What one engine has done since the line before.
 #[derive(Debug)]
 pub struct EngineLog {
-    index: u32,
+    replica: Replica,
     state: Mutex<State>,
 }
 
@@ -99,9 +99,9 @@ impl HitRate {
 }
 
 impl EngineLog {
-    fn new(index: u32) -> Self {
+    fn new(replica: Replica) -> Self {
         Self {
-            index,
+            replica,
             state: Mutex::default(),
         }
     }
@@ -141,7 +141,7 @@ impl EngineLog {
         state.last = now;
         let scheduler = &state.scheduler;
         Throughput {
-            engine: self.index,
+            replica: self.replica,
             moved: prompt + outputs + preemptions > 0,
             prompt: tenths(prompt as f64 / seconds),
             outputs: tenths(outputs as f64 / seconds),
@@ -179,19 +179,21 @@ struct Tables {
 /// The statistics of a whole server, on their way to the log.
 #[derive(Debug, Default)]
 pub struct StatsLog {
-    engines: Mutex<BTreeMap<u32, Arc<EngineLog>>>,
+    engines: Mutex<BTreeMap<Replica, Arc<EngineLog>>>,
     tables: Mutex<Tables>,
 }
 
 impl StatsLog {
-    /// The statistics of the engine with that index.
-    pub fn engine(&self, index: u32) -> Arc<EngineLog> {
+    /// The statistics of a replica's engine.
+    pub fn engine(&self, replica: Replica) -> Arc<EngineLog> {
         let mut engines = self.engines.lock();
-        Arc::clone(
-            engines
-                .entry(index)
-                .or_insert_with(|| Arc::new(EngineLog::new(index))),
-        )
+        let new = || Arc::new(EngineLog::new(replica));
+        Arc::clone(engines.entry(replica).or_insert_with(new))
+    }
+
+    /// That replica is gone.
+    pub(crate) fn forget(&self, replica: Replica) {
+        self.engines.lock().remove(&replica);
     }
 
     /// A request ended.
@@ -261,13 +263,13 @@ mod tests {
     #[test]
     fn rates_are_over_the_time_that_passed() {
         let log = StatsLog::default();
-        let engine = log.engine(3);
+        let engine = log.engine(Replica { stage: 1, replica: 3 });
         engine.iteration(100, 5);
         engine.iteration(0, 45);
         engine.preempted();
         engine.stepped(&scheduler(1, 40, 10));
         let expected = Throughput {
-            engine: 3,
+            replica: Replica { stage: 1, replica: 3 },
             moved: true,
             prompt: 20.0,
             outputs: 10.0,
@@ -284,12 +286,12 @@ mod tests {
     #[test]
     fn an_engine_through_which_nothing_went_has_not_moved() {
         let log = StatsLog::default();
-        log.engine(0).iteration(1, 1);
+        log.engine(Replica { stage: 0, replica: 0 }).iteration(1, 1);
         let moved: Vec<_> = (1..4)
             .map(|interval| log.throughput(secs(interval * 10))[0].moved)
             .collect();
         assert_eq!(moved, [true, false, false]);
-        log.engine(0).iteration(0, 1);
+        log.engine(Replica { stage: 0, replica: 0 }).iteration(0, 1);
         assert!(log.throughput(secs(60))[0].moved);
     }
 

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use hyper::Uri;
 
-use crate::catalogue::is_label_name;
+use crate::catalogue::{Family, is_label_name};
 
 /// Something that is never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -72,6 +72,17 @@ pub enum PushTargetError {
     /// A label of the grouping key.
     #[error("{0:?} cannot be a label of the grouping key")]
     Label(String),
+    /// A label of the grouping key that series have, too.
+    #[error(
+        "{label:?} cannot be a label of the grouping key, because it is a label of {family}: a gateway refuses such a group, or \
+         overwrites the label"
+    )]
+    Taken {
+        /// The label.
+        label: String,
+        /// A metric that has it.
+        family: String,
+    },
     /// The job is empty.
     #[error("the job of the grouping key is empty")]
     Job,
@@ -93,6 +104,8 @@ pub struct PushTarget {
     pub(super) port: u16,
     /// Path with the grouping key.
     pub(super) path: String,
+    /// Labels of the grouping key but for `job`.
+    pub(super) grouping: Vec<String>,
     pub(super) credentials: Option<Credentials>,
     pub(super) certificates: Option<PathBuf>,
 }
@@ -136,11 +149,31 @@ impl PushTarget {
             port: uri.port_u16().unwrap_or(if tls { 443 } else { 80 }),
             host,
             path,
+            grouping: grouping.iter().map(|(label, _)| (*label).to_owned()).collect(),
             credentials: uri
                 .authority()
                 .and_then(|authority| credentials(authority.as_str())),
             certificates: None,
         })
+    }
+
+    /// Whether no label of the grouping key is one of these metrics' own.
+    ///
+    /// # Errors
+    ///
+    /// The first that is: a gateway refuses the group as soon as it gets two values of it, and overwrites a single one.
+    pub fn check<'a>(&self, families: impl IntoIterator<Item = &'a Family>) -> Result<(), PushTargetError> {
+        for family in families {
+            let own = family.exposed_labels();
+            let taken = |label: &&String| own.contains(&label.as_str());
+            if let Some(label) = self.grouping.iter().find(taken) {
+                return Err(PushTargetError::Taken {
+                    label: label.clone(),
+                    family: family.name.to_string(),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// With these credentials.

@@ -271,5 +271,69 @@ fn attempts_come_later_and_later_and_never_more_than_five_minutes_apart() {
     };
     assert!((13.5..=15.0).contains(&delay(0)));
     assert!((54.0..=60.0).contains(&delay(2)));
-    assert!((270.0..=300.0).contains(&delay(9)));
+    assert!((54.0..=60.0).contains(&delay(9)));
+}
+
+#[test]
+fn labels_that_metrics_have_are_refused_as_labels_of_the_grouping_key() {
+    let telemetry = telemetry();
+    let custom = crate::CustomMetrics::new(&telemetry, crate::CustomOptions::default());
+    let spec = |label: &str| crate::MetricSpec {
+        name: format!("By_{label}"),
+        kind: crate::CustomKind::Gauge,
+        unit: "seats".to_owned(),
+        help: String::new(),
+        labels: vec![label.to_owned()],
+        bounds: None,
+        sinks: None,
+    };
+    custom.declare(&spec("seat")).expect("a declaration");
+    let pusher = |label: &str| {
+        let target = PushTarget::new("http://gateway:9091", "omni", &[("zone", "a"), (label, "b")]);
+        Pusher::new(&telemetry, PushOptions::new(target.expect("a name")))
+    };
+    let taken = [
+        "stage",
+        "reason",
+        "result",
+        "kind",
+        "handler",
+        "replica",
+        "grpc_type",
+        "listener",
+        "device",
+        "protocol",
+        "source",
+        "model_name",
+        "version",
+        "status",
+        "method",
+        "Hostname",
+        "hostname",
+        "threshold_ms",
+        "seat",
+    ];
+    for label in taken {
+        let error = pusher(label).expect_err(label);
+        assert!(
+            error.to_string().starts_with(&format!("{label:?} cannot be")),
+            "{error}"
+        );
+    }
+    pusher("rack").expect("a label that nothing has");
+    let error = custom
+        .declare(&spec("rack"))
+        .expect_err("it is in the grouping key");
+    assert!(error.to_string().contains("grouping key"), "{error}");
+}
+
+#[test]
+fn the_interval_is_told_so_that_silence_can_be_told_from_patience() {
+    let telemetry = telemetry();
+    let _pusher = Pusher::new(&telemetry, options("http://gateway:9091")).expect("a pusher");
+    let text = telemetry.exposition().render(&Selection::default());
+    assert!(
+        text.contains("vllm:omni_metrics_push_interval_s 0.02\n"),
+        "{text}"
+    );
 }

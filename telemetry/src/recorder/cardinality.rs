@@ -8,32 +8,58 @@ use metrics::Key;
 use parking_lot::Mutex;
 
 use super::{Call, layer};
+use crate::catalogue::{REPLICA, STAGE};
 use crate::drops::{DropReason, Drops};
 use crate::schema::Schema;
+
+/// The label sets of every family.
+#[derive(Debug, Default)]
+pub struct KnownSeries(Mutex<HashMap<String, HashSet<Key>>>);
+
+impl KnownSeries {
+    /// Frees the label sets of a replica that is gone, those of its edges included.
+    pub(crate) fn forget_replica(&self, stage: &str, replica: &str) {
+        self.0
+            .lock()
+            .values_mut()
+            .for_each(|sets| sets.retain(|key| !is_of(key, stage, replica)));
+    }
+}
+
+/// Whether a series belongs to a replica, or to an edge from or to it.
+fn is_of(key: &Key, stage: &str, replica: &str) -> bool {
+    let has = |prefix: &str, name: &str, value: &str| {
+        key.labels()
+            .any(|label| label.key().strip_prefix(prefix) == Some(name) && label.value() == value)
+    };
+    ["", "from_", "to_"]
+        .into_iter()
+        .any(|end| has(end, STAGE, stage) && has(end, REPLICA, replica))
+}
 
 /// Refuses label sets beyond a family's cap. Known ones always pass.
 #[derive(Debug)]
 pub struct Cardinality<R> {
     schema: Arc<Schema>,
     drops: Arc<Drops>,
-    known: Mutex<HashMap<String, HashSet<Key>>>,
+    known: Arc<KnownSeries>,
     inner: R,
 }
 
 impl<R> Cardinality<R> {
     /// Caps what reaches `inner`.
-    pub fn new(schema: Arc<Schema>, drops: Arc<Drops>, inner: R) -> Self {
+    pub fn new(schema: Arc<Schema>, drops: Arc<Drops>, known: Arc<KnownSeries>, inner: R) -> Self {
         Self {
             schema,
             drops,
-            known: Mutex::default(),
+            known,
             inner,
         }
     }
 
     fn admit<'a>(&self, key: &'a Key, _: Call) -> Option<Cow<'a, Key>> {
         let most = self.schema.find(key.name())?.series;
-        let mut known = self.known.lock();
+        let mut known = self.known.0.lock();
         let sets = known.entry(key.name().to_owned()).or_default();
         if sets.contains(key) {
             return Some(Cow::Borrowed(key));
@@ -59,7 +85,7 @@ mod tests {
     #[test]
     fn beyond_the_cap_new_label_sets_are_refused_and_known_ones_pass() {
         let (probe, drops) = (Probe::default(), Arc::new(Drops::default()));
-        let layer = Cardinality::new(schema(), Arc::clone(&drops), probe.clone());
+        let layer = Cardinality::new(schema(), Arc::clone(&drops), Arc::default(), probe.clone());
         let versions: Vec<&'static str> = (0..70).map(|n| &*n.to_string().leak()).collect();
         for version in &versions {
             register(
@@ -76,5 +102,26 @@ mod tests {
             Call::Gauge,
         );
         assert_eq!(probe.seen().len(), 65);
+    }
+
+    #[test]
+    fn a_replica_that_is_gone_makes_room_for_another_one() {
+        let (probe, drops) = (Probe::default(), Arc::new(Drops::default()));
+        let known = Arc::new(KnownSeries::default());
+        let layer = Cardinality::new(schema(), Arc::clone(&drops), Arc::clone(&known), probe);
+        for replica in 0..5_000 {
+            let replica: &'static str = replica.to_string().leak();
+            let own = [("stage", "1"), ("replica", replica)];
+            let edge = [
+                ("from_stage", "1"),
+                ("from_replica", replica),
+                ("to_stage", "2"),
+                ("to_replica", "0"),
+            ];
+            register(&layer, &key("vllm:num_requests_running", &own), Call::Gauge);
+            register(&layer, &key("vllm:omni_transfer_tx_s", &edge), Call::Histogram);
+            known.forget_replica("1", replica);
+        }
+        assert_eq!(drops.total(DropReason::Cardinality), 0);
     }
 }

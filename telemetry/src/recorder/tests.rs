@@ -126,11 +126,9 @@ pub(crate) fn register(recorder: &dyn Recorder, key: &Key, call: Call) {
 }
 
 fn around(enabled: bool) -> RecorderContext {
-    let engines = EngineMap::default();
-    engines.register(EngineIndex(3), 1, 2).expect("a new index");
     RecorderContext {
         schema: schema(),
-        engines: Arc::new(engines),
+        known: Arc::default(),
         supplied: BTreeMap::new(),
         model_name: Arc::new(OnceLock::from("tiny".to_owned())),
         drops: Arc::default(),
@@ -151,7 +149,7 @@ fn the_whole_stack_hands_a_sink_the_exposed_labels_in_order() {
     let stack = stack(&around(true), into(&probe));
     register(
         stack.as_ref(),
-        &key("vllm:num_requests_running", &[("engine", "3")]),
+        &key("vllm:num_requests_running", &[("engine", "1/2")]),
         Call::Gauge,
     );
     assert_eq!(

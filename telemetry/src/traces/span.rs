@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use opentelemetry::trace::{Event, SpanContext, SpanId, SpanKind, Status, TraceFlags};
-use opentelemetry::{InstrumentationScope, KeyValue, Value};
+use opentelemetry::{Array, InstrumentationScope, KeyValue, StringValue, Value};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 
 use super::context::{TraceContext, new_span_id};
@@ -92,6 +92,13 @@ impl Span {
     #[must_use]
     pub fn text(self, name: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
         self.with(name, text.into())
+    }
+
+    /// Adds names.
+    #[must_use]
+    pub fn texts(self, name: &'static str, texts: &[&'static str]) -> Self {
+        let texts = texts.iter().copied().map(StringValue::from).collect();
+        self.with(name, Value::Array(Array::String(texts)))
     }
 
     /// Adds when something happened within it, if it did.

@@ -42,6 +42,7 @@ fn written() -> ChatCommand {
                 rendering: Rendering::default(),
                 leading_silence: Duration::ZERO,
                 max_lead: None,
+                whole: false,
             },
             sampling: Sampling::default(),
             seed: None,

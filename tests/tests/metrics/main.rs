@@ -5,6 +5,7 @@ mod counts;
 mod encrypted_push;
 mod engines;
 mod families;
+mod incidents;
 mod items;
 mod listening;
 mod programs;

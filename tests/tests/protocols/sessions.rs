@@ -32,6 +32,7 @@ fn settings(max_frames: Option<u32>) -> Settings {
             rendering: Rendering::default(),
             leading_silence: Duration::ZERO,
             max_lead: None,
+            whole: false,
         },
         sampling: Sampling::default(),
         seed: Some(1),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use omni_audio::{SampleRate, Samples};
 use omni_telemetry::{
-    AudioRecord, FailureReason, Replica, RequestOutcome, RequestRecord, StageRecord, StreamAbort,
+    AudioRecord, FailureReason, RequestOutcome, RequestRecord, Silence, StageRecord, StreamAbort,
     TorchServeRequest,
 };
 
@@ -43,10 +43,12 @@ pub(super) enum Stream {
 /// The audio of a request.
 #[derive(Debug, PartialEq)]
 pub(super) struct Heard {
-    /// Where it came from.
-    pub(super) replica: Replica,
+    /// Where it came from; none if no replica was asked.
+    pub(super) replica: Option<ReplicaId>,
     pub(super) first_packet: Option<Duration>,
     pub(super) record: AudioRecord,
+    /// Why nobody can hear it, if it ended well.
+    pub(super) silence: Option<Silence>,
 }
 
 /// How a request ended, and what with.
@@ -87,7 +89,7 @@ pub(super) fn utterance(live: &Live, record: &UtteranceRecord) -> Account {
             served,
             timings.wait.unwrap_or_default() + timings.first().queue.unwrap_or_default(),
             timings.generation,
-            timings.busy(),
+            busiest(timings),
         ),
         recordings: (0, 0),
         trace: trace(record.track.as_ref()),
@@ -107,10 +109,11 @@ pub(super) fn turn(live: &Live, record: &TurnRecord) -> Account {
     // What an encoder reads is audio, and what it makes is a part of the prompt.
     let encoder = timings.encoder.and_then(|figures| share(live, &figures, 0, 0));
     let mut stages: Vec<_> = answer.into_iter().chain(encoder).collect();
-    let mut busy = timings.answer.busy + timings.encoder.map_or(Duration::ZERO, |figures| figures.busy);
+    let encoder = timings.encoder.map_or(Duration::ZERO, |figures| figures.busy);
+    let mut busy = timings.answer.busy.max(encoder);
     if let Some(speech) = &timings.speech {
         stages.extend(speech_shares(live, speech, usage.reply_tokens, usage.frames));
-        busy += speech.busy();
+        busy = busy.max(busiest(speech));
     }
     let queue = timings.queue.unwrap_or_default();
     let written = timings
@@ -172,28 +175,48 @@ fn heard(
     timings: &Timings,
     (samples, rate): (Samples, Option<SampleRate>),
 ) -> Heard {
-    // A request that never came that far is booked where the first would have been made.
-    let id = timings.last().replica.unwrap_or(ReplicaId(0));
-    let replica = live.roles.audio.and_then(|audio| live.replica(audio, id));
+    let (asked, sound) = (timings.last().replica, &timings.sound);
+    let complete = matches!(end.outcome, Outcome::Stop | Outcome::Length | Outcome::Repetition);
+    let made = sound.made.rms();
+    let silence = if !complete || (asked.is_none() && samples.is_empty()) {
+        None
+    } else if asked.is_none() {
+        Some(Silence::NothingSpeakable)
+    } else if made < AUDIBLE {
+        Some(Silence::Model)
+    } else {
+        (sound.given.rms() < AUDIBLE).then_some(Silence::Volume)
+    };
+    // Samples as the model counts them, whatever the rate at which they were asked for.
+    let rate = rate.map_or(live.sample_rate, SampleRate::hz);
+    let frames = samples.0 * u64::from(live.sample_rate) / u64::from(rate.max(1));
     Heard {
-        replica: replica.unwrap_or(Replica {
-            stage: 0,
-            replica: id.0,
-        }),
+        replica: asked,
         first_packet: timings.first_packet,
         record: AudioRecord {
-            frames: samples.0,
-            sample_rate: rate.map_or(live.sample_rate, SampleRate::hz),
+            frames,
+            sample_rate: live.sample_rate,
             generation: timings.generation,
-            worst_underrun: (!samples.is_empty()).then_some(timings.worst_underrun),
+            worst_underrun: (!samples.is_empty() && silence.is_none() && !timings.whole)
+                .then_some(timings.worst_underrun),
+            level: (asked.is_some() && complete).then_some(f64::from(made)),
             // What no replica was asked for is missing nowhere.
-            complete: timings.last().replica.is_some()
-                && matches!(end.outcome, Outcome::Stop | Outcome::Length | Outcome::Repetition),
+            complete: asked.is_some() && complete,
         },
+        silence,
     }
 }
 
-/// `generation` is from hand-over to the last output. Steps of different stages overlap, so that `busy` may be more.
+/// Root mean square of audio that can be heard: -60 dB of full scale.
+const AUDIBLE: f32 = 0.001;
+
+/// Steps of the stage that was busy for the longest: those of different stages overlap.
+fn busiest(timings: &Timings) -> Duration {
+    let busy = timings.stages.iter().map(|stage| stage.busy);
+    busy.max().unwrap_or_default()
+}
+
+/// `generation` is from hand-over to the last output.
 fn times(total: Duration, queue: Duration, generation: Duration, busy: Duration) -> TorchServeRequest {
     let prediction = generation.min(total.saturating_sub(queue));
     TorchServeRequest {
@@ -204,9 +227,11 @@ fn times(total: Duration, queue: Duration, generation: Duration, busy: Duration)
     }
 }
 
-/// The reason for a request that failed before anything of it began, if it is the caller's to repair.
-pub(super) fn callers(error: &ServeError) -> Option<FailureReason> {
-    Some(failure(error)).filter(|reason| *reason == FailureReason::ClientError)
+/// The reason for a request that failed before anything of it began: its caller's fault, or that of a stage that is down, restarted or
+/// not loaded yet. What was turned away for want of room or quota is counted elsewhere, and a caller that left asked for nothing.
+pub(super) fn nothing_began(error: &ServeError) -> Option<FailureReason> {
+    let reason = failure(error);
+    matches!(reason, FailureReason::ClientError | FailureReason::StageError).then_some(reason)
 }
 
 impl End<'_> {
@@ -226,6 +251,7 @@ impl End<'_> {
         Stream::Aborted(match (self.outcome, self.error) {
             (Outcome::Stop | Outcome::Length | Outcome::Repetition, _) => return Stream::Completed,
             (Outcome::Interrupted, _) => StreamAbort::Cancelled,
+            (_, Some(error)) if error.kind() == K::DeadlineExceeded => StreamAbort::Cancelled,
             (_, Some(error)) if matches!(error.kind(), K::CallerGone | K::SlowReader) => StreamAbort::Closed,
             (_, Some(error)) if matches!(error.kind(), K::Internal | K::Unavailable) => {
                 StreamAbort::EngineDead

@@ -8,7 +8,10 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use omni_engine::{StageGraph, Stamp};
 use omni_family::{DeviceFigures, SpeechInfo};
-use omni_telemetry::{Collector, RejectionReason, Replica, Telemetry, Throughput, TraceContext, TraceParent};
+use omni_telemetry::{
+    Collector, FailureReason, RejectionReason, Replica, Telemetry, Throughput, TraceContext, TraceParent,
+};
+use parking_lot::Mutex;
 
 use super::account;
 use super::engines::Engine;
@@ -19,6 +22,7 @@ use crate::config::deploy::Deploy;
 use crate::error::{ErrorKind, ServeError};
 use crate::orchestrator::Orchestrator;
 use crate::session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
+use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
 use omni_pipeline::stage::{EngineSink, IgnoreEngines, Listen, OnReleased, ReplicaId, ReplicaState};
 
@@ -36,10 +40,21 @@ pub(in crate::app) struct MetricsBridge {
     serving: Arc<AtomicBool>,
     /// Rejected requests at the last collection.
     refused: AtomicUsize,
+    /// Requests that were refused before the model was there, whose name is a label.
+    early: Mutex<Vec<FailureReason>>,
+    clock: Clock,
 }
 
+/// So many failures are kept until the model is there.
+const MOST_EARLY: usize = 100_000;
+
 impl MetricsBridge {
-    pub(super) fn new(telemetry: Telemetry, orchestrator: Orchestrator, max_active: usize) -> Self {
+    pub(super) fn new(
+        telemetry: Telemetry,
+        orchestrator: Orchestrator,
+        max_active: usize,
+        clock: Clock,
+    ) -> Self {
         Self {
             telemetry,
             orchestrator,
@@ -48,6 +63,8 @@ impl MetricsBridge {
             figures: OnceLock::new(),
             serving: Arc::default(),
             refused: AtomicUsize::new(0),
+            early: Mutex::default(),
+            clock,
         }
     }
 
@@ -89,6 +106,20 @@ impl MetricsBridge {
             )
         });
         let _ = self.figures.set(Box::new(figures));
+        for reason in std::mem::take(&mut *self.early.lock()) {
+            self.failed(reason);
+        }
+    }
+
+    /// A request failed before anything of it began.
+    fn failed(&self, reason: FailureReason) {
+        if let Some(live) = self.live.get() {
+            return live.pipeline.failed(reason);
+        }
+        let mut early = self.early.lock();
+        if !self.telemetry.is_off() && early.len() < MOST_EARLY {
+            early.push(reason);
+        }
     }
 
     /// Warm-up is done: records from now on.
@@ -122,25 +153,25 @@ impl MetricsBridge {
                 continue;
             };
             live.pipeline.stage_stuck(stage, pool.left_behind() as u64);
+            let mut there = Vec::new();
             for view in pool.replicas() {
                 let replica = Replica {
                     stage,
                     replica: view.id.0,
                 };
+                live.died(replica, view.stats.deaths);
                 if view.state == ReplicaState::Removed {
-                    live.pipeline.replica_left(replica);
-                    self.telemetry
-                        .exposition()
-                        .forget_replica(&stage.to_string(), &replica.replica.to_string());
                     continue;
-                } else {
-                    live.pipeline
-                        .stage_waiting(replica, u64::from(view.stats.waiting));
                 }
+                there.push(view.id.0);
+                live.pipeline
+                    .stage_waiting(replica, u64::from(view.stats.waiting));
                 let takes_work = view.state == ReplicaState::Ready && !view.cordoned && !view.leaving;
                 live.pipeline.replica_takes_work(replica, takes_work);
-                live.pipeline.replica_died(replica, view.stats.deaths);
                 live.process(&self.telemetry, replica, view.process);
+            }
+            for replica in live.present(stage, &there, self.clock.now()) {
+                self.telemetry.forget_replica(replica);
             }
         }
     }
@@ -154,19 +185,13 @@ impl MetricsBridge {
         let Some((replica, live)) = replica else {
             return Arc::new(IgnoreEngines);
         };
-        match live.engine(&self.telemetry, replica) {
-            Ok(instruments) => Arc::new(Engine::new(
-                instruments,
-                Arc::clone(&live.sessions),
-                Arc::clone(&live.torchserve),
-                (format!("{stage}-{id}"), live.shares_prefixes(stage)),
-                Arc::clone(&self.serving),
-            )),
-            Err(error) => {
-                tracing::error!(stage, replica = %id, %error, "a replica has no metrics");
-                Arc::new(IgnoreEngines)
-            }
-        }
+        Arc::new(Engine::new(
+            live.engine(&self.telemetry, replica),
+            Arc::clone(&live.sessions),
+            Arc::clone(&live.torchserve),
+            (format!("{stage}-{id}"), live.shares_prefixes(stage)),
+            Arc::clone(&self.serving),
+        ))
     }
 }
 
@@ -238,17 +263,17 @@ impl RecordSink for FanoutSink<Arc<dyn RecordSink>> {
     }
 
     fn session(&self, change: SessionChange<'_>) {
-        if let Some(live) = self.0.live.get() {
-            match change {
-                SessionChange::Opened => live.sessions.opened(),
-                SessionChange::Closed { after } => live.sessions.closed(after),
-                SessionChange::Refused(why) => live.sessions.rejected(rejection(why)),
-                SessionChange::NothingBegan(why) => {
-                    if let Some(reason) = account::callers(why) {
-                        live.pipeline.failed(reason);
-                    }
+        let live = self.0.live.get();
+        match (change, live) {
+            (SessionChange::NothingBegan(why), _) => {
+                if let Some(reason) = account::nothing_began(why) {
+                    self.0.failed(reason);
                 }
             }
+            (SessionChange::Opened, Some(live)) => live.sessions.opened(),
+            (SessionChange::Closed { after }, Some(live)) => live.sessions.closed(after),
+            (SessionChange::Refused(why), Some(live)) => live.sessions.rejected(rejection(why)),
+            (_, None) => {}
         }
         self.1.session(change);
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use omni_engine::{FinishReason as EndedFor, Stamp, StepStats};
+use omni_engine::{FinishReason as EndedFor, StepStats};
 use omni_telemetry::{
     CacheConfig, EngineInstruments, FinishReason, FinishedRequest, Intervals, IterationRecord,
     RejectionReason, SchedulerRecord, SessionInstruments, TorchServeInstruments,
@@ -13,7 +13,7 @@ use omni_pipeline::stage::{CacheFigures, EngineEvent, EngineSink, Refusal, SeqEn
 
 /// Listens to one replica, on its thread.
 pub(super) struct Engine {
-    instruments: Arc<EngineInstruments>,
+    instruments: EngineInstruments,
     sessions: Arc<SessionInstruments>,
     torchserve: Arc<TorchServeInstruments>,
     /// Its name, as TorchServe's workers have one.
@@ -26,7 +26,7 @@ pub(super) struct Engine {
 
 impl Engine {
     pub(super) fn new(
-        instruments: Arc<EngineInstruments>,
+        instruments: EngineInstruments,
         sessions: Arc<SessionInstruments>,
         torchserve: Arc<TorchServeInstruments>,
         (name, shares_prefixes): (String, bool),
@@ -57,8 +57,8 @@ impl Engine {
         }
     }
 
-    fn step(&self, at: Stamp, step: &StepStats) {
-        self.instruments.stepped(at.0, &scheduler(step));
+    fn step(&self, step: &StepStats) {
+        self.instruments.stepped(&scheduler(step));
         let iteration = IterationRecord {
             prompt_tokens: u64::from(step.prompt_tokens),
             cached_tokens: u64::from(step.cached_tokens),
@@ -86,7 +86,7 @@ impl EngineSink for Engine {
             _ => {}
         }
         match event {
-            EngineEvent::Step { at, stats, .. } => self.step(*at, stats),
+            EngineEvent::Step { stats, .. } => self.step(stats),
             EngineEvent::FirstOutput { after } => self.instruments.first_output(*after),
             EngineEvent::NextOutput { gap } => self.instruments.next_output(*gap),
             EngineEvent::Starved => self.instruments.starved(),

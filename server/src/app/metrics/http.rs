@@ -68,6 +68,7 @@ impl Drop for Call {
         self.instruments.answered(&HttpExchange {
             handler: self.handler,
             method: self.method,
+            works: works(self.handler, self.method),
             status: self.status,
             request_bytes: self.request_bytes,
             response_bytes: self.response_bytes,
@@ -111,6 +112,11 @@ fn handler(path: &str) -> &'static str {
         .or(studio)
         .or(voice.map(|_| VOICE))
         .unwrap_or(NONE)
+}
+
+/// Whether a call asks for work.
+fn works(handler: &str, method: &str) -> bool {
+    method == "POST" && handler.starts_with("/v1/")
 }
 
 /// Those that are known; a caller can make no series of its own.

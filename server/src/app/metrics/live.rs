@@ -1,16 +1,15 @@
 //! The instruments of a server whose model is known.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use omni_engine::{StageGraph, StageNode};
+use omni_engine::{StageGraph, StageNode, Stamp};
 use omni_family::DeviceFigures;
 use omni_telemetry::{
-    AudioInstruments, ComputingInstruments, ComputingStats, EdgeEnd, EdgeInstruments, EngineIndex,
-    EngineInstruments, EngineMapError, HearingInstruments, HopRecord, OneProcess, OwnProcessInstruments,
-    PipelineInstruments, Replica, SessionInstruments, StageInfo, StageKind, Telemetry, Throughput,
-    TorchServeInstruments, with_exemplar,
+    AudioInstruments, ComputingInstruments, ComputingStats, EdgeEnd, EdgeInstruments, EngineInstruments,
+    HearingInstruments, HopRecord, OneProcess, OwnProcessInstruments, PipelineInstruments, Replica,
+    SessionInstruments, StageInfo, StageKind, Telemetry, Throughput, TorchServeInstruments, with_exemplar,
 };
 use parking_lot::Mutex;
 
@@ -28,8 +27,6 @@ pub(super) struct Stage {
     node: StageNode,
     /// What it computes on: one for all replicas, or one for each.
     devices: Vec<Device>,
-    /// Replicas at the start.
-    replicas: u32,
 }
 
 impl Stage {
@@ -37,7 +34,6 @@ impl Stage {
         Self {
             node,
             devices: deploy.devices.clone(),
-            replicas: deploy.replicas,
         }
     }
 
@@ -87,6 +83,22 @@ impl Roles {
     }
 }
 
+/// Series of a replica that is gone are read for as long, so that what it did last is.
+const GONE_KEPT: Duration = Duration::from_secs(120);
+/// Of so many replicas of a stage, at most; as many as a pool shows of those that were removed.
+const MOST_GONE: usize = 8;
+
+/// What is recorded of a replica besides what its engine tells.
+#[derive(Default)]
+struct Recorded {
+    audio: Option<Arc<AudioInstruments>>,
+    process: Option<OwnProcessInstruments>,
+    /// Deaths that are counted already.
+    deaths: u64,
+    /// Since when it is gone.
+    gone: Option<Stamp>,
+}
+
 /// See the module's text.
 pub(super) struct Live {
     pub(super) pipeline: PipelineInstruments,
@@ -96,15 +108,10 @@ pub(super) struct Live {
     /// Their places are their ids, which dashboards know.
     stages: Vec<Stage>,
     pub(super) roles: Roles,
-    /// Engines are numbered stage by stage and replica by replica, those that came later after all of them.
-    engines: Mutex<BTreeMap<Replica, Arc<EngineInstruments>>>,
-    /// `STAGE/REPLICA` and kind of every engine.
-    names: Mutex<BTreeMap<u32, (String, Option<omni_engine::StageKind>)>>,
-    audio: Mutex<BTreeMap<Replica, Arc<AudioInstruments>>>,
+    /// The replicas whose series are read: those that there are, and the last few that are gone.
+    replicas: Mutex<BTreeMap<Replica, Recorded>>,
     edges: Mutex<BTreeMap<(EdgeEnd, EdgeEnd), Arc<EdgeInstruments>>>,
     devices: Mutex<BTreeMap<Device, ComputingInstruments>>,
-    processes: Mutex<BTreeMap<Replica, OwnProcessInstruments>>,
-    hearing: OnceLock<HearingInstruments>,
 }
 
 impl Live {
@@ -131,13 +138,9 @@ impl Live {
             sample_rate,
             stages,
             roles: Roles::of(graph),
-            engines: Mutex::default(),
-            names: Mutex::default(),
-            audio: Mutex::default(),
+            replicas: Mutex::default(),
             edges: Mutex::default(),
             devices: Mutex::default(),
-            processes: Mutex::default(),
-            hearing: OnceLock::new(),
         }
     }
 
@@ -182,46 +185,31 @@ impl Live {
         stages.any(|known| known.name() == stage && known.node.shares_prefixes)
     }
 
-    /// Instruments for a replica that joins.
-    pub(super) fn engine(
-        &self,
-        telemetry: &Telemetry,
-        replica: Replica,
-    ) -> Result<Arc<EngineInstruments>, EngineMapError> {
-        let mut engines = self.engines.lock();
-        if let Some(engine) = engines.get(&replica) {
-            return Ok(Arc::clone(engine));
-        }
-        let index = self.index(replica, &engines);
-        let stage = self.stages.get(replica.stage as usize);
-        let name = format!("{}/{}", stage.map_or("", Stage::name), replica.replica);
-        tracing::debug!(replica = name, engine = index.0, "replica has metrics");
-        self.names
-            .lock()
-            .insert(index.0, (name, stage.map(|stage| stage.node.kind)));
-        let engine = Arc::new(telemetry.engine(index, replica)?);
-        engines.insert(replica, Arc::clone(&engine));
+    /// Instruments for the engine of a replica that joins. Made anew for one that joins again.
+    pub(super) fn engine(&self, telemetry: &Telemetry, replica: Replica) -> EngineInstruments {
+        let mut recorded = Recorded::default();
         if let Some(stage) = self.stages.get(replica.stage as usize) {
             self.pipeline.replica_joined(&stage.info(replica));
             if Some(stage.name()) == self.roles.audio {
-                self.audio(telemetry, replica);
+                recorded.audio = Some(Arc::new(AudioInstruments::new(telemetry.meter(), replica)));
             }
-            if Some(stage.name()) == self.roles.encoder && replica.replica == 0 {
-                let hearing = HearingInstruments::new(telemetry.meter(), index)?;
-                self.hearing.get_or_init(|| hearing);
+            if Some(stage.name()) == self.roles.encoder {
+                // Its series are there from the start.
+                let _ = HearingInstruments::new(telemetry.meter(), replica);
             }
         }
-        Ok(engine)
+        self.replicas.lock().insert(replica, recorded);
+        telemetry.engine(replica)
     }
 
     /// Writes what an engine did in an interval; at level debug if that is nothing.
     pub(super) fn log(&self, done: &Throughput) {
-        let names = self.names.lock();
-        let Some((replica, kind)) = names.get(&done.engine) else {
+        use omni_engine::StageKind as K;
+        let Some(stage) = self.stages.get(done.replica.stage as usize) else {
             return;
         };
-        use omni_engine::StageKind as K;
-        let of = |wanted: K, figure: f64| (*kind == Some(wanted)).then_some(figure);
+        let replica = format!("{}/{}", stage.name(), done.replica.replica);
+        let of = |wanted: K, figure: f64| (stage.node.kind == wanted).then_some(figure);
         // vLLM's figures; what is zero as a rule is left out where it is.
         macro_rules! line {
             ($level:ident) => {
@@ -249,43 +237,93 @@ impl Live {
         }
     }
 
-    fn index(&self, replica: Replica, engines: &BTreeMap<Replica, Arc<EngineInstruments>>) -> EngineIndex {
-        let before = |stages: &[Stage]| stages.iter().map(|stage| stage.replicas).sum::<u32>();
-        let (earlier, later) = self.stages.split_at(replica.stage as usize);
-        if later
-            .first()
-            .is_some_and(|stage| replica.replica < stage.replicas)
-        {
-            return EngineIndex(before(earlier) + replica.replica);
+    /// Of a stage there are these replicas `now`. Says which of the others are forgotten: those that have been gone for long, and the
+    /// oldest of many.
+    pub(super) fn present(&self, stage: u32, there: &[u32], now: Stamp) -> Vec<Replica> {
+        let mut replicas = self.replicas.lock();
+        let mut gone = Vec::new();
+        for (replica, recorded) in replicas.iter_mut().filter(|(known, _)| known.stage == stage) {
+            if there.contains(&replica.replica) || *replica == Replica::none(stage) {
+                recorded.gone = None;
+            } else {
+                gone.push((*recorded.gone.get_or_insert(now), *replica));
+            }
         }
-        let first = |known: &Replica| {
-            let stage = self.stages.get(known.stage as usize);
-            stage.is_some_and(|stage| known.replica < stage.replicas)
-        };
-        let added = engines.keys().filter(|known| !first(known)).count();
-        EngineIndex(before(&self.stages) + u32::try_from(added).unwrap_or(u32::MAX))
+        gone.sort_unstable();
+        let too_many = gone.len().saturating_sub(MOST_GONE);
+        let forgotten = gone.iter().enumerate().filter_map(|(nth, (since, replica))| {
+            (nth < too_many || now.since(*since) >= GONE_KEPT).then_some(*replica)
+        });
+        let forgotten: Vec<_> = forgotten.collect();
+        for (_, replica) in gone {
+            self.pipeline.replica_left(replica);
+            self.pipeline.replica_takes_work(replica, false);
+        }
+        for replica in &forgotten {
+            replicas.remove(replica);
+        }
+        drop(replicas);
+        let of = |end: &EdgeEnd| matches!(end, EdgeEnd::Replica(replica) if forgotten.contains(replica));
+        self.edges.lock().retain(|(from, to), _| !of(from) && !of(to));
+        forgotten
+    }
+
+    /// A replica has died so often since it joined.
+    pub(super) fn died(&self, replica: Replica, times: u64) {
+        if let Some(recorded) = self.replicas.lock().get_mut(&replica) {
+            let before = std::mem::replace(&mut recorded.deaths, times);
+            self.pipeline.replica_died(replica, times.saturating_sub(before));
+        }
     }
 
     /// A replica works in that process now, if it has one of its own.
     pub(super) fn process(&self, telemetry: &Telemetry, replica: Replica, id: Option<u32>) {
-        let mut processes = self.processes.lock();
-        if id.is_none() && !processes.contains_key(&replica) {
+        let mut replicas = self.replicas.lock();
+        let Some(recorded) = replicas.get_mut(&replica) else {
+            return;
+        };
+        if id.is_none() && recorded.process.is_none() {
             return;
         }
         let new = || OwnProcessInstruments::new(telemetry.meter(), replica);
         let now = id.and_then(|id| Some((id, OneProcess::read(id)?)));
-        processes.entry(replica).or_insert_with(new).is(now);
+        recorded.process.get_or_insert_with(new).is(now);
     }
 
-    /// Instruments for the audio that comes from a replica.
-    pub(super) fn audio(&self, telemetry: &Telemetry, replica: Replica) -> Arc<AudioInstruments> {
-        let mut audio = self.audio.lock();
+    /// Where something of a stage is counted: at the replica that did it. What none did, or one that is forgotten, is counted at the
+    /// first that there is, and at none if there is none.
+    fn place(&self, stage: &str, id: Option<ReplicaId>) -> Option<Replica> {
+        let (stage, _) = self.stages().find(|(_, known)| known.name() == stage)?;
+        let replicas = self.replicas.lock();
+        let own = id.map(|id| Replica { stage, replica: id.0 });
+        if let Some(own) = own.filter(|own| replicas.contains_key(own)) {
+            return Some(own);
+        }
+        let mut there = replicas
+            .iter()
+            .filter(|(known, recorded)| known.stage == stage && recorded.gone.is_none());
+        Some(there.next().map_or(Replica::none(stage), |(replica, _)| *replica))
+    }
+
+    /// Instruments for audio of that replica, or for audio that none made.
+    fn audio(&self, telemetry: &Telemetry, id: Option<ReplicaId>) -> Option<Arc<AudioInstruments>> {
+        let replica = self.place(self.roles.audio?, id)?;
+        let mut replicas = self.replicas.lock();
+        let recorded = replicas.entry(replica).or_default();
         let new = || Arc::new(AudioInstruments::new(telemetry.meter(), replica));
-        Arc::clone(audio.entry(replica).or_insert_with(new))
+        Some(Arc::clone(recorded.audio.get_or_insert_with(new)))
     }
 
-    fn edge(&self, telemetry: &Telemetry, from: EdgeEnd, to: EdgeEnd) -> Arc<EdgeInstruments> {
-        let mut edges = self.edges.lock();
+    /// Instruments for an edge, unless a replica at its end is forgotten.
+    fn edge(&self, telemetry: &Telemetry, from: EdgeEnd, to: EdgeEnd) -> Option<Arc<EdgeInstruments>> {
+        let replicas = self.replicas.lock();
+        let is_read = |end| match end {
+            EdgeEnd::Session => true,
+            EdgeEnd::Replica(replica) => replicas.contains_key(&replica),
+        };
+        if !is_read(from) || !is_read(to) {
+            return None;
+        }
         let new = || {
             let edge = EdgeInstruments::new(telemetry.meter(), from, to);
             Arc::new(match telemetry.log() {
@@ -293,7 +331,9 @@ impl Live {
                 None => edge,
             })
         };
-        Arc::clone(edges.entry((from, to)).or_insert_with(new))
+        Some(Arc::clone(
+            self.edges.lock().entry((from, to)).or_insert_with(new),
+        ))
     }
 
     /// A chunk passed an edge.
@@ -302,8 +342,9 @@ impl Live {
             Some(replica) => self.replica(place.stage, replica).map(EdgeEnd::Replica),
             None => Some(EdgeEnd::Session),
         };
-        if let Some((from, to)) = place(&hop.from).zip(place(&hop.to)) {
-            self.edge(telemetry, from, to).hop(&HopRecord {
+        let ends = place(&hop.from).zip(place(&hop.to));
+        if let Some(edge) = ends.and_then(|(from, to)| self.edge(telemetry, from, to)) {
+            edge.hop(&HopRecord {
                 size: chunk.bytes,
                 tx: since(chunk.tx_start.0, chunk.tx_end.0),
                 in_flight: chunk.in_flight(),
@@ -312,11 +353,10 @@ impl Live {
         }
     }
 
-    /// Audio was handed to the transport. Where the replica is not known, the first of its stage is meant.
+    /// Audio was handed to the transport.
     pub(super) fn packet(&self, telemetry: &Telemetry, packet: &Packet) {
-        let replica = packet.replica.unwrap_or(ReplicaId(0));
-        if let Some(replica) = self.roles.audio.and_then(|audio| self.replica(audio, replica)) {
-            self.audio(telemetry, replica).next_chunk(packet.gap, packet.lead);
+        if let Some(audio) = self.audio(telemetry, packet.replica) {
+            audio.next_chunk(packet.gap, packet.lead);
         }
     }
 
@@ -330,15 +370,21 @@ impl Live {
 
     fn book(&self, telemetry: &Telemetry, account: &Account) {
         self.pipeline.finished(&account.request);
-        if let Some(hearing) = self.hearing.get() {
-            hearing.looked_for(account.recordings.0, account.recordings.1);
+        let (looked_for, kept) = account.recordings;
+        let encoder = self.roles.encoder.filter(|_| looked_for > 0);
+        if let Some(replica) = encoder.and_then(|encoder| self.place(encoder, None)) {
+            HearingInstruments::new(telemetry.meter(), replica).looked_for(looked_for, kept);
         }
-        if let Some(audio) = &account.audio {
-            let instruments = self.audio(telemetry, audio.replica);
-            if let Some(latency) = audio.first_packet {
-                instruments.first_packet(latency);
+        if let Some(heard) = &account.audio {
+            if let Some(audio) = self.audio(telemetry, heard.replica) {
+                if let Some(latency) = heard.first_packet {
+                    audio.first_packet(latency);
+                }
+                audio.finished(&heard.record);
             }
-            instruments.finished(&audio.record);
+            if let Some(why) = heard.silence {
+                self.sessions.silent(why);
+            }
         }
         match account.stream {
             Some(Stream::Completed) => self.sessions.stream_completed(),
@@ -356,31 +402,136 @@ fn since(from: Duration, until: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use omni_models::QWEN3_OMNI;
-    use omni_telemetry::TelemetryOptions;
+    use omni_telemetry::{Selection, TelemetryOptions};
 
     use super::*;
 
-    #[test]
-    fn engines_are_numbered_stage_by_stage_and_later_ones_after_all_of_them() {
-        let telemetry = Telemetry::new(&TelemetryOptions::default()).expect("good options");
+    fn live(telemetry: &Telemetry) -> Live {
         let graph = QWEN3_OMNI.only(|stage| stage.kind != omni_engine::StageKind::OneShot);
-        let sets = ["stages.talker.replicas=2".to_owned()];
-        let deploy = deploy::resolve(None, &sets, 1).expect("good settings").deploy;
+        let deploy = deploy::resolve(None, &[], 1).expect("good settings").deploy;
         let stages = graph
             .stages
             .iter()
             .map(|node| Stage::new(*node, deploy.stage(node.name)));
-        let live = Live::new(&telemetry, "tiny", 24_000, &graph, stages.collect());
-        // In whatever order they are built.
-        let order = [(1, 1), (2, 0), (1, 0), (0, 0), (1, 2), (2, 1)];
-        let mut engines = BTreeMap::new();
-        let indices = order.map(|(stage, replica)| {
-            let replica = Replica { stage, replica };
-            let index = live.index(replica, &engines);
-            let engine = telemetry.engine(index, replica).expect("an index of its own");
-            engines.insert(replica, Arc::new(engine));
-            index.0
-        });
-        assert_eq!(indices, [2, 3, 1, 0, 4, 5]);
+        Live::new(telemetry, "tiny", 24_000, &graph, stages.collect())
+    }
+
+    fn at(seconds: u64) -> Stamp {
+        Stamp(Duration::from_secs(seconds))
+    }
+
+    fn forget(telemetry: &Telemetry, live: &Live, there: &[u32], now: Stamp) {
+        for replica in live.present(2, there, now) {
+            telemetry.forget_replica(replica);
+        }
+    }
+
+    const VOCODER: fn(u32) -> Replica = |replica| Replica { stage: 2, replica };
+
+    fn chunk_gaps(telemetry: &Telemetry) -> Vec<String> {
+        let name = "vllm:omni_audio_chunk_gap_s_count".to_owned();
+        let text = telemetry.exposition().render(&Selection::of([name]));
+        let lines = text.lines().filter(|line| line.contains("_count{"));
+        lines
+            .map(|line| line.replace(",model_name=\"tiny\"", ""))
+            .collect()
+    }
+
+    fn packet(replica: Option<u32>) -> Packet {
+        Packet {
+            replica: replica.map(ReplicaId),
+            gap: Duration::ZERO,
+            lead: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn what_no_replica_did_is_counted_where_it_is_read_whichever_replicas_are_gone() {
+        let telemetry = Telemetry::new(&TelemetryOptions::default()).expect("good options");
+        telemetry.model_is_called("tiny");
+        let live = live(&telemetry);
+        let sum = |telemetry: &Telemetry| {
+            let counts = chunk_gaps(telemetry).into_iter();
+            let counts = counts.map(|line| line.rsplit_once(' ').map(|(_, count)| count.to_owned()));
+            let counts = counts.map(|count| count.and_then(|count| count.parse::<f64>().ok()));
+            counts.map(Option::unwrap_or_default).sum::<f64>()
+        };
+        for replica in 0..3 {
+            let _ = live.engine(&telemetry, VOCODER(replica));
+        }
+        live.packet(&telemetry, &packet(None));
+        // The first is gone; what it did last is still read.
+        forget(&telemetry, &live, &[1, 2], at(0));
+        live.packet(&telemetry, &packet(Some(0)));
+        assert_eq!(sum(&telemetry), 2.0, "{:?}", chunk_gaps(&telemetry));
+        forget(&telemetry, &live, &[1, 2], at(119));
+        assert_eq!(chunk_gaps(&telemetry).len(), 3);
+        forget(&telemetry, &live, &[1, 2], at(120));
+        assert_eq!(chunk_gaps(&telemetry).len(), 2);
+        live.packet(&telemetry, &packet(None));
+        live.packet(&telemetry, &packet(Some(0)));
+        assert_eq!(sum(&telemetry), 2.0, "{:?}", chunk_gaps(&telemetry));
+        // None is there.
+        forget(&telemetry, &live, &[], at(200));
+        forget(&telemetry, &live, &[], at(400));
+        live.packet(&telemetry, &packet(None));
+        assert!(chunk_gaps(&telemetry)[0].contains("replica=\"none\""));
+        assert_eq!(sum(&telemetry), 1.0, "{:?}", chunk_gaps(&telemetry));
+    }
+
+    #[test]
+    fn two_hundred_replicas_that_came_and_went_leave_nothing_behind() {
+        let telemetry = Telemetry::new(&TelemetryOptions::default()).expect("good options");
+        telemetry.model_is_called("tiny");
+        let live = live(&telemetry);
+        for replica in 0..200 {
+            let _ = live.engine(&telemetry, VOCODER(replica));
+            forget(&telemetry, &live, &[replica], at(u64::from(replica)));
+        }
+        assert!(live.replicas.lock().len() <= 1 + MOST_GONE);
+        assert!(chunk_gaps(&telemetry).len() <= 1 + MOST_GONE);
+        live.packet(&telemetry, &packet(Some(199)));
+        let counted = chunk_gaps(&telemetry)
+            .iter()
+            .any(|line| line.contains("replica=\"199\"") && line.ends_with(" 1.0"));
+        assert!(counted, "{:?}", chunk_gaps(&telemetry));
+        assert_eq!(
+            telemetry.drops().total(omni_telemetry::DropReason::Cardinality),
+            0
+        );
+    }
+
+    #[test]
+    fn a_replica_that_joins_again_is_counted_again() {
+        let telemetry = Telemetry::new(&TelemetryOptions::default()).expect("good options");
+        telemetry.model_is_called("tiny");
+        let live = live(&telemetry);
+        // Within the time in which its series are read, and long after.
+        for away in [1, 1_000] {
+            let engine = live.engine(&telemetry, VOCODER(0));
+            engine.preempted();
+            live.died(VOCODER(0), 2);
+            forget(&telemetry, &live, &[0], at(10_000 - away));
+            forget(&telemetry, &live, &[], at(10_000 - away));
+            forget(&telemetry, &live, &[], at(10_000));
+            let engine = live.engine(&telemetry, VOCODER(0));
+            forget(&telemetry, &live, &[0], at(10_000));
+            engine.preempted();
+            live.died(VOCODER(0), 1);
+            live.packet(&telemetry, &packet(Some(0)));
+            let (preempted, died) = if away == 1 { ("2.0", "3.0") } else { ("1.0", "1.0") };
+            let text = telemetry.exposition().render(&Selection::default());
+            for (name, expected) in [
+                ("vllm:num_preemptions_total", preempted),
+                ("vllm:omni_replica_deaths_total", died),
+                ("vllm:omni_audio_chunk_gap_s_count", "1.0"),
+            ] {
+                let line = format!("{name}{{model_name=\"tiny\",replica=\"0\",stage=\"2\"}} {expected}\n");
+                assert!(text.contains(&line), "{line} in {text}");
+            }
+            assert!(text.contains("vllm:omni_stage_info{"));
+            forget(&telemetry, &live, &[], at(20_000));
+            forget(&telemetry, &live, &[], at(30_000));
+        }
     }
 }

@@ -7,11 +7,13 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use omni_telemetry::{SpanSendError, SpanTransport};
-use opentelemetry::KeyValue;
+use opentelemetry::{KeyValue, Value};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
 use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::resource::TelemetryResourceDetector;
 use opentelemetry_sdk::trace::SpanData;
 use tonic::codec::CompressionEncoding;
 use tonic::metadata::MetadataMap;
@@ -20,6 +22,9 @@ use tonic::{Code, Request};
 use tonic_types::StatusExt as _;
 
 use crate::config::TraceSettings;
+
+/// The conventions that attributes of the resource follow.
+const SCHEMA: &str = "https://opentelemetry.io/schemas/1.37.0";
 
 /// A collector.
 pub(super) struct Otlp {
@@ -42,14 +47,25 @@ impl Otlp {
         if settings.gzip {
             client = client.send_compressed(CompressionEncoding::Gzip);
         }
-        let resource = settings.resource.iter();
-        let resource = resource.map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
+        // What the specification wants of every SDK: its name, language and version.
+        let sdk = Resource::builder_empty()
+            .with_detector(Box::new(TelemetryResourceDetector))
+            .build();
+        let sdk = sdk
+            .iter()
+            .map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
+        let own = settings.resource.iter().map(|(key, value)| {
+            let number = value.parse::<i64>().ok().filter(|_| key == "process.pid");
+            let value = number.map_or_else(|| Value::from(value.clone()), Value::from);
+            KeyValue::new(key.clone(), value)
+        });
+        let resource = own.chain(sdk);
         Ok(Self {
             client,
             headers: MetadataMap::from_headers(settings.headers.clone()),
             resource: ResourceAttributesWithSchema {
                 attributes: resource.into(),
-                schema_url: None,
+                schema_url: Some(SCHEMA.to_owned()),
             },
         })
     }

@@ -10,7 +10,8 @@ use omni_engine::{SeqId, Stamp};
 use omni_telemetry::{Span, TraceContext};
 
 use crate::error::ServeError;
-use crate::session::{Outcome, Timings, Track, TurnRecord, UtteranceRecord};
+use crate::id::current_request;
+use crate::session::{Outcome, SequenceRecord, Timings, Track, TurnRecord, UtteranceRecord};
 use omni_pipeline::connector::EdgeRecord;
 use omni_pipeline::stage::StageSnapshot;
 
@@ -20,21 +21,19 @@ const REQUEST: &str = "llm_request";
 /// The spans of an utterance, but for those of its edges.
 pub(super) fn utterance(model: String, record: &UtteranceRecord, track: &Track) -> Vec<Span> {
     let usage = &record.usage;
+    let first = track.sequences.kept.first().map(SequenceRecord::first);
+    let first = first.unwrap_or_default();
     let course = Course {
-        started: track
-            .sequences
-            .kept
-            .first()
-            .and_then(|first| first.first().started),
-        first_output: track
-            .sequences
-            .kept
-            .first()
-            .and_then(|first| first.first().first_output),
+        ready: track.asked.unwrap_or(track.began),
+        started: first.started,
+        first_output: first.first_output,
         last_output: track.sequences.last_output,
+        pauses: record.timings.text_pauses,
     };
     let root = Request {
         operation: "text_to_speech",
+        session: record.session.to_string(),
+        text_wait: record.timings.text_wait,
         model,
         id: format!("{}/{}", record.session, record.utterance),
         outcome: record.outcome,
@@ -43,10 +42,14 @@ pub(super) fn utterance(model: String, record: &UtteranceRecord, track: &Track) 
         completion_tokens: usage.frames,
     }
     .span(track, &course);
-    let root = heard(root, &record.timings, usage.audio)
-        .text("omni.session.id", record.session.to_string())
-        .text("omni.voice", record.voice.clone());
-    parts(root, track)
+    let root = heard(root, &record.timings, usage.audio).text("omni.voice", record.voice.clone());
+    let mut spans = parts(root, track);
+    // What its caller took to write it; of a text that came whole there is nothing to see.
+    let written = track.asked.unwrap_or(track.ended);
+    if !record.timings.text_wait.is_zero() && written > track.began {
+        spans.push(Span::part(&track.context, "text", track.began.0, written.0));
+    }
+    spans
 }
 
 /// The spans of an answer, but for those of its edges.
@@ -54,12 +57,16 @@ pub(super) fn turn(model: String, record: &TurnRecord, track: &Track) -> Vec<Spa
     let usage = &record.usage;
     let answer = track.answer.map(|(.., answer)| answer).unwrap_or_default();
     let course = Course {
+        ready: track.began,
         started: answer.started,
         first_output: answer.first_output,
         last_output: answer.last_output,
+        pauses: Duration::ZERO,
     };
     let mut root = Request {
         operation: "chat",
+        session: record.session.to_string(),
+        text_wait: Duration::ZERO,
         model,
         id: format!("{}/{}", record.session, record.response),
         outcome: record.outcome,
@@ -68,7 +75,6 @@ pub(super) fn turn(model: String, record: &TurnRecord, track: &Track) -> Vec<Spa
         completion_tokens: usage.reply_tokens,
     }
     .span(track, &course)
-    .text("omni.session.id", record.session.to_string())
     .count("omni.messages", record.messages as u64)
     .seconds("omni.latency.time_to_first_text", record.timings.first_text);
     if let Some(speech) = &record.timings.speech {
@@ -98,6 +104,8 @@ pub(super) fn edge(context: &Arc<TraceContext>, record: &EdgeRecord) -> Span {
 /// What is said of every request.
 struct Request<'a> {
     operation: &'static str,
+    session: String,
+    text_wait: Duration,
     model: String,
     id: String,
     outcome: Outcome,
@@ -108,6 +116,10 @@ struct Request<'a> {
 
 /// When something happened to a request in its first stage.
 struct Course {
+    /// Since when it could be worked on: what its caller took to write before is no latency.
+    ready: Stamp,
+    /// How long it waited for its caller's text later on.
+    pauses: Duration,
     started: Option<Stamp>,
     first_output: Option<Stamp>,
     last_output: Option<Stamp>,
@@ -121,18 +133,36 @@ impl Request<'_> {
             .text("gen_ai.response.model", self.model)
             .text("gen_ai.request.id", self.id)
             .count("gen_ai.request.n", 1_u32)
+            .text("gen_ai.provider.name", "omni")
+            .text("gen_ai.conversation.id", self.session.clone())
+            .text("omni.session.id", self.session)
             .count("gen_ai.usage.prompt_tokens", self.prompt_tokens)
             .count("gen_ai.usage.completion_tokens", self.completion_tokens)
+            .count("gen_ai.usage.input_tokens", self.prompt_tokens)
+            .count("gen_ai.usage.output_tokens", self.completion_tokens)
             .seconds(
                 "gen_ai.latency.time_to_first_token",
-                between(Some(track.began), course.first_output),
+                between(Some(course.ready), course.first_output),
             )
-            .seconds("gen_ai.latency.e2e", track.ended.since(track.began))
+            .seconds(
+                "gen_ai.latency.e2e",
+                track.ended.since(track.began).saturating_sub(self.text_wait),
+            )
             .seconds(
                 "gen_ai.latency.time_in_queue",
-                between(Some(track.began), course.started),
+                between(Some(course.ready), course.started),
             )
+            .seconds("omni.latency.text_wait", self.text_wait)
             .text("omni.outcome", self.outcome.name());
+        if let Some(name) = current_request() {
+            span = span.text("omni.request.id", name.to_string());
+        }
+        if matches!(
+            self.outcome,
+            Outcome::Stop | Outcome::Length | Outcome::Repetition
+        ) {
+            span = span.texts("gen_ai.response.finish_reasons", &[self.outcome.name()]);
+        }
         span = inference(span, course);
         // As there: what is not set, and what is 0, is left out.
         let sampling = &track.sampling;
@@ -148,7 +178,8 @@ impl Request<'_> {
             span = span.count("gen_ai.request.max_tokens", most);
         }
         if matches!(self.outcome, Outcome::Error | Outcome::Aborted) {
-            span = span.failed(self.error.map_or("UNKNOWN", ServeError::reason));
+            let reason = self.error.map_or("UNKNOWN", ServeError::reason);
+            span = span.text("error.type", reason).failed(reason);
         }
         span
     }
@@ -161,16 +192,16 @@ fn inference(span: Span, course: &Course) -> Span {
     )
     .seconds(
         "gen_ai.latency.time_in_model_decode",
-        between(course.first_output, course.last_output),
+        between(course.first_output, course.last_output).map(|time| time.saturating_sub(course.pauses)),
     )
     .seconds(
         "gen_ai.latency.time_in_model_inference",
-        between(course.started, course.last_output),
+        between(course.started, course.last_output).map(|time| time.saturating_sub(course.pauses)),
     )
 }
 
 fn heard(span: Span, speech: &Timings, audio: Duration) -> Span {
-    span.seconds("omni.latency.time_to_first_audio", speech.first_audio)
+    span.seconds("omni.latency.time_to_first_audio", speech.first_packet)
         .seconds("omni.audio.duration", audio)
         .seconds("omni.audio.worst_underrun", speech.worst_underrun)
 }
@@ -194,11 +225,12 @@ fn parts(root: Span, track: &Track) -> Vec<Span> {
         spans.push(Span::part(context, "prompt", admitted.0, until.0));
     }
     if let (Some((name, seq, answer)), Some(submitted)) = (&track.answer, track.submitted) {
-        spans.push(stage(name, track, *seq, submitted, answer));
+        spans.push(stage(name, track, *seq, (submitted, Duration::ZERO), answer));
     }
     for sequence in &sequences.kept {
         for (name, snapshot) in &sequence.stages {
-            spans.push(stage(name, track, sequence.seq, sequence.submitted, snapshot));
+            let since = (sequence.submitted, sequence.text_wait);
+            spans.push(stage(name, track, sequence.seq, since, snapshot));
         }
     }
     spans
@@ -209,7 +241,7 @@ fn stage(
     name: &'static str,
     track: &Track,
     seq: Option<SeqId>,
-    submitted: Stamp,
+    (submitted, text_wait): (Stamp, Duration),
     snapshot: &StageSnapshot,
 ) -> Span {
     let end = snapshot.last_output.unwrap_or(track.ended);
@@ -229,10 +261,15 @@ fn stage(
     if let Some(replica) = snapshot.replica {
         span = span.count("omni.replica", replica.0);
     }
+    if !text_wait.is_zero() {
+        span = span.seconds("omni.latency.text_wait", text_wait);
+    }
     let course = Course {
+        ready: submitted,
         started: snapshot.started,
         first_output: snapshot.first_output,
         last_output: snapshot.last_output,
+        pauses: text_wait,
     };
     inference(span, &course)
 }

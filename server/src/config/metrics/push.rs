@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use omni_telemetry::{Credentials, PushOptions, PushTarget, Secret};
+use omni_telemetry::{Catalogue, Credentials, PushOptions, PushTarget, Secret};
 
 use crate::config::time::{parse_duration, written};
 
@@ -111,6 +111,9 @@ impl RawPush {
             .collect();
         let mut target = PushTarget::new(url, &self.push_job, &grouping)
             .map_err(|error| format!("--push-gateway: {error}"))?;
+        target
+            .check(Catalogue::built_in().families().iter().map(AsRef::as_ref))
+            .map_err(|error| format!("--push-grouping: {error}"))?;
         if let Some(file) = &self.push_token_file {
             target = target.with_credentials(Credentials::Bearer(token(file)?));
         }

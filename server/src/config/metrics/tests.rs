@@ -124,6 +124,8 @@ fn flags_of_the_gateway_are_checked() {
         (["--push-timeout", "2h"], "100ms to 1h"),
         (["--push-token-file", "/no/such/token"], "/no/such/token"),
         (["--push-job", ""], "job"),
+        (["--push-grouping", "handler=tts"], "\"handler\" cannot be"),
+        (["--push-grouping", "version=1"], "\"version\" cannot be"),
     ] {
         let args: Vec<_> = ["--push-gateway", "http://gateway:9091"]
             .iter()

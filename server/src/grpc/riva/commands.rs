@@ -54,7 +54,10 @@ pub(super) fn whole(
 ) -> impl Stream<Item = Result<Command, ServeError>> + Unpin + use<> {
     let configure = imitated
         .and_then(|imitated| checked(&request, imitated, info))
-        .map(|settings| Command::Configure(Box::new(settings)));
+        .map(|mut settings| {
+            settings.delivery.whole = true;
+            Command::Configure(Box::new(settings))
+        });
     let commands = stream::iter([configure, Ok(text(request.text)), Ok(Command::Finish)]);
     let refused = refused
         .into_stream()

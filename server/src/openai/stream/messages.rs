@@ -114,7 +114,8 @@ fn config(text: &str, strict: bool) -> Result<Configured, ApiError> {
     let (body, mut names) =
         unknown::read::<SpeechBody>(text.as_bytes()).map_err(|error| unreadable(&error))?;
     names.retain(|name| !ConfigFields::NAMES.contains(&name.as_str()));
-    let (request, input) = body.request(sound)?;
+    let (mut request, input) = body.request(sound)?;
+    request.output.whole = !streamed;
     // Text comes in messages of its own.
     names.extend(input.is_some().then(|| "input".to_owned()));
     let delivery = Delivery {

@@ -121,6 +121,7 @@ mod tests {
             start: Samples(0),
             samples: Samples(1),
             time: Duration::ZERO,
+            joined: false,
             last: false,
         })
     }

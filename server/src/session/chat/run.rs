@@ -179,7 +179,7 @@ impl SessionBody for Run {
             match &event.body {
                 ChatEventBody::Text(text) => turn.text_sent(text.len(), now),
                 ChatEventBody::Audio(audio) => {
-                    let packet = turn.audio_sent(audio.samples, now);
+                    let packet = turn.audio_sent(audio, now);
                     packet.inspect(|packet| self.core.deps.records.packet(packet));
                 }
                 _ => {}

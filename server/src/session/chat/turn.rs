@@ -31,6 +31,7 @@ use crate::error::{InvalidField, ServeError};
 use crate::id::MessageId;
 use crate::orchestrator::Orchestrator;
 use crate::session::limits::SessionLimits;
+use crate::session::protocol::AudioOut;
 use crate::session::record::{Outcome, Packet};
 use crate::session::utterance::Progress;
 use omni_pipeline::item::ReplyToken;
@@ -486,7 +487,7 @@ impl Turn {
     }
 
     /// Audio of it was handed to the transport. Tells of every packet but the first.
-    pub(super) fn audio_sent(&mut self, samples: Samples, now: Stamp) -> Option<Packet> {
-        self.voice.as_mut()?.handed_over(samples, now)
+    pub(super) fn audio_sent(&mut self, audio: &AudioOut, now: Stamp) -> Option<Packet> {
+        self.voice.as_mut()?.handed_over(audio, now)
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_audio::{SampleRate, Samples};
+use omni_audio::Samples;
 use omni_engine::Stamp;
 use omni_family::Voicing;
 use omni_telemetry::TraceContext;
@@ -19,7 +19,7 @@ use crate::session::alignment::Heard;
 use crate::session::limits::SessionLimits;
 use crate::session::outbox::Outbox as Events;
 use crate::session::pacer::PlayoutPacer;
-use crate::session::protocol::{Done, EventBody};
+use crate::session::protocol::{AudioOut, Done, EventBody};
 use crate::session::record::{Outcome, Packet};
 use crate::session::settings::Settings;
 use crate::session::track::Sequences;
@@ -34,8 +34,6 @@ const SHARE: usize = 2;
 /// The spoken side of an answer.
 pub(super) struct Voice {
     utterance: Utterance,
-    /// Of its audio.
-    rate: SampleRate,
     pacer: PlayoutPacer,
     events: Events,
     voicing: Voicing,
@@ -105,11 +103,9 @@ impl Voice {
             ..settings.clone()
         });
         let id = UtteranceId::from(id.as_str());
-        let rate = settings.delivery.format.rate();
         let utterance = Utterance::new(id, settings, orchestrator.clone(), model, limits, now);
         Ok(Self {
             utterance: utterance.for_answer(request),
-            rate,
             pacer: PlayoutPacer::default(),
             events: Events::default(),
             voicing: chat.info.voicing,
@@ -304,9 +300,9 @@ impl Voice {
     }
 
     /// Audio of it was handed to the transport.
-    pub(super) fn handed_over(&mut self, samples: Samples, now: Stamp) -> Option<Packet> {
-        self.pacer.sent(self.rate.duration(samples), now);
-        self.utterance.handed_over(samples, now)
+    pub(super) fn handed_over(&mut self, audio: &AudioOut, now: Stamp) -> Option<Packet> {
+        self.pacer.sent(audio.time, now);
+        self.utterance.handed_over(audio, now)
     }
 
     /// What was heard of it; nothing if there was nothing to hear.

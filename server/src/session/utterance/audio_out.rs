@@ -82,11 +82,12 @@ impl Utterance {
     }
 
     pub(super) fn account(&mut self, ended: &Ended) {
-        self.stats.sequence((ended.submitted, ended.held), &ended.stages);
+        let text_wait = self.stats.sequence((ended.submitted, ended.held), &ended.stages);
         if let Some((_, sequences)) = &mut self.trace {
             sequences.add(SequenceRecord {
                 seq: ended.seq,
                 submitted: ended.submitted,
+                text_wait,
                 stages: ended.stages.clone(),
             });
         }
@@ -121,7 +122,7 @@ impl Utterance {
 
     fn send(&mut self, out: &mut Outbox, done: Done) {
         self.begun |= done.begun;
-        self.stats.produced(&done.samples);
+        self.stats.produced(&done.samples, done.sound);
         for (words, audio) in done.audio {
             self.tell(out, words);
             self.emit(out, EventBody::Audio(audio));

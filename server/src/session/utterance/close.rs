@@ -19,7 +19,7 @@ impl Utterance {
     ) -> (Done, UtteranceRecord) {
         if aborted
             .as_ref()
-            .is_some_and(|error| error.kind() == ErrorKind::CallerGone)
+            .is_some_and(|error| matches!(error.kind(), ErrorKind::CallerGone | ErrorKind::DeadlineExceeded))
         {
             self.request.give_up();
         }

@@ -66,7 +66,8 @@ impl Utterance {
     fn resume(&mut self, now: Stamp) {
         if !self.own_text && self.text.peek().is_none() && self.pipeline.is_starved() {
             let since = self.pipeline.starved_since().unwrap_or(self.last_spoken);
-            self.stats.resumed(since, now);
+            let open = self.pipeline.starved_since().is_some();
+            self.stats.resumed(since, now, open);
         }
     }
 }

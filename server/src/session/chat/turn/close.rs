@@ -68,7 +68,7 @@ impl Turn {
     ) -> Closed {
         if aborted
             .as_ref()
-            .is_some_and(|error| error.kind() == ErrorKind::CallerGone)
+            .is_some_and(|error| matches!(error.kind(), ErrorKind::CallerGone | ErrorKind::DeadlineExceeded))
         {
             self.request.give_up();
         }

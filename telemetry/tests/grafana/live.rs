@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::committed::{dashboards, list, queries, rules, string, text};
+use crate::committed::{Rule, dashboards, list, queries, rules, string, text};
 use crate::load::{Gpu, Load, MODEL};
 use crate::programs::{Running, find, free_address, start, until};
 use crate::vllm;
@@ -216,7 +216,10 @@ async fn variables_offer_what_there_is_and_rules_can_be_evaluated() {
         }
     }
     let recorded = rules("prometheus/rules.yml");
-    for rule in &recorded {
+    // These are there after days, for a server that stopped pushing, and for replicas with processes of their own.
+    let seldom = ["ratio_rate3d", ":push:", "stage_memory"];
+    let often = |rule: &&Rule| !seldom.iter().any(|part| rule.name.contains(part));
+    for rule in recorded.iter().filter(often) {
         let answer = observed.data(&rule.name).await;
         assert!(answer.is_ok(), "{} is not recorded: {answer:?}", rule.name);
     }
@@ -230,5 +233,8 @@ async fn variables_offer_what_there_is_and_rules_can_be_evaluated() {
         answer.matches("\"health\":\"ok\"").count(),
         recorded.len() + rules("prometheus/alerts.yml").len()
     );
+    // Nothing is wrong with this server, and nothing is said to be.
+    let alerts = observed.answer("/api/v1/alerts").await;
+    assert!(!alerts.contains("\"alertname\""), "{alerts}");
     observed.end().await;
 }

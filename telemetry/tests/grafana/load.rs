@@ -70,9 +70,7 @@ impl Load {
         ];
         let engine = |index| {
             let replica = REPLICAS[index as usize].0;
-            telemetry
-                .engine(EngineIndex(index), replica)
-                .expect("a new engine")
+            telemetry.engine(replica)
         };
         let engines: Vec<_> = (0..REPLICAS.len() as u32).map(engine).collect();
         engines.iter().for_each(|engine| engine.initialised(&cache()));
@@ -135,18 +133,15 @@ impl Load {
 
     fn engine(&self, index: usize, varied: u64, failed: Option<FailureReason>) {
         let engine = &self.engines[index];
-        engine.stepped(
-            ms(0),
-            &SchedulerRecord {
-                running: 2,
-                waiting_for_capacity: varied % 2,
-                deferred: varied % 3,
-                kv_usage: varied as f64 / 200.0,
-                prefix_requests: 1,
-                prefix_queries: 64,
-                prefix_hits: 32,
-            },
-        );
+        engine.stepped(&SchedulerRecord {
+            running: 2,
+            waiting_for_capacity: varied % 2,
+            deferred: varied % 3,
+            kv_usage: varied as f64 / 200.0,
+            prefix_requests: 1,
+            prefix_queries: 64,
+            prefix_hits: 32,
+        });
         let mut timeline = Timeline::default();
         timeline.queued(ms(0));
         timeline.scheduled(ms(varied));
@@ -184,6 +179,7 @@ impl Load {
             sample_rate: 24_000,
             generation: ms(600 + 5 * varied),
             worst_underrun: Some(ms(if varied > 97 { 150 } else { varied / 4 })),
+            level: Some(0.1),
             complete: failed.is_none(),
         });
     }
@@ -215,6 +211,7 @@ impl Load {
         self.http.answered(&HttpExchange {
             handler: "/v1/audio/speech",
             method: "POST",
+            works: true,
             status: 200,
             request_bytes: 80,
             response_bytes: 0,

@@ -1,16 +1,13 @@
 //! What is in `grafana/`: dashboards, recording rules, alerts, and the configuration that goes with them.
 
 mod committed;
-#[path = "../../examples/regenerate"]
-mod definitions {
-    pub(crate) mod grafana;
-}
 mod layout;
 mod live;
 mod load;
 mod names;
 #[path = "../support/programs.rs"]
 mod programs;
+mod promql;
 mod promtool;
 mod pushed;
 mod vllm;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use omni_telemetry::{Catalogue, CatalogueOptions, Family, FamilyKind, Prefix};
 
 use crate::committed::{Rule, dashboards, list, queries, rules, string, text};
-use crate::definitions::grafana::promql::{Expression, Selector, read};
+use crate::promql::{Expression, Selector, read};
 
 /// Labels that Prometheus gives to whatever it reads.
 const OF_TARGETS: [&str; 2] = ["job", "instance"];
@@ -137,7 +137,7 @@ impl Known {
 fn misuse(selector: &Selector, family: &Family, part: &str) -> Option<String> {
     let name = &selector.name;
     let function = selector.function.as_deref().unwrap_or("nothing");
-    let over_time = ["rate", "increase"].contains(&function) && selector.ranged;
+    let over_time = ["rate", "increase", "present_over_time"].contains(&function) && selector.ranged;
     match (family.kind, part) {
         (FamilyKind::Histogram, "") => Some(format!(
             "{name} is a histogram: _bucket, _sum or _count is missing"

@@ -30,21 +30,30 @@ fn configuration_and_rules_are_accepted_and_alerts_do_what_their_tests_say() {
     for arguments in [
         &["check", "config", "prometheus.yml"][..],
         &["check", "rules", "rules.yml", "alerts.yml"],
-        &["test", "rules", "tests.yml"],
+        &["test", "rules", "tests.yml", "incidents.yml", "days.yml"],
     ] {
         let (content, said) = promtool(&program, arguments, &directory);
         assert!(content, "{arguments:?}: {said}");
     }
 }
 
-/// The tests that concern an alert, as a file of their own.
-fn tests_of(alert: &str) -> String {
-    let tests = text("prometheus/tests.yml");
-    let mut parts = tests.split("\n  - name: ");
-    let head = parts.next().expect("a head").to_owned();
-    parts
-        .filter(|part| part.contains(&format!("alertname: {alert}\n")))
-        .fold(head, |all, part| all + "\n  - name: " + part)
+/// The files of tests.
+const TESTS: [&str; 3] = ["tests.yml", "incidents.yml", "days.yml"];
+
+/// The tests that concern an alert and expect it to fire, each file's as a file of its own.
+fn tests_of(alert: &str) -> Vec<(&'static str, String)> {
+    let of = |file: &'static str| {
+        let tests = text(&format!("prometheus/{file}"));
+        let mut parts = tests.split("\n  - name: ");
+        let head = parts.next().expect("a head").to_owned();
+        let name = format!("        alertname: {alert}\n");
+        let own: String = parts
+            .filter(|part| part.contains(&name))
+            .map(|part| format!("\n  - name: {part}"))
+            .collect();
+        (!own.is_empty()).then(|| (file, head + &own))
+    };
+    TESTS.into_iter().filter_map(of).collect()
 }
 
 /// An alert as it is written, in the lines from its name on.
@@ -66,20 +75,26 @@ fn the_tests_fail_for_every_alert_that_is_missing_or_compares_the_wrong_way() {
     let (alerts, all) = (text("prometheus/alerts.yml"), rules("prometheus/alerts.yml"));
     for rule in &all {
         let tests = tests_of(&rule.name);
-        write("tests.yml", &tests);
+        assert!(!tests.is_empty(), "{} fires in no test", rule.name);
+        let files: Vec<_> = tests.iter().map(|(file, _)| *file).collect();
+        for (file, tests) in &tests {
+            write(file, tests);
+        }
         // Others that the same tests speak of stay as they are.
         let others = all.iter().filter(|other| {
-            other.name != rule.name && tests.contains(&format!("alertname: {}\n", other.name))
+            let name = format!("alertname: {}\n", other.name);
+            other.name != rule.name && tests.iter().any(|(_, tests)| tests.contains(&name))
         });
         let others: String = others
             .map(|other| format!("      {}\n", written(&alerts, &other.name)))
             .collect();
         let passes = |alert: &str| {
-            let all = format!("groups:\n  - name: one\n    rules:\n      {alert}\n{others}");
+            let all = format!("groups:\n  - name: omni-metrics\n    rules:\n      {alert}\n{others}");
             write("alerts.yml", &all);
             let (accepted, said) = promtool(&program, &["check", "rules", "alerts.yml"], directory.path());
             assert!(accepted, "{said}\n{alert}");
-            promtool(&program, &["test", "rules", "tests.yml"], directory.path())
+            let arguments = [&["test", "rules"], files.as_slice()].concat();
+            promtool(&program, &arguments, directory.path())
         };
         let whole = written(&alerts, &rule.name);
         let (content, said) = passes(whole);

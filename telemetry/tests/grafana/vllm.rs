@@ -7,8 +7,8 @@
 
 use omni_telemetry::Catalogue;
 
-use crate::definitions::grafana::promql::read;
 use crate::names::Known;
+use crate::promql::read;
 
 /// What is done with a series.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,11 +1,9 @@
-//! Writes what is derived from `telemetry/catalogue.yaml`: the typed families, `docs/metrics.md` and Grafana's dashboards.
+//! Writes what is derived from `telemetry/catalogue.yaml`: the typed families and `docs/metrics.md`.
 
 use std::fs;
 use std::path::Path;
 
 use omni_telemetry::{Catalogue, families_source};
-
-mod grafana;
 
 fn main() -> std::io::Result<()> {
     let telemetry = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -15,10 +13,5 @@ fn main() -> std::io::Result<()> {
         telemetry.join("src/generated/families.rs"),
         families_source(&catalogue),
     )?;
-    fs::write(telemetry.join("../docs/metrics.md"), catalogue.to_markdown())?;
-    let dashboards = telemetry.join("../grafana/dashboards");
-    for (name, json) in grafana::files(&catalogue).map_err(std::io::Error::other)? {
-        fs::write(dashboards.join(name), json)?;
-    }
-    Ok(())
+    fs::write(telemetry.join("../docs/metrics.md"), catalogue.to_markdown())
 }

@@ -86,7 +86,7 @@ mod tests {
     fn beyond_the_cap_new_label_sets_are_refused_and_known_ones_pass() {
         let (probe, drops) = (Probe::default(), Arc::new(Drops::default()));
         let layer = Cardinality::new(schema(), Arc::clone(&drops), Arc::default(), probe.clone());
-        let versions: Vec<&'static str> = (0..70).map(|n| &*n.to_string().leak()).collect();
+        let versions: Vec<&'static str> = (0..520).map(|n| &*n.to_string().leak()).collect();
         for version in &versions {
             register(
                 &layer,
@@ -94,14 +94,14 @@ mod tests {
                 Call::Gauge,
             );
         }
-        assert_eq!(probe.seen().len(), 64);
-        assert_eq!(drops.total(DropReason::Cardinality), 6);
+        assert_eq!(probe.seen().len(), 512);
+        assert_eq!(drops.total(DropReason::Cardinality), 8);
         register(
             &layer,
             &key("vllm:omni_build_info", &[("version", "0")]),
             Call::Gauge,
         );
-        assert_eq!(probe.seen().len(), 65);
+        assert_eq!(probe.seen().len(), 513);
     }
 
     #[test]

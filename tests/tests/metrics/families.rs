@@ -49,14 +49,9 @@ async fn work(server: &TestServer, script: &FakeScript) {
     drop(chat);
     server.chats_over(1).await;
     http(server, "GET", "/v1/models", &[], "").await;
-    http(
-        server,
-        "POST",
-        "/v1/audio/speech",
-        &[],
-        r#"{"input": "By HTTP."}"#,
-    )
-    .await;
+    let json = [("content-type", "application/json")];
+    let body = r#"{"input": "By HTTP."}"#;
+    http(server, "POST", "/v1/audio/speech", &json, body).await;
     vanish(server, script).await;
     script.talker.open();
     wyoming(server).await;

@@ -1,9 +1,9 @@
 //! One trace shows where a request was, and when.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use omni_proto::v1;
-use omni_tests::{FakeScript, audio_of, chat_config, chat_message, config, generate, text, vanish};
+use omni_tests::{FakeScript, audio_of, chat_config, chat_message, config, finish, generate, text, vanish};
 use opentelemetry_proto::tonic::trace::v1::Status;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
@@ -71,7 +71,8 @@ fn check_speech(spans: &[Seen], text: &str) {
 fn check_latencies(root: &Seen) {
     let seconds = |name: &str| root.seconds(&format!("gen_ai.latency.{name}"));
     let close = |a: f64, b: f64| (a - b).abs() < 1e-6;
-    assert!(close(seconds("e2e"), (root.end - root.start) as f64 / 1e9));
+    let written = root.seconds("omni.latency.text_wait");
+    assert!(close(seconds("e2e") + written, (root.end - root.start) as f64 / 1e9));
     assert!(close(
         seconds("time_in_model_prefill") + seconds("time_in_model_decode"),
         seconds("time_in_model_inference")
@@ -108,12 +109,15 @@ async fn a_spoken_text_is_one_trace_from_the_queue_through_every_stage_and_edge(
         "llm_request",
         "queue",
         "talker",
+        "text",
     ];
     assert_eq!(names(&spans), expected);
     check_tree(&spans, before, now());
     check_speech(&spans, "edge session->talker");
     let root = only(&spans, "llm_request");
     check_latencies(root);
+    let (text, queue) = (only(&spans, "text"), only(&spans, "queue"));
+    assert_eq!((text.start, text.end), (root.start, queue.start));
     assert_eq!(root.parent, "", "the call came from no span");
     let queue = only(&spans, "queue");
     assert!(queue.end <= only(&spans, "talker").start);
@@ -204,6 +208,44 @@ async fn every_sequence_of_an_utterance_is_told_from_the_others() {
     for name in ["code2wav", "edge talker->code2wav", "edge code2wav->session"] {
         assert_eq!(sequences(name), talker, "{name}");
     }
+}
+
+#[tokio::test]
+async fn what_a_caller_took_to_write_is_told_and_in_no_latency() {
+    let collector = Collector::start().await;
+    let server = server(&collector.url(), |_| {}).await;
+    let mut call = server.call().await;
+    call.send(config(v1::SpeechConfig::default())).await;
+    call.ready().await;
+    let writing = now();
+    call.send(text("This is a sentence that")).await;
+    for word in [" takes", " its", " time", " to", " be", " written"] {
+        // Each round trip is a pause of the writer.
+        server.serving().await;
+        call.send(text(word)).await;
+    }
+    let written = now();
+    call.send(text(".")).await;
+    call.send(finish()).await;
+    call.utterance().await;
+    drop(call);
+    server.idle(1).await;
+    let timings = server.records.all().remove(0).timings;
+    server.stop().await;
+    let spans = collector.spans();
+    let root = only(&spans, "llm_request");
+    check_latencies(root);
+    let close = |name: &str, expected: Duration| {
+        let told = root.seconds(name);
+        assert!((told - expected.as_secs_f64()).abs() < 1e-6, "{name}: {told} {expected:?}");
+    };
+    close("omni.latency.text_wait", timings.text_wait);
+    close("omni.latency.time_to_first_audio", timings.first_packet.expect("it was heard"));
+    close("gen_ai.latency.e2e", timings.total - timings.text_wait);
+    let queue = timings.queue.expect("it began") - timings.ready.expect("it could be spoken");
+    close("gen_ai.latency.time_in_queue", queue);
+    let text = only(&spans, "text");
+    assert!(text.end - text.start >= (written - writing) / 2, "{text:#?}");
 }
 
 #[tokio::test]

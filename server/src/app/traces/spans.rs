@@ -44,11 +44,9 @@ pub(super) fn utterance(model: String, record: &UtteranceRecord, track: &Track) 
     .span(track, &course);
     let root = heard(root, &record.timings, usage.audio).text("omni.voice", record.voice.clone());
     let mut spans = parts(root, track);
-    // What its caller took to write it; of a text that came whole there is nothing to see.
+    // What its caller took to write it, until something could be spoken.
     let written = track.asked.unwrap_or(track.ended);
-    if !record.timings.text_wait.is_zero() && written > track.began {
-        spans.push(Span::part(&track.context, "text", track.began.0, written.0));
-    }
+    spans.push(Span::part(&track.context, "text", track.began.0, written.0));
     spans
 }
 

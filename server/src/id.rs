@@ -4,16 +4,27 @@ use std::fmt;
 use std::sync::Arc;
 
 tokio::task_local! {
-    static REQUEST: Arc<str>;
+    static REQUEST: Arc<RequestName>;
 }
 
-/// Runs `work` as a part of the request of that name.
-pub(crate) fn in_request<F: Future>(name: Arc<str>, work: F) -> impl Future<Output = F::Output> {
+/// What a request is called, and how it came.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RequestName {
+    /// Its id, as its caller knows it.
+    pub(crate) id: String,
+    /// `grpc`, `http` ...
+    pub(crate) protocol: &'static str,
+    /// The method and path, or the path of a gRPC method.
+    pub(crate) route: String,
+}
+
+/// Runs `work` as a part of that request.
+pub(crate) fn in_request<F: Future>(name: Arc<RequestName>, work: F) -> impl Future<Output = F::Output> {
     REQUEST.scope(name, work)
 }
 
-/// The name of the request that the current task is a part of.
-pub(crate) fn current_request() -> Option<Arc<str>> {
+/// The request that the current task is a part of.
+pub(crate) fn current_request() -> Option<Arc<RequestName>> {
     REQUEST.try_with(Arc::clone).ok()
 }
 

@@ -203,10 +203,10 @@ pub struct AudioRecord {
     pub complete: bool,
 }
 
-/// Why nobody can hear the audio of a request that ended well.
+/// The cause of inaudible audio of a request that ended well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Silence {
-    /// The model made none that can be heard.
+    /// The model made no audible sound.
     Model,
     /// Its text had nothing to speak.
     NothingSpeakable,

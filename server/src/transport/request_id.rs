@@ -4,6 +4,8 @@
 //! that is initial metadata). The caller's own is taken if it is short and of plain characters, so that it cannot forge log lines.
 //! Beside it a line says who calls, with whose key, in which protocol and which route.
 
+use std::sync::Arc;
+
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
@@ -13,7 +15,7 @@ use tracing::Instrument as _;
 
 use super::keys::peer;
 use crate::error::excerpt;
-use crate::id::{in_request, random_u64};
+use crate::id::{RequestName, in_request, random_u64};
 
 /// The header of requests and answers.
 const HEADER: HeaderName = HeaderName::from_static("x-request-id");
@@ -27,21 +29,28 @@ pub(crate) async fn named(mut request: Request, next: Next) -> Response {
     let own = request.headers().get(HEADER).filter(|id| is_plain(id.as_bytes()));
     let id = own.cloned().unwrap_or_else(new);
     request.headers_mut().insert(HEADER, id.clone());
-    let name = id.to_str().unwrap_or_default();
-    let route = match protocol(&request) {
+    let protocol = protocol(&request);
+    let route = match protocol {
         GRPC | GRPC_WEB => excerpt(request.uri().path()),
         _ => format!("{} {}", request.method(), excerpt(request.uri().path())),
+    };
+    let name = RequestName {
+        id: id.to_str().unwrap_or_default().to_owned(),
+        protocol,
+        route,
     };
     // At the level of errors, so that lines of any level have it.
     let span = tracing::error_span!(
         "request",
-        request_id = %name,
+        request_id = %name.id,
         peer = peer(request.extensions()).map(tracing::field::display),
         key = tracing::field::Empty,
-        protocol = protocol(&request),
-        route,
+        protocol,
+        route = name.route,
     );
-    let mut response = in_request(name.into(), next.run(request)).instrument(span).await;
+    let mut response = in_request(Arc::new(name), next.run(request))
+        .instrument(span)
+        .await;
     response.headers_mut().insert(HEADER, id);
     response
 }

@@ -78,7 +78,7 @@ be joined, and those of a histogram can.
 * Audio families cover unary and streaming calls, aborted requests included. Audio that is handed over in one piece (WAV by HTTP that is not
   streamed, Riva's `Synthesize`, the speech socket without `stream_audio`, a chat completion that is not streamed) has its first packet when
   that piece is complete, and no gaps.
-* Audio that nobody can hear is in `vllm:omni_audio_silent_requests_total`, by cause, and in no family of gaps. It counts as a request that ended well.
+* Inaudible audio is in `vllm:omni_audio_silent_requests_total`, by cause, and in no family of gaps. It counts as a request that ended well.
 * What no replica did (the silence of a text without a letter) is counted at the first replica of the stage, and at `replica=\"none\"` if there is none.
 * The series of a replica that was removed stay for two minutes, so that every reader sees its last counts, and go then; those of more than eight
   removed replicas of a stage go at once. A replica that joins again begins at 0 after that.

@@ -146,7 +146,7 @@ pub const OMNI_AUDIO_PLAYBACK_LEAD_S: HistogramFamily<2> = HistogramFamily::new(
 #[rustfmt::skip]
 pub const OMNI_AUDIO_LEVEL_RATIO: HistogramFamily<2> = HistogramFamily::new(35, &["stage", "replica"]);
 
-/// `vllm:omni_audio_silent_requests_total`: Requests that ended well and whose audio nobody can hear, by cause: the model made no sound above -60 dB of full scale (model), its text had nothing to speak (nothing_speakable), or its caller asked for a volume at which nothing is left (volume). They are in no family of gaps.
+/// `vllm:omni_audio_silent_requests_total`: Requests that ended well and whose audio is inaudible, by cause: the model made no sound above -60 dB of full scale (model), its text had nothing to speak (nothing_speakable), or its caller asked for a volume at which nothing is left (volume). They are in no family of gaps.
 #[rustfmt::skip]
 pub const OMNI_AUDIO_SILENT_REQUESTS_TOTAL: CounterFamily<1> = CounterFamily::new(36, &["reason"]);
 

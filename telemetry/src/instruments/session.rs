@@ -107,7 +107,7 @@ impl SessionInstruments {
         self.completed.increment(1);
     }
 
-    /// A speech stream was sent to its end, and nobody can hear it.
+    /// A speech stream was sent to its end, and is inaudible.
     pub fn silent(&self, why: Silence) {
         self.silent[why as usize].increment(1);
     }

@@ -49,16 +49,16 @@ async fn every_span_is_counted_by_what_became_of_it() {
     let collector = Collector::start().await;
     let server = server(&collector.url(), |_| {}).await;
     speak(&server, 1).await;
-    // The request, its queue, and for each of two sentences two stages and three edges.
+    // The request, its text, its queue, and for each of two sentences two stages and three edges.
     server
-        .until("all spans are there", || collector.spans().len() == 12)
+        .until("all spans are there", || collector.spans().len() == 13)
         .await;
-    while spans(&server, "exported").await < 12.0 {
+    while spans(&server, "exported").await < 13.0 {
         // They are counted when the collector's answer has come.
         tokio::task::yield_now().await;
     }
     assert_eq!(spans(&server, "dropped").await, 0.0);
     assert_eq!(spans(&server, "failed").await, 0.0);
-    assert_eq!(spans(&server, "exported").await, 12.0);
+    assert_eq!(spans(&server, "exported").await, 13.0);
     server.stop().await;
 }

@@ -30,7 +30,7 @@ async fn spans_arrive_at_a_collector_behind_tls() {
     let server = server(&collector.url(), trusting(authority)).await;
     speak(&server, 1).await;
     server
-        .until("all spans are there", || collector.spans().len() == 12)
+        .until("all spans are there", || collector.spans().len() == 13)
         .await;
     server.stop().await;
 }

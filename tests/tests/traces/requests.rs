@@ -72,7 +72,10 @@ fn check_latencies(root: &Seen) {
     let seconds = |name: &str| root.seconds(&format!("gen_ai.latency.{name}"));
     let close = |a: f64, b: f64| (a - b).abs() < 1e-6;
     let written = root.seconds("omni.latency.text_wait");
-    assert!(close(seconds("e2e") + written, (root.end - root.start) as f64 / 1e9));
+    assert!(close(
+        seconds("e2e") + written,
+        (root.end - root.start) as f64 / 1e9
+    ));
     assert!(close(
         seconds("time_in_model_prefill") + seconds("time_in_model_decode"),
         seconds("time_in_model_inference")
@@ -237,10 +240,16 @@ async fn what_a_caller_took_to_write_is_told_and_in_no_latency() {
     check_latencies(root);
     let close = |name: &str, expected: Duration| {
         let told = root.seconds(name);
-        assert!((told - expected.as_secs_f64()).abs() < 1e-6, "{name}: {told} {expected:?}");
+        assert!(
+            (told - expected.as_secs_f64()).abs() < 1e-6,
+            "{name}: {told} {expected:?}"
+        );
     };
     close("omni.latency.text_wait", timings.text_wait);
-    close("omni.latency.time_to_first_audio", timings.first_packet.expect("it was heard"));
+    close(
+        "omni.latency.time_to_first_audio",
+        timings.first_packet.expect("it was heard"),
+    );
     close("gen_ai.latency.e2e", timings.total - timings.text_wait);
     let queue = timings.queue.expect("it began") - timings.ready.expect("it could be spoken");
     close("gen_ai.latency.time_in_queue", queue);

@@ -47,7 +47,7 @@ pub(super) struct Heard {
     pub(super) replica: Option<ReplicaId>,
     pub(super) first_packet: Option<Duration>,
     pub(super) record: AudioRecord,
-    /// Why nobody can hear it, if it ended well.
+    /// The cause, if it ended well and is inaudible.
     pub(super) silence: Option<Silence>,
 }
 
@@ -60,7 +60,7 @@ struct End<'a> {
 /// The caller's name of the request, if it has one, with what of it this is; records are taken on the task of its session.
 fn request_id(session: SessionId, part: impl std::fmt::Display) -> String {
     match current_request() {
-        Some(name) => format!("{name}/{part}"),
+        Some(request) => format!("{}/{part}", request.id),
         None => format!("{session}/{part}"),
     }
 }

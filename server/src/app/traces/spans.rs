@@ -152,8 +152,11 @@ impl Request<'_> {
             )
             .seconds("omni.latency.text_wait", self.text_wait)
             .text("omni.outcome", self.outcome.name());
-        if let Some(name) = current_request() {
-            span = span.text("omni.request.id", name.to_string());
+        if let Some(request) = current_request() {
+            span = span
+                .text("omni.request.id", request.id.clone())
+                .text("omni.request.route", request.route.clone())
+                .text("network.protocol.name", request.protocol);
         }
         if matches!(
             self.outcome,

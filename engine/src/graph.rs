@@ -90,6 +90,13 @@ pub enum PayloadKind {
     Embedding,
 }
 
+impl PayloadKind {
+    /// Whether it is a part of its reader's request; else it comes item by item.
+    fn is_whole(self) -> bool {
+        matches!(self, Self::Prompt | Self::Recording | Self::Embedding)
+    }
+}
+
 impl fmt::Display for PayloadKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -130,32 +137,117 @@ impl Delivery {
     }
 }
 
+impl fmt::Display for StageEdge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} from {} to {}", self.payload, self.from, self.to)
+    }
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Session => f.write_str("the session"),
+            Self::Stage(name) => write!(f, "stage {name}"),
+        }
+    }
+}
+
+impl fmt::Display for StageKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Autoregressive => "autoregressive",
+            Self::Chunk => "chunk",
+            Self::OneShot => "one-shot",
+        })
+    }
+}
+
 /// What is wrong with a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GraphError {
     /// Two stages have one name.
     Twice(&'static str),
     /// An edge leads to or from a stage that is not there.
-    Unknown(&'static str),
+    Unknown(&'static str, StageEdge),
     /// A stage takes or gives nothing.
     Unconnected(&'static str),
     /// A stage's inputs depend on its own outputs.
     Circle(&'static str),
-    /// No stage gives audio to the session, or several do.
-    Audio(usize),
-    /// An edge has a delivery that its reader cannot take: a one-shot stage takes no streams, and only a chunk stage looks ahead.
+    /// Not exactly one stage gives audio to the session.
+    Audio(Vec<&'static str>),
+    /// Speech passes fewer than two stages.
+    Speech(Vec<&'static str>),
+    /// Several edges bring a reader what it takes from one writer, or lead to several stages of which one does the work.
+    Several(Vec<StageEdge>),
+    /// A stage is to answer conversations and to speak.
+    Parts(&'static str),
+    /// A stage of this kind cannot be at this end of the edge.
+    Kind(StageNode, StageEdge),
+    /// Whole what must come item by item, or the other way round, or a look-ahead of a reader other than a chunk stage.
     Delivery(StageEdge),
+    /// No request passes the edge.
+    Unused(StageEdge),
+    /// An edge that requests pass is not declared.
+    Missing(StageEdge),
 }
 
 impl fmt::Display for GraphError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Twice(name) => write!(f, "stage {name} is declared twice"),
-            Self::Unknown(name) => write!(f, "an edge names stage {name}, which is not declared"),
+            Self::Unknown(name, edge) => write!(f, "{edge}: there is no stage {name}"),
             Self::Unconnected(name) => write!(f, "stage {name} has no input or no output"),
             Self::Circle(name) => write!(f, "stage {name} waits for its own output"),
-            Self::Audio(count) => write!(f, "{count} stages give audio to the session, expected 1"),
-            Self::Delivery(edge) => write!(f, "{edge:?}: its reader does not take this delivery"),
+            Self::Audio(names) if names.is_empty() => {
+                f.write_str("no stage gives audio to the session, expected one")
+            }
+            Self::Audio(names) => write!(
+                f,
+                "the stages [{}] give audio to the session, expected one",
+                names.join(", ")
+            ),
+            Self::Speech(path) => write!(
+                f,
+                "speech passes the stages [{}], expected one that reads text and one behind it that gives audio",
+                path.join(", ")
+            ),
+            Self::Several(edges) => {
+                let edges: Vec<_> = edges.iter().map(StageEdge::to_string).collect();
+                write!(
+                    f,
+                    "there are {}, expected one of these edges",
+                    edges.join(" and ")
+                )
+            }
+            Self::Parts(name) => write!(
+                f,
+                "stage {name} takes prompts and speaks, expected a stage for each"
+            ),
+            Self::Kind(stage, edge) => {
+                let expected = match (edge.payload, edge.from == Port::Stage(stage.name)) {
+                    (PayloadKind::Recording, _) | (PayloadKind::Embedding, true) => "a one-shot stage",
+                    (PayloadKind::Frames | PayloadKind::Audio, _) => "an autoregressive or a chunk stage",
+                    _ => "an autoregressive stage",
+                };
+                write!(
+                    f,
+                    "{edge}: stage {} is {}, expected {expected}",
+                    stage.name, stage.kind
+                )
+            }
+            Self::Delivery(edge) => {
+                let expected = match edge.payload.is_whole() {
+                    true => "whole",
+                    false => "a stream, with a look-ahead only where a chunk stage reads it",
+                };
+                write!(
+                    f,
+                    "{edge}: the delivery is {:?}, expected {expected}",
+                    edge.delivery
+                )
+            }
+            Self::Unused(edge) => write!(f, "{edge}: no request passes this edge"),
+            Self::Missing(edge) => write!(f, "the edge for {edge} is missing"),
         }
     }
 }
@@ -246,11 +338,36 @@ impl StageGraph {
         }
     }
 
-    /// Checks it.
+    /// Checks that every request can be run: what is accepted has a stage for all that requests need, and every stage and every edge is
+    /// passed by some of them.
     ///
     /// # Errors
     /// The first thing that is wrong.
     pub fn check(&self) -> Result<(), GraphError> {
+        self.check_stages()?;
+        let path = self.checked_speech()?;
+        let prompts = self.edges_of(|edge| edge.payload == PayloadKind::Prompt && edge.from == Port::Session);
+        let answers = one_of(&prompts)?.and_then(|edge| edge.to.stage());
+        if let Some(name) = answers.filter(|name| path.contains(name)) {
+            return Err(GraphError::Parts(name));
+        }
+        let parts = Parts { path, answers };
+        for edge in &*self.edges {
+            self.check_edge(edge, &parts)?;
+        }
+        for edge in parts.needed() {
+            let same = |other: &StageEdge| {
+                (other.from, other.to, other.payload) == (edge.from, edge.to, edge.payload)
+            };
+            if !self.edges.iter().any(same) {
+                return Err(GraphError::Missing(edge));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks names and whether stages are connected at all.
+    fn check_stages(&self) -> Result<(), GraphError> {
         for (at, stage) in self.stages.iter().enumerate() {
             if self.stages[..at].iter().any(|other| other.name == stage.name) {
                 return Err(GraphError::Twice(stage.name));
@@ -266,29 +383,54 @@ impl StageGraph {
         }
         for edge in &*self.edges {
             for name in [edge.from, edge.to].into_iter().filter_map(Port::stage) {
-                self.stage(name).ok_or(GraphError::Unknown(name))?;
+                self.stage(name).ok_or(GraphError::Unknown(name, *edge))?;
             }
-            self.check_delivery(edge)?;
         }
-        match self.writers(Port::Session, PayloadKind::Audio).count() {
-            1 => Ok(()),
-            count => Err(GraphError::Audio(count)),
+        Ok(())
+    }
+
+    /// The names of [`StageGraph::speech`], if there is one way only.
+    fn checked_speech(&self) -> Result<Vec<&'static str>, GraphError> {
+        let audio: Vec<_> = self.writers(Port::Session, PayloadKind::Audio).collect();
+        if audio.len() != 1 {
+            return Err(GraphError::Audio(audio.iter().map(|stage| stage.name).collect()));
+        }
+        let path: Vec<_> = self.speech().iter().map(|stage| stage.name).collect();
+        if path.len() < 2 {
+            return Err(GraphError::Speech(path));
+        }
+        Ok(path)
+    }
+
+    fn check_edge(&self, edge: &StageEdge, parts: &Parts) -> Result<(), GraphError> {
+        let of = |port: Port| port.stage().and_then(|name| self.stage(name));
+        for (stage, writes) in [(of(edge.from), true), (of(edge.to), false)] {
+            if let Some(stage) = stage.filter(|stage| !is_kind_of(stage.kind, edge.payload, writes)) {
+                return Err(GraphError::Kind(*stage, *edge));
+            }
+        }
+        let reader = of(edge.to).map(|stage| stage.kind);
+        let fits = match edge.delivery {
+            Delivery::Whole => edge.payload.is_whole(),
+            Delivery::Stream { look_ahead } => {
+                !edge.payload.is_whole() && (look_ahead == 0 || reader == Some(StageKind::Chunk))
+            }
+        };
+        if !fits {
+            return Err(GraphError::Delivery(*edge));
+        }
+        // The text of an answer goes by the session, whether or not it is declared to go on to the stage that speaks.
+        if edge.payload != PayloadKind::Text {
+            one_of(&self.edges_of(|other| other.to == edge.to && other.payload == edge.payload))?;
+        }
+        match parts.pass(edge) {
+            true => Ok(()),
+            false => Err(GraphError::Unused(*edge)),
         }
     }
 
-    fn check_delivery(&self, edge: &StageEdge) -> Result<(), GraphError> {
-        let Some(reader) = edge.to.stage().and_then(|name| self.stage(name)) else {
-            return Ok(());
-        };
-        let fits = match edge.delivery {
-            Delivery::Whole => reader.kind != StageKind::Chunk,
-            Delivery::Stream { look_ahead: 0 } => reader.kind != StageKind::OneShot,
-            Delivery::Stream { .. } => reader.kind == StageKind::Chunk,
-        };
-        match fits {
-            true => Ok(()),
-            false => Err(GraphError::Delivery(*edge)),
-        }
+    fn edges_of(&self, which: impl Fn(&StageEdge) -> bool) -> Vec<StageEdge> {
+        self.edges.iter().copied().filter(|edge| which(edge)).collect()
     }
 
     /// Whether what `from` gives comes to `to` over at most so many stages.
@@ -298,6 +440,77 @@ impl StageGraph {
             && next
                 .filter_map(|edge| edge.to.stage())
                 .any(|name| name == to || self.is_reached(name, to, stages - 1))
+    }
+}
+
+/// The edge, if there are no several.
+fn one_of(edges: &[StageEdge]) -> Result<Option<&StageEdge>, GraphError> {
+    match edges {
+        [] => Ok(None),
+        [edge] => Ok(Some(edge)),
+        several => Err(GraphError::Several(several.to_vec())),
+    }
+}
+
+/// An edge as it has to be declared, without a look-ahead.
+fn edge_of(from: Port, to: Port, payload: PayloadKind) -> StageEdge {
+    StageEdge {
+        from,
+        to,
+        payload,
+        delivery: if payload.is_whole() {
+            Delivery::Whole
+        } else {
+            Delivery::STREAM
+        },
+    }
+}
+
+/// Whether a stage of that kind writes, or else reads, such a payload.
+fn is_kind_of(kind: StageKind, payload: PayloadKind, writes: bool) -> bool {
+    match (payload, writes) {
+        (PayloadKind::Recording, _) | (PayloadKind::Embedding, true) => kind == StageKind::OneShot,
+        (PayloadKind::Frames | PayloadKind::Audio, _) => kind != StageKind::OneShot,
+        (PayloadKind::Prompt | PayloadKind::Text, _) | (PayloadKind::Embedding, false) => {
+            kind == StageKind::Autoregressive
+        }
+    }
+}
+
+/// What stages do in requests; the others encode recordings.
+struct Parts {
+    /// Those that speech passes, at least two.
+    path: Vec<&'static str>,
+    /// The one that answers.
+    answers: Option<&'static str>,
+}
+
+impl Parts {
+    /// Whether some request passes an edge whose ends are of the right kinds.
+    fn pass(&self, edge: &StageEdge) -> bool {
+        let reads = |name| name == self.path[0] || Some(name) == self.answers;
+        let answers = |name| Some(name) == self.answers;
+        match (edge.payload, edge.from, edge.to) {
+            (PayloadKind::Recording, Port::Session, Port::Stage(_)) => true,
+            (PayloadKind::Embedding, Port::Stage(_), Port::Stage(to)) => reads(to),
+            (PayloadKind::Prompt, Port::Session, Port::Stage(to)) => answers(to),
+            (PayloadKind::Text, Port::Session, Port::Stage(to)) => to == self.path[0],
+            (PayloadKind::Text, Port::Stage(from), Port::Session) => answers(from),
+            (PayloadKind::Text, Port::Stage(from), Port::Stage(to)) => answers(from) && to == self.path[0],
+            (PayloadKind::Frames, Port::Stage(from), Port::Stage(to)) => {
+                self.path.windows(2).any(|pair| pair == [from, to])
+            }
+            // Of those there is one.
+            (PayloadKind::Audio, Port::Stage(_), Port::Session) => true,
+            _ => false,
+        }
+    }
+
+    /// The edges that the orchestrator opens whatever else is declared.
+    fn needed(&self) -> impl Iterator<Item = StageEdge> {
+        let text = edge_of(Port::Session, Port::Stage(self.path[0]), PayloadKind::Text);
+        let reply = |name| edge_of(Port::Stage(name), Port::Session, PayloadKind::Text);
+        [text].into_iter().chain(self.answers.map(reply))
     }
 }
 

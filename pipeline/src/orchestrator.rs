@@ -20,4 +20,3 @@ pub use answer::{Reply, ReplyOutput, ReplySpec};
 pub use pipeline::{Binding, Pipeline, PipelineParts, PipelineStage, StageError};
 pub use segment::{Segment, SegmentSpec};
 pub use speech::SpeechOutput;
-pub use wiring::WiringError;

@@ -67,42 +67,197 @@ fn a_graph_without_a_stage_has_no_edges_to_it() {
     assert_eq!((graph.stages.len(), graph.edges.len()), (2, 3));
 }
 
+/// A graph that answers, too: what hears for it is not what knows voices.
+fn answers() -> StageGraph {
+    let (think, hear) = (Port::Stage("think"), Port::Stage("hear"));
+    let mut graph = clones();
+    graph.stages.to_mut().extend([
+        node("think", StageKind::Autoregressive),
+        node("hear", StageKind::OneShot),
+    ]);
+    graph.edges.to_mut().extend([
+        edge(Port::Session, think, PayloadKind::Prompt, Delivery::Whole),
+        edge(Port::Session, hear, PayloadKind::Recording, Delivery::Whole),
+        edge(hear, think, PayloadKind::Embedding, Delivery::Whole),
+        edge(think, Port::Session, PayloadKind::Text, Delivery::STREAM),
+    ]);
+    graph
+}
+
 #[test]
-fn what_cannot_be_run_is_refused() {
-    let changed = |change: fn(&mut StageGraph)| {
-        let mut graph = clones();
-        change(&mut graph);
-        graph.check().unwrap_err()
-    };
-    let (say, sound) = (Port::Stage("say"), Port::Stage("sound"));
-    assert_eq!(changed(|g| g.stages.to_mut().push(SAY)), GraphError::Twice("say"));
-    assert_eq!(
-        changed(|g| g.stages.to_mut()[2].name = "other"),
-        GraphError::Unconnected("other")
-    );
-    assert_eq!(
-        changed(|g| _ = g.stages.to_mut().pop()),
-        GraphError::Unknown("who")
-    );
-    let back = edge(sound, say, PayloadKind::Text, Delivery::STREAM);
-    let mut graph = clones();
-    graph.edges.to_mut().push(back);
-    assert_eq!(graph.check(), Err(GraphError::Circle("say")));
-    assert_eq!(
-        changed(|g| _ = g.edges.to_mut().pop()),
-        GraphError::Unconnected("sound")
-    );
-    let twice = edge(say, Port::Session, PayloadKind::Audio, Delivery::STREAM);
-    let mut graph = clones();
-    graph.edges.to_mut().push(twice);
-    assert_eq!(graph.check(), Err(GraphError::Audio(2)));
-    let ahead = edge(
-        Port::Session,
-        say,
-        PayloadKind::Text,
-        Delivery::Stream { look_ahead: 1 },
-    );
-    let mut graph = clones();
-    graph.edges.to_mut()[2] = ahead;
-    assert_eq!(graph.check(), Err(GraphError::Delivery(ahead)));
+fn what_cannot_be_run_is_refused_by_stage_and_edge() {
+    use Delivery::Whole;
+    use PayloadKind::{Audio, Embedding, Frames, Prompt, Recording, Text};
+    use Port::Session;
+    use StageKind::{Autoregressive, Chunk, OneShot};
+    const STREAM: Delivery = Delivery::STREAM;
+    assert_eq!(answers().check(), Ok(()));
+    let at = Port::Stage;
+    let (say, sound, who) = (at("say"), at("sound"), at("who"));
+    let (think, hear, more) = (at("think"), at("hear"), at("more"));
+    type Change<'a> = &'a dyn Fn(&mut Vec<StageNode>, &mut Vec<StageEdge>);
+    let cases: &[(Change<'_>, &str)] = &[
+        (&|stages, _| stages.push(SAY), "stage say is declared twice"),
+        (
+            &|stages, _| stages[2].name = "other",
+            "stage other has no input or no output",
+        ),
+        (
+            &|stages, _| _ = stages.remove(2),
+            "recordings from the session to stage who: there is no stage who",
+        ),
+        (
+            &|_, edges| edges.push(edge(sound, say, Text, STREAM)),
+            "stage say waits for its own output",
+        ),
+        (
+            &|_, edges| edges.retain(|edge| edge.payload != Audio),
+            "stage sound has no input or no output",
+        ),
+        (
+            &|_, edges| edges.push(edge(say, Session, Audio, STREAM)),
+            "the stages [sound, say] give audio to the session, expected one",
+        ),
+        (
+            &|_, edges| edges[4] = edge(sound, Session, Text, STREAM),
+            "no stage gives audio to the session, expected one",
+        ),
+        (
+            &|_, edges| edges[2] = edge(Session, say, Text, Delivery::Stream { look_ahead: 1 }),
+            "text from the session to stage say: the delivery is Stream { look_ahead: 1 }, expected a stream",
+        ),
+        // What the last stage of speech takes whole would never reach it.
+        (
+            &|_, edges| edges[3] = edge(say, sound, Frames, Whole),
+            "codec frames from stage say to stage sound: the delivery is Whole, expected a stream",
+        ),
+        (
+            &|stages, edges| {
+                stages[1].kind = OneShot;
+                edges[3] = edge(say, sound, Frames, Whole);
+            },
+            "codec frames from stage say to stage sound: stage sound is one-shot, expected an autoregressive or a chunk stage",
+        ),
+        (
+            &|_, edges| edges[4] = edge(sound, Session, Audio, Whole),
+            "audio from stage sound to the session: the delivery is Whole",
+        ),
+        (
+            &|_, edges| edges[0] = edge(Session, who, Recording, STREAM),
+            "recordings from the session to stage who: the delivery is Stream { look_ahead: 0 }, expected whole",
+        ),
+        (
+            &|stages, _| stages[0].kind = Chunk,
+            "embeddings from stage who to stage say: stage say is chunk, expected an autoregressive stage",
+        ),
+        (
+            &|stages, _| stages[2].kind = Autoregressive,
+            "recordings from the session to stage who: stage who is autoregressive, expected a one-shot stage",
+        ),
+        // Two encoders for one reader, two writers of frames for one reader: the second would never get work.
+        (
+            &|stages, edges| {
+                stages.push(node("more", OneShot));
+                edges.extend([
+                    edge(Session, more, Recording, Whole),
+                    edge(more, say, Embedding, Whole),
+                ]);
+            },
+            "there are embeddings from stage who to stage say and embeddings from stage more to stage say, expected one",
+        ),
+        (
+            &|stages, edges| {
+                stages.push(node("more", Autoregressive));
+                edges.extend([
+                    edge(Session, more, Text, STREAM),
+                    edge(more, sound, Frames, STREAM),
+                ]);
+            },
+            "there are codec frames from stage say to stage sound and codec frames from stage more to stage sound",
+        ),
+        (
+            &|stages, edges| {
+                stages.push(node("more", Autoregressive));
+                edges.extend([
+                    edge(Session, more, Prompt, Whole),
+                    edge(more, Session, Text, STREAM),
+                ]);
+            },
+            "there are prompts from the session to stage think and prompts from the session to stage more",
+        ),
+        // Frames for a stage from which no audio comes, text for one that does not speak.
+        (
+            &|stages, edges| {
+                stages.push(node("more", Chunk));
+                edges.extend([
+                    edge(say, more, Frames, STREAM),
+                    edge(more, Session, Frames, STREAM),
+                ]);
+            },
+            "codec frames from stage say to stage more: no request passes this edge",
+        ),
+        (
+            &|stages, edges| {
+                stages.push(node("more", Autoregressive));
+                edges.extend([
+                    edge(Session, more, Text, STREAM),
+                    edge(more, Session, Text, STREAM),
+                ]);
+            },
+            "text from the session to stage more: no request passes this edge",
+        ),
+        (
+            &|stages, edges| {
+                stages.push(node("more", OneShot));
+                edges.extend([
+                    edge(Session, more, Recording, Whole),
+                    edge(more, think, Prompt, Whole),
+                ]);
+            },
+            "there are prompts from the session to stage think and prompts from stage more to stage think, expected one",
+        ),
+        (
+            &|_, edges| edges.push(edge(Session, say, Prompt, Whole)),
+            "there are prompts from the session to stage think and prompts from the session to stage say",
+        ),
+        (
+            &|_, edges| {
+                edges.retain(|edge| edge.to != think || edge.payload != Prompt);
+                edges.push(edge(Session, say, Prompt, Whole));
+            },
+            "stage say takes prompts and speaks",
+        ),
+        (
+            &|_, edges| edges.retain(|edge| (edge.to, edge.payload) != (say, Text)),
+            "the edge for text from the session to stage say is missing",
+        ),
+        (
+            &|_, edges| {
+                edges.retain(|edge| edge.from != think);
+                edges.push(edge(think, say, Text, STREAM));
+            },
+            "the edge for text from stage think to the session is missing",
+        ),
+        (
+            &|_, edges| edges.push(edge(hear, sound, Embedding, Whole)),
+            "embeddings from stage hear to stage sound: stage sound is chunk",
+        ),
+        (
+            &|stages, edges| {
+                stages.truncate(1);
+                *edges = vec![
+                    edge(Session, say, Text, STREAM),
+                    edge(say, Session, Audio, STREAM),
+                ];
+            },
+            "speech passes the stages [say], expected one that reads text and one behind it",
+        ),
+    ];
+    for (change, expected) in cases {
+        let mut graph = answers();
+        change(graph.stages.to_mut(), graph.edges.to_mut());
+        let said = graph.check().map_err(|error| error.to_string());
+        let said = said.expect_err(expected);
+        assert!(said.contains(expected), "{said:?} does not say {expected:?}");
+    }
 }

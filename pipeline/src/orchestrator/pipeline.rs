@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures::future::select_all;
-use omni_engine::{StageGraph, Stamp};
+use omni_engine::{GraphError, StageGraph, Stamp};
 
-use super::wiring::{Wiring, WiringError};
+use super::wiring::Wiring;
 use crate::clock::Clock;
 use crate::connector::EdgeSink;
 use crate::seq_ids::{SeqIds, Tokens};
@@ -210,7 +210,7 @@ impl Pipeline {
     ///
     /// # Panics
     /// If the stages are not those of the graph.
-    pub fn new(parts: PipelineParts) -> Result<Arc<Self>, WiringError> {
+    pub fn new(parts: PipelineParts) -> Result<Arc<Self>, GraphError> {
         let declared = parts.graph.stages.iter().map(|node| node.name);
         let given = parts.stages.iter().map(|stage| stage.pool.stage());
         assert!(

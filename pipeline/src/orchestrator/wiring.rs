@@ -15,25 +15,11 @@ pub(super) struct Wiring {
     pub(super) hears: Option<usize>,
 }
 
-/// Why no pipeline can be made of a graph.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WiringError {
-    /// It contradicts itself.
-    #[error("the stage graph cannot be run: {0}")]
-    Graph(#[from] GraphError),
-    /// Speech passes fewer than two stages.
-    #[error("speech passes the stages [{}], expected one that reads text and one behind it that gives audio", .0.join(", "))]
-    Speech(Vec<&'static str>),
-}
-
 impl Wiring {
-    pub(super) fn of(graph: &StageGraph) -> Result<Self, WiringError> {
+    pub(super) fn of(graph: &StageGraph) -> Result<Self, GraphError> {
         graph.check()?;
         let place = |name: &str| graph.stages.iter().position(|stage| stage.name == name);
         let path = graph.speech();
-        if path.len() < 2 {
-            return Err(WiringError::Speech(path.iter().map(|stage| stage.name).collect()));
-        }
         let encoder = |reader: &str| graph.encoder(reader).and_then(|stage| place(stage.name));
         let answers = graph.answers();
         Ok(Self {
@@ -110,17 +96,152 @@ mod tests {
         assert_eq!(Wiring::of(&graph), Ok(expected));
     }
 
-    #[test]
-    fn a_graph_that_speaks_with_one_stage_is_refused_by_name() {
+    const NAMES: [&str; 5] = ["one", "two", "three", "four", "five"];
+    const KINDS: [StageKind; 3] = [StageKind::Autoregressive, StageKind::Chunk, StageKind::OneShot];
+    const PAYLOADS: [PayloadKind; 6] = [
+        PayloadKind::Prompt,
+        PayloadKind::Text,
+        PayloadKind::Frames,
+        PayloadKind::Audio,
+        PayloadKind::Recording,
+        PayloadKind::Embedding,
+    ];
+    const DELIVERIES: [Delivery; 3] = [
+        Delivery::Whole,
+        Delivery::STREAM,
+        Delivery::Stream { look_ahead: 2 },
+    ];
+
+    /// One that can be run: speech by so many stages, with or without a stage that knows voices, with or without one that answers.
+    fn sound(path: usize, knows: bool, answers: bool) -> StageGraph {
         use {PayloadKind as P, Port::Session, Port::Stage};
-        let graph = graph(
-            vec![node("all", StageKind::Autoregressive)],
-            vec![
-                edge(Session, Stage("all"), P::Text),
-                edge(Stage("all"), Session, P::Audio),
-            ],
+        let mut stages = vec![node(NAMES[0], StageKind::Autoregressive)];
+        stages.extend(NAMES[1..path].iter().map(|name| node(name, StageKind::Chunk)));
+        let mut edges = vec![
+            edge(Session, Stage(NAMES[0]), P::Text),
+            edge(Stage(NAMES[path - 1]), Session, P::Audio),
+        ];
+        edges.extend(
+            NAMES[..path]
+                .windows(2)
+                .map(|pair| edge(Stage(pair[0]), Stage(pair[1]), P::Frames)),
         );
-        let error = Wiring::of(&graph).unwrap_err();
-        assert!(error.to_string().contains("[all]"), "{error}");
+        if knows {
+            stages.push(node("four", StageKind::OneShot));
+            edges.push(edge(Session, Stage("four"), P::Recording));
+            edges.push(edge(Stage("four"), Stage(NAMES[0]), P::Embedding));
+        }
+        if answers {
+            stages.push(node("five", StageKind::Autoregressive));
+            edges.push(edge(Session, Stage("five"), P::Prompt));
+            edges.push(edge(Stage("five"), Session, P::Text));
+        }
+        graph(stages, edges)
+    }
+
+    /// A change of a graph, by numbers that say which and of what.
+    fn change(graph: &mut StageGraph, [what, at, a, b, c]: [usize; 5]) {
+        let port = |n: usize| NAMES.get(n % 7).map_or(Port::Session, |name| Port::Stage(name));
+        let (stages, edges) = (graph.stages.to_mut(), graph.edges.to_mut());
+        let any = StageEdge {
+            from: port(a),
+            to: port(b),
+            payload: PAYLOADS[c % 6],
+            delivery: DELIVERIES[at % 3],
+        };
+        let (stage, at) = (at % stages.len().max(1), at % edges.len().max(1));
+        match what % 8 {
+            0 => edges.push(any),
+            1 => edges[at] = any,
+            2 if !edges.is_empty() => _ = edges.remove(at),
+            3 if !edges.is_empty() => edges[at].payload = any.payload,
+            4 if !edges.is_empty() => edges[at].delivery = DELIVERIES[c % 3],
+            5 if !stages.is_empty() => stages[stage].kind = KINDS[a % 3],
+            6 => stages.push(node(NAMES[a % 5], KINDS[b % 3])),
+            _ if stages.len() > 1 => _ = stages.remove(stage),
+            _ => {}
+        }
+    }
+
+    /// What a request gives and takes at the edges of a graph, as the attempts open them.
+    fn passed(wiring: &Wiring, graph: &StageGraph) -> Vec<(Port, Port, PayloadKind)> {
+        use {PayloadKind as P, Port::Session, Port::Stage};
+        let at = |place: usize| Stage(graph.stages[place].name);
+        let path = &wiring.speech;
+        let mut passed = vec![(Session, at(path[0]), P::Text)];
+        passed.extend(path.windows(2).map(|pair| (at(pair[0]), at(pair[1]), P::Frames)));
+        passed.push((at(path[path.len() - 1]), Session, P::Audio));
+        if let Some(answers) = wiring.answers {
+            passed.push((Session, at(answers), P::Prompt));
+            passed.push((at(answers), Session, P::Text));
+            // By the session, which shows it.
+            passed.push((at(answers), at(path[0]), P::Text));
+        }
+        for (encoder, reader) in [(wiring.speaker, Some(path[0])), (wiring.hears, wiring.answers)] {
+            if let Some((encoder, reader)) = encoder.zip(reader) {
+                passed.push((Session, at(encoder), P::Recording));
+                passed.push((at(encoder), at(reader), P::Embedding));
+            }
+        }
+        passed
+    }
+
+    /// Whether a stage of that kind does what its part in requests asks of it.
+    fn does(kind: StageKind, nth: usize, part: &str) -> bool {
+        match part {
+            "speech" if nth > 0 => kind != StageKind::OneShot,
+            "encodes" => kind == StageKind::OneShot,
+            _ => kind == StageKind::Autoregressive,
+        }
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::test_runner::Config::with_cases(4096))]
+
+        #[test]
+        fn what_is_accepted_is_run_as_it_is_declared_and_what_is_refused_is_named(
+            (path, knows, answers) in (2_usize..=3, proptest::bool::ANY, proptest::bool::ANY),
+            changes in proptest::collection::vec(proptest::array::uniform5(0_usize..64), 0..4),
+        ) {
+            let mut graph = sound(path, knows, answers);
+            changes.iter().for_each(|numbers| change(&mut graph, *numbers));
+            match Wiring::of(&graph) {
+                Ok(wiring) => {
+                    let kind = |place: usize| graph.stages[place].kind;
+                    assert!(wiring.speech.len() >= 2, "{graph:?}");
+                    for (nth, place) in wiring.speech.iter().enumerate() {
+                        assert!(does(kind(*place), nth, "speech"), "{graph:?}");
+                    }
+                    let encoders = [wiring.speaker, wiring.hears];
+                    assert!(encoders.iter().flatten().all(|place| does(kind(*place), 0, "encodes")), "{graph:?}");
+                    assert!(wiring.answers.iter().all(|place| does(kind(*place), 0, "answers")), "{graph:?}");
+                    let used = [&wiring.speech[..], &[wiring.answers, wiring.speaker, wiring.hears].into_iter().flatten().collect::<Vec<_>>()].concat();
+                    assert!((0..graph.stages.len()).all(|place| used.contains(&place)), "a stage gets no work: {graph:?}");
+                    let passed = passed(&wiring, &graph);
+                    for edge in &*graph.edges {
+                        assert!(passed.contains(&(edge.from, edge.to, edge.payload)), "nothing passes {edge}: {graph:?}");
+                        let whole = matches!(edge.payload, PayloadKind::Prompt | PayloadKind::Recording | PayloadKind::Embedding);
+                        assert_eq!(edge.delivery == Delivery::Whole, whole, "{edge}: {graph:?}");
+                    }
+                }
+                Err(error) => {
+                    let said = error.to_string();
+                    let named = NAMES.iter().any(|name| said.contains(name));
+                    assert!(named || said.contains("the session"), "{said}: {graph:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_changes_begin_with_can_be_run() {
+        for path in [2, 3] {
+            for (knows, answers) in [(false, false), (true, false), (false, true), (true, true)] {
+                assert!(
+                    Wiring::of(&sound(path, knows, answers)).is_ok(),
+                    "{path} {knows} {answers}"
+                );
+            }
+        }
     }
 }

@@ -243,9 +243,9 @@ pub trait ChunkModel {
 /// The beginning of a sequence that a [`ChunkModel`] does not decode.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Skipped {
-    /// Items.
+    /// Items that it does not take.
     pub items: u32,
-    /// Samples that they would have given.
+    /// Samples that it does not give: those of these items, and of items behind them that it takes as context.
     pub samples: u64,
 }
 

@@ -7,7 +7,8 @@
 //!
 //! What it remembers reaches back only so far: samples depend on the frames of the attention windows and convolutions in a row
 //! ([`Code2WavNet::reach`]). A stream that is to go on behind a long lead begins that many frames before the end of the lead, at the
-//! positions that these frames have, and gives the same samples to the bit.
+//! positions that these frames have, and gives the same samples to the bit. By the convolutions they depend on a few frames only, which
+//! are nearly all of the work: what stands before those passes the transformer alone.
 
 mod core;
 mod net;

@@ -22,7 +22,7 @@ pub use speech::{
     Run, decode, decode_together, frames, greedy, kv, request, sampled, speak, speak_together, step, tokens,
 };
 pub use text::{Reply, ask, audio_prompt, say, text_tokens};
-pub use tts::{TINY_TTS, TINY_TTS_BASE, file_of, tts_prompt};
+pub use tts::{LONG_RECORDINGS, TINY_TTS, TINY_TTS_BASE, file_of, published_window, tts_prompt};
 pub use written::{WriteError, write_random};
 
 /// Applies the repetition penalty to logits `[vocab]`, as sampling does: once to each id in `said`.

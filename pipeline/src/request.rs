@@ -7,10 +7,6 @@ use omni_engine::{CacheSalt, CodecFrame};
 
 use crate::item::ItemKind;
 
-/// Frames at the end of a recording that the last stage decodes in front of what is spoken, unheard: the context with which the
-/// reference implementation of Qwen3-TTS joins the pieces that it decodes (`chunked_decode`, `left_context_size`).
-const LEAD: usize = 25;
-
 /// What a stage is asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StageRequest {
@@ -174,12 +170,11 @@ pub struct VoiceReference {
 }
 
 impl VoicePrompt {
-    /// Frames that the last stage decodes first, unheard, so that what is spoken goes on from the recording.
+    /// Frames that the last stage has to go on from, unheard: those of the recording, if it is continued in context.
     #[must_use]
     pub fn lead(&self) -> Arc<[CodecFrame]> {
         let frames = self.reference.as_ref().map(|reference| &reference.frames[..]);
-        let frames = frames.unwrap_or_default();
-        frames[frames.len().saturating_sub(LEAD)..].into()
+        frames.unwrap_or_default().into()
     }
 }
 
@@ -313,10 +308,9 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_recording_leads_and_a_vector_alone_has_none() {
-        assert_eq!(prompt(3).lead().len(), 3);
+    fn all_of_a_recording_leads_and_a_vector_alone_has_none() {
         let lead = prompt(100).lead();
-        assert_eq!((lead.len(), lead[0].0[0], lead[24].0[0]), (25, 75, 99));
+        assert_eq!((lead.len(), lead[0].0[0], lead[99].0[0]), (100, 0, 99));
         let vector = VoicePrompt {
             reference: None,
             ..prompt(1)

@@ -16,6 +16,15 @@ struct Stream {
     position: usize,
     /// The first frame that was decoded.
     first: usize,
+    /// The first frame that gives samples; those before leave keys and values alone.
+    sounds: usize,
+}
+
+/// Frames of streams that go through the network together, and where.
+struct Laid {
+    batch: Batch,
+    codes: Vec<u32>,
+    parts: Vec<Part>,
 }
 
 /// A pass that was asked for.
@@ -24,6 +33,9 @@ struct Asked<B: Backend> {
     streams: usize,
     samples: B::PendingSamples,
 }
+
+/// Streams of a pass by their number, each with its frames, and where the next pass begins.
+type Piece<'a> = (Vec<usize>, Vec<(&'a mut Stream, &'a [CodecFrame])>, usize);
 
 /// The padding stream: what fills up a pass is put there.
 const SPARE: usize = 0;
@@ -109,17 +121,11 @@ impl<B: Backend> Core<B> {
         ))
     }
 
-    /// Asks for one pass: of every stream at least one frame and at most as many as the ring has room for. It is filled up
-    /// to `rows` frames of `signals` streams at least, with padding.
-    fn pass(
-        &mut self,
-        work: &mut [(&mut Stream, &[CodecFrame])],
-        rows: usize,
-        signals: usize,
-    ) -> Result<Asked<B>, ModelError> {
+    /// Lays the next frames of streams out, of every stream at least one and at most as many as the ring has room for.
+    fn lay(&self, work: &[(&mut Stream, &[CodecFrame])]) -> Laid {
         let (window, ring) = (self.net.config.stack.window.unwrap_or(1), self.ring);
         let (mut batch, mut codes, mut parts) = (Batch::default(), Vec::new(), Vec::new());
-        for (stream, frames) in work.iter() {
+        for (stream, frames) in work {
             let (start, region) = (stream.position, stream.region);
             let first_key = start.saturating_sub(window - 1).max(stream.first);
             batch.push(start, frames.len(), first_key, |p| {
@@ -132,6 +138,38 @@ impl<B: Backend> Core<B> {
             });
             codes.extend(frames.iter().flat_map(|f| f.0.iter().copied()));
         }
+        Laid { batch, codes, parts }
+    }
+
+    /// Passes frames through the transformer only, of which no samples are wanted.
+    fn attend(&mut self, work: &mut [(&mut Stream, &[CodecFrame])]) -> Result<(), ModelError> {
+        let Laid { batch, codes, parts } = self.lay(work);
+        let (net, kv, pasts) = (&self.net, &mut self.kv, &mut self.pasts);
+        self.b.step_once("code2wav", |b| {
+            let signals = b.signals(parts)?;
+            net.attend(b, &codes, &signals, &batch, kv, &mut pasts.iter_mut())
+                .map(drop)
+        })?;
+        for (stream, frames) in work {
+            stream.position += frames.len();
+        }
+        Ok(())
+    }
+
+    /// Asks for one pass over frames as [`Core::lay`] takes them. It is filled up to `rows` frames of `signals` streams at least, with
+    /// padding.
+    fn pass(
+        &mut self,
+        work: &mut [(&mut Stream, &[CodecFrame])],
+        rows: usize,
+        signals: usize,
+    ) -> Result<Asked<B>, ModelError> {
+        let (window, ring) = (self.net.config.stack.window.unwrap_or(1), self.ring);
+        let Laid {
+            mut batch,
+            mut codes,
+            mut parts,
+        } = self.lay(work);
         let (streams, frames) = (parts.len(), batch.rows());
         let rows = self.b.bucket(frames.max(rows));
         let signals = self.b.bucket(signals.max(streams + usize::from(rows > frames)));
@@ -182,9 +220,17 @@ impl<B: Backend> Core<B> {
         streams: &mut [Stream],
         batch: &[(SeqId, &[CodecFrame])],
     ) -> Result<Vec<Decoded<f32>>, ModelError> {
-        let mut samples: Vec<Decoded<f32>> = vec![Ok(Vec::new()); batch.len()];
-        let longest = batch.iter().map(|(_, frames)| frames.len()).max().unwrap_or(0);
+        let pieces = streams.iter().zip(batch).map(|(stream, (_, frames))| {
+            let unheard = stream.sounds.saturating_sub(stream.position);
+            frames.split_at(frames.len().min(unheard))
+        });
+        let (unheard, heard): (Vec<_>, Vec<_>) = pieces.unzip();
         let mut start = 0;
+        while let Some((_, mut work, end)) = Self::piece(streams, &unheard, start) {
+            self.attend(&mut work)?;
+            start = end;
+        }
+        let mut samples: Vec<Decoded<f32>> = vec![Ok(Vec::new()); batch.len()];
         let mut asked: Option<(Vec<usize>, Asked<B>)> = None;
         let mut take = |this: &Self, (parts, asked): (Vec<usize>, Asked<B>)| {
             for (i, mut part) in parts.into_iter().zip(this.answer(asked)?) {
@@ -196,16 +242,8 @@ impl<B: Backend> Core<B> {
             }
             Ok::<_, ModelError>(())
         };
-        while start < longest {
-            let live = batch.iter().filter(|(_, frames)| start < frames.len()).count();
-            let end = start + (B::SIGNAL.in_all / live).clamp(1, B::SIGNAL.per_stream);
-            let (mut parts, mut work) = (Vec::new(), Vec::new());
-            for (i, (stream, (_, frames))) in streams.iter_mut().zip(batch).enumerate() {
-                if start < frames.len() {
-                    parts.push(i);
-                    work.push((stream, &frames[start..frames.len().min(end)]));
-                }
-            }
+        start = 0;
+        while let Some((parts, mut work, end)) = Self::piece(streams, &heard, start) {
             let pass = self.pass(&mut work, 0, 0)?;
             if let Some(before) = asked.replace((parts, pass)) {
                 take(self, before)?;
@@ -216,6 +254,24 @@ impl<B: Backend> Core<B> {
             take(self, last)?;
         }
         Ok(samples)
+    }
+
+    /// What of the streams' frames goes through in one pass that begins with the `start`-th of each: which streams, their part, and where
+    /// the next pass begins; none if all went through.
+    fn piece<'a>(streams: &'a mut [Stream], frames: &[&'a [CodecFrame]], start: usize) -> Option<Piece<'a>> {
+        let live = frames.iter().filter(|frames| start < frames.len()).count();
+        if live == 0 {
+            return None;
+        }
+        let end = start + (B::SIGNAL.in_all / live).clamp(1, B::SIGNAL.per_stream);
+        let (mut parts, mut work) = (Vec::new(), Vec::new());
+        for (i, (stream, frames)) in streams.iter_mut().zip(frames).enumerate() {
+            if start < frames.len() {
+                parts.push(i);
+                work.push((stream, &frames[start..frames.len().min(end)]));
+            }
+        }
+        Some((parts, work, end))
     }
 }
 
@@ -231,16 +287,19 @@ impl<B: Backend> ChunkModel for Core<B> {
         for past in &mut self.pasts {
             self.b.clear_past(past, small(region))?;
         }
-        let first = (lead as usize).saturating_sub(self.net.reach());
+        let reach = self.net.reach();
+        let first = (lead as usize).saturating_sub(reach.all);
+        let sounds = (lead as usize).saturating_sub(reach.convolutions);
         let stream = Stream {
             region,
             position: first,
             first,
+            sounds,
         };
         self.streams.insert(seq, stream);
         Ok(Skipped {
             items: small(first),
-            samples: self.net.config.samples_of(first) as u64,
+            samples: self.net.config.samples_of(sounds) as u64,
         })
     }
 

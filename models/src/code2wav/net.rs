@@ -49,6 +49,15 @@ enum Front<P: Params> {
     Quantizer(Quantizer<P>),
 }
 
+/// Frames before a frame.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reach {
+    /// That its samples depend on by the convolutions behind the transformer.
+    pub(super) convolutions: usize,
+    /// That they depend on at all.
+    pub(super) all: usize,
+}
+
 pub(crate) struct Code2WavNet<P: Params> {
     pub(super) config: Code2WavConfig,
     front: Front<P>,
@@ -185,8 +194,8 @@ impl<B: Backend> Code2WavNet<B> {
             .collect()
     }
 
-    /// How many frames before it the samples of a frame depend on.
-    pub(super) fn reach(&self) -> usize {
+    /// How many frames before it the samples of a frame depend on: by the convolutions behind the transformer alone, and by all.
+    pub(super) fn reach(&self) -> Reach {
         let mut rows = self.exit.taps.past();
         for stage in self.stages.iter().rev() {
             rows += stage.residuals.iter().map(|r| r.conv1.taps.past()).sum::<usize>();
@@ -196,12 +205,46 @@ impl<B: Backend> Code2WavNet<B> {
         for block in self.upsample.iter().rev() {
             rows = (rows + block.dwconv.taps.past()).div_ceil(block.factor);
         }
+        let convolutions = rows;
         let stack = &self.config.stack;
         rows += stack.ffn.len() * (stack.window.unwrap_or(1) - 1);
-        match &self.front {
-            Front::Mean(_) => rows,
-            Front::Quantizer(quantizer) => rows + quantizer.past().0.past(),
+        if let Front::Quantizer(quantizer) = &self.front {
+            rows += quantizer.past().0.past();
         }
+        Reach {
+            convolutions,
+            all: rows,
+        }
+    }
+
+    /// The transformer's rows `[frames, hidden]` of all streams, before its last norm. `codes` are the frames `[frames, groups]` of all
+    /// streams, `pasts` those of [`Code2WavNet::pasts`], of which it takes the first ones.
+    pub(super) fn attend<'a>(
+        &self,
+        b: &B,
+        codes: &[u32],
+        signals: &Signals<B>,
+        batch: &Batch,
+        kv: &mut [B::Kv],
+        pasts: &mut impl Iterator<Item = &'a mut B::Past>,
+    ) -> Result<B::Rows>
+    where
+        B::Past: 'a,
+    {
+        let config = &self.config;
+        let x = match &self.front {
+            Front::Mean(table) => {
+                let codebook = u32::try_from(config.codebook).unwrap_or(u32::MAX);
+                let codebooks = (0..).take(config.groups).cycle();
+                let ids = codes
+                    .iter()
+                    .zip(codebooks)
+                    .map(|(&code, q): (_, u32)| q * codebook + code);
+                b.lookup_mean(table, &b.ids(config.groups, ids.collect())?)?
+            }
+            Front::Quantizer(quantizer) => quantizer.enter(b, codes, signals, next(pasts)?)?,
+        };
+        self.stack.forward(b, x, batch, kv)
     }
 
     /// Samples `[rows, 1]` of all streams. `codes` are the frames `[frames, groups]` of all streams.
@@ -216,19 +259,7 @@ impl<B: Backend> Code2WavNet<B> {
     ) -> Result<B::Rows> {
         let mut pasts = pasts.iter_mut();
         let config = &self.config;
-        let x = match &self.front {
-            Front::Mean(table) => {
-                let codebook = u32::try_from(config.codebook).unwrap_or(u32::MAX);
-                let codebooks = (0..).take(config.groups).cycle();
-                let ids = codes
-                    .iter()
-                    .zip(codebooks)
-                    .map(|(&code, q): (_, u32)| q * codebook + code);
-                b.lookup_mean(table, &b.ids(config.groups, ids.collect())?)?
-            }
-            Front::Quantizer(quantizer) => quantizer.enter(b, codes, signals, next(&mut pasts)?)?,
-        };
-        let x = self.stack.forward(b, x, batch, kv)?;
+        let x = self.attend(b, codes, signals, batch, kv, &mut pasts)?;
         let mut x = self.stack.norm(b, &x)?;
         if let Front::Quantizer(quantizer) = &self.front {
             x = quantizer.leave(b, &x)?;

@@ -58,6 +58,26 @@ pub static TINY_TTS: &[(&str, &[u8])] = tiny_tts!("qwen3-tts-tiny-custom-voice")
 /// One that clones.
 pub static TINY_TTS_BASE: &[(&str, &[u8])] = tiny_tts!("qwen3-tts-tiny-base");
 
+/// What the reference implementation made of recordings of 30 and of 80 frames with [`published_window`].
+pub static LONG_RECORDINGS: &[u8] =
+    include_bytes!("../../tests/data/qwen3-tts-tiny-base/goldens-window72.safetensors");
+
+/// The checkpoint that clones, with the attention window of the published codec: 72 frames.
+#[must_use]
+pub fn published_window() -> &'static [(&'static str, &'static [u8])] {
+    let changed = |&(name, content): &(&'static str, &'static [u8])| {
+        let config = |window: &str| format!("\"sliding_window\": {window}");
+        match name {
+            "speech_tokenizer/config.json" => {
+                let json = String::from_utf8_lossy(content).replace(&config("5"), &config("72"));
+                (name, json.leak().as_bytes())
+            }
+            _ => (name, content),
+        }
+    };
+    TINY_TTS_BASE.iter().map(changed).collect::<Vec<_>>().leak()
+}
+
 /// A file of a checkpoint in memory.
 ///
 /// # Panics

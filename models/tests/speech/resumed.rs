@@ -1,7 +1,9 @@
 //! A reply that goes on behind frames that another sequence made is the one that this would have made.
 
 use omni_engine::{ChunkModel, CodecFrame, ModelError, SeqId, Sequences};
-use omni_models::testing::{Goldens, Prompted, TINY_TTS_BASE, codes_by_frame, file_of};
+use omni_models::testing::{
+    Goldens, LONG_RECORDINGS, Prompted, TINY_TTS_BASE, codes_by_frame, file_of, published_window,
+};
 use omni_models::{Code2Wav, DType, Kernels, KvOptions, LoadOptions, SpeechModel, Talker, TalkerRequest};
 
 use crate::embedded::{self, shortest};
@@ -125,18 +127,21 @@ fn behind(
     let skipped = code2wav
         .open(seq, u32::try_from(lead).expect("few frames"))
         .expect("a stream opens");
-    let first = skipped.items as usize;
-    assert_eq!(skipped.samples, model.samples_of(first) as u64);
+    let (first, unheard) = (
+        skipped.items as usize,
+        usize::try_from(skipped.samples).expect("few samples"),
+    );
+    assert!(
+        unheard >= model.samples_of(first),
+        "no samples of what is left out"
+    );
     let mut samples = Vec::new();
     for piece in stream[first..].chunks(size) {
         let decoded = code2wav.decode(&[(seq, piece)]).expect("frames decode").remove(0);
         samples.extend(decoded.expect("samples"));
     }
     code2wav.close(seq);
-    (
-        samples.split_off(model.samples_of(lead) - model.samples_of(first)),
-        first,
-    )
+    (samples.split_off(model.samples_of(lead) - unheard), first)
 }
 
 /// Checks the samples behind a lead of any length, to the bit if `exact`; the most frames that were left out.
@@ -191,4 +196,66 @@ fn samples_behind_a_lead_are_those_of_the_whole_stream_to_the_bit() {
     let said: Vec<Vec<u32>> = g.ids("ref.codes").chunks(groups).map(<[u32]>::to_vec).collect();
     let long: Vec<Vec<u32>> = said.iter().cycle().take(120).cloned().collect();
     check_samples("qwen3-tts", &model, &frames(&long), true);
+    let model = load_tts(published_window(), Kernels::Auto);
+    check_samples("qwen3-tts, window 72", &model, &frames(&long), true);
+}
+
+#[test]
+fn a_recording_before_what_is_spoken_passes_the_transformer_alone_but_for_its_end() {
+    let model = load_tts(published_window(), Kernels::Auto);
+    let mut code2wav = model.code2wav().expect("a vocoder");
+    let skipped = code2wav.open(SeqId(1), 80).expect("a stream opens");
+    assert_eq!(skipped.items, 0, "the window reaches to its first frame");
+    let unheard = skipped.samples / u64::from(model.limits().samples_per_frame);
+    assert!(unheard >= 65, "{unheard} of 80 frames give no samples");
+}
+
+#[test]
+fn streams_behind_recordings_of_any_length_do_not_change_by_a_bit_in_a_batch() {
+    let g = Goldens::new(LONG_RECORDINGS);
+    let said = |name: &str| {
+        let groups = g.shape(name)[1];
+        let codes: Vec<Vec<u32>> = g.ids(name).chunks(groups).map(<[u32]>::to_vec).collect();
+        frames(&codes)
+    };
+    let streams = [
+        (said("icl80.ref_codes"), 70),
+        (said("icl30.ref_codes"), 25),
+        (said("icl30.ref_codes"), 0),
+    ];
+    for (kernels, exact) in [(Kernels::Auto, true), (Kernels::Emulated { graphs: true }, false)] {
+        let model = load_tts(published_window(), kernels);
+        let mut code2wav = model.code2wav().expect("a vocoder");
+        let alone = streams.each_ref().map(|(stream, lead)| {
+            let (samples, skipped) = behind(&model, &mut code2wav, stream, *lead, 7);
+            assert_eq!(skipped, 0);
+            samples
+        });
+        let mut together: [Vec<f32>; 3] = Default::default();
+        let seqs = [SeqId(1), SeqId(2), SeqId(3)];
+        let unheard: Vec<u64> = seqs
+            .iter()
+            .zip(&streams)
+            .map(|(seq, (_, lead))| code2wav.open(*seq, *lead as u32).expect("it opens").samples)
+            .collect();
+        for at in (0..80).step_by(9) {
+            let pieces = streams.each_ref().map(|(stream, _)| {
+                let from = at.min(stream.len());
+                &stream[from..(at + 9).min(stream.len())]
+            });
+            let live: Vec<usize> = (0..3).filter(|&i| !pieces[i].is_empty()).collect();
+            let batch: Vec<_> = live.iter().map(|&i| (seqs[i], pieces[i])).collect();
+            let decoded = code2wav.decode(&batch).expect("frames decode");
+            for (i, samples) in live.into_iter().zip(decoded) {
+                together[i].extend(samples.expect("samples"));
+            }
+        }
+        for (i, (_, lead)) in streams.iter().enumerate() {
+            let from = model.samples_of(*lead) - usize::try_from(unheard[i]).expect("few");
+            match exact {
+                true => assert!(together[i][from..] == alone[i], "stream {i}"),
+                false => assert_close("a gpu", &together[i][from..], &alone[i], 1e-4),
+            }
+        }
+    }
 }

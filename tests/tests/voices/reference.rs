@@ -1,10 +1,11 @@
 //! What voices of recordings speak, compared with the reference implementation.
 
 use omni_audio::{from_i16, i16_from_s16le};
+use omni_models::testing::{Goldens, LONG_RECORDINGS, published_window};
 use omni_proto::v1;
 use omni_tests::TestServer;
 
-use crate::support::{base, file, goldens, greedy, spoken, voices};
+use crate::support::{base, checkpoint, file, goldens, greedy, served, spoken, voices};
 
 async fn import(server: &TestServer, data: Vec<u8>) {
     let request = v1::ImportVoiceRequest {
@@ -48,6 +49,23 @@ async fn voices_of_recordings_speak_as_the_reference_does() {
     // It goes on from the recording, of which nothing is heard, and ends by itself.
     let in_context = spoken(&server, greedy("Context", "en", 50)).await.expect("audio");
     assert_equal(&in_context, &g.floats("vc_icl.wav"), "in context");
+    server.stop().await;
+}
+
+/// What is spoken goes on from all of the recording, however long it is beside the attention window of the vocoder.
+#[tokio::test]
+async fn a_long_recording_is_continued_as_the_reference_continues_it() {
+    let g = Goldens::new(LONG_RECORDINGS);
+    let server = served(checkpoint(published_window(), None), &[]).await;
+    for name in ["icl30", "icl80"] {
+        let part = |part: &str| format!("{name}.{part}");
+        let (codes, ids) = (g.ids(&part("ref_codes")), g.ids(&part("ref_ids")));
+        let reference = Some((&codes[..], g.shape(&part("ref_codes"))[1], &ids[3..ids.len() - 2]));
+        import(&server, file(name, &g.floats(&part("spk_embedding")), reference)).await;
+        let frames = u32::try_from(g.shape(&part("codes"))[0]).expect("few frames");
+        let heard = spoken(&server, greedy(name, "en", frames)).await.expect("audio");
+        assert_equal(&heard, &g.floats(&part("wav")), name);
+    }
     server.stop().await;
 }
 

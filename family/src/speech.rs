@@ -48,6 +48,9 @@ pub struct SpeechInfo {
     pub detects_language: bool,
     /// Whether it follows instructions for the way of speaking.
     pub instructions: bool,
+    /// Whether a sequence's text stands in front of its first frame where all of it is known from the start and a caller does not say;
+    /// `None` if the model reads text frame by frame only.
+    pub non_streaming: Option<bool>,
     /// Its own, the default first. At least one, unless its voices come from recordings.
     pub voices: Vec<VoiceInfo>,
     /// How it gets others.

@@ -54,6 +54,9 @@ pub struct SpeechLimits {
     pub languages: Vec<Language>,
     /// Whether the user turn can say how to speak.
     pub instructions: bool,
+    /// Whether the reference implementation puts all text in front of the first frame unless told otherwise
+    /// ([`TalkerRequest::text`](crate::TalkerRequest::text)); `None` if text cannot stand there.
+    pub non_streaming: Option<bool>,
     /// Where voices come from.
     pub voice_source: VoiceSource,
 }
@@ -463,14 +466,15 @@ fn newline(tokenizer: &Tokenizer, config: &SpeechConfig) -> Result<u32, LoadErro
 fn limits(config: &SpeechConfig) -> SpeechLimits {
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let samples_per_frame = config.code2wav.samples_per_frame();
-    let (languages, instructions, voice_source) = match &config.talker.prompt {
-        PromptFormat::Qwen3Omni => (Vec::new(), false, VoiceSource::Names),
-        PromptFormat::Qwen3Tts(own) => (languages(own), own.instructions, own.kind.voice_source()),
+    let own = match &config.talker.prompt {
+        PromptFormat::Qwen3Omni => None,
+        PromptFormat::Qwen3Tts(own) => Some(own),
     };
     SpeechLimits {
-        languages,
-        instructions,
-        voice_source,
+        languages: own.map(languages).unwrap_or_default(),
+        instructions: own.is_some_and(|own| own.instructions),
+        non_streaming: own.map(|own| own.kind.non_streaming()),
+        voice_source: own.map_or(VoiceSource::Names, |own| own.kind.voice_source()),
         voices: config.talker.speakers.keys().cloned().collect(),
         sample_rate: config.code2wav.sample_rate,
         samples_per_frame: count(samples_per_frame),

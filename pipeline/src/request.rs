@@ -121,6 +121,8 @@ pub struct SpeechRequest {
     pub max_outputs: u32,
     /// Frames of it that another replica made before: it goes on behind them.
     pub prior_frames: Arc<[CodecFrame]>,
+    /// All of its text, if that stands in front of the first frame; then none comes by the edge.
+    pub whole_text: Option<Arc<[u32]>>,
 }
 
 /// A conversation to text.
@@ -303,6 +305,7 @@ mod tests {
             generated: false,
             max_outputs: 1,
             prior_frames: Arc::default(),
+            whole_text: None,
         };
         request.prompt_rows()
     }

@@ -238,8 +238,17 @@ mod tests {
 
     #[test]
     fn keys_are_repaired_as_values_are_and_what_needs_no_repair_is_not_copied() {
-        assert_eq!(&*repaired(br#"{"\ud83d": ["\ud83d"]}"#), br#"{"\ufffd": ["\ufffd"]}"#);
-        for json in [&br#"{"a": "\ud83d\ude00 \\"}"#[..], b"", b"\\", b"\"\\u12", b"\"\\ud83"] {
+        assert_eq!(
+            &*repaired(br#"{"\ud83d": ["\ud83d"]}"#),
+            br#"{"\ufffd": ["\ufffd"]}"#
+        );
+        for json in [
+            &br#"{"a": "\ud83d\ude00 \\"}"#[..],
+            b"",
+            b"\\",
+            b"\"\\u12",
+            b"\"\\ud83",
+        ] {
             assert!(matches!(repaired(json), Cow::Borrowed(same) if same == json));
         }
     }
@@ -259,11 +268,17 @@ mod tests {
         for (pieces, expected) in [
             (&[r#""a\ud83d""#, r#""\ude00b""#][..], "a\u{1F600}b"),
             (&[r#""a\ud83d""#, r#""""#, r#""\ude00b""#], "a\u{1F600}b"),
-            (&[r#""\ud83d""#, r#""\ude00\ud83d""#, r#""\ude01""#], "\u{1F600}\u{1F601}"),
+            (
+                &[r#""\ud83d""#, r#""\ude00\ud83d""#, r#""\ude01""#],
+                "\u{1F600}\u{1F601}",
+            ),
             (&[r#""a\ud83d""#, r#""b""#], "a\u{FFFD}b"),
             (&[r#""a\ud83d""#], "a\u{FFFD}"),
             (&[r#""\ude00a""#], "\u{FFFD}a"),
-            (&[r#""\ud83d""#, r#""\ud83d""#, r#""\ude00""#], "\u{FFFD}\u{1F600}"),
+            (
+                &[r#""\ud83d""#, r#""\ud83d""#, r#""\ude00""#],
+                "\u{FFFD}\u{1F600}",
+            ),
             (&[r#""a\ude00b\ud83dc""#], "a\u{FFFD}b\u{FFFD}c"),
             (&[r#""\ude00\ude00""#], "\u{FFFD}\u{FFFD}"),
             (&["\"\u{1F600}\"", r#""\ud83d\ude00""#], "\u{1F600}\u{1F600}"),

@@ -32,9 +32,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use axum::http::HeaderValue;
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{delete, get, post};

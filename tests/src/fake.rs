@@ -265,6 +265,7 @@ impl FakeSpeech {
             sample_rate: SampleRate::new(FAKE_RATE).expect("a usual rate"),
             samples_per_frame: SamplesPerFrame(FAKE_SAMPLES_PER_FRAME.try_into().expect("not zero")),
             leading_silence_frames: 0,
+            non_streaming: None,
             max_frames: MAX_LEN,
             max_context: MAX_LEN,
             default_sampling: Sampling {

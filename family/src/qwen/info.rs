@@ -48,6 +48,7 @@ pub(super) fn info(model: &SpeechModel, card: Card, name: String) -> anyhow::Res
         description: card.description.unwrap_or_default(),
         detects_language: !limits.languages.is_empty(),
         instructions: limits.instructions,
+        non_streaming: limits.non_streaming,
         languages,
         voices,
         voice_support: support(model)?,

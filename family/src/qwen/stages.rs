@@ -130,7 +130,7 @@ impl Qwen {
                 (None, VoiceSource::Recordings) => silent_voice(limits.voice_width),
             },
             language,
-            text: None,
+            text: request.whole_text.map(|text| text.to_vec()),
             talker,
             predictor,
             seed: request.seed,
@@ -208,6 +208,7 @@ impl ArBackend for TalkerStage {
             generated: false,
             max_outputs: WARM_UP_FRAMES,
             prior_frames: Arc::default(),
+            whole_text: None,
         };
         Ok(WarmUp {
             request: StageRequest::Speech(request),

@@ -34,6 +34,12 @@ impl Kind {
             Self::VoiceDesign => VoiceSource::Descriptions,
         }
     }
+
+    /// Whether the reference implementation speaks it with all text in front unless told otherwise (qwen-tts 0.1.1:
+    /// `generate_custom_voice` and `generate_voice_design` do, `generate_voice_clone` does not).
+    pub(crate) fn non_streaming(self) -> bool {
+        self != Self::Base
+    }
 }
 
 const KINDS: [(&str, Kind, &str); 3] = [
@@ -48,7 +54,8 @@ const SIZES: [(&str, &str); 2] = [("0b6", "0.6B"), ("1b7", "1.7B")];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Qwen3TtsConfig {
     pub(crate) kind: Kind,
-    /// Whether instructions for the way of speaking are followed. The smaller checkpoints were not trained on any.
+    /// Whether instructions for the way of speaking are followed. The reference implementation leaves them out with the smaller
+    /// CustomVoice checkpoints, which were not trained on any.
     pub(crate) instructions: bool,
     /// Opens the language part where a language is named.
     pub(crate) think: u32,
@@ -160,7 +167,11 @@ fn prompt_config(
     }
     Qwen3TtsConfig {
         kind,
-        instructions: kind != Kind::Base && small != Some(true),
+        instructions: match kind {
+            Kind::CustomVoice => small != Some(true),
+            Kind::VoiceDesign => true,
+            Kind::Base => false,
+        },
         think: section.id("codec_think_id", vocab),
         dialects: dialects(section, speakers, &languages),
         languages,

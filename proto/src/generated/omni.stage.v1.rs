@@ -189,6 +189,9 @@ pub struct SpeechRequest {
     /// Frames of it that another replica made before; it goes on behind them, and they count for max_outputs.
     #[prost(message, repeated, tag = "11")]
     pub prior_frames: ::prost::alloc::vec::Vec<CodecFrame>,
+    /// All tokens, if they stand in front of the first frame; then none come as items.
+    #[prost(message, optional, tag = "12")]
+    pub whole_text: ::core::option::Option<Tokens>,
 }
 /// What a talker needs of a recording to speak in its voice.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -415,6 +415,12 @@ pub struct SpeechConfig {
     /// Send Alignment events: which words are heard when.
     #[prost(bool, tag = "13")]
     pub alignment: bool,
+    /// True: all of a sentence's text stands in front of its first codec frame. False: the model reads the text frame by frame, so that it
+    /// may come while it is spoken. Absent: as the reference implementation of the model does, if the text is whole from the start
+    /// (Synthesize and its like), else false. For Qwen3-TTS; other models ignore true, and a warning, reason FIELD_IGNORED, follows `ready`.
+    /// True is refused with TEXT_BUFFERING_EAGER, by which a sentence begins before its end is known.
+    #[prost(bool, optional, tag = "14")]
+    pub non_streaming_mode: ::core::option::Option<bool>,
 }
 /// What a caller sends.
 #[derive(Clone, PartialEq, ::prost::Message)]

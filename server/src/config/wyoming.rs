@@ -135,7 +135,11 @@ mod tests {
         assert_eq!(problems(&["--zeroconf"]).len(), 1);
         let long = "x".repeat(MAX_NAME + 1);
         for (name, wrong) in [("kitchen", 0), ("", 1), ("a\nb", 1), (long.as_str(), 1)] {
-            assert_eq!(problems(&["--wyoming", "10300", "--zeroconf", name]).len(), wrong, "{name:?}");
+            assert_eq!(
+                problems(&["--wyoming", "10300", "--zeroconf", name]).len(),
+                wrong,
+                "{name:?}"
+            );
         }
         let raw = RawConfig::arguments_only(["omni-server", "--wyoming", "10300", "--zeroconf"]).unwrap();
         let settings = raw.validate().unwrap().wyoming.expect("settings");

@@ -28,6 +28,8 @@ pub(super) fn request(config: v1::SpeechConfig) -> Result<SpeechRequest, ServeEr
         alignment: config.alignment,
         style_instructions: config.style_instructions,
         has_pronunciations: !config.pronunciations.is_empty(),
+        non_streaming_mode: config.non_streaming_mode,
+        whole_text: false,
         clone: config.clone.map(imitation).transpose()?,
         imitated: None,
     })
@@ -143,6 +145,7 @@ pub(super) fn resolved(settings: &Settings, info: &SpeechInfo) -> v1::SpeechConf
         buffering: buffering.into(),
         max_buffer_delay: settings.max_buffer_delay.and_then(|delay| delay.try_into().ok()),
         alignment: settings.alignment,
+        non_streaming_mode: info.non_streaming.map(|_| settings.non_streaming),
         ..v1::SpeechConfig::default()
     }
 }

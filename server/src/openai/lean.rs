@@ -332,18 +332,38 @@ mod tests {
     fn numbers_and_flags_are_read_as_clients_write_them() {
         let scalars = |real, seed: Option<u64>, most, flag| {
             let seed = seed.map(Seed);
-            Ok(Scalars { real, seed, most, flag })
+            Ok(Scalars {
+                real,
+                seed,
+                most,
+                flag,
+            })
         };
         let all = || scalars(Some(2.0), Some(7), Some(100), Some(true));
         for (json, expected) in [
             ("{}", scalars(None, None, None, None)),
-            (r#"{"real": null, "seed": null, "most": null, "flag": null}"#, scalars(None, None, None, None)),
+            (
+                r#"{"real": null, "seed": null, "most": null, "flag": null}"#,
+                scalars(None, None, None, None),
+            ),
             (r#"{"real": 2, "seed": 7, "most": 100, "flag": true}"#, all()),
-            (r#"{"real": "2", "seed": "7", "most": "100", "flag": "true"}"#, all()),
-            (r#"{"real": " 2.0 ", "seed": 7.0, "most": "100.0", "flag": "True"}"#, all()),
+            (
+                r#"{"real": "2", "seed": "7", "most": "100", "flag": "true"}"#,
+                all(),
+            ),
+            (
+                r#"{"real": " 2.0 ", "seed": 7.0, "most": "100.0", "flag": "True"}"#,
+                all(),
+            ),
             (r#"{"seed": -1}"#, scalars(None, Some(u64::MAX), None, None)),
-            (r#"{"seed": 18446744073709551615}"#, scalars(None, Some(u64::MAX), None, None)),
-            (r#"{"seed": "9007199254740993"}"#, scalars(None, Some(9_007_199_254_740_993), None, None)),
+            (
+                r#"{"seed": 18446744073709551615}"#,
+                scalars(None, Some(u64::MAX), None, None),
+            ),
+            (
+                r#"{"seed": "9007199254740993"}"#,
+                scalars(None, Some(9_007_199_254_740_993), None, None),
+            ),
         ] {
             assert_eq!(read::<Scalars>(json), expected, "{json}");
         }

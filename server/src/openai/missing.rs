@@ -160,7 +160,10 @@ mod tests {
             ("/v1/v1/models", "but /v1/models: the base URL"),
             ("/api/v1/audio/speech", "but /v1/audio/speech: the base URL"),
             ("/tts/audio/speech", "but /v1/audio/speech: the base URL"),
-            ("/openai/deployments/tts-1/audio/speech", "but /v1/audio/speech: the base URL"),
+            (
+                "/openai/deployments/tts-1/audio/speech",
+                "but /v1/audio/speech: the base URL",
+            ),
             ("/v2/audio/voices/", "but /v1/audio/voices: the base URL"),
         ] {
             let told = no_route(path);

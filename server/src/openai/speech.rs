@@ -40,7 +40,7 @@ const MAX_RECORDED: usize = RECORDING_BYTES / 3 * 4 + MAX_BODY;
 const DEFAULT_FORMAT: &str = "mp3";
 
 /// How fields of the service's messages begin, and what they are called here.
-pub(super) const NAMES: [(&str, &str); 10] = [
+pub(super) const NAMES: [(&str, &str); 11] = [
     ("config.clone.transcript", "ref_text"),
     ("config.clone", "ref_audio"),
     ("config.model", "model"),
@@ -48,6 +48,7 @@ pub(super) const NAMES: [(&str, &str); 10] = [
     ("config.language", "language"),
     ("config.speed", "speed"),
     ("config.style_instructions", "instructions"),
+    ("config.non_streaming_mode", "non_streaming_mode"),
     ("config.output.format.sample_rate_hz", "sample_rate"),
     ("config.output.format", "response_format"),
     ("text", "input"),
@@ -56,8 +57,8 @@ pub(super) const NAMES: [(&str, &str); 10] = [
 /// Longest WAV file, in bytes, that is finished before it is sent.
 pub(super) const MAX_WHOLE: usize = 4 << 20;
 
-/// What OpenAI's clients send; `language`, `sample_rate`, `seed` and `stream` are additions that others know too, and what begins with
-/// `ref_` are vLLM-Omni's.
+/// What OpenAI's clients send; `language`, `sample_rate`, `seed` and `stream` are additions that others know too; what begins with
+/// `ref_` and what ends with `_mode` are vLLM-Omni's.
 #[derive(Debug, Deserialize)]
 pub(super) struct SpeechBody {
     model: Option<String>,
@@ -79,6 +80,8 @@ pub(super) struct SpeechBody {
     ref_text: Option<String>,
     #[serde(default, deserialize_with = "scalar")]
     x_vector_only_mode: Option<bool>,
+    #[serde(default, deserialize_with = "scalar")]
+    non_streaming_mode: Option<bool>,
 }
 
 /// How audio is sent.
@@ -105,7 +108,10 @@ impl SpeechBody {
             None if sound == AudioFormat::Wav && self.stream != Some(true) => Carrier::Whole,
             None => Carrier::Audio,
             Some(other) => {
-                let problem = format!("unsupported stream_format '{}'; expected audio or sse", excerpt(other));
+                let problem = format!(
+                    "unsupported stream_format '{}'; expected audio or sse",
+                    excerpt(other)
+                );
                 return Err(ApiError::invalid(Some("stream_format"), problem));
             }
         };
@@ -137,6 +143,7 @@ impl SpeechBody {
                 ..output
             },
             style_instructions: self.instructions.unwrap_or_default(),
+            non_streaming_mode: self.non_streaming_mode,
             clone: clone.transpose()?,
             sampling: SamplingRequest {
                 seed: self.seed.map(|Seed(seed)| seed),

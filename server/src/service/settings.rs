@@ -10,7 +10,7 @@ use super::aliases;
 use super::delivery::{DeliveryFields, delivery};
 use super::speech::SpeechRequest;
 use crate::error::{ErrorKind, InvalidField, ServeError, excerpt};
-use crate::session::{IgnoredField, Settings};
+use crate::session::{Buffering, IgnoredField, Settings};
 use omni_family::{SpeechInfo, VoiceContent, VoiceSource};
 use omni_pipeline::request::{Sampling, VoicePrompt};
 
@@ -112,6 +112,7 @@ impl From<UnknownName> for ServeError {
 pub(super) fn settings(request: &SpeechRequest, info: &SpeechInfo) -> Result<Settings, ServeError> {
     model(&request.model, info)?;
     let mut ignored = unsupported(request, info)?;
+    let non_streaming = non_streaming(request, info)?;
     let sampling = &request.sampling;
     let voice = match &request.imitated {
         Some(prompt) => SpokenVoice::imitated(prompt),
@@ -127,6 +128,7 @@ pub(super) fn settings(request: &SpeechRequest, info: &SpeechInfo) -> Result<Set
         voice: voice.name,
         voice_prompt: voice.prompt,
         language,
+        non_streaming,
         delivery: delivery(&request.output, info, &DELIVERY)?,
         sampling: self::sampling(sampling, &SAMPLING)?,
         seed: sampling.seed,
@@ -312,6 +314,21 @@ fn instructions(got: &str, info: &SpeechInfo) -> Option<Arc<str>> {
     (info.instructions && !got.is_empty()).then(|| got.into())
 }
 
+/// Whether text stands in front of the first frame. A model that cannot have it there ignores the wish.
+fn non_streaming(request: &SpeechRequest, info: &SpeechInfo) -> Result<bool, ServeError> {
+    const FIELD: &str = "config.non_streaming_mode";
+    let Some(default) = info.non_streaming else {
+        return Ok(false);
+    };
+    let eager = request.buffering == Buffering::Eager;
+    if eager && request.non_streaming_mode == Some(true) {
+        let problem = "is true, but with eager buffering a sentence begins before its end is known; expected false or another buffering";
+        return Err(invalid(FIELD, problem));
+    }
+    let usual = default && request.whole_text && !eager;
+    Ok(request.non_streaming_mode.unwrap_or(usual))
+}
+
 /// Refuses what is set and cannot be had; gives what is ignored instead, each with the reason.
 fn unsupported(request: &SpeechRequest, info: &SpeechInfo) -> Result<Vec<IgnoredField>, ServeError> {
     let mut ignored = Vec::new();
@@ -319,6 +336,14 @@ fn unsupported(request: &SpeechRequest, info: &SpeechInfo) -> Result<Vec<Ignored
         hint(
             "config.style_instructions",
             "this model follows none",
+            info.terms.strict,
+            &mut ignored,
+        )?;
+    }
+    if request.non_streaming_mode == Some(true) && info.non_streaming.is_none() {
+        hint(
+            "config.non_streaming_mode",
+            "this model reads its text frame by frame",
             info.terms.strict,
             &mut ignored,
         )?;

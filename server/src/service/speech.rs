@@ -36,6 +36,9 @@ pub struct SpeechRequest {
     pub alignment: bool,
     pub style_instructions: String,
     pub has_pronunciations: bool,
+    pub non_streaming_mode: Option<bool>,
+    /// All text is known from the start: [`SpeechService::synthesize`] says so.
+    pub whole_text: bool,
     /// Speak like this recording.
     pub clone: Option<Imitation>,
     /// What was made of `clone` by [`SpeechService::imitated`].
@@ -198,7 +201,10 @@ impl SpeechService {
         context.timeout = context
             .timeout
             .map(|time| time.saturating_sub(clock.since(began)));
-        let settings = request.and_then(|request| request.settings(&info));
+        let settings = request.and_then(|mut request| {
+            request.whole_text = true;
+            request.settings(&info)
+        });
         let configure = settings.map(|settings| Command::Configure(Box::new(settings)));
         let text = Command::Text {
             text,

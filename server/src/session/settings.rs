@@ -61,6 +61,8 @@ pub struct Settings {
     pub language: Option<String>,
     /// How to speak, in words, if the model follows such.
     pub instructions: Option<Arc<str>>,
+    /// The text of a sequence that is complete stands in front of its first frame.
+    pub non_streaming: bool,
     /// How audio is made for its listener.
     pub delivery: Delivery,
     /// How outputs are drawn; unset where the model's default holds.

@@ -381,13 +381,22 @@ impl Utterance {
             generated: self.own_text,
             max_outputs: self.frame_limit(&piece).min(left),
             prior_frames: Arc::default(),
+            whole_text: None,
         };
         self.sequences += 1;
         self.text_tokens += piece.tokens.len() as u32;
+        // By the edge, or with the request.
+        let (tokens, whole_text) = match self.settings.non_streaming && piece.ends {
+            true => (Vec::new(), Some(piece.tokens.into())),
+            false => (piece.tokens, None),
+        };
         let spec = SegmentSpec {
-            request,
+            request: SpeechRequest {
+                whole_text,
+                ..request
+            },
             open: !piece.ends,
-            tokens: piece.tokens,
+            tokens,
             // The first waited since it could be spoken (in an answer since that was asked for); what is spoken after it could
             // not have come earlier.
             arrived: match self.sequences {

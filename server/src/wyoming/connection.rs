@@ -145,9 +145,10 @@ impl Connection {
                 let said = self.synthesize_stream(data).await;
                 self.counted(said)
             }
-            "synthesize-chunk" | "synthesize-stop" => {
-                Err(ProtocolError::Violation("missing synthesize-start; expected it before text in pieces").into())
-            }
+            "synthesize-chunk" | "synthesize-stop" => Err(ProtocolError::Violation(
+                "missing synthesize-start; expected it before text in pieces",
+            )
+            .into()),
             "transcribe" | "recognize" | "detect" => Err(unserved(&kind)),
             // Servers drop what they do not know: clients of later versions send it.
             _ => Ok(()),
@@ -320,7 +321,9 @@ async fn heard(reader: &mut Reader, text: Option<&Text>) -> Result<Event, End> {
 }
 
 fn unserved(kind: &str) -> End {
-    let message = format!("unsupported event '{kind}'; expected synthesize: this server speaks, and recognises nothing");
+    let message = format!(
+        "unsupported event '{kind}'; expected synthesize: this server speaks, and recognises nothing"
+    );
     ServeError::new(ErrorKind::NotSupported, "NOT_SERVED", message).into()
 }
 

@@ -222,6 +222,7 @@ pub fn speech_request(voice: &str, seed: u64, max_outputs: u32) -> SpeechRequest
         generated: false,
         max_outputs,
         prior_frames: Arc::default(),
+        whole_text: None,
     }
 }
 

@@ -37,6 +37,7 @@ fn written() -> ChatCommand {
             voice: "alto".to_owned(),
             language: None,
             instructions: None,
+            non_streaming: false,
             delivery: Delivery {
                 format: Format::new(Encoding::Pcm16, 16_000).unwrap(),
                 rendering: Rendering::default(),

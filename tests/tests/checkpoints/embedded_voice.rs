@@ -227,7 +227,8 @@ async fn whole(server: &TestServer, text: &str) -> [Result<Vec<u8>, (String, Str
     };
     [
         own.map(|(audio, _)| audio).map_err(refused),
-        riva.map(|answer| answer.into_inner().audio.to_vec()).map_err(refused),
+        riva.map(|answer| answer.into_inner().audio.to_vec())
+            .map_err(refused),
         over_http,
     ]
 }
@@ -256,7 +257,10 @@ async fn a_whole_text_in_letters_that_the_voice_does_not_know_is_an_error_that_n
     for text in ["...", "\u{1f600}", "\u{1f44d}\u{1f3fd}", "\u{2014} !"] {
         for silence in whole(&server, text).await {
             let silence = silence.unwrap_or_else(|refused| panic!("{text}: {refused:?}"));
-            assert!(!silence.is_empty() && silence.iter().all(|&byte| byte == 0), "{text}");
+            assert!(
+                !silence.is_empty() && silence.iter().all(|&byte| byte == 0),
+                "{text}"
+            );
         }
     }
     for text in ["\u{4f60}\u{597d} Bob", "7"] {
@@ -274,7 +278,13 @@ async fn another_region_of_a_language_is_spoken_as_the_one_that_is_there_and_the
     let headers = [("content-type", "application/json")];
     let path = "/v1/audio/speech";
     let own = server(&[]).await;
-    for (language, ignored) in [("en-US", ""), ("en", ""), ("en-GB", "language"), ("en_AU", "language"), ("English", "")] {
+    for (language, ignored) in [
+        ("en-US", ""),
+        ("en", ""),
+        ("en-GB", "language"),
+        ("en_AU", "language"),
+        ("English", ""),
+    ] {
         let answer = http(&own, "POST", path, &headers, asked(language)).await;
         assert_eq!(answer.status, StatusCode::OK, "{language}: {answer:?}");
         assert_eq!(answer.header("x-omni-ignored"), ignored, "{language}");
@@ -288,7 +298,15 @@ async fn another_region_of_a_language_is_spoken_as_the_one_that_is_there_and_the
         ..SynthesizeSpeechRequest::default()
     };
     let mut client = RivaSpeechSynthesisClient::new(own.channel.clone());
-    assert!(!client.synthesize(riva).await.unwrap().into_inner().audio.is_empty());
+    assert!(
+        !client
+            .synthesize(riva)
+            .await
+            .unwrap()
+            .into_inner()
+            .audio
+            .is_empty()
+    );
     let mut call = own.call().await;
     call.send(config(v1::SpeechConfig {
         language: "en-GB".to_owned(),

@@ -8,7 +8,8 @@ use omni_models::testing::{Goldens, TINY_TTS, file_of};
 use omni_proto::v1;
 use omni_server::app::load_model;
 use omni_server::config::{ModelSource, deploy::resolve};
-use omni_tests::{TestServer, audio_of, chat_config, chat_message, finish, generate, text};
+use omni_tests::{TestServer, audio_of, chat_config, chat_message, finish, generate, http, text};
+use serde_json::json;
 use tonic::Code;
 
 /// What the goldens speak, and how many frames of it.
@@ -64,18 +65,119 @@ async fn spoken(server: &TestServer, config: v1::SpeechConfig) -> Vec<f32> {
     i16_from_s16le(&audio).map(from_i16).collect()
 }
 
-#[tokio::test]
-async fn a_request_gets_the_samples_of_the_reference() {
-    let server = server(tiny("custom-voice"), &[]).await;
-    let expected = Goldens::new(file_of(TINY_TTS, "goldens.safetensors")).floats("cv_stream.wav");
-    let got = spoken(&server, greedy("Vivian", "en-GB")).await;
-    assert_eq!(got.len(), expected.len());
+/// A request of the reference implementation with this `non_streaming_mode`, by the name of what came of it.
+fn asked(golden: &str, mode: Option<bool>) -> v1::SpeechConfig {
+    let (voice, language, instructions) = match golden {
+        "cv_stream" => ("Vivian", "en-GB", ""),
+        "cv_nonstream" => ("vivian", "auto", ""),
+        "cv_instruct_dialect" => ("Eric", "zh", "Be calm."),
+        "vd" => ("", "de", "A low voice."),
+        other => panic!("there is no {other}"),
+    };
+    v1::SpeechConfig {
+        style_instructions: instructions.to_owned(),
+        non_streaming_mode: mode,
+        ..greedy(voice, language)
+    }
+}
+
+fn assert_reference(got: &[f32], golden: &str) {
+    let expected = Goldens::new(file_of(TINY_TTS, "goldens.safetensors")).floats(&format!("{golden}.wav"));
+    assert_eq!(got.len(), expected.len(), "{golden}");
     // The server fades in and out, and a sample of 16 bits is a step of 1/32768.
     let faded = 240;
     for i in faded..expected.len() - faded {
         let apart = (got[i] - expected[i]).abs();
-        assert!(apart < 2e-4, "sample {i}: {}, expected {}", got[i], expected[i]);
+        assert!(
+            apart < 2e-4,
+            "{golden}, sample {i}: {}, expected {}",
+            got[i],
+            expected[i]
+        );
     }
+}
+
+/// What is spoken of text that comes in pieces.
+async fn streamed(server: &TestServer, config: v1::SpeechConfig) -> Vec<f32> {
+    let mut call = server.call().await.configured(config).await;
+    for piece in TEXT.split_inclusive(' ') {
+        call.send(text(piece)).await;
+    }
+    call.send(finish()).await;
+    let utterance = call.utterance().await;
+    call.hang_up();
+    call.end().await.expect("an end");
+    i16_from_s16le(&utterance.audio).map(from_i16).collect()
+}
+
+#[tokio::test]
+async fn whole_text_stands_in_front_as_in_the_reference_unless_the_caller_says_otherwise() {
+    let server = server(tiny("custom-voice"), &[]).await;
+    for (golden, mode) in [
+        ("cv_stream", Some(false)),
+        ("cv_nonstream", Some(true)),
+        ("cv_nonstream", None),
+        ("cv_instruct_dialect", None),
+    ] {
+        assert_reference(&spoken(&server, asked(golden, mode)).await, golden);
+    }
+    for (golden, mode) in [
+        ("cv_stream", None),
+        ("cv_stream", Some(false)),
+        ("cv_nonstream", Some(true)),
+    ] {
+        assert_reference(&streamed(&server, asked(golden, mode)).await, golden);
+    }
+    // Clauses and everything up to the end are known as well before they are spoken.
+    for buffering in [v1::TextBuffering::Clause, v1::TextBuffering::Manual] {
+        let config = v1::SpeechConfig {
+            buffering: buffering.into(),
+            ..asked("cv_nonstream", Some(true))
+        };
+        assert!(!streamed(&server, config).await.is_empty(), "{buffering:?}");
+    }
+    let eager = |mode| v1::SpeechConfig {
+        buffering: v1::TextBuffering::Eager.into(),
+        ..asked("cv_stream", mode)
+    };
+    assert_reference(&spoken(&server, eager(None)).await, "cv_stream");
+    let refused = audio_of(&mut server.speech(), eager(Some(true)), TEXT).await;
+    let refused = refused.expect_err("a sentence begins before its end is known");
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(
+        refused.message().contains("config.non_streaming_mode"),
+        "{refused:?}"
+    );
+    let mut call = server.call().await;
+    call.send(omni_tests::config(asked("cv_nonstream", Some(true))))
+        .await;
+    let resolved = call.ready().await.resolved.expect("the settings in force");
+    assert_eq!(resolved.non_streaming_mode, Some(true));
+    call.hang_up();
+    call.end().await.expect("an end");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn openais_route_takes_the_mode_by_the_name_that_vllm_omni_gives_it() {
+    let server = server(tiny("custom-voice"), &[]).await;
+    let heard = async |mode: Option<bool>| {
+        let mut body = json!({"input": TEXT, "voice": "vivian", "response_format": "pcm", "seed": 1});
+        if let Some(mode) = mode {
+            body["non_streaming_mode"] = json!(mode);
+        }
+        let headers = [("content-type", "application/json")];
+        let answer = http(&server, "POST", "/v1/audio/speech", &headers, body.to_string()).await;
+        assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
+        answer.body
+    };
+    let (usual, whole, by_frame) = (
+        heard(None).await,
+        heard(Some(true)).await,
+        heard(Some(false)).await,
+    );
+    assert!(usual == whole, "the text of a request is whole");
+    assert!(whole != by_frame);
     server.stop().await;
 }
 
@@ -159,8 +261,14 @@ async fn chinese_is_cut_where_its_sentences_end() {
 }
 
 #[tokio::test]
-async fn a_described_voice_is_the_only_one_and_follows_its_description() {
+async fn a_described_voice_is_the_only_one_and_follows_its_description_whatever_its_size() {
     let dir = relabelled("voice_design");
+    let config = dir.path().join("config.json");
+    let small = std::fs::read_to_string(&config)
+        .expect("read")
+        .replace("\"1b7\"", "\"0b6\"");
+    assert!(small.contains("\"0b6\""));
+    std::fs::write(&config, small).expect("written");
     let server = server(dir.path().to_owned(), &["--strict"]).await;
     let voices = server
         .catalog()
@@ -173,6 +281,7 @@ async fn a_described_voice_is_the_only_one_and_follows_its_description() {
         ..greedy("", "de")
     };
     let low = spoken(&server, of("A low voice.")).await;
+    assert_reference(&low, "vd");
     assert!(low != spoken(&server, of("A high voice.")).await);
     server.stop().await;
 }

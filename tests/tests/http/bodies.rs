@@ -82,7 +82,12 @@ async fn json_is_known_by_any_name_that_no_page_may_send_unasked() {
         let answer = send(&server, &[("content-type", kind)], body.clone()).await;
         assert_eq!(answer.status, StatusCode::OK, "{kind}: {answer:?}");
     }
-    for kind in ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", ""] {
+    for kind in [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "application/jsonp",
+        "",
+    ] {
         let answer = send(&server, &[("content-type", kind)], body.clone()).await;
         assert_eq!(answer.status, StatusCode::UNSUPPORTED_MEDIA_TYPE, "{kind}");
         let message = error(&answer)["message"].to_string();
@@ -119,7 +124,10 @@ async fn marks_cases_numbers_as_text_and_nulls_are_taken_as_they_are_meant() {
     ] {
         let answer = json_of(&server, body).await;
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{body}");
-        assert!(error(&answer)["message"].to_string().contains(found), "{answer:?}");
+        assert!(
+            error(&answer)["message"].to_string().contains(found),
+            "{answer:?}"
+        );
     }
     let latin = send(
         &server,
@@ -128,7 +136,10 @@ async fn marks_cases_numbers_as_text_and_nulls_are_taken_as_they_are_meant() {
     )
     .await;
     assert_eq!(latin.status, StatusCode::BAD_REQUEST);
-    assert!(error(&latin)["message"].to_string().contains("UTF-8"), "{latin:?}");
+    assert!(
+        error(&latin)["message"].to_string().contains("UTF-8"),
+        "{latin:?}"
+    );
     server.stop().await;
 }
 

@@ -354,39 +354,41 @@ async fn a_strict_server_refuses_them() {
 }
 
 #[tokio::test]
-async fn a_warning_follows_ready_where_style_is_ignored() {
-    let server = TestServer::fake(FakeScript::default(), &[]).await;
-    let mut call = server.call().await;
-    call.send(Request::Config(v1::SpeechConfig {
-        style_instructions: "Whisper.".to_owned(),
-        ..v1::SpeechConfig::default()
-    }))
-    .await;
-    let mut events = Vec::new();
-    for _ in 0..2 {
-        events.push(call.next().await.expect("an event").1);
+async fn a_warning_follows_ready_where_a_hint_is_ignored() {
+    let hints = [
+        v1::SpeechConfig {
+            style_instructions: "Whisper.".to_owned(),
+            ..v1::SpeechConfig::default()
+        },
+        v1::SpeechConfig {
+            non_streaming_mode: Some(true),
+            ..v1::SpeechConfig::default()
+        },
+    ];
+    let fields = ["config.style_instructions", "config.non_streaming_mode"];
+    for (config, field) in hints.into_iter().zip(fields) {
+        let server = TestServer::fake(FakeScript::default(), &[]).await;
+        let mut call = server.call().await;
+        call.send(Request::Config(config.clone())).await;
+        let mut events = Vec::new();
+        for _ in 0..2 {
+            events.push(call.next().await.expect("an event").1);
+        }
+        assert!(matches!(events[0], Event::Ready(_)), "{events:?}");
+        let Event::Warning(warning) = &events[1] else {
+            panic!("{events:?}");
+        };
+        assert_eq!(warning.reason, "FIELD_IGNORED");
+        assert!(warning.message.starts_with(field), "{warning:?}");
+        drop(call);
+        server.stop().await;
+        let server = TestServer::fake(FakeScript::default(), &["--strict"]).await;
+        let refused = omni_tests::audio_of(&mut server.speech(), config, "Hello.")
+            .await
+            .unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument);
+        server.stop().await;
     }
-    assert!(matches!(events[0], Event::Ready(_)), "{events:?}");
-    let Event::Warning(warning) = &events[1] else {
-        panic!("{events:?}");
-    };
-    assert_eq!(warning.reason, "FIELD_IGNORED");
-    assert!(
-        warning.message.starts_with("config.style_instructions"),
-        "{warning:?}"
-    );
-    drop(call);
-    server.stop().await;
-    let server = TestServer::fake(FakeScript::default(), &["--strict"]).await;
-    let config = v1::SpeechConfig {
-        style_instructions: "Whisper.".to_owned(),
-        ..v1::SpeechConfig::default()
-    };
-    let refused = omni_tests::audio_of(&mut server.speech(), config, "Hello.")
-        .await
-        .unwrap_err();
-    assert_eq!(refused.code(), Code::InvalidArgument);
-    server.stop().await;
 }
 
 /// What is logged.

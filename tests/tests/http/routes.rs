@@ -60,8 +60,17 @@ async fn a_path_that_does_not_exist_is_not_found_and_the_answer_says_what_does()
 #[tokio::test]
 async fn a_path_with_more_slashes_than_it_needs_leads_to_its_route() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
-    for path in ["/v1//models", "//v1/models", "/v1/models/", "///v1//models//?a=b", "/v1//models//fake"] {
-        for answer in [get(&server, path).await, http2(server.app.address(), "GET", path, &[], "").await] {
+    for path in [
+        "/v1//models",
+        "//v1/models",
+        "/v1/models/",
+        "///v1//models//?a=b",
+        "/v1//models//fake",
+    ] {
+        for answer in [
+            get(&server, path).await,
+            http2(server.app.address(), "GET", path, &[], "").await,
+        ] {
             assert_eq!(answer.status, StatusCode::OK, "{path}: {answer:?}");
         }
     }
@@ -69,7 +78,11 @@ async fn a_path_with_more_slashes_than_it_needs_leads_to_its_route() {
     let headers = [("content-type", "application/json")];
     for path in ["/v1//audio/speech", "/v1/audio/speech/"] {
         let answer = http(&server, "POST", path, &headers, body).await;
-        assert_eq!((answer.status, answer.kind()), (StatusCode::OK, "audio/mpeg"), "{path}");
+        assert_eq!(
+            (answer.status, answer.kind()),
+            (StatusCode::OK, "audio/mpeg"),
+            "{path}"
+        );
     }
     let socket = get(&server, "/v1//audio/speech/stream").await;
     assert_eq!(socket.status, StatusCode::UPGRADE_REQUIRED);

@@ -67,6 +67,7 @@ impl Chain {
                 sample_rate: SampleRate::new(16_000).expect("a usual rate"),
                 samples_per_frame: SamplesPerFrame(SAMPLES.try_into().expect("not zero")),
                 leading_silence_frames: 0,
+                non_streaming: None,
                 max_frames: 1 << 20,
                 max_context: 1 << 20,
                 default_sampling: Sampling::default(),

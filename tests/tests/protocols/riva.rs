@@ -284,7 +284,10 @@ async fn a_request_without_text_is_refused_and_a_stream_without_any_is_a_silence
         let pieces = online(&server, vec![named(text, "b")]).await.unwrap();
         assert!(pieces.iter().all(|(id, _)| id == "b"));
         let audio = joined(&pieces);
-        assert!(!audio.is_empty() && audio.iter().all(|&byte| byte == 0), "{text:?}");
+        assert!(
+            !audio.is_empty() && audio.iter().all(|&byte| byte == 0),
+            "{text:?}"
+        );
     }
     server.stop().await;
 }
@@ -450,6 +453,9 @@ async fn nvidias_own_client_lists_voices_and_synthesises() {
     assert!(pieces.len() > 1, "{said}");
     assert_eq!(pieces.iter().sum::<usize>(), bytes);
     assert!(line("refused").starts_with("refused INVALID_ARGUMENT"), "{said}");
-    assert_eq!(line("empty"), "empty INVALID_ARGUMENT text is empty; expected text to speak");
+    assert_eq!(
+        line("empty"),
+        "empty INVALID_ARGUMENT text is empty; expected text to speak"
+    );
     server.stop().await;
 }

@@ -27,6 +27,7 @@ fn settings(max_frames: Option<u32>) -> Settings {
         voice_prompt: None,
         language: None,
         instructions: None,
+        non_streaming: false,
         delivery: Delivery {
             format: Format::new(Encoding::Pcm16, 16_000).unwrap(),
             rendering: Rendering::default(),

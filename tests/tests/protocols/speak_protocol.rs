@@ -198,7 +198,15 @@ async fn hanging_up_without_a_word_is_fine() {
 async fn a_finish_or_a_flush_of_nothing_is_no_utterance() {
     let server = server().await;
     let mut call = server.call().await.configured(seeded(1)).await;
-    for nothing in [finish(), flush(), cancel(""), finish(), cancel("u1"), flush(), finish()] {
+    for nothing in [
+        finish(),
+        flush(),
+        cancel(""),
+        finish(),
+        cancel("u1"),
+        flush(),
+        finish(),
+    ] {
         call.send(nothing).await;
     }
     for id in ["u1", "u2", "m1", "1"] {
@@ -207,7 +215,10 @@ async fn a_finish_or_a_flush_of_nothing_is_no_utterance() {
         // The client's own end of what it has cancelled.
         call.send(finish()).await;
         let utterance = call.utterance().await;
-        assert_eq!((utterance.id.as_str(), utterance.finish()), (id, v1::FinishReason::Interrupted));
+        assert_eq!(
+            (utterance.id.as_str(), utterance.finish()),
+            (id, v1::FinishReason::Interrupted)
+        );
     }
     call.send(text("hello.")).await;
     call.send(finish()).await;

@@ -741,7 +741,10 @@ async fn halves_of_characters_in_consecutive_messages_are_joined() {
     let mut client = Client::connect(&server).await;
     client.configure(json!({})).await;
     let cases = [
-        (&[r"Great job \ud83d", r"\ude00 thanks."][..], "Great job \u{1F600} thanks."),
+        (
+            &[r"Great job \ud83d", r"\ude00 thanks."][..],
+            "Great job \u{1F600} thanks.",
+        ),
         (&[r"Great job \ud83d", " thanks."], "Great job \u{FFFD} thanks."),
         (&[r"Great job \ud83d"], "Great job \u{FFFD}"),
         (&[r"\ude00 Great job."], "\u{FFFD} Great job."),
@@ -749,13 +752,20 @@ async fn halves_of_characters_in_consecutive_messages_are_joined() {
     for (index, (pieces, whole)) in (0..).zip(cases) {
         for piece in pieces {
             let message = format!(r#"{{"type": "input.text", "text": "{piece}"}}"#);
-            client.0.send(Message::text(message)).await.expect("the server reads");
+            client
+                .0
+                .send(Message::text(message))
+                .await
+                .expect("the server reads");
         }
         client.send(json!({"type": "input.done"})).await;
         let (start, _) = client.utterance(index).await;
         // The text so far when the first sound came.
         let told = start["sentence_text"].as_str().expect("text");
-        assert!(whole.starts_with(told) && told.starts_with(&whole[..8]), "{told:?} of {whole:?}");
+        assert!(
+            whole.starts_with(told) && told.starts_with(&whole[..8]),
+            "{told:?} of {whole:?}"
+        );
     }
     server.stop().await;
 }
@@ -778,7 +788,10 @@ async fn fields_of_a_config_that_have_no_place_are_named_with_every_utterance() 
         };
         let mut ignored: Vec<_> = done["ignored"].as_array().expect("names").clone();
         ignored.sort_by_key(ToString::to_string);
-        assert_eq!(json!(ignored), json!(["input", "instructions", "pitch", "task_type"]));
+        assert_eq!(
+            json!(ignored),
+            json!(["input", "instructions", "pitch", "task_type"])
+        );
     }
     server.stop().await;
     let server = TestServer::fake(FakeScript::default(), &["--strict"]).await;

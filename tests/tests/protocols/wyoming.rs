@@ -278,7 +278,9 @@ async fn the_next_start_ends_the_text_before_it() {
     client.send("synthesize-start", json!({})).await;
     client.send("synthesize-chunk", json!({"text": "One."})).await;
     client.send("synthesize-start", json!({})).await;
-    client.send("synthesize-chunk", json!({"text": "Two and three."})).await;
+    client
+        .send("synthesize-chunk", json!({"text": "Two and three."}))
+        .await;
     client.send("synthesize-stop", json!({})).await;
     for expected in [one, two] {
         assert_eq!(client.utterance().await.len(), expected);
@@ -295,7 +297,9 @@ async fn halves_of_characters_cost_no_text() {
         let data = format!(r#"{{"text": "{text}"}}"#);
         format!("{{\"type\":\"{kind}\",\"data_length\":{}}}\n{data}", data.len())
     };
-    client.write(raw("synthesize", r"Great job \ud83d").as_bytes()).await;
+    client
+        .write(raw("synthesize", r"Great job \ud83d").as_bytes())
+        .await;
     assert!(!client.utterance().await.is_empty());
     client.send("synthesize-start", json!({})).await;
     for piece in [r"Great job \ud83d", r"\ude00 and thanks \ud83d"] {
@@ -536,7 +540,10 @@ async fn the_port_opens_when_the_model_is_ready_and_a_server_that_drains_ends_wh
     let mut server = TestServer::launch(&WYOMING, move || Ok(FakeSpeech::new(own))).await;
     let address = server.app.wyoming_address().expect("--wyoming");
     let refused = TcpStream::connect(address).await.map(|_| ());
-    assert_eq!(refused.map_err(|error| error.kind()), Err(ErrorKind::ConnectionRefused));
+    assert_eq!(
+        refused.map_err(|error| error.kind()),
+        Err(ErrorKind::ConnectionRefused)
+    );
     load.open();
     server.app.ready().await.unwrap();
     let mut idle = Client::connect(&server).await;

@@ -160,6 +160,7 @@ prop_compose! {
         embedding in of(reals()),
         max_outputs: u32,
         prior_frames in codec_frames(),
+        whole_text in of(vec(any::<u32>(), 0..4)),
     ) -> SpeechRequest {
         let instructions = instructions.map(Into::into);
         let voice_prompt = voice_prompt.map(Arc::new);
@@ -167,6 +168,7 @@ prop_compose! {
             voice, voice_prompt, embedding, language, instructions, sampling, seed, generated, max_outputs,
             context: context.map(Into::into),
             prior_frames: prior_frames.into(),
+            whole_text: whole_text.map(Into::into),
         }
     }
 }

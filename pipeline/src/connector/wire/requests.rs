@@ -79,6 +79,7 @@ fn speech_message(request: SpeechRequest) -> wire::SpeechRequest {
         generated: request.generated,
         max_outputs: request.max_outputs,
         prior_frames: frame_messages(&request.prior_frames),
+        whole_text: request.whole_text.map(|ids| wire::Tokens { ids: ids.to_vec() }),
         instructions: request.instructions.map(|text| text.as_ref().to_owned()),
     }
 }
@@ -121,6 +122,7 @@ fn speech(message: wire::SpeechRequest) -> Result<SpeechRequest, WireError> {
         generated: message.generated,
         max_outputs: message.max_outputs,
         prior_frames: frames(message.prior_frames).into(),
+        whole_text: message.whole_text.map(|tokens| tokens.ids.into()),
     })
 }
 

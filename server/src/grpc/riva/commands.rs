@@ -53,7 +53,7 @@ pub(super) fn whole(
     refused: oneshot::Receiver<ServeError>,
 ) -> impl Stream<Item = Result<Command, ServeError>> + Unpin + use<> {
     let configure = imitated
-        .and_then(|imitated| checked(&request, imitated, info))
+        .and_then(|imitated| checked(&request, imitated, info, true))
         .map(|mut settings| {
             settings.delivery.whole = true;
             Command::Configure(Box::new(settings))
@@ -219,7 +219,7 @@ impl Caller {
         let mut commands = Vec::new();
         if self.settings.as_ref() != Some(&request) {
             commands.extend(self.finish().map(Ok));
-            let settings = checked(&request, imitated, info);
+            let settings = checked(&request, imitated, info, false);
             commands.push(settings.map(|settings| Command::Configure(Box::new(settings))));
         }
         // An utterance begins with its first text.
@@ -276,11 +276,12 @@ fn text(text: String) -> Command {
     }
 }
 
-/// The settings of a message; what cannot be honoured is refused.
+/// The settings of a message, which may have the `whole_text`; what cannot be honoured is refused.
 fn checked(
     request: &SynthesizeSpeechRequest,
     imitated: Option<Arc<VoicePrompt>>,
     info: &SpeechInfo,
+    whole_text: bool,
 ) -> Result<Settings, ServeError> {
     if request.zero_shot_data.is_some() && imitated.is_none() {
         return Err(invalid(
@@ -309,6 +310,7 @@ fn checked(
             ..OutputRequest::default()
         },
         alignment: request.enable_word_time_offsets,
+        whole_text,
         ..SpeechRequest::default()
     };
     asked.settings(info).map_err(as_named_here)

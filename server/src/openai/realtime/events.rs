@@ -190,7 +190,10 @@ impl ClientEvent {
                 let asked = body.response.unwrap_or_default().checked(read_item)?;
                 let mut settings = patch.response.unwrap_or_default();
                 settings.unknown = hints::settings(names, "response");
-                Ok(Self::CreateResponse(Box::new(ResponseRequest { settings, ..asked })))
+                Ok(Self::CreateResponse(Box::new(ResponseRequest {
+                    settings,
+                    ..asked
+                })))
             }
             "response.cancel" => read(text).map(|CancelResponse { response_id }| Self::CancelResponse {
                 response: response_id,
@@ -219,7 +222,10 @@ impl ResponseBody {
             Some(other) => {
                 let param = "response.conversation";
                 let other = excerpt(other);
-                return refuse(param, format!("unsupported {param} '{other}'; expected auto or none"));
+                return refuse(
+                    param,
+                    format!("unsupported {param} '{other}'; expected auto or none"),
+                );
             }
         };
         let long =

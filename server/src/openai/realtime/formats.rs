@@ -60,8 +60,9 @@ impl AudioFormat {
             Some("audio/pcma") => Self::Alaw,
             Some(other) => {
                 let other = excerpt(other);
-                let problem =
-                    format!("unsupported {param}.type '{other}'; expected audio/pcm, audio/pcmu or audio/pcma");
+                let problem = format!(
+                    "unsupported {param}.type '{other}'; expected audio/pcm, audio/pcmu or audio/pcma"
+                );
                 return Err(ApiError::invalid(Some(&format!("{param}.type")), problem));
             }
         };

@@ -3,7 +3,14 @@
 use crate::openai::error::ApiError;
 
 /// Fields of settings that say what clients were told before, or that are read apart from settings.
-const SILENT: [&str; 6] = ["client_secret", "conversation", "expires_at", "id", "input", "object"];
+const SILENT: [&str; 6] = [
+    "client_secret",
+    "conversation",
+    "expires_at",
+    "id",
+    "input",
+    "object",
+];
 
 /// Fields of one event that are not followed, by their paths.
 #[derive(Debug)]

@@ -104,7 +104,8 @@ fn unreadable(error: &serde_json::Error) -> ApiError {
 fn config(text: &str, strict: bool) -> Result<Configured, ApiError> {
     let fields: ConfigFields = read(text)?;
     if fields.word_timestamps == Some(true) {
-        let problem = "unsupported word_timestamps 'true'; expected false: SpeechService.Speak has word times";
+        let problem =
+            "unsupported word_timestamps 'true'; expected false: SpeechService.Speak has word times";
         return Err(ApiError::invalid(Some("word_timestamps"), problem));
     }
     let streamed = fields.stream_audio.unwrap_or(false);
@@ -204,7 +205,13 @@ mod tests {
             let refused = ClientMessage::parse(&text, true).expect_err("a strict server");
             assert_eq!(refused.json()["param"], "task_type");
             assert_eq!(config.request.voice, "alloy");
+            assert_eq!(config.request.non_streaming_mode, None);
         }
+        let text = r#"{"type":"session.config","non_streaming_mode":true}"#;
+        let ClientMessage::Config(config) = ClientMessage::parse(text).unwrap() else {
+            panic!("{text}");
+        };
+        assert_eq!(config.request.non_streaming_mode, Some(true));
     }
 
     #[test]

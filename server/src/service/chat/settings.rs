@@ -83,6 +83,7 @@ pub(super) fn settings(request: &ChatRequest, known: &ChatModel) -> Result<ChatS
             // Words as they come: the sentence is one sequence all the same, and its sound begins earliest.
             buffering: Buffering::Eager,
             max_buffer_delay: None,
+            non_streaming: false,
             alignment: false,
             ignored,
         },

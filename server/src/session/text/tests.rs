@@ -23,6 +23,7 @@ fn info() -> SpeechInfo {
         sample_rate: SampleRate::new(16_000).unwrap(),
         samples_per_frame: SamplesPerFrame(640.try_into().unwrap()),
         leading_silence_frames: 0,
+        non_streaming: None,
         max_frames: 100,
         max_context: 200,
         default_sampling: Sampling::default(),

@@ -322,11 +322,22 @@ fn hints() -> Vec<(Value, &'static [&'static str])> {
     let turns = |value: Value| input(json!({"turn_detection": value}));
     vec![
         (
-            turns(json!({"type": "semantic_vad", "eagerness": "low", "create_response": true, "interrupt_response": true})),
-            &["session.audio.input.turn_detection.eagerness", "session.audio.input.turn_detection.type"],
+            turns(
+                json!({"type": "semantic_vad", "eagerness": "low", "create_response": true, "interrupt_response": true}),
+            ),
+            &[
+                "session.audio.input.turn_detection.eagerness",
+                "session.audio.input.turn_detection.type",
+            ],
         ),
-        (turns(json!({"type": "semantic_vad"})), &["session.audio.input.turn_detection.type"]),
-        (turns(json!({"type": "smart_turn"})), &["session.audio.input.turn_detection.type"]),
+        (
+            turns(json!({"type": "semantic_vad"})),
+            &["session.audio.input.turn_detection.type"],
+        ),
+        (
+            turns(json!({"type": "smart_turn"})),
+            &["session.audio.input.turn_detection.type"],
+        ),
         (
             turns(json!({"type": "server_vad", "idle_timeout_ms": 6_000})),
             &["session.audio.input.turn_detection.idle_timeout_ms"],
@@ -337,18 +348,39 @@ fn hints() -> Vec<(Value, &'static [&'static str])> {
         ),
         (
             input(json!({"transcription": {"model": "whisper-1", "language": "en", "prompt": "names"}})),
-            &["session.audio.input.transcription.language", "session.audio.input.transcription.prompt"],
+            &[
+                "session.audio.input.transcription.language",
+                "session.audio.input.transcription.prompt",
+            ],
         ),
-        (json!({"include": ["item.input_audio_transcription.logprobs"]}), &["session.include"]),
+        (
+            json!({"include": ["item.input_audio_transcription.logprobs"]}),
+            &["session.include"],
+        ),
         (json!({"tracing": "auto"}), &["session.tracing"]),
         (json!({"prompt": {"id": "pmpt_1"}}), &["session.prompt"]),
         (json!({"truncation": "disabled"}), &["session.truncation"]),
-        (json!({"truncation": {"type": "retention_ratio", "retention_ratio": 0.5}}), &["session.truncation"]),
+        (
+            json!({"truncation": {"type": "retention_ratio", "retention_ratio": 0.5}}),
+            &["session.truncation"],
+        ),
         (json!({"tool_choice": "required"}), &["session.tool_choice"]),
-        (json!({"tool_choice": {"type": "mcp", "server_label": "a"}}), &["session.tool_choice", "session.tool_choice.server_label"]),
-        (json!({"tools": [{"type": "mcp", "server_label": "a"}]}), &["session.tools", "session.tools.server_label"]),
-        (json!({"output_modalities": ["text", "audio"]}), &["session.output_modalities"]),
-        (json!({"temperature": 0.8, "modalities": ["audio"]}), &["session.modalities", "session.temperature"]),
+        (
+            json!({"tool_choice": {"type": "mcp", "server_label": "a"}}),
+            &["session.tool_choice", "session.tool_choice.server_label"],
+        ),
+        (
+            json!({"tools": [{"type": "mcp", "server_label": "a"}]}),
+            &["session.tools", "session.tools.server_label"],
+        ),
+        (
+            json!({"output_modalities": ["text", "audio"]}),
+            &["session.output_modalities"],
+        ),
+        (
+            json!({"temperature": 0.8, "modalities": ["audio"]}),
+            &["session.modalities", "session.temperature"],
+        ),
         (turns(json!({"type": "server_vad", "idle_timeout_ms": null})), &[]),
         (
             json!({
@@ -373,7 +405,10 @@ async fn a_setting_that_cannot_be_followed_does_not_lose_the_others() {
             .send(json!({"type": "session.update", "session": session}))
             .await;
         let updated = client.expect("session.updated").await;
-        assert_eq!(updated["session"]["instructions"], session["instructions"], "{session}");
+        assert_eq!(
+            updated["session"]["instructions"], session["instructions"],
+            "{session}"
+        );
         let mut ignored: Vec<_> = updated["ignored"].as_array().cloned().unwrap_or_default();
         ignored.sort_by_key(ToString::to_string);
         assert_eq!(json!(ignored), json!(names), "{session}");

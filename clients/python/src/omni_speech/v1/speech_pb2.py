@@ -27,55 +27,55 @@ from omni_speech.v1 import audio_pb2 as omni_dot_v1_dot_audio__pb2
 from omni_speech.v1 import common_pb2 as omni_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14omni/v1/speech.proto\x12\x07omni.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x13omni/v1/audio.proto\x1a\x14omni/v1/common.proto\",\n\rPronunciation\x12\x0e\n\x06phrase\x18\x01 \x01(\t\x12\x0b\n\x03ipa\x18\x02 \x01(\t\"U\n\nVoiceClone\x12\r\n\x05\x61udio\x18\x01 \x01(\x0c\x12$\n\x06\x66ormat\x18\x02 \x01(\x0b\x32\x14.omni.v1.AudioFormat\x12\x12\n\ntranscript\x18\x03 \x01(\t\"\xc2\x03\n\x0cSpeechConfig\x12\r\n\x05model\x18\x01 \x01(\t\x12\r\n\x05voice\x18\x02 \x01(\t\x12\x10\n\x08language\x18\x03 \x01(\t\x12&\n\x06output\x18\x04 \x01(\x0b\x32\x16.omni.v1.AudioDelivery\x12\x12\n\x05speed\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x1b\n\x0evolume_gain_db\x18\x06 \x01(\x01H\x01\x88\x01\x01\x12\x1a\n\x12style_instructions\x18\x07 \x01(\t\x12.\n\x0epronunciations\x18\x08 \x03(\x0b\x32\x16.omni.v1.Pronunciation\x12\"\n\x05\x63lone\x18\t \x01(\x0b\x32\x13.omni.v1.VoiceClone\x12)\n\x08sampling\x18\n \x01(\x0b\x32\x17.omni.v1.SamplingParams\x12)\n\tbuffering\x18\x0b \x01(\x0e\x32\x16.omni.v1.TextBuffering\x12\x33\n\x10max_buffer_delay\x18\x0c \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\talignment\x18\r \x01(\x08\x42\x08\n\x06_speedB\x11\n\x0f_volume_gain_db\"\xe1\x01\n\x0cSpeakRequest\x12\'\n\x06\x63onfig\x18\x01 \x01(\x0b\x32\x15.omni.v1.SpeechConfigH\x00\x12\"\n\x04text\x18\x02 \x01(\x0b\x32\x12.omni.v1.TextChunkH\x00\x12#\n\x05\x66lush\x18\x03 \x01(\x0b\x32\x12.omni.v1.FlushTextH\x00\x12*\n\x06\x66inish\x18\x04 \x01(\x0b\x32\x18.omni.v1.FinishUtteranceH\x00\x12*\n\x06\x63\x61ncel\x18\x05 \x01(\x0b\x32\x18.omni.v1.CancelUtteranceH\x00\x42\x07\n\x05\x65vent\"/\n\tTextChunk\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x14\n\x0cutterance_id\x18\x02 \x01(\t\"\x0b\n\tFlushText\"\x11\n\x0f\x46inishUtterance\"W\n\x0f\x43\x61ncelUtterance\x12\x14\n\x0cutterance_id\x18\x01 \x01(\t\x12\x1b\n\x0eplayed_samples\x18\x02 \x01(\x04H\x00\x88\x01\x01\x42\x11\n\x0f_played_samples\"\xb3\x02\n\rSpeakResponse\x12\x0b\n\x03seq\x18\x01 \x01(\x04\x12\x14\n\x0cutterance_id\x18\x02 \x01(\t\x12,\n\x05ready\x18\x03 \x01(\x0b\x32\x1b.omni.v1.SpeechSessionReadyH\x00\x12,\n\x07started\x18\x04 \x01(\x0b\x32\x19.omni.v1.UtteranceStartedH\x00\x12$\n\x05\x61udio\x18\x05 \x01(\x0b\x32\x13.omni.v1.AudioChunkH\x00\x12\'\n\talignment\x18\x06 \x01(\x0b\x32\x12.omni.v1.AlignmentH\x00\x12&\n\x04\x64one\x18\x07 \x01(\x0b\x32\x16.omni.v1.UtteranceDoneH\x00\x12#\n\x07warning\x18\x08 \x01(\x0b\x32\x10.omni.v1.WarningH\x00\x42\x07\n\x05\x65vent\"y\n\x12SpeechSessionReady\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\'\n\x08resolved\x18\x02 \x01(\x0b\x32\x15.omni.v1.SpeechConfig\x12&\n\x06limits\x18\x03 \x01(\x0b\x32\x16.omni.v1.SessionLimits\"\x12\n\x10UtteranceStarted\".\n\tAlignment\x12!\n\x05spans\x18\x01 \x03(\x0b\x32\x12.omni.v1.TimedText\"_\n\rUtteranceDone\x12!\n\x07outcome\x18\x01 \x01(\x0b\x32\x10.omni.v1.Outcome\x12\x13\n\x0btext_spoken\x18\x02 \x01(\t\x12\x16\n\x0etext_remaining\x18\x03 \x01(\t\"H\n\x11SynthesizeRequest\x12%\n\x06\x63onfig\x18\x01 \x01(\x0b\x32\x15.omni.v1.SpeechConfig\x12\x0c\n\x04text\x18\x02 \x01(\t\"\xe7\x01\n\x12SynthesizeResponse\x12,\n\x05ready\x18\x01 \x01(\x0b\x32\x1b.omni.v1.SpeechSessionReadyH\x00\x12$\n\x05\x61udio\x18\x02 \x01(\x0b\x32\x13.omni.v1.AudioChunkH\x00\x12\'\n\talignment\x18\x03 \x01(\x0b\x32\x12.omni.v1.AlignmentH\x00\x12&\n\x04\x64one\x18\x04 \x01(\x0b\x32\x16.omni.v1.UtteranceDoneH\x00\x12#\n\x07warning\x18\x05 \x01(\x0b\x32\x10.omni.v1.WarningH\x00\x42\x07\n\x05\x65vent\"E\n\x0e\x45xplainRequest\x12%\n\x06\x63onfig\x18\x01 \x01(\x0b\x32\x15.omni.v1.SpeechConfig\x12\x0c\n\x04text\x18\x02 \x01(\t\"q\n\x0f\x45xplainResponse\x12\r\n\x05model\x18\x01 \x01(\t\x12+\n\x08segments\x18\x02 \x03(\x0b\x32\x19.omni.v1.ExplainedSegment\x12\"\n\x08warnings\x18\x03 \x03(\x0b\x32\x10.omni.v1.Warning\"\xd3\x01\n\x10\x45xplainedSegment\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x12\n\nchar_start\x18\x02 \x01(\r\x12\x10\n\x08\x63har_end\x18\x03 \x01(\r\x12%\n\x05words\x18\x04 \x03(\x0b\x32\x16.omni.v1.ExplainedWord\x12 \n\x03\x65nd\x18\x05 \x01(\x0e\x32\x13.omni.v1.SegmentEnd\x12\x11\n\tcontinues\x18\x06 \x01(\x08\x12/\n\x0cpause_before\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\"E\n\rExplainedWord\x12\x0e\n\x06spoken\x18\x01 \x01(\t\x12\x12\n\nchar_start\x18\x02 \x01(\r\x12\x10\n\x08\x63har_end\x18\x03 \x01(\r*\x9c\x01\n\rTextBuffering\x12\x1e\n\x1aTEXT_BUFFERING_UNSPECIFIED\x10\x00\x12\x1b\n\x17TEXT_BUFFERING_SENTENCE\x10\x01\x12\x19\n\x15TEXT_BUFFERING_CLAUSE\x10\x02\x12\x18\n\x14TEXT_BUFFERING_EAGER\x10\x03\x12\x19\n\x15TEXT_BUFFERING_MANUAL\x10\x04*\xa5\x01\n\nSegmentEnd\x12\x1b\n\x17SEGMENT_END_UNSPECIFIED\x10\x00\x12\x16\n\x12SEGMENT_END_FORCED\x10\x01\x12\x15\n\x11SEGMENT_END_FLUSH\x10\x02\x12\x16\n\x12SEGMENT_END_CLAUSE\x10\x03\x12\x18\n\x14SEGMENT_END_SENTENCE\x10\x04\x12\x19\n\x15SEGMENT_END_PARAGRAPH\x10\x05\x32\xd2\x01\n\rSpeechService\x12:\n\x05Speak\x12\x15.omni.v1.SpeakRequest\x1a\x16.omni.v1.SpeakResponse(\x01\x30\x01\x12G\n\nSynthesize\x12\x1a.omni.v1.SynthesizeRequest\x1a\x1b.omni.v1.SynthesizeResponse0\x01\x12<\n\x07\x45xplain\x12\x17.omni.v1.ExplainRequest\x1a\x18.omni.v1.ExplainResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14omni/v1/speech.proto\x12\x07omni.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x13omni/v1/audio.proto\x1a\x14omni/v1/common.proto\",\n\rPronunciation\x12\x0e\n\x06phrase\x18\x01 \x01(\t\x12\x0b\n\x03ipa\x18\x02 \x01(\t\"U\n\nVoiceClone\x12\r\n\x05\x61udio\x18\x01 \x01(\x0c\x12$\n\x06\x66ormat\x18\x02 \x01(\x0b\x32\x14.omni.v1.AudioFormat\x12\x12\n\ntranscript\x18\x03 \x01(\t\"\xfa\x03\n\x0cSpeechConfig\x12\r\n\x05model\x18\x01 \x01(\t\x12\r\n\x05voice\x18\x02 \x01(\t\x12\x10\n\x08language\x18\x03 \x01(\t\x12&\n\x06output\x18\x04 \x01(\x0b\x32\x16.omni.v1.AudioDelivery\x12\x12\n\x05speed\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x1b\n\x0evolume_gain_db\x18\x06 \x01(\x01H\x01\x88\x01\x01\x12\x1a\n\x12style_instructions\x18\x07 \x01(\t\x12.\n\x0epronunciations\x18\x08 \x03(\x0b\x32\x16.omni.v1.Pronunciation\x12\"\n\x05\x63lone\x18\t \x01(\x0b\x32\x13.omni.v1.VoiceClone\x12)\n\x08sampling\x18\n \x01(\x0b\x32\x17.omni.v1.SamplingParams\x12)\n\tbuffering\x18\x0b \x01(\x0e\x32\x16.omni.v1.TextBuffering\x12\x33\n\x10max_buffer_delay\x18\x0c \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\talignment\x18\r \x01(\x08\x12\x1f\n\x12non_streaming_mode\x18\x0e \x01(\x08H\x02\x88\x01\x01\x42\x08\n\x06_speedB\x11\n\x0f_volume_gain_dbB\x15\n\x13_non_streaming_mode\"\xe1\x01\n\x0cSpeakRequest\x12\'\n\x06\x63onfig\x18\x01 \x01(\x0b\x32\x15.omni.v1.SpeechConfigH\x00\x12\"\n\x04text\x18\x02 \x01(\x0b\x32\x12.omni.v1.TextChunkH\x00\x12#\n\x05\x66lush\x18\x03 \x01(\x0b\x32\x12.omni.v1.FlushTextH\x00\x12*\n\x06\x66inish\x18\x04 \x01(\x0b\x32\x18.omni.v1.FinishUtteranceH\x00\x12*\n\x06\x63\x61ncel\x18\x05 \x01(\x0b\x32\x18.omni.v1.CancelUtteranceH\x00\x42\x07\n\x05\x65vent\"/\n\tTextChunk\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x14\n\x0cutterance_id\x18\x02 \x01(\t\"\x0b\n\tFlushText\"\x11\n\x0f\x46inishUtterance\"W\n\x0f\x43\x61ncelUtterance\x12\x14\n\x0cutterance_id\x18\x01 \x01(\t\x12\x1b\n\x0eplayed_samples\x18\x02 \x01(\x04H\x00\x88\x01\x01\x42\x11\n\x0f_played_samples\"\xb3\x02\n\rSpeakResponse\x12\x0b\n\x03seq\x18\x01 \x01(\x04\x12\x14\n\x0cutterance_id\x18\x02 \x01(\t\x12,\n\x05ready\x18\x03 \x01(\x0b\x32\x1b.omni.v1.SpeechSessionReadyH\x00\x12,\n\x07started\x18\x04 \x01(\x0b\x32\x19.omni.v1.UtteranceStartedH\x00\x12$\n\x05\x61udio\x18\x05 \x01(\x0b\x32\x13.omni.v1.AudioChunkH\x00\x12\'\n\talignment\x18\x06 \x01(\x0b\x32\x12.omni.v1.AlignmentH\x00\x12&\n\x04\x64one\x18\x07 \x01(\x0b\x32\x16.omni.v1.UtteranceDoneH\x00\x12#\n\x07warning\x18\x08 \x01(\x0b\x32\x10.omni.v1.WarningH\x00\x42\x07\n\x05\x65vent\"y\n\x12SpeechSessionReady\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\'\n\x08resolved\x18\x02 \x01(\x0b\x32\x15.omni.v1.SpeechConfig\x12&\n\x06limits\x18\x03 \x01(\x0b\x32\x16.omni.v1.SessionLimits\"\x12\n\x10UtteranceStarted\".\n\tAlignment\x12!\n\x05spans\x18\x01 \x03(\x0b\x32\x12.omni.v1.TimedText\"_\n\rUtteranceDone\x12!\n\x07outcome\x18\x01 \x01(\x0b\x32\x10.omni.v1.Outcome\x12\x13\n\x0btext_spoken\x18\x02 \x01(\t\x12\x16\n\x0etext_remaining\x18\x03 \x01(\t\"H\n\x11SynthesizeRequest\x12%\n\x06\x63onfig\x18\x01 \x01(\x0b\x32\x15.omni.v1.SpeechConfig\x12\x0c\n\x04text\x18\x02 \x01(\t\"\xe7\x01\n\x12SynthesizeResponse\x12,\n\x05ready\x18\x01 \x01(\x0b\x32\x1b.omni.v1.SpeechSessionReadyH\x00\x12$\n\x05\x61udio\x18\x02 \x01(\x0b\x32\x13.omni.v1.AudioChunkH\x00\x12\'\n\talignment\x18\x03 \x01(\x0b\x32\x12.omni.v1.AlignmentH\x00\x12&\n\x04\x64one\x18\x04 \x01(\x0b\x32\x16.omni.v1.UtteranceDoneH\x00\x12#\n\x07warning\x18\x05 \x01(\x0b\x32\x10.omni.v1.WarningH\x00\x42\x07\n\x05\x65vent\"E\n\x0e\x45xplainRequest\x12%\n\x06\x63onfig\x18\x01 \x01(\x0b\x32\x15.omni.v1.SpeechConfig\x12\x0c\n\x04text\x18\x02 \x01(\t\"q\n\x0f\x45xplainResponse\x12\r\n\x05model\x18\x01 \x01(\t\x12+\n\x08segments\x18\x02 \x03(\x0b\x32\x19.omni.v1.ExplainedSegment\x12\"\n\x08warnings\x18\x03 \x03(\x0b\x32\x10.omni.v1.Warning\"\xd3\x01\n\x10\x45xplainedSegment\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x12\n\nchar_start\x18\x02 \x01(\r\x12\x10\n\x08\x63har_end\x18\x03 \x01(\r\x12%\n\x05words\x18\x04 \x03(\x0b\x32\x16.omni.v1.ExplainedWord\x12 \n\x03\x65nd\x18\x05 \x01(\x0e\x32\x13.omni.v1.SegmentEnd\x12\x11\n\tcontinues\x18\x06 \x01(\x08\x12/\n\x0cpause_before\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\"E\n\rExplainedWord\x12\x0e\n\x06spoken\x18\x01 \x01(\t\x12\x12\n\nchar_start\x18\x02 \x01(\r\x12\x10\n\x08\x63har_end\x18\x03 \x01(\r*\x9c\x01\n\rTextBuffering\x12\x1e\n\x1aTEXT_BUFFERING_UNSPECIFIED\x10\x00\x12\x1b\n\x17TEXT_BUFFERING_SENTENCE\x10\x01\x12\x19\n\x15TEXT_BUFFERING_CLAUSE\x10\x02\x12\x18\n\x14TEXT_BUFFERING_EAGER\x10\x03\x12\x19\n\x15TEXT_BUFFERING_MANUAL\x10\x04*\xa5\x01\n\nSegmentEnd\x12\x1b\n\x17SEGMENT_END_UNSPECIFIED\x10\x00\x12\x16\n\x12SEGMENT_END_FORCED\x10\x01\x12\x15\n\x11SEGMENT_END_FLUSH\x10\x02\x12\x16\n\x12SEGMENT_END_CLAUSE\x10\x03\x12\x18\n\x14SEGMENT_END_SENTENCE\x10\x04\x12\x19\n\x15SEGMENT_END_PARAGRAPH\x10\x05\x32\xd2\x01\n\rSpeechService\x12:\n\x05Speak\x12\x15.omni.v1.SpeakRequest\x1a\x16.omni.v1.SpeakResponse(\x01\x30\x01\x12G\n\nSynthesize\x12\x1a.omni.v1.SynthesizeRequest\x1a\x1b.omni.v1.SynthesizeResponse0\x01\x12<\n\x07\x45xplain\x12\x17.omni.v1.ExplainRequest\x1a\x18.omni.v1.ExplainResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'omni.v1.speech_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_TEXTBUFFERING']._serialized_start=2470
-  _globals['_TEXTBUFFERING']._serialized_end=2626
-  _globals['_SEGMENTEND']._serialized_start=2629
-  _globals['_SEGMENTEND']._serialized_end=2794
+  _globals['_TEXTBUFFERING']._serialized_start=2526
+  _globals['_TEXTBUFFERING']._serialized_end=2682
+  _globals['_SEGMENTEND']._serialized_start=2685
+  _globals['_SEGMENTEND']._serialized_end=2850
   _globals['_PRONUNCIATION']._serialized_start=108
   _globals['_PRONUNCIATION']._serialized_end=152
   _globals['_VOICECLONE']._serialized_start=154
   _globals['_VOICECLONE']._serialized_end=239
   _globals['_SPEECHCONFIG']._serialized_start=242
-  _globals['_SPEECHCONFIG']._serialized_end=692
-  _globals['_SPEAKREQUEST']._serialized_start=695
-  _globals['_SPEAKREQUEST']._serialized_end=920
-  _globals['_TEXTCHUNK']._serialized_start=922
-  _globals['_TEXTCHUNK']._serialized_end=969
-  _globals['_FLUSHTEXT']._serialized_start=971
-  _globals['_FLUSHTEXT']._serialized_end=982
-  _globals['_FINISHUTTERANCE']._serialized_start=984
-  _globals['_FINISHUTTERANCE']._serialized_end=1001
-  _globals['_CANCELUTTERANCE']._serialized_start=1003
-  _globals['_CANCELUTTERANCE']._serialized_end=1090
-  _globals['_SPEAKRESPONSE']._serialized_start=1093
-  _globals['_SPEAKRESPONSE']._serialized_end=1400
-  _globals['_SPEECHSESSIONREADY']._serialized_start=1402
-  _globals['_SPEECHSESSIONREADY']._serialized_end=1523
-  _globals['_UTTERANCESTARTED']._serialized_start=1525
-  _globals['_UTTERANCESTARTED']._serialized_end=1543
-  _globals['_ALIGNMENT']._serialized_start=1545
-  _globals['_ALIGNMENT']._serialized_end=1591
-  _globals['_UTTERANCEDONE']._serialized_start=1593
-  _globals['_UTTERANCEDONE']._serialized_end=1688
-  _globals['_SYNTHESIZEREQUEST']._serialized_start=1690
-  _globals['_SYNTHESIZEREQUEST']._serialized_end=1762
-  _globals['_SYNTHESIZERESPONSE']._serialized_start=1765
-  _globals['_SYNTHESIZERESPONSE']._serialized_end=1996
-  _globals['_EXPLAINREQUEST']._serialized_start=1998
-  _globals['_EXPLAINREQUEST']._serialized_end=2067
-  _globals['_EXPLAINRESPONSE']._serialized_start=2069
-  _globals['_EXPLAINRESPONSE']._serialized_end=2182
-  _globals['_EXPLAINEDSEGMENT']._serialized_start=2185
-  _globals['_EXPLAINEDSEGMENT']._serialized_end=2396
-  _globals['_EXPLAINEDWORD']._serialized_start=2398
-  _globals['_EXPLAINEDWORD']._serialized_end=2467
-  _globals['_SPEECHSERVICE']._serialized_start=2797
-  _globals['_SPEECHSERVICE']._serialized_end=3007
+  _globals['_SPEECHCONFIG']._serialized_end=748
+  _globals['_SPEAKREQUEST']._serialized_start=751
+  _globals['_SPEAKREQUEST']._serialized_end=976
+  _globals['_TEXTCHUNK']._serialized_start=978
+  _globals['_TEXTCHUNK']._serialized_end=1025
+  _globals['_FLUSHTEXT']._serialized_start=1027
+  _globals['_FLUSHTEXT']._serialized_end=1038
+  _globals['_FINISHUTTERANCE']._serialized_start=1040
+  _globals['_FINISHUTTERANCE']._serialized_end=1057
+  _globals['_CANCELUTTERANCE']._serialized_start=1059
+  _globals['_CANCELUTTERANCE']._serialized_end=1146
+  _globals['_SPEAKRESPONSE']._serialized_start=1149
+  _globals['_SPEAKRESPONSE']._serialized_end=1456
+  _globals['_SPEECHSESSIONREADY']._serialized_start=1458
+  _globals['_SPEECHSESSIONREADY']._serialized_end=1579
+  _globals['_UTTERANCESTARTED']._serialized_start=1581
+  _globals['_UTTERANCESTARTED']._serialized_end=1599
+  _globals['_ALIGNMENT']._serialized_start=1601
+  _globals['_ALIGNMENT']._serialized_end=1647
+  _globals['_UTTERANCEDONE']._serialized_start=1649
+  _globals['_UTTERANCEDONE']._serialized_end=1744
+  _globals['_SYNTHESIZEREQUEST']._serialized_start=1746
+  _globals['_SYNTHESIZEREQUEST']._serialized_end=1818
+  _globals['_SYNTHESIZERESPONSE']._serialized_start=1821
+  _globals['_SYNTHESIZERESPONSE']._serialized_end=2052
+  _globals['_EXPLAINREQUEST']._serialized_start=2054
+  _globals['_EXPLAINREQUEST']._serialized_end=2123
+  _globals['_EXPLAINRESPONSE']._serialized_start=2125
+  _globals['_EXPLAINRESPONSE']._serialized_end=2238
+  _globals['_EXPLAINEDSEGMENT']._serialized_start=2241
+  _globals['_EXPLAINEDSEGMENT']._serialized_end=2452
+  _globals['_EXPLAINEDWORD']._serialized_start=2454
+  _globals['_EXPLAINEDWORD']._serialized_end=2523
+  _globals['_SPEECHSERVICE']._serialized_start=2853
+  _globals['_SPEECHSERVICE']._serialized_end=3063
 # @@protoc_insertion_point(module_scope)

@@ -169,6 +169,7 @@ class SpeechConfig(_message.Message):
     BUFFERING_FIELD_NUMBER: _builtins.int
     MAX_BUFFER_DELAY_FIELD_NUMBER: _builtins.int
     ALIGNMENT_FIELD_NUMBER: _builtins.int
+    NON_STREAMING_MODE_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Empty: the server's default. See CatalogService.ListModels."""
     voice: _builtins.str
@@ -187,6 +188,12 @@ class SpeechConfig(_message.Message):
     """How much text is gathered before it is spoken."""
     alignment: _builtins.bool
     """Send Alignment events: which words are heard when."""
+    non_streaming_mode: _builtins.bool
+    """True: all of a sentence's text stands in front of its first codec frame. False: the model reads the text frame by frame, so that it
+    may come while it is spoken. Absent: as the reference implementation of the model does, if the text is whole from the start
+    (Synthesize and its like), else false. For Qwen3-TTS; other models ignore true, and a warning, reason FIELD_IGNORED, follows `ready`.
+    True is refused with TEXT_BUFFERING_EAGER, by which a sentence begins before its end is known.
+    """
     @_builtins.property
     def output(self) -> _audio_pb2.AudioDelivery:
         """Format and pacing of the audio."""
@@ -227,15 +234,20 @@ class SpeechConfig(_message.Message):
         buffering: Global___TextBuffering.ValueType = ...,
         max_buffer_delay: _duration_pb2.Duration | None = ...,
         alignment: _builtins.bool = ...,
+        non_streaming_mode: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_speed", b"_speed", "_volume_gain_db", b"_volume_gain_db", "clone", b"clone", "max_buffer_delay", b"max_buffer_delay", "output", b"output", "sampling", b"sampling", "speed", b"speed", "volume_gain_db", b"volume_gain_db"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_non_streaming_mode", b"_non_streaming_mode", "_speed", b"_speed", "_volume_gain_db", b"_volume_gain_db", "clone", b"clone", "max_buffer_delay", b"max_buffer_delay", "non_streaming_mode", b"non_streaming_mode", "output", b"output", "sampling", b"sampling", "speed", b"speed", "volume_gain_db", b"volume_gain_db"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_speed", b"_speed", "_volume_gain_db", b"_volume_gain_db", "alignment", b"alignment", "buffering", b"buffering", "clone", b"clone", "language", b"language", "max_buffer_delay", b"max_buffer_delay", "model", b"model", "output", b"output", "pronunciations", b"pronunciations", "sampling", b"sampling", "speed", b"speed", "style_instructions", b"style_instructions", "voice", b"voice", "volume_gain_db", b"volume_gain_db"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_non_streaming_mode", b"_non_streaming_mode", "_speed", b"_speed", "_volume_gain_db", b"_volume_gain_db", "alignment", b"alignment", "buffering", b"buffering", "clone", b"clone", "language", b"language", "max_buffer_delay", b"max_buffer_delay", "model", b"model", "non_streaming_mode", b"non_streaming_mode", "output", b"output", "pronunciations", b"pronunciations", "sampling", b"sampling", "speed", b"speed", "style_instructions", b"style_instructions", "voice", b"voice", "volume_gain_db", b"volume_gain_db"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__non_streaming_mode: _TypeAlias = _typing.Literal["non_streaming_mode"]  # noqa: Y015
+    _WhichOneofArgType__non_streaming_mode: _TypeAlias = _typing.Literal["_non_streaming_mode", b"_non_streaming_mode"]  # noqa: Y015
     _WhichOneofReturnType__speed: _TypeAlias = _typing.Literal["speed"]  # noqa: Y015
     _WhichOneofArgType__speed: _TypeAlias = _typing.Literal["_speed", b"_speed"]  # noqa: Y015
     _WhichOneofReturnType__volume_gain_db: _TypeAlias = _typing.Literal["volume_gain_db"]  # noqa: Y015
     _WhichOneofArgType__volume_gain_db: _TypeAlias = _typing.Literal["_volume_gain_db", b"_volume_gain_db"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__non_streaming_mode) -> _WhichOneofReturnType__non_streaming_mode | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__speed) -> _WhichOneofReturnType__speed | None: ...
     @_typing.overload

@@ -153,7 +153,7 @@ def export(folder, dtype, voices=None, thinker_paths=None):
         languages=["en-US"], text_normalization="en", speakable_characters="abcdefghijklmnopqrstuvwxyz .,?!'-:;",
         sample_rate=SAMPLE_RATE, leading_silence_frames=SILENT_FRAMES, max_characters=MAX_CHARS,
         voices=[dict(id=v, display_name=n, description=d) for v, (n, d) in VOICE_INFO.items()],
-        chat=dict(max_context_tokens=dialogues.CONTEXT), license="Apache-2.0"))
+        chat=dict(max_context_tokens=dialogues.CONTEXT, repetition=dict(min_pattern=12, max_pattern=64, count=2)), license="Apache-2.0"))
     if not voices:
         codec.keep(codec.load(), folder.parent / codec.KEPT.name)
     size = lambda prefix: sum(v.numel() * v.element_size() for k, v in tensors.items() if k.startswith(prefix))

@@ -53,6 +53,20 @@ pub(super) struct CardChat {
     pub(super) hears: bool,
     /// Whether its talker was trained on answers behind the user's turns.
     pub(super) talker_context: bool,
+    /// When an answer that repeats itself is ended; none: never.
+    pub(super) repetition: Option<CardRepetition>,
+}
+
+/// An answer whose last tokens are one pattern, this often in a row, goes round in circles.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CardRepetition {
+    /// Shortest such pattern in tokens.
+    pub(super) min_pattern: u32,
+    /// Longest such pattern in tokens.
+    pub(super) max_pattern: u32,
+    /// How often.
+    pub(super) count: u32,
 }
 
 /// One voice.

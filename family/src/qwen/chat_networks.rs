@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use omni_audio::{SampleRate, Samples};
+use omni_engine::RepetitionLimit;
 use omni_models::{
     AUDIO_SAMPLE_RATE, AudioEncoder, AudioLimits, ChatError, ChatTemplate, ENCODER, HiddenRows, KvOptions,
     LoadError, Message, MessagePart, SpeechModel, THINKER, TextDecoder, TextSampling, Thinker, ThinkerModel,
     ThinkerToken, UserRow,
 };
 
-use super::card::{Card, CardChat};
+use super::card::{Card, CardChat, CardRepetition};
 use super::kv::{kv, longest};
 use super::loaded_models::{ComputeTarget, LoadedModels, options, planned, targets};
 use crate::compute::{ComputePlan, ProcessRole};
@@ -35,10 +36,19 @@ pub(super) struct ChatNetworks {
     /// The token that opens a turn.
     im_start: u32,
     encoders: BTreeMap<ComputeTarget, AudioEncoder>,
+    repetition: Option<RepetitionLimit>,
 }
 
 /// Longest audio of one message: encoding it delays all other recordings.
 const MAX_AUDIO: Duration = Duration::from_secs(60);
+
+fn limit(card: CardRepetition) -> RepetitionLimit {
+    RepetitionLimit {
+        min_pattern: card.min_pattern,
+        max_pattern: card.max_pattern,
+        count: card.count,
+    }
+}
 
 impl ChatNetworks {
     /// Reads the thinker wherever `role` has it, or says why there is none.
@@ -62,7 +72,9 @@ impl ChatNetworks {
             Some(Card { chat: None, .. }) => return Ok(Err("its omni.json says nothing of chat".to_owned())),
         };
         if let Err(error) = model.check_thinker() {
-            return Ok(Err(format!("its thinker cannot be used: {error}")));
+            tracing::warn!(%error, "the thinker cannot be used: the model speaks only");
+            // For callers, who learn no paths of this machine.
+            return Ok(Err("its checkpoint has no thinker that can be used".to_owned()));
         }
         let template = model
             .chat_template()
@@ -103,6 +115,7 @@ impl ChatNetworks {
             kv,
             im_start: model.text_tokens().im_start,
             encoders,
+            repetition: card.and_then(|chat| chat.repetition).map(limit),
         }))
     }
 
@@ -114,6 +127,11 @@ impl ChatNetworks {
 
     pub(super) fn info(&self) -> &ChatInfo {
         &self.info
+    }
+
+    /// When an answer that repeats itself is ended.
+    pub(super) fn repetition(&self) -> Option<RepetitionLimit> {
+        self.repetition
     }
 
     pub(super) fn thinker(&self, target: ComputeTarget) -> Result<Thinker, BackendError> {

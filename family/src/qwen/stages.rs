@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use omni_engine::{ChunkOutput, CodecFrame, StageGraph};
+use omni_engine::{ChunkOutput, CodecFrame, RepetitionLimit, StageGraph};
 use omni_models::{
     AudioEncoder, CODE2WAV, Code2Wav, DType, ENCODER, QWEN3_OMNI, SpeechModel, TALKER, THINKER, Talker,
     Thinker, ThinkerToken, UserRow, Voice, VoiceSource,
@@ -267,6 +267,10 @@ impl ArBackend for ThinkerStage {
 
     fn kv_position(&self) -> Option<KvPosition> {
         self.0.kv_position(THINKER)
+    }
+
+    fn repetition(&self) -> Option<RepetitionLimit> {
+        self.0.conversing().ok()?.repetition()
     }
 }
 

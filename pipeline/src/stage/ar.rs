@@ -41,10 +41,11 @@ impl<B: ArBackend> Ar<B> {
         status: &ReplicaStatus,
         clock: Clock,
     ) -> Self {
+        let repetition = repetition.or_else(|| backend.repetition());
         Self {
             backend,
             config,
-            repetition,
+            repetition: repetition.filter(RepetitionLimit::is_valid),
             upstream,
             clock,
             driver: Driver::new(status.clone(), B::item, clock),

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use omni_engine::{
-    ArModel, ChunkModel, ChunkOutput, ModelError, OneShotModel, Sequences, StageGraph, StepExecutor,
+    ArModel, ChunkModel, ChunkOutput, ModelError, OneShotModel, RepetitionLimit, Sequences, StageGraph,
+    StepExecutor,
 };
 
 use super::events::KvPosition;
@@ -93,6 +94,11 @@ pub trait ArBackend: Send + 'static {
 
     /// What a position takes in its KV cache, where that is known.
     fn kv_position(&self) -> Option<KvPosition> {
+        None
+    }
+
+    /// When the model's own sequences are ended because they repeat themselves, unless the settings of the stage say.
+    fn repetition(&self) -> Option<RepetitionLimit> {
         None
     }
 }

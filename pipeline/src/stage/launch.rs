@@ -33,7 +33,8 @@ pub enum EngineSettings {
     Ar {
         /// Limits of the scheduler.
         config: ArConfig,
-        /// When a sequence is ended because it repeats itself.
+        /// When a sequence is ended because it repeats itself; never if this is no [valid](RepetitionLimit::is_valid) limit. `None`: as
+        /// the model says.
         repetition: Option<RepetitionLimit>,
     },
     /// Of a chunk stage.

@@ -121,7 +121,10 @@ async fn it_answers_aloud_although_its_instructions_do_not_fit() {
     for question in ["What is the capital of France?", "Thank you!"] {
         let answer = chat.turn(question).await;
         assert!(
-            matches!(answer.finish(), v1::FinishReason::Stop | v1::FinishReason::Length),
+            matches!(
+                answer.finish(),
+                v1::FinishReason::Stop | v1::FinishReason::Length | v1::FinishReason::Repetition
+            ),
             "{answer:?}"
         );
         assert!(
@@ -134,6 +137,31 @@ async fn it_answers_aloud_although_its_instructions_do_not_fit() {
             .map(|warning| warning.reason.as_str())
             .collect();
         assert!(reasons.contains(&"PROMPT_TRIMMED"), "{reasons:?}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_goes_round_in_circles_is_ended_and_lists_and_spelling_are_not() {
+    let server = server().await;
+    for (question, ends) in [
+        ("Can you count backwards from ten?", v1::FinishReason::Repetition),
+        // As long as the model writes at most.
+        ("Count to one hundred.", v1::FinishReason::Length),
+        ("Count from one to twenty.", v1::FinishReason::Stop),
+        ("How do you spell banana?", v1::FinishReason::Stop),
+        ("How do you spell Mississippi?", v1::FinishReason::Stop),
+        ("Name the months of the year.", v1::FinishReason::Stop),
+        ("Name the days of the week.", v1::FinishReason::Stop),
+    ] {
+        let asked = vec![chat_message(v1::Role::User, question)];
+        let answer = generate(&mut server.chat(), config(false), asked)
+            .await
+            .expect("an answer");
+        assert_eq!(answer.finish(), ends, "{question}: {:?}", answer.text);
+        if ends == v1::FinishReason::Repetition {
+            assert!(answer.text.len() < 150, "{question}: {:?}", answer.text);
+        }
     }
     server.stop().await;
 }

@@ -307,8 +307,8 @@ pub(super) const SECTIONS: &[Section] = &[
             setting(
                 "repetition.count",
                 Kind::Count { min: 0, max: 1024 },
-                Is("0"),
-                "An answer whose last tokens are one pattern, this often in a row, is ended, with FINISH_REASON_REPETITION. Below 2 none is.",
+                Checkpoint,
+                "An answer whose last tokens are one pattern, this often in a row, is ended, with FINISH_REASON_REPETITION. Below 2 none is. The embedded model ends after two patterns of 12 to 64 tokens; published checkpoints say nothing, and none of theirs is ended.",
             ),
             setting(
                 "repetition.min_pattern",

@@ -331,9 +331,11 @@ fn answers_repeat_themselves_and_share_nothing_unless_it_says_otherwise() {
         let thinker = deploy.ar("thinker");
         Ok::<_, Vec<String>>((thinker.shares_with_all, thinker.repetition))
     };
-    let off = (false, None);
-    assert_eq!(answers(&[]), Ok(off));
-    assert_eq!(answers(&["stages.thinker.repetition.count=1"]), Ok(off));
+    assert_eq!(answers(&[]), Ok((false, None)), "the checkpoint decides");
+    for off in ["0", "1"] {
+        let (_, limit) = answers(&[&format!("stages.thinker.repetition.count={off}")]).unwrap();
+        assert!(limit.is_some_and(|limit| !limit.is_valid()), "never");
+    }
     let (shares_with_all, repetition) = answers(&[
         "stages.thinker.repetition.count=4",
         "stages.thinker.repetition.max_pattern=9",

@@ -213,7 +213,7 @@ pub struct ArStage {
     pub output_capacity: u32,
     /// Whether conversations share the KV blocks of common prefixes with one another.
     pub shares_with_all: bool,
-    /// When a sequence is ended because it repeats itself.
+    /// When a sequence is ended because it repeats itself, never if this is no valid limit; `None` where the checkpoint decides.
     pub repetition: Option<RepetitionLimit>,
 }
 
@@ -418,12 +418,14 @@ impl Scope<'_> {
     }
 
     fn repetition(&self) -> Option<RepetitionLimit> {
-        let limit = RepetitionLimit {
-            min_pattern: self.count("repetition.min_pattern"),
-            max_pattern: self.count("repetition.max_pattern"),
-            count: self.count("repetition.count"),
-        };
-        limit.is_valid().then_some(limit)
+        match self.values.get(self.scope, "repetition.count") {
+            Setup::Count(_) => Some(RepetitionLimit {
+                min_pattern: self.count("repetition.min_pattern"),
+                max_pattern: self.count("repetition.max_pattern"),
+                count: self.count("repetition.count"),
+            }),
+            _ => None,
+        }
     }
 
     fn one_shot(&self) -> OneShotStage {

@@ -217,7 +217,7 @@ impl<B: Backend> Encode for Parts<B> {
 pub(crate) fn check(checkpoint: &Checkpoint, config: &AudioConfig) -> Result<(), LoadError> {
     let dry = Loader::new(checkpoint, &DryRun);
     nets(&dry, config)?;
-    dry.finish(|name| name.starts_with(NAME))
+    dry.finish()
 }
 
 /// Loads the encoder.

@@ -84,8 +84,22 @@ impl CheckpointSource {
             .ok_or_else(|| LoadError::one(Problem::MissingFile { file: name.into() }))
     }
 
-    /// The content of a file, `None` if there is no such file.
+    /// The content of a file, without the mark that some editors put in front of text; `None` if there is no such file.
     pub(crate) fn file(&self, name: &str) -> Result<Option<Cow<'static, [u8]>>, LoadError> {
+        const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+        let content = self.bytes(name)?;
+        Ok(content.map(|content| match content {
+            Cow::Borrowed(bytes) => Cow::Borrowed(bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes)),
+            Cow::Owned(mut bytes) => {
+                if bytes.starts_with(BYTE_ORDER_MARK) {
+                    bytes.drain(..BYTE_ORDER_MARK.len());
+                }
+                Cow::Owned(bytes)
+            }
+        }))
+    }
+
+    fn bytes(&self, name: &str) -> Result<Option<Cow<'static, [u8]>>, LoadError> {
         match self {
             Self::Dir(dir) => match std::fs::read(dir.join(name)) {
                 Ok(bytes) => Ok(Some(Cow::Owned(bytes))),
@@ -178,6 +192,15 @@ impl CheckpointSource {
         Ok(Some(pages))
     }
 
+    /// A file of tensors in a folder that only an index can list, if there is one.
+    pub(crate) fn shard(&self, folder: &str) -> Option<String> {
+        let Self::Dir(dir) = self else { return None };
+        let entries = std::fs::read_dir(dir.join(folder)).ok()?;
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let is_shard = |name: &String| name.contains("-of-") && name.ends_with(".safetensors");
+        names.filter(is_shard).min()
+    }
+
     /// Length of a file in bytes, `None` if there is no such file.
     fn len(&self, name: &str) -> Result<Option<u64>, LoadError> {
         match self {
@@ -207,13 +230,16 @@ pub struct Checkpoint {
     /// The file that lists the tensors: where a missing one should have been.
     listing: String,
     tensors: BTreeMap<String, TensorInfo>,
+    /// Tensors that the index promises and that are not there, each with the reason. Only those that are asked for are missed.
+    absent: BTreeMap<String, Problem>,
 }
 
 impl Checkpoint {
-    /// Opens `source` and reads the headers of its safetensors files.
+    /// Opens `source` and reads the headers of its safetensors files. What is wrong with one of several is told of the tensors in it,
+    /// when they are asked for.
     ///
     /// # Errors
-    /// [`LoadError`] naming every file that is missing, cut short or not a safetensors file.
+    /// [`LoadError`] if the file, or what lists several, is missing, cut short or not of its format.
     pub fn open(source: CheckpointSource) -> Result<Self, LoadError> {
         Self::open_in(source, None)
     }
@@ -231,7 +257,7 @@ impl Checkpoint {
         let (index_file, single) = (inside(INDEX), inside(SINGLE));
         let index = source.file(&index_file)?;
         let mut problems = Vec::new();
-        let mut tensors = BTreeMap::new();
+        let (mut tensors, mut absent) = (BTreeMap::new(), BTreeMap::new());
         let listing = if let Some(bytes) = index {
             let mut index: Index = serde_json::from_slice(&bytes).map_err(|e| {
                 LoadError::one(Problem::Malformed {
@@ -255,20 +281,22 @@ impl Checkpoint {
                 .values_mut()
                 .for_each(|shard| *shard = inside(shard));
             let shards: BTreeSet<&String> = index.weight_map.values().collect();
-            for shard in shards {
-                add_file(&source, shard, &mut tensors, &mut problems)?;
-            }
-            missing_from_shards(&index, &tensors, &mut problems);
+            let damaged = shards.into_iter().filter_map(|shard| {
+                let error = add_file(&source, shard, &mut tensors).err()?;
+                Some((shard.clone(), error.problems().first()?.clone()))
+            });
+            let damaged = damaged.collect();
+            absent = absent_of(&index, &tensors, &damaged);
             index_file
         } else {
-            add_file(&source, &single, &mut tensors, &mut problems)?;
+            add_file(&source, &single, &mut tensors)?;
             single
         };
-        LoadError::unless_empty(problems)?;
         Ok(Self {
             source,
             listing,
             tensors,
+            absent,
         })
     }
 
@@ -279,6 +307,7 @@ impl Checkpoint {
             source,
             listing,
             tensors,
+            absent: BTreeMap::new(),
         }
     }
 
@@ -303,6 +332,11 @@ impl Checkpoint {
     /// What is known of a tensor without reading it.
     pub(crate) fn info(&self, name: &str) -> Option<&TensorInfo> {
         self.tensors.get(name)
+    }
+
+    /// Why a tensor that the index promises is not there, if that is so.
+    pub(crate) fn absent(&self, name: &str) -> Option<&Problem> {
+        self.absent.get(name)
     }
 
     /// All tensors, in name order.
@@ -364,41 +398,37 @@ fn is_file_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\\', ':', '\0'])
 }
 
-/// Adds the tensors of one safetensors file, or what is wrong with the file.
+/// Adds the tensors of one safetensors file.
 fn add_file(
     source: &CheckpointSource,
     file: &str,
     tensors: &mut BTreeMap<String, TensorInfo>,
-    problems: &mut Vec<Problem>,
 ) -> Result<(), LoadError> {
     let Some(len) = source.len(file)? else {
-        problems.push(Problem::MissingFile { file: file.into() });
-        return Ok(());
+        return Err(LoadError::one(Problem::MissingFile { file: file.into() }));
     };
-    match Header::read(file, len, |begin, end| source.range(file, begin, end))? {
-        Ok(header) => tensors.extend(header.tensors),
-        Err(problem) => problems.push(problem),
-    }
+    let header = Header::read(file, len, |begin, end| source.range(file, begin, end))?;
+    tensors.extend(header.map_err(LoadError::one)?.tensors);
     Ok(())
 }
 
-/// Tensors that the index promises and their shard does not hold.
-fn missing_from_shards(index: &Index, tensors: &BTreeMap<String, TensorInfo>, problems: &mut Vec<Problem>) {
-    let broken: BTreeSet<String> = problems
-        .iter()
-        .filter_map(|p| p.file().map(str::to_owned))
-        .collect();
-    for (tensor, shard) in &index.weight_map {
-        if broken.contains(shard) || tensors.get(tensor).is_some_and(|t| t.file == *shard) {
-            continue;
-        }
-        let (file, tensor) = (shard.clone(), tensor.clone());
-        problems.push(Problem::MissingTensor {
-            file,
-            tensor,
+/// Tensors that the index promises and that are not there: their shard is `damaged`, or does not hold them.
+fn absent_of(
+    index: &Index,
+    tensors: &BTreeMap<String, TensorInfo>,
+    damaged: &BTreeMap<String, Problem>,
+) -> BTreeMap<String, Problem> {
+    let missing = index.weight_map.iter();
+    let missing = missing.filter(|(tensor, shard)| tensors.get(*tensor).is_none_or(|t| t.file != **shard));
+    let why = |(tensor, shard): (&String, &String)| {
+        let lacks = || Problem::MissingTensor {
+            file: shard.clone(),
+            tensor: tensor.clone(),
             expected: Vec::new(),
-        });
-    }
+        };
+        (tensor.clone(), damaged.get(shard).cloned().unwrap_or_else(lacks))
+    };
+    missing.map(why).collect()
 }
 
 #[cfg(test)]

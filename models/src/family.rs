@@ -23,6 +23,8 @@ const SERVED: [(&str, Family); 2] = [
 
 /// Where the codec of Qwen3-TTS is.
 pub(crate) const CODEC_FOLDER: &str = "speech_tokenizer";
+/// The published checkpoint of Qwen3-Omni that speaks.
+const SPEAKING: &str = "Qwen/Qwen3-Omni-30B-A3B-Instruct";
 /// What to fetch where nothing says which checkpoint was meant: the smallest one with voices of its own.
 const SMALLEST: &str = "Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice";
 
@@ -40,6 +42,27 @@ impl Family {
                 reason: format!("is {found}, served are {}", served().join(", ")),
             })
         })
+    }
+
+    /// Checks that a checkpoint of this family with this `config.json` has a voice.
+    pub(crate) fn speaks(self, json: &[u8]) -> Result<(), LoadError> {
+        let value = parsed(FILE, json)?;
+        let silent = value.get("enable_audio_output") == Some(&Value::Bool(false));
+        if self != Self::Qwen3Omni || !(silent || value.get("talker_config").is_none_or(Value::is_null)) {
+            return Ok(());
+        }
+        let (field, found) = match silent {
+            true => ("enable_audio_output", "is false"),
+            false => ("talker_config", "is missing"),
+        };
+        Err(LoadError::one(Problem::Config {
+            file: FILE.into(),
+            field: field.into(),
+            reason: format!(
+                "{found}: this checkpoint does not speak (Thinking and Captioner do not), fetch the one that does: hf download {SPEAKING} --local-dir {}",
+                SPEAKING.rsplit('/').next().unwrap_or(SPEAKING)
+            ),
+        }))
     }
 
     /// The name that people know.
@@ -76,7 +99,12 @@ impl Family {
         }
     }
 
-    /// Whether speaking must know every tensor of this name; the others are those of parts that are loaded apart.
+    /// Whether a tensor of this name is one of what converses, as far as that is served: pictures are not.
+    pub(crate) fn converses_with(self, tensor: &str) -> bool {
+        self == Self::Qwen3Omni && tensor.starts_with("thinker.") && !tensor.starts_with("thinker.visual.")
+    }
+
+    /// Whether a tensor of this name is one of what speaks; the others are those of parts that are loaded apart.
     pub(crate) fn speaks_with(self, tensor: &str) -> bool {
         let apart: &[&str] = match self {
             // The thinker may be another process's.
@@ -115,10 +143,12 @@ pub(crate) fn missing_files(source: &CheckpointSource) -> Result<(), LoadError> 
         need(qwen3_tts::CODEC_CONFIG.into(), &[])?;
     }
     for folder in folders {
-        need(
-            format!("{folder}model.safetensors"),
-            &[format!("{folder}model.safetensors.index.json")],
-        )?;
+        let index = format!("{folder}model.safetensors.index.json");
+        // Of several files of tensors the list is missing.
+        match source.shard(&folder) {
+            Some(_) => need(index, &[format!("{folder}model.safetensors")])?,
+            None => need(format!("{folder}model.safetensors"), &[index])?,
+        };
     }
     for file in tokenizer::FILES {
         need(file.into(), &[tokenizer::WHOLE.into()])?;
@@ -132,7 +162,7 @@ pub(crate) fn fetch_hint(source: &CheckpointSource, error: &LoadError) -> Option
         return None;
     };
     let fetchable = |p: &Problem| match p {
-        Problem::MissingFile { .. } | Problem::Truncated { .. } => true,
+        Problem::MissingFile { .. } | Problem::Truncated { .. } | Problem::MissingTensor { .. } => true,
         // Files that were cut short, or that a page of an error stands in place of.
         Problem::Malformed { file, .. } => file.ends_with(".safetensors") || file.ends_with(".json"),
         _ => false,
@@ -143,10 +173,22 @@ pub(crate) fn fetch_hint(source: &CheckpointSource, error: &LoadError) -> Option
     let config = source.file(FILE).ok().flatten();
     let config = config.and_then(|json| Some((Family::of(&json).ok()?, json)));
     let repository = match config {
-        Some((Family::Qwen3Omni, _)) => "Qwen/Qwen3-Omni-30B-A3B-Instruct".to_owned(),
+        Some((Family::Qwen3Omni, _)) => SPEAKING.to_owned(),
         Some((Family::Qwen3Tts, json)) => qwen3_tts::repository(&json).unwrap_or_else(|| SMALLEST.to_owned()),
         None => SMALLEST.to_owned(),
     };
-    let missing = format!("hf download {repository} --local-dir {}", dir.display());
+    // Of many files of tensors only those that are needed.
+    let is_shard = |file: &&str| file.contains("-of-") && file.ends_with(".safetensors");
+    let files = error
+        .problems()
+        .iter()
+        .map(|problem| problem.file().filter(is_shard));
+    let files: Option<Vec<&str>> = files.collect();
+    let files: String = files
+        .into_iter()
+        .flatten()
+        .map(|file| format!(" {file}"))
+        .collect();
+    let missing = format!("hf download {repository}{files} --local-dir {}", dir.display());
     Some(format!("fetch what is missing or damaged with: {missing}"))
 }

@@ -4,7 +4,7 @@
 //! misshapen or unused tensor and reads nothing, and a real one.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::backend::{ComputeError, DryRun, Params, Precision, Taps};
 use crate::checkpoint::{Checkpoint, DType, HostTensor, LoadError, Problem, Reordering};
@@ -16,6 +16,8 @@ pub(crate) struct Loader<'a, P> {
     /// In a dry run: what was asked for, with its shape.
     asked: RefCell<BTreeMap<String, Vec<usize>>>,
     problems: RefCell<Vec<Problem>>,
+    /// Files that were found damaged: once for all their tensors.
+    damaged: RefCell<BTreeSet<String>>,
 }
 
 /// A causal convolution as a matrix over its taps.
@@ -45,6 +47,7 @@ impl<'a, P: Params> Loader<'a, P> {
             params,
             asked: RefCell::default(),
             problems: RefCell::default(),
+            damaged: RefCell::default(),
         }
     }
 
@@ -327,12 +330,20 @@ impl<'a, P: Params> Loader<'a, P> {
             return self.checkpoint.read(name);
         }
         self.asked.borrow_mut().insert(name.to_owned(), shape.to_vec());
-        self.problems.borrow_mut().extend(self.flaw(name, shape));
+        let is_news = |flaw: &Problem| {
+            let file = flaw.file();
+            file.is_none_or(|file| self.damaged.borrow_mut().insert(file.to_owned()))
+        };
+        let flaw = self.flaw(name, shape).filter(is_news);
+        self.problems.borrow_mut().extend(flaw);
         Ok(HostTensor::from_f32(Vec::new(), &[]))
     }
 
     fn flaw(&self, name: &str, expected: &[usize]) -> Option<Problem> {
         let (tensor, expected) = (name.to_owned(), expected.to_vec());
+        if let Some(problem) = self.checkpoint.absent(name) {
+            return Some(problem.clone());
+        }
         let Some(info) = self.checkpoint.info(name) else {
             return Some(Problem::MissingTensor {
                 file: self.checkpoint.listing().into(),
@@ -359,27 +370,75 @@ impl<'a, P: Params> Loader<'a, P> {
 
 impl Loader<'_, DryRun> {
     /// As [`Loader::problems`], as an error if there is one.
-    pub(crate) fn finish(self, ours: impl Fn(&str) -> bool) -> Result<(), LoadError> {
-        LoadError::unless_empty(self.problems(ours))
+    pub(crate) fn finish(self) -> Result<(), LoadError> {
+        LoadError::unless_empty(self.problems())
     }
 
-    /// Ends a dry run: every flaw found, and every tensor that nothing asked for among those that are `ours` by name;
-    /// the others are other networks'.
-    pub(crate) fn problems(self, ours: impl Fn(&str) -> bool) -> Vec<Problem> {
-        let (asked, mut problems) = (self.asked.into_inner(), self.problems.into_inner());
-        for (name, info) in self.checkpoint.tensors() {
-            if !asked.contains_key(name) && ours(name) {
-                let (file, tensor, found) = (info.file.clone(), name.to_owned(), info.shape.clone());
-                problems.push(Problem::UnknownTensor { file, tensor, found });
+    /// Ends a dry run: every flaw found. Tensors that nothing asked for are none.
+    pub(crate) fn problems(self) -> Vec<Problem> {
+        let checkpoint = self.checkpoint;
+        let mut problems = self.problems.into_inner();
+        let missing = |problem: &Problem| match problem {
+            Problem::MissingTensor { file, tensor, .. } if file == checkpoint.listing() => {
+                Some(tensor.clone())
             }
+            _ => None,
+        };
+        let names: Vec<String> = problems.iter().filter_map(missing).collect();
+        if let Some(renamed) = renamed(checkpoint, &names) {
+            problems.retain(|problem| missing(problem).is_none());
+            problems.push(renamed);
         }
         problems
+    }
+
+    /// Names of the tensors of its checkpoint that nothing has asked for.
+    pub(crate) fn extra(&self) -> Vec<&str> {
+        let asked = self.asked.borrow();
+        let names = self.checkpoint.tensors().map(|(name, _)| name);
+        names.filter(|name| !asked.contains_key(*name)).collect()
     }
 
     /// Ends a dry run: every tensor that was asked for, with its shape.
     pub(crate) fn into_asked(self) -> BTreeMap<String, Vec<usize>> {
         self.asked.into_inner()
     }
+}
+
+/// Fewest tensors that are missing where a prefix is looked for.
+const FEWEST_RENAMED: usize = 4;
+
+/// Whether nearly all of the tensors that are missing are there under other names, which have a prefix too many or lack one.
+fn renamed(checkpoint: &Checkpoint, missing: &[String]) -> Option<Problem> {
+    if missing.len() < FEWEST_RENAMED {
+        return None;
+    }
+    let expected = missing.first()?;
+    let names = || checkpoint.tensors().map(|(name, _)| name);
+    let longer = names().filter(|name| {
+        name.strip_suffix(expected.as_str())
+            .is_some_and(|p| p.ends_with('.'))
+    });
+    let dots = expected.match_indices('.').map(|(at, _)| &expected[at + 1..]);
+    let shorter = dots.filter(|rest| checkpoint.info(rest).is_some());
+    let mut candidates = longer.chain(shorter);
+    candidates.find_map(|found| {
+        let added = found.strip_suffix(expected.as_str());
+        let lacking = expected.strip_suffix(found);
+        let name_of = |name: &String| match (added, lacking) {
+            (Some(prefix), _) => Some(format!("{prefix}{name}")),
+            (_, Some(prefix)) => name.strip_prefix(prefix).map(str::to_owned),
+            (None, None) => None,
+        };
+        let there = missing.iter().filter_map(name_of);
+        let count = there.filter(|name| checkpoint.info(name).is_some()).count();
+        (count * 10 >= missing.len() * 9).then(|| Problem::Renamed {
+            file: checkpoint.listing().to_owned(),
+            count,
+            expected: expected.clone(),
+            found: found.to_owned(),
+        })
+    })
 }
 
 fn change(tensor: HostTensor, f: impl FnOnce(&HostTensor) -> HostTensor, dry: bool) -> HostTensor {

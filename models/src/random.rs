@@ -115,7 +115,7 @@ pub struct RandomModel {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RandomNameError {
     /// Nothing is called that.
-    #[error("there is no {found:?}, expected one of {}", names().join(", "))]
+    #[error("there is no {found:?}, expected one of {}", RandomModel::names().join(", "))]
     Name {
         /// What was there, without a seed.
         found: String,
@@ -128,8 +128,12 @@ pub enum RandomNameError {
     },
 }
 
-fn names() -> Vec<String> {
-    SHAPES.iter().map(|f| format!("{PREFIX}{}", f.name)).collect()
+impl RandomModel {
+    /// All there are, without a seed.
+    #[must_use]
+    pub fn names() -> Vec<String> {
+        SHAPES.iter().map(|f| format!("{PREFIX}{}", f.name)).collect()
+    }
 }
 
 impl FromStr for RandomModel {

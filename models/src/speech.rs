@@ -18,7 +18,7 @@ use crate::config::{
 };
 use crate::family::{self, Family};
 use crate::loader::Loader;
-use crate::qwen3_tts::{Qwen3TtsConfig, VoiceEncoder};
+use crate::qwen3_tts::{Qwen3TtsConfig, VoiceEncoder, encoder_nets};
 use crate::talker::{KvOptions, Talker};
 use crate::thinker_model::{self, ThinkerLimits, ThinkerModel};
 use crate::tokenizer::Tokenizer;
@@ -98,6 +98,8 @@ struct Read {
     config: SpeechConfig,
     defaults: GenerationDefaults,
     tokenizer: Tokenizer,
+    /// Tensors that no network uses.
+    unused: Option<String>,
 }
 
 impl std::fmt::Debug for SpeechModel {
@@ -136,8 +138,11 @@ impl SpeechModel {
         options: &[LoadOptions],
         place: &str,
     ) -> Result<Vec<Self>, LoadError> {
+        // Before the other files: of a family that is not known, or of what does not speak, these say nothing.
+        if let Some(json) = source.file("config.json")? {
+            Family::of(&json)?.speaks(&json)?;
+        }
         family::missing_files(&source)?;
-        // Before the tensors: of a family that is not known, these say nothing.
         let family = Family::of(&source.required("config.json")?)?;
         let checkpoint = Checkpoint::open(source)?;
         let config = family.config(&checkpoint)?;
@@ -150,7 +155,8 @@ impl SpeechModel {
         };
         let tokenizer = Tokenizer::load(&checkpoint)?;
         let newline = newline(&tokenizer, &config)?;
-        check_tensors(sources, codec.is_some(), family, &config)?;
+        let converse = options.iter().any(|options| options.parts.converse);
+        let unused = check_tensors(sources, codec.is_some(), (family, converse), &config)?;
         let nets = all_nets(sources, &config, options)?;
         let read = Arc::new(Read {
             family,
@@ -158,6 +164,7 @@ impl SpeechModel {
             config,
             defaults,
             tokenizer,
+            unused,
         });
         let model = |nets| Self {
             nets,
@@ -340,6 +347,12 @@ impl SpeechModel {
         &self.limits
     }
 
+    /// Tensors of the checkpoint that no network of it uses, if there are any: how many, and the first names.
+    #[must_use]
+    pub fn unused(&self) -> Option<&str> {
+        self.read.unused.as_deref()
+    }
+
     /// How the checkpoint wants to be sampled.
     #[must_use]
     pub fn defaults(&self) -> &GenerationDefaults {
@@ -407,21 +420,76 @@ impl SpeechModel {
     }
 }
 
-/// Compares the lists of tensors with what the networks ask for, and tells all that is wrong with both.
+/// Compares the lists of tensors with what the networks ask for, and tells all that is wrong with both; says what else there is. What
+/// makes voices of recordings counts, with checkpoints that have no others. Of what converses the files must be there, if it is wanted.
 fn check_tensors(
     sources: Sources<'_>,
     apart: bool,
-    family: Family,
+    (family, converse): (Family, bool),
     config: &SpeechConfig,
-) -> Result<(), LoadError> {
+) -> Result<Option<String>, LoadError> {
     let talker = Loader::new(sources.talker, &DryRun);
     let code2wav = Loader::new(sources.code2wav, &DryRun);
-    nets(&talker, if apart { &code2wav } else { &talker }, config)?;
-    let mut problems = talker.problems(|name| family.speaks_with(name));
-    if apart {
-        problems.extend(code2wav.problems(|name| family.speaks_with(name)));
+    let vocoder = if apart { &code2wav } else { &talker };
+    nets(&talker, vocoder, config)?;
+    if limits(config).voice_source == VoiceSource::Recordings {
+        encoder_nets(sources.talker, &talker, vocoder)?;
     }
-    LoadError::unless_empty(problems)
+    let json = sources.talker.required("config.json")?;
+    let conversing = Loader::new(sources.talker, &DryRun);
+    // What is wrong with their configuration is told when they are asked for.
+    let thinker = ThinkerConfig::parse(&json);
+    let hears = AudioConfig::parse(&json, sources.talker.file("preprocessor_config.json")?.as_deref());
+    if family == Family::Qwen3Omni {
+        if let Ok(thinker) = &thinker {
+            thinker_model::nets(&conversing, thinker)?;
+        }
+        if let Ok(hears) = &hears {
+            audio_encoder::nets(&conversing, hears)?;
+        }
+    }
+    let mut unused = talker.extra();
+    if apart {
+        unused.extend(code2wav.extra());
+    }
+    unused.retain(|name| family.speaks_with(name));
+    let known = |name: &&str| {
+        let reader = match name.starts_with(audio_encoder::NAME) {
+            true => hears.is_ok(),
+            false => thinker.is_ok(),
+        };
+        reader && family.converses_with(name)
+    };
+    unused.extend(conversing.extra().into_iter().filter(known));
+    let unused = listed(&unused);
+    let mut problems = talker.problems();
+    if apart {
+        problems.extend(code2wav.problems());
+    }
+    if converse {
+        let files = conversing
+            .problems()
+            .into_iter()
+            .filter(|problem| problem.file().is_some());
+        problems.extend(
+            files
+                .filter(|problem| !problems.contains(problem))
+                .collect::<Vec<_>>(),
+        );
+    }
+    LoadError::unless_empty(problems)?;
+    Ok(unused)
+}
+
+/// How many names there are, and the first ones.
+fn listed(names: &[&str]) -> Option<String> {
+    const FIRST: usize = 3;
+    let first = names[..names.len().min(FIRST)].join(", ");
+    match names.len() {
+        0 => None,
+        count @ ..=FIRST => Some(format!("{count} ({first})")),
+        count => Some(format!("{count} ({first} and {} more)", count - FIRST)),
+    }
 }
 
 /// BCP-47 tags of the languages that checkpoints name.

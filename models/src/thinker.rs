@@ -23,7 +23,7 @@ use omni_engine::{
 use crate::sampling::TextSampling;
 
 pub(crate) use self::core::Core;
-pub(crate) use net::{LM_HEAD, ThinkerNet, embed_tokens};
+pub(crate) use net::{ThinkerNet, embed_tokens};
 
 /// A part of a prompt.
 #[derive(Debug, Clone, PartialEq)]

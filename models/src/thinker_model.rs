@@ -96,7 +96,7 @@ impl ThinkerModel {
 pub(crate) fn check(checkpoint: &Checkpoint, config: &ThinkerConfig) -> Result<(), LoadError> {
     let dry = Loader::new(checkpoint, &DryRun);
     nets(&dry, config)?;
-    dry.finish(|name| name.starts_with("thinker.model.") || name.starts_with(thinker::LM_HEAD))
+    dry.finish()
 }
 
 /// Loads the thinker with its embedding.

@@ -66,6 +66,7 @@ impl SpeakerModel {
     pub fn of(source: CheckpointSource) -> anyhow::Result<Self> {
         let options = LoadOptions {
             parts: Parts {
+                converse: false,
                 talker: false,
                 code2wav: false,
             },

@@ -141,9 +141,10 @@ impl LoadedModels {
         plan: &ComputePlan,
         role: ProcessRole,
     ) -> anyhow::Result<Self> {
-        const NOTHING: Parts = Parts {
+        let nothing = Parts {
             talker: false,
             code2wav: false,
+            converse: converses(role),
         };
         let mut wanted: BTreeMap<ComputeTarget, Parts> = BTreeMap::new();
         let speech = QWEN3_OMNI.speech_only();
@@ -154,7 +155,7 @@ impl LoadedModels {
                 continue;
             }
             for target in targets(role, stage.name, plan) {
-                let parts = wanted.entry(target).or_insert(NOTHING);
+                let parts = wanted.entry(target).or_insert(nothing);
                 parts.talker |= stage.name == TALKER;
                 parts.code2wav |= stage.name == CODE2WAV;
             }
@@ -167,7 +168,7 @@ impl LoadedModels {
                 weights: Weights::Auto,
                 eager: false,
             };
-            wanted.insert(target, NOTHING);
+            wanted.insert(target, nothing);
         }
         let options: Vec<_> = wanted
             .iter()
@@ -183,6 +184,11 @@ impl LoadedModels {
         let models = SpeechModel::load_each(checkpoint.clone(), &options)
             .with_context(|| format!("cannot load the model {name} for {}", targets()))?;
         let models: BTreeMap<ComputeTarget, SpeechModel> = wanted.into_keys().zip(models).collect();
+        if let (ProcessRole::Server { .. }, Some(unused)) =
+            (role, models.values().next().and_then(SpeechModel::unused))
+        {
+            tracing::warn!("tensors of the checkpoint are ignored: {unused}");
+        }
         for (target, model) in models.iter().filter(|(target, _)| target.device.is_gpu()) {
             warn_of_fallbacks(model, target.device);
         }

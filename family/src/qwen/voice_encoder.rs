@@ -35,10 +35,16 @@ impl VoiceEncoders {
         if let Some(encoders) = &*kept {
             return Ok(Arc::clone(encoders) as Arc<dyn EncodeVoice>);
         }
-        let said = |error: &dyn std::fmt::Display| BackendError::Failed(error.to_string());
+        // Callers learn no paths of this machine.
+        let failed = |error: &dyn std::fmt::Display| {
+            tracing::error!(%error, "the voice encoder cannot be loaded");
+            BackendError::Failed(
+                "the voice encoder cannot be loaded, the log of the server says why".to_owned(),
+            )
+        };
         let encoders = Arc::new(Encoders {
-            model: model.load_voice_encoder().map_err(|error| said(&error))?,
-            rate: SampleRate::new(VOICE_SAMPLE_RATE).map_err(|error| said(&error))?,
+            model: model.load_voice_encoder().map_err(|error| failed(&error))?,
+            rate: SampleRate::new(VOICE_SAMPLE_RATE).map_err(|error| failed(&error))?,
         });
         *kept = Some(Arc::clone(&encoders));
         Ok(encoders)

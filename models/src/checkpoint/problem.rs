@@ -85,16 +85,35 @@ pub enum Problem {
         /// Type in the file.
         found: String,
     },
-    /// A tensor that no part of the configured model uses: config and weights do not belong together.
-    #[error("{file}: tensor {tensor} of shape {found:?} is not used by the model that config.json describes")]
-    UnknownTensor {
-        /// The file that holds it.
+    /// Tensors that are missing are there under other names: these have a prefix that the published ones lack, or the other way round.
+    #[error(
+        "{file}: the names of {count} tensors {}: {found} is there, {expected} is expected; rename them",
+        Prefix(found, expected)
+    )]
+    Renamed {
+        /// The file that lists them.
         file: String,
-        /// Name of the tensor.
-        tensor: String,
-        /// Shape in the file.
-        found: Vec<usize>,
+        /// How many there are.
+        count: usize,
+        /// The first that is missing.
+        expected: String,
+        /// Its name in the file.
+        found: String,
     },
+}
+
+/// What the names in the file have or lack.
+struct Prefix<'a>(&'a str, &'a str);
+
+impl fmt::Display for Prefix<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(found, expected) = self;
+        match (found.strip_suffix(expected), expected.strip_suffix(found)) {
+            (Some(prefix), _) => write!(f, "have the prefix {prefix:?}"),
+            (_, Some(prefix)) => write!(f, "lack the prefix {prefix:?}"),
+            (None, None) => f.write_str("have another prefix"),
+        }
+    }
 }
 
 struct Expected<'a>(&'a [usize]);
@@ -110,15 +129,73 @@ impl fmt::Display for Expected<'_> {
 }
 
 impl Problem {
-    /// The file that the problem is about, if it is about one.
+    /// The file that the problem is about, if it is about a whole one.
     pub(crate) fn file(&self) -> Option<&str> {
         match self {
-            Self::MissingFile { file } | Self::Truncated { file, .. } | Self::Malformed { file, .. } => {
-                Some(file)
-            }
+            Self::MissingFile { file }
+            | Self::Unreadable { file, .. }
+            | Self::Truncated { file, .. }
+            | Self::Malformed { file, .. } => Some(file),
             _ => None,
         }
     }
+
+    /// What it is about as one of many: the file, what is wrong with so many of its tensors, and this one.
+    fn of_many(&self) -> Option<(&str, &'static str, String)> {
+        match self {
+            Self::MissingTensor { file, tensor, .. } => Some((file, "are missing", tensor.clone())),
+            Self::Shape {
+                file,
+                tensor,
+                expected,
+                found,
+            } => Some((
+                file,
+                "have other shapes than config.json says",
+                format!("{tensor} {found:?} (expected {expected:?})"),
+            )),
+            Self::Type { file, tensor, found } => Some((
+                file,
+                "have types other than F32, BF16 and F16",
+                format!("{tensor} {found}"),
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// Tensors of a file with one kind of problem that are told one by one; more are one line.
+const MOST_ALIKE: usize = 10;
+/// How many of those stand in the line.
+const EXAMPLES: usize = 3;
+
+/// A line for each problem, and one for many that are alike.
+fn lines(problems: &[Problem]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut told: Vec<(&str, &str)> = Vec::new();
+    for problem in problems {
+        let Some((file, what, _)) = problem.of_many() else {
+            lines.push(problem.to_string());
+            continue;
+        };
+        if told.contains(&(file, what)) {
+            continue;
+        }
+        let alike = problems.iter().filter_map(Problem::of_many);
+        let alike = alike.filter(|(f, w, _)| (*f, *w) == (file, what));
+        let alike: Vec<_> = alike.map(|(.., one)| one).collect();
+        if alike.len() <= MOST_ALIKE {
+            lines.push(problem.to_string());
+            continue;
+        }
+        told.push((file, what));
+        let (count, first) = (alike.len(), alike[..EXAMPLES].join(", "));
+        lines.push(format!(
+            "{file}: {count} tensors {what}: {first} and {} more",
+            count - EXAMPLES
+        ));
+    }
+    lines
 }
 
 /// Why a checkpoint was not loaded. Nothing of it is kept.
@@ -131,7 +208,7 @@ pub struct LoadError {
     hint: Option<String>,
 }
 
-/// Problems printed before the rest is only counted.
+/// Lines printed before the rest is only counted.
 const SHOWN: usize = 20;
 
 impl LoadError {
@@ -176,6 +253,12 @@ impl LoadError {
         Self { hint, ..self }
     }
 
+    /// Whether a file of the checkpoint is missing, damaged or cannot be read.
+    #[must_use]
+    pub fn is_of_files(&self) -> bool {
+        self.problems.iter().any(|problem| problem.file().is_some())
+    }
+
     /// Everything that is wrong, at least one problem.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
@@ -189,14 +272,15 @@ impl fmt::Display for LoadError {
             Some(place) => write!(f, "checkpoint {place} not loaded")?,
             None => f.write_str("checkpoint not loaded")?,
         }
-        if let [problem] = self.problems.as_slice() {
-            write!(f, ": {problem}")?;
+        let lines = lines(&self.problems);
+        if let [line] = lines.as_slice() {
+            write!(f, ": {line}")?;
         } else {
             write!(f, ", {} problems:", self.problems.len())?;
-            for problem in self.problems.iter().take(SHOWN) {
-                write!(f, "\n  {problem}")?;
+            for line in lines.iter().take(SHOWN) {
+                write!(f, "\n  {line}")?;
             }
-            match self.problems.len().saturating_sub(SHOWN) {
+            match lines.len().saturating_sub(SHOWN) {
                 0 => {}
                 more => write!(f, "\n  and {more} more")?,
             }

@@ -290,7 +290,10 @@ pub(crate) fn stack(section: &Fields<'_>) -> StackConfig {
         );
     }
     let head_dim = section.count_or(&["head_dim"], hidden / heads, WIDEST_HEAD);
-    if head_dim == 0 || head_dim > WIDEST_HEAD || !head_dim.is_multiple_of(2) {
+    // What follows from fields that are missing is told with those.
+    let is_told =
+        section.has(&["head_dim"]) || section.has(&["hidden_size"]) && section.has(&["num_attention_heads"]);
+    if is_told && (head_dim == 0 || head_dim > WIDEST_HEAD || !head_dim.is_multiple_of(2)) {
         section.wrong(
             "head_dim",
             format!("is {head_dim}, an even number from 2 to {WIDEST_HEAD} is expected"),

@@ -81,6 +81,7 @@ pub(crate) fn repository(json: &[u8]) -> Option<String> {
 /// Reads and checks both configurations.
 pub(crate) fn config(json: &[u8], codec: &[u8]) -> Result<SpeechConfig, LoadError> {
     let (value, codec) = (parsed(FILE, json)?, parsed(CODEC_CONFIG, codec)?);
+    known_codec(&value, &codec)?;
     let problems = RefCell::new(Vec::new());
     let root = Fields::root(FILE, &value, &problems);
     let section = root.section("talker_config");
@@ -178,15 +179,40 @@ fn prompt_config(
     }
 }
 
+/// The codec that is served, as configurations name it.
+const CODEC: &str = "qwen3_tts_tokenizer_12hz";
+
+/// Refuses a codec of another kind, of which no field says anything here.
+fn known_codec(value: &Value, codec: &Value) -> Result<(), LoadError> {
+    let problems = RefCell::new(Vec::new());
+    let decodes = codec.get("decoder_config").is_some_and(Value::is_object);
+    for (file, value, field, must) in [
+        (FILE, value, "tokenizer_type", false),
+        (CODEC_CONFIG, codec, "model_type", !decodes),
+    ] {
+        let fields = Fields::root(file, value, &problems);
+        let problem = match fields.text(field) {
+            Some(CODEC) if must => "has no decoder_config".to_owned(),
+            Some(CODEC) => continue,
+            None if !must => continue,
+            None => "is missing, and so is decoder_config".to_owned(),
+            Some(other) => format!("is {other:?}"),
+        };
+        fields.wrong(
+            field,
+            format!("{problem}: it is another codec, expected {CODEC:?}"),
+        );
+    }
+    finished(problems)
+}
+
 fn one_of<T: Copy>(root: &Fields<'_>, field: &str, known: &[(&str, T)]) -> Option<T> {
     let found = root.text(field);
     let value = known.iter().find(|(name, _)| Some(*name) == found);
     if value.is_none() {
         let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
-        root.wrong(
-            field,
-            format!("is {found:?}, expected one of: {}", names.join(", ")),
-        );
+        let found = found.map_or_else(|| "is missing".to_owned(), |found| format!("is {found:?}"));
+        root.wrong(field, format!("{found}, expected one of: {}", names.join(", ")));
     }
     value.map(|(_, value)| *value)
 }

@@ -90,8 +90,8 @@ impl VoiceEncoder {
         encoder_nets(checkpoint, &own, &its)?;
         let configs = config::configs(&checkpoint.required(FILE)?, &checkpoint.required(CODEC_CONFIG)?)?;
         let (speaker, encoder) = &configs;
-        let mut problems = own.problems(|name| name.starts_with(speaker::NAME));
-        problems.extend(its.problems(|name| name.starts_with(codec::NAME)));
+        let mut problems = own.problems();
+        problems.extend(its.problems());
         LoadError::unless_empty(problems)?;
         let b = Cpu::new(Weights::Stored);
         Ok(Self {

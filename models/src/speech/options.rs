@@ -106,21 +106,24 @@ pub struct LoadOptions {
     pub parts: Parts,
 }
 
-/// The networks of the speech path that are wanted. The rest of the checkpoint is checked all the same.
+/// The networks that are wanted. What speaks is checked all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parts {
     /// The talker with its code predictor.
     pub talker: bool,
     /// The vocoder.
     pub code2wav: bool,
+    /// The thinker and the audio encoder, which are read when they are asked for: whether the files with their tensors must be there.
+    pub converse: bool,
 }
 
 impl Default for Parts {
-    /// All.
+    /// All that speaks.
     fn default() -> Self {
         Self {
             talker: true,
             code2wav: true,
+            converse: false,
         }
     }
 }

@@ -5,13 +5,14 @@ use std::fs;
 use std::path::Path;
 
 use omni_engine::{ChunkModel, CodecFrame, SeqId};
-use omni_models::{CheckpointSource, Kernels, LoadError, LoadOptions, Problem, SpeechModel};
+use omni_models::{CheckpointSource, Kernels, LoadError, LoadOptions, Parts, Problem, SpeechModel};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::golden::tiny;
 
 const WEIGHTS: &str = "model.safetensors";
+const INDEX: &str = "model.safetensors.index.json";
 const NORM: &str = "talker.model.norm.weight";
 
 /// A copy of the tiny checkpoint to break.
@@ -78,21 +79,22 @@ fn write_tensors(path: &Path, tensors: &Tensors) {
 }
 
 pub(crate) fn edit_tensors(dir: &TempDir, edit: impl FnOnce(&mut Tensors)) {
-    let path = dir.path().join(WEIGHTS);
-    let mut tensors = read_tensors(&path);
+    edit_tensors_of(&dir.path().join(WEIGHTS), edit);
+}
+
+pub(crate) fn edit_tensors_of(file: &Path, edit: impl FnOnce(&mut Tensors)) {
+    let mut tensors = read_tensors(file);
     edit(&mut tensors);
-    write_tensors(&path, &tensors);
+    write_tensors(file, &tensors);
 }
 
 #[test]
-fn missing_misshapen_and_unknown_tensors_are_told_together() {
+fn missing_and_misshapen_tensors_are_told_together() {
     let dir = copy();
     edit_tensors(&dir, |t| {
         t.remove(NORM);
         let (entry, _) = t.get_mut("code2wav.decoder.0.conv.weight").expect("there");
         entry["shape"] = json!([32, 7, 32]);
-        let extra = t["talker.codec_head.weight"].clone();
-        t.insert("talker.model.layers.9.surplus".into(), extra);
     });
     let file = || WEIGHTS.to_owned();
     let expected = [
@@ -107,21 +109,133 @@ fn missing_misshapen_and_unknown_tensors_are_told_together() {
             expected: vec![32, 32, 7],
             found: vec![32, 7, 32],
         },
-        Problem::UnknownTensor {
-            file: file(),
-            tensor: "talker.model.layers.9.surplus".into(),
-            found: vec![1088, 32],
-        },
     ];
     assert_eq!(problems(&dir), expected);
     let message = load(&dir).expect_err("broken").to_string();
     for line in [
-        &format!("checkpoint {} not loaded, 3 problems:", dir.path().display()),
+        &format!("checkpoint {} not loaded, 2 problems:", dir.path().display()),
         "model.safetensors: tensor talker.model.norm.weight is missing, expected shape [32]",
         "tensor code2wav.decoder.0.conv.weight has shape [32, 7, 32], expected [32, 32, 7] from config.json",
-        "tensor talker.model.layers.9.surplus of shape [1088, 32] is not used by the model that config.json describes",
     ] {
         assert!(message.contains(line), "{message}");
+    }
+}
+
+#[test]
+fn tensors_that_nothing_uses_are_counted_and_named_and_refuse_nothing() {
+    assert_eq!(load(&copy()).expect("it loads").unused(), None);
+    let dir = copy();
+    edit_tensors(&dir, |t| {
+        let extra = t[NORM].clone();
+        for layer in 0..3 {
+            t.insert(
+                format!("talker.model.layers.{layer}.self_attn.rotary_emb.inv_freq"),
+                extra.clone(),
+            );
+        }
+        t.insert(
+            "thinker.model.layers.0.self_attn.q_proj.lora_A.weight".into(),
+            extra,
+        );
+    });
+    let model = load(&dir).expect("it loads");
+    model.check_thinker().expect("its thinker, too");
+    let inv_freq = |layer| format!("talker.model.layers.{layer}.self_attn.rotary_emb.inv_freq");
+    let expected = format!("4 ({}, {}, {} and 1 more)", inv_freq(0), inv_freq(1), inv_freq(2));
+    assert_eq!(model.unused(), Some(expected.as_str()));
+}
+
+#[test]
+fn many_tensors_with_one_flaw_are_one_line() {
+    let dir = copy();
+    edit_tensors(&dir, |t| t.retain(|k, _| !k.starts_with("talker.model.layers.")));
+    let message = load(&dir).expect_err("broken").to_string();
+    assert!(
+        message.contains(" tensors are missing: talker.model.layers.0."),
+        "{message}"
+    );
+    assert!(message.lines().count() <= 3, "{message}");
+    let dir = copy();
+    edit_config(&dir, |c| {
+        c["talker_config"]["text_config"]["moe_intermediate_size"] = json!(8)
+    });
+    let message = load(&dir).expect_err("broken").to_string();
+    assert!(
+        message.contains(" have other shapes than config.json says: "),
+        "{message}"
+    );
+    assert!(message.lines().count() <= 4, "{message}");
+}
+
+#[test]
+fn names_with_a_prefix_or_without_theirs_are_one_line_that_says_so() {
+    type Rename = fn(&str) -> String;
+    let cases: [(Rename, &str); 4] = [
+        (|name| format!("model.{name}"), "have the prefix \"model.\""),
+        (|name| format!("module.{name}"), "have the prefix \"module.\""),
+        (
+            |name| format!("base_model.model.{name}"),
+            "have the prefix \"base_model.model.\"",
+        ),
+        (
+            |name| name.strip_prefix("talker.").unwrap_or(name).to_owned(),
+            "lack the prefix \"talker.\"",
+        ),
+    ];
+    for (rename, expected) in cases {
+        let dir = copy();
+        edit_tensors(&dir, |t| {
+            *t = std::mem::take(t)
+                .into_iter()
+                .map(|(k, v)| (rename(&k), v))
+                .collect();
+        });
+        let error = load(&dir).expect_err("broken");
+        let message = error.to_string();
+        assert!(
+            matches!(error.problems(), [Problem::Renamed { .. }]) && message.contains(expected),
+            "{message}"
+        );
+        assert_eq!(message.lines().count(), 1, "{message}");
+    }
+}
+
+#[test]
+fn a_mark_in_front_of_a_text_file_changes_nothing() {
+    let dir = copy();
+    for file in ["config.json", "generation_config.json", "tokenizer.json"] {
+        let path = dir.path().join(file);
+        let content = fs::read(&path).expect("read");
+        fs::write(&path, ["\u{feff}".as_bytes(), &content].concat()).expect("written");
+    }
+    load(&dir).expect("it loads");
+}
+
+#[test]
+fn a_checkpoint_that_does_not_speak_is_told_in_one_line_with_the_one_that_does() {
+    type Change = fn(&mut Value);
+    let cases: [(Change, &str); 2] = [
+        (
+            |c| c["enable_audio_output"] = json!(false),
+            "enable_audio_output: is false: this checkpoint does not speak",
+        ),
+        (
+            |c| drop(c.as_object_mut().expect("an object").remove("talker_config")),
+            "talker_config: is missing: this checkpoint does not speak",
+        ),
+    ];
+    for (change, expected) in cases {
+        let dir = copy();
+        edit_config(&dir, change);
+        // Nothing else of it is asked for.
+        fs::remove_file(dir.path().join(WEIGHTS)).expect("removed");
+        let message = load(&dir).expect_err("silent").to_string();
+        assert!(message.contains(expected), "{message}");
+        assert!(
+            message.contains("hf download Qwen/Qwen3-Omni-30B-A3B-Instruct"),
+            "{message}"
+        );
+        assert_eq!(message.lines().count(), 1, "{message}");
     }
 }
 
@@ -338,39 +452,35 @@ fn a_code_without_numbers_ends_its_own_stream_and_no_other() {
     }
 }
 
+/// Spreads the tensors over files, by the number of each of them.
+fn shards(dir: &TempDir, count: usize, shard: impl Fn(&str) -> usize) {
+    let tensors = read_tensors(&dir.path().join(WEIGHTS));
+    fs::remove_file(dir.path().join(WEIGHTS)).expect("removed");
+    let map: BTreeMap<&String, String> = tensors.keys().map(|k| (k, shard_name(shard(k), count))).collect();
+    let index = json!({"metadata": {}, "weight_map": map});
+    fs::write(dir.path().join(INDEX), index.to_string()).expect("written");
+    for number in 1..=count {
+        let part = tensors.iter().filter(|(k, _)| shard(k) == number);
+        let part: Tensors = part.map(|(k, v)| (k.clone(), v.clone())).collect();
+        write_tensors(&dir.path().join(shard_name(number, count)), &part);
+    }
+}
+
+fn shard_name(number: usize, count: usize) -> String {
+    format!("model-{number:05}-of-{count:05}.safetensors")
+}
+
 #[test]
 fn sharded_weights_load_and_their_flaws_name_the_shard() {
     let dir = copy();
-    let tensors = read_tensors(&dir.path().join(WEIGHTS));
-    fs::remove_file(dir.path().join(WEIGHTS)).expect("removed");
-    let shard = |name: &str| {
-        if name.starts_with("talker.") {
-            "model-00001-of-00002.safetensors"
-        } else {
-            "model-00002-of-00002.safetensors"
-        }
-    };
-    let map: BTreeMap<&String, &str> = tensors.keys().map(|k| (k, shard(k))).collect();
-    let index = json!({"metadata": {}, "weight_map": map});
-    fs::write(dir.path().join("model.safetensors.index.json"), index.to_string()).expect("written");
-    for file in [
-        "model-00001-of-00002.safetensors",
-        "model-00002-of-00002.safetensors",
-    ] {
-        let part: Tensors = tensors
-            .iter()
-            .filter(|(k, _)| shard(k) == file)
-            .map(|(k, v)| (k.clone(), v.clone()))
-            .collect();
-        write_tensors(&dir.path().join(file), &part);
-    }
+    shards(&dir, 2, |name| if name.starts_with("talker.") { 1 } else { 2 });
     load(&dir).expect("two shards load");
 
-    let first = dir.path().join("model-00001-of-00002.safetensors");
+    let first = dir.path().join(shard_name(1, 2));
     let mut part = read_tensors(&first);
     part.remove(NORM);
     write_tensors(&first, &part);
-    let (file, tensor) = ("model-00001-of-00002.safetensors".to_owned(), NORM.to_owned());
+    let (file, tensor) = (shard_name(1, 2), NORM.to_owned());
     assert_eq!(
         problems(&dir),
         [Problem::MissingTensor {
@@ -383,9 +493,71 @@ fn sharded_weights_load_and_their_flaws_name_the_shard() {
     assert_eq!(
         problems(&dir),
         [Problem::MissingFile {
-            file: "model-00001-of-00002.safetensors".into()
+            file: shard_name(1, 2)
         }]
     );
+}
+
+#[test]
+fn only_the_shards_that_hold_what_is_needed_must_be_there() {
+    let shard = |name: &str| match name {
+        "thinker.model.embed_tokens.weight" => 1,
+        name if name.starts_with("thinker.visual.") => 4,
+        name if name.starts_with("thinker.") => 3,
+        _ => 2,
+    };
+    let whole = |dir: &TempDir| {
+        let options = LoadOptions {
+            parts: Parts {
+                converse: true,
+                ..Parts::default()
+            },
+            ..LoadOptions::default()
+        };
+        SpeechModel::load(CheckpointSource::Dir(dir.path().into()), options)
+    };
+    type Damage = fn(&Path);
+    let damages: [Damage; 3] = [
+        |shard| fs::remove_file(shard).expect("removed"),
+        |shard| fs::write(shard, [1, 2, 3]).expect("written"),
+        |shard| fs::write(shard, "version https://git-lfs.github.com/spec/v1\n").expect("written"),
+    ];
+    for damage in damages {
+        let dir = copy();
+        shards(&dir, 4, shard);
+        damage(&dir.path().join(shard_name(4, 4)));
+        whole(&dir).expect("pictures are not served");
+        damage(&dir.path().join(shard_name(3, 4)));
+        let model = load(&dir).expect("speech needs no thinker layer");
+        let thinker = model.check_thinker().expect_err("it is damaged");
+        assert!(thinker.is_of_files(), "{thinker}");
+        let error = whole(&dir).expect_err("a part is missing");
+        let files: Vec<_> = error.problems().iter().map(ToString::to_string).collect();
+        assert!(
+            files.len() == 1 && files[0].starts_with(&shard_name(3, 4)),
+            "{error}"
+        );
+        let command = format!(
+            "hf download Qwen/Qwen3-Omni-30B-A3B-Instruct {} --local-dir {}",
+            shard_name(3, 4),
+            dir.path().display()
+        );
+        assert!(error.to_string().ends_with(&command), "{error}");
+        damage(&dir.path().join(shard_name(1, 4)));
+        damage(&dir.path().join(shard_name(2, 4)));
+        let error = load(&dir).expect_err("nothing is there");
+        assert_eq!(error.problems().len(), 2, "{error}");
+        let named = format!("Instruct {} {} --local-dir", shard_name(1, 4), shard_name(2, 4));
+        assert!(error.to_string().contains(&named), "{error}");
+    }
+}
+
+#[test]
+fn shards_without_their_list_miss_the_list() {
+    let dir = copy();
+    shards(&dir, 2, |name| if name.starts_with("talker.") { 1 } else { 2 });
+    fs::remove_file(dir.path().join(INDEX)).expect("removed");
+    assert_eq!(problems(&dir), [Problem::MissingFile { file: INDEX.into() }]);
 }
 
 #[test]

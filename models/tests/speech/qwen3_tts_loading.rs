@@ -3,16 +3,22 @@
 use std::fs;
 use std::path::Path;
 
-use omni_models::testing::TINY_TTS;
+use omni_models::testing::{TINY_TTS, TINY_TTS_BASE};
 use omni_models::{CheckpointSource, DType, LoadError, LoadOptions, Problem, SpeechModel, counted_floor};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::broken_checkpoints::edit_tensors_of;
+
 /// The tiny checkpoint as a directory.
 fn copy() -> TempDir {
+    copy_of(TINY_TTS)
+}
+
+fn copy_of(files: &[(&str, &[u8])]) -> TempDir {
     let dir = tempfile::tempdir().expect("a directory");
     fs::create_dir(dir.path().join("speech_tokenizer")).expect("a folder");
-    for (name, content) in TINY_TTS {
+    for (name, content) in files {
         fs::write(dir.path().join(name), content).expect("written");
     }
     dir
@@ -193,17 +199,95 @@ fn tensors_of_both_files_are_checked_by_name_and_shape() {
         c["talker_config"]["intermediate_size"] = json!(60);
     });
     edit(dir.path(), "speech_tokenizer/config.json", |c| {
-        c["decoder_config"]["num_hidden_layers"] = json!(1);
+        c["decoder_config"]["num_hidden_layers"] = json!(3);
     });
     let error = error(&dir);
     let shape = |p: &Problem| matches!(p, Problem::Shape { file, tensor, .. } if file == "model.safetensors" && tensor.ends_with("mlp.gate_proj.weight"));
     assert_eq!(error.problems().iter().filter(|p| shape(p)).count(), 2, "{error}");
-    let surplus = |p: &Problem| matches!(p, Problem::UnknownTensor { file, tensor, .. } if file == "speech_tokenizer/model.safetensors" && tensor.starts_with("decoder.pre_transformer.layers.1."));
+    let missing = |p: &Problem| matches!(p, Problem::MissingTensor { file, tensor, .. } if file == "speech_tokenizer/model.safetensors" && tensor.starts_with("decoder.pre_transformer.layers.2."));
     assert_eq!(
-        error.problems().iter().filter(|p| surplus(p)).count(),
+        error.problems().iter().filter(|p| missing(p)).count(),
         11,
         "{error}"
     );
+}
+
+#[test]
+fn what_makes_voices_of_recordings_must_be_there_from_the_start() {
+    for (file, prefix) in [
+        ("model.safetensors", "speaker_encoder."),
+        ("speech_tokenizer/model.safetensors", "encoder."),
+    ] {
+        let dir = copy_of(TINY_TTS_BASE);
+        let path = dir.path().join(file);
+        edit_tensors_of(&path, |tensors| {
+            tensors.retain(|name, _| !name.starts_with(prefix))
+        });
+        let error = error(&dir);
+        let message = error.to_string();
+        assert!(
+            message.contains(&format!("{file}: "))
+                && message.contains(&format!("tensors are missing: {prefix}")),
+            "{message}"
+        );
+        assert!(
+            message.contains("hf download Qwen/Qwen3-TTS-12Hz-1.7B-Base"),
+            "{message}"
+        );
+        assert!(message.lines().count() <= 3, "{message}");
+        // Voices of its own need none of it.
+        let dir = copy();
+        let path = dir.path().join(file);
+        edit_tensors_of(&path, |tensors| {
+            tensors.retain(|name, _| !name.starts_with(prefix))
+        });
+        let source = CheckpointSource::Dir(dir.path().into());
+        SpeechModel::load(source, LoadOptions::default()).expect("it loads");
+    }
+}
+
+#[test]
+fn another_codec_and_another_kind_are_told_by_their_names() {
+    type Change = fn(&mut Value);
+    let cases: [(&str, Change, &str); 6] = [
+        (
+            "speech_tokenizer/config.json",
+            |c| *c = json!({"model_type": "mimi", "hidden_size": 512}),
+            "model_type: is \"mimi\": it is another codec, expected \"qwen3_tts_tokenizer_12hz\"",
+        ),
+        (
+            "speech_tokenizer/config.json",
+            |c| c["model_type"] = json!("qwen3_tts_tokenizer_25hz"),
+            "model_type: is \"qwen3_tts_tokenizer_25hz\": it is another codec",
+        ),
+        (
+            "speech_tokenizer/config.json",
+            |c| *c = json!({"sampling_rate": 24000}),
+            "model_type: is missing, and so is decoder_config: it is another codec",
+        ),
+        (
+            "config.json",
+            |c| c["tokenizer_type"] = json!("qwen3_tts_tokenizer_25hz"),
+            "tokenizer_type: is \"qwen3_tts_tokenizer_25hz\": it is another codec",
+        ),
+        (
+            "config.json",
+            |c| c["tts_model_type"] = json!("instruct"),
+            "tts_model_type: is \"instruct\", expected one of: custom_voice, base, voice_design",
+        ),
+        (
+            "config.json",
+            |c| drop(c.as_object_mut().expect("an object").remove("tts_model_type")),
+            "tts_model_type: is missing, expected one of: custom_voice, base, voice_design",
+        ),
+    ];
+    for (file, change, expected) in cases {
+        let dir = copy();
+        edit(dir.path(), file, change);
+        let message = error(&dir).to_string();
+        assert!(message.contains(&format!("{file}: {expected}")), "{message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+    }
 }
 
 #[test]

@@ -213,3 +213,22 @@ fn the_command_line_is_consistent() {
     use clap::CommandFactory as _;
     RawConfig::command().debug_assert();
 }
+
+#[test]
+fn the_help_of_the_model_names_both_families_and_every_random_model() {
+    let command = <RawConfig as clap::CommandFactory>::command();
+    let model = command
+        .get_arguments()
+        .find(|argument| argument.get_id() == "model");
+    let help = model
+        .and_then(clap::Arg::get_help)
+        .expect("a help text")
+        .to_string();
+    for family in ["Qwen3-TTS", "Qwen3-Omni"] {
+        assert!(help.contains(family), "{help}");
+    }
+    for name in omni_models::RandomModel::names() {
+        let name = name.trim_start_matches("random:");
+        assert!(help.contains(&format!(" {name}")), "{name}: {help}");
+    }
+}

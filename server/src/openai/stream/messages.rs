@@ -208,7 +208,7 @@ mod tests {
             assert_eq!(config.request.non_streaming_mode, None);
         }
         let text = r#"{"type":"session.config","non_streaming_mode":true}"#;
-        let ClientMessage::Config(config) = ClientMessage::parse(text).unwrap() else {
+        let ClientMessage::Config(config) = ClientMessage::parse(text, false).unwrap() else {
             panic!("{text}");
         };
         assert_eq!(config.request.non_streaming_mode, Some(true));

@@ -471,9 +471,17 @@ async fn a_request_has_a_name_in_its_answer_and_in_every_line_about_it() {
         .await
         .is_ok_and(|message| message.is_some())
     {}
+    let mut call = server.call().await.configured(v1::SpeechConfig::default()).await;
+    call.send(omni_tests::text(" ")).await;
+    call.send(omni_tests::finish()).await;
+    call.utterance().await;
+    drop(call);
     server.idle(0).await;
     server.stop().await;
     let lines = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    // Protocols that have no place for a warning leave it to the log.
+    let warned = |line: &str| line.contains("warned of an utterance") && line.contains("NOTHING_SPEAKABLE");
+    assert!(lines.lines().any(warned), "{lines}");
     for (line, name) in [
         ("ignored a hint", "mine-1/2"),
         ("status=400", "mine-1/2"),

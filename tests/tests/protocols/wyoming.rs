@@ -268,6 +268,20 @@ async fn what_cannot_be_done_is_an_error_and_the_end_of_the_connection() {
 }
 
 #[tokio::test]
+async fn text_that_cannot_be_spoken_is_a_short_silence_and_is_counted() {
+    let server = server(FakeScript::default()).await;
+    let mut client = Client::connect(&server).await;
+    client.send("synthesize", json!({"text": "  "})).await;
+    let silence = client.utterance().await;
+    assert!(!silence.is_empty() && silence.iter().all(|&byte| byte == 0));
+    server.idle(1).await;
+    let reading = Reading::of(&server).await;
+    let labels = [("reason", "nothing_speakable")];
+    assert_eq!(reading.sum("vllm:omni_audio_silent_requests_total", &labels), 1.0);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn the_next_start_ends_the_text_before_it() {
     let server = server(FakeScript::default()).await;
     let mut client = Client::connect(&server).await;

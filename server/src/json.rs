@@ -56,6 +56,15 @@ pub(crate) fn repaired(json: &[u8]) -> Cow<'_, [u8]> {
     repaired
 }
 
+/// The same of JSON that is text already.
+pub(crate) fn repaired_text(json: &str) -> Cow<'_, str> {
+    match repaired(json.as_bytes()) {
+        Cow::Borrowed(_) => Cow::Borrowed(json.trim_start_matches('\u{FEFF}')),
+        // Escapes are exchanged for escapes: it stays text.
+        Cow::Owned(bytes) => String::from_utf8_lossy(&bytes).into_owned().into(),
+    }
+}
+
 /// The half of a character that the escape at this place stands for, if it stands for one.
 fn half(json: &[u8], at: usize) -> Option<u16> {
     let digits = json.get(at..at + ESCAPE)?.strip_prefix(b"\\u")?;

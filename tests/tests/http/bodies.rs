@@ -162,5 +162,14 @@ async fn half_a_character_costs_no_request() {
         let text = String::from_utf8(answer.body).expect("text");
         assert!(text.contains("Great") && text.contains("job"), "{text}");
     }
+    // JSON within JSON: what a function was called with.
+    let call = r#"{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{\"a\": \"\\ud83d\"}"}}"#;
+    let asked = format!(
+        r#"{{"messages": [{{"role": "user", "content": "a"}}, {{"role": "assistant", "tool_calls": [{call}]}},
+            {{"role": "tool", "tool_call_id": "c", "content": "b"}}, {{"role": "user", "content": "recite"}}]}}"#
+    );
+    let headers = [("content-type", "application/json")];
+    let answer = http(&server, "POST", "/v1/chat/completions", &headers, asked).await;
+    assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
     server.stop().await;
 }

@@ -226,6 +226,7 @@ impl Settings {
         match &patch.turn_detection {
             None => {}
             Some(None) => self.turns = None,
+            Some(Some(patch)) if patch.is_none() => self.turns = None,
             Some(Some(patch)) => self.turns = Some(self.turns.unwrap_or_default().patched(patch, hints)?),
         }
         Ok(())

@@ -58,6 +58,13 @@ const TURNS: &str = "session.audio.input.turn_detection";
 /// The only kind of turn detection that is offered.
 const SERVER_VAD: &str = "server_vad";
 
+impl TurnDetectionPatch {
+    /// Whether it asks for none, as clients of the API before this one do.
+    pub(super) fn is_none(&self) -> bool {
+        self.kind.as_deref() == Some("none")
+    }
+}
+
 impl ServerVad {
     /// Applies a patch. Silence is what is detected, whatever else is asked for: clients send `semantic_vad` unless told otherwise.
     pub(super) fn patched(self, patch: &TurnDetectionPatch, hints: &mut Hints) -> Result<Self, ApiError> {

@@ -1,5 +1,6 @@
 //! Messages of a conversation, checked.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use super::ChatModel;
 use super::audio::{InputRequest, clip};
 use super::other::OtherPart;
 use crate::error::{ErrorKind, ServeError};
+use crate::json::repaired_text;
 use crate::service::settings::{hint, invalid};
 use crate::session::{IgnoredField, NewMessage, shortened};
 use omni_pipeline::request::Clip;
@@ -331,12 +333,13 @@ impl<'de> Visitor<'de> for Object {
     }
 }
 
-/// A JSON object as it was written; empty text is an empty one.
-fn object<'a>(json: &'a str, field: &'static str) -> Result<&'a str, ServeError> {
+/// A JSON object as it was written, but for halves of characters; empty text is an empty one.
+fn object<'a>(json: &'a str, field: &'static str) -> Result<Cow<'a, str>, ServeError> {
     if json.trim().is_empty() {
-        return Ok("{}");
+        return Ok("{}".into());
     }
-    match serde_json::from_str::<Object>(json) {
+    let json = repaired_text(json);
+    match serde_json::from_str::<Object>(&json) {
         Ok(_) => Ok(json),
         Err(error) => Err(invalid(field, format!("is no JSON object: {error}"))),
     }

@@ -58,7 +58,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 
 /// The routes of the page.
 pub fn routes() -> Router {
-    let router = Router::new().route("/studio", get(async || Redirect::permanent("/studio/")));
+    // Relative: a proxy may serve the page below a prefix.
+    let router = Router::new().route("/studio", get(async || Redirect::permanent("studio/")));
     let router = FILES.into_iter().fold(router, |router, file| {
         let page = Arc::new(Prepared::of(file));
         let answer = move |asked: HeaderMap| std::future::ready(page.answer(&asked));

@@ -4,6 +4,7 @@ import { CatalogService, type Model, type Voice } from "./generated/omni/v1/cata
 import { SpeechService } from "./generated/omni/v1/speech_pb";
 import { VoiceService } from "./generated/omni/v1/voice_pb";
 import { WatchService } from "./generated/omni/v1/watch_pb";
+import { at } from "./base";
 import { askForKey, keys } from "./key";
 import { Store } from "./store";
 
@@ -13,7 +14,7 @@ const keyed: Interceptor = (next) => async (request) => {
   return next(request);
 };
 
-const transport = createGrpcWebTransport({ baseUrl: location.origin, interceptors: [keyed] });
+const transport = createGrpcWebTransport({ baseUrl: at("").href.replace(/\/$/, ""), interceptors: [keyed] });
 export const speech = createClient(SpeechService, transport);
 export const catalog = createClient(CatalogService, transport);
 export const keptVoices = createClient(VoiceService, transport);
@@ -27,8 +28,18 @@ export function told(failure: unknown): string {
   if (error.code === Code.Canceled) return "";
   if (error.code === Code.Unauthenticated) askForKey(error.rawMessage);
   // Browsers say no more of a connection that fails than the name of this class.
-  if (error.cause instanceof TypeError) return UNREACHABLE;
+  if (error.cause instanceof TypeError) return unreachable();
   return error.rawMessage;
+}
+
+/** The server was not reached: the header says so until it is. */
+export function unreachable(): string {
+  if (!served.value.problem) {
+    served.set({ ...served.value, problem: UNREACHABLE });
+    clearTimeout(asking);
+    asking = setTimeout(() => void look(), AGAIN);
+  }
+  return UNREACHABLE;
 }
 
 /** The model and the voices of the server. */
@@ -73,6 +84,14 @@ export async function look(): Promise<void> {
     if (error.code !== Code.Unauthenticated) asking = setTimeout(() => void look(), AGAIN);
   }
 }
+
+/** The name of a voice in a list, with a mark on the default one. */
+export function voiceName({ displayName, id, isDefault }: Voice): string {
+  return `${displayName || id}${isDefault ? " (default)" : ""}`;
+}
+
+/** A voice that another view asks to write with; empty if none does. */
+export const wantedVoice = new Store("");
 
 /** Whether the model has this capability. */
 export function can(state: Served, capability: string): boolean {

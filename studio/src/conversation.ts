@@ -1,4 +1,4 @@
-import type { RealtimeClientEvent, RealtimeServerEvent } from "openai/resources/realtime/realtime";
+import type { ConversationItem, RealtimeClientEvent, RealtimeServerEvent } from "openai/resources/realtime/realtime";
 import { Line } from "./line";
 import { Microphone, pcmBytes, peak } from "./microphone";
 import { Player } from "./player";
@@ -36,6 +36,8 @@ export interface Talking {
   /** The server hears speech in the microphone. */
   speaking: boolean;
   problem: string;
+  /** The connection was lost: the next one goes on with these turns. */
+  lost: boolean;
 }
 
 export interface TalkSettings {
@@ -44,7 +46,7 @@ export interface TalkSettings {
   instructions: string;
 }
 
-const CLOSED: Talking = { state: "closed", turns: [], answering: false, microphone: "off", speaking: false, problem: "" };
+const CLOSED: Talking = { state: "closed", turns: [], answering: false, microphone: "off", speaking: false, problem: "", lost: false };
 
 /** A response that was asked for, and that the server has not begun. */
 interface Asked {
@@ -92,6 +94,7 @@ export class Conversation {
   /** When the user ended the last turn. */
   private turned = 0;
   private questions = 0;
+  private recalled = 0;
 
   private tell(news: Partial<Talking>) {
     this.state.set({ ...this.state.value, ...news });
@@ -118,7 +121,9 @@ export class Conversation {
     this.line = line;
     this.asked.clear();
     this.cut.clear();
-    this.state.set({ ...CLOSED, state: "connecting" });
+    const { lost, turns } = this.state.value;
+    const before = lost ? turns : [];
+    this.state.set({ ...CLOSED, turns: before, lost, state: "connecting" });
     try {
       await this.player.open(RATE);
       if (this.line === line) await line.open(settings.model);
@@ -127,7 +132,8 @@ export class Conversation {
     }
     if (this.line !== line) return false;
     this.configure(settings);
-    this.tell({ state: "open" });
+    this.recall(before);
+    this.tell({ state: "open", lost: false });
     return true;
   }
 
@@ -147,13 +153,29 @@ export class Conversation {
     });
   }
 
+  /** Tells a new session the turns of one whose connection was lost, as far as they were heard. */
+  private recall(turns: Turn[]) {
+    this.recalled += 1;
+    const told = turns.map((turn, index) => ({ ...turn, id: `recalled-${this.recalled}-${index}` }));
+    this.tell({ turns: told });
+    for (const { id, role, text, heard } of told) {
+      const said = heard ?? text;
+      if (!said) continue;
+      const content =
+        role === "user" ? [{ type: "input_text" as const, text: said }] : [{ type: "output_text" as const, text: said }];
+      this.send({ type: "conversation.item.create", item: { id, type: "message", role, content } as ConversationItem });
+    }
+  }
+
   /** Ends the conversation, for this reason if it is none of the user's. */
   close(problem = "") {
+    const { state, lost } = this.state.value;
+    const had = state === "open" || lost;
     this.line?.close();
     this.line = this.answer = undefined;
     this.mute();
     this.player.clear();
-    this.tell({ state: "closed", answering: false, problem });
+    this.tell({ state: "closed", answering: false, problem, lost: problem !== "" && had });
   }
 
   /** Says something in writing; an answer that is still heard is interrupted. */
@@ -296,6 +318,7 @@ export class Conversation {
     if (item.type !== "message" || !item.id || item.role === "system") return;
     const { id, role } = item;
     const { turns } = this.state.value;
+    if (turns.some((turn) => turn.id === id)) return;
     const written = turns.findLastIndex((turn) => turn.role === "user" && turn.id === "");
     if (role === "assistant" || item.content.some(({ type }) => type === "input_audio")) {
       this.add({ id, role, text: "", spoken: true, problem: "" });

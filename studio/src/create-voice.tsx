@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { keptVoices, told } from "./api";
+import { keptVoices, told, wantedVoice } from "./api";
 import { type Recording, Recorder } from "./recorder";
 
 type Origin = "recording" | "design";
@@ -20,6 +20,7 @@ export function CreateVoice({ shown, origins, onMade }: Props) {
   const [design, setDesign] = useState("");
   const [recording, setRecording] = useState<Recording>();
   const [made, setMade] = useState(0);
+  const [last, setLast] = useState("");
   const [transcript, setTranscript] = useState("");
   const [agreed, setAgreed] = useState(false);
   const [consent, setConsent] = useState("");
@@ -43,7 +44,8 @@ export function CreateVoice({ shown, origins, onMade }: Props) {
         description,
         origin: origin === "design" ? { case: "design", value: design } : { case: "recording", value: recorded },
       });
-      setState({ busy: false, said: `${name} is kept.`, problem: "" });
+      setState({ busy: false, said: `${name} was created.`, problem: "" });
+      setLast(name);
       setName("");
       setRecording(undefined);
       setMade(made + 1);
@@ -91,36 +93,40 @@ export function CreateVoice({ shown, origins, onMade }: Props) {
         <>
           <Recorder key={made} shown={shown} recording={recording} onRecording={setRecording} />
           <label class="field">
-            <span>What is said in it. Empty: only the sound of the voice is kept, which resembles it less</span>
-            <textarea rows={2} value={transcript} onInput={(event) => setTranscript(event.currentTarget.value)} />
+            <span>Transcript (recommended: the clone resembles the speaker more)</span>
+            <textarea rows={2} dir="auto" value={transcript} onInput={(event) => setTranscript(event.currentTarget.value)} />
           </label>
           <label class="check">
             <input type="checkbox" required checked={agreed} onChange={(event) => setAgreed(event.currentTarget.checked)} />
             <span>The speaker agreed to this voice.</span>
           </label>
           <label class="field">
-            <span>How the speaker agreed; kept with the voice</span>
+            <span>How the speaker agreed (required; kept with the voice), for example: own voice</span>
             <input
               type="text"
               required
               value={consent}
-              placeholder="It is my own voice"
               onInput={(event) => setConsent(event.currentTarget.value)}
             />
           </label>
         </>
       )}
       <label class="field">
-        <span>Note for people (optional)</span>
+        <span>Note (optional)</span>
         <input type="text" value={description} onInput={(event) => setDescription(event.currentTarget.value)} />
       </label>
       <div class="actions">
         <button type="submit" class="primary" disabled={state.busy}>
-          Keep this voice
+          Create voice
         </button>
         <span role="status" class="hint">
           {state.said}
         </span>
+        {state.said && last && (
+          <a href="#speak" onClick={() => wantedVoice.set(last)}>
+            Speak with it
+          </a>
+        )}
       </div>
       {state.problem && (
         <p role="alert" class="problem">

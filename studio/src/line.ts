@@ -1,5 +1,6 @@
 import type { RealtimeClientEvent, RealtimeServerEvent } from "openai/resources/realtime/realtime";
-import { UNREACHABLE, httpHeaders, refusal } from "./api";
+import { httpHeaders, refusal, unreachable } from "./api";
+import { at } from "./base";
 import { keys } from "./key";
 
 /** How long the server may take to accept a conversation, or to say why not, in milliseconds. */
@@ -17,7 +18,7 @@ export interface Ends {
 }
 
 function address(model: string): URL {
-  const url = new URL("/v1/realtime", location.href);
+  const url = at("v1/realtime");
   url.searchParams.set("model", model);
   return url;
 }
@@ -83,7 +84,7 @@ export class Line {
       if (answer.status === UPGRADE_REQUIRED) return "The server refused the conversation. Try again.";
       return await refusal(answer);
     } catch {
-      return UNREACHABLE;
+      return unreachable();
     }
   }
 }

@@ -3,6 +3,7 @@ import "./views.css";
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { look, served } from "./api";
+import { at } from "./base";
 import { keys, useKey } from "./key";
 import { Speak } from "./speak";
 import { useStore } from "./store";
@@ -26,7 +27,15 @@ function fromAddress(): Id {
 function KeyField() {
   const { key, asked } = useStore(keys);
   const [typed, setTyped] = useState(key);
+  const [open, setOpen] = useState(false);
   if (!asked && !key) return null;
+  if (!asked && !open) {
+    return (
+      <button type="button" class="link" onClick={() => setOpen(true)}>
+        Change the API key
+      </button>
+    );
+  }
   return (
     <form
       class="key"
@@ -34,6 +43,7 @@ function KeyField() {
       onSubmit={(event) => {
         event.preventDefault();
         useKey(typed.trim());
+        setOpen(false);
         void look();
       }}
     >
@@ -95,6 +105,10 @@ function Studio() {
           <View key={id} shown={id === view} />
         ))}
       </main>
+      <footer>
+        <a href="https://github.com/omni-serve/omni">Documentation</a>
+        <a href={at("v1").href}>Addresses of this server</a>
+      </footer>
     </>
   );
 }

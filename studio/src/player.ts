@@ -1,3 +1,4 @@
+import { unreachable } from "./api";
 import { Store } from "./store";
 import type { Take } from "./take";
 import type { PlaybackCommand, PlaybackReport } from "./worklet/messages";
@@ -9,6 +10,8 @@ const PATIENCE = 5_000;
 
 export interface Playback {
   playing: boolean;
+  /** It was stopped for a while by the listener; what is heard stays where it is. */
+  paused: boolean;
   /** Samples of the take that were heard, as far as is known. */
   position: number;
   underruns: number;
@@ -16,7 +19,7 @@ export interface Playback {
   missing: number;
 }
 
-const IDLE: Playback = { playing: false, position: 0, underruns: 0, missing: 0 };
+const IDLE: Playback = { playing: false, paused: false, position: 0, underruns: 0, missing: 0 };
 
 /** The audio graph of one rate. */
 interface Graph {
@@ -24,9 +27,14 @@ interface Graph {
   node: AudioWorkletNode;
 }
 
+/** The server, which has the module of the audio thread, cannot be reached. */
+class Unreachable extends Error {}
+
 /** The graph of a context, which reports its progress. */
 async function made(context: AudioContext, heard: (report: PlaybackReport) => void): Promise<Graph> {
-  await context.audioWorklet.addModule("playback.js");
+  await context.audioWorklet.addModule("playback.js").catch(() => {
+    throw new Unreachable(unreachable());
+  });
   const node = new AudioWorkletNode(context, "playback", { numberOfInputs: 0, outputChannelCount: [1] });
   node.port.onmessage = (event: MessageEvent<PlaybackReport>) => heard(event.data);
   node.connect(context.destination);
@@ -78,7 +86,7 @@ export class Player {
     } catch (failure) {
       // Another call may have replaced it in the meantime.
       if (this.context === context) this.discard();
-      throw new Error(`The browser cannot play: ${(failure as Error).message}`);
+      throw failure instanceof Unreachable ? failure : new Error(`The browser cannot play: ${(failure as Error).message}`);
     }
   }
 
@@ -93,6 +101,7 @@ export class Player {
     this.number += 1;
     this.from = this.fed = from;
     this.ended = false;
+    void this.context?.resume();
     this.send({ kind: "start", take: this.number });
     this.state.set({ ...IDLE, playing: true, position: from });
     this.more();
@@ -114,9 +123,17 @@ export class Player {
     }
   }
 
+  /** Holds what is heard where it is, or goes on. */
+  pause(paused: boolean) {
+    const { context } = this;
+    if (!context || !this.state.value.playing) return;
+    void (paused ? context.suspend() : context.resume());
+    this.state.set({ ...this.state.value, paused });
+  }
+
   stop() {
     this.send({ kind: "stop" });
-    this.state.set({ ...this.state.value, playing: false });
+    this.state.set({ ...this.state.value, playing: false, paused: false });
   }
 
   /** Stops, and forgets how far the last take was heard: another one is to come. */
@@ -144,7 +161,8 @@ export class Player {
     const late = report.ended ? 0 : Math.round((context.outputLatency || context.baseLatency || 0) * take.rate);
     const position = Math.max(this.state.value.position, this.from + report.played - late);
     const { underruns } = report;
-    this.state.set({ playing: !report.ended, position, underruns, missing: report.missing / take.rate });
+    const { paused } = this.state.value;
+    this.state.set({ playing: !report.ended, paused: paused && !report.ended, position, underruns, missing: report.missing / take.rate });
     this.more();
   }
 }

@@ -7,6 +7,9 @@ const RATE = 24_000;
 /** Longest recording that the server takes, in seconds. */
 const MOST = 60;
 
+const READING =
+  "The morning train was late again, so we walked along the river and talked about the summer. By the time we reached the bridge, the sun was out.";
+
 export interface Recording {
   name: string;
   data: Uint8Array<ArrayBuffer>;
@@ -35,7 +38,7 @@ export function Recorder({ shown, recording, onRecording }: Props) {
     microphone.current = undefined;
     setState("off");
     setLevel(0);
-    if (frames.current.length > 0) onRecording({ name: "the recording", data: wav(frames.current, RATE) });
+    if (frames.current.length > 0) onRecording({ name: "Recording", data: wav(frames.current, RATE) });
   };
   const start = async () => {
     setProblem("");
@@ -86,6 +89,9 @@ export function Recorder({ shown, recording, onRecording }: Props) {
   return (
     <fieldset>
       <legend>Recording of one speaker, 1 to 60 seconds</legend>
+      <p class="hint">
+        5 to 15 seconds of quiet, even speech are best. To read aloud, if nothing comes to mind: <q>{READING}</q>
+      </p>
       <div class="actions">
         {state === "off" ? (
           <button type="button" onClick={() => void start()}>

@@ -1,5 +1,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { can, httpHeaders, refusal, served, speech, told } from "./api";
+import { can, httpHeaders, refusal, served, speech, told, voiceName, wantedVoice } from "./api";
+import { at } from "./base";
+import { AsCode, type SpeechFields } from "./code";
+import { Explain } from "./explain";
 import { languageName } from "./languages";
 import { Speaker, pcm } from "./speaking";
 import { useStore } from "./store";
@@ -28,17 +31,41 @@ function seedOf(typed: string): string | undefined {
   return Number(digits) <= Number.MAX_SAFE_INTEGER ? digits : undefined;
 }
 
-/** A file of the same speech, in another format. */
-async function download(text: string, settings: Settings, seed: bigint | undefined, format: Format): Promise<void> {
-  const fields = {
+/** Where the tab keeps the text. */
+const TEXT = "omni-text";
+
+function keptText(): string {
+  try {
+    return sessionStorage.getItem(TEXT) ?? EXAMPLE;
+  } catch {
+    return EXAMPLE;
+  }
+}
+
+function keepText(text: string) {
+  try {
+    sessionStorage.setItem(TEXT, text);
+  } catch {
+    // Without storage the text lasts as long as the page.
+  }
+}
+
+/** The same speech as a request to OpenAI's HTTP API. */
+function fieldsOf(text: string, settings: Settings, seed: string, format: Format): SpeechFields {
+  return {
+    model: "tts-1",
     input: text,
     response_format: format,
     ...(settings.voice && { voice: settings.voice }),
     ...(settings.language && { language: settings.language }),
     ...(settings.speed !== 1 && { speed: settings.speed }),
-    ...(seed !== undefined && { seed: Number(seed) }),
+    ...(seed && { seed: Number(seed) }),
   };
-  const answer = await fetch("/v1/audio/speech", {
+}
+
+/** A file of the same speech, in another format. */
+async function download(fields: SpeechFields, format: Format): Promise<void> {
+  const answer = await fetch(at("v1/audio/speech"), {
     method: "POST",
     headers: httpHeaders(),
     body: JSON.stringify(fields),
@@ -55,9 +82,10 @@ export function Speak({ shown }: { shown: boolean }) {
   const state = useStore(served);
   const speaking = useStore(speaker.state);
   const playing = useStore(speaker.player.state, (state) => state.playing);
+  const paused = useStore(speaker.player.state, (state) => state.paused);
   const underruns = useStore(speaker.player.state, (state) => state.underruns);
   const missing = useStore(speaker.player.state, (state) => state.missing);
-  const [text, setText] = useState(EXAMPLE);
+  const [text, setText] = useState(keptText);
   const [settings, setSettings] = useState<Settings>({ voice: "", language: "", speed: 1, seed: "" });
   const [spoken, setSpoken] = useState<Settings>(settings);
   const [format, setFormat] = useState<Format>("wav");
@@ -65,10 +93,22 @@ export function Speak({ shown }: { shown: boolean }) {
   const input = useRef<HTMLTextAreaElement>(null);
   const { model, voices } = state;
   const active = speaking.busy || playing;
+  const write = (text: string) => {
+    setText(text);
+    keepText(text);
+  };
   const change = (news: Partial<Settings>) => setSettings({ ...settings, ...news });
 
+  const wanted = useStore(wantedVoice);
+  useEffect(() => {
+    if (!wanted) return;
+    wantedVoice.set("");
+    change({ voice: wanted });
+  }, [wanted]);
+
+  const voiceless = model !== undefined && voices.length === 0 && can(state, "voice_cloning");
   const speak = () => {
-    if (!model || !text.trim()) {
+    if (!model || voiceless || !text.trim()) {
       input.current?.focus();
       return;
     }
@@ -89,7 +129,7 @@ export function Speak({ shown }: { shown: boolean }) {
   const save = async () => {
     setSaving("The file is being made.");
     try {
-      await download(speaking.text, spoken, speaking.outcome?.seed, format);
+      await download(fieldsOf(speaking.text, spoken, String(speaking.outcome?.seed ?? ""), format), format);
       setSaving("The file was saved.");
     } catch (failure) {
       setSaving(told(failure));
@@ -121,6 +161,10 @@ export function Speak({ shown }: { shown: boolean }) {
   return (
     <section hidden={!shown} aria-labelledby="speak-title">
       <h1 id="speak-title">Write and hear</h1>
+      <p class="hint">
+        This page belongs to a speech server. Write a text and press Speak: the server sends its sound while it is still being computed.
+        Programs get the same by <a href={at("v1").href}>its APIs</a>.
+      </p>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -129,25 +173,26 @@ export function Speak({ shown }: { shown: boolean }) {
       >
         <label class="field">
           <span>Text</span>
-          <textarea ref={input} rows={5} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+          <textarea ref={input} rows={5} dir="auto" value={text} onInput={(event) => write(event.currentTarget.value)} />
         </label>
         <div class="settings">
           <label class="field">
             <span>Voice</span>
             <select value={settings.voice} onChange={(event) => change({ voice: event.currentTarget.value })}>
-              <option value="">The model's default</option>
               {voices.map((voice) => (
-                <option key={voice.id} value={voice.id}>
-                  {voice.displayName || voice.id}
+                <option key={voice.id} value={voice.isDefault ? "" : voice.id}>
+                  {voiceName(voice)}
                 </option>
               ))}
+              {!voices.some((voice) => voice.isDefault) && <option value="">By the model</option>}
             </select>
+            {chosen?.description && <small class="hint">{chosen.description}</small>}
           </label>
           {(model?.languages.length ?? 0) > 1 && (
             <label class="field">
               <span>Language</span>
               <select value={settings.language} onChange={(event) => change({ language: event.currentTarget.value })}>
-                <option value="">The model's default</option>
+                <option value="">Automatic</option>
                 {model?.languages.map((tag) => (
                   <option key={tag} value={tag}>
                     {languageName(tag)}
@@ -169,26 +214,38 @@ export function Speak({ shown }: { shown: boolean }) {
               onInput={(event) => change({ speed: Number(event.currentTarget.value) })}
             />
           </label>
-          <label class="field">
-            <span>Seed</span>
+        </div>
+        <details>
+          <summary>More</summary>
+          <label class="field narrow">
+            <span>Seed: the same number gives the same sound</span>
             <input
               type="text"
               inputMode="numeric"
-              placeholder="Drawn by the server"
+              placeholder="Random"
+              aria-label="Seed"
               value={settings.seed}
               onInput={(event) => change({ seed: seedOf(event.currentTarget.value) ?? settings.seed })}
             />
           </label>
-        </div>
-        {chosen?.description && <p class="hint">{chosen.description}</p>}
+        </details>
+        <Explain text={text} voice={settings.voice} language={settings.language} />
+        {voiceless && (
+          <p class="hint">
+            This model has no voices of its own. Create one under <a href="#voices">Voices</a>.
+          </p>
+        )}
         <div class="actions">
-          <button type="submit" class="primary" disabled={!model}>
+          <button type="submit" class="primary" disabled={!model || voiceless}>
             Speak
+          </button>
+          <button type="button" onClick={() => speaker.player.pause(!paused)} disabled={!playing}>
+            {paused ? "Go on" : "Pause"}
           </button>
           <button type="button" onClick={() => speaker.stop()} disabled={!active}>
             Stop
           </button>
-          <span class="hint">
+          <span class="hint keys">
             <kbd>Ctrl</kbd> <kbd>Enter</kbd> speaks, <kbd>Esc</kbd> stops
           </span>
         </div>
@@ -240,7 +297,7 @@ export function Speak({ shown }: { shown: boolean }) {
               <dd>{brief(speaking.firstAudio)}</dd>
             </div>
             <div>
-              <dt>Of that, the server</dt>
+              <dt>Server share</dt>
               <dd>{brief(millis(outcome?.timings?.timeToFirstAudio))}</dd>
             </div>
             <div>
@@ -252,12 +309,12 @@ export function Speak({ shown }: { shown: boolean }) {
               <dd>{outcome?.timings ? outcome.timings.realTimeFactor.toFixed(2) : "–"}</dd>
             </div>
             <div>
-              <dt>Gaps heard</dt>
+              <dt>Gaps</dt>
               <dd>{underruns === 0 ? "none" : `${counted(underruns, "gap")}, ${brief(missing * 1_000)}`}</dd>
             </div>
             <div>
               <dt>Seed</dt>
-              <dd>
+              <dd class="seed">
                 {outcome?.seed === undefined ? (
                   "–"
                 ) : (
@@ -273,6 +330,7 @@ export function Speak({ shown }: { shown: boolean }) {
               </dd>
             </div>
           </dl>
+          <AsCode fields={fieldsOf(speaking.text, spoken, String(outcome?.seed ?? ""), format)} />
         </div>
       )}
       {model && !can(state, "speech") && <p class="problem">This model does not speak.</p>}

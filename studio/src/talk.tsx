@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { can, served } from "./api";
+import { can, served, voiceName } from "./api";
 import { Conversation, type Talking, type Turn } from "./conversation";
 import { type Store, useStore } from "./store";
 import { brief } from "./text";
@@ -7,18 +7,18 @@ import { brief } from "./text";
 const conversation = new Conversation();
 
 /** One message; of an answer that was interrupted, the part that was not heard is crossed out. */
-function Said({ turn }: { turn: Turn }) {
+function Said({ turn, name }: { turn: Turn; name: string }) {
   const { text, heard } = turn;
   const cut = heard === undefined || !text.startsWith(heard) ? text.length : heard.length;
   const words = text || (turn.role === "user" ? "(spoken)" : "…");
   return (
     <li class={turn.role}>
       <p class="hint">
-        {turn.role === "user" ? "You" : "Answer"}
+        {turn.role === "user" ? "You" : name}
         {turn.firstAudio !== undefined && `, first audio after ${brief(turn.firstAudio)}`}
         {heard !== undefined && ", interrupted"}
       </p>
-      <p class="said">
+      <p class="said" dir="auto">
         {words.slice(0, text ? cut : undefined)}
         {text && cut < text.length && (
           <s>
@@ -41,9 +41,12 @@ function Level({ of }: { of: Store<number> }) {
 function status({ state, microphone, speaking, answering }: Talking): string {
   if (state === "connecting") return "Connecting";
   if (microphone === "asked") return "The browser asks for the microphone";
-  if (speaking) return "You are heard";
+  if (speaking) return "Hearing speech";
   return answering ? "Answering" : "";
 }
+
+/** First turns to try. */
+const EXAMPLES = ["Hello! Who are you?", "What is 12 plus 30?", "Spell the word cat."];
 
 export function Talk({ shown }: { shown: boolean }) {
   const state = useStore(served);
@@ -58,8 +61,10 @@ export function Talk({ shown }: { shown: boolean }) {
   const busy = talking.answering || playing;
 
   const begin = async () => model !== undefined && (await conversation.open({ model: model.id, voice, instructions }));
-  const say = async () => {
-    const said = text.trim();
+  const hears = can(state, "audio_input");
+  const name = model?.displayName || model?.id || "Answer";
+  const say = async (written = text) => {
+    const said = written.trim();
     if (!said || !(await begin())) return;
     setText("");
     conversation.say(said);
@@ -89,51 +94,59 @@ export function Talk({ shown }: { shown: boolean }) {
     return (
       <section hidden={!shown} aria-labelledby="talk-title">
         <h1 id="talk-title">Talk</h1>
-        <p>{model.displayName || model.id} speaks, and holds no conversations.</p>
+        <p>{name} speaks texts and holds no conversations.</p>
       </section>
     );
   }
   return (
     <section hidden={!shown} aria-labelledby="talk-title">
       <h1 id="talk-title">Talk</h1>
-      {model && !can(state, "audio_input") && (
-        <p class="hint">
-          {model.displayName || model.id} does not hear: it answers written turns. Speech is sent all the same, and the model says that it
-          cannot hear it.
-        </p>
-      )}
       <div class="settings">
         <label class="field">
           <span>Voice</span>
           <select value={voice} disabled={begun} onChange={(event) => setVoice(event.currentTarget.value)}>
-            <option value="">The model's default</option>
             {voices.map((one) => (
-              <option key={one.id} value={one.id}>
-                {one.displayName || one.id}
+              <option key={one.id} value={one.isDefault ? "" : one.id}>
+                {voiceName(one)}
               </option>
             ))}
+            {!voices.some((one) => one.isDefault) && <option value="">By the model</option>}
           </select>
         </label>
         <label class="field">
           <span>Instructions</span>
           <input
             type="text"
+            dir="auto"
+            placeholder="For example: answer in one short sentence"
             value={instructions}
             disabled={begun}
             onInput={(event) => setInstructions(event.currentTarget.value)}
           />
         </label>
       </div>
+      {begun && <p class="hint">Voice and instructions can be changed when the conversation has ended.</p>}
+      {talking.turns.length === 0 && (
+        <div class="actions">
+          <span class="hint">Try:</span>
+          {EXAMPLES.map((example) => (
+            <button key={example} type="button" disabled={!model} onClick={() => void say(example)}>
+              {example}
+            </button>
+          ))}
+        </div>
+      )}
       <div role="log" aria-label="Conversation">
         <ol class="turns" ref={log}>
           {talking.turns.map((turn, index) => (
-            <Said key={turn.id || index} turn={turn} />
+            <Said key={turn.id || index} turn={turn} name={name} />
           ))}
         </ol>
       </div>
       {talking.problem && (
         <p role="alert" class="problem">
           {talking.problem}
+          {talking.lost && " The next turn goes on from here."}
         </p>
       )}
       <form
@@ -145,19 +158,20 @@ export function Talk({ shown }: { shown: boolean }) {
       >
         <label class="field">
           <span>Your turn</span>
-          <input type="text" value={text} onInput={(event) => setText(event.currentTarget.value)} />
+          <input type="text" dir="auto" placeholder="Write a message" value={text} onInput={(event) => setText(event.currentTarget.value)} />
         </label>
         <div class="actions">
           <button type="submit" class="primary" disabled={!model}>
             Send
           </button>
-          <button
-            type="button"
-            disabled={!model}
-            onClick={() => (talking.microphone === "off" ? void listen() : conversation.mute())}
-          >
-            {talking.microphone === "off" ? "Microphone on" : "Microphone off"}
-          </button>
+          {hears && (
+            <button
+              type="button"
+              onClick={() => (talking.microphone === "off" ? void listen() : conversation.mute())}
+            >
+              {talking.microphone === "off" ? "Turn on the microphone" : "Turn off the microphone"}
+            </button>
+          )}
           <button type="button" disabled={!busy} onClick={() => conversation.interrupt()}>
             Interrupt
           </button>
@@ -170,7 +184,10 @@ export function Talk({ shown }: { shown: boolean }) {
           </span>
         </div>
         <p class="hint">
-          <kbd>Enter</kbd> sends, <kbd>Esc</kbd> interrupts
+          <span class="keys">
+            <kbd>Enter</kbd> sends, <kbd>Esc</kbd> interrupts.{" "}
+          </span>
+          {model && !hears && `${name} has no audio input: write to it.`}
         </p>
       </form>
     </section>

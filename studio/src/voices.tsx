@@ -168,7 +168,7 @@ export function Voices({ shown }: { shown: boolean }) {
       ))}
       {own.length > 0 && (
         <>
-          <h2>Of the model</h2>
+          <h2>Built-in</h2>
           <ul class="voices">
             {own.map((voice) => (
               <li key={voice.id}>
@@ -187,7 +187,7 @@ export function Voices({ shown }: { shown: boolean }) {
           </ul>
         </>
       )}
-      {(kept.length > 0 || origins.length > 0) && <h2>Kept</h2>}
+      {(kept.length > 0 || origins.length > 0) && <h2>Your voices</h2>}
       {kept.length > 0 && (
         <ul class="voices">
           {kept.map((one) => (
@@ -210,7 +210,7 @@ export function Voices({ shown }: { shown: boolean }) {
       </p>
       {origins.length > 0 ? (
         <>
-          <h2>Make a voice</h2>
+          <h2>Create a voice</h2>
           <CreateVoice key={origins.join()} shown={shown} origins={origins} onMade={changed} />
         </>
       ) : (

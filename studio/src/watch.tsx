@@ -2,6 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import { ReplicaState, type Replica, type Stage } from "./generated/omni/v1/admin_pb";
 import type { RequestCourse } from "./generated/omni/v1/watch_pb";
 import { keys } from "./key";
+import { at } from "./base";
 import { useStore, useVisible } from "./store";
 import { brief, millis } from "./text";
 import { LOOKS, type Load, type Rate, follow, watched } from "./watching";
@@ -71,6 +72,38 @@ function ReplicaRow({ stage, replica, rate }: { stage: Stage; replica: Replica; 
   );
 }
 
+/** Meanings of the words of this view. */
+const GLOSSARY: [string, string][] = [
+  ["Calls", "Streams and requests that are open."],
+  ["Running, Waiting", "Utterances and answers with a place in the server, and before one."],
+  ["First audio", "Time from a text that can be spoken to its first audio; of those that ended in the last minute."],
+  ["Without gaps", "Share of those in the last minute that a player heard without a pause."],
+  ["Longest wait, Worst gap", "The longest time between two pieces of audio; the longest pause that a player heard."],
+  ["Batch", "Sequences in a replica's last step. A sequence is one sentence in the talker and code2wav, one answer in the thinker."],
+  ["Bound", "Utterances that are assigned to a replica until they end."],
+  ["Busy", "Share of the last second in which a replica computed."],
+  ["talker, code2wav, thinker", "Stages: text to codec frames, frames to sound, prompts to the text of answers."],
+];
+
+function Glossary() {
+  return (
+    <details>
+      <summary>Words of this view</summary>
+      <dl class="glossary">
+        {GLOSSARY.map(([term, meaning]) => (
+          <div key={term}>
+            <dt>{term}</dt>
+            <dd>{meaning}</dd>
+          </div>
+        ))}
+      </dl>
+    </details>
+  );
+}
+
+/** Share of requests without gaps below which the figure is marked. */
+const CONTINUITY = 0.95;
+
 function Figures() {
   const { stats } = useStore(watched);
   const first = stats?.firstPacket;
@@ -83,16 +116,16 @@ function Figures() {
     ["Refused", `${stats?.refused ?? "–"}`],
     ["Requests per second", stats?.requestsPerSecond.toFixed(2) ?? "–"],
     ["Audio per second", stats ? `${stats.audioSecondsPerSecond.toFixed(2)} s` : "–"],
-    ["First packet, median", brief(millis(first?.p50))],
-    ["First packet, 95 %", brief(millis(first?.p95))],
-    ["Without a gap", ratio === undefined ? "–" : `${(ratio * 100).toFixed(0)} %`],
+    ["First audio, median", brief(millis(first?.p50))],
+    ["First audio, 95 %", brief(millis(first?.p95))],
+    ["Without gaps", ratio === undefined ? "–" : `${(ratio * 100).toFixed(0)} %`],
   ];
   return (
     <dl class="figures">
       {figures.map(([name, value]) => (
         <div key={name}>
           <dt>{name}</dt>
-          <dd>{value}</dd>
+          <dd class={name === "Without gaps" && ratio !== undefined && ratio < CONTINUITY ? "problem" : ""}>{value}</dd>
         </div>
       ))}
     </dl>
@@ -103,7 +136,7 @@ function Stages() {
   const { stats, rates, loads } = useStore(watched);
   return (
     <>
-      <h2>Stages</h2>
+      <h2>Stages, last minute</h2>
       <div class="charts">
         {stats?.stages.map((stage) => (
           <figure key={stage.name}>
@@ -165,7 +198,7 @@ function RequestRow({ request, chosen, choose }: { request: RequestCourse; chose
           type="button"
           class="link"
           aria-pressed={chosen}
-          aria-label={`${request.number}: show its course`}
+          aria-label={`${request.number}: show its timeline`}
           onClick={choose}
         >
           {String(request.number)}
@@ -188,25 +221,25 @@ function RequestRow({ request, chosen, choose }: { request: RequestCourse; chose
 function Requests() {
   const { requests } = useStore(watched);
   const [chosen, choose] = useState<bigint>();
-  const [whole, setWhole] = useState(false);
+  const [whole, setWhole] = useState(true);
   const request = requests.find(({ number }) => number === chosen) ?? requests[0];
   if (!request) {
     return (
       <>
         <h2>Requests</h2>
-        <p class="hint">None has ended yet. Speak something, and its course is drawn here.</p>
+        <p class="hint">No request has ended yet. Speak something, and its timeline appears here.</p>
       </>
     );
   }
   return (
     <>
       <h2>
-        Course of request {String(request.number)}
-        {chosen === undefined && " (the last one)"}
+        Timeline of request {String(request.number)}
+        {chosen === undefined && " (latest)"}
       </h2>
       <label class="check">
         <input type="checkbox" checked={whole} onChange={(event) => setWhole(event.currentTarget.checked)} />
-        <span>To the end, not only to the first packet</span>
+        <span>Show whole request</span>
       </label>
       <Waterfall request={request} whole={whole} />
       <p class="hint">{explained(request)}</p>
@@ -220,13 +253,13 @@ function Requests() {
               <th scope="col">Voice</th>
               <th scope="col">Outcome</th>
               <th scope="col" class="number">
-                First packet
+                First audio
               </th>
               <th scope="col" class="number">
-                Longest gap
+                Longest wait
               </th>
               <th scope="col" class="number">
-                Late at most
+                Worst gap
               </th>
               <th scope="col" class="number">
                 Audio
@@ -262,7 +295,7 @@ function reaches(address: string): boolean {
 function Metrics() {
   const [address, setAddress] = useState<string | null>();
   useEffect(() => {
-    fetch("/", { headers: { accept: "application/json" } })
+    fetch(at(""), { headers: { accept: "application/json" } })
       .then((answer) => answer.json())
       .then((about: { metrics: string | null }) => setAddress(about.metrics))
       .catch(() => setAddress(undefined));
@@ -272,7 +305,7 @@ function Metrics() {
     <p>
       {address ? (
         <>
-          Every figure there is: {reaches(address) ? <a href={address}>{address}</a> : `${address}, on the server's machine`}
+          All metrics: {reaches(address) ? <a href={address}>{address}</a> : `${address}, on the server's machine`}
         </>
       ) : (
         "Metrics are not served over HTTP here (--metrics-listen off)."
@@ -306,6 +339,7 @@ export function Watch({ shown }: { shown: boolean }) {
           <Figures />
           <Stages />
           <Requests />
+          <Glossary />
         </>
       )}
       {shown && <Metrics />}

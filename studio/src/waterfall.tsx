@@ -53,7 +53,7 @@ export function Waterfall({ request, whole }: { request: RequestCourse; whole: b
   const end = Math.max(whole || packet === undefined ? total : packet * 1.1, 1e-3);
   const percent = (time: number) => `${Math.min(100, Math.max(0, (time / end) * 100))}%`;
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={`Course of request ${request.number}`}>
+    <div class="scroll" tabIndex={0} role="region" aria-label={`Timeline of request ${request.number}`}>
       <table class="waterfall">
         <thead>
           <tr>
@@ -66,6 +66,7 @@ export function Waterfall({ request, whole }: { request: RequestCourse; whole: b
             </th>
             <th scope="col" class="bars">
               0 to {brief(end)}
+              {end < total && ` of ${brief(total)}`}
             </th>
           </tr>
         </thead>
@@ -78,7 +79,7 @@ export function Waterfall({ request, whole }: { request: RequestCourse; whole: b
               <td class="bars" aria-hidden="true">
                 <div class="track">
                   <div
-                    class="bar"
+                    class={line.to > end ? "bar clipped" : "bar"}
                     style={{ left: percent(line.from), right: `calc(100% - ${percent(line.to)})` }}
                   />
                   {line.mark !== undefined && line.mark <= end && <div class="mark" style={{ left: percent(line.mark) }} />}
@@ -88,7 +89,7 @@ export function Waterfall({ request, whole }: { request: RequestCourse; whole: b
             </tr>
           ))}
           <tr class="end">
-            <th scope="row">first packet</th>
+            <th scope="row">first audio</th>
             <td class="number">{brief(packet)}</td>
             <td class="number" />
             <td class="bars" aria-hidden="true">

@@ -182,10 +182,25 @@ export async function lines(url) {
   await socket(studio, (line) => line.end(1006));
   await studio.until(alerted, "was lost");
   assert.ok(await studio.page.evaluate(enabled, "Send"));
+
+  // Nothing of the conversation is lost: the next one is told what was said, and goes on.
+  await say(studio, "Go on.");
+  await sockets(studio, 5);
+  await socket(studio, (line) => line.accept());
+  await studio.until(() => window.sockets[4].sent.some(({ type }) => type === "response.create"));
+  const told = await socket(studio, sent, "conversation.item.create");
+  const texts = told.map(({ item }) => [item.role, item.content[0].text]);
+  assert.deepEqual(texts, [["user", "Another one."], ["assistant", "Never heard."], ["user", "Go on."]]);
+  assert.equal((await studio.page.$$(".turns li")).length, 3);
   await studio.close();
 }
 
 async function useKey(studio, key) {
+  if (!(await studio.page.$("form.key input"))) {
+    const shown = () => document.querySelector("form.key input") || document.querySelector("main > button.link");
+    await studio.until(shown);
+    await studio.page.evaluate(() => document.querySelector("main > button.link")?.click());
+  }
   await studio.page.waitForSelector("form.key input");
   await studio.page.$eval("form.key input", (node) => node.select());
   await studio.page.type("form.key input", key);
@@ -250,19 +265,19 @@ export async function released(url, { recording }) {
   const studio = await open(url, { microphone: recording, before: microphones });
   await studio.view("Talk");
   await studio.page.evaluate(() => (window.refuse = true));
-  await studio.press("Microphone on");
+  await studio.press("Turn on the microphone");
   await studio.until(alerted, "The microphone was refused");
   await studio.judge("talk-no-microphone");
-  assert.ok(await studio.page.evaluate(enabled, "Microphone on"));
+  assert.ok(await studio.page.evaluate(enabled, "Turn on the microphone"));
   await studio.page.evaluate(() => (window.refuse = false));
 
   const on = async () => {
-    await studio.press("Microphone on");
+    await studio.press("Turn on the microphone");
     await studio.until(() => document.querySelector("meter"));
     assert.ok(await studio.page.evaluate(live, 1));
   };
   await on();
-  await studio.press("Microphone off");
+  await studio.press("Turn off the microphone");
   await studio.until(live, 0);
   await on();
   await studio.press("End");
@@ -282,13 +297,13 @@ export async function released(url, { recording }) {
   // The conversation ends while the browser still asks.
   await studio.page.evaluate(() => void (window.hold = new Promise((done) => (window.allow = done))));
   const given = await studio.page.evaluate(() => window.tracks.length);
-  await studio.press("Microphone on");
+  await studio.press("Turn on the microphone");
   await studio.until(() => document.querySelector('.say [role="status"]').textContent.includes("asks for the microphone"));
   await studio.press("End");
   await studio.page.evaluate(() => window.allow());
   await studio.until((given) => window.tracks.length > given, given);
   await studio.until(live, 0);
-  assert.ok(await studio.page.evaluate(enabled, "Microphone on"));
+  assert.ok(await studio.page.evaluate(enabled, "Turn on the microphone"));
   await studio.close();
 }
 

@@ -6,5 +6,6 @@ const scenarios = {
   ...(await import("./talk.mjs")),
   ...(await import("./voices.mjs")),
   ...(await import("./failures.mjs")),
+  ...(await import("./prefix.mjs")),
 };
 await scenarios[name](url, JSON.parse(values));

@@ -52,7 +52,7 @@ async function hears(studio, expected) {
     assert.equal(heard[at], sample, `sample ${index} of ${sounds.length}`);
     at += 1;
   }
-  const told = await studio.figure("Gaps heard");
+  const told = await studio.figure("Gaps");
   assert.equal(told === "none" ? 0 : parseInt(told, 10), gaps, "as many gaps as the page tells of");
 }
 
@@ -60,6 +60,7 @@ export async function speak(url) {
   const studio = await open(url);
   await studio.judge("speak-empty");
   await write(studio, TEXT);
+  await studio.page.click("form details summary");
   const seed = '::-p-aria([name="Seed"][role="textbox"])';
   await studio.page.type(seed, "7");
   // Words are lit in the order of the text while they are heard.
@@ -77,7 +78,7 @@ export async function speak(url) {
   await studio.page.keyboard.up("Control");
   await spoken(studio);
   assert.match(await studio.figure("First audio"), /^[\d.]+ m?s$/);
-  assert.match(await studio.figure("Of that, the server"), /^[\d.]+ m?s$/);
+  assert.match(await studio.figure("Server share"), /^[\d.]+ m?s$/);
   assert.match(await studio.figure("Seed"), /^7/);
   await hears(studio, await speechOf(url, { seed: 7 }));
   const words = await studio.page.$$eval(".words span", (spans) => spans.map((span) => [span.textContent.trim(), span.className]));
@@ -93,6 +94,16 @@ export async function speak(url) {
   await studio.page.focus('input[type="range"]');
   for (let step = 0; step < 4; step += 1) await studio.page.keyboard.press("ArrowRight");
   await studio.press("Speak");
+  await spoken(studio);
+  await hears(studio, await speechOf(url, { seed: 7, speed: 1.2 }));
+
+  // Held in the middle, nothing more is heard; then it goes on, and nothing is lost.
+  await studio.forgetHeard();
+  await studio.press("Speak");
+  await studio.until(() => window.heardSamples.some((part) => part.some((sample) => sample !== 0)));
+  await studio.press("Pause");
+  await studio.until(() => [...document.querySelectorAll("button")].some((button) => button.textContent === "Go on"));
+  await studio.press("Go on");
   await spoken(studio);
   await hears(studio, await speechOf(url, { seed: 7, speed: 1.2 }));
 
@@ -135,6 +146,18 @@ export async function stop(url) {
   const before = (await studio.heard()).length;
   assert.ok(before > 0);
   await studio.until(() => window.heardSamples.length > 2 && window.heardSamples.slice(-1)[0].every((sample) => sample === 0));
+  await studio.close();
+}
+
+/** A number is shown as the words that the model reads for it. */
+export async function explain(url) {
+  const studio = await open(url);
+  await write(studio, "Meet me at 5 pm.");
+  const panels = await studio.page.$$("form details summary");
+  await panels.at(-1).click();
+  await studio.until(() => document.querySelector(".explained")?.textContent.includes("five"));
+  assert.match(await studio.text(".explained"), /Meet/);
+  await studio.judge("speak-explained");
   await studio.close();
 }
 

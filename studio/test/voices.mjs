@@ -68,7 +68,7 @@ export async function clone(url, { recording, transcript }) {
   await fill(studio, "How the speaker agreed", "It is a test.");
   await studio.page.click('form.create input[type="checkbox"]');
   await studio.judge("voices-recorded");
-  await studio.press("Keep this voice");
+  await studio.press("Create voice");
   await studio.until(kept, "Recorded");
   await studio.press("Hear Recorded");
   await hearsSomething(studio);
@@ -84,15 +84,15 @@ export async function clone(url, { recording, transcript }) {
   await fill(studio, "Name", "Uploaded");
   const file = await studio.page.$('input[type="file"]');
   await file.uploadFile(recording);
-  await fill(studio, "What is said in it", transcript);
-  await studio.press("Keep this voice");
+  await fill(studio, "Transcript", transcript);
+  await studio.press("Create voice");
   await studio.until(kept, "Uploaded");
   await studio.press("Hear Uploaded");
   await hearsSomething(studio);
   await remove(studio, "Recorded");
   // The page tells a refusal.
   await fill(studio, "Name", "Empty");
-  await studio.press("Keep this voice");
+  await studio.press("Create voice");
   await studio.until(() => document.querySelector('form.create [role="alert"]')?.textContent.includes("no recording"));
   await studio.close();
 }
@@ -104,7 +104,7 @@ export async function design(url) {
   await fill(studio, "Name", "Designed");
   await fill(studio, "How it sounds", "A calm low voice");
   await studio.judge("voices-design");
-  await studio.press("Keep this voice");
+  await studio.press("Create voice");
   await studio.until(kept, "Designed");
   await studio.press("Hear Designed");
   await hearsSomething(studio);

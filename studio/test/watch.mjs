@@ -18,19 +18,19 @@ export async function watch(url) {
   // A request that ended before the page was opened, and one that ends while it is open.
   await studio.until(() => document.querySelector(".waterfall"));
   await speech(url, {});
-  await studio.until(() => document.querySelector("section:not([hidden])").textContent.includes("Course of request 2"));
+  await studio.until(() => document.querySelector("section:not([hidden])").textContent.includes("Timeline of request 2"));
   const steps = await studio.page.$$eval(".waterfall tbody th", (heads) => heads.map((head) => head.textContent));
-  for (const step of ["queue", "session → talker", "talker → code2wav", "code2wav → caller", "first packet"]) {
+  for (const step of ["queue", "session → talker", "talker → code2wav", "code2wav → caller", "first audio"]) {
     assert.ok(steps.includes(step), `${step} is missing in ${steps}`);
   }
   assert.ok(steps.some((step) => /^talker \d+$/.test(step)) && steps.some((step) => /^code2wav \d+$/.test(step)), `${steps}`);
   assert.match(await studio.figure("Running"), /^\d+$/);
-  assert.match(await studio.figure("First packet, median"), /^[\d.]+ m?s$/);
+  assert.match(await studio.figure("First audio, median"), /^[\d.]+ m?s$/);
   const replicas = await studio.page.$$eval('[aria-label="Replicas"] tbody tr', (rows) => rows.map((row) => row.innerText));
   assert.ok(replicas.some((row) => row.includes("talker") && row.includes("ready")), `${replicas}`);
   // An older request is chosen, and looked at to its end.
-  await studio.press("1: show its course");
-  await studio.until(() => document.querySelector("section:not([hidden])").textContent.includes("Course of request 1"));
+  await studio.press("1: show its timeline");
+  await studio.until(() => document.querySelector("section:not([hidden])").textContent.includes("Timeline of request 1"));
   await studio.page.click('.check input[type="checkbox"]');
   await studio.judge("watch");
   const link = await studio.page.$eval("section:not([hidden]) a", (node) => node.href);

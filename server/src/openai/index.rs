@@ -37,13 +37,15 @@ pub(super) fn listed() -> String {
 
 /// Where the page for browsers is.
 pub(super) const STUDIO: &str = "/studio/";
+/// The same from the root: a proxy may serve all of this below a prefix.
+const STUDIO_BELOW: &str = "studio/";
 
 /// `GET /`: what is served here, to a browser as the page.
 pub(super) async fn root(openai: State<OpenAi>, head: Parts) -> Response {
     let accepts = head.headers.get(ACCEPT).and_then(|kinds| kinds.to_str().ok());
     let browses = accepts.is_some_and(|kinds| kinds.contains("text/html"));
     let mut response = match browses && openai.sites.studio {
-        true => Redirect::temporary(STUDIO).into_response(),
+        true => Redirect::temporary(STUDIO_BELOW).into_response(),
         false => index(openai, head).await,
     };
     let by = HeaderValue::from_static("accept");

@@ -134,8 +134,10 @@ async fn why_a_key_is_refused_is_told_where_it_is_refused() {
 
 #[tokio::test]
 async fn however_it_ends_the_microphone_is_released() {
-    let server = embedded().await;
-    let recording = spoken(&server).await;
+    let speaking = embedded().await;
+    let recording = spoken(&speaking).await;
+    speaking.stop().await;
+    let server = hearing().await;
     let values = serde_json::json!({"recording": recording.path()}).to_string();
     browse("released", &page(&server), &values).await;
     server.stop().await;
@@ -159,6 +161,27 @@ async fn an_answer_is_interrupted_where_it_is_heard_and_the_conversation_keeps_t
     tried("interrupt", &[]).await;
 }
 
+/// A server whose model hears.
+async fn hearing() -> TestServer {
+    let script = FakeScript {
+        hears: true,
+        ..FakeScript::default()
+    };
+    TestServer::fake(script, &[]).await
+}
+
+#[tokio::test]
+async fn a_text_is_shown_as_the_words_that_the_model_reads() {
+    let server = embedded().await;
+    browse("explain", &page(&server), "{}").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_page_works_below_a_prefix_of_a_proxy() {
+    tried("prefix", &[]).await;
+}
+
 /// A file in which the embedded voice speaks, with silence around it.
 async fn spoken(server: &TestServer) -> tempfile::NamedTempFile {
     let body = r#"{"input": "Good morning. How are you today?", "response_format": "pcm", "seed": 1}"#;
@@ -178,14 +201,10 @@ async fn spoken(server: &TestServer) -> tempfile::NamedTempFile {
 }
 
 #[tokio::test]
-async fn what_is_said_into_the_microphone_is_a_turn_also_for_a_model_that_does_not_hear() {
+async fn what_is_said_into_the_microphone_is_a_turn_and_a_model_without_audio_input_offers_none() {
     let deaf = embedded().await;
     let recording = spoken(&deaf).await;
-    let script = FakeScript {
-        hears: true,
-        ..FakeScript::default()
-    };
-    let hearing = TestServer::fake(script, &[]).await;
+    let hearing = hearing().await;
     for (server, hears) in [(&deaf, false), (&hearing, true)] {
         let values = serde_json::json!({"recording": recording.path(), "hears": hears});
         browse("microphone", &page(server), &values.to_string()).await;

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, anyhow};
+use futures::FutureExt as _;
 use http::HeaderValue;
 use omni_telemetry::{Listener, Protocol};
 use tokio::sync::watch;
@@ -32,7 +33,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Device};
-use crate::drain::Drain;
+use crate::drain::{Drain, Phases};
 use crate::grpc::{
     Access, AdminState, CHAT_SERVICE_NAME, GrpcCatalog, GrpcChat, GrpcSpeech, GrpcVoices,
     METRICS_SERVICE_NAME, Riva, SERVICE_NAMES, ServerInfo, Services, WATCH_SERVICE_NAME, Watch, serve,
@@ -43,7 +44,7 @@ use crate::service::{CallGate, Catalog, ChatService, SpeechService, Voices};
 use crate::session::{Courses, Recent, RecordSink, Registry, SessionDeps};
 use crate::studio;
 use crate::tasks::Tasks;
-use crate::transport::{BodyBudget, BufferedResponses, Keys, Tls};
+use crate::transport::{BodyBudget, BufferedResponses, Hosts, Keys, Port, Tls};
 use crate::wyoming::Wyoming;
 use admin::AdminListener;
 use health::{HealthBoard, HealthEnd};
@@ -108,11 +109,12 @@ impl std::fmt::Debug for Sinks {
 pub struct App {
     address: SocketAddr,
     orchestrator: Orchestrator,
-    draining: CancellationToken,
+    phases: Phases,
     stop: CancellationToken,
     close: CancellationToken,
     clock: Clock,
     drain: Drain,
+    drain_delay: Duration,
     drain_timeout: Duration,
     tasks: Arc<Tasks>,
     listener: JoinHandle<anyhow::Result<()>>,
@@ -143,16 +145,17 @@ impl App {
         };
         tracing::info!("using {computes} ({})", config.device.because);
         let started = SystemTime::now();
-        let (draining, stop, close) = Default::default();
+        let (stop, close) = Default::default();
+        let phases = Phases::new(config.drain_closes_port);
         let (drain, registry) = (Drain::default(), Registry::default());
         let tasks = Arc::new(Tasks::default());
         let clock = Clock::start();
         let recent = Arc::new(Recent::new(clock.now()));
-        let orchestrator = Orchestrator::new(limits::admission(config), CancellationToken::clone(&draining));
+        let orchestrator = Orchestrator::new(limits::admission(config), phases.draining_token());
         let traces = traces::Prepared::new(config.traces.as_ref())?;
         let metrics = Metrics::start(
             &config.metrics,
-            &orchestrator,
+            (&orchestrator, &phases),
             &tasks,
             clock,
             (config.max_active, config.log_format),
@@ -171,7 +174,7 @@ impl App {
         };
 
         let (board, health, operators) =
-            HealthBoard::new(draining.clone(), (config.metrics.service, config.shows_work())).await;
+            HealthBoard::new(phases.clone(), (config.metrics.service, config.shows_work())).await;
         let origins = config
             .cors_origins
             .iter()
@@ -180,15 +183,21 @@ impl App {
         // Made in any case: a reader sees whether there is a certificate.
         let expiry = metrics.certificate();
         let tls = config.tls.as_ref().map(|files| Tls::new(files, expiry));
+        let has_keys = config.api_keys.is_some();
+        let hosts = |address: SocketAddr| Hosts::new(config.allowed_hosts.clone(), address.ip(), has_keys);
         let access = Access {
             keys: Keys::new(config.api_keys.as_deref()).map_err(said)?,
-            tls: tls.transpose().map_err(said)?,
-            limits: config.connections,
+            port: Port {
+                tls: tls.transpose().map_err(said)?,
+                limits: config.connections,
+                proxies: config.trusted_proxies.clone(),
+                phases: phases.clone(),
+                instruments: metrics.connections(Listener::Callers),
+            },
+            hosts: hosts(address),
             cors_origins: origins.collect::<Result<_, _>>().context("--cors-origin")?,
-            connections: metrics.connections(Listener::Callers),
         };
-        let has_keys = config.api_keys.is_some();
-        metrics.open(access.tls.as_ref(), &access.keys, has_keys)?;
+        metrics.open(access.port.tls.as_ref(), (&access.keys, has_keys), config.allowed_hosts.clone())?;
         let (max_sessions, most) = (config.max_sessions, config.connections.message_bytes);
         let bodies = BodyBudget::new(config.connections.body_bytes, Arc::clone(&deps.records));
         let gate = CallGate::new(deps, Arc::clone(&tasks), registry.clone(), max_sessions);
@@ -206,11 +215,11 @@ impl App {
             (speech.clone(), chat.clone(), catalog.clone(), voices.clone()),
             access.keys.clone(),
             buffered.clone(),
-            (access.limits, Arc::new(metrics.requests(Protocol::WebSocket))),
+            (config.connections, Arc::new(metrics.requests(Protocol::WebSocket))),
+            phases.clone(),
             Sites {
                 metrics: metrics.address(),
                 metrics_encrypted: config.metrics.tls,
-                encrypted: config.tls.is_some(),
                 strict: config.strict,
                 studio: config.studio,
                 grpc_services: grpc_services(config),
@@ -222,7 +231,7 @@ impl App {
                 let wyoming = Wyoming::new(
                     (speech.clone(), catalog.clone()),
                     (access.keys.clone(), settings.holder.clone()),
-                    config.connections,
+                    (config.connections, config.trusted_proxies.clone()),
                     (
                         metrics.connections(Listener::Wyoming),
                         metrics.requests(Protocol::Wyoming),
@@ -269,8 +278,14 @@ impl App {
         let admin = match config.admin_listen {
             Some(wanted) => {
                 let calls = calls.clone();
+                let port = Port {
+                    instruments: metrics.connections(Listener::Operators),
+                    phases: Phases::default(),
+                    ..access.port.clone()
+                };
                 let access = Access {
-                    connections: metrics.connections(Listener::Operators),
+                    hosts: hosts(wanted),
+                    port,
                     ..access.clone()
                 };
                 Some(AdminListener::start(wanted, state, operators, calls, access).await?)
@@ -297,16 +312,16 @@ impl App {
             board,
             readiness_tx,
         ));
-        let drain_timeout = config.drain_timeout;
         Ok(Self {
             address,
             orchestrator,
-            draining,
+            phases,
             stop,
             close,
             clock,
             drain,
-            drain_timeout,
+            drain_delay: config.drain_delay,
+            drain_timeout: config.drain_timeout,
             tasks,
             listener,
             admin,
@@ -398,15 +413,18 @@ impl App {
         self.failed().await
     }
 
-    /// Shuts down: refuses new work, lets open utterances finish and their readers take them within the configured time (or that
+    /// Shuts down: is not ready for the configured delay, then refuses new work, lets open utterances finish and their readers take them within the configured time (or that
     /// which was asked for with [`drain`](Self::drain)) or until `now` resolves, then
     /// ends what is left and waits for every task and thread. Only a thread that is still loading the model is abandoned, and one
     /// that hangs in a step of the model.
     pub async fn shut_down(mut self, now: impl Future<Output = ()>) {
+        let mut now = pin!(now.fuse());
+        let hurried = self.leave(now.as_mut()).await;
         tracing::info!(sessions = self.sessions(), "draining");
-        let drained = Instant::now() + self.drain.begin(self.drain_timeout, self.clock.now());
-        self.draining.cancel();
-        let (mut now, mut patient) = (pin!(now), false);
+        let time = self.drain.begin(self.drain_timeout, self.clock.now());
+        let drained = Instant::now() + if hurried { Duration::ZERO } else { time };
+        self.phases.drain();
+        let mut patient = false;
         tokio::select! {
             () = self.tasks.join_tasks() => patient = true,
             () = &mut now => tracing::warn!(sessions = self.sessions(), "told to stop at once"),
@@ -472,6 +490,24 @@ fn page(address: SocketAddr, encrypted: bool) -> String {
         });
     }
     format!("{scheme}://{address}/")
+}
+
+impl App {
+    /// Serves on for the configured time while readiness says no, or until `now` resolves; whether it did.
+    async fn leave(&self, now: impl Future<Output = ()>) -> bool {
+        self.phases.leave();
+        if self.drain_delay.is_zero() {
+            return false;
+        }
+        tracing::info!(delay = ?self.drain_delay, "not ready any more, serving on");
+        tokio::select! {
+            () = tokio::time::sleep(self.drain_delay) => false,
+            () = now => {
+                tracing::warn!(sessions = self.sessions(), "told to stop at once");
+                true
+            }
+        }
+    }
 }
 
 /// Loads the model, then keeps the health report true.

@@ -3,17 +3,18 @@
 //! Made where a call comes in, and handed down with it. A caller with a key is that key, with the account of what it has used;
 //! one without is the machine that it calls from.
 
+mod address;
 mod bucket;
 mod quota_state;
 
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use omni_engine::Stamp;
 pub use omni_pipeline::tenant::Tenant;
 
+pub use address::CallerAddress;
 pub use quota_state::{OverQuota, QuotaState, StreamPlace};
 
 use crate::config::Scope;
@@ -49,7 +50,7 @@ impl From<AuthError> for ServeError {
 pub struct Caller {
     tenant: Tenant,
     account: Option<Arc<QuotaState>>,
-    peer: Option<IpAddr>,
+    address: Option<CallerAddress>,
 }
 
 impl Caller {
@@ -59,7 +60,7 @@ impl Caller {
         Self {
             tenant,
             account: None,
-            peer: None,
+            address: None,
         }
     }
 
@@ -69,20 +70,20 @@ impl Caller {
         Self {
             tenant: account.tenant(),
             account: Some(account),
-            peer: None,
+            address: None,
         }
     }
 
     /// The same, calling from this address.
     #[must_use]
-    pub fn at(self, peer: Option<IpAddr>) -> Self {
-        Self { peer, ..self }
+    pub fn at(self, address: Option<CallerAddress>) -> Self {
+        Self { address, ..self }
     }
 
-    /// The address that it calls from, if that is known.
+    /// Where it calls from, if that is known.
     #[must_use]
-    pub fn peer(&self) -> Option<IpAddr> {
-        self.peer
+    pub fn address(&self) -> Option<CallerAddress> {
+        self.address
     }
 
     /// With whom it shares.

@@ -8,6 +8,7 @@ mod keys;
 mod listen;
 mod log_level;
 mod metrics;
+mod proxies;
 mod quotas;
 mod raw;
 mod source;
@@ -28,6 +29,7 @@ pub use keys::{Holder, KeyFile, KeyHash, Scope, hash, new_key};
 pub use log_level::LogLevel;
 pub use metrics::{MetricsListen, MetricsSettings, RawMetrics, RawPush, SecretUrl, hostname};
 pub use omni_family::{Device, ModelSource};
+pub use proxies::{AllowedHosts, TrustedProxies};
 pub use quotas::{Quota, Quotas};
 pub use raw::{LogFormat, MetricsCommand, RawConfig, ServerCommand, StudioMode};
 pub use tls::{TlsFiles, TlsIdentity, subject};
@@ -58,6 +60,10 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// What connections may take.
     pub connections: ConnectionLimits,
+    /// Proxies that are believed.
+    pub trusted_proxies: TrustedProxies,
+    /// Hosts that are answered.
+    pub allowed_hosts: AllowedHosts,
     /// Whether the page for browsers is served.
     pub studio: bool,
     /// Where operators are served, if they are.
@@ -96,6 +102,10 @@ pub struct Config {
     pub stall_timeout: Duration,
     /// How long open utterances may take to finish at shutdown.
     pub drain_timeout: Duration,
+    /// How long the server serves on after it was told to end.
+    pub drain_delay: Duration,
+    /// Whether no connections are accepted while it drains.
+    pub drain_closes_port: bool,
     /// What of the metrics is configured.
     pub metrics: MetricsSettings,
     /// Where traces go, if they go anywhere.
@@ -274,12 +284,13 @@ impl RawConfig {
     }
 
     /// Every duration: flag, value, least, most. The longest end with the process or the patience of an operator.
-    fn times(&self) -> [(&'static str, Duration, Duration, Duration); 10] {
+    fn times(&self) -> [(&'static str, Duration, Duration, Duration); 12] {
         const ZERO: Duration = Duration::ZERO;
         const LEAST: Duration = Duration::from_millis(10);
         const HOUR: Duration = Duration::from_secs(3_600);
         const DAY: Duration = Duration::from_secs(24 * 3_600);
         let handshake = self.transport.handshake_timeout;
+        let keep_alive = self.transport.keep_alive_timeout;
         [
             ("--max-wait", self.max_wait, ZERO, HOUR),
             ("--overload-wait", self.overload_wait, ZERO, HOUR),
@@ -290,6 +301,8 @@ impl RawConfig {
             ("--max-session-age", self.max_session_age, LEAST, DAY * 30),
             ("--stall-timeout", self.stall_timeout, LEAST, HOUR),
             ("--drain-timeout", self.drain_timeout, ZERO, DAY),
+            ("--drain-delay", self.drain_delay, ZERO, HOUR),
+            ("--keep-alive-timeout", keep_alive, LEAST * 10, DAY),
             ("--handshake-timeout", handshake, LEAST * 10, HOUR / 12),
         ]
     }
@@ -315,6 +328,8 @@ impl RawConfig {
             listen: self.listen,
             tls,
             connections: self.transport.limits(),
+            trusted_proxies: TrustedProxies::new(self.transport.trusted_proxies),
+            allowed_hosts: AllowedHosts::new(self.transport.allowed_hosts),
             studio: self.studio.serves(self.listen),
             admin_listen: self.admin_listen,
             wyoming: self.wyoming.settings(),
@@ -334,6 +349,8 @@ impl RawConfig {
             max_session_age: self.max_session_age,
             stall_timeout: self.stall_timeout,
             drain_timeout: self.drain_timeout,
+            drain_delay: self.drain_delay,
+            drain_closes_port: self.drain_closes_port,
             log_format: self.log_format,
             log_level: self.log_level,
         }

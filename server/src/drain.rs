@@ -30,6 +30,73 @@ impl From<ShutdownError> for ServeError {
     }
 }
 
+/// How far the end of a server is. Copies are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Phases {
+    leaving: CancellationToken,
+    draining: CancellationToken,
+    /// Whether no connections are accepted while it drains.
+    closes_listener: bool,
+}
+
+impl Phases {
+    /// The end of a server that goes on accepting connections while it drains, or does not (`closes_listener`).
+    #[must_use]
+    pub fn new(closes_listener: bool) -> Self {
+        Self {
+            closes_listener,
+            ..Self::default()
+        }
+    }
+
+    /// It is not ready any more, and serves all the same: who asks has time to go elsewhere.
+    pub fn leave(&self) {
+        self.leaving.cancel();
+    }
+
+    /// It takes no more work.
+    pub fn drain(&self) {
+        self.leaving.cancel();
+        self.draining.cancel();
+    }
+
+    /// Whether it is not ready because it ends.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.leaving.is_cancelled()
+    }
+
+    /// Whether it takes no more work.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.draining.is_cancelled()
+    }
+
+    /// Resolves when it is not ready any more.
+    pub async fn leaving(&self) {
+        self.leaving.cancelled().await;
+    }
+
+    /// Resolves when it takes no more work.
+    pub async fn draining(&self) {
+        self.draining.cancelled().await;
+    }
+
+    /// Cancelled when it takes no more work.
+    #[must_use]
+    pub fn draining_token(&self) -> CancellationToken {
+        self.draining.clone()
+    }
+
+    /// Resolves when no more connections are accepted, if that is before everything is over.
+    pub async fn listener_closes(&self) {
+        self.draining.cancelled().await;
+        if !self.closes_listener {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
 /// Copies are the same wish.
 #[derive(Debug, Clone, Default)]
 pub struct Drain(Arc<Shared>);

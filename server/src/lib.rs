@@ -10,7 +10,7 @@
 //! | 4 | `service` | speech, chat, voices and catalogue, free of protocols |
 //! | 3 | `session` | one call: text in, events out, every utterance accounted for |
 //! | 2 | `orchestrator` | admission by tenant, the model that is served, its pipeline |
-//! | 1 | `caller`, `compute`, `config`, `drain`, `error`, `id`, `json`, `reload`, `tasks` | |
+//! | 1 | `caller`, `compute`, `config`, `drain`, `error`, `id`, `json`, `reload`, `seldom`, `tasks` | |
 //!
 //! What a model is to its callers, and the model of each stage, are in `omni-family`; what runs the stages is `omni-pipeline`.
 //!
@@ -31,6 +31,7 @@ mod json;
 pub mod openai;
 pub mod orchestrator;
 pub mod reload;
+pub mod seldom;
 pub mod service;
 pub mod session;
 pub mod studio;

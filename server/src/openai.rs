@@ -45,6 +45,8 @@ use self::error::ApiError;
 pub use self::missing::tidied;
 use crate::caller::{AuthError, Caller};
 use crate::config::{ConnectionLimits, Scope};
+use crate::drain::Phases;
+use crate::error::ServeError;
 use crate::service::{Catalog, ChatService, SpeechService, Voices};
 use crate::transport::{BufferedResponses, Keys};
 use omni_pipeline::orchestrator::StageError;
@@ -56,8 +58,6 @@ pub struct Sites {
     pub metrics: Option<SocketAddr>,
     /// Whether they are read by TLS.
     pub metrics_encrypted: bool,
-    /// Whether the port is encrypted.
-    pub encrypted: bool,
     /// Whether hints that cannot be followed are refused.
     pub strict: bool,
     /// Whether the page for browsers is served beside.
@@ -76,6 +76,7 @@ pub struct OpenAi {
     keys: Keys,
     buffered: BufferedResponses,
     limits: ConnectionLimits,
+    phases: Phases,
     /// Counts the requests of WebSockets.
     requests: Arc<ProtocolInstruments>,
     sites: Sites,
@@ -89,6 +90,7 @@ impl OpenAi {
         keys: Keys,
         buffered: BufferedResponses,
         (limits, requests): (ConnectionLimits, Arc<ProtocolInstruments>),
+        phases: Phases,
         sites: Sites,
     ) -> Self {
         Self {
@@ -99,6 +101,7 @@ impl OpenAi {
             keys,
             buffered,
             limits,
+            phases,
             requests,
             sites,
         }

@@ -1,7 +1,9 @@
 //! Values that come from files, read again when these change: API keys, certificates.
 //!
 //! In: how to read the value. Out: the value as it was last read well. Files are looked at once a second, on a thread for
-//! blocking work: a disk that hangs holds up no call. What cannot be used leaves the value as it was, and is said once for
+//! blocking work: a disk that hangs holds up no call. A file that was put in the place of the old one (renamed) is whole and is taken at
+//! once. One that is written where it is may be half-written: it is taken when it has not changed for a look, and when it holds less than
+//! before, after ten seconds. What cannot be used leaves the value as it was, and is said once for
 //! every version of the files: at the second look, for files that belong together are not written at the same moment.
 
 use std::fmt;
@@ -9,28 +11,63 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 
 /// Time between two looks at the files.
 const LOOK: Duration = Duration::from_secs(1);
+/// How long a file that was written where it is must not change, and one that holds less than before.
+const SETTLED: Duration = Duration::from_millis(900);
+const SETTLED_LESS: Duration = Duration::from_secs(10);
 
-type Read<T> = dyn Fn() -> Result<T, Vec<String>> + Send + Sync;
+/// Where a value comes from.
+pub trait Source: Send + Sync + 'static {
+    /// The value.
+    type Value: Send + Sync;
+
+    /// Its name in the log.
+    const NAME: &'static str;
+
+    /// The files that it is read from.
+    fn files(&self) -> Vec<PathBuf>;
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the files.
+    fn read(&self) -> Result<Self::Value, Vec<String>>;
+
+    /// What a new value is to the one that is used.
+    fn compare(&self, old: &Self::Value, new: &Self::Value) -> Change;
+
+    /// The value is used from now on.
+    fn taken(&self, value: &Self::Value);
+}
+
+/// What a new value is to the one that is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// It may be used.
+    Taken,
+    /// It holds less, as a file does that is half-written.
+    Less(String),
+    /// It is not used, because of this.
+    Refused(String),
+}
 
 /// A value that is read again.
-pub struct Reload<T> {
-    what: &'static str,
+pub struct Reload<S: Source> {
+    source: S,
     files: Vec<PathBuf>,
-    read: Box<Read<T>>,
-    current: RwLock<Arc<T>>,
+    current: RwLock<Arc<S::Value>>,
     state: Mutex<State>,
 }
 
-impl<T> fmt::Debug for Reload<T> {
+impl<S: Source> fmt::Debug for Reload<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reload")
-            .field("what", &self.what)
+            .field("what", &S::NAME)
             .field("files", &self.files)
             .finish_non_exhaustive()
     }
@@ -39,37 +76,50 @@ impl<T> fmt::Debug for Reload<T> {
 struct State {
     /// Of what the value was read from.
     good: Versions,
-    /// Of what could not be used, and whether that was said.
-    bad: Option<(Versions, bool)>,
+    /// Of what is not used, or not yet.
+    other: Option<Other>,
 }
 
-/// What changes when a file is written or replaced: device, inode and time of the last change. `None` if there is no file.
-type Version = Option<(u64, u64, i64, i64)>;
-type Versions = Vec<Version>;
+/// Files whose value is not used.
+struct Other {
+    versions: Versions,
+    since: Instant,
+    /// Looks at them so far, and whether a line was written of them.
+    looks: u32,
+    told: bool,
+}
 
-impl<T: Send + Sync + 'static> Reload<T> {
-    /// Reads the value, and is ready to read it again. `what` is the value's name in the log.
+/// What changes when a file is written or replaced. `None` if there is no file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Version {
+    /// Device and inode.
+    file: (u64, u64),
+    /// Time of the last change, and length.
+    contents: (i64, i64, u64),
+}
+
+type Versions = Vec<Option<Version>>;
+
+impl<S: Source> Reload<S> {
+    /// Reads the value, and is ready to read it again.
     ///
     /// # Errors
     /// Everything that is wrong with the files.
-    pub fn new(
-        what: &'static str,
-        files: Vec<PathBuf>,
-        read: impl Fn() -> Result<T, Vec<String>> + Send + Sync + 'static,
-    ) -> Result<Self, Vec<String>> {
+    pub fn new(source: S) -> Result<Self, Vec<String>> {
+        let files = source.files();
         let good = versions(&files);
-        let current = read()?;
+        let current = source.read()?;
+        source.taken(&current);
         Ok(Self {
-            what,
+            source,
             files,
-            read: Box::new(read),
             current: RwLock::new(Arc::new(current)),
-            state: Mutex::new(State { good, bad: None }),
+            state: Mutex::new(State { good, other: None }),
         })
     }
 
     /// The value as it is now.
-    pub fn current(&self) -> Arc<T> {
+    pub fn current(&self) -> Arc<S::Value> {
         Arc::clone(&self.current.read())
     }
 
@@ -80,42 +130,76 @@ impl<T: Send + Sync + 'static> Reload<T> {
         loop {
             looks.tick().await;
             let own = Arc::clone(&self);
-            if tokio::task::spawn_blocking(move || own.look()).await.is_err() {
-                tracing::error!(what = self.what, "reading again panicked");
+            let look = move || own.look(Instant::now());
+            if tokio::task::spawn_blocking(look).await.is_err() {
+                tracing::error!(what = S::NAME, "reading again panicked");
             }
         }
     }
 
     /// Reads the value again if the files have changed.
-    fn look(&self) {
+    fn look(&self, now: Instant) {
         let mut state = self.state.lock();
         let versions = versions(&self.files);
         if versions == state.good {
-            state.bad = None;
+            state.other = None;
             return;
         }
-        match (self.read)() {
-            Ok(value) => {
-                *self.current.write() = Arc::new(value);
-                *state = State {
-                    good: versions,
-                    bad: None,
-                };
-                tracing::info!(what = self.what, "read again");
-            }
-            Err(problems) => {
-                let told = match state.bad.take() {
-                    Some((bad, told)) if bad == versions => {
-                        if !told {
-                            tracing::error!(what = self.what, ?problems, "stays as it was");
-                        }
-                        true
+        let same = state.other.take().filter(|other| other.versions == versions);
+        let mut other = same.unwrap_or_else(|| Other {
+            versions: versions.clone(),
+            since: now,
+            looks: 0,
+            told: false,
+        });
+        other.looks += 1;
+        let pause = match state.is_replaced(&versions) {
+            true => Duration::ZERO,
+            false => SETTLED,
+        };
+        let told = other.told || other.looks < 2;
+        let settled = now.saturating_duration_since(other.since);
+        let problems = match self.source.read() {
+            Err(problems) => problems,
+            Ok(value) => match self.source.compare(&self.current(), &value) {
+                Change::Refused(problem) => vec![problem],
+                Change::Less(what) if !pause.is_zero() && settled < SETTLED_LESS => {
+                    if !told {
+                        tracing::warn!(what = S::NAME, "not taken yet: {what}; a file that is renamed into place is taken at once, this one after 10 s without a change");
                     }
-                    _ => false,
-                };
-                state.bad = Some((versions, told));
-            }
+                    other.told |= !told;
+                    state.other = Some(other);
+                    return;
+                }
+                Change::Taken | Change::Less(_) if settled >= pause => {
+                    self.source.taken(&value);
+                    *self.current.write() = Arc::new(value);
+                    *state = State {
+                        good: versions,
+                        other: None,
+                    };
+                    tracing::info!(what = S::NAME, "read again");
+                    return;
+                }
+                Change::Taken | Change::Less(_) => {
+                    state.other = Some(other);
+                    return;
+                }
+            },
+        };
+        if !told {
+            tracing::error!(what = S::NAME, ?problems, "stays as it was");
         }
+        other.told |= !told;
+        state.other = Some(other);
+    }
+}
+
+impl State {
+    /// Whether all files that are others now were put in the place of those that were read.
+    fn is_replaced(&self, versions: &Versions) -> bool {
+        let mut pairs = self.good.iter().zip(versions);
+        pairs.all(|(old, new)| old == new || old.map(|old| old.file) != new.map(|new| new.file))
     }
 }
 
@@ -123,75 +207,147 @@ fn versions(files: &[PathBuf]) -> Versions {
     files.iter().map(|file| version(file)).collect()
 }
 
-fn version(file: &Path) -> Version {
+fn version(file: &Path) -> Option<Version> {
     let metadata = fs::metadata(file).ok()?;
-    Some((
-        metadata.dev(),
-        metadata.ino(),
-        metadata.ctime(),
-        metadata.ctime_nsec(),
-    ))
+    Some(Version {
+        file: (metadata.dev(), metadata.ino()),
+        contents: (metadata.ctime(), metadata.ctime_nsec(), metadata.len()),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn number(file: &Path) -> Reload<u32> {
-        let path = file.to_owned();
-        let read = move || {
-            let text = fs::read_to_string(&path).map_err(|error| vec![error.to_string()])?;
+    /// A number in a file; a smaller one is less, and zero is none.
+    struct Number(PathBuf);
+
+    impl Source for Number {
+        type Value = u32;
+
+        const NAME: &'static str = "a number";
+
+        fn files(&self) -> Vec<PathBuf> {
+            vec![self.0.clone()]
+        }
+
+        fn read(&self) -> Result<u32, Vec<String>> {
+            let text = fs::read_to_string(&self.0).map_err(|error| vec![error.to_string()])?;
             text.trim().parse().map_err(|_| vec!["no number".to_owned()])
-        };
-        Reload::new("a number", vec![file.to_owned()], read).unwrap()
+        }
+
+        fn compare(&self, old: &u32, new: &u32) -> Change {
+            match new {
+                0 => Change::Refused("it is zero".to_owned()),
+                new if new < old => Change::Less("it is smaller".to_owned()),
+                _ => Change::Taken,
+            }
+        }
+
+        fn taken(&self, _: &u32) {}
     }
 
-    /// Writes it as a new file, so that it is another version whatever the clock of the file system counts.
-    fn replace(file: &Path, text: &str) {
-        let new = file.with_extension("new");
-        fs::write(&new, text).unwrap();
-        fs::rename(new, file).unwrap();
+    struct Place {
+        file: PathBuf,
+        value: Reload<Number>,
+        now: Instant,
+        _folder: tempfile::TempDir,
+    }
+
+    impl Place {
+        fn new(text: &str) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("number");
+            fs::write(&file, text).unwrap();
+            let value = Reload::new(Number(file.clone())).unwrap();
+            Self {
+                file,
+                value,
+                now: Instant::now(),
+                _folder: folder,
+            }
+        }
+
+        /// Looks a second later; the value then.
+        fn look(&mut self) -> u32 {
+            self.now += LOOK;
+            self.value.look(self.now);
+            *self.value.current()
+        }
+
+        /// Looks as often; the value then.
+        fn looks(&mut self, seconds: u32) -> u32 {
+            (0..seconds).for_each(|_| _ = self.look());
+            *self.value.current()
+        }
+
+        /// Whether a line was written of what is not used, at the next look.
+        fn told(&mut self) -> Option<bool> {
+            self.look();
+            self.value.state.lock().other.as_ref().map(|other| other.told)
+        }
+
+        /// Writes it as a new file.
+        fn replace(&self, text: &str) {
+            let new = self.file.with_extension("new");
+            fs::write(&new, text).unwrap();
+            fs::rename(new, &self.file).unwrap();
+        }
+
+        fn write(&self, text: &str) {
+            fs::write(&self.file, text).unwrap();
+        }
     }
 
     #[test]
     fn a_file_that_changes_is_read_again_and_one_that_is_bad_changes_nothing() {
-        let place = tempfile::tempdir().unwrap();
-        let file = place.path().join("number");
-        fs::write(&file, "1").unwrap();
-        let value = number(&file);
-        value.look();
-        assert_eq!(*value.current(), 1);
-        replace(&file, "2");
-        value.look();
-        assert_eq!(*value.current(), 2);
-        replace(&file, "three");
-        value.look();
-        assert_eq!(*value.current(), 2);
-        fs::remove_file(&file).unwrap();
-        value.look();
-        assert_eq!(*value.current(), 2);
-        fs::write(&file, "3").unwrap();
-        value.look();
-        assert_eq!(*value.current(), 3);
+        let mut place = Place::new("1");
+        assert_eq!(place.look(), 1);
+        place.replace("2");
+        assert_eq!(place.look(), 2);
+        for bad in ["three", "", "0"] {
+            place.replace(bad);
+            assert_eq!(place.looks(20), 2, "{bad:?}");
+        }
+        fs::remove_file(&place.file).unwrap();
+        assert_eq!(place.look(), 2);
+        place.write("3");
+        assert_eq!(place.looks(2), 3);
+    }
+
+    #[test]
+    fn a_file_that_is_written_where_it_is_is_taken_when_it_is_whole() {
+        let mut place = Place::new("100");
+        // As an editor writes, or cp: emptied, begun, finished.
+        for part in ["", "1", "10", "not", "0"] {
+            place.write(part);
+            assert_eq!(place.looks(3), 100, "{part:?}");
+        }
+        place.write("1001");
+        assert_eq!(place.look(), 100, "it may go on");
+        assert_eq!(place.look(), 1001);
+    }
+
+    #[test]
+    fn less_is_taken_when_it_stays_so_or_was_put_in_place() {
+        let mut place = Place::new("100");
+        place.write("99");
+        assert_eq!(place.looks(10), 100);
+        assert_eq!(place.looks(1), 99);
+        place.replace("98");
+        assert_eq!(place.look(), 98);
     }
 
     #[test]
     fn what_is_bad_is_said_once_and_not_at_the_first_look() {
-        let place = tempfile::tempdir().unwrap();
-        let file = place.path().join("number");
-        fs::write(&file, "1").unwrap();
-        let value = number(&file);
-        let told = |value: &Reload<u32>| {
-            value.look();
-            value.state.lock().bad.as_ref().map(|(_, told)| *told)
-        };
-        replace(&file, "two");
-        assert_eq!(told(&value), Some(false));
-        assert_eq!(told(&value), Some(true));
-        assert_eq!(told(&value), Some(true));
-        replace(&file, "three");
-        assert_eq!(told(&value), Some(false), "another version is another trouble");
-        replace(&file, "4");
-        assert_eq!(told(&value), None);
+        let mut place = Place::new("1");
+        place.replace("two");
+        assert_eq!(place.told(), Some(false));
+        assert_eq!(place.told(), Some(true));
+        assert_eq!(place.told(), Some(true));
+        place.replace("three");
+        assert_eq!(place.told(), Some(false), "another version is another trouble");
+        place.replace("4");
+        assert_eq!(place.told(), None);
     }
 }

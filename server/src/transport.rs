@@ -2,9 +2,12 @@
 
 mod bodies;
 mod buffered;
+mod forwarded;
+mod hosts;
 mod keys;
 mod listener;
 pub(crate) mod origin;
+mod refusal;
 pub(crate) mod request_id;
 mod websocket;
 
@@ -13,7 +16,11 @@ pub(crate) use bodies::BodyHold;
 pub use buffered::{BufferedResponse, BufferedResponses, ResponseSlot};
 pub use keys::Keys;
 pub(crate) use keys::tenant;
-pub use listener::Tls;
-pub(crate) use listener::{ConnectionLimiter, Listener};
+pub(crate) use forwarded::CalledAs;
+pub use hosts::Hosts;
+pub(crate) use hosts::{checked, names_this_machine};
+pub(crate) use listener::{ConnectionLimiter, Listener, proxied_caller};
+pub use listener::{Port, Tls};
+pub(crate) use refusal::{is_grpc, refusal};
 pub(crate) use origin::ForeignOrigin;
 pub(crate) use websocket::{Ended, Handshake, Message, WebSocket, WebSocketLimits, key_protocol};

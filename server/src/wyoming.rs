@@ -12,7 +12,7 @@ mod speech;
 mod wire;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,11 +24,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use self::connection::Connection;
-use crate::caller::{AuthError, Caller, Tenant};
-use crate::config::{ConnectionLimits, Scope};
+use crate::caller::{AuthError, Caller, CallerAddress, Tenant};
+use crate::config::{ConnectionLimits, Scope, TrustedProxies};
 use crate::id::random_u64;
 use crate::service::{Catalog, SpeechService};
-use crate::transport::{ConnectionLimiter, Keys};
+use crate::transport::{ConnectionLimiter, Keys, proxied_caller};
 
 /// Pause after an error that is not a connection's own, like a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -41,6 +41,7 @@ pub struct Wyoming {
     keys: Keys,
     holder: Option<String>,
     limits: ConnectionLimits,
+    proxies: TrustedProxies,
     places: ConnectionLimiter,
     connections: Arc<ConnectionInstruments>,
     requests: ProtocolInstruments,
@@ -54,7 +55,7 @@ impl Wyoming {
     pub fn new(
         (speech, catalog): (SpeechService, Catalog),
         (keys, holder): (Keys, Option<String>),
-        limits: ConnectionLimits,
+        (limits, proxies): (ConnectionLimits, TrustedProxies),
         (connections, requests): (Arc<ConnectionInstruments>, ProtocolInstruments),
     ) -> Self {
         Self {
@@ -64,6 +65,7 @@ impl Wyoming {
             holder,
             places: ConnectionLimiter::new(limits.connections, limits.per_peer),
             limits,
+            proxies,
             connections,
             requests,
             closing: CancellationToken::new(),
@@ -93,8 +95,14 @@ impl Wyoming {
         }
     }
 
-    async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr) {
-        let place = match self.places.take(peer.ip()) {
+    async fn connection(self: Arc<Self>, mut stream: TcpStream, peer: SocketAddr) {
+        let named = proxied_caller(&self.proxies, &mut stream, peer);
+        let Ok(Ok(address)) = tokio::time::timeout(self.limits.opening_time, named).await else {
+            tracing::debug!(%peer, "a proxy named no caller");
+            return;
+        };
+        let shared = self.proxies.contains(address.ip());
+        let place = match self.places.take(address.ip(), shared) {
             Ok(place) => place,
             Err(full) => {
                 self.connections.connected(full.connected());
@@ -106,22 +114,22 @@ impl Wyoming {
         let span = tracing::error_span!(
             "request",
             request_id = format!("wyo_{:016x}", random_u64()),
-            peer = %peer.ip(),
+            peer = %address,
             key = self.holder,
             protocol = "wyoming",
         );
-        match Connection::new(stream, peer.ip(), Arc::clone(&self)) {
+        match Connection::new(stream, address, Arc::clone(&self)) {
             Ok(connection) => connection.run().instrument(span).await,
             Err(error) => tracing::debug!(%peer, %error, "a connection broke"),
         }
         drop((place, open));
     }
 
-    /// The caller behind a connection from `peer`.
-    fn caller(&self, peer: IpAddr) -> Result<Caller, AuthError> {
+    /// The caller behind a connection from `address`.
+    fn caller(&self, address: CallerAddress) -> Result<Caller, AuthError> {
         match &self.holder {
-            Some(holder) => self.keys.holder(holder, peer, Scope::Speech),
-            None => Ok(Caller::anonymous(Tenant::at(peer)).at(Some(peer))),
+            Some(holder) => self.keys.holder(holder, address, Scope::Speech),
+            None => Ok(Caller::anonymous(Tenant::at(address.ip())).at(Some(address))),
         }
     }
 }

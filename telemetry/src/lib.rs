@@ -57,7 +57,7 @@ pub use instruments::{
 pub use log::{EngineLog, LineFormat, LogLine, LogSink, LogWriter, StatsLog, Throughput, with_request};
 pub use meter::{FloatCounter, Meter};
 pub use problems::Problem;
-pub use pull::{Admission, PullEndpoint, PullGuard, Readiness, TlsSource, queried_names};
+pub use pull::{Admission, HostCheck, PullEndpoint, PullGuard, Readiness, TlsSource, queried_names};
 pub use push::{Credentials, PushError, PushOptions, PushTarget, PushTargetError, Pusher, Secret};
 pub use recorder::{
     Cardinality, Check, DefaultLabels, Fanout, Gate, KnownSeries, RecorderContext, Relabel, SharedRecorder,

@@ -5,6 +5,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ mod guard;
 mod query;
 
 use answer::{Answer, taken};
-pub use guard::{Admission, PullGuard, TlsSource};
+pub use guard::{Admission, HostCheck, PullGuard, TlsSource};
 pub use query::queried_names;
 
 /// Connections served at a time; further ones wait in the socket's backlog.
@@ -108,23 +109,28 @@ impl PullEndpoint {
         let Some(guard) = self.guard.get().cloned() else {
             return;
         };
+        let local = stream.local_addr().ok().map(|local| local.ip());
         match guard.acceptor() {
-            None => self.requests(stream, &guard, stop).await,
+            None => self.requests(stream, (&guard, local), stop).await,
             Some(acceptor) => match tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => self.requests(stream, &guard, stop).await,
+                Ok(Ok(stream)) => self.requests(stream, (&guard, local), stop).await,
                 Ok(Err(error)) => tracing::debug!(%error, "a metrics connection could not be encrypted"),
                 Err(_) => tracing::debug!("a metrics connection was silent"),
             },
         }
     }
 
-    async fn requests<S>(&self, stream: S, guard: &PullGuard, stop: CancellationToken)
-    where
+    async fn requests<S>(
+        &self,
+        stream: S,
+        (guard, local): (&PullGuard, Option<IpAddr>),
+        stop: CancellationToken,
+    ) where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let this = self;
         let service = service_fn(move |request: Request<Incoming>| async move {
-            Ok::<_, Infallible>(this.answer(request, guard).await)
+            Ok::<_, Infallible>(this.answer(request, guard, local).await)
         });
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
@@ -144,7 +150,15 @@ impl PullEndpoint {
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>, guard: &PullGuard) -> Response<Full<Bytes>> {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        guard: &PullGuard,
+        local: Option<IpAddr>,
+    ) -> Response<Full<Bytes>> {
+        if let Err((status, problem)) = guard.answers(&request, local) {
+            return Answer::text(status, &format!("{problem}\n")).into_response(&request);
+        }
         if ![Method::GET, Method::HEAD].contains(request.method()) {
             return Answer::text(StatusCode::METHOD_NOT_ALLOWED, "expected GET or HEAD\n").allow_reading();
         }

@@ -38,6 +38,7 @@ fn soon(config: &mut Config) {
     config.connections.request_time = SOON;
     config.connections.keepalive = SOON;
     config.connections.keepalive_timeout = SOON * 2;
+    config.connections.leftover_time = SOON;
 }
 
 async fn server(args: &[&str], adjust: impl FnOnce(&mut Config)) -> TestServer {
@@ -90,7 +91,7 @@ fn call() -> Vec<u8> {
         header(":method", "POST"),
         header(":scheme", "http"),
         header(":path", SYNTHESIZE),
-        header(":authority", "omni"),
+        header(":authority", "localhost"),
         header("content-type", "application/grpc"),
         header("te", "trailers"),
     ]
@@ -228,7 +229,7 @@ async fn streams_that_are_reset_at_once_are_answered_with_goaway() {
 
 /// Beginnings of requests, over HTTP/1.1 and HTTP/2, and of a TLS handshake.
 fn halves() -> Vec<(&'static str, Vec<u8>)> {
-    let body = b"POST /v1/audio/speech HTTP/1.1\r\nhost: omni\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"model\"";
+    let body = b"POST /v1/audio/speech HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"model\"";
     let opened = [hello(), frame(HEADERS, END_HEADERS, 1, &call())].concat();
     let message = [0, 0, 0, 0, 100, 1, 2, 3];
     vec![

@@ -49,7 +49,7 @@ fn code(path: &Path) -> String {
 /// The levels of the server, lowest first, as in its `lib.rs`.
 const SERVER: &[&[&str]] = &[
     &[
-        "caller", "compute", "config", "drain", "error", "id", "json", "reload", "tasks",
+        "caller", "compute", "config", "drain", "error", "id", "json", "reload", "seldom", "tasks",
     ],
     &["orchestrator"],
     &["session"],

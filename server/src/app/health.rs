@@ -1,12 +1,12 @@
-//! The health report: NOT_SERVING until the model is warm, whenever a stage has no replica that takes work, and while draining;
+//! The health report: NOT_SERVING until the model is warm, whenever a stage has no replica that takes work, and from when the server is told to end;
 //! for conversations also if the model holds none. Taking metrics of callers needs no model, and operators and watchers are served to the
 //! end.
 
-use tokio_util::sync::CancellationToken;
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::{HealthReporter, health_reporter};
 
+use crate::drain::Phases;
 use crate::grpc::{
     ADMIN_SERVICE_NAME, CHAT_SERVICE_NAME, METRICS_SERVICE_NAME, SERVICE_NAMES, WATCH_SERVICE_NAME,
 };
@@ -17,7 +17,7 @@ pub(super) struct HealthBoard {
     reporter: HealthReporter,
     /// Of the port for operators.
     operators: HealthReporter,
-    draining: CancellationToken,
+    phases: Phases,
     takes_metrics: bool,
 }
 
@@ -25,7 +25,7 @@ impl HealthBoard {
     /// NOT_SERVING for the whole server and every service. (The reporter itself begins with SERVING for "".) Every port tells of the
     /// services that it has: the first of the two is for callers, the second for operators.
     pub(super) async fn new(
-        draining: CancellationToken,
+        phases: Phases,
         (takes_metrics, shows_work): (bool, bool),
     ) -> (Self, HealthServer<impl Health>, HealthServer<impl Health>) {
         let (reporter, callers) = health_reporter();
@@ -38,7 +38,7 @@ impl HealthBoard {
         let board = Self {
             reporter,
             operators,
-            draining,
+            phases,
             takes_metrics,
         };
         board.set(false, false).await;
@@ -56,7 +56,8 @@ impl HealthBoard {
             orchestrator.available().is_ok(),
             orchestrator.chat_available().is_ok(),
         );
-        self.set(speaks, converses).await;
+        let stays = !self.phases.is_leaving();
+        self.set(speaks && stays, converses && stays).await;
     }
 
     async fn set(&self, speaks: bool, converses: bool) {
@@ -72,7 +73,7 @@ impl HealthBoard {
             .await;
         self.operators.set_service_status("", status(speaks)).await;
         if self.takes_metrics {
-            let takes = status(!self.draining.is_cancelled());
+            let takes = status(!self.phases.is_leaving());
             self.reporter
                 .set_service_status(METRICS_SERVICE_NAME, takes)
                 .await;
@@ -88,7 +89,7 @@ impl HealthBoard {
         loop {
             self.update(orchestrator).await;
             tokio::select! {
-                () = self.draining.cancelled() => return self.set(false, false).await,
+                () = self.phases.leaving() => return self.set(false, false).await,
                 changed = changes.changed() => if changed.is_err() { return self.set(false, false).await },
             }
         }

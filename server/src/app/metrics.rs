@@ -10,7 +10,7 @@ use std::time::Duration;
 use ::http as http_types;
 use anyhow::Context as _;
 use omni_telemetry::{
-    Admission, CertificateInstrument, ConnectionInstruments, CustomMetrics, CustomOptions, Exposition,
+    Admission, HostCheck, CertificateInstrument, ConnectionInstruments, CustomMetrics, CustomOptions, Exposition,
     HttpInstruments, LineFormat, Listener, LogLine, LogSink, OptionsError, Protocol, ProtocolInstruments,
     PullEndpoint, PullGuard, PushOptions, Pusher, StatsLog, Telemetry, TelemetryOptions, TlsSource,
     VoiceInstruments, collect_system,
@@ -20,11 +20,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::Sinks;
 use super::bind::bind;
-use crate::config::{LogFormat, MetricsListen, MetricsSettings, Scope, hostname};
+use crate::config::{AllowedHosts, LogFormat, MetricsListen, MetricsSettings, Scope, hostname};
+use crate::drain::Phases;
 use crate::grpc::{CountCalls, Measurements};
 use crate::orchestrator::Orchestrator;
 use crate::tasks::Tasks;
-use crate::transport::{Keys, Tls};
+use crate::transport::{Hosts, Keys, Tls};
 use omni_pipeline::clock::Clock;
 
 mod account;
@@ -66,7 +67,7 @@ impl Metrics {
     /// Records from now on and serves what is recorded.
     pub(super) async fn start(
         settings: &MetricsSettings,
-        orchestrator: &Orchestrator,
+        (orchestrator, phases): (&Orchestrator, &Phases),
         tasks: &Arc<Tasks>,
         clock: Clock,
         (max_active, format): (usize, LogFormat),
@@ -94,7 +95,7 @@ impl Metrics {
             drained: CancellationToken::new(),
             exit: CancellationToken::new(),
         };
-        if let Err(error) = metrics.pull(settings.listen, orchestrator).await {
+        if let Err(error) = metrics.pull(settings.listen, orchestrator, phases.clone()).await {
             metrics.close().await;
             return Err(error);
         }
@@ -128,7 +129,12 @@ impl Metrics {
         Ok(())
     }
 
-    async fn pull(&mut self, listen: MetricsListen, orchestrator: &Orchestrator) -> anyhow::Result<()> {
+    async fn pull(
+        &mut self,
+        listen: MetricsListen,
+        orchestrator: &Orchestrator,
+        phases: Phases,
+    ) -> anyhow::Result<()> {
         let MetricsListen::At(wanted) = listen else {
             return Ok(());
         };
@@ -139,17 +145,23 @@ impl Metrics {
         self.address = Some(address);
         tracing::info!(%address, "metrics and probes");
         let asked = orchestrator.clone();
-        let ready = Arc::new(move || asked.available().is_ok());
+        let ready = Arc::new(move || asked.available().is_ok() && !phases.is_leaving());
         let endpoint = PullEndpoint::new(&self.telemetry, ready).guarded(Arc::clone(&self.guard));
         self.tasks.spawn(endpoint.serve(listener, self.exit.clone()));
         Ok(())
     }
 
-    /// Serves scrapers from now on, with this certificate and for these keys if the settings ask for them.
+    /// Serves scrapers from now on, with this certificate and for these keys if the settings ask for them. Of the hosts that they name,
+    /// those of `names` are answered.
     ///
     /// # Errors
     /// If they ask for a certificate or keys that the server does not have.
-    pub(super) fn open(&self, tls: Option<&Tls>, keys: &Keys, has_keys: bool) -> anyhow::Result<()> {
+    pub(super) fn open(
+        &self,
+        tls: Option<&Tls>,
+        (keys, has_keys): (&Keys, bool),
+        names: AllowedHosts,
+    ) -> anyhow::Result<()> {
         let (encrypted, keyed) = self.guarded;
         anyhow::ensure!(
             !keyed || has_keys,
@@ -170,7 +182,15 @@ impl Metrics {
             };
             Arc::new(admits) as Admission
         });
-        self.guard.get_or_init(|| PullGuard { tls, admits });
+        let hosts = self.address.map(|address| Hosts::new(names, address.ip(), keyed));
+        let hosts: Option<HostCheck> = hosts.map(|hosts| {
+            let answers = move |version, uri: &_, headers: &_, local| {
+                let checked = hosts.allow(version, uri, headers, local);
+                checked.map_err(|error| (error.status(), error.to_string()))
+            };
+            Arc::new(answers) as HostCheck
+        });
+        self.guard.get_or_init(|| PullGuard { tls, admits, hosts });
         Ok(())
     }
 

@@ -49,10 +49,16 @@ impl From<OverQuota> for ServeError {
     }
 }
 
-/// The account of a key.
+/// The account of a key. It belongs to the key, whatever its holder is called.
 pub struct QuotaState {
     name: Arc<str>,
     tenant: Tenant,
+    used: Arc<Used>,
+}
+
+/// What was used, and of how much.
+#[derive(Debug, Default)]
+struct Used {
     limits: Limits,
     streams: AtomicUsize,
     requests: Bucket,
@@ -106,27 +112,36 @@ impl QuotaState {
         let account = Self {
             name: name.into(),
             tenant,
-            limits: Limits::default(),
-            streams: AtomicUsize::new(0),
-            requests: Bucket::default(),
-            characters: Bucket::default(),
-            audio: Bucket::default(),
+            used: Arc::default(),
         };
         account.set(quotas);
         account
     }
 
+    /// The same account, whose holder is called `name` now.
+    #[must_use]
+    pub fn renamed(&self, name: &str) -> Self {
+        Self {
+            name: name.into(),
+            tenant: self.tenant,
+            used: Arc::clone(&self.used),
+        }
+    }
+
+    /// Whether a stream is open.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.used.streams.load(Ordering::Acquire) > 0
+    }
+
     /// Changes its quotas. What was used stays used, and streams go on.
     pub fn set(&self, quotas: &Quotas) {
-        self.limits.streams.set(quotas.streams.map(f64::from));
-        self.limits.requests.set(quotas.requests_per_second);
-        self.limits.burst.set(quotas.burst().map(f64::from));
-        self.limits
-            .characters
-            .set(quotas.characters_per_minute.map(f64::from));
-        self.limits
-            .audio
-            .set(quotas.audio_seconds_per_minute.map(f64::from));
+        let limits = &self.used.limits;
+        limits.streams.set(quotas.streams.map(f64::from));
+        limits.requests.set(quotas.requests_per_second);
+        limits.burst.set(quotas.burst().map(f64::from));
+        limits.characters.set(quotas.characters_per_minute.map(f64::from));
+        limits.audio.set(quotas.audio_seconds_per_minute.map(f64::from));
     }
 
     /// The name of its key.
@@ -139,45 +154,46 @@ impl QuotaState {
         self.tenant
     }
 
-    pub(super) fn open(self: &Arc<Self>, now: Stamp) -> Result<StreamPlace, OverQuota> {
-        let most = self.limits.streams.get();
+    pub(super) fn open(&self, now: Stamp) -> Result<StreamPlace, OverQuota> {
+        let most = self.used.limits.streams.get();
         let room = |open: usize| most.is_none_or(|most| (open as f64) < most).then(|| open + 1);
         let entered = self
+            .used
             .streams
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, room);
         if entered.is_err() {
             return Err(over(Quota::Streams, most.unwrap_or_default(), STREAM_RETRY));
         }
-        let place = StreamPlace(Arc::clone(self));
-        if let Some((per_second, capacity)) = self.limits.requests.get().zip(self.limits.burst.get()) {
+        let place = StreamPlace(Arc::clone(&self.used));
+        if let Some((per_second, capacity)) = self.used.limits.requests.get().zip(self.used.limits.burst.get()) {
             let refill = Refill { per_second, capacity };
-            let taken = self.requests.take(1.0, refill, now);
+            let taken = self.used.requests.take(1.0, refill, now);
             taken.map_err(|retry| over(Quota::Requests, per_second, retry))?;
         }
         Ok(place)
     }
 
     pub(super) fn begin(&self, characters: usize, now: Stamp) -> Result<(), OverQuota> {
-        if let Some(refill) = self.limits.audio.per_minute() {
-            let taken = self.audio.take(0.0, refill, now);
+        if let Some(refill) = self.used.limits.audio.per_minute() {
+            let taken = self.used.audio.take(0.0, refill, now);
             taken.map_err(|retry| over(Quota::Audio, refill.capacity, retry))?;
         }
-        if let Some(refill) = self.limits.characters.per_minute() {
-            let taken = self.characters.take(characters as f64, refill, now);
+        if let Some(refill) = self.used.limits.characters.per_minute() {
+            let taken = self.used.characters.take(characters as f64, refill, now);
             taken.map_err(|retry| over(Quota::Characters, refill.capacity, retry))?;
         }
         Ok(())
     }
 
     pub(super) fn more(&self, characters: usize, now: Stamp) {
-        if let Some(refill) = self.limits.characters.per_minute() {
-            self.characters.charge(characters as f64, refill, now);
+        if let Some(refill) = self.used.limits.characters.per_minute() {
+            self.used.characters.charge(characters as f64, refill, now);
         }
     }
 
     pub(super) fn heard(&self, audio: Duration, now: Stamp) {
-        if let Some(refill) = self.limits.audio.per_minute() {
-            self.audio.charge(audio.as_secs_f64(), refill, now);
+        if let Some(refill) = self.used.limits.audio.per_minute() {
+            self.used.audio.charge(audio.as_secs_f64(), refill, now);
         }
     }
 }
@@ -186,8 +202,7 @@ impl fmt::Debug for QuotaState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("QuotaState")
             .field("name", &self.name)
-            .field("streams", &self.streams)
-            .field("limits", &self.limits)
+            .field("used", &self.used)
             .finish_non_exhaustive()
     }
 }
@@ -202,7 +217,7 @@ fn over(quota: Quota, limit: f64, retry: Duration) -> OverQuota {
 
 /// A stream of an account, until dropped.
 #[derive(Debug)]
-pub struct StreamPlace(Arc<QuotaState>);
+pub struct StreamPlace(Arc<Used>);
 
 impl Drop for StreamPlace {
     fn drop(&mut self) {
@@ -250,7 +265,7 @@ mod tests {
         assert_eq!((refused.quota, refused.limit.as_str()), (Quota::Requests, "0.5"));
         assert_eq!(refused.retry, Duration::from_millis(1_500));
         account.open(at(2_000)).unwrap();
-        assert_eq!(account.streams.load(Ordering::Acquire), 0);
+        assert_eq!(account.used.streams.load(Ordering::Acquire), 0);
     }
 
     #[test]

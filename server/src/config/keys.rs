@@ -64,7 +64,10 @@ pub type KeyHash = [u8; 32];
 
 /// The keys that are good.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct KeyFile(HashMap<KeyHash, Holder>);
+pub struct KeyFile {
+    keys: HashMap<KeyHash, Holder>,
+    unfinished: bool,
+}
 
 impl KeyFile {
     /// Reads a file.
@@ -119,7 +122,10 @@ impl KeyFile {
         }
         problems.sort_by_key(|(line, _)| *line);
         match problems.is_empty() {
-            true => Ok(Self(keys)),
+            true => Ok(Self {
+                keys,
+                unfinished: !text.is_empty() && !text.ends_with('\n'),
+            }),
             false => Err(problems),
         }
     }
@@ -127,30 +133,36 @@ impl KeyFile {
     /// The holder of the key with this hash.
     #[must_use]
     pub fn holder_of(&self, key: &KeyHash) -> Option<&Holder> {
-        self.0.get(key)
+        self.keys.get(key)
     }
 
     /// All holders, each with the hash of its key.
     pub fn holders(&self) -> impl Iterator<Item = (&KeyHash, &Holder)> {
-        self.0.iter()
+        self.keys.iter()
     }
 
     /// Whether some key opens what `scope` covers.
     #[must_use]
     pub fn opens(&self, scope: Scope) -> bool {
-        self.0.values().any(|holder| holder.scopes.contains(&scope))
+        self.keys.values().any(|holder| holder.scopes.contains(&scope))
+    }
+
+    /// Whether the last line has no end: there may be more of it.
+    #[must_use]
+    pub fn is_unfinished(&self) -> bool {
+        self.unfinished
     }
 
     /// How many keys there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.keys.len()
     }
 
     /// Whether there is no key.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.keys.is_empty()
     }
 }
 

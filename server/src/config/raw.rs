@@ -318,6 +318,18 @@ pub struct RawConfig {
     #[arg(help_heading = LIMITS)]
     pub drain_timeout: Duration,
 
+    /// Go on serving for this long after SIGTERM or SIGINT while readiness says no, so that whoever sends calls notices before one is refused
+    #[arg(help_heading = LIMITS)]
+    #[arg(long, env = "OMNI_DRAIN_DELAY", default_value = "0s", value_parser = parse_duration,
+          value_name = "TIME")]
+    pub drain_delay: Duration,
+
+    /// Accept no connections while open utterances finish, instead of refusing calls one by one: callers without a health check go
+    /// elsewhere at once
+    #[arg(help_heading = LIMITS)]
+    #[arg(long, env = "OMNI_DRAIN_CLOSES_PORT")]
+    pub drain_closes_port: bool,
+
     /// How the port is encrypted, and what connections may take
     #[command(flatten)]
     pub transport: RawTransport,

@@ -39,6 +39,8 @@ pub struct TlsIdentity {
     pub config: Arc<ServerConfig>,
     /// When the first certificate of the chain to do so expires.
     pub expires: SystemTime,
+    /// Certificates of the chain, and authorities of clients.
+    pub certificates: (usize, usize),
 }
 
 impl fmt::Debug for TlsIdentity {
@@ -89,11 +91,13 @@ impl TlsFiles {
         };
         let expires = chain.iter().map(|certificate| expiry(certificate));
         let expires = expires.min().unwrap_or(SystemTime::UNIX_EPOCH);
+        let certificates = (chain.len(), authorities.as_ref().map_or(0, RootCertStore::len));
         let config = server_config(chain, key, authorities)
             .map_err(|error| vec![format!("--tls-cert {}: {error}", self.certificate.display())])?;
         Ok(TlsIdentity {
             config: Arc::new(config),
             expires,
+            certificates,
         })
     }
 }

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use ipnet::IpNet;
 
+use super::proxies::{host, network};
 use super::raw::{CONNECTIONS, PORTS};
 use super::time::parse_duration;
 use super::tls::TlsFiles;
@@ -23,6 +25,12 @@ pub struct ConnectionLimits {
     pub opening_time: Duration,
     /// Longest time for the head of a request on HTTP/1.1, and for the message of a call that has one.
     pub request_time: Duration,
+    /// How long a connection of HTTP/1.1 may have no request.
+    pub idle_time: Duration,
+    /// How long a caller that was answered may go on with a body that nobody reads.
+    pub leftover_time: Duration,
+    /// Bytes of that.
+    pub leftover_bytes: usize,
     /// Calls at once on one connection.
     pub streams: u32,
     /// Largest request message in bytes.
@@ -41,10 +49,8 @@ pub struct ConnectionLimits {
     pub connection_window: u32,
     /// Bytes of response that may wait in one call.
     pub send_buffer: usize,
-    /// Streams that a caller opened and reset before they were accepted; more end the connection (rapid reset, CVE-2023-44487).
+    /// Streams that a caller opened and reset and that were not accepted yet; more end the connection (rapid reset, CVE-2023-44487).
     pub pending_resets: usize,
-    /// Streams that were reset for what a caller did wrong; more end the connection (CVE-2025-8671).
-    pub local_resets: usize,
     /// A connection without traffic is probed after this.
     pub keepalive: Duration,
     /// A probe that is not answered in this time ends the connection.
@@ -59,6 +65,10 @@ impl ConnectionLimits {
         openings: 256,
         opening_time: Duration::from_secs(10),
         request_time: Duration::from_secs(30),
+        // Longer than the pools of proxies and load balancers keep theirs, of which the longest usual time is 600 s.
+        idle_time: Duration::from_secs(620),
+        leftover_time: Duration::from_secs(5),
+        leftover_bytes: 64 << 20,
         streams: 256,
         message_bytes: 1 << 20,
         body_bytes: 256 << 20,
@@ -68,8 +78,7 @@ impl ConnectionLimits {
         stream_window: 64 << 10,
         connection_window: 1 << 20,
         send_buffer: 400 << 10,
-        pending_resets: 64,
-        local_resets: 256,
+        pending_resets: 1_024,
         keepalive: Duration::from_secs(30),
         keepalive_timeout: Duration::from_secs(20),
     };
@@ -123,6 +132,19 @@ pub struct RawTransport {
     #[arg(long, env = "OMNI_MAX_MESSAGE_BYTES", default_value_t = DEFAULT.message_bytes, value_name = "BYTES")]
     pub max_message_bytes: usize,
 
+    /// Close a connection of HTTP/1.1 on which nothing was asked for this long. Proxies must close theirs sooner
+    #[arg(long, env = "OMNI_KEEP_ALIVE_TIMEOUT", default_value = "620s", value_parser = parse_duration, value_name = "TIME")]
+    pub keep_alive_timeout: Duration,
+
+    /// Believe proxies at these addresses, like 127.0.0.1 or 10.0.0.0/8, where they say who calls and by which address: X-Forwarded-For, -Proto and -Host, Forwarded, and the PROXY protocol. Their connections have no bound by address
+    #[arg(long, env = "OMNI_TRUSTED_PROXIES", value_delimiter = ',', value_parser = network, value_name = "CIDR")]
+    pub trusted_proxies: Vec<IpNet>,
+
+    /// Answer only requests for these hosts, like speech.example.org, *.example.org or "*" for all, besides this machine's own names. Without it a
+    /// port at a loopback address that asks for no API keys answers to localhost and loopback addresses, and any other port to every name
+    #[arg(long, env = "OMNI_ALLOWED_HOSTS", value_delimiter = ',', value_parser = host, value_name = "HOST")]
+    pub allowed_hosts: Vec<String>,
+
     /// Longest time for a TLS handshake and the first words of a connection
     #[arg(long, env = "OMNI_HANDSHAKE_TIMEOUT", default_value = "10s", value_parser = parse_duration, value_name = "TIME")]
     pub handshake_timeout: Duration,
@@ -167,6 +189,7 @@ impl RawTransport {
             streams: self.max_streams_per_connection,
             message_bytes: self.max_message_bytes,
             opening_time: self.handshake_timeout,
+            idle_time: self.keep_alive_timeout,
             ..DEFAULT
         }
     }

@@ -1,6 +1,5 @@
-//! Slow-loris protection for calls with one message: it must arrive in time, and within the budget of all of them, packed and
-//! unpacked.
-//! Calls that stream their messages are left alone: sessions know how long silence may last.
+//! Slow-loris protection: a message that has begun must come in time. That of a call with one message is awaited from the first moment, and fits
+//! into the budget of all of them, packed and unpacked. Between the messages of a stream, sessions know how long silence may last.
 
 use std::collections::HashSet;
 use std::pin::Pin;
@@ -12,19 +11,23 @@ use bytes::Bytes;
 use http::Request;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt as _;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep, sleep_until};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::server::NamedService;
 use tower::{BoxError, Service};
 
+use super::calls::Frames;
 use super::serve::MESSAGE_ENCODING;
 use super::status::status;
 use super::unpacked::Unpacked;
 use crate::error::ServeError;
 use crate::transport::BodyBudget;
 
-/// How long whole requests may take. Copies share the list of methods.
+/// Bytes in a second that a caller must send of a message that takes longer than its time.
+const LEAST_RATE: f64 = 4096.0;
+
+/// How long messages may take. Copies share the list of methods.
 #[derive(Debug, Clone)]
 pub(super) struct BodyTime {
     time: Duration,
@@ -80,20 +83,27 @@ impl<S: Service<Request<Body>>> Service<Request<Body>> for Timely<S> {
     }
 
     fn call(&mut self, request: Request<Body>) -> S::Future {
-        if !self.body_time.whole.contains(request.uri().path()) {
-            return self.inner.call(request);
+        let BodyTime { time, bodies, most, whole } = &self.body_time;
+        let pace = Pace::new(*time);
+        if !whole.contains(request.uri().path()) {
+            let streamed = |body| {
+                Body::new(Timed {
+                    body,
+                    unpacked: None,
+                    pace,
+                })
+            };
+            return self.inner.call(request.map(streamed));
         }
-        let time = self.body_time.time;
         let packed = request.headers().contains_key(MESSAGE_ENCODING);
-        let request = self.body_time.bodies.count(request);
+        let request = bodies.count(request);
         let hold = request.extensions().get().filter(|_| packed).cloned();
-        let unpacked = hold.map(|hold| Unpacked::new(hold, self.body_time.most));
+        let unpacked = hold.map(|hold| Unpacked::new(hold, *most));
         let request = request.map(|body| {
             Body::new(Timed {
                 body: Body::new(body.map_err(refused)),
                 unpacked,
-                late: Box::pin(tokio::time::sleep(time)),
-                time,
+                pace: pace.from_now(),
             })
         });
         self.inner.call(request)
@@ -108,13 +118,75 @@ fn refused(error: BoxError) -> Status {
     }
 }
 
-/// A body that has until `late`.
+/// The time of a message. Each must come in full within a time from its first byte, and of more bytes than fit into that at the least rate in as
+/// much more.
+struct Pace {
+    time: Duration,
+    frames: Frames,
+    /// Since when a message is awaited in full, and the bytes of it.
+    within: Option<(Instant, usize)>,
+    /// Whether the body has one message, and ends with it.
+    whole: bool,
+    late: Option<Pin<Box<Sleep>>>,
+}
+
+impl Pace {
+    fn new(time: Duration) -> Self {
+        Self {
+            time,
+            frames: Frames::default(),
+            within: None,
+            whole: false,
+            late: None,
+        }
+    }
+
+    /// The same for a body whose message is awaited from now on.
+    fn from_now(mut self) -> Self {
+        self.within = Some((Instant::now(), 0));
+        self.whole = true;
+        self
+    }
+
+    /// Bytes have come.
+    fn came(&mut self, data: &[u8]) {
+        let ended = self.frames.messages(data) > 0 && !self.whole;
+        let begun = self.within.filter(|_| !ended);
+        self.within = (self.whole || self.frames.is_within()).then(|| {
+            let (since, bytes) = begun.unwrap_or_else(|| (Instant::now(), 0));
+            (since, bytes + data.len())
+        });
+    }
+
+    /// When the message that has come in part is too late.
+    fn deadline(&self) -> Option<Instant> {
+        let (since, bytes) = self.within?;
+        let more = Duration::from_secs_f64(bytes as f64 / LEAST_RATE);
+        Some(since + self.time + more)
+    }
+
+    /// Resolves when it is.
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<Status> {
+        let Some(deadline) = self.deadline() else {
+            return Poll::Pending;
+        };
+        let late = self.late.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if late.deadline() != deadline {
+            late.as_mut().reset(deadline);
+        }
+        late.as_mut().poll(context).map(|()| {
+            let time = self.time;
+            Status::deadline_exceeded(format!("the request did not come in full within {time:?}"))
+        })
+    }
+}
+
+/// A body whose messages come in time.
 struct Timed {
     body: Body,
     /// Set where messages are compressed.
     unpacked: Option<Unpacked>,
-    late: Pin<Box<Sleep>>,
-    time: Duration,
+    pace: Pace,
 }
 
 impl HttpBody for Timed {
@@ -125,23 +197,20 @@ impl HttpBody for Timed {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
-            let charged = match (&mut self.unpacked, &frame) {
-                (Some(unpacked), Some(Ok(frame))) => frame.data_ref().map(|data| unpacked.pass(data)),
-                _ => None,
-            };
-            return Poll::Ready(match charged {
-                Some(Err(error)) => Some(Err(status(&error))),
-                _ => frame,
-            });
+        let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
+            return self.pace.poll_late(context).map(|late| Some(Err(late)));
+        };
+        if let Some(Ok(frame)) = &frame
+            && let Some(data) = frame.data_ref()
+        {
+            self.pace.came(data);
+            if let Some(unpacked) = &mut self.unpacked
+                && let Err(error) = unpacked.pass(data)
+            {
+                return Poll::Ready(Some(Err(status(&error))));
+            }
         }
-        let time = self.time;
-        let late = self.late.as_mut().poll(context);
-        late.map(|()| {
-            Some(Err(Status::deadline_exceeded(format!(
-                "the request did not come in full within {time:?}"
-            ))))
-        })
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
@@ -150,5 +219,53 @@ impl HttpBody for Timed {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIME: Duration = Duration::from_secs(30);
+
+    fn pace() -> (Pace, Instant) {
+        (Pace::new(TIME), Instant::now())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_that_drips_is_late_and_a_stream_between_messages_never() {
+        let (mut pace, begun) = pace();
+        assert_eq!(pace.deadline(), None);
+        pace.came(&[0, 0, 0, 0, 200, 1]);
+        for _ in 0..100 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            pace.came(&[1]);
+        }
+        assert!(pace.deadline().expect("one is awaited") < begun + TIME + Duration::from_secs(1));
+        pace.came(&[1; 99]);
+        assert_eq!(pace.deadline(), None, "it has come");
+        tokio::time::advance(TIME * 9).await;
+        pace.came(&[0, 0, 0, 0, 0, 0]);
+        assert_eq!(pace.deadline(), Some(Instant::now() + TIME + Duration::from_secs_f64(6.0 / LEAST_RATE)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_large_message_on_a_slow_link_is_in_time() {
+        let (mut pace, _) = pace();
+        let size: u32 = 1 << 20;
+        pace.came(&[&[0][..], &size.to_be_bytes()].concat());
+        for _ in 0..128 {
+            // 64 kbit/s.
+            tokio::time::advance(Duration::from_secs(1)).await;
+            assert!(pace.deadline().expect("one is awaited") > Instant::now());
+            pace.came(&[0; 8 << 10]);
+        }
+        assert_eq!(pace.deadline(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_whole_request_is_awaited_before_its_first_byte() {
+        let (pace, begun) = pace();
+        assert_eq!(pace.from_now().deadline(), Some(begun + TIME));
     }
 }

@@ -30,7 +30,7 @@ use crate::error::log::{Fault, Refusal};
 
 mod frames;
 
-use frames::Frames;
+pub(super) use frames::Frames;
 
 /// How many messages end within the pieces of a body.
 pub(super) fn messages<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> usize {

@@ -97,6 +97,9 @@ pub(super) fn broken(status: &Status, max_message: usize) -> ServeError {
         Code::Unimplemented => {
             ProtocolError::Violation("a message is compressed, expected plain ones").into()
         }
+        Code::DeadlineExceeded => {
+            ServeError::new(ErrorKind::DeadlineExceeded, "MESSAGE_TIMEOUT", status.message())
+        }
         Code::Cancelled | Code::Unavailable | Code::Unknown => CallerGone.into(),
         _ => ProtocolError::Violation("a message could not be decoded").into(),
     }

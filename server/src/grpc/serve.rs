@@ -11,7 +11,7 @@ use axum::middleware::{from_fn, from_fn_with_state, map_request};
 use axum::response::IntoResponse as _;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName};
-use http::{HeaderValue, Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as HttpBody;
 use omni_proto::FILE_DESCRIPTOR_SET;
 use omni_proto::riva::tts::riva_speech_synthesis_server::{self, RivaSpeechSynthesisServer};
@@ -22,7 +22,6 @@ use omni_proto::v1::metrics_service_server::{self, MetricsServiceServer};
 use omni_proto::v1::speech_service_server::{self, SpeechServiceServer};
 use omni_proto::v1::voice_service_server::{self, VoiceServiceServer};
 use omni_proto::v1::watch_service_server::{self, WatchServiceServer};
-use omni_telemetry::ConnectionInstruments;
 use tokio::net::TcpListener;
 use tonic::body::Body;
 use tonic::codec::CompressionEncoding;
@@ -46,9 +45,13 @@ use super::riva::Riva;
 use super::speech::GrpcSpeech;
 use super::voices::{GrpcVoices, MAX_MESSAGE as MAX_VOICE_MESSAGE};
 use super::watch::Watch;
-use crate::config::{ConnectionLimits, Scope};
-use crate::error::excerpt;
-use crate::transport::{BodyBudget, Keys, Listener, Tls, origin, request_id};
+use crate::config::Scope;
+use crate::drain::Phases;
+use crate::error::{ErrorKind, ServeError, excerpt};
+use crate::seldom::Seldom;
+use crate::transport::{
+    BodyBudget, Hosts, Keys, Listener, Port, checked, is_grpc, origin, refusal, request_id,
+};
 
 /// Services that are healthy when the model can speak, besides the whole server ("").
 pub const SERVICE_NAMES: [&str; 4] = [
@@ -98,14 +101,12 @@ pub struct Services {
 pub struct Access {
     /// API keys of callers.
     pub keys: Keys,
-    /// What connections are encrypted with, if they are.
-    pub tls: Option<Tls>,
-    /// What connections may take.
-    pub limits: ConnectionLimits,
+    /// What connections are served with.
+    pub port: Port,
+    /// Hosts that are answered.
+    pub hosts: Hosts,
     /// Origins whose pages may call; none unless stated, "*" for all.
     pub cors_origins: Vec<HeaderValue>,
-    /// What records them.
-    pub connections: Arc<ConnectionInstruments>,
 }
 
 /// What clients of Riva ask, without a key, before they speak: names of voices.
@@ -115,6 +116,8 @@ pub(super) const MESSAGE_ENCODING: HeaderName = HeaderName::from_static("grpc-en
 const MESSAGE_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 /// Largest request message of operators, in bytes.
 const MAX_ADMIN_MESSAGE: usize = 16 << 10;
+/// A code of gRPC, as headers have it.
+const UNAVAILABLE: &str = "14";
 /// How long a browser need not ask again.
 const CORS_AGE: Duration = Duration::from_secs(3_600);
 
@@ -141,11 +144,11 @@ pub async fn serve<H: Health>(
 ) -> anyhow::Result<()> {
     let Access {
         keys,
-        tls,
-        limits,
+        port,
+        hosts,
         cors_origins,
-        connections,
     } = access;
+    let limits = port.limits;
     let most = limits.message_bytes;
     let takes_metrics = services.measurements.is_on();
     let bodies = services.bodies;
@@ -221,9 +224,11 @@ pub async fn serve<H: Health>(
             ready(origin::marked(request, &allowed, local))
         }))
         .layer(cors(&cors_origins))
+        .layer(from_fn_with_state(hosts, checked))
+        .layer(from_fn_with_state(port.phases.clone(), seen_by_proxies))
         .layer(from_fn(request_id::named));
     let followed = async {
-        let tls = tls.clone();
+        let tls = port.tls.clone();
         tokio::join!(keys.follow(), async {
             if let Some(tls) = tls {
                 tls.follow().await;
@@ -231,7 +236,7 @@ pub async fn serve<H: Health>(
         });
     };
     tokio::select! {
-        () = Listener::new(listener, tls.clone(), limits, connections, routes).serve(shutdown) => {}
+        () = Listener::new(listener, port.clone(), routes).serve(shutdown) => {}
         () = followed => {}
     }
     Ok(())
@@ -260,10 +265,11 @@ pub async fn serve_admin<H: Health>(
         .add_service(calls.layer(Guarded::new(&keys, scope, v1alpha)))
         .add_service(calls.layer(health));
     let routes = routes.prepare().into_axum_router();
-    let routes = routes.layer(from_fn(only_grpc)).layer(from_fn(request_id::named));
-    Listener::new(listener, access.tls, access.limits, access.connections, routes)
-        .serve(shutdown)
-        .await;
+    let routes = routes
+        .layer(from_fn(only_grpc))
+        .layer(from_fn_with_state(access.hosts, checked))
+        .layer(from_fn(request_id::named));
+    Listener::new(listener, access.port, routes).serve(shutdown).await;
     Ok(())
 }
 
@@ -275,13 +281,10 @@ async fn only_grpc(
 ) -> axum::response::Response {
     let kind = request.headers().get(CONTENT_TYPE);
     match is_grpc(kind) {
+        true if is_downgraded(&request) => needs_http2(&request),
         true => next.run(packed_alike(request)).await,
         false => http::StatusCode::UNSUPPORTED_MEDIA_TYPE.into_response(),
     }
-}
-
-fn is_grpc(kind: Option<&HeaderValue>) -> bool {
-    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
 /// Hands gRPC and gRPC-Web to the services; everything else is for the routes. The content type decides, not the path: a path that
@@ -292,12 +295,49 @@ async fn calls_apart(
     next: axum::middleware::Next,
 ) -> axum::response::Response {
     match is_grpc(request.headers().get(CONTENT_TYPE)) {
+        true if is_downgraded(&request) => needs_http2(&request),
         true => {
             let answer = services.oneshot(packed_alike(request)).await;
             answer.unwrap_or_else(|never| match never {})
         }
         false => next.run(request).await,
     }
+}
+
+/// Whether a call of native gRPC came by HTTP/1.1, as a proxy hands it on that was told of HTTP alone.
+fn is_downgraded(request: &axum::extract::Request) -> bool {
+    let kind = request.headers().get(CONTENT_TYPE);
+    let web = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc-web"));
+    request.version() < Version::HTTP_2 && !web
+}
+
+/// The answer to such a call. Who set the proxy up sees a line of it now and then.
+fn needs_http2(request: &axum::extract::Request) -> axum::response::Response {
+    const TOLD: &str = "gRPC needs HTTP/2, and this call came by HTTP/1.1: the proxy in front must speak HTTP/2 (h2c) to the \
+                        server for the content type application/grpc, as grpc_pass of nginx and h2c:// do";
+    static SAID: Seldom = Seldom::new();
+    if SAID.now() {
+        tracing::warn!("a call of gRPC came by HTTP/1.1: {TOLD}");
+    }
+    let error = ServeError::new(ErrorKind::FailedPrecondition, "HTTP2_NEEDED", TOLD);
+    refusal(&error, request.headers())
+}
+
+/// While the server drains, a call of gRPC that is refused before its first message has the status 503 of HTTP, too: a proxy sees that
+/// another server may be asked. Clients of gRPC read its own status beside it, or take 503 for UNAVAILABLE.
+async fn seen_by_proxies(
+    State(phases): State<Phases>,
+    request: axum::extract::Request,
+    next: axum::middleware::Next,
+) -> axum::response::Response {
+    let mut answer = next.run(request).await;
+    let headers = answer.headers();
+    let unavailable = headers.get("grpc-status").is_some_and(|code| code == UNAVAILABLE);
+    let native = headers.get(CONTENT_TYPE).is_some_and(|kind| kind == "application/grpc");
+    if phases.is_draining() && unavailable && native {
+        *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    }
+    answer
 }
 
 /// A call whose answers are compressed if what it sends is. Every client of gRPC's own library says that it takes what is compressed,

@@ -3,14 +3,17 @@
 use std::net::SocketAddr;
 
 use axum::extract::State;
-use axum::http::header::{ACCEPT, CACHE_CONTROL, HOST, RETRY_AFTER, VARY};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, RETRY_AFTER, VARY};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use serde_json::{Value, json};
 
 use super::{OpenAi, body};
+use crate::caller::CallerAddress;
+use crate::drain::ShutdownError;
 use crate::error::ServeError;
+use crate::transport::{CalledAs, names_this_machine};
 
 /// The route to a voice that is kept.
 pub(super) const VOICE: &str = "/v1/audio/voices/{name}";
@@ -55,13 +58,14 @@ pub(super) async fn root(openai: State<OpenAi>, head: Parts) -> Response {
 
 /// `GET /v1`: asks for no key, and names models only where none is needed or a good one came.
 pub(super) async fn index(State(openai): State<OpenAi>, head: Parts) -> Response {
-    let scheme = if openai.sites.encrypted { "https" } else { "http" };
+    let called = head.extensions.get::<CalledAs>();
+    let scheme = called.map_or("http", CalledAs::scheme);
     let services = openai.sites.grpc_services.iter().filter(|(_, on)| *on);
     let services: Vec<_> = services.map(|(name, _)| *name).collect();
     let mut about = json!({
         "name": "omni-server",
         "version": env!("CARGO_PKG_VERSION"),
-        "openai_base_url": format!("{scheme}://{}/v1", called(&head).unwrap_or("HOST:PORT")),
+        "openai_base_url": format!("{scheme}://{}/v1", called.and_then(|called| called.host.as_deref()).unwrap_or("HOST:PORT")),
         "routes": ROUTES.map(|(method, path)| format!("{method} {path}")),
         "grpc_services": services,
         "health": "/health",
@@ -76,7 +80,12 @@ pub(super) async fn index(State(openai): State<OpenAi>, head: Parts) -> Response
 
 /// `GET /health`: 200 when speech can be asked for now, else 503 and why. Probes have no keys.
 pub(super) async fn health(State(openai): State<OpenAi>) -> Response {
-    let (speaks, converses) = (openai.catalog.speaks(), openai.catalog.converses());
+    let stays = match openai.phases.is_leaving() {
+        true => Err(ServeError::from(ShutdownError::Draining)),
+        false => Ok(()),
+    };
+    let speaks = stays.clone().and_then(|()| openai.catalog.speaks());
+    let converses = stays.and_then(|()| openai.catalog.converses());
     let told = |state: &Result<(), ServeError>| match state {
         Ok(()) => json!({"ready": true}),
         Err(error) => json!({"ready": false, "reason": error.reason(), "message": error.to_string()}),
@@ -108,12 +117,6 @@ fn unstored(report: &Value) -> Response {
     response
 }
 
-/// The host that a request was sent to, with its port.
-fn called(head: &Parts) -> Option<&str> {
-    let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
-    host.or(head.uri.authority().map(|authority| authority.as_str()))
-}
-
 /// The address of a port for a caller that called this host: a browser opens nothing at 0.0.0.0.
 fn reachable(address: SocketAddr, called: Option<&str>) -> String {
     if !address.ip().is_unspecified() {
@@ -128,9 +131,16 @@ fn reachable(address: SocketAddr, called: Option<&str>) -> String {
 }
 
 impl OpenAi {
-    /// Where metrics are read, for the caller of this request.
+    /// Where metrics are read, for the caller of this request, if it can reach that.
     pub(super) fn metrics(&self, head: &Parts) -> Option<String> {
-        let address = reachable(self.sites.metrics?, called(head));
+        let listens = self.sites.metrics?;
+        let host = head.extensions.get::<CalledAs>().and_then(|called| called.host.as_deref());
+        let caller = head.extensions.get::<CallerAddress>();
+        let is_behind = caller.is_some_and(|caller| caller.via().is_some());
+        if is_behind || (listens.ip().is_loopback() && !host.is_some_and(names_this_machine)) {
+            return None;
+        }
+        let address = reachable(listens, host);
         let scheme = if self.sites.metrics_encrypted {
             "https"
         } else {

@@ -27,7 +27,7 @@ pub(super) async fn route(State(openai): State<OpenAi>, head: Parts) -> ApiError
     let problem = match path {
         "/metrics" => match openai.metrics(&head) {
             Some(url) => format!("metrics have a port of their own: {url}"),
-            None => "metrics are not served over HTTP, the server was started with --metrics-listen off"
+            None => "metrics are not served here: they have a port of their own (--metrics-listen), which may not be reached from everywhere"
                 .to_owned(),
         },
         "/studio" | STUDIO => "the page for browsers is off, --studio=on turns it on".to_owned(),

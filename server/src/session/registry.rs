@@ -154,7 +154,7 @@ impl SessionHandle {
             id: SessionId::random(),
             method,
             principal: caller.name().map(str::to_owned),
-            peer: caller.peer(),
+            peer: caller.address().map(|address| address.ip()),
             began: now,
             requests: AtomicU32::new(0),
             active: AtomicBool::new(false),

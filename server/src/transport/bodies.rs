@@ -188,8 +188,8 @@ mod tests {
     use axum::body::{Body, to_bytes};
 
     use super::*;
+    use crate::caller::CallerAddress;
     use crate::session::{SessionChange, TurnRecord, UtteranceRecord};
-    use crate::transport::keys::Peer;
 
     #[derive(Default)]
     struct Refused(AtomicU32);
@@ -208,7 +208,7 @@ mod tests {
     async fn receive(bodies: &BodyBudget, machine: u8, bytes: usize) -> Option<BodyHold> {
         let mut request = Request::new(Body::from(vec![0; bytes]));
         let address = IpAddr::V4(Ipv4Addr::new(10, 0, 0, machine));
-        request.extensions_mut().insert(Peer(address));
+        request.extensions_mut().insert(CallerAddress::direct(address));
         let mut request = bodies.count(request);
         let hold = request.extensions_mut().remove().expect("it is counted");
         let read = to_bytes(Body::new(request.into_body()), usize::MAX).await;

@@ -4,23 +4,32 @@
 //! runs. No call waits for that.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use http::header::AUTHORIZATION;
 use http::{Extensions, HeaderMap};
+use parking_lot::Mutex;
 
-use crate::caller::{AuthError, Caller, QuotaState, Tenant};
+use crate::caller::{AuthError, Caller, CallerAddress, QuotaState, Tenant};
 use crate::config::{Holder, KeyFile, KeyHash, Scope, hash};
-use crate::reload::Reload;
+use crate::reload::{Change, Reload, Source};
 
 const SCHEME: &str = "Bearer ";
 const OTHER_HEADER: &str = "x-api-key";
+/// How long what a key has used is known after it is gone from the file. No quota is of a longer time.
+const KEPT: Duration = Duration::from_secs(3_600);
 
 /// The keys that are asked for. Copies are the same keys.
 #[derive(Debug, Clone, Default)]
-pub struct Keys(Option<Arc<Reload<Known>>>);
+pub struct Keys(Option<Arc<Reload<KeySource>>>);
+
+/// A file of keys, and what those that it had have used.
+struct KeySource {
+    path: PathBuf,
+    kept: Mutex<Kept>,
+}
 
 /// Holders of keys, and what each has used.
 #[derive(Debug)]
@@ -32,10 +41,6 @@ struct Known {
 
 type QuotaStates = HashMap<KeyHash, Arc<QuotaState>>;
 
-/// Where a call comes from; among its extensions.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Peer(pub(super) IpAddr);
-
 impl Keys {
     /// Asks for a key of the file at `path`, or for none if there is no path.
     ///
@@ -43,16 +48,11 @@ impl Keys {
     /// Everything that is wrong with the file.
     pub fn new(path: Option<&Path>) -> Result<Self, Vec<String>> {
         let Some(path) = path else { return Ok(Self(None)) };
-        let files = vec![path.to_owned()];
-        let (path, kept) = (path.to_owned(), Mutex::new(QuotaStates::new()));
-        let keys = Reload::new("the file of API keys", files, move || {
-            let file = KeyFile::read(&path)?;
-            let mut before = kept.lock().unwrap_or_else(PoisonError::into_inner);
-            *before = accounts(&file, &before);
-            let accounts = before.clone();
-            Ok(Known { file, accounts })
-        })?;
-        Ok(Self(Some(Arc::new(keys))))
+        let source = KeySource {
+            path: path.to_owned(),
+            kept: Mutex::default(),
+        };
+        Ok(Self(Some(Arc::new(Reload::new(source)?))))
     }
 
     /// Looks at the file again and again. Never ends.
@@ -74,7 +74,7 @@ impl Keys {
         scope: Option<Scope>,
     ) -> Result<Caller, AuthError> {
         let Some(keys) = &self.0 else {
-            return Ok(Caller::anonymous(tenant(extensions)).at(peer(extensions)));
+            return Ok(Caller::anonymous(tenant(extensions)).at(address(extensions)));
         };
         let key = hash(key(headers).ok_or(AuthError::KeyMissing)?);
         let state = keys.current();
@@ -84,15 +84,15 @@ impl Keys {
         tracing::Span::current().record("key", holder.name.as_str());
         match scope {
             Some(scope) if !holder.scopes.contains(&scope) => Err(AuthError::ScopeMissing(scope)),
-            _ => Ok(Caller::holder(Arc::clone(account)).at(peer(extensions))),
+            _ => Ok(Caller::holder(Arc::clone(account)).at(address(extensions))),
         }
     }
 
-    /// The holder of a key called `name`, calling from `peer`, if its key opens `scope`: for protocols that carry no keys.
+    /// The holder of a key called `name`, calling from `address`, if its key opens `scope`: for protocols that carry no keys.
     ///
     /// # Errors
     /// Why not.
-    pub fn holder(&self, name: &str, peer: IpAddr, scope: Scope) -> Result<Caller, AuthError> {
+    pub fn holder(&self, name: &str, address: CallerAddress, scope: Scope) -> Result<Caller, AuthError> {
         let state = self.0.as_ref().ok_or(AuthError::KeyInvalid)?.current();
         let own = state.file.holders().filter(|(_, holder)| holder.name == name);
         // One name may have several keys.
@@ -100,21 +100,71 @@ impl Keys {
         let (key, holder) = found.ok_or(AuthError::KeyInvalid)?;
         let account = state.accounts.get(key).ok_or(AuthError::KeyInvalid)?;
         match holder.scopes.contains(&scope) {
-            true => Ok(Caller::holder(Arc::clone(account)).at(Some(peer))),
+            true => Ok(Caller::holder(Arc::clone(account)).at(Some(address))),
             false => Err(AuthError::ScopeMissing(scope)),
         }
     }
 }
 
-/// The accounts of a file's keys: those that there were, with the quotas that hold now, and new ones.
-fn accounts(file: &KeyFile, before: &QuotaStates) -> QuotaStates {
-    let accounts = file.holders().map(|(key, holder)| {
-        let known = before.get(key).filter(|known| known.name() == holder.name);
-        let account = known.map_or_else(|| account(key, holder), Arc::clone);
-        account.set(&holder.quotas);
-        (*key, account)
-    });
-    accounts.collect()
+impl Source for KeySource {
+    type Value = Known;
+
+    const NAME: &'static str = "the file of API keys";
+
+    fn files(&self) -> Vec<PathBuf> {
+        vec![self.path.clone()]
+    }
+
+    fn read(&self) -> Result<Known, Vec<String>> {
+        let file = KeyFile::read(&self.path)?;
+        let accounts = self.kept.lock().accounts(&file, Instant::now());
+        Ok(Known { file, accounts })
+    }
+
+    fn compare(&self, old: &Known, new: &Known) -> Change {
+        if new.file.is_empty() && !old.file.is_empty() {
+            return Change::Refused("the file holds no key any more".to_owned());
+        }
+        let gone = old.file.holders().filter(|(key, _)| new.file.holder_of(key).is_none());
+        match gone.count() {
+            0 if new.file.is_unfinished() => Change::Less("the last line has no end".to_owned()),
+            0 => Change::Taken,
+            gone => Change::Less(format!("keys that are gone: {gone}")),
+        }
+    }
+
+    fn taken(&self, known: &Known) {
+        for (key, holder) in known.file.holders() {
+            if let Some(account) = known.accounts.get(key) {
+                account.set(&holder.quotas);
+            }
+        }
+    }
+}
+
+/// The accounts of all keys that there were lately. A key that is gone keeps its account for a while: what it has used stays used if it
+/// comes back, and its open streams still count.
+#[derive(Debug, Default)]
+struct Kept(HashMap<KeyHash, (Arc<QuotaState>, Instant)>);
+
+impl Kept {
+    /// The accounts of a file's keys: those that there were, and new ones.
+    fn accounts(&mut self, file: &KeyFile, now: Instant) -> QuotaStates {
+        let accounts = file.holders().map(|(key, holder)| {
+            let known = self.0.get(key).map(|(known, _)| known);
+            let account = match known {
+                Some(known) if known.name() == holder.name => Arc::clone(known),
+                Some(known) => Arc::new(known.renamed(&holder.name)),
+                None => account(key, holder),
+            };
+            (*key, account)
+        });
+        let accounts: QuotaStates = accounts.collect();
+        let current = accounts.iter().map(|(key, account)| (*key, (Arc::clone(account), now)));
+        self.0.extend(current);
+        self.0.retain(|_, (account, used)| now.saturating_duration_since(*used) < KEPT || account.is_open());
+        accounts
+    }
 }
 
 fn account(key: &KeyHash, holder: &Holder) -> Arc<QuotaState> {
@@ -125,12 +175,12 @@ fn account(key: &KeyHash, holder: &Holder) -> Arc<QuotaState> {
 
 /// Of whom nothing is known but where the call comes from.
 pub(crate) fn tenant(extensions: &Extensions) -> Tenant {
-    peer(extensions).map_or(Tenant::Unknown, Tenant::at)
+    address(extensions).map_or(Tenant::Unknown, |address| Tenant::at(address.ip()))
 }
 
 /// Where a call comes from.
-pub(super) fn peer(extensions: &Extensions) -> Option<IpAddr> {
-    extensions.get::<Peer>().map(|peer| peer.0)
+pub(super) fn address(extensions: &Extensions) -> Option<CallerAddress> {
+    extensions.get().copied()
 }
 
 fn key(headers: &HeaderMap) -> Option<&str> {
@@ -145,6 +195,28 @@ fn key(headers: &HeaderMap) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_key_has_used_is_the_keys_whatever_its_file_says_meanwhile() {
+        let line = |name: &str| format!("{name} speech sha256:{}\n", "0".repeat(64));
+        let file = |text: &str| KeyFile::parse(text).unwrap();
+        let (mut kept, now) = (Kept::default(), Instant::now());
+        let accounts = |kept: &mut Kept, text: &str, seconds| {
+            let found = kept.accounts(&file(text), now + Duration::from_secs(seconds));
+            found.into_values().next()
+        };
+        let first = accounts(&mut kept, &line("anna"), 0).unwrap();
+        let clock = omni_engine::Stamp(Duration::from_secs(500));
+        let stream = Caller::holder(Arc::clone(&first)).open(clock).unwrap();
+        assert!(accounts(&mut kept, "", 1).is_none());
+        let renamed = accounts(&mut kept, &line("berta"), 2).unwrap();
+        assert_eq!((renamed.name(), renamed.is_open()), ("berta", true));
+        assert!(accounts(&mut kept, "", 3_000_000).is_none(), "a stream is open");
+        assert!(accounts(&mut kept, &line("anna"), 3_000_001).unwrap().is_open());
+        drop(stream);
+        assert!(accounts(&mut kept, "", 6_000_000).is_none());
+        assert!(kept.0.is_empty(), "it was gone for long");
+    }
 
     #[test]
     fn a_key_is_found_in_either_header() {

@@ -5,26 +5,28 @@
 //! most of them goes, so that silent connections do not lock others out. One that has spoken is one of a bounded number in all and per address. tonic's own
 //! server has none of these bounds.
 
+mod connection;
+mod frames;
 mod handshakes;
+mod leftover;
 mod limiter;
 mod peeked;
 mod plaintext;
+mod proxy_protocol;
+mod traffic;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use axum::Router;
-use http::Request;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::service::TowerToHyperService;
-use omni_telemetry::{CertificateInstrument, Connected, ConnectionInstruments};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use omni_telemetry::{CertificateInstrument, Connected as Became, ConnectionInstruments};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
@@ -32,28 +34,65 @@ use tokio_stream::StreamExt as _;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::TcpIncoming;
-use tower::Service;
 
+use self::connection::farewell;
 use self::handshakes::{HandshakeLimiter, HandshakePermit};
 pub(crate) use self::limiter::ConnectionLimiter;
 use self::limiter::Full;
 use self::peeked::PeekedStream;
 use self::plaintext::Plaintext;
-use super::keys::Peer;
-use super::websocket::Upgrades;
-use crate::config::{ConnectionLimits, TlsFiles, TlsIdentity, subject};
-use crate::reload::Reload;
+pub(crate) use self::proxy_protocol::caller as proxied_caller;
+use super::forwarded::Connected;
+use crate::caller::CallerAddress;
+use crate::config::{ConnectionLimits, TlsFiles, TlsIdentity, TrustedProxies, subject};
+use crate::drain::Phases;
+use crate::reload::{Change, Reload, Source};
 
 /// Pause after an error that is not a connection's own, like a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
-/// How long a peer whose handshake failed may go on, and with how many bytes.
-const LINGER: Duration = Duration::from_secs(1);
-const LAST_BYTES: u64 = 64 << 10;
+/// Connections beyond the bounds that are told so at once, and those of one address.
+const RESERVE: usize = 256;
+const RESERVE_PER_PEER: usize = 128;
+
+impl Source for Certificate {
+    type Value = TlsIdentity;
+
+    const NAME: &'static str = "the TLS certificate";
+
+    fn files(&self) -> Vec<PathBuf> {
+        self.files.paths()
+    }
+
+    fn read(&self) -> Result<TlsIdentity, Vec<String>> {
+        self.files.read()
+    }
+
+    fn compare(&self, old: &TlsIdentity, new: &TlsIdentity) -> Change {
+        let ((chain, authorities), (before, others)) = (new.certificates, old.certificates);
+        if chain < before || authorities < others {
+            return Change::Less("there are fewer certificates".to_owned());
+        }
+        Change::Taken
+    }
+
+    fn taken(&self, identity: &TlsIdentity) {
+        self.expiry.expires(identity.expires);
+        if let Some(warning) = identity.warning(SystemTime::now()) {
+            tracing::warn!(file = %self.files.certificate.display(), "{warning}");
+        }
+    }
+}
 
 /// What connections are encrypted with, read again when the files change.
 #[derive(Debug, Clone)]
-pub struct Tls(Arc<Reload<TlsIdentity>>);
+pub struct Tls(Arc<Reload<Certificate>>);
+
+/// The files of a certificate.
+struct Certificate {
+    files: TlsFiles,
+    expiry: CertificateInstrument,
+}
 
 impl Tls {
     /// As the files say.
@@ -61,16 +100,8 @@ impl Tls {
     /// # Errors
     /// Everything that is wrong with them.
     pub fn new(files: &TlsFiles, expiry: CertificateInstrument) -> Result<Self, Vec<String>> {
-        let (paths, files) = (files.paths(), files.clone());
-        let read = move || {
-            let identity = files.read()?;
-            expiry.expires(identity.expires);
-            if let Some(warning) = identity.warning(SystemTime::now()) {
-                tracing::warn!(file = %files.certificate.display(), "{warning}");
-            }
-            Ok(identity)
-        };
-        Ok(Self(Arc::new(Reload::new("the TLS certificate", paths, read)?)))
+        let files = files.clone();
+        Ok(Self(Arc::new(Reload::new(Certificate { files, expiry })?)))
     }
 
     /// What connections are encrypted with now.
@@ -104,18 +135,41 @@ impl Tls {
 /// A connection, encrypted or not, that has said something.
 type Stream = PeekedStream<Either<TcpStream, Box<tokio_rustls::server::TlsStream<TcpStream>>>>;
 
-/// The port, and what is known of its connections.
+/// The same, and what is known of it.
+struct Opened {
+    stream: Stream,
+    connected: Connected,
+    /// The name in the certificate of its peer, if it showed one.
+    principal: Option<String>,
+}
+
+/// What the connections of a port are served with.
+#[derive(Debug, Clone)]
+pub struct Port {
+    /// What they are encrypted with, if they are.
+    pub tls: Option<Tls>,
+    /// What they may take.
+    pub limits: ConnectionLimits,
+    /// The proxies that are believed.
+    pub proxies: TrustedProxies,
+    /// How far the end of the server is.
+    pub phases: Phases,
+    /// What records them.
+    pub instruments: Arc<ConnectionInstruments>,
+}
+
+/// A port, and what is known of its connections.
 pub(crate) struct Listener {
     incoming: TcpIncoming,
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    tls: Option<Tls>,
-    instruments: Arc<ConnectionInstruments>,
-    limits: ConnectionLimits,
+    port: Port,
     openings: HandshakeLimiter,
     places: ConnectionLimiter,
+    /// For connections that have no place: they get one answer, and probes are answered.
+    reserve: ConnectionLimiter,
     http: Builder<TokioExecutor>,
     service: Router,
     closing: CancellationToken,
@@ -124,23 +178,17 @@ struct Shared {
 }
 
 impl Listener {
-    pub(crate) fn new(
-        listener: TcpListener,
-        tls: Option<Tls>,
-        limits: ConnectionLimits,
-        instruments: Arc<ConnectionInstruments>,
-        service: Router,
-    ) -> Self {
+    pub(crate) fn new(listener: TcpListener, port: Port, service: Router) -> Self {
+        let limits = port.limits;
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
         // HTTP/2 has pings; without these a peer on HTTP/1.1 that was lost would stay for ever.
         let incoming = incoming.with_keepalive(Some(limits.keepalive));
         let shared = Arc::new(Shared {
-            tls,
-            instruments,
             openings: HandshakeLimiter::new(limits.openings),
             places: ConnectionLimiter::new(limits.connections, limits.per_peer),
+            reserve: ConnectionLimiter::new(RESERVE, RESERVE_PER_PEER),
             http: http(&limits),
-            limits,
+            port,
             service,
             closing: CancellationToken::new(),
             said_plaintext: AtomicBool::new(false),
@@ -150,15 +198,18 @@ impl Listener {
 
     /// Serves until `shutdown` resolves and every connection has closed after it.
     pub(crate) async fn serve(self, shutdown: impl Future<Output = ()>) {
-        let Self { mut incoming, shared } = self;
+        let Self { incoming, shared } = self;
         let mut connections = JoinSet::new();
         let mut shutdown = pin!(shutdown);
+        let mut incoming = Some(incoming);
         let mut failing = false;
         loop {
             tokio::select! {
                 () = &mut shutdown => break,
+                // The port is free for the next process, and proxies notice.
+                () = shared.port.phases.listener_closes(), if incoming.is_some() => incoming = None,
                 Some(ended) = connections.join_next() => joined(ended),
-                accepted = incoming.next() => match accepted {
+                accepted = next(&mut incoming) => match accepted {
                     Some(Ok(stream)) => {
                         failing = false;
                         // Without an address it is gone already.
@@ -187,27 +238,11 @@ impl Listener {
     }
 }
 
-/// Tells a service where its calls come from, and lets them take their connection over.
-#[derive(Debug, Clone)]
-struct Placed<S> {
-    peer: Peer,
-    upgrades: Upgrades,
-    service: S,
-}
-
-impl<S: Service<Request<B>>, B> Service<Request<B>> for Placed<S> {
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.service.poll_ready(context)
-    }
-
-    fn call(&mut self, mut request: Request<B>) -> S::Future {
-        request.extensions_mut().insert(self.peer);
-        request.extensions_mut().insert(self.upgrades.clone());
-        self.service.call(request)
+/// The next connection, as long as any are accepted.
+async fn next(incoming: &mut Option<TcpIncoming>) -> Option<io::Result<TcpStream>> {
+    match incoming {
+        Some(incoming) => incoming.next().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -232,7 +267,8 @@ fn http(limits: &ConnectionLimits) -> Builder<TokioExecutor> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(limits.request_time)
+        // The time of a head and of idleness are counted apart.
+        .header_read_timeout(None)
         .max_headers(limits.headers)
         .max_buf_size(limits.header_bytes as usize);
     builder
@@ -245,7 +281,8 @@ fn http(limits: &ConnectionLimits) -> Builder<TokioExecutor> {
         .max_header_list_size(limits.header_bytes)
         .max_send_buf_size(limits.send_buffer)
         .max_pending_accept_reset_streams(limits.pending_resets)
-        .max_local_error_reset_streams(limits.local_resets)
+        // These count for the whole life of a connection: there is a rate instead.
+        .max_local_error_reset_streams(None)
         .keep_alive_interval(limits.keepalive)
         .keep_alive_timeout(limits.keepalive_timeout);
     builder
@@ -256,18 +293,25 @@ impl Shared {
     async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, opening: HandshakePermit) {
         let opened = self.opening(stream, peer, &opening).await;
         drop(opening);
-        let Some((stream, principal)) = opened else { return };
-        let place = match self.places.take(peer.ip()) {
-            Ok(place) => place,
-            Err(full) => {
-                self.instruments.connected(full.connected());
-                return refused(peer.ip(), &full);
+        let Some(opened) = opened else { return };
+        let caller = opened.connected.nearest;
+        let shared = self.port.proxies.contains(caller.ip());
+        match self.places.take(caller.ip(), shared) {
+            Ok(place) => {
+                tracing::debug!(peer = %caller, principal = opened.principal, "connection");
+                let open = self.port.instruments.open();
+                self.talk(opened, Ok(&place)).await;
+                drop((place, open));
             }
-        };
-        tracing::debug!(%peer, principal, "connection");
-        let open = self.instruments.open();
-        self.talk(stream, peer).await;
-        drop((place, open));
+            Err(full) => {
+                self.port.instruments.connected(full.connected());
+                refused(caller, &full);
+                if let Ok(place) = self.reserve.take(caller.ip(), shared) {
+                    self.talk(opened, Err(full.into())).await;
+                    drop(place);
+                }
+            }
+        }
     }
 
     /// Waits for the first words of a connection.
@@ -276,55 +320,64 @@ impl Shared {
         stream: TcpStream,
         peer: SocketAddr,
         opening: &HandshakePermit,
-    ) -> Option<(Stream, Option<String>)> {
-        let opened = tokio::time::timeout(self.limits.opening_time, self.open(stream, peer));
+    ) -> Option<Opened> {
+        let opened = tokio::time::timeout(self.port.limits.opening_time, self.open(stream, peer));
         let (what, problem) = tokio::select! {
             () = self.closing.cancelled() => return None,
-            () = opening.is_over() => (Connected::CrowdedOut, "too many others are opening".to_owned()),
+            () = opening.is_over() => (Became::CrowdedOut, "too many others are opening".to_owned()),
             opened = opened => match opened {
                 Ok(Ok(opened)) => return Some(opened),
                 Ok(Err((what, error))) => (what, error.to_string()),
-                Err(_) => (Connected::Silent, "it said nothing in time".to_owned()),
+                Err(_) => (Became::Silent, "it said nothing in time".to_owned()),
             },
         };
-        self.instruments.connected(what);
+        self.port.instruments.connected(what);
         tracing::debug!(%peer, problem, "handshake failed");
         None
     }
 
-    async fn open(
-        &self,
-        mut stream: TcpStream,
-        peer: SocketAddr,
-    ) -> Result<(Stream, Option<String>), (Connected, io::Error)> {
-        let gone = |error| (Connected::Abandoned, error);
-        let Some(tls) = &self.tls else {
+    async fn open(&self, mut stream: TcpStream, peer: SocketAddr) -> Result<Opened, (Became, io::Error)> {
+        let gone = |error| (Became::Abandoned, error);
+        let named = proxied_caller(&self.port.proxies, &mut stream, peer).await;
+        let connected = Connected {
+            nearest: named.map_err(gone)?,
+            local: stream.local_addr().ok().map(|local| local.ip()),
+            encrypted: self.port.tls.is_some(),
+        };
+        let Some(tls) = &self.port.tls else {
             let opened = PeekedStream::read(Either::Left(stream)).await;
-            return Ok((opened.map_err(gone)?, None));
+            return Ok(Opened {
+                stream: opened.map_err(gone)?,
+                connected,
+                principal: None,
+            });
         };
         if let Some(plaintext) = Plaintext::spoken(&stream).await.map_err(gone)? {
-            self.say_plaintext(peer);
-            plaintext.tell(&mut stream).await.map_err(gone)?;
-            farewell(stream).await;
+            self.say_plaintext(connected.nearest);
+            farewell(stream, &plaintext.answer()).await;
             let spoken = io::Error::other("it spoke plaintext, expected TLS");
-            return Err((Connected::TlsFailed, spoken));
+            return Err((Became::TlsFailed, spoken));
         }
         let stream = match tls.acceptor().accept(stream).into_fallible().await {
             Ok(stream) => Box::new(stream),
             Err((error, stream)) => {
-                farewell(stream).await;
-                return Err((Connected::TlsFailed, error));
+                farewell(stream, &[]).await;
+                return Err((Became::TlsFailed, error));
             }
         };
         let (_, session) = stream.get_ref();
         let certificates = session.peer_certificates().unwrap_or_default();
         let principal = certificates.first().and_then(subject);
         let opened = PeekedStream::read(Either::Right(stream)).await;
-        Ok((opened.map_err(gone)?, principal))
+        Ok(Opened {
+            stream: opened.map_err(gone)?,
+            connected,
+            principal,
+        })
     }
 
     /// Once at a level that is seen: a client that tries again and again fills no log.
-    fn say_plaintext(&self, peer: SocketAddr) {
+    fn say_plaintext(&self, peer: CallerAddress) {
         match self.said_plaintext.swap(true, Ordering::Relaxed) {
             true => {
                 tracing::debug!(%peer, "a client speaks plaintext to a port that speaks TLS");
@@ -334,43 +387,9 @@ impl Shared {
             }
         }
     }
-
-    async fn talk(&self, stream: Stream, peer: SocketAddr) {
-        let (upgrades, mut becomes) = Upgrades::new(self.closing.clone());
-        let service = TowerToHyperService::new(Placed {
-            peer: Peer(peer.ip()),
-            upgrades,
-            service: self.service.clone(),
-        });
-        let stream = TokioIo::new(stream);
-        let mut connection = pin!(self.http.serve_connection_with_upgrades(stream, service));
-        let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
-            () = self.closing.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
-            }
-        };
-        if let Err(error) = ended {
-            tracing::debug!(%peer, error = &*error, "a connection broke");
-        }
-        if let Ok(work) = becomes.try_recv() {
-            work.await;
-        }
-    }
 }
 
-/// Ends a connection so that its peer reads why: one that is still talking would only see a reset.
-async fn farewell(mut stream: TcpStream) {
-    let ended = async {
-        stream.shutdown().await?;
-        tokio::io::copy(&mut stream.take(LAST_BYTES), &mut tokio::io::sink()).await
-    };
-    // A peer that does not read it has no use for it.
-    let _ = tokio::time::timeout(LINGER, ended).await;
-}
-
-fn refused(peer: IpAddr, full: &Full) {
+fn refused(peer: CallerAddress, full: &Full) {
     match full.said {
         true => tracing::debug!(%peer, limit = full.limit, "a connection is refused"),
         false => tracing::warn!(%peer, limit = full.limit, "connections are refused: {full}"),

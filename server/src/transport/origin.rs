@@ -3,10 +3,10 @@
 //! A page whose name is made to lead to this machine (DNS rebinding) has the origin that it calls. So where the server listens for this
 //! machine alone, only names of this machine are its own.
 
-use std::net::IpAddr;
-
 use http::header::{HOST, ORIGIN};
 use http::{HeaderValue, Request};
+
+use super::hosts::names_this_machine;
 
 /// Among the extensions of a request that a page of an origin sent which is not allowed.
 #[derive(Debug, Clone, Copy)]
@@ -35,19 +35,6 @@ pub(crate) fn marked<B>(mut request: Request<B>, allowed: &[HeaderValue], local:
         request.extensions_mut().insert(ForeignOrigin);
     }
     request
-}
-
-/// Whether `host`, with or without a port, is `localhost` or a loopback address.
-fn names_this_machine(host: &str) -> bool {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let address = name.trim_start_matches('[').trim_end_matches(']');
-    let local = name.to_ascii_lowercase();
-    local == "localhost"
-        || local.ends_with(".localhost")
-        || address.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 #[cfg(test)]

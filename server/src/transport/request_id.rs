@@ -1,4 +1,4 @@
-//! Names every request: in its answer, and in every log line that its work writes.
+//! Names every request: in its answer, and in every log line that its work writes, beside the address of its caller.
 //!
 //! In: a request, with an `x-request-id` of its caller or without. Out: the same with one, which its answer has too (of a gRPC call
 //! that is initial metadata). The caller's own is taken if it is short and of plain characters, so that it cannot forge log lines.
@@ -13,7 +13,7 @@ use http::header::{CONTENT_TYPE, SEC_WEBSOCKET_KEY};
 use http::{HeaderName, HeaderValue};
 use tracing::Instrument as _;
 
-use super::keys::peer;
+use super::keys::address;
 use crate::error::excerpt;
 use crate::id::{RequestName, in_request, random_u64};
 
@@ -43,7 +43,7 @@ pub(crate) async fn named(mut request: Request, next: Next) -> Response {
     let span = tracing::error_span!(
         "request",
         request_id = %name.id,
-        peer = peer(request.extensions()).map(tracing::field::display),
+        peer = address(request.extensions()).map(tracing::field::display),
         key = tracing::field::Empty,
         protocol,
         route = name.route,

@@ -1,7 +1,6 @@
 //! One connection: requests one after the other, with text that comes while audio goes out.
 
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use super::Wyoming;
 use super::info::info;
 use super::speech::{Reply, Utterance, spoken};
 use super::wire::{Data, Event, EventDecoder, encoded, unknown};
-use crate::caller::Caller;
+use crate::caller::{Caller, CallerAddress};
 use crate::error::log::Refusal;
 use crate::error::{ErrorKind, ServeError};
 use crate::json::{PieceJoiner, TextPiece};
@@ -59,7 +58,7 @@ type Commands = mpsc::Sender<Result<Command, ServeError>>;
 /// A connection.
 pub(super) struct Connection {
     shared: Arc<Wyoming>,
-    peer: IpAddr,
+    address: CallerAddress,
     reader: Reader,
     writer: OwnedWriteHalf,
     /// An event that came while a request was answered.
@@ -67,12 +66,12 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, peer: IpAddr, shared: Arc<Wyoming>) -> io::Result<Self> {
+    pub(super) fn new(stream: TcpStream, address: CallerAddress, shared: Arc<Wyoming>) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         let (reader, writer) = stream.into_split();
         Ok(Self {
             shared,
-            peer,
+            address,
             reader: FramedRead::new(reader, EventDecoder::default()),
             writer,
             waiting: None,
@@ -161,7 +160,7 @@ impl Connection {
     }
 
     fn caller(&self) -> Result<Caller, End> {
-        Ok(self.shared.caller(self.peer)?)
+        Ok(self.shared.caller(self.address)?)
     }
 
     fn counted(&self, said: Result<(), End>) -> Result<(), End> {

@@ -17,7 +17,7 @@ impl Reading {
     fn of(server: &Server) -> Self {
         let mut stream = TcpStream::connect(&server.metrics).expect("it listens");
         stream
-            .write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            .write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
             .expect("a request");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");

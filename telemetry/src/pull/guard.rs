@@ -1,9 +1,10 @@
 //! What a reader needs to be let in: TLS, a key.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use hyper::HeaderMap;
+use hyper::{HeaderMap, Request, StatusCode, Uri, Version};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
@@ -11,6 +12,9 @@ use tokio_rustls::rustls::ServerConfig;
 pub type TlsSource = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
 /// Whether a request with these headers may read.
 pub type Admission = Arc<dyn Fn(&HeaderMap) -> bool + Send + Sync>;
+/// Whether a request is answered that names its host so, and came in at that address of this machine; if not, the status and why.
+pub type HostCheck =
+    Arc<dyn Fn(Version, &Uri, &HeaderMap, Option<IpAddr>) -> Result<(), (StatusCode, String)> + Send + Sync>;
 
 /// What is asked of readers.
 #[derive(Clone, Default)]
@@ -19,6 +23,8 @@ pub struct PullGuard {
     pub tls: Option<TlsSource>,
     /// Asked for everything but probes, if there is one.
     pub admits: Option<Admission>,
+    /// Asked for everything, if there is one.
+    pub hosts: Option<HostCheck>,
 }
 
 impl fmt::Debug for PullGuard {
@@ -26,6 +32,7 @@ impl fmt::Debug for PullGuard {
         f.debug_struct("PullGuard")
             .field("tls", &self.tls.is_some())
             .field("keys", &self.admits.is_some())
+            .field("hosts", &self.hosts.is_some())
             .finish()
     }
 }
@@ -37,6 +44,13 @@ impl PullGuard {
         let mut config = ServerConfig::clone(&source());
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Some(TlsAcceptor::from(Arc::new(config)))
+    }
+
+    pub(super) fn answers<B>(&self, request: &Request<B>, local: Option<IpAddr>) -> Result<(), (StatusCode, String)> {
+        match &self.hosts {
+            Some(answers) => answers(request.version(), request.uri(), request.headers(), local),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn admits(&self, headers: &HeaderMap) -> bool {

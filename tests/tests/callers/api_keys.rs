@@ -203,7 +203,9 @@ async fn keys_come_and_go_while_the_server_runs() {
             .expect("a broken file takes nothing away");
     }
 
-    fs::write(&file, &second).unwrap();
+    // Put in its place, so that it is taken at once.
+    fs::write(file.with_extension("new"), &second).unwrap();
+    fs::rename(file.with_extension("new"), &file).unwrap();
     let patience = std::time::Duration::from_secs(30);
     let changed = tokio::time::timeout(patience, async {
         while speak(&server, Some(&new)).await.is_err() {

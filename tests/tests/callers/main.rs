@@ -1,6 +1,7 @@
 //! What one caller can do to others: keys, quotas, TLS, crowds, large bodies.
 
 mod api_keys;
+mod connections;
 mod crowds;
 mod quotas;
 mod request_bodies;

@@ -48,7 +48,7 @@ async fn bodies_that_are_on_their_way_share_a_budget_whatever_they_are_sent_by()
     server.app.ready().await.expect("the fake model loads");
     assert_eq!(knock(&server).await.status, 404);
     let mut stuck = TcpStream::connect(server.app.address()).await.unwrap();
-    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
                 content-length: 50000\r\n\r\n";
     stuck.write_all(head.as_bytes()).await.unwrap();
     stuck.write_all(&[b' '; 30_000]).await.unwrap();

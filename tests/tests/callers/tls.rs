@@ -213,7 +213,7 @@ async fn who_does_not_encrypt_is_told_so_in_either_version_of_http() {
     let server = server(&ours.server().write(place.path(), "server"), None).await;
     for (said, begins) in [
         (
-            &b"GET /v1/models HTTP/1.1\r\nhost: omni\r\n\r\n"[..],
+            &b"GET /v1/models HTTP/1.1\r\nhost: localhost\r\n\r\n"[..],
             &b"HTTP/1.1 400"[..],
         ),
         (

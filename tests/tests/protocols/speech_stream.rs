@@ -570,7 +570,7 @@ async fn sessions_and_connections_are_bounded_as_those_of_other_callers() {
             let mut stream = TcpStream::connect(server.app.address())
                 .await
                 .expect("it listens");
-            let request = b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n";
+            let request = b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n";
             let mut byte = [0];
             let _ = stream.write_all(request).await;
             match stream.read(&mut byte).await {

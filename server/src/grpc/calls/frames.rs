@@ -5,7 +5,7 @@ const HEAD: usize = 5;
 
 /// Follows the bytes of one direction of a call, in whatever pieces they come.
 #[derive(Debug, Default)]
-pub(super) struct Frames {
+pub(in crate::grpc) struct Frames {
     head: [u8; HEAD],
     /// Bytes of it that have come.
     filled: usize,
@@ -15,7 +15,7 @@ pub(super) struct Frames {
 
 impl Frames {
     /// How many messages end within `data`.
-    pub(super) fn messages(&mut self, mut data: &[u8]) -> usize {
+    pub(in crate::grpc) fn messages(&mut self, mut data: &[u8]) -> usize {
         let mut messages = 0;
         while !data.is_empty() {
             if self.filled < HEAD {
@@ -38,6 +38,11 @@ impl Frames {
             }
         }
         messages
+    }
+
+    /// Whether a message has come in part.
+    pub(in crate::grpc) fn is_within(&self) -> bool {
+        self.filled > 0
     }
 }
 

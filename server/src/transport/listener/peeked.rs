@@ -39,6 +39,13 @@ impl<S: AsyncRead + Unpin> PeekedStream<S> {
     }
 }
 
+impl<S> PeekedStream<S> {
+    /// Whether the peer speaks HTTP/2.
+    pub(super) fn is_http2(&self) -> bool {
+        self.length == PREFACE.len() && self.first == PREFACE
+    }
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for PeekedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,

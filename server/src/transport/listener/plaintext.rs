@@ -2,16 +2,15 @@
 
 use std::io;
 
-use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
+
+use super::frames::go_away;
 
 /// What they are told.
 const TOLD: &str =
     "this port speaks TLS and the client spoke plaintext, expected https:// or a channel with TLS";
-/// An HTTP/2 frame header without its length: its type, no flags, no stream.
-const GOAWAY: [u8; 6] = [7, 0, 0, 0, 0, 0];
-/// INADEQUATE_SECURITY (RFC 9113, section 7).
-const INADEQUATE_SECURITY: [u8; 4] = [0, 0, 0, 12];
+/// The code of RFC 9113, section 7.
+const INADEQUATE_SECURITY: u32 = 12;
 
 /// A version of HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,12 +36,8 @@ impl Plaintext {
         }
     }
 
-    /// Says what is wrong.
-    pub(super) async fn tell(self, stream: &mut TcpStream) -> io::Result<()> {
-        stream.write_all(&self.answer()).await
-    }
-
-    fn answer(self) -> Vec<u8> {
+    /// What the peer is told.
+    pub(super) fn answer(self) -> Vec<u8> {
         match self {
             Self::Http1 => {
                 let error = serde_json::json!({
@@ -56,16 +51,10 @@ impl Plaintext {
             Self::Http2 => {
                 // Without the SETTINGS that begin a connection: with them gRPC's own library takes it for one that worked, and
                 // connects again at once, hundreds of times a second. No stream was worked on.
-                let reason = [&[0; 4], &INADEQUATE_SECURITY[..], TOLD.as_bytes()].concat();
-                frame(GOAWAY, &reason)
+                go_away(INADEQUATE_SECURITY, 0, TOLD)
             }
         }
     }
-}
-
-fn frame(head: [u8; 6], payload: &[u8]) -> Vec<u8> {
-    let [_, length @ ..] = (payload.len() as u32).to_be_bytes();
-    [&length[..], &head[..], payload].concat()
 }
 
 #[cfg(test)]

@@ -1,0 +1,49 @@
+//! The address of a caller, through trusted proxies the one that they tell.
+
+use std::fmt;
+use std::net::IpAddr;
+
+/// Where a call comes from. Among the extensions of every request; its display is what log lines and traces show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CallerAddress {
+    ip: IpAddr,
+    via: Option<IpAddr>,
+}
+
+impl CallerAddress {
+    /// The other end of the connection.
+    #[must_use]
+    pub fn direct(ip: IpAddr) -> Self {
+        Self {
+            ip: ip.to_canonical(),
+            via: None,
+        }
+    }
+
+    /// A caller behind this one, which is a trusted proxy.
+    #[must_use]
+    pub fn behind(self, ip: IpAddr) -> Self {
+        Self {
+            ip: ip.to_canonical(),
+            via: Some(self.via.unwrap_or(self.ip)),
+        }
+    }
+
+    /// The address of the caller itself.
+    #[must_use]
+    pub fn ip(&self) -> IpAddr {
+        self.ip
+    }
+
+    /// The trusted proxy at the other end of the connection, if the call came through one.
+    #[must_use]
+    pub fn via(&self) -> Option<IpAddr> {
+        self.via
+    }
+}
+
+impl fmt::Display for CallerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.ip.fmt(f)
+    }
+}

@@ -21,7 +21,7 @@ QUICK    := $(or $(CARGO_TARGET_DIR),target)/debug
 CARGO    := cargo
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help speak serve test check bench bench-cost bench-service soak fuzz cluster cluster-test deploy-test train-embedded fmt proto studio setup build quick cuda gpu-folder gpu-check gpu-bench
+.PHONY: help speak serve test test-all check bench bench-cost bench-service soak fuzz cluster cluster-test deploy-test train-embedded fmt proto studio setup build quick cuda gpu-folder gpu-check gpu-bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,10 @@ serve: build ## Run omni-server on LISTEN=127.0.0.1:50051 with MODEL=embedded
 test: ## Run every test
 	@scripts/setup test
 	@OMNI_REQUIRE_CLIENTS="$$(scripts/setup clients-required)" OMNI_REQUIRE_BROWSER="$$(scripts/setup browser-required)" CARGO="$(CARGO)" scripts/test
+
+test-all: ## Run every test, and those that take minutes: proxies before the server
+	@scripts/setup test && scripts/setup proxies
+	@OMNI_REQUIRE_CLIENTS="$$(scripts/setup clients-required)" OMNI_REQUIRE_BROWSER="$$(scripts/setup browser-required)" CARGO="$(CARGO)" scripts/test all
 
 check: setup ## Formatting, lints, docs, licences, generated files
 	@scripts/check

@@ -236,6 +236,8 @@ fn advice(error: &ClientError) -> Option<&'static str> {
             Some("`omni-client health --wait` waits until a server is ready there")
         }
         ("MODEL_LOADING", _) => Some("`omni-client health --wait` waits until the server is ready"),
+        ("HTTP2_NEEDED", _) => Some("docs/proxy.md of the server has a configuration for each usual proxy"),
+        ("HOST_NOT_ALLOWED", _) => Some("the server's --allowed-hosts must list this name"),
         ("SESSION_NOT_FOUND" | "STAGE_NOT_FOUND" | "REPLICA_NOT_FOUND", _) => {
             Some("`omni-client stats` shows what there is")
         }

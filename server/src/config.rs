@@ -102,9 +102,9 @@ pub struct Config {
     pub stall_timeout: Duration,
     /// How long open utterances may take to finish at shutdown.
     pub drain_timeout: Duration,
-    /// How long the server serves on after it was told to end.
+    /// Time for which the server serves on after it was told to end.
     pub drain_delay: Duration,
-    /// Whether no connections are accepted while it drains.
+    /// True if no connections are accepted while it drains.
     pub drain_closes_port: bool,
     /// What of the metrics is configured.
     pub metrics: MetricsSettings,

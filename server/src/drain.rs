@@ -30,12 +30,12 @@ impl From<ShutdownError> for ServeError {
     }
 }
 
-/// How far the end of a server is. Copies are the same.
+/// The phases of a server's end. Copies are the same.
 #[derive(Debug, Clone, Default)]
 pub struct Phases {
     leaving: CancellationToken,
     draining: CancellationToken,
-    /// Whether no connections are accepted while it drains.
+    /// True if no connections are accepted while it drains.
     closes_listener: bool,
 }
 
@@ -60,13 +60,13 @@ impl Phases {
         self.draining.cancel();
     }
 
-    /// Whether it is not ready because it ends.
+    /// True if it is not ready because it ends.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.leaving.is_cancelled()
     }
 
-    /// Whether it takes no more work.
+    /// True if it takes no more work.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.is_cancelled()

@@ -17,11 +17,11 @@ use parking_lot::{Mutex, RwLock};
 
 /// Time between two looks at the files.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long a file that was written where it is must not change, and one that holds less than before.
+/// Time for which a file that was written where it is must not change, and one that holds less than before.
 const SETTLED: Duration = Duration::from_millis(900);
 const SETTLED_LESS: Duration = Duration::from_secs(10);
 
-/// Where a value comes from.
+/// The origin of a value.
 pub trait Source: Send + Sync + 'static {
     /// The value.
     type Value: Send + Sync;
@@ -38,14 +38,14 @@ pub trait Source: Send + Sync + 'static {
     /// Everything that is wrong with the files.
     fn read(&self) -> Result<Self::Value, Vec<String>>;
 
-    /// What a new value is to the one that is used.
+    /// Judges a new value by the one that is used.
     fn compare(&self, old: &Self::Value, new: &Self::Value) -> Change;
 
     /// The value is used from now on.
     fn taken(&self, value: &Self::Value);
 }
 
-/// What a new value is to the one that is used.
+/// The relation of a new value to the one that is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// It may be used.
@@ -89,7 +89,7 @@ struct Other {
     told: bool,
 }
 
-/// What changes when a file is written or replaced. `None` if there is no file.
+/// The facts that change when a file is written or replaced. `None` if there is no file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Version {
     /// Device and inode.
@@ -196,7 +196,7 @@ impl<S: Source> Reload<S> {
 }
 
 impl State {
-    /// Whether all files that are others now were put in the place of those that were read.
+    /// True if all files that are others now were put in the place of those that were read.
     fn is_replaced(&self, versions: &Versions) -> bool {
         let mut pairs = self.good.iter().zip(versions);
         pairs.all(|(old, new)| old == new || old.map(|old| old.file) != new.map(|new| new.file))
@@ -281,7 +281,7 @@ mod tests {
             *self.value.current()
         }
 
-        /// Whether a line was written of what is not used, at the next look.
+        /// True if a line was written of what is not used, at the next look.
         fn told(&mut self) -> Option<bool> {
             self.look();
             self.value.state.lock().other.as_ref().map(|other| other.told)

@@ -1,4 +1,4 @@
-//! Lines of the log that anybody can cause: one a minute of each kind, so that a scanner fills no disk.
+//! Lines of the log that any caller can cause: one a minute of each kind, so that a scanner fills no disk.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ impl Seldom {
         Self(Mutex::new(None))
     }
 
-    /// Whether a line may be written now; if so, it counts as written.
+    /// True if a line may be written now; if so, it counts as written.
     pub fn now(&self) -> bool {
         self.at(Instant::now())
     }

@@ -21,7 +21,7 @@ pub async fn get(server: &TestServer, path: &str) -> String {
 
 async fn get_from(address: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).await.expect("a connection");
-    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.expect("a request");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.expect("an answer");

@@ -345,13 +345,14 @@ async fn those_who_say_nothing_keep_nobody_out() {
     server.stop().await;
 }
 
-/// Opens a connection and has it answered.
+/// Opens a connection and has a request answered, which is refused on a connection without a place.
 async fn established(address: SocketAddr) -> Option<Stranger> {
     let mut stranger = Stranger::to(address).await;
-    stranger.send(&hello()).await;
-    let mut answer = [0; 9];
+    stranger.send(b"GET /v1 HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    let mut answer = [0; 12];
     let read = tokio::time::timeout(PATIENCE, stranger.0.read_exact(&mut answer)).await;
-    read.expect("an answer or an end").is_ok().then_some(stranger)
+    read.expect("an answer in time").expect("an answer");
+    (answer == *b"HTTP/1.1 200").then_some(stranger)
 }
 
 #[tokio::test]
@@ -393,7 +394,7 @@ async fn ask(server: &TestServer, headers: &[(&str, String)], body: Vec<u8>) -> 
     let connection = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
     let (mut sender, connection) = connection.expect("a connection");
     let connection = tokio::spawn(connection);
-    let mut request = hyper::Request::post(format!("http://omni{SYNTHESIZE}"))
+    let mut request = hyper::Request::post(format!("http://localhost{SYNTHESIZE}"))
         .header("content-type", "application/grpc")
         .header("te", "trailers");
     for (name, value) in headers {

@@ -150,6 +150,7 @@ pub(super) async fn health(args: &Doctor, ui: &Ui, client: &Client) -> Check {
 pub(super) fn unhealthy(failure: &Failure) -> Check {
     let advice = match failure {
         Failure::Rpc(ClientError::Tls { problem, .. }) => tls_advice(*problem),
+        Failure::Rpc(ClientError::Rpc(error)) if !error.reason.is_empty() => advice(failure),
         _ => "something listens there that does not answer as a gRPC server does; is it the right port?",
     };
     Check::wrong("health", text(failure), advice)

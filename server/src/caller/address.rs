@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-/// Where a call comes from. Among the extensions of every request; its display is what log lines and traces show.
+/// The address that a call comes from. Among the extensions of every request; its display is what log lines and traces show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallerAddress {
     ip: IpAddr,

@@ -56,7 +56,7 @@ pub struct QuotaState {
     used: Arc<Used>,
 }
 
-/// What was used, and of how much.
+/// Usage, and its limits.
 #[derive(Debug, Default)]
 struct Used {
     limits: Limits,
@@ -128,7 +128,7 @@ impl QuotaState {
         }
     }
 
-    /// Whether a stream is open.
+    /// True if a stream is open.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.used.streams.load(Ordering::Acquire) > 0

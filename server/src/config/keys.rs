@@ -147,7 +147,7 @@ impl KeyFile {
         self.keys.values().any(|holder| holder.scopes.contains(&scope))
     }
 
-    /// Whether the last line has no end: there may be more of it.
+    /// True if the last line has no end: there may be more of it.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
         self.unfinished

@@ -22,7 +22,7 @@ impl TrustedProxies {
         Self(networks.into())
     }
 
-    /// Whether the machine at this address is one of them.
+    /// True if the machine at this address is one of them.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
@@ -33,7 +33,7 @@ impl TrustedProxies {
 /// Takes `10.0.0.0/8`, `fd00::/8` and a single address.
 ///
 /// # Errors
-/// What is wrong with it, and what would be right.
+/// A message with the problem and what is accepted.
 pub(super) fn network(text: &str) -> Result<IpNet, String> {
     let text = text.trim();
     let parsed = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
@@ -60,13 +60,13 @@ impl AllowedHosts {
         Self { names: names.into() }
     }
 
-    /// Whether no name was given.
+    /// True if no name was given.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// Whether this name, without a port, is one of them.
+    /// True if this name, without a port, is one of them.
     #[must_use]
     pub fn contains(&self, host: &str) -> bool {
         let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
@@ -81,7 +81,7 @@ impl AllowedHosts {
 /// Takes `speech.example.org`, `192.0.2.1`, `[fd00::1]`, `*.example.org` and `*`. A port is not part of it: every port is allowed.
 ///
 /// # Errors
-/// What is wrong with it, and what would be right.
+/// A message with the problem and what is accepted.
 pub(super) fn host(text: &str) -> Result<String, String> {
     let expected = "expected a name without a port like speech.example.org, *.example.org for all below it, an address, or *";
     let text = text.trim();

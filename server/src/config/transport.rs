@@ -25,9 +25,9 @@ pub struct ConnectionLimits {
     pub opening_time: Duration,
     /// Longest time for the head of a request on HTTP/1.1, and for the message of a call that has one.
     pub request_time: Duration,
-    /// How long a connection of HTTP/1.1 may have no request.
+    /// Longest time that a connection of HTTP/1.1 may have no request.
     pub idle_time: Duration,
-    /// How long a caller that was answered may go on with a body that nobody reads.
+    /// Longest time that a caller that was answered may go on with a body that is not read.
     pub leftover_time: Duration,
     /// Bytes of that.
     pub leftover_bytes: usize,

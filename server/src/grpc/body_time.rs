@@ -27,7 +27,7 @@ use crate::transport::BodyBudget;
 /// Bytes in a second that a caller must send of a message that takes longer than its time.
 const LEAST_RATE: f64 = 4096.0;
 
-/// How long messages may take. Copies share the list of methods.
+/// Time that messages may take. Copies share the list of methods.
 #[derive(Debug, Clone)]
 pub(super) struct BodyTime {
     time: Duration,
@@ -125,7 +125,7 @@ struct Pace {
     frames: Frames,
     /// Since when a message is awaited in full, and the bytes of it.
     within: Option<(Instant, usize)>,
-    /// Whether the body has one message, and ends with it.
+    /// True if the body has one message, and ends with it.
     whole: bool,
     late: Option<Pin<Box<Sleep>>>,
 }
@@ -158,7 +158,7 @@ impl Pace {
         });
     }
 
-    /// When the message that has come in part is too late.
+    /// The time at which the message that has come in part is too late.
     fn deadline(&self) -> Option<Instant> {
         let (since, bytes) = self.within?;
         let more = Duration::from_secs_f64(bytes as f64 / LEAST_RATE);

@@ -1,4 +1,4 @@
-//! What trusted proxies say of the calls that they hand on: who calls, and by which address.
+//! The words of trusted proxies about the calls that they hand on: who calls, and by which address.
 //!
 //! In: the address at the other end of a connection, and the headers of a request. Out: the caller's own address, and the scheme and host
 //! that the caller used. Of a list of addresses the ones at the end were written by the nearest proxies: the last that is no
@@ -25,7 +25,7 @@ pub(super) fn caller(proxies: &TrustedProxies, nearest: CallerAddress, headers: 
     }
     let mut hops = hops(headers);
     let mut caller = nearest;
-    // A hop that is no address ends what can be known: the last trusted one stands for whoever is behind it.
+    // A hop that is no address ends what can be known: the last trusted one stands for the caller behind it.
     while let Some(Some(address)) = hops.pop() {
         caller = nearest.behind(address);
         if !proxies.contains(address) {
@@ -69,7 +69,7 @@ fn address(text: &str) -> Option<IpAddr> {
     bare(text).or_else(bracketed).or_else(with_port)
 }
 
-/// What is known of the connection of a request.
+/// Facts of the connection of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Connected {
     /// The other end, or whom that names before the first byte.
@@ -79,10 +79,10 @@ pub(super) struct Connected {
     pub(super) encrypted: bool,
 }
 
-/// How a caller addressed the server, as far as it is known; among the extensions of every request.
+/// The address by which a caller called the server, as far as it is known; among the extensions of every request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CalledAs {
-    /// Whether the caller's connection is encrypted.
+    /// True if the caller's connection is encrypted.
     pub(crate) encrypted: bool,
     /// The host, with its port if it has one that is not the scheme's.
     pub(crate) host: Option<String>,

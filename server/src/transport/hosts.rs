@@ -25,7 +25,7 @@ pub struct Hosts {
     restricted: bool,
 }
 
-/// Why a request is not answered.
+/// The reason why a request is not answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     #[error("the request names no host, expected one Host header (HTTP/2: one :authority)")]
@@ -41,7 +41,7 @@ pub enum HostError {
 }
 
 impl HostError {
-    /// What it is in HTTP.
+    /// Its status in HTTP.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
@@ -69,10 +69,10 @@ impl Hosts {
         Self { names, restricted }
     }
 
-    /// Whether a request with these parts of its head is answered, which came in at the address `local`.
+    /// True if a request with these parts of its head is answered, which came in at the address `local`.
     ///
     /// # Errors
-    /// Why it is not answered.
+    /// The reason, if it is not answered.
     pub fn allow(
         &self,
         version: Version,
@@ -159,7 +159,7 @@ fn name(host: &str) -> Option<&str> {
     (good && port?.bytes().all(|digit| digit.is_ascii_digit())).then_some(name)
 }
 
-/// Whether this name, without a port, is `localhost`, a name below it, or a loopback address.
+/// True if this name, without a port, is `localhost`, a name below it, or a loopback address.
 pub(super) fn is_this_machine(name: &str) -> bool {
     let local = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
     local == "localhost"
@@ -167,7 +167,7 @@ pub(super) fn is_this_machine(name: &str) -> bool {
         || name.parse().is_ok_and(|address: IpAddr| address.to_canonical().is_loopback())
 }
 
-/// Whether `host`, with or without a port, names this machine.
+/// True if `host`, with or without a port, names this machine.
 pub(crate) fn names_this_machine(host: &str) -> bool {
     name(host).is_some_and(is_this_machine)
 }

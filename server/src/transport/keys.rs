@@ -18,7 +18,7 @@ use crate::reload::{Change, Reload, Source};
 
 const SCHEME: &str = "Bearer ";
 const OTHER_HEADER: &str = "x-api-key";
-/// How long what a key has used is known after it is gone from the file. No quota is of a longer time.
+/// Time for which the usage of a key is known after it is gone from the file. No quota has a longer period.
 const KEPT: Duration = Duration::from_secs(3_600);
 
 /// The keys that are asked for. Copies are the same keys.

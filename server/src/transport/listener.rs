@@ -143,18 +143,18 @@ struct Opened {
     principal: Option<String>,
 }
 
-/// What the connections of a port are served with.
+/// Settings and instruments of a port's connections.
 #[derive(Debug, Clone)]
 pub struct Port {
-    /// What they are encrypted with, if they are.
+    /// The certificate, if they are encrypted.
     pub tls: Option<Tls>,
-    /// What they may take.
+    /// Their bounds.
     pub limits: ConnectionLimits,
     /// The proxies that are believed.
     pub proxies: TrustedProxies,
-    /// How far the end of the server is.
+    /// The phase of the server's end.
     pub phases: Phases,
-    /// What records them.
+    /// Counters of them.
     pub instruments: Arc<ConnectionInstruments>,
 }
 

@@ -1,11 +1,15 @@
 //! Answers to requests that reach no handler, each in the protocol of its caller.
 
+use std::collections::HashMap;
+
 use axum::body::Body;
 use axum::response::Response;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
+use omni_proto::ERROR_DOMAIN;
 use serde_json::json;
 use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::error::{ErrorKind, ServeError};
 
@@ -24,7 +28,8 @@ pub(crate) fn refusal(error: &ServeError, headers: &HeaderMap) -> Response {
     };
     let called = headers.get(CONTENT_TYPE).filter(|kind| is_grpc(Some(kind)));
     if let Some(called) = called {
-        let mut answer = Status::new(code, error.message()).into_http::<Body>();
+        let details = ErrorDetails::with_error_info(error.reason(), ERROR_DOMAIN, HashMap::new());
+        let mut answer = Status::with_error_details(code, error.message(), details).into_http::<Body>();
         answer.headers_mut().insert(CONTENT_TYPE, called.clone());
         return answer;
     }
@@ -47,7 +52,7 @@ pub(crate) fn refusal(error: &ServeError, headers: &HeaderMap) -> Response {
     answer
 }
 
-/// Whether a content type is gRPC's or gRPC-Web's.
+/// True if a content type is gRPC's or gRPC-Web's.
 pub(crate) fn is_grpc(kind: Option<&HeaderValue>) -> bool {
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use omni_proto::v1;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
 use omni_server::config::{Config, Scope};
-use omni_tests::{Call, FakeScript, FakeSpeech, TestServer, audio_of, finish, http, http_to, http2, reason, text};
+use omni_tests::{Call, FakeScript, FakeSpeech, TestServer, audio_of, finish, http, http_to, http2, reason, seeded, text};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tonic::transport::Channel;
@@ -60,7 +60,7 @@ impl Raw {
         tokio::time::timeout(PATIENCE, read).await.expect("an answer in time")
     }
 
-    /// What comes until the server ends the connection in order.
+    /// The bytes that come until the server ends the connection in order.
     async fn ends(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         let ended = tokio::time::timeout(PATIENCE, self.0.read_to_end(&mut rest)).await;
@@ -111,7 +111,7 @@ async fn seen(server: &TestServer, header: &'static str, value: &str) -> String 
     let mut watched = server.admin().await.watch_stats(all).await.expect("figures").into_inner();
     let first = watched.message().await.expect("figures").expect("the first");
     drop((events, call));
-    let peer = first.sessions.first().expect("one session").peer.clone();
+    let peer = first.session_stats.first().expect("one session").peer.clone();
     server.until("the session is over", || server.app.sessions() == 0).await;
     peer
 }
@@ -398,7 +398,7 @@ async fn while_it_drains_proxies_see_refusals_of_grpc_and_the_port_closes_if_ask
         let args = ["--drain-timeout", "1h", "--drain-closes-port"];
         let server = server(&args[..if closes { 3 } else { 2 }], |_| {}).await;
         let address = server.app.address();
-        let mut call = server.call().await;
+        let mut call = server.call().await.configured(seeded(1)).await;
         call.send(text("Something that is still said.")).await;
         call.first_audio().await;
         let ends = tokio::spawn(server.app.shut_down(std::future::pending()));

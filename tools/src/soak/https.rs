@@ -143,7 +143,7 @@ pub(super) async fn vanishes(visit: &mut Visit) -> String {
     let body =
         json!({"model": visit.model, "input": omni_tests::endless(), "response_format": "pcm"}).to_string();
     let head = format!(
-        "POST /v1/audio/speech HTTP/1.1\r\nhost: soak\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        "POST /v1/audio/speech HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     let mut stream = TcpStream::connect(visit.target.address)

@@ -32,25 +32,25 @@ use crate::transport::forwarded::{self, CalledAs, Connected};
 use crate::transport::refusal::refusal;
 use crate::transport::websocket::Upgrades;
 
-/// How long nothing must be open before a connection that is to end does.
+/// Time for which nothing must be open before a connection that is to end does.
 const QUIET: Duration = Duration::from_secs(1);
-/// How long a peer may go on after an end, and with how many bytes.
+/// Time and bytes with which a peer may go on after an end.
 const LINGER: Duration = Duration::from_secs(1);
 const LAST_BYTES: u64 = 8 << 20;
 /// A code of RFC 9113, section 7.
 const ENHANCE_YOUR_CALM: u32 = 11;
 const FLOODED: &str = "more calls were reset than one connection may reset in a second";
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-/// What is answered on a connection beyond the bounds, too.
+/// Paths that are answered on a connection beyond the bounds, too.
 const PROBES: [&str; 4] = ["/health", "/healthz", "/readyz", "/livez"];
 const GRPC_PROBES: &str = "/grpc.health.v1.Health/";
 
-/// What is known of a connection that is served.
+/// Facts of a connection that is served.
 struct Served {
     shared: Arc<Shared>,
     traffic: Arc<Traffic>,
     connected: Connected,
-    /// Why nothing but probes is answered.
+    /// The reason why nothing but probes is answered.
     refused: Option<ServeError>,
     upgrades: Upgrades,
     left: mpsc::Sender<Leftover>,
@@ -130,7 +130,7 @@ impl HttpBody for OpenBody {
     }
 }
 
-/// How far the end of a connection is.
+/// The way of a connection to its end.
 #[derive(Debug, Clone, Copy)]
 enum Phase {
     /// It takes requests.
@@ -142,7 +142,7 @@ enum Phase {
 }
 
 impl Phase {
-    /// When the next step to its end is due, if nothing happens until then.
+    /// The time at which the next step to its end is due, if nothing happens until then.
     fn next_step(self, standing: Standing, is_http2: bool, limits: &ConnectionLimits) -> Option<Instant> {
         match (self, standing) {
             (_, Standing::Busy | Standing::Flooded) => None,

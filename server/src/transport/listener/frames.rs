@@ -1,4 +1,4 @@
-//! What passes an HTTP/2 connection, as far as its frames' heads say: which calls are open, and how many were reset.
+//! The frames that pass an HTTP/2 connection, by their heads: which calls are open, and how many were reset.
 //!
 //! hyper ends a connection for what was reset in its whole life, and does not tell what is still to be read of an answer. Here
 //! resets are counted as a rate, and a call is open until its answer's last frame has left.
@@ -56,7 +56,7 @@ impl Heads {
         }
     }
 
-    /// Whether no frame is half through.
+    /// True if no frame is half through.
     fn is_between(&self) -> bool {
         self.filled == 0 && self.skip == 0
     }
@@ -136,12 +136,12 @@ impl Frames {
         self.open.len()
     }
 
-    /// Whether more was reset than a connection may.
+    /// True if more was reset than a connection may.
     pub(super) fn is_flooded(&self) -> bool {
         self.resets < 0.0
     }
 
-    /// Whether a frame of ours may be written now.
+    /// True if a frame of ours may be written now.
     pub(super) fn may_write(&self) -> bool {
         self.outgoing.is_between()
     }

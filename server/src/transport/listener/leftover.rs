@@ -1,4 +1,4 @@
-//! Bodies that nobody reads to their end. A caller that is refused may still be writing: what it sends is read for a while and dropped, so
+//! Bodies that is not read to their end. A caller that is refused may still be writing: what it sends is read for a while and dropped, so
 //! that it gets to read its answer. A connection of HTTP/1.1 that is closed over unread bytes is reset, and a stream of HTTP/2 that is given
 //! up counts against its connection.
 
@@ -25,7 +25,7 @@ pub(super) struct RequestBody {
     /// Until it is dropped.
     body: Option<Incoming>,
     open: Option<OpenRequest>,
-    /// Whether the caller waits to be asked for it, and was not.
+    /// True if the caller waits to be asked for it, and was not.
     unasked: bool,
     left: mpsc::Sender<Leftover>,
 }

@@ -17,7 +17,7 @@ use crate::error::{ErrorKind, ServeError};
 const NETWORK: u128 = !(u64::MAX as u128);
 /// A connection that was idle for less keeps its place.
 const IDLE: Duration = Duration::from_secs(30);
-/// When a caller without a place may try again.
+/// Time after which a caller without a place may try again.
 const RETRY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone)]

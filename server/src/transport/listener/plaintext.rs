@@ -36,7 +36,7 @@ impl Plaintext {
         }
     }
 
-    /// What the peer is told.
+    /// The answer to the peer.
     pub(super) fn answer(self) -> Vec<u8> {
         match self {
             Self::Http1 => {

@@ -10,9 +10,9 @@ use tokio::net::TcpStream;
 use crate::caller::CallerAddress;
 use crate::config::TrustedProxies;
 
-/// What version 2 begins with.
+/// The first bytes of version 2.
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
-/// What version 1 begins with.
+/// The first bytes of version 1.
 const WORD: &[u8] = b"PROXY ";
 /// Longest header of version 1, in bytes.
 const LONGEST_LINE: usize = 107;
@@ -45,7 +45,7 @@ pub(crate) async fn caller(
             return Err(broken("the header of the PROXY protocol cannot be read"));
         }
     };
-    // A proxy that calls on its own account, as for its health checks, names nobody.
+    // A proxy that calls on its own account, as for its health checks, names no caller.
     Ok(source.map_or(direct, |source| direct.behind(source)))
 }
 

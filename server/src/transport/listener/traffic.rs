@@ -1,4 +1,4 @@
-//! What passes a connection: whether something is open on it, since when nothing is, and its bytes on their way to hyper and back.
+//! Traffic of a connection: whether something is open on it, since when nothing is, and its bytes on their way to hyper and back.
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::frames::Frames;
 
-/// What a connection is doing.
+/// The work of a connection at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
     /// Requests are answered.
@@ -25,7 +25,7 @@ pub(super) enum Standing {
     Flooded,
 }
 
-/// What is known of a connection.
+/// Facts of a connection, kept up to date by its bytes.
 #[derive(Debug)]
 pub(super) struct Traffic {
     state: Mutex<State>,
@@ -38,7 +38,7 @@ struct State {
     frames: Option<Frames>,
     /// Requests on HTTP/1.1 whose body has not come in full, or whose answer is not over.
     requests: usize,
-    /// Whether bytes have come since the last of them.
+    /// True if bytes have come since the last of them.
     head: bool,
     since: Instant,
 }
@@ -82,7 +82,7 @@ impl Traffic {
         }
     }
 
-    /// What the connection is doing.
+    /// The work of the connection now.
     pub(super) fn standing(&self) -> Standing {
         self.state.lock().standing()
     }
@@ -92,7 +92,7 @@ impl Traffic {
         self.changed.notified().await;
     }
 
-    /// Whether a frame of HTTP/2 may be written to the connection, now that nothing else is.
+    /// True if a frame of HTTP/2 may be written to the connection, now that nothing else is.
     pub(super) fn may_write_frame(&self) -> bool {
         self.state.lock().frames.as_ref().is_some_and(Frames::may_write)
     }
@@ -183,7 +183,7 @@ impl<S: Unpin> Watched<S> {
 impl<S> Drop for Watched<S> {
     fn drop(&mut self) {
         if let Some((stream, back)) = self.stream.take().zip(self.back.take()) {
-            // Nobody waits for the stream of a connection whose task was ended.
+            // No task waits for the stream of a connection whose task was ended.
             let _ = back.send(stream);
         }
     }

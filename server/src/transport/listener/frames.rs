@@ -1,7 +1,8 @@
 //! The frames that pass an HTTP/2 connection, by their heads: which calls are open, and how many were reset.
 //!
 //! hyper ends a connection for what was reset in its whole life, and does not tell what is still to be read of an answer. Here
-//! resets are counted as a rate, and a call is open until its answer's last frame has left.
+//! resets are counted as a rate, and a call is open until its answer's last frame has left. A call that is reset after that, as callers do
+//! that still had something to say, counts for nothing.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -98,10 +99,7 @@ impl Frames {
                 *last = head.stream;
                 open.insert(head.stream);
             }
-            RST_STREAM => {
-                open.remove(&head.stream);
-                resets += 1;
-            }
+            RST_STREAM => resets += u32::from(open.remove(&head.stream)),
             _ => {}
         });
         self.reset(resets, now);
@@ -112,10 +110,7 @@ impl Frames {
         let Self { outgoing, open, .. } = self;
         let mut resets = 0;
         outgoing.read(data, |head| match head.kind {
-            RST_STREAM => {
-                open.remove(&head.stream);
-                resets += 1;
-            }
+            RST_STREAM => resets += u32::from(open.remove(&head.stream)),
             DATA | HEADERS if head.flags & END_STREAM != 0 => _ = open.remove(&head.stream),
             _ => {}
         });
@@ -201,17 +196,33 @@ mod tests {
         let begun = Instant::now();
         let mut frames = Frames::new(begun);
         frames.received(&[0; PREFACE], begun);
-        let reset = frame(RST_STREAM, 0, 1, 4);
+        let mut stream = 1;
+        let mut open = |frames: &mut Frames| {
+            stream += 2;
+            frames.received(&frame(HEADERS, 4, stream, 9), begun);
+            stream
+        };
         for second in 0..100 {
             for _ in 0..RESETS_PER_SECOND as u32 {
-                frames.received(&reset, begun + Duration::from_secs(second));
+                let stream = open(&mut frames);
+                frames.received(&frame(RST_STREAM, 0, stream, 4), begun + Duration::from_secs(second));
             }
         }
         assert!(!frames.is_flooded(), "10,000 in 100 s");
         let now = begun + Duration::from_secs(1_000);
-        (0..1_000).for_each(|_| frames.received(&reset, now));
+        for _ in 0..1_000 {
+            let stream = open(&mut frames);
+            frames.received(&frame(RST_STREAM, 0, stream, 4), now);
+        }
         assert!(!frames.is_flooded(), "1,000 at once");
-        frames.sent(&reset, now);
+        for _ in 0..1_000 {
+            let stream = open(&mut frames);
+            frames.sent(&frame(HEADERS, 5, stream, 9), now);
+            frames.received(&frame(RST_STREAM, 0, stream, 4), now);
+        }
+        assert!(!frames.is_flooded(), "they were answered before");
+        let stream = open(&mut frames);
+        frames.sent(&frame(RST_STREAM, 0, stream, 4), now);
         assert!(frames.is_flooded());
     }
 }

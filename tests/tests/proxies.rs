@@ -14,7 +14,7 @@ use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
 use omni_proto::v1;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
-use omni_tests::{Authority, Call, FakeScript, TestServer, audio_of, finish, seeded, text};
+use omni_tests::{Authority, FakeScript, TestServer, audio_of, finish, text};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
@@ -157,12 +157,17 @@ impl Proxied {
         log("log") + &log("error.log")
     }
 
+    /// Whether both kinds of routes lead to a server.
     async fn answers(&self) -> bool {
         let Ok(mut sender) = self.try_http().await else {
             return false;
         };
         let answer = sender.send_request(self.request("GET", "/readyz", "", Bytes::new())).await;
-        answer.is_ok_and(|answer| answer.status() == 200)
+        let Ok(channel) = self.channel().await else {
+            return false;
+        };
+        let healthy = HealthClient::new(channel).check(HealthCheckRequest::default()).await;
+        healthy.is_ok() && answer.is_ok_and(|answer| answer.status() == 200)
     }
 
     async fn tls(&self) -> std::io::Result<TlsStream<TcpStream>> {
@@ -258,18 +263,33 @@ impl Proxied {
         assert!(String::from_utf8_lossy(&told).contains("\"error\""), "{status}: {}", String::from_utf8_lossy(&told));
     }
 
-    /// A caller who says a word, thinks, and says the rest.
+    /// A caller who says a word, thinks, and says the rest. Some proxies hand a call on with its first message, and not before.
     async fn typing(&self) {
         let channel = self.channel().await.expect("a connection");
-        let call = Call::open(&mut SpeechServiceClient::new(channel)).await;
-        let mut call = call.configured(seeded(1)).await;
-        call.send(text("Said at once. ")).await;
-        call.first_audio().await;
+        let (requests, stream) = tokio::sync::mpsc::channel(8);
+        let send = async |event| requests.send(v1::SpeakRequest { event: Some(event) }).await.expect("it is open");
+        send(v1::speak_request::Event::Config(v1::SpeechConfig::default())).await;
+        send(text("Said at once. ")).await;
+        let stream = tokio_stream::wrappers::ReceiverStream::new(stream);
+        let opened = timeout(PATIENCE, SpeechServiceClient::new(channel).speak(stream)).await.expect("in time");
+        let mut call = opened.unwrap_or_else(|status| panic!("{status}: {}", self.log())).into_inner();
+        let mut heard = async |wanted: bool| {
+            loop {
+                let next = timeout(PATIENCE, call.message()).await.expect("in time");
+                let next = next.unwrap_or_else(|status| panic!("{status}: {}", self.log()));
+                let Some(next) = next else { break false };
+                if wanted && matches!(next.event, Some(v1::speak_response::Event::Audio(_))) {
+                    break true;
+                }
+            }
+        };
+        assert!(heard(true).await, "the first words are heard");
         sleep(PAUSE).await;
-        call.send(text("Said after a while.")).await;
-        call.send(finish()).await;
-        call.hang_up();
-        call.end().await.unwrap_or_else(|status| panic!("{status}: {}", self.log()));
+        send(text("Said after a while.")).await;
+        send(finish()).await;
+        assert!(heard(true).await, "the others, too");
+        drop(requests);
+        heard(false).await;
     }
 
     async fn silent_websocket(&self) {

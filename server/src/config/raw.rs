@@ -318,7 +318,7 @@ pub struct RawConfig {
     #[arg(help_heading = LIMITS)]
     pub drain_timeout: Duration,
 
-    /// Go on serving for this long after SIGTERM or SIGINT while readiness says no, so that whoever sends calls notices before one is refused
+    /// Go on serving for this long after SIGTERM or SIGINT while readiness says no, so that those who send calls notice before one is refused
     #[arg(help_heading = LIMITS)]
     #[arg(long, env = "OMNI_DRAIN_DELAY", default_value = "0s", value_parser = parse_duration,
           value_name = "TIME")]

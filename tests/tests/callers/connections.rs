@@ -399,7 +399,7 @@ async fn while_it_drains_proxies_see_refusals_of_grpc_and_the_port_closes_if_ask
         let server = server(&args[..if closes { 3 } else { 2 }], |_| {}).await;
         let address = server.app.address();
         let mut call = server.call().await.configured(seeded(1)).await;
-        call.send(text("Something that is still said.")).await;
+        call.send(text("Something that is still said. ")).await;
         call.first_audio().await;
         let ends = tokio::spawn(server.app.shut_down(std::future::pending()));
         let kind = [("content-type", "application/grpc"), ("te", "trailers")];

@@ -46,7 +46,6 @@ pub use self::missing::tidied;
 use crate::caller::{AuthError, Caller};
 use crate::config::{ConnectionLimits, Scope};
 use crate::drain::Phases;
-use crate::error::ServeError;
 use crate::service::{Catalog, ChatService, SpeechService, Voices};
 use crate::transport::{BufferedResponses, Keys};
 use omni_pipeline::orchestrator::StageError;

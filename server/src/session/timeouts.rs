@@ -148,6 +148,18 @@ mod tests {
     }
 
     #[test]
+    fn a_pause_of_the_caller_does_not_count_as_one_of_the_reader() {
+        let mut timeouts = timeouts(None);
+        for second in [0, 8, 16] {
+            timeouts.offer(true, at(second));
+            assert_eq!(timeouts.next(false), (at(second + 5), Due::Stall));
+            timeouts.taken(Duration::from_secs(1), at(second));
+            timeouts.offer(false, at(second));
+            assert_eq!(timeouts.next(false), (at(second + 10), Due::Idle));
+        }
+    }
+
+    #[test]
     fn age_and_deadline_end_what_is_never_idle() {
         let mut timeouts = timeouts(Some(at(200)));
         timeouts.active(at(95));

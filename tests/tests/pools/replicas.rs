@@ -544,7 +544,7 @@ async fn a_talker_that_delivers_nothing_fails_the_utterance_and_is_named() {
     let script = FakeScript::default();
     let args = [
         "--set",
-        "stages.code2wav.upstream_stall=100ms",
+        "stages.code2wav.upstream_stall=1s",
         "--max-buffered-audio",
         "100ms",
     ];
@@ -558,7 +558,7 @@ async fn a_talker_that_delivers_nothing_fails_the_utterance_and_is_named() {
     assert_eq!(failed.error_reason(), "STAGE_FAILED");
     let message = failed.outcome.error.expect("an error").message;
     assert!(
-        message.contains("stage talker failed: it delivered nothing to code2wav for 100ms"),
+        message.contains("stage talker failed: it delivered nothing to code2wav for 1s"),
         "{message}"
     );
     script.talker.open();
@@ -569,7 +569,7 @@ async fn a_talker_that_delivers_nothing_fails_the_utterance_and_is_named() {
 async fn a_caller_who_pauses_within_a_sentence_is_no_stalled_stage() {
     let args = [
         "--set",
-        "stages.code2wav.upstream_stall=50ms",
+        "stages.code2wav.upstream_stall=1s",
         "--max-text-pause",
         "10s",
     ];
@@ -577,7 +577,7 @@ async fn a_caller_who_pauses_within_a_sentence_is_no_stalled_stage() {
     let mut call = configured(&server, eager(1)).await;
     call.send(text("the quick brown fox jumps over ")).await;
     call.first_audio().await;
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
     call.send(text("the lazy dog.")).await;
     call.send(finish()).await;
     assert_eq!(call.utterance().await.finish(), v1::FinishReason::Stop);

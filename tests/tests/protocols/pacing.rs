@@ -59,13 +59,13 @@ async fn audio_never_runs_further_ahead_than_asked_and_is_the_same() {
 #[tokio::test]
 async fn what_is_held_back_is_not_made_and_an_interruption_is_heard_at_once() {
     let script = FakeScript::default();
-    let server = TestServer::fake(script.clone(), &["--stall-timeout", "300ms"]).await;
+    let server = TestServer::fake(script.clone(), &["--stall-timeout", "1s"]).await;
     let mut call = server.call().await.configured(delivered(led(MS(1_000)))).await;
     call.send(text(&endless())).await;
     call.send(finish()).await;
     let mut sent = 0;
     // For longer than a slow reader would be kept.
-    while sent < FAKE_RATE * 2 {
+    while sent < FAKE_RATE * 3 {
         sent += call.first_audio().await.sample_count;
     }
     call.send(cancel("")).await;

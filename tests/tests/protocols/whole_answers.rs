@@ -111,7 +111,7 @@ async fn an_answer_keeps_its_place_until_it_was_taken_or_its_reader_is_gone() {
 
 #[tokio::test]
 async fn an_answer_that_nobody_takes_loses_its_place() {
-    let args = ["--max-sessions", "1", "--stall-timeout", "100ms"];
+    let args = ["--max-sessions", "1", "--stall-timeout", "1s"];
     let server = TestServer::fake(FakeScript::default(), &args).await;
     let unread = Unread::of(&server).await;
     until_there_is_a_place(&server).await;

@@ -345,6 +345,36 @@ mod tests {
     }
 
     #[test]
+    fn each_of_several_stages_is_compared_with_its_own_larger_floor() {
+        let timed = Timed {
+            wall: vec![0.012],
+            busy: 0.006,
+            launches: 3,
+        };
+        let reads = Work {
+            bytes: 4e9,
+            operations: 1e12,
+        };
+        let computes = Work {
+            bytes: 1e9,
+            operations: 3e12,
+        };
+        let row = Row {
+            batch: 8,
+            what: "two stages",
+            timed: &timed,
+            work: &[reads, computes],
+        };
+        let ceilings = Ceilings {
+            bytes: 2e12,
+            operations: 1e15,
+        };
+        // 2 ms to read and 3 ms to compute; the sums are 2.5 and 4 ms, the sum of the larger ones is 5.
+        let told = row.cells(Some(ceilings));
+        assert_eq!(told[5..8], ["2.50", "4.00", "2.40"]);
+    }
+
+    #[test]
     fn a_step_reads_keys_and_values_of_all_rows_beside_its_weights() {
         let stage = StageFloor {
             parameters: 0,

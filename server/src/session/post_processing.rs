@@ -1,10 +1,10 @@
 //! What is done to the audio of one utterance after the vocoder: joined, rendered and encoded, and its text found in it.
 //!
-//! That takes milliseconds per chunk, so it is done on threads for computing ([`Compute`]), one piece after the other. Text that
-//! comes meanwhile is noted, and taken up by the next piece of work, before its audio.
+//! That takes milliseconds per chunk, so it is done on threads for computing ([`Compute`]), one piece after the other. The tools go
+//! with each piece of work and come back with what was made, so nobody waits for them. Text that comes meanwhile is noted, and taken
+//! up by the next piece of work, before its audio.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -60,28 +60,31 @@ pub(super) struct Done {
     pub(super) full: bool,
     /// Whether nothing follows.
     pub(super) last: bool,
+    /// When each word is heard.
+    heard: Heard,
 }
 
 /// The audio side of one utterance.
 pub(super) struct PostProcessing {
     compute: Compute,
-    bench: Arc<Bench>,
+    /// Here while there is no work in progress.
+    tools: Option<Box<Tools>>,
     /// The work in progress.
-    working: Option<BoxFuture<'static, Done>>,
-}
-
-struct Bench {
-    notes: Mutex<Vec<Note>>,
-    tools: Mutex<Tools>,
+    working: Option<BoxFuture<'static, (Box<Tools>, Done)>>,
+    notes: Vec<Note>,
+    /// The text is found in the audio.
+    follows: bool,
+    /// The caller is told of words.
+    tells: bool,
+    /// What was heard when, as of the last piece of work.
+    heard: Heard,
 }
 
 struct Tools {
     output: Output,
     alignment: Alignment,
     sound: Sound,
-    /// Whether the text is found in the audio.
     follows: bool,
-    /// Whether the caller is told of words.
     tells: bool,
 }
 
@@ -105,23 +108,41 @@ impl PostProcessing {
         };
         Self {
             compute,
-            bench: Arc::new(Bench {
-                notes: Mutex::default(),
-                tools: Mutex::new(tools),
-            }),
+            tools: Some(Box::new(tools)),
             working: None,
+            notes: Vec::new(),
+            follows: true,
+            tells,
+            heard: Heard::default(),
         }
     }
 
-    /// What was heard will not be asked: the text is found in the audio only if the caller is told of words.
+    /// What was heard will not be asked: the text is found in the audio only if the caller is told of words. Before any text.
     pub(super) fn unasked(&mut self) {
-        let mut tools = self.bench.tools();
-        tools.follows = tools.tells;
+        self.follows = self.tells;
     }
 
-    /// Something about the text.
-    pub(super) fn note(&self, note: Note) {
-        self.bench.notes().push(note);
+    /// Something about the text. Pieces of it that follow each other become one note.
+    pub(super) fn note(&mut self, note: Note) {
+        if !self.follows {
+            return;
+        }
+        if let Note::Write(more) = &note
+            && let Some(Note::Write(text)) = self.notes.last_mut()
+        {
+            text.push_str(more);
+        } else {
+            self.notes.push(note);
+        }
+    }
+
+    /// Bytes of text in notes that no piece of work has taken up.
+    pub(super) fn noted_bytes(&self) -> usize {
+        let texts = self.notes.iter().map(|note| match note {
+            Note::Write(text) => text.len(),
+            Note::Begin(..) | Note::Extend(..) | Note::Close => 0,
+        });
+        texts.sum()
     }
 
     /// Whether there is work in progress.
@@ -132,56 +153,47 @@ impl PostProcessing {
     /// Begins a piece of work; there is none in progress.
     pub(super) fn begin(&mut self, task: Task) {
         debug_assert!(self.working.is_none(), "one piece of work at a time");
-        let bench = Arc::clone(&self.bench);
-        self.working = Some(Box::pin(self.compute.run(move || bench.work(task))));
+        let Some(mut tools) = self.tools.take() else {
+            return;
+        };
+        tools.follows = self.follows;
+        let notes = std::mem::take(&mut self.notes);
+        self.working = Some(Box::pin(self.compute.run(move || {
+            tools.take_up(notes);
+            let done = tools.work(task);
+            (tools, done)
+        })));
     }
 
     /// What comes of the work in progress, if there is any. Dropping the future loses nothing.
     pub(super) async fn done(&mut self) -> Option<Done> {
-        let done = self.working.as_mut()?.await;
+        let (tools, mut done) = self.working.as_mut()?.await;
         self.working = None;
+        self.heard = std::mem::take(&mut done.heard);
+        self.tools = Some(tools);
         Some(done)
     }
 
-    /// What of its text is heard when. Waits for a piece of work that is in progress, as no more than one chunk takes.
+    /// When each word of its text is heard, as far as that is known of the audio before the work in progress.
     pub(super) fn heard(&self) -> Heard {
-        self.bench.tools_with_notes().alignment.heard()
+        self.heard.clone()
     }
 
-    /// The text, cut where a listener stopped that has heard samples up to `played`. Waits as [`heard`](Self::heard) does.
-    pub(super) fn split(&self, played: Samples) -> (String, String) {
-        let tools = self.bench.tools_with_notes();
+    /// The text, cut where a listener stopped that has heard samples up to `played`; nothing while there is work in progress.
+    pub(super) fn split(&mut self, played: Samples) -> Option<(String, String)> {
+        let tools = self.tools.as_mut()?;
+        tools.take_up(std::mem::take(&mut self.notes));
         let (heard, rest) = tools.alignment.split(played);
-        (heard.to_owned(), rest.to_owned())
-    }
-}
-
-impl Bench {
-    fn notes(&self) -> MutexGuard<'_, Vec<Note>> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tools(&self) -> MutexGuard<'_, Tools> {
-        self.tools.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tools_with_notes(&self) -> MutexGuard<'_, Tools> {
-        let mut tools = self.tools();
-        let notes = std::mem::take(&mut *self.notes());
-        notes.into_iter().for_each(|note| tools.note(note));
-        tools
-    }
-
-    fn work(&self, task: Task) -> Done {
-        self.tools_with_notes().work(task)
+        Some((heard.to_owned(), rest.to_owned()))
     }
 }
 
 impl Tools {
+    fn take_up(&mut self, notes: Vec<Note>) {
+        notes.into_iter().for_each(|note| self.note(note));
+    }
+
     fn note(&mut self, note: Note) {
-        if !self.follows {
-            return;
-        }
         match note {
             Note::Write(text) => self.alignment.write(&text),
             Note::Begin(words, to) => self.alignment.begin(&words, to),
@@ -223,6 +235,9 @@ impl Tools {
         done.sound = self.sound;
         done.begun = self.output.has_begun();
         done.full = self.output.is_full();
+        if self.follows {
+            done.heard = self.alignment.heard();
+        }
         done
     }
 
@@ -245,5 +260,60 @@ impl Tools {
             };
             done.audio.push((words, audio));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use omni_audio::{Encoding, Format, Rendering, SampleRate};
+
+    use super::*;
+    use crate::session::settings::Delivery;
+
+    fn post_processing() -> PostProcessing {
+        let rate = SampleRate::new(16_000).unwrap();
+        let delivery = Delivery {
+            format: Format::new(Encoding::Pcm16, 16_000).unwrap(),
+            rendering: Rendering::default(),
+            leading_silence: Duration::ZERO,
+            max_lead: None,
+        };
+        let output = Output::new(rate, &delivery, Duration::from_secs(60), 1);
+        let alignment = Alignment::new(rate, output.timeline(rate, &delivery));
+        PostProcessing::new(Compute::new(1), output, alignment, true)
+    }
+
+    #[test]
+    fn text_in_pieces_of_a_byte_is_one_note_and_counted() {
+        let mut post = post_processing();
+        for _ in 0..1_000 {
+            post.note(Note::Write("a".to_owned()));
+        }
+        assert_eq!((post.notes.len(), post.noted_bytes()), (1, 1_000));
+        post.note(Note::Close);
+        post.note(Note::Write("b".to_owned()));
+        assert_eq!((post.notes.len(), post.noted_bytes()), (3, 1_001));
+    }
+
+    #[test]
+    fn text_that_nobody_will_ask_about_is_not_kept() {
+        let mut post = post_processing();
+        post.tells = false;
+        post.unasked();
+        post.note(Note::Write("a".to_owned()));
+        assert_eq!(post.noted_bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_piece_of_work_to_learn_what_was_heard() {
+        let mut post = post_processing();
+        post.note(Note::Write("abc".to_owned()));
+        // It is never begun: its future is not polled.
+        post.begin(Task::Ended { everything: false });
+        assert!(post.is_working() && post.split(Samples::ZERO).is_none());
+        assert_eq!(post.heard().words("abc", Samples(u64::MAX)), 0);
+        post.done().await.expect("work");
+        let split = post.split(Samples::ZERO);
+        assert_eq!(split, Some((String::new(), "abc".to_owned())));
     }
 }

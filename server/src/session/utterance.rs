@@ -72,7 +72,9 @@ pub(super) struct Utterance {
     /// There is audio of it.
     begun: bool,
     stats: DeliveryStats,
-    /// What was heard of its text, and the rest, if the cancel asked for it.
+    /// The cancel asked what was heard of its text after so many samples.
+    asked: Option<Samples>,
+    /// What was heard of its text, and the rest, if that was asked.
     told: Option<(String, String)>,
     /// What was warned of.
     warnings: Vec<Warning>,
@@ -140,6 +142,7 @@ impl Utterance {
                 settings.alignment,
             ),
             begun: false,
+            asked: None,
             told: None,
             warnings: Vec::new(),
             request: model.pipeline.request(),
@@ -227,9 +230,9 @@ impl Utterance {
         self.finished || self.cut
     }
 
-    /// Bytes of text that wait.
+    /// Bytes of text that wait: to be spoken, or to be found in audio. Most of it waits for both.
     pub(super) fn waiting_bytes(&self) -> usize {
-        self.text.waiting_bytes()
+        self.text.waiting_bytes().max(self.post_processing.noted_bytes())
     }
 
     /// When gathered text is to be spoken although no flush came.
@@ -256,7 +259,7 @@ impl Utterance {
     pub(super) fn cancel(&mut self, played: Option<Samples>) {
         self.finished = true;
         if !self.is_over() {
-            self.told = played.map(|played| self.post_processing.split(played.min(self.sent())));
+            self.asked = played.map(|played| played.min(self.sent()));
             self.request.give_up();
             self.stop(Outcome::Interrupted);
         }
@@ -300,7 +303,13 @@ impl Utterance {
         if self.is_over() {
             out.drop_audio();
             // What is being made of it is not taken back from its maker.
-            return !self.post_processing.is_working();
+            if self.post_processing.is_working() {
+                return false;
+            }
+            if let Some(played) = self.asked.take() {
+                self.told = self.post_processing.split(played);
+            }
+            return true;
         }
         if self.has_all_text() && self.pipeline.is_idle() && self.text.peek().is_none() {
             self.finish_audio();
@@ -315,7 +324,7 @@ impl Utterance {
             if let Some(segment) = self.pipeline.open_segment() {
                 if !position.continues() {
                     // The open sequence is as long as it may be.
-                    segment.push(Vec::new(), true);
+                    segment.push(Vec::new(), true)?;
                     self.post_processing.note(Note::Close);
                 } else if segment.has_room()
                     && let Some(piece) = self.text.next_piece()
@@ -326,7 +335,7 @@ impl Utterance {
                     if piece.ends {
                         self.post_processing.note(Note::Close);
                     }
-                    segment.push(piece.tokens, piece.ends);
+                    segment.push(piece.tokens, piece.ends)?;
                 } else {
                     break;
                 }
@@ -347,7 +356,7 @@ impl Utterance {
             if self.has_all_text()
                 && let Some(segment) = self.pipeline.open_segment()
             {
-                segment.push(Vec::new(), true);
+                segment.push(Vec::new(), true)?;
                 self.post_processing.note(Note::Close);
             }
             if self.pipeline.is_idle() {

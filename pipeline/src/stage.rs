@@ -38,7 +38,7 @@ pub use events::{
     SeqTaken,
 };
 pub use family::{ArBackend, BackendError, ChunkBackend, OneShotBackend, StageFamily, WarmUp};
-pub use flow::{EdgeReceiver, EdgeSender, End, Recv, TransferStamps};
+pub use flow::{EdgeFull, EdgeReceiver, EdgeSender, End, Recv, TransferStamps};
 pub use generation::TurnTimeouts;
 pub use handle::{JobRefused, StageHandle};
 pub use job::{LinkToken, NextStage, StageJob};

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::meter::{EdgeMeter, EdgeRecord};
 use crate::clock::Clock;
 use crate::item::Item;
-use crate::stage::{EdgeReceiver, EdgeSender, End, Notifier, Recv, TransferStamps};
+use crate::stage::{EdgeFull, EdgeReceiver, EdgeSender, End, Notifier, Recv, TransferStamps};
 
 /// An edge for `capacity` units. `writer` and `reader` are the notifiers of stages at the two ends; a session has none, it
 /// awaits [`EdgeReader::next`].
@@ -126,20 +126,6 @@ pub struct EdgeWriter<T = Item> {
 type Scale<T> = (Clock, fn(&T) -> u64);
 
 impl<T> EdgeWriter<T> {
-    fn send(&self, envelope: Envelope<T>) {
-        let Some(channel) = &self.channel else { return };
-        let is_item = matches!(envelope, Envelope::Item { .. });
-        match channel.try_send(envelope) {
-            // A reader that is gone has cancelled; the stage learns that from the flag.
-            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
-            Err(mpsc::error::TrySendError::Full(_)) => unreachable!("put without room"),
-        }
-        match &self.reader {
-            Some(reader) if is_item && self.shared.gathers.load(Ordering::Acquire) => reader.hint(),
-            _ => self.notify(),
-        }
-    }
-
     fn notify(&self) {
         if let Some(reader) = &self.reader {
             reader.notify();
@@ -148,9 +134,32 @@ impl<T> EdgeWriter<T> {
 }
 
 impl<T: Send> EdgeWriter<T> {
-    /// Books the units of an item that is about to be sent.
+    /// Sends an item if there is room for it, and books its units.
+    fn send(&self, item: T, units: u32, sent: Option<Sent>) -> Result<(), EdgeFull<T>> {
+        let Some(channel) = &self.channel else {
+            return Ok(());
+        };
+        if !self.has_room() {
+            return Err(EdgeFull(item));
+        }
+        match channel.try_reserve() {
+            Ok(place) => {
+                self.take_room(units);
+                place.send(Envelope::Item { item, units, sent });
+            }
+            // A reader that is gone has cancelled; the stage learns that from the flag.
+            Err(mpsc::error::TrySendError::Closed(())) => return Ok(()),
+            Err(mpsc::error::TrySendError::Full(())) => return Err(EdgeFull(item)),
+        }
+        match &self.reader {
+            Some(reader) if self.shared.gathers.load(Ordering::Acquire) => reader.hint(),
+            _ => self.notify(),
+        }
+        Ok(())
+    }
+
+    /// Books the units of an item that is sent now.
     fn take_room(&self, units: u32) {
-        debug_assert!(units > 0 && self.has_room(), "put of {units} units without room");
         let used = self.shared.used.fetch_add(units, Ordering::AcqRel) + units;
         if used >= self.capacity
             && let Some((clock, _)) = &self.scale
@@ -190,26 +199,20 @@ impl<T: Send> EdgeSender<T> for EdgeWriter<T> {
             .saturating_sub(self.shared.used.load(Ordering::Acquire))
     }
 
-    fn put(&mut self, item: T, units: u32) {
-        let begun = self.scale.as_ref().map(|(clock, bytes)| {
+    fn put(&mut self, item: T, units: u32) -> Result<(), EdgeFull<T>> {
+        let sent = self.scale.as_ref().map(|(clock, bytes)| {
             let from = clock.now();
-            (from, bytes(&item))
-        });
-        self.take_room(units);
-        let sent = begun
-            .zip(self.scale.as_ref())
-            .map(|((from, bytes), (clock, _))| Sent::Now {
-                bytes,
+            Sent::Now {
+                bytes: bytes(&item),
                 from,
                 until: clock.now(),
-            });
-        self.send(Envelope::Item { item, units, sent });
+            }
+        });
+        self.send(item, units, sent)
     }
 
-    fn put_measured(&mut self, item: T, units: u32, passage: &TransferStamps) {
-        self.take_room(units);
-        let sent = Some(Sent::Measured(*passage));
-        self.send(Envelope::Item { item, units, sent });
+    fn put_measured(&mut self, item: T, units: u32, passage: &TransferStamps) -> Result<(), EdgeFull<T>> {
+        self.send(item, units, Some(Sent::Measured(*passage)))
     }
 
     fn set_idle(&mut self, waiting: bool) {
@@ -224,7 +227,11 @@ impl<T: Send> EdgeSender<T> for EdgeWriter<T> {
     }
 
     fn end(self: Box<Self>, end: End) {
-        self.send(Envelope::End(end));
+        if let Some(channel) = &self.channel {
+            // A place of the channel is kept for it.
+            let _ = channel.try_send(Envelope::End(end));
+        }
+        self.notify();
     }
 }
 

@@ -12,7 +12,7 @@ use omni_proto::stage::v1::{self as wire, Credit, Idle};
 use super::link::{Link, LinkError};
 use super::wire::{PeerClock, Received, WireError, item, payload, payload_of};
 use crate::item::ItemKind;
-use crate::stage::{EdgeReceiver, EdgeSender, End, Recv, TransferStamps};
+use crate::stage::{EdgeFull, EdgeReceiver, EdgeSender, End, Recv, TransferStamps};
 
 /// Units of a new sequence that may be sent to a stage before it has granted any: its first items go with the request.
 pub(super) const OPEN_CREDIT: u32 = 32;
@@ -266,8 +266,10 @@ impl Receiving {
             rx_start: came.began,
             rx_end: now,
         };
-        sender.put_measured(item, units, &passage);
-        Ok(passage)
+        match sender.put_measured(item, units, &passage) {
+            Ok(()) => Ok(passage),
+            Err(EdgeFull(_)) => offence(format!("item {number} came without room for it")),
+        }
     }
 
     /// Passes on whether upstream waits for a caller.

@@ -18,7 +18,9 @@ use super::pipeline::{Binding, Pipeline, StageError};
 use super::speech::{Passage, SpeechAttempt, SpeechOutput};
 use crate::item::{AudioPiece, Item};
 use crate::request::{Clip, SpeechRequest};
-use crate::stage::{CancelTimer, EdgeSender as _, End, JobRefused, ReplicaId, StageProgress, StageSnapshot};
+use crate::stage::{
+    CancelTimer, EdgeFull, EdgeSender as _, End, JobRefused, ReplicaId, StageProgress, StageSnapshot,
+};
 use crate::trace::TraceHandle;
 
 /// What to speak in one sequence.
@@ -178,9 +180,12 @@ impl Segment {
     }
 
     /// Adds tokens; `last` says that no more will come. Nothing happens if it is not open.
-    pub fn push(&mut self, tokens: Vec<u32>, last: bool) {
+    ///
+    /// # Errors
+    /// If there are tokens and [no room](Self::has_room) for them.
+    pub fn push(&mut self, tokens: Vec<u32>, last: bool) -> Result<(), EdgeFull> {
         if !self.spec.open {
-            return;
+            return Ok(());
         }
         self.pushed += tokens.len() as u32;
         if self.attempt.is_none() || self.retry.is_left() {
@@ -190,11 +195,12 @@ impl Segment {
         if let Some(writer) = writer
             && !tokens.is_empty()
         {
-            writer.put(Item::Text(tokens), 1);
+            writer.put(Item::Text(tokens), 1)?;
         }
         if last {
             self.close();
         }
+        Ok(())
     }
 
     /// No more text comes.

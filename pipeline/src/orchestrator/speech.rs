@@ -282,13 +282,15 @@ impl Edges<'_> {
 /// watches the stage that writes it and knows when it is a reader that holds it up.
 fn begin(mut edge: EdgeWriter, tokens: &[u32], open: bool) -> Option<Box<EdgeWriter>> {
     edge.set_idle(true);
-    edge.put(Item::Text(tokens.to_vec()), 1);
+    let put = edge.put(Item::Text(tokens.to_vec()), 1);
     let edge = Box::new(edge);
-    match open {
-        true => Some(edge),
-        false => {
-            edge.end(End::Stop);
-            None
-        }
+    match put {
+        Ok(()) if open => return Some(edge),
+        Ok(()) => edge.end(End::Stop),
+        Err(full) => edge.end(End::Failed {
+            stage: SESSION.stage,
+            message: full.to_string(),
+        }),
     }
+    None
 }

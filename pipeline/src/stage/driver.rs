@@ -15,7 +15,7 @@ use super::notifier::CancelFlag;
 use super::progress::StageProgress;
 use super::refused::{EngineError, Refused};
 use super::residency::Residency;
-use super::sides::{Sink, finished, lost};
+use super::sides::{Sink, failed, finished, lost};
 use super::status::ReplicaStatus;
 use crate::clock::Clock;
 use crate::item::Item;
@@ -477,6 +477,9 @@ impl<C> Sequence<C> {
     ) -> Verdict {
         if self.cancel.is_set() {
             return Verdict::Drop;
+        }
+        if let Some(full) = self.sink.overflowed() {
+            return Verdict::Fail(failed(turn.status.stage(), full.to_string()));
         }
         if self.sink.resumes() {
             turn.engine.set_paused(seq, false);

@@ -65,16 +65,27 @@ pub enum End {
     },
 }
 
+/// An edge has no room: the item comes back.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("an item was put into an edge without room for it, expected a look at its room first")]
+pub struct EdgeFull<T = Item>(pub T);
+
 /// Where a stage puts the outputs of one sequence. Never blocks.
 pub trait EdgeSender<T = Item>: Send {
     /// Units of the edge's capacity that are free. A stage puts an item only if there are some.
     fn room(&self) -> u32;
 
     /// Passes on an item that weighs `units` of the edge's capacity (for example its codec frames).
-    fn put(&mut self, item: T, units: u32);
+    ///
+    /// # Errors
+    /// The item, if there is no room.
+    fn put(&mut self, item: T, units: u32) -> Result<(), EdgeFull<T>>;
 
     /// Passes on an item that was put into an edge of another process, and whose passage was measured.
-    fn put_measured(&mut self, item: T, units: u32, passage: &TransferStamps);
+    ///
+    /// # Errors
+    /// The item, if there is no room.
+    fn put_measured(&mut self, item: T, units: u32, passage: &TransferStamps) -> Result<(), EdgeFull<T>>;
 
     /// Says whether this side has nothing to deliver because a caller has not said more, or because others take all its room, or
     /// that it has no such excuse. Silence

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use omni_engine::{FinishReason, Stamp};
 
-use super::flow::{EdgeReceiver, EdgeSender, End, Recv};
+use super::flow::{EdgeFull, EdgeReceiver, EdgeSender, End, Recv};
 use super::starvation::{StarvationTimer, stall};
 
 /// Where the items of a sequence come from.
@@ -83,6 +83,8 @@ impl<T> Source<T> {
 pub(super) struct Sink<T> {
     sender: Box<dyn EdgeSender<T>>,
     paused: bool,
+    /// An output was put without room, and is lost.
+    overflowed: Option<EdgeFull<()>>,
 }
 
 impl<T> Sink<T> {
@@ -90,16 +92,24 @@ impl<T> Sink<T> {
         Self {
             sender,
             paused: false,
+            overflowed: None,
         }
     }
 
     /// Passes on an output. True if there is no room for another: the sequence has to pause.
     #[must_use]
     pub(super) fn put(&mut self, item: T, units: u32) -> bool {
-        self.sender.put(item, units);
+        if let Err(EdgeFull(_)) = self.sender.put(item, units) {
+            self.overflowed = Some(EdgeFull(()));
+        }
         let full = self.sender.room() == 0;
         self.paused |= full;
         full
+    }
+
+    /// Why the sequence cannot go on: an output of it is lost.
+    pub(super) fn overflowed(&self) -> Option<&EdgeFull<()>> {
+        self.overflowed.as_ref()
     }
 
     /// Whether there is room for two outputs that weigh one unit each.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use omni_pipeline::orchestrator::{AdmissionError, StageError};
-use omni_pipeline::stage::End;
+use omni_pipeline::stage::{EdgeFull, End};
 
 use super::{ErrorKind, InvalidField, ServeError};
 use crate::drain::ShutdownError;
@@ -23,6 +23,13 @@ impl From<StageError> for ServeError {
             E::Overloaded(_) => new(ErrorKind::Overloaded, "SERVER_OVERLOADED").retry_in(RETRY),
             E::Loading => new(ErrorKind::Loading, "MODEL_LOADING").retry_in(RETRY_LOADING),
         }
+    }
+}
+
+impl From<EdgeFull> for ServeError {
+    fn from(full: EdgeFull) -> Self {
+        let (stage, message) = ("session", full.to_string());
+        StageError::Failed { stage, message }.into()
     }
 }
 

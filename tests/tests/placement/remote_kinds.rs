@@ -95,7 +95,7 @@ async fn several_frames_at_once_cross_as_they_were_made() {
     remote.handle().submit(job).expect("it takes jobs");
     let mut frames_in = Box::new(frames_in);
     for code in 0..10 {
-        frames_in.put(frame(code).into(), 1);
+        frames_in.put(frame(code).into(), 1).unwrap();
     }
     frames_in.end(End::Stop);
     let mut made = Vec::new();

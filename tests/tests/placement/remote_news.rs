@@ -103,7 +103,8 @@ impl Speech {
         job.progress = progress;
         speech
             .tokens
-            .put(Item::Text(text.chars().map(u32::from).collect()), 1);
+            .put(Item::Text(text.chars().map(u32::from).collect()), 1)
+            .unwrap();
         stage.submit(job).expect("it takes jobs");
         speech
     }
@@ -251,7 +252,7 @@ async fn sequences_that_are_lost_with_a_process_end_once_each() {
     }
     script.talker.close();
     // The engine is held in a step, and cannot tell that one of them was given up.
-    failed.tokens.put(Item::Text(vec![u32::from('!')]), 1);
+    failed.tokens.put(Item::Text(vec![u32::from('!')]), 1).unwrap();
     script.talker.reached().await;
     given_up.cancel.set();
     remote.handle().wake().notify();

@@ -91,7 +91,7 @@ impl Stream {
     pub(super) fn speak(&mut self, text: &str) {
         let frames = self.frames.as_mut().expect("it is open");
         for spoken in text.chars() {
-            frames.put(frame(spoken).into(), 1);
+            frames.put(frame(spoken).into(), 1).unwrap();
         }
     }
 

@@ -63,7 +63,7 @@ async fn a_talker_at_the_other_end_speaks_text_as_it_is_written() {
     let remote = remote_talker(FakeScript::default()).await;
     let mut speech = speech(1, remote.handle(), 100, 64);
     for spoken in "text".chars() {
-        speech.tokens.put(Item::Text(vec![u32::from(spoken)]), 1);
+        speech.tokens.put(Item::Text(vec![u32::from(spoken)]), 1).unwrap();
         let expected = CodecFrame(Box::new([u32::from(spoken), 205]));
         assert_eq!(speech.frames.next().await, Recv::Item(expected.into()));
     }
@@ -78,10 +78,13 @@ async fn a_talker_at_the_other_end_speaks_text_as_it_is_written() {
 async fn a_talker_that_is_done_says_so_before_its_frames_are_taken() {
     let remote = remote_talker(FakeScript::default()).await;
     let mut speech = speech(1, remote.handle(), 6, 2);
-    speech.tokens.put(
-        Item::Text("more than it may say".chars().map(u32::from).collect()),
-        1,
-    );
+    speech
+        .tokens
+        .put(
+            Item::Text("more than it may say".chars().map(u32::from).collect()),
+            1,
+        )
+        .unwrap();
     let done = tokio::time::timeout(PATIENCE, &mut speech.done).await;
     assert!(done.expect("it is done").is_err());
     assert!(speech.tokens.is_abandoned(), "it takes no more text");

@@ -322,10 +322,10 @@ async fn text_that_comes_after_a_loss_is_spoken_behind_what_was_heard() {
         assert_eq!(speech.until(said * FAKE_SAMPLES_PER_FRAME as usize).await, None);
         machine.lose(stages, &speech);
         assert!(speech.segment.is_open());
-        speech.segment.push(tokens(next), false);
+        speech.segment.push(tokens(next), false).unwrap();
         let more = speech.samples.len() + 1;
         assert_eq!(speech.until(more).await, None);
-        speech.segment.push(tokens(last), true);
+        speech.segment.push(tokens(last), true).unwrap();
         assert_eq!(speech.until(usize::MAX).await, Some(End::Stop));
         assert!(bits(&speech.samples) == bits(&expected.samples), "{stages:?}");
     }

@@ -144,7 +144,7 @@ async fn a_sequence_without_a_place_is_excused_and_one_with_a_place_is_not() {
     // These two are not cancelled.
     for seq in [CANCELLED, CANCELLED + 1] {
         let (mut tokens_in, tokens) = edge(4, None, Some(wake.clone()));
-        tokens_in.put(Item::Text(vec![u32::from('a'); 8]), 1);
+        tokens_in.put(Item::Text(vec![u32::from('a'); 8]), 1).unwrap();
         Box::new(tokens_in).end(End::Stop);
         let (frames_in, frames_out) = edge(16, Some(wake.clone()), None);
         frames.push(frames_out);
@@ -183,7 +183,7 @@ async fn a_cancelled_job_takes_no_place_in_the_talker() {
     let mut frames = Vec::new();
     for seq in 0..=CANCELLED {
         let (mut tokens_in, tokens) = edge(4, None, Some(wake.clone()));
-        tokens_in.put(Item::Text(vec![u32::from('a')]), 1);
+        tokens_in.put(Item::Text(vec![u32::from('a')]), 1).unwrap();
         Box::new(tokens_in).end(End::Stop);
         let (frames_in, frames_out) = edge(4, Some(wake.clone()), None);
         frames.push(frames_out);
@@ -210,7 +210,9 @@ async fn a_cancelled_job_takes_no_place_in_code2wav() {
     let mut audio = Vec::new();
     for seq in 0..=CANCELLED {
         let (mut frames_in, frames) = edge(4, None, Some(wake.clone()));
-        frames_in.put(CodecFrame(Box::new([u32::from('a'), 0])).into(), 1);
+        frames_in
+            .put(CodecFrame(Box::new([u32::from('a'), 0])).into(), 1)
+            .unwrap();
         Box::new(frames_in).end(End::Stop);
         let (audio_in, audio_out) = edge(4, Some(wake.clone()), None);
         audio.push(audio_out);

@@ -6,10 +6,11 @@ use super::*;
 #[test]
 fn room_is_counted_in_units_and_comes_back_when_items_are_taken() {
     let (mut writer, mut reader) = edge::<&str>(4, None, None);
-    writer.put("a", 3);
+    writer.put("a", 3).unwrap();
     assert_eq!(writer.room(), 1);
-    writer.put("b", 3);
+    writer.put("b", 3).unwrap();
     assert!(!writer.has_room());
+    assert_eq!(writer.put("c", 1), Err(EdgeFull("c")), "an item comes back");
     assert_eq!(reader.take(), Recv::Item("a"));
     assert!(writer.has_room());
     assert_eq!(reader.take(), Recv::Item("b"));
@@ -22,10 +23,10 @@ fn items_are_hints_to_a_reader_that_gathers_them_and_their_end_wakes_it() {
     let (mut writer, mut reader) = edge::<&str>(4, None, Some(wake.clone()));
     EdgeReceiver::gather(&mut reader);
     wake.will_look(true);
-    writer.put("a", 1);
+    writer.put("a", 1).unwrap();
     assert!(!wake.is_rung());
     assert!(wake.will_look(false), "it is known to have come");
-    writer.put("b", 1);
+    writer.put("b", 1).unwrap();
     assert!(wake.is_rung(), "the reader does not look by itself");
     wake.sleep(None);
     wake.will_look(true);
@@ -64,8 +65,8 @@ fn every_chunk_is_measured_and_the_edge_summed_up_when_it_closes() {
         sink: Arc::new(seen.clone()),
     };
     let (mut writer, mut reader) = metered_edge(8, None, None, meter);
-    writer.put(Item::Text(vec![1, 2, 3]), 1);
-    writer.put(Item::Text(vec![4]), 1);
+    writer.put(Item::Text(vec![1, 2, 3]), 1).unwrap();
+    writer.put(Item::Text(vec![4]), 1).unwrap();
     assert_eq!(reader.take(), Recv::Item(Item::Text(vec![1, 2, 3])));
     assert_eq!(reader.take(), Recv::Item(Item::Text(vec![4])));
     assert_eq!(reader.take(), Recv::Empty);
@@ -106,7 +107,7 @@ fn an_edge_between_threads_takes_time_at_both_ends() {
     };
     let (mut writer, mut reader) = metered_edge(1000, None, None, meter);
     for _ in 0..1000 {
-        writer.put(Item::Text(vec![1]), 1);
+        writer.put(Item::Text(vec![1]), 1).unwrap();
         assert_eq!(reader.take(), Recv::Item(Item::Text(vec![1])));
     }
     drop(reader);
@@ -145,9 +146,9 @@ fn a_writer_without_room_is_held_until_half_of_it_is_free() {
         sink: Arc::new(Seen::default()),
     };
     let (mut writer, mut reader) = metered_edge(2, None, None, meter);
-    writer.put(Item::Text(vec![1]), 1);
+    writer.put(Item::Text(vec![1]), 1).unwrap();
     assert_eq!(reader.held(clock.now()), Duration::ZERO);
-    writer.put(Item::Text(vec![2]), 1);
+    writer.put(Item::Text(vec![2]), 1).unwrap();
     let later = omni_engine::Stamp(clock.now().0 + Duration::from_secs(5));
     assert!(reader.held(later) >= Duration::from_secs(5));
     assert_eq!(reader.take(), Recv::Item(Item::Text(vec![1])));
@@ -170,8 +171,8 @@ fn a_writer_that_waits_for_a_caller_says_so() {
 #[test]
 fn a_full_edge_still_takes_the_end() {
     let (mut writer, mut reader) = edge::<u8>(2, None, None);
-    writer.put(1, 1);
-    writer.put(2, 1);
+    writer.put(1, 1).unwrap();
+    writer.put(2, 1).unwrap();
     Box::new(writer).end(End::Length);
     assert_eq!(reader.take(), Recv::Item(1));
     assert_eq!(reader.take(), Recv::Item(2));
@@ -192,6 +193,6 @@ fn putting_into_an_abandoned_edge_is_harmless() {
     assert!(!writer.is_abandoned());
     drop(reader);
     assert!(writer.is_abandoned());
-    writer.put(1, 1);
+    writer.put(1, 1).unwrap();
     Box::new(writer).end(End::Stop);
 }

@@ -214,7 +214,7 @@ fn items_arrive_in_order_and_then_their_end_whether_the_sequence_was_opened_befo
         let before = opened_before.then(|| far.expect(token));
         let (mut writer, ended) = send(&peers, token);
         for n in 0..10 {
-            writer.put(frame(n), 1);
+            writer.put(frame(n), 1).unwrap();
         }
         writer.end(End::Length);
         assert!(matches!(told(ended), LinkEnd::Ended(End::Length)));
@@ -244,7 +244,7 @@ fn a_reader_that_takes_nothing_pauses_the_writer_when_both_edges_are_full() {
     let all = OPEN_CREDIT + NEAR;
     for n in 0..all {
         until("there is room", || writer.has_room());
-        writer.put(frame(n), 1);
+        writer.put(frame(n), 1).unwrap();
     }
     // What was taken of the near edge is credit that was used, and there was no more of it.
     assert!(!writer.has_room());
@@ -281,7 +281,7 @@ fn a_loss_of_the_stage_itself_is_left_to_its_server() {
     let peers = far.reached();
     let (mut items, _expected) = far.expect(1);
     let (mut writer, ended) = send(&peers, 1);
-    writer.put(frame(0), 1);
+    writer.put(frame(0), 1).unwrap();
     let lost = End::Lost {
         stage: "talker",
         message: "its model is being built anew".to_owned(),
@@ -307,7 +307,7 @@ fn a_link_that_breaks_severs_what_it_carried_at_both_ends_and_nothing_that_is_ov
     assert_eq!(taken(&mut over), Recv::End(End::Stop));
     let (mut items, _expected) = far.expect(2);
     let (mut writer, ended) = send(&peers, 2);
-    writer.put(frame(0), 1);
+    writer.put(frame(0), 1).unwrap();
     assert!(matches!(taken(&mut items), Recv::Item(_)));
     far.cut();
     assert!(matches!(told(ended), LinkEnd::Severed(_)));
@@ -333,7 +333,7 @@ fn an_end_that_does_not_arrive_is_not_told_and_new_sequences_do_not_go_by_that_l
     });
     swallowed.begin();
     let (mut writer, ended) = send(&peers, 1);
-    writer.put(frame(0), 1);
+    writer.put(frame(0), 1).unwrap();
     writer.end(End::Stop);
     until("some of it was sent", || swallowed.bytes() > 0);
     assert!(!expected.is_attached() && items.take() == Recv::Empty);
@@ -356,7 +356,7 @@ fn a_link_that_no_sequence_uses_ends_at_both_stages_and_one_that_is_used_does_no
     let (mut writer, ended) = send(&peers, 1);
     std::thread::sleep(4 * far.idle);
     assert_eq!(peers.counts().links, 1, "a sequence has it, which says nothing");
-    writer.put(frame(0), 1);
+    writer.put(frame(0), 1).unwrap();
     writer.end(End::Stop);
     assert!(matches!(told(ended), LinkEnd::Ended(End::Stop)));
     assert!(matches!(taken(&mut items), Recv::Item(_)));

@@ -25,18 +25,18 @@ fn items_and_their_sequence_find_each_other_whichever_comes_first() {
         let (mut writer, mut items, _expected) = match items_first {
             true => {
                 let mut writer = attached(&rendezvous).unwrap();
-                writer.put(frame(), 1);
+                writer.put(frame(), 1).unwrap();
                 let (items, expected) = rendezvous.expect(TOKEN).unwrap();
                 (writer, items, expected)
             }
             false => {
                 let (items, expected) = rendezvous.expect(TOKEN).unwrap();
                 let mut writer = attached(&rendezvous).unwrap();
-                writer.put(frame(), 1);
+                writer.put(frame(), 1).unwrap();
                 (writer, items, expected)
             }
         };
-        writer.put(frame(), 1);
+        writer.put(frame(), 1).unwrap();
         for _ in 0..2 {
             assert!(
                 matches!(items.take(), Recv::Item(_)),
@@ -54,7 +54,7 @@ fn whichever_side_comes_twice_is_refused_and_the_first_goes_on() {
     let (mut items, _expected) = rendezvous.expect(TOKEN).unwrap();
     assert!(rendezvous.expect(TOKEN).is_none());
     let mut writer = attached(&rendezvous).unwrap();
-    writer.put(frame(), 1);
+    writer.put(frame(), 1).unwrap();
     assert!(matches!(items.take(), Recv::Item(_)));
     let early = Rendezvous::attach(&rendezvous, LinkToken(8), Notifier::default());
     let again = rendezvous.attach(LinkToken(8), Notifier::default());
@@ -66,7 +66,7 @@ fn a_server_takes_back_what_no_stage_has_attached_and_nothing_else() {
     let rendezvous = rendezvous();
     let (mut items, expected) = rendezvous.expect(TOKEN).unwrap();
     let mut writer = expected.take_back(Notifier::default()).unwrap();
-    writer.put(frame(), 1);
+    writer.put(frame(), 1).unwrap();
     assert!(matches!(items.take(), Recv::Item(_)));
     assert!(
         expected.take_back(Notifier::default()).is_none(),

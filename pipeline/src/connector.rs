@@ -32,6 +32,7 @@ pub use meter::{EdgeMeter, EdgeRecord, EdgeSink, Hop, IgnoreEdges, Place};
 pub use peers::{Dial, LinkCounts, PeerParts, Peers};
 pub use process::{Attach, inherited, spawn_peer};
 pub use replica::{
-    Connected, LATEST_LOSS, Peer, RemoteParts, SILENCE_TIMEOUT, StageNames, StageTransport, remote_stage,
+    Connected, LATEST_LOSS, NETWORK_SILENCE_TIMEOUT, Peer, RemoteParts, SILENCE_TIMEOUT, StageNames,
+    StageTransport, remote_stage,
 };
 pub use wire::{MAX_FRAME, PREFIX, VERSION, WireError};

@@ -31,8 +31,8 @@ pub use shared::{EventRouter, SharedReplica};
 use shared::{Membership, WholeReplica};
 use work::Work;
 
-/// How often the other side is told that this process lives, while the stage is loaded and while it has sequences.
-pub(crate) const HEARTBEAT: Duration = Duration::from_secs(2);
+/// How often the other side is told that this process lives, whatever the stage does.
+pub(crate) const HEARTBEAT: Duration = Duration::from_millis(500);
 
 /// A connection on which the other side has said what it wants.
 #[derive(Debug)]
@@ -277,14 +277,14 @@ impl Host {
             }
             // Figures change without a notification: after something was said, they are looked at again.
             let again = match self.link.attend(std::mem::take(&mut spoke)) {
-                true => Some(AFTERTHOUGHT),
+                true => AFTERTHOUGHT,
                 false => self.work.look_again(),
             };
             let again = match gathers {
-                true => Some(self.hold.left(self.work.clock.now())),
+                true => self.hold.left(self.work.clock.now()),
                 false => again,
             };
-            self.link.wait(line, again)?;
+            self.link.wait(line, Some(again))?;
         }
     }
 

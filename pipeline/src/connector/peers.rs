@@ -20,7 +20,6 @@ use omni_proto::stage::v1::frame::Body;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
-use super::host::HEARTBEAT;
 use super::link::{Link, LinkError};
 use super::local::EdgeReader;
 use super::replica::{Connected, LATEST_LOSS};
@@ -40,6 +39,8 @@ const AGAIN: Duration = Duration::from_secs(5);
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// Sequences that may wait for the thread of a link.
 const MAILBOX: usize = 256;
+/// How often each end of a link says that it lives.
+const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How long the other end of a link may say nothing before new sequences go by their server: it has missed two heartbeats.
 const QUIET: Duration = HEARTBEAT.saturating_mul(2).saturating_add(Duration::from_secs(1));
 /// How long the other end of a link may be silent, with sequences or without: a dead link is not to wait for the next sequence. A server that has sequences at a process which is gone

@@ -170,11 +170,6 @@ impl Proxy {
         self.state.silent_since
     }
 
-    /// Whether the other side has sequences, and so sends heartbeats.
-    pub(super) fn has_streams(&self) -> bool {
-        !self.state.streams.is_empty()
-    }
-
     /// Whether a job can be put in line now. A job may be as long as a frame, and is not counted once it is in line.
     pub(super) fn has_room(&self) -> bool {
         !self.link.is_backed_up()
@@ -204,10 +199,6 @@ impl Proxy {
             progress: job.progress,
             finished: job.finished,
         };
-        if !self.has_streams() {
-            // The other side owed no heartbeat until now.
-            self.state.silent_since = self.state.clock.now();
-        }
         self.state.streams.insert(seq, stream);
     }
 

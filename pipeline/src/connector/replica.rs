@@ -20,13 +20,18 @@ use crate::stage::{
 
 /// How long the other side may take to say what it is. It does so before it loads anything.
 const GREETING: Duration = Duration::from_secs(30);
-/// How long it may say nothing while it has sequences, as a rule. A heartbeat has nothing to do with how long a step takes.
-pub const SILENCE_TIMEOUT: Duration = HEARTBEAT.saturating_mul(5);
+/// How long a process on the same machine may say nothing, with sequences or without: it has missed four heartbeats. These have nothing to
+/// do with how long a step takes.
+pub const SILENCE_TIMEOUT: Duration = HEARTBEAT.saturating_mul(4);
+/// The same for a process that is reached over a network, where a packet may be lost several times.
+pub const NETWORK_SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much longer the thread that listens waits when it was held up itself, for [`HEARTBEAT`] or more.
-const GRACE: Duration = HEARTBEAT;
-/// After so long without a word a process counts as dead, unless the thread that listens is held up for more than two seconds. Whatever fails a
+const GRACE: Duration = Duration::from_secs(2);
+/// After so long without a word any process counts as dead, unless the thread that listens is held up for more than two seconds. Whatever fails a
 /// sequence for want of its outputs has to wait longer: what a dead process had goes on elsewhere.
-pub const LATEST_LOSS: Duration = SILENCE_TIMEOUT.saturating_add(HEARTBEAT).saturating_add(GRACE);
+pub const LATEST_LOSS: Duration = NETWORK_SILENCE_TIMEOUT
+    .saturating_add(GRACE)
+    .saturating_add(GRACE);
 /// How long it may take to end when it was told to, before it is ended.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -77,7 +82,7 @@ pub struct RemoteParts {
     pub mailbox: usize,
     /// How long the other side may say nothing while it loads the stage.
     pub load_timeout: Duration,
-    /// How long it may say nothing while it has sequences.
+    /// How long it may say nothing once it is ready.
     pub silence_timeout: Duration,
 }
 
@@ -192,8 +197,7 @@ impl Remote {
     /// When the process counts as dead if it says nothing until then.
     fn silence_ends(&self) -> Option<Stamp> {
         let Connection { proxy, grace, .. } = self.connection.as_ref()?;
-        let ends = (proxy.silent_since() + self.silence_timeout).max(*grace);
-        proxy.has_streams().then_some(ends)
+        Some((proxy.silent_since() + self.silence_timeout).max(*grace))
     }
 
     /// Gives up on a process that has said nothing for too long.

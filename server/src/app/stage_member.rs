@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::{
-    EventRouter, LinkError, Peers, RemoteParts, SILENCE_TIMEOUT, SharedReplica, StageTransport, called,
-    remote_stage,
+    EventRouter, LinkError, NETWORK_SILENCE_TIMEOUT, Peers, RemoteParts, SharedReplica, StageTransport,
+    called, remote_stage,
 };
 use omni_pipeline::stage::{Changes, MakeReplica, ReplicaId, ReplicaState, ReplicaStats};
 use tokio::sync::watch;
@@ -191,7 +191,7 @@ pub fn joined(
             stages: names(),
             mailbox,
             load_timeout,
-            silence_timeout: SILENCE_TIMEOUT,
+            silence_timeout: NETWORK_SILENCE_TIMEOUT,
         };
         remote_stage(parts, status, clock)
     })

@@ -312,11 +312,24 @@ async fn a_stopped_process_is_replaced_and_what_it_had_goes_on() {
         "{children:?}, {victim}"
     );
     let log = server.stop();
-    assert!(
-        log.contains("the other process has said nothing for 10s"),
-        "{log}"
-    );
+    assert!(log.contains("the other process has said nothing for 2s"), "{log}");
     assert!(log.contains("the process was killed"), "{log}");
+}
+
+#[tokio::test]
+async fn a_stopped_process_without_work_is_replaced_before_anybody_needs_it() {
+    let server = Server::start(&["--set", "stages.code2wav.placement=process"]);
+    let expected = speak(&server, 1, SENTENCES[0]).await.rest().await.unwrap();
+    let victim = server.children()[0];
+    signal("-STOP", victim);
+    until("another one has taken its place", || {
+        let children = server.children();
+        children.len() == 1 && children[0] != victim
+    })
+    .await;
+    assert!(speak(&server, 1, SENTENCES[0]).await.rest().await.unwrap() == expected);
+    let log = server.stop();
+    assert!(log.contains("the other process has said nothing for 2s"), "{log}");
 }
 
 #[tokio::test]

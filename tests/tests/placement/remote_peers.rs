@@ -164,7 +164,7 @@ fn a_peer_from_before_the_messages_is_refused_with_its_version() {
 }
 
 #[test]
-fn a_host_with_a_sequence_sends_heartbeats() {
+fn a_host_sends_heartbeats_with_a_sequence_and_without() {
     let (mut peer, socket) = UnixStream::pair().unwrap();
     peer.set_read_timeout(Some(PATIENCE)).unwrap();
     let make: Make = Arc::new(|status| {
@@ -181,14 +181,18 @@ fn a_host_with_a_sequence_sends_heartbeats() {
     };
     peer.write_all(&frame(0, Body::Hello(hello))).unwrap();
     while read_frame(&mut peer).unwrap().body != Some(Body::Ready(Ready {})) {}
+    let beats = |peer: &mut UnixStream| {
+        for _ in 0..2 {
+            while read_frame(peer).unwrap().body != Some(Body::Heartbeat(Heartbeat {})) {}
+        }
+    };
+    beats(&mut peer);
     let open = Open {
         request: Some(Request::Decode(DecodeRequest::default())),
         ..Open::default()
     };
     peer.write_all(&frame(5, Body::Open(open))).unwrap();
-    for _ in 0..2 {
-        while read_frame(&mut peer).unwrap().body != Some(Body::Heartbeat(Heartbeat {})) {}
-    }
+    beats(&mut peer);
     drop(peer);
     host.join().expect("it does not panic").expect("it is hung up on");
 }

@@ -150,7 +150,7 @@ pub(super) const SECTIONS: &[Section] = &[
                 WAIT,
                 Is("5m"),
                 "A replica whose model does not return from a step for this long has died. A process (`placement`) is ended then, and \
-                 also when it has work and its heartbeats stay out for 10 s. A thread cannot be ended: it is left behind with \
+                 also when its heartbeats stay out for 2 s, whatever it does. A thread cannot be ended: it is left behind with \
                  what it has in memory, and another takes its place.",
             ),
             setting(

@@ -64,7 +64,7 @@ fn decoded(chunks: &[v1::AudioChunk], encoding: E, hz: u32) -> Vec<f32> {
         E::Opus => InputEncoding::Opus,
         E::OggOpus => InputEncoding::OggOpus,
         E::Wav => InputEncoding::Wav,
-        E::Flac => return from_flac(chunks, hz),
+        E::Flac => InputEncoding::Flac,
         E::Mp3 => return from_mp3(chunks, hz),
         E::Aac => return from_adts(chunks, hz),
         other => panic!("{other:?} is not offered"),
@@ -81,17 +81,6 @@ fn decoded(chunks: &[v1::AudioChunk], encoding: E, hz: u32) -> Vec<f32> {
     }
     decoder.finish(&mut samples).unwrap();
     samples
-}
-
-fn from_flac(chunks: &[v1::AudioChunk], hz: u32) -> Vec<f32> {
-    let bytes: Vec<u8> = chunks.iter().flat_map(|chunk| chunk.data.to_vec()).collect();
-    let mut reader = claxon::FlacReader::new(&bytes[..]).unwrap();
-    assert_eq!(
-        (reader.streaminfo().sample_rate, reader.streaminfo().channels),
-        (hz, 1)
-    );
-    let samples = reader.samples().map(|sample| sample.unwrap() as f32 / 32_768.0);
-    samples.collect()
 }
 
 fn bytes(chunks: &[v1::AudioChunk]) -> Vec<u8> {

@@ -10,6 +10,7 @@
 //! when places that were marked between sounds are passed. What is known of a moment may still change while audio comes, mostly
 //! in the next few 10 ms.
 
+mod ending;
 mod features;
 
 use std::collections::VecDeque;
@@ -69,6 +70,8 @@ pub struct Follower {
     first: usize,
     scores: Vec<f32>,
     rows: VecDeque<Row>,
+    /// What was heard in each of them.
+    heard: VecDeque<Moment>,
     /// Moments before the first row.
     before: usize,
 }
@@ -105,6 +108,7 @@ impl Follower {
             first: 0,
             scores: Vec::new(),
             rows: VecDeque::new(),
+            heard: VecDeque::new(),
             before: 0,
         }
     }
@@ -148,6 +152,10 @@ impl Follower {
         let mut moments: Vec<Option<usize>> = self.decided.iter().skip(from).copied().map(Some).collect();
         let from = from.max(self.decided.len());
         let open = self.marks.get(from..).unwrap_or_default();
+        if over && !self.has_reached_end() {
+            moments.extend(self.ended(from).into_iter().map(Some));
+            return moments;
+        }
         let Some(mut place) = self.place(over) else {
             moments.extend(open.iter().map(|_| None));
             return moments;
@@ -171,14 +179,17 @@ impl Follower {
         moments
     }
 
+    /// Whether the last place is among those where it may be.
+    fn has_reached_end(&self) -> bool {
+        let last = self.grid.len().wrapping_sub(1);
+        let score = last.checked_sub(self.first).and_then(|at| self.scores.get(at));
+        score.is_some_and(|score| *score > f32::NEG_INFINITY)
+    }
+
     /// Where it is, if it is anywhere.
     fn place(&self, over: bool) -> Option<usize> {
         let last = self.grid.len().checked_sub(1)?;
-        let reached = |place: usize| {
-            let score = place.checked_sub(self.first).and_then(|at| self.scores.get(at));
-            score.is_some_and(|score| *score > f32::NEG_INFINITY)
-        };
-        if over && reached(last) {
+        if over && self.has_reached_end() {
             return Some(last);
         }
         let best = (0..self.scores.len()).max_by(|a, b| self.scores[*a].total_cmp(&self.scores[*b]))?;
@@ -212,6 +223,7 @@ impl Follower {
         }
         (self.first, self.scores) = (first, scores);
         self.rows.push_back(row);
+        self.heard.push_back(moment);
         if self.rows.len() > KEPT {
             self.decide();
         }
@@ -252,6 +264,7 @@ impl Follower {
                 .map_while(|moment| moment.filter(|moment| *moment < old)),
         );
         self.rows.drain(..KEPT / 2);
+        self.heard.drain(..KEPT / 2);
         self.before = old;
     }
 }

@@ -191,3 +191,34 @@ proptest! {
         prop_assert_eq!(whole.passed(0, false), cut.passed(0, false));
     }
 }
+
+#[test]
+fn speech_that_is_over_has_passed_every_mark_at_a_time_of_its_own_however_slowly_it_was_followed() {
+    let mut follower = Follower::new(rate());
+    // Far more is expected than one is ahead of, and it is said three times as fast.
+    let (mut samples, mut ends) = (Vec::new(), Vec::new());
+    for round in 0..30 {
+        let word = WORDS[round % WORDS.len()];
+        for &(sound, ms) in word {
+            follower.expect(sound.expected(3 * ms / 2));
+            samples.extend(sound.samples((ms as usize).div_ceil(2)));
+        }
+        follower.mark();
+        ends.push(samples.len());
+    }
+    // Noise in front of it keeps the follower behind.
+    let noise: Vec<f32> = Sound::Hum
+        .samples(40)
+        .into_iter()
+        .chain(Sound::Hiss.samples(40))
+        .cycle()
+        .take(300 * MS)
+        .collect();
+    follower.push(&[noise, samples].concat());
+    let passed = follower.passed(0, true);
+    let passed: Vec<u64> = passed
+        .iter()
+        .map(|passed| passed.expect("it is over").0)
+        .collect();
+    assert!(passed.is_sorted_by(|a, b| a < b), "{passed:?}");
+}

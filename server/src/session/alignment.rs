@@ -199,6 +199,7 @@ impl Alignment {
                 sequence.known += 1;
             }
         }
+        self.spread(until);
         let open = &self.known[self.known_told..];
         let count = open.iter().take_while(|known| known.samples.end <= until).count();
         self.sent = Some(until);
@@ -212,6 +213,7 @@ impl Alignment {
         for known in &mut self.known[self.known_told..] {
             known.samples = known.samples.start.min(end)..known.samples.end.min(end);
         }
+        self.spread(end);
         words.extend(self.told(self.known.len() - self.known_told));
         let silent = self.text[self.told.bytes..].trim_end();
         if whole && !silent.is_empty() {
@@ -259,6 +261,41 @@ impl Alignment {
             end,
             samples: from..until,
         });
+    }
+
+    /// Words that were found too late, when the audio in which they ended was sent already, share the time of the word behind them; the
+    /// last ones have the time until `limit`.
+    fn spread(&mut self, limit: Samples) {
+        let before = self
+            .known_told
+            .checked_sub(1)
+            .map_or(0, |last| self.known[last].end);
+        let open = &mut self.known[self.known_told..];
+        let starts: Vec<usize> = std::iter::once(before)
+            .chain(open.iter().map(|known| known.end))
+            .collect();
+        let mut first = 0;
+        while first < open.len() {
+            let lasts = |known: &Known| known.samples.start < known.samples.end;
+            let late = open[first..].iter().take_while(|known| !lasts(known)).count();
+            if late == 0 {
+                first += 1;
+                continue;
+            }
+            let shared = open.len().min(first + late + 1);
+            let begin = open[first].samples.start;
+            let end = match open.get(first + late) {
+                Some(next) => next.samples.end,
+                None => limit,
+            };
+            let characters = (starts[shared] - starts[first]).max(1) as u64;
+            let time = end.saturating_sub(begin);
+            let at = |to: usize| begin + Samples(time.0 * (starts[to] - starts[first]) as u64 / characters);
+            for word in first..shared {
+                open[word].samples = at(word)..at(word + 1);
+            }
+            first = shared;
+        }
     }
 
     fn told(&mut self, count: usize) -> Vec<TimedText> {

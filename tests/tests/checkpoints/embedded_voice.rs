@@ -374,3 +374,68 @@ async fn sixteen_callers_are_served_at_once() {
     server.idle(16).await;
     server.stop().await;
 }
+
+/// As people write them: clauses, numbers that are written out, names, short words one after the other.
+const SENTENCES: [&str; 20] = [
+    "Please send me the report before you leave for the weekend.",
+    "If it rains tomorrow, we will stay at home and bake a cake.",
+    "She opened the window, looked outside, and smiled at the children.",
+    "Can you tell me how to get to the station from here?",
+    "The museum opens at nine and closes at half past five.",
+    "I do not know what to say about it, to be honest with you.",
+    "We have three apples, two pears and a bag of oranges.",
+    "Turn left at the second light, then go straight on for a mile.",
+    "My brother works in the city, but he lives out in the country.",
+    "Thank you for calling, how may I help you today?",
+    "It is what it is, and there is nothing we can do about it.",
+    "The train to the coast was late again, so they took the bus.",
+    "He put the keys on the table and went up to his room.",
+    "You can change the order at any time before it is shipped.",
+    "Nobody knew why the lights went out all over the street.",
+    "Good morning, this is your wake up call.",
+    "When the soup is hot, add the salt and stir it well.",
+    "As far as I can see, all of us are on the list.",
+    "They walked along the river until it was too dark to see.",
+    "Let me check that for you, it will only take a moment.",
+];
+
+#[tokio::test]
+async fn every_word_of_everyday_sentences_takes_time() {
+    let server = server(&[]).await;
+    let rate = rate(&server).await;
+    let (mut words, mut bare) = (0, Vec::new());
+    for (number, sentence) in SENTENCES.iter().enumerate() {
+        for voice in ["aria", "basil"] {
+            let settings = v1::SpeechConfig {
+                voice: voice.into(),
+                alignment: true,
+                ..seeded(number as u64 + 1)
+            };
+            let request = v1::SynthesizeRequest {
+                config: Some(settings),
+                text: (*sentence).to_owned(),
+            };
+            let mut responses = server.speech().synthesize(request).await.unwrap().into_inner();
+            let mut told = Vec::new();
+            while let Some(response) = responses.message().await.unwrap() {
+                if let Some(v1::synthesize_response::Event::Alignment(alignment)) = response.event {
+                    told.extend(alignment.spans);
+                }
+            }
+            assert_eq!(told.len(), sentence.split(' ').count(), "{sentence}");
+            words += told.len();
+            let ms = |samples: u64| samples * 1_000 / u64::from(rate.hz());
+            for span in told {
+                let (begin, end) = (ms(span.start_sample), ms(span.end_sample));
+                if end < begin + 20 {
+                    bare.push(format!(
+                        "{voice}: {:?} of {sentence:?} at {begin} to {end} ms",
+                        span.text
+                    ));
+                }
+            }
+        }
+    }
+    assert!(bare.is_empty(), "{} of {words} words: {bare:#?}", bare.len());
+    server.stop().await;
+}

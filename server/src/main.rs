@@ -11,6 +11,11 @@ use omni_server::app::{App, Sinks, init_logging, list_metrics, load_model, metri
 use omni_server::config::{Config, MetricsCommand, Quotas, RawConfig, Scope, ServerCommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+/// Gives back what is freed. The system's allocator keeps it, in as many places as there were threads: 592 recordings, 10,000 connections
+/// or 112 replicas that had come and gone left hundreds of megabytes.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The command line or the configuration cannot be used.
 const USAGE: u8 = 2;
 /// How long the process waits for threads that look at files.

@@ -54,7 +54,7 @@ macro_rules! kinds {
 }
 
 /// All that are busy.
-pub(super) const KINDS: [Kind; 22] = kinds! {
+pub(super) const KINDS: [Kind; 24] = kinds! {
     "speak" 6 speakers::speaks;
     "speak, cancel" 4 speakers::cancels;
     "speak, vanish" 3 speakers::vanishes;
@@ -71,6 +71,8 @@ pub(super) const KINDS: [Kind; 22] = kinds! {
     "openai speech" 3 https::speech;
     "openai chat" 2 https::chat;
     "openai, vanish" 1 https::vanishes;
+    "voice of a recording" 2 https::keeps_a_voice;
+    "crowd of connections" 1 sockets::crowd;
     "websocket" 3 sockets::websocket;
     "websocket, vanish" 1 sockets::websocket_vanishes;
     "wyoming" 3 sockets::wyoming_speaks;

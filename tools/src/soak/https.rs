@@ -8,7 +8,7 @@ use hyper::StatusCode;
 use omni_proto::riva::tts::SynthesizeSpeechRequest;
 use omni_proto::riva::tts::riva_speech_synthesis_client::RivaSpeechSynthesisClient;
 use omni_proto::riva::{AudioEncoding, RequestId};
-use omni_tests::{Dice, HttpAnswer, http_to};
+use omni_tests::{Dice, HttpAnswer, babble, http_to, wav};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -241,4 +241,39 @@ pub(super) async fn riva_online(visit: &mut Visit) -> String {
             Err(status) => return riva_failed(&status),
         }
     }
+}
+
+/// A voice that is made of a recording of up to 20 seconds, and deleted again.
+pub(super) async fn keeps_a_voice(visit: &mut Visit) -> String {
+    let name = format!("soak{}", visit.dice.roll());
+    let seconds = 2.0 + visit.dice.below(36) as f32 / 2.0;
+    let recording = wav(&babble(seconds, 120.0));
+    let fields: [(&str, &[u8]); 3] = [
+        ("name", name.as_bytes()),
+        ("consent", b"I agree that this voice is made."),
+        ("audio_sample", &recording),
+    ];
+    let mut body = Vec::new();
+    for (field, data) in fields {
+        let head = format!("--edge\r\nContent-Disposition: form-data; name=\"{field}\"\r\n\r\n");
+        body.extend_from_slice(head.as_bytes());
+        body.extend_from_slice(data);
+        body.extend_from_slice(b"\r\n");
+    }
+    body.extend_from_slice(b"--edge--\r\n");
+    let (address, form) = (visit.target.address, "multipart/form-data; boundary=edge");
+    let made = http_to(
+        address,
+        "POST",
+        "/v1/audio/voices",
+        &[("content-type", form)],
+        body,
+    );
+    let made = made.await;
+    if made.status != StatusCode::OK {
+        return declined(&made);
+    }
+    let deleted = http_to(address, "DELETE", &format!("/v1/audio/voices/{name}"), &[], "").await;
+    assert_eq!(deleted.status, StatusCode::OK);
+    "made and deleted".to_owned()
 }

@@ -13,6 +13,8 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 use super::callers::{BUSY, Visit};
 use super::speakers::words;
 
+/// Connections of a crowd.
+const CROWD: usize = 32;
 const PATH: &str = "/v1/audio/speech/stream";
 
 /// A WebSocket; none if the server has no room for one more.
@@ -183,4 +185,21 @@ pub(super) async fn wyoming_vanishes(visit: &mut Visit) -> String {
     let time = visit.dice.moment(Duration::from_millis(500));
     let _ = tokio::time::timeout(time, heard(&mut stream, "audio-stop")).await;
     "gone".to_owned()
+}
+
+/// Connections that come at once, say a greeting of HTTP/2 each, and go.
+pub(super) async fn crowd(visit: &mut Visit) -> String {
+    let mut crowd = Vec::new();
+    for _ in 0..CROWD {
+        let mut stream = TcpStream::connect(visit.target.address)
+            .await
+            .expect("the server listens");
+        let greeting = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+        let greeted = stream.write_all(greeting).await.is_ok() && stream.read_u8().await.is_ok();
+        crowd.extend(greeted.then_some(stream));
+    }
+    match crowd.len() {
+        CROWD => "served".to_owned(),
+        _ => "too many".to_owned(),
+    }
 }

@@ -19,7 +19,7 @@ pub(crate) use keys::tenant;
 pub(crate) use forwarded::CalledAs;
 pub use hosts::Hosts;
 pub(crate) use hosts::{checked, names_this_machine};
-pub(crate) use listener::{ConnectionLimiter, Listener, proxied_caller};
+pub(crate) use listener::{ConnectionLimiter, Listener, keep_unsent_short, proxied_caller};
 pub use listener::{Port, Tls};
 pub(crate) use refusal::{is_grpc, refusal};
 pub(crate) use origin::ForeignOrigin;

@@ -10,6 +10,7 @@ mod info;
 pub mod parsers;
 mod speech;
 mod wire;
+mod writer;
 
 use std::io;
 use std::net::SocketAddr;

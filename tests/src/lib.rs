@@ -24,6 +24,7 @@ mod recording;
 mod remote;
 mod rules;
 mod server;
+mod slow_link;
 mod wire;
 
 pub use browser::browse;
@@ -52,4 +53,5 @@ pub use python::python;
 pub use recording::{babble, wav};
 pub use remote::{Chunks, Make, RemoteStage, SETTINGS, host, restart, restart_after, stage_names};
 pub use server::{Edges, Records, TestServer};
+pub use slow_link::SlowLink;
 pub use wire::{Ending, Received};

@@ -45,9 +45,10 @@ pub struct ConnectionLimits {
     pub frame_bytes: u32,
     /// Bytes of request that may wait in one call. Requests are text: small windows hold back a flood without slowing anyone.
     pub stream_window: u32,
-    /// Bytes of request that may wait in one connection.
+    /// Bytes of request that may wait in one connection: more than all its calls may have, so that none of them holds up the others. h2 counts
+    /// each small frame that waits as 256 bytes, and ends the connection when that is half of this.
     pub connection_window: u32,
-    /// Bytes of response that may wait in one call.
+    /// Bytes of response that may wait in one call: few, for audio among them cannot be taken back.
     pub send_buffer: usize,
     /// Streams that a caller opened and reset and that were not accepted yet; more end the connection (rapid reset, CVE-2023-44487).
     pub pending_resets: usize,
@@ -76,8 +77,8 @@ impl ConnectionLimits {
         headers: 100,
         frame_bytes: 16 << 10,
         stream_window: 64 << 10,
-        connection_window: 1 << 20,
-        send_buffer: 400 << 10,
+        connection_window: 32 << 20,
+        send_buffer: 16 << 10,
         pending_resets: 1_024,
         keepalive: Duration::from_secs(30),
         keepalive_timeout: Duration::from_secs(20),

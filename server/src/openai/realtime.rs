@@ -15,6 +15,7 @@ mod items;
 mod response;
 mod session;
 mod settings;
+mod told;
 mod tools;
 mod turn_detection;
 

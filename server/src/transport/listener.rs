@@ -50,6 +50,9 @@ use crate::reload::{Change, Reload, Source};
 
 /// Pause after an error that is not a connection's own, like a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Bytes that may wait in the kernel before the peer's window or the network takes them: what waits there is taken back by nobody, and
+/// may be seconds of audio.
+const UNSENT: u32 = 16 << 10;
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 /// Connections beyond the bounds that are told so at once, and those of one address.
 const RESERVE: usize = 256;
@@ -214,6 +217,7 @@ impl Listener {
                         failing = false;
                         // Without an address it is gone already.
                         if let Ok(peer) = stream.peer_addr() {
+                            keep_unsent_short(&stream);
                             let opening = shared.openings.enter(peer.ip());
                             connections.spawn(Arc::clone(&shared).connection(stream, peer, opening));
                         }
@@ -243,6 +247,14 @@ async fn next(incoming: &mut Option<TcpIncoming>) -> Option<io::Result<TcpStream
     match incoming {
         Some(incoming) => incoming.next().await,
         None => std::future::pending().await,
+    }
+}
+
+/// Has a write wait while more than [`UNSENT`] bytes do. More is on its way where the network takes more.
+pub(crate) fn keep_unsent_short(stream: &TcpStream) {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT) {
+        tracing::debug!(%error, "the bytes that wait to be sent cannot be limited");
     }
 }
 

@@ -2,9 +2,18 @@
 //!
 //! In: the head of a request, and what to do with the connection. Out: an answer of 101. The connection stays a joined task with
 //! its place among the connections: a handler that accepts a WebSocket leaves its work to the task that served the request ([`Upgrades`]). Messages
-//! have a longest size, every write has a time, and a peer that is silent is asked whether it is still there.
+//! have a longest size, and a peer that is silent is asked whether it is still there.
+//!
+//! Both directions go on at once: messages are put in line and written while others are read ([`WebSocket::next`]), so that a peer whose
+//! link is full is still heard. Audio waits for its turn ([`WebSocket::takes_audio`]) and can be taken back until it is written.
+
+mod lead;
+mod line;
+mod outgoing;
 
 use std::fmt;
+use std::future::poll_fn;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -22,7 +31,7 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::{CapacityError, Error as WsError, ProtocolError};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -31,6 +40,10 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Message as WsMessage, Utf8Bytes};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
+
+use self::lead::Lead;
+use self::line::{InLine, Line};
+use self::outgoing::Outgoing;
 
 /// The version of RFC 6455.
 const VERSION: &str = "13";
@@ -210,15 +223,37 @@ pub(crate) enum Ended {
 
 /// A connection that has become a WebSocket.
 pub(crate) struct WebSocket {
-    stream: WebSocketStream<TokioIo<Upgraded>>,
+    stream: WebSocketStream<Outgoing<TokioIo<Upgraded>>>,
     limits: WebSocketLimits,
     closing: CancellationToken,
+    line: Line,
+    /// How far written audio is ahead of the peer.
+    lead: Lead,
     /// When the peer last said something.
     heard: Instant,
-    /// When it was sent a ping since then.
-    pinged: Option<Instant>,
+    /// A silent peer was asked whether it is there.
+    asked: Option<Asked>,
+    /// Nothing of the peer's is unread.
+    is_read: bool,
     /// What the peer sent was refused, and is not read to its end.
     refused: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Asked {
+    /// The ping stands in line.
+    Soon,
+    /// It was written at this time.
+    At(Instant),
+}
+
+/// What came of reading and writing.
+enum Turned {
+    Message(Message),
+    /// There is room that there was not.
+    Room,
+    /// The peer has said goodbye.
+    Closed,
 }
 
 impl WebSocket {
@@ -229,13 +264,16 @@ impl WebSocket {
             .read_buffer_size(READ_BUFFER)
             .write_buffer_size(0)
             .max_write_buffer_size(WRITE_BUFFER);
-        let stream = TokioIo::new(upgraded);
+        let stream = Outgoing::new(TokioIo::new(upgraded));
         Self {
             stream: WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await,
             limits,
             closing,
+            line: Line::default(),
+            lead: Lead::default(),
             heard: Instant::now(),
-            pinged: None,
+            asked: None,
+            is_read: false,
             refused: false,
         }
     }
@@ -245,65 +283,204 @@ impl WebSocket {
         self.closing.clone()
     }
 
-    /// The next message. May be dropped before it has come.
-    pub(crate) async fn next(&mut self) -> Result<Message, Ended> {
+    /// Puts a text in line.
+    pub(crate) fn send_text(&mut self, text: String) {
+        self.line.put(WsMessage::Text(text.into()), None);
+    }
+
+    /// Puts audio in line that plays for `time`.
+    pub(crate) fn send_audio(&mut self, message: Message, time: Duration) {
+        let message = match message {
+            Message::Text(text) => WsMessage::Text(text.into()),
+            Message::Binary(bytes) => WsMessage::Binary(bytes),
+        };
+        self.line.put(message, Some(time));
+    }
+
+    /// Whether more audio may be put in line: what was is written, and the peer is not too far behind.
+    pub(crate) fn takes_audio(&self) -> bool {
+        // An answer to a ping may stand behind what the peer sent and nobody has read yet.
+        let behind = self.is_read && self.lead.is_far(Instant::now());
+        !behind && !self.line.has_audio()
+    }
+
+    /// Whether more messages may be put in line that the peer causes.
+    pub(crate) fn takes_more(&self) -> bool {
+        self.line.has_room()
+    }
+
+    /// Takes audio back that was put in line and is not written.
+    pub(crate) fn drop_audio(&mut self) {
+        self.line.drop_audio();
+    }
+
+    /// Writes what is in line and, if it `reads`, gives the next message meanwhile. Gives none when [audio](Self::takes_audio) or
+    /// [more messages](Self::takes_more) are taken that were not before. May be dropped before it has come.
+    pub(crate) async fn next(&mut self, reads: bool) -> Result<Option<Message>, Ended> {
+        self.is_read &= reads;
+        let before = [self.takes_audio(), self.takes_more()];
         loop {
-            // Counted from the ping: a session that reads nothing for a while must not take that time from the peer's.
-            let deadline = match self.pinged {
-                Some(pinged) => pinged + self.limits.keepalive_timeout,
-                None => self.heard + self.limits.keepalive,
-            };
-            tokio::select! {
+            let due = self.due(reads);
+            let turned = tokio::select! {
                 biased;
-                message = self.stream.next() => {
-                    self.heard = Instant::now();
-                    self.pinged = None;
-                    match message {
-                        Some(Ok(WsMessage::Text(text))) => return Ok(Message::Text(text.as_str().to_owned())),
-                        Some(Ok(WsMessage::Binary(bytes))) => return Ok(Message::Binary(bytes)),
-                        // A ping is answered by the library, with what is read or written next.
-                        Some(Ok(WsMessage::Ping(_) | WsMessage::Pong(_) | WsMessage::Frame(_))) => {}
-                        Some(Ok(WsMessage::Close(_))) => {
-                            // The library sends its own close frame with the next read.
-                            let _ = timeout(LINGER, self.stream.next()).await;
-                            return Err(Ended::Gone);
-                        }
-                        None => return Err(Ended::Gone),
-                        Some(Err(error)) => {
-                            self.refused = true;
-                            return Err(ended(&error));
-                        }
-                    }
+                turned = poll_fn(|context| self.turn(reads, before, context)) => turned?,
+                () = sleep_until(due) => {
+                    self.is_late(reads)?;
+                    continue;
                 }
-                () = sleep_until(deadline) => {
-                    if self.pinged.is_some() {
-                        return Err(Ended::Gone);
-                    }
-                    self.pinged = Some(Instant::now());
-                    self.write(WsMessage::Ping(Bytes::new())).await?;
+            };
+            return match turned {
+                Turned::Message(message) => Ok(Some(message)),
+                Turned::Room => Ok(None),
+                Turned::Closed => {
+                    // The library sends its own close frame with the next read.
+                    let _ = timeout(LINGER, self.stream.next()).await;
+                    Err(Ended::Gone)
                 }
+            };
+        }
+    }
+
+    /// When something is late, or at the latest when there is room by itself.
+    fn due(&self, reads: bool) -> Instant {
+        let stalled = self.stream.get_ref().waits_since();
+        let stalled = stalled.map(|since| since + self.limits.stall_timeout);
+        // Counted from the ping: a session that reads nothing for a while must not take that time from the peer's.
+        let silent = match self.asked {
+            None => Some(self.heard + self.limits.keepalive),
+            Some(Asked::Soon) => None,
+            Some(Asked::At(at)) => Some(at + self.limits.keepalive_timeout),
+        };
+        let silent = silent.filter(|_| reads);
+        let dues = [stalled, silent, self.lead.given_up_at()];
+        let due = dues.into_iter().flatten().min();
+        due.unwrap_or_else(|| Instant::now() + self.limits.keepalive)
+    }
+
+    fn is_late(&mut self, reads: bool) -> Result<(), Ended> {
+        let now = Instant::now();
+        let stalled = self.stream.get_ref().waits_since();
+        if stalled.is_some_and(|since| since + self.limits.stall_timeout <= now) {
+            return Err(Ended::Gone);
+        }
+        self.lead.give_up(now);
+        match self.asked {
+            None if reads && self.heard + self.limits.keepalive <= now => {
+                self.asked = Some(Asked::Soon);
+                self.line.put(WsMessage::Ping(Bytes::new()), None);
+            }
+            Some(Asked::At(at)) if reads && at + self.limits.keepalive_timeout <= now => {
+                return Err(Ended::Gone);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Reads and writes what can be read and written now.
+    fn turn(
+        &mut self,
+        reads: bool,
+        before: [bool; 2],
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Turned, Ended>> {
+        loop {
+            let _ = self.poll_write(context)?;
+            let read = if reads {
+                self.poll_read(context)?
+            } else {
+                Poll::Pending
+            };
+            match read {
+                Poll::Ready(Some(turned)) => return Poll::Ready(Ok(turned)),
+                // It may have to be answered.
+                Poll::Ready(None) => {}
+                Poll::Pending => break,
+            }
+        }
+        self.is_read |= reads;
+        let now = [self.takes_audio(), self.takes_more()];
+        match now.into_iter().zip(before).any(|(now, before)| now && !before) {
+            true => Poll::Ready(Ok(Turned::Room)),
+            false => Poll::Pending,
+        }
+    }
+
+    /// Writes what is in line; ready when all of it is out of this process.
+    fn poll_write(&mut self, context: &mut Context<'_>) -> Result<Poll<()>, Ended> {
+        let gone = |_| Ended::Gone;
+        loop {
+            if self.stream.poll_ready_unpin(context).map_err(gone)?.is_pending() {
+                return Ok(Poll::Pending);
+            }
+            let Some(InLine { message, plays }) = self.line.take() else {
+                let flushed = self.stream.poll_flush_unpin(context).map_err(gone)?;
+                if flushed.is_ready() {
+                    self.stream.get_mut().is_done();
+                }
+                return Ok(flushed);
+            };
+            let now = Instant::now();
+            if matches!(&message, WsMessage::Ping(payload) if payload.is_empty()) {
+                self.asked = Some(Asked::At(now));
+            }
+            if let Some(number) = plays.and_then(|time| self.lead.wrote(time, now)) {
+                self.line
+                    .put_first(WsMessage::Ping(Bytes::copy_from_slice(&number)));
+            }
+            self.stream.get_mut().begins(now);
+            self.stream.start_send_unpin(message).map_err(gone)?;
+        }
+    }
+
+    /// Reads; ready with nothing if it was no message.
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Result<Poll<Option<Turned>>, Ended> {
+        let Poll::Ready(read) = self.stream.poll_next_unpin(context) else {
+            return Ok(Poll::Pending);
+        };
+        self.heard = Instant::now();
+        self.asked = None;
+        let turned = match read {
+            Some(Ok(WsMessage::Text(text))) => Turned::Message(Message::Text(text.as_str().to_owned())),
+            Some(Ok(WsMessage::Binary(bytes))) => Turned::Message(Message::Binary(bytes)),
+            Some(Ok(WsMessage::Pong(payload))) => {
+                self.lead.answered(&payload, self.heard);
+                return Ok(Poll::Ready(None));
+            }
+            // A ping is answered by the library, with what is read or written next.
+            Some(Ok(WsMessage::Ping(_) | WsMessage::Frame(_))) => return Ok(Poll::Ready(None)),
+            Some(Ok(WsMessage::Close(_))) => Turned::Closed,
+            None => return Err(Ended::Gone),
+            Some(Err(error)) => {
+                self.refused = true;
+                return Err(ended(&error));
+            }
+        };
+        Ok(Poll::Ready(Some(turned)))
+    }
+
+    /// Writes all that is in line, as long as the peer takes some of it.
+    async fn drain(&mut self) -> Result<(), Ended> {
+        loop {
+            let since = self.stream.get_ref().waits_since();
+            let late = since.unwrap_or_else(Instant::now) + self.limits.stall_timeout;
+            let written = timeout_at(
+                late,
+                poll_fn(|context| match self.poll_write(context) {
+                    Ok(Poll::Pending) => Poll::Pending,
+                    Ok(Poll::Ready(())) => Poll::Ready(Ok(())),
+                    Err(ended) => Poll::Ready(Err(ended)),
+                }),
+            );
+            match written.await {
+                Ok(written) => return written,
+                Err(_) if self.stream.get_ref().waits_since() == since => return Err(Ended::Gone),
+                Err(_) => {}
             }
         }
     }
 
-    /// Sends a text.
-    pub(crate) async fn send_text(&mut self, text: String) -> Result<(), Ended> {
-        self.write(WsMessage::Text(text.into())).await
-    }
-
-    /// Sends bytes.
-    pub(crate) async fn send_binary(&mut self, bytes: Bytes) -> Result<(), Ended> {
-        self.write(WsMessage::Binary(bytes)).await
-    }
-
-    async fn write(&mut self, message: WsMessage) -> Result<(), Ended> {
-        match timeout(self.limits.stall_timeout, self.stream.send(message)).await {
-            Ok(Ok(())) => Ok(()),
-            _ => Err(Ended::Gone),
-        }
-    }
-
-    /// Ends it with a code of RFC 6455 and a reason, and waits a moment for the peer to agree.
+    /// Ends it with a code of RFC 6455 and a reason, behind what is in line, and waits a moment for the peer to agree.
     pub(crate) async fn close(mut self, code: u16, reason: &str) {
         let end = (0..=MAX_REASON.min(reason.len()))
             .rev()
@@ -312,6 +489,9 @@ impl WebSocket {
             code: CloseCode::from(code),
             reason: Utf8Bytes::from(&reason[..end.unwrap_or_default()]),
         };
+        if self.drain().await.is_err() {
+            return;
+        }
         let agreed = async {
             if self.stream.close(Some(frame)).await.is_ok() {
                 while let Some(Ok(_)) = self.stream.next().await {}

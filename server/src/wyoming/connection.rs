@@ -9,7 +9,7 @@ use omni_telemetry::RequestResult;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tokio_stream::wrappers::ReceiverStream;
@@ -18,13 +18,15 @@ use tokio_util::codec::FramedRead;
 use super::Wyoming;
 use super::info::info;
 use super::speech::{Reply, Utterance, spoken};
-use super::wire::{Data, Event, EventDecoder, encoded, unknown};
+use super::wire::{Data, Event, EventDecoder, unknown};
+use super::writer::Writer;
 use crate::caller::{Caller, CallerAddress};
 use crate::error::log::Refusal;
 use crate::error::{ErrorKind, ServeError};
 use crate::json::{PieceJoiner, TextPiece};
 use crate::service::CallContext;
 use crate::session::{Command, Event as SessionEvent, ProtocolError, Session, SessionTimeout};
+use crate::transport::keep_unsent_short;
 use omni_pipeline::orchestrator::StageError;
 
 /// Commands on their way to a session, and those that one event may lead to.
@@ -35,7 +37,7 @@ const LINGER: Duration = Duration::from_secs(1);
 const LAST_BYTES: u64 = 1 << 20;
 
 /// Why a connection ends before its peer ends it.
-enum End {
+pub(super) enum End {
     /// The peer is gone, or does not read.
     Gone,
     /// It is told why.
@@ -60,7 +62,7 @@ pub(super) struct Connection {
     shared: Arc<Wyoming>,
     address: CallerAddress,
     reader: Reader,
-    writer: OwnedWriteHalf,
+    writer: Writer,
     /// An event that came while a request was answered.
     waiting: Option<Event>,
 }
@@ -68,12 +70,13 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) fn new(stream: TcpStream, address: CallerAddress, shared: Arc<Wyoming>) -> io::Result<Self> {
         stream.set_nodelay(true)?;
+        keep_unsent_short(&stream);
         let (reader, writer) = stream.into_split();
         Ok(Self {
-            shared,
             address,
             reader: FramedRead::new(reader, EventDecoder::default()),
-            writer,
+            writer: Writer::new(writer, shared.speech.limits().stall_timeout),
+            shared,
             waiting: None,
         })
     }
@@ -135,7 +138,7 @@ impl Connection {
                 let told = info(&self.shared.catalog, &self.caller()?)?;
                 self.send(Reply::new("info", told)).await
             }
-            "ping" => self.pong(data).await,
+            "ping" => self.send(pong(data)).await,
             "synthesize" => {
                 let said = self.synthesize(data).await;
                 self.counted(said)
@@ -152,11 +155,6 @@ impl Connection {
             // Servers drop what they do not know: clients of later versions send it.
             _ => Ok(()),
         }
-    }
-
-    async fn pong(&mut self, data: Data) -> Result<(), End> {
-        let text = data.text.map(TextPiece::whole);
-        self.send(Reply::new("pong", json!({"text": text}))).await
     }
 
     fn caller(&self) -> Result<Caller, End> {
@@ -206,23 +204,26 @@ impl Connection {
         self.send(Reply::new("synthesize-stopped", Value::Null)).await
     }
 
-    /// Sends what a session says until its utterance is over, and gives it the text that comes meanwhile to `text`. A peer that ends
-    /// its side is gone.
+    /// Sends what a session says until its utterance is over, and gives it the text that comes meanwhile to `text`. Both go on at once:
+    /// a peer whose link is full is still heard. One that ends its side is gone.
     async fn relay(
         &mut self,
         mut events: impl Stream<Item = Result<SessionEvent, ServeError>> + Unpin,
         mut text: Option<Text>,
     ) -> Result<(), End> {
         let mut utterance = Utterance::default();
-        while !utterance.is_over {
+        while !(utterance.is_over && self.writer.is_done()) {
+            let takes = !utterance.is_over && self.writer.is_done();
+            let hears = self.waiting.is_none() && self.writer.has_room();
             tokio::select! {
-                event = events.next() => {
+                event = events.next(), if takes => {
                     for reply in utterance.replies(event.ok_or_else(unended)??)? {
-                        self.send(reply).await?;
+                        self.writer.put(&reply);
                     }
                 }
-                heard = heard(&mut self.reader, text.as_ref()), if self.waiting.is_none() => {
-                    self.take(heard?, &mut text).await?;
+                written = self.writer.write(), if !self.writer.is_done() => written?,
+                heard = heard(&mut self.reader, text.as_ref()), if hears => {
+                    self.take(heard?, &mut text);
                 }
             }
         }
@@ -233,10 +234,10 @@ impl Connection {
     }
 
     /// What comes while a request is answered.
-    async fn take(&mut self, event: Event, text: &mut Option<Text>) -> Result<(), End> {
+    fn take(&mut self, event: Event, text: &mut Option<Text>) {
         let Some(open) = text else {
             self.waiting = Some(event);
-            return Ok(());
+            return;
         };
         match event.kind.as_str() {
             "synthesize-chunk" => {
@@ -253,25 +254,23 @@ impl Connection {
                 *text = None;
                 self.waiting = Some(event);
             }
-            "ping" => return self.pong(event.data).await,
+            "ping" => self.writer.put(&pong(event.data)),
             // `synthesize` is the whole text once more, for servers that take no pieces.
             _ => {}
+        }
+    }
+
+    async fn send(&mut self, reply: Reply) -> Result<(), End> {
+        self.writer.put(&reply);
+        while !self.writer.is_done() {
+            self.writer.write().await?;
         }
         Ok(())
     }
 
-    async fn send(&mut self, reply: Reply) -> Result<(), End> {
-        let bytes = encoded(reply.kind, &reply.data, &reply.payload);
-        let time = self.shared.speech.limits().stall_timeout;
-        match timeout(time, self.writer.write_all(&bytes)).await {
-            Ok(Ok(())) => Ok(()),
-            _ => Err(End::Gone),
-        }
-    }
-
     /// Ends the connection so that its peer reads why: one that is still talking would only see a reset.
     async fn farewell(self) {
-        let (mut reader, mut writer) = (self.reader.into_inner(), self.writer);
+        let (mut reader, mut writer) = (self.reader.into_inner(), self.writer.stream);
         let ended = async {
             writer.shutdown().await?;
             tokio::io::copy(&mut (&mut reader).take(LAST_BYTES), &mut tokio::io::sink()).await
@@ -317,6 +316,11 @@ async fn heard(reader: &mut Reader, text: Option<&Text>) -> Result<Event, End> {
         }
     }
     reader.next().await.transpose()?.ok_or(End::Gone)
+}
+
+fn pong(data: Data) -> Reply {
+    let text = data.text.map(TextPiece::whole);
+    Reply::new("pong", json!({"text": text}))
 }
 
 fn unserved(kind: &str) -> End {

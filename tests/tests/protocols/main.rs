@@ -15,6 +15,7 @@ mod realtime;
 mod riva;
 mod service;
 mod sessions;
+mod slow_links;
 mod speak_protocol;
 mod speech_stream;
 mod studio;

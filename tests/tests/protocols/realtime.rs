@@ -5,10 +5,13 @@ mod clients;
 mod endings;
 mod items;
 mod quotas;
+mod slow_links;
 mod speech;
 mod transcripts;
 mod turn_detection;
 mod turns;
+
+use std::net::SocketAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -45,7 +48,15 @@ impl Client {
         query: &str,
         headers: &[(&str, &str)],
     ) -> Result<(Self, Option<String>), StatusCode> {
-        let address = server.app.address();
+        Self::at(server.app.address(), query, headers).await
+    }
+
+    /// The same at this address.
+    async fn at(
+        address: SocketAddr,
+        query: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<(Self, Option<String>), StatusCode> {
         let mut request = format!("ws://{address}{PATH}{query}")
             .into_client_request()
             .expect("a request");

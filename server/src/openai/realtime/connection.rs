@@ -1,7 +1,8 @@
 //! One WebSocket: moves events between a client, its session and the session that answers.
 //!
 //! Everything is bounded: a message by its bytes, commands by a channel whose room is waited for before a message is read, events by the
-//! channel of the answering session, which stops with its reader. A client that vanishes ends the answering session, and with it
+//! channel of the answering session, which stops with its reader. Both directions go on at once: a client whose link is full of audio is
+//! heard, and what has not left when it interrupts is dropped. A client that vanishes ends the answering session, and with it
 //! everything that works for it.
 
 use std::time::Duration;
@@ -20,6 +21,7 @@ use super::formats::AudioFormat;
 use super::items::ItemBody;
 use super::session::{CANNOT_HEAR, Effects, Session};
 use super::settings::named;
+use super::told::Told;
 use crate::caller::Caller;
 use crate::error::ServeError;
 use crate::openai::error::ApiError;
@@ -61,7 +63,7 @@ pub(super) struct Connection {
 enum Next {
     Answer(Option<Result<ChatEvent, ServeError>>),
     Notice(Option<Result<Event, ServeError>>),
-    Said(Result<Message, Ended>),
+    Said(Result<Option<Message>, Ended>),
 }
 
 impl Connection {
@@ -92,7 +94,7 @@ impl Connection {
     /// Serves the client until the connection ends.
     pub(super) async fn run(mut self) {
         let end = loop {
-            let done = match self.flush().await {
+            let done = match self.flush() {
                 Ok(()) => self.step().await,
                 Err(end) => Err(end),
             };
@@ -118,19 +120,20 @@ impl Connection {
     async fn refuse(mut self, error: &ApiError, code: u16) {
         self.session.fail(error);
         self.session.refuse(error, None);
-        if self.flush().await.is_ok() {
+        if self.flush().is_ok() {
             self.socket.close(code, error.message()).await;
         }
     }
 
     /// Does the work that the session has left.
-    async fn flush(&mut self) -> Result<(), End> {
+    fn flush(&mut self) -> Result<(), End> {
         let Effects {
             out,
             commands,
             ended,
             notice,
             silence,
+            interrupted,
         } = self.session.effects();
         let mut lost = false;
         for command in commands {
@@ -147,9 +150,15 @@ impl Connection {
         if silence {
             self.notice = None;
         }
-        for mut event in out {
+        if interrupted {
+            self.socket.drop_audio();
+        }
+        for Told { mut event, plays } in out.0 {
             event["event_id"] = json!(self.session.event_id());
-            self.socket.send_text(event.to_string()).await?;
+            match plays {
+                Some(time) => self.socket.send_audio(Message::Text(event.to_string()), time),
+                None => self.socket.send_text(event.to_string()),
+            }
         }
         if let Some(settings) = notice {
             self.speak_notice(&settings);
@@ -178,6 +187,12 @@ impl Connection {
             self.session.hear();
             // Others' audio passes here, too, and that of a response in progress.
             tokio::task::yield_now().await;
+            if let Some(written) = self.socket.next(false).now_or_never() {
+                written?;
+            }
+            if !self.socket.takes_audio() {
+                return Ok(());
+            }
             return match self.events.next().now_or_never() {
                 Some(event) => self.answered(event),
                 None => Ok(()),
@@ -187,14 +202,15 @@ impl Connection {
             Next::Answer(event) => return self.answered(event),
             Next::Notice(event) => self.noticed(event),
             Next::Said(message) => match message? {
-                Message::Text(text) => {
+                None => {}
+                Some(Message::Text(text)) => {
                     self.be_present();
                     match read(text, self.session.reads()).await {
                         Ok(event) => self.session.client(event),
                         Err(error) => self.session.refuse(&error, None),
                     }
                 }
-                Message::Binary(_) => {
+                Some(Message::Binary(_)) => {
                     let error = ApiError::coded(
                         "invalid_event",
                         None,
@@ -242,10 +258,13 @@ impl Connection {
                 None => std::future::pending().await,
             }
         };
+        // What it waits for stands behind audio that is dropped.
+        let takes = socket.takes_audio() || session.settles();
+        let reads = !session.settles() && socket.takes_more();
         tokio::select! {
-            event = events.next(), if ending.is_none() => Next::Answer(event),
-            event = noticed => Next::Notice(event),
-            message = heard(socket, commands), if !session.settles() => Next::Said(message),
+            event = events.next(), if takes && ending.is_none() => Next::Answer(event),
+            event = noticed, if takes => Next::Notice(event),
+            message = heard(socket, commands, reads) => Next::Said(message),
         }
     }
 
@@ -309,15 +328,26 @@ async fn read(
     }
 }
 
-/// The next message, when there is room for the commands that it leads to.
+/// Writes to the client; gives its next message if it `reads` and there is room for the commands that it leads to.
 async fn heard(
     socket: &mut WebSocket,
     commands: &mpsc::Sender<Result<ChatCommand, ServeError>>,
-) -> Result<Message, Ended> {
-    match commands.reserve_many(ROOM).await {
-        Ok(room) => drop(room),
-        // The session is over, and says why.
-        Err(_) => std::future::pending().await,
+    reads: bool,
+) -> Result<Option<Message>, Ended> {
+    if !reads {
+        return socket.next(false).await;
     }
-    socket.next().await
+    let room = async {
+        match commands.reserve_many(ROOM).await {
+            Ok(room) => drop(room),
+            // The session is over, and says why.
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        () = room => {}
+        written = socket.next(false) => return written,
+    }
+    socket.next(true).await
 }

@@ -11,6 +11,7 @@ use super::ids::Ids;
 use super::items::Item;
 use super::session::noted;
 use super::settings::Settings;
+use super::told::ToldEvents;
 use crate::openai::calls::{Call, Calls, Piece};
 use crate::openai::error::ApiError;
 use crate::session::{AudioOut, Outcome};
@@ -22,7 +23,7 @@ const CALLS: usize = 128;
 pub(super) struct Writing<'a> {
     pub(super) conversation: &'a mut Conversation,
     pub(super) ids: &'a mut Ids,
-    pub(super) out: &'a mut Vec<Value>,
+    pub(super) out: &'a mut ToldEvents,
 }
 
 /// How a response ended.
@@ -225,10 +226,11 @@ impl Response {
         let message = self.message(to);
         message.samples += audio.samples.0;
         let (item, index) = (message.id.clone(), message.index);
-        to.out.push(json!({
+        let event = json!({
             "type": "response.output_audio.delta", "response_id": self.id, "item_id": item, "output_index": index,
             "content_index": 0, "delta": BASE64.encode(&audio.data),
-        }));
+        });
+        to.out.push_audio(event, audio.time);
     }
 
     /// The message, which begins with its first words or sound.

@@ -20,6 +20,7 @@ use super::ids::Ids;
 use super::input::InputBuffer;
 use super::response::{Response, Writing};
 use super::settings::{Settings, SettingsPatch};
+use super::told::ToldEvents;
 use crate::error::ServeError;
 use crate::openai::error::ApiError;
 use crate::service::ChatModel;
@@ -32,7 +33,7 @@ pub(super) const CANNOT_HEAR: &str = "I cannot hear you. This model only reads t
 #[derive(Debug, Default)]
 pub(super) struct Effects {
     /// Events for the client, without their names.
-    pub(super) out: Vec<Value>,
+    pub(super) out: ToldEvents,
     /// For the session that answers.
     pub(super) commands: Vec<ChatCommand>,
     /// Responses that have ended.
@@ -41,6 +42,8 @@ pub(super) struct Effects {
     pub(super) notice: Option<Box<ChatSettings>>,
     /// The notice is not to be spoken any more.
     pub(super) silence: bool,
+    /// Audio that has not left is not wanted any more.
+    pub(super) interrupted: bool,
 }
 
 /// A session.
@@ -256,7 +259,12 @@ impl Session {
 
     /// Audio of the response.
     pub(super) fn spoke(&mut self, audio: &AudioOut) {
-        self.with_response(|response, to| response.audio(audio, to));
+        self.with_response(|response, to| {
+            // What still comes of one that was cancelled is not wanted.
+            if response.cancelled.is_none() {
+                response.audio(audio, to);
+            }
+        });
     }
 
     fn with_response(&mut self, then: impl FnOnce(&mut Response, &mut Writing<'_>)) {

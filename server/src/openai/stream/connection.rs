@@ -6,7 +6,6 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use omni_family::SpeechInfo;
 use omni_telemetry::RequestResult;
-use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
@@ -99,9 +98,8 @@ impl Connection {
             End::Closing => self.socket.close(code::GOING_AWAY, "the server ends").await,
             End::Refused(error, code) => {
                 let told = messages::error(&error, None);
-                if self.socket.send_text(told.to_string()).await.is_ok() {
-                    self.socket.close(code, error.message()).await;
-                }
+                self.socket.send_text(told.to_string());
+                self.socket.close(code, error.message()).await;
             }
         }
     }
@@ -110,14 +108,18 @@ impl Connection {
     async fn step(&mut self) -> Result<(), End> {
         let waits = self.pending.is_some();
         let closing = self.socket.closing();
+        let takes = self.socket.takes_audio();
         let (events, commands) = match &mut self.running {
             Some(running) => (Some(&mut running.events), running.commands.as_ref()),
             None if waits => (None, None),
             None => return self.opening().await,
         };
         tokio::select! {
-            event = next_event(events) => match event {
-                Some(Ok(event)) => self.relay(Some(event)).await,
+            event = next_event(events), if takes => match event {
+                Some(Ok(event)) => {
+                    self.relay(Some(event));
+                    Ok(())
+                }
                 Some(Err(error)) => Err(over(&error, named(&error))),
                 None => Err(End::Done),
             },
@@ -129,18 +131,18 @@ impl Connection {
                     Ok(request) => self.configured(delivery, &request),
                     Err(error) => Err(Refusal::Message(named(&error))),
                 };
-                self.answer(done).await
+                self.answer(done)
             }
             // A session that runs ends by itself.
             () = closing.cancelled(), if waits && commands.is_none() => Err(End::Closing),
-            message = heard(&mut self.socket, &mut self.held, commands, waits) => self.take(message?).await,
+            message = heard(&mut self.socket, &mut self.held, commands, waits) => self.take(message?),
         }
     }
 
     /// Before there is a session.
     async fn opening(&mut self) -> Result<(), End> {
         if let Some(message) = self.held.take() {
-            return self.take(message).await;
+            return self.take(Some(message));
         }
         let (closing, late) = (self.socket.closing(), self.born + self.openai.limits.request_time);
         tokio::select! {
@@ -149,11 +151,12 @@ impl Connection {
                 let problem = "no session.config that can be used came in time";
                 Err(End::Refused(ApiError::invalid(None, problem), code::POLICY))
             }
-            message = self.socket.next() => self.take(message?).await,
+            message = self.socket.next(true) => self.take(message?),
         }
     }
 
-    async fn take(&mut self, message: Message) -> Result<(), End> {
+    fn take(&mut self, message: Option<Message>) -> Result<(), End> {
+        let Some(message) = message else { return Ok(()) };
         let parsed = match message {
             Message::Text(text) => ClientMessage::parse(&text, self.openai.sites.strict),
             Message::Binary(_) => Err(ApiError::invalid(None, "a message is binary; expected text")),
@@ -162,16 +165,17 @@ impl Connection {
             Ok(message) => self.obey(message),
             Err(error) => Err(Refusal::Message(error)),
         };
-        self.answer(done).await
+        self.answer(done)
     }
 
     /// Tells what is wrong with a message, or ends with the connection.
-    async fn answer(&mut self, done: Result<(), Refusal>) -> Result<(), End> {
+    fn answer(&mut self, done: Result<(), Refusal>) -> Result<(), End> {
         match done {
-            Ok(()) => self.relay(None).await,
-            Err(Refusal::Message(error)) => self.tell(&messages::error(&error, None)).await,
-            Err(Refusal::Connection(end)) => Err(end),
+            Ok(()) => self.relay(None),
+            Err(Refusal::Message(error)) => self.socket.send_text(messages::error(&error, None).to_string()),
+            Err(Refusal::Connection(end)) => return Err(end),
         }
+        Ok(())
     }
 
     fn obey(&mut self, message: ClientMessage) -> Result<(), Refusal> {
@@ -244,24 +248,19 @@ impl Connection {
     }
 
     /// Sends what an event of the session leads to, and what is to be said of utterances that the session does not know.
-    async fn relay(&mut self, event: Option<Event>) -> Result<(), End> {
+    fn relay(&mut self, event: Option<Event>) {
         let Some(running) = &mut self.running else {
-            return Ok(());
+            return;
         };
         let frames = event.map_or_else(Vec::new, |event| running.utterances.frames(event));
         let empty = running.utterances.empty();
         for frame in frames.into_iter().chain(empty) {
             match frame {
-                Frame::Text(told) => self.socket.send_text(told.to_string()).await?,
-                Frame::Audio(bytes) => self.socket.send_binary(bytes).await?,
+                Frame::Text(told) => self.socket.send_text(told.to_string()),
+                Frame::Audio(bytes, time) => self.socket.send_audio(Message::Binary(bytes), time),
                 Frame::Over(result) => self.openai.requests.ended(result),
             }
         }
-        Ok(())
-    }
-
-    async fn tell(&mut self, told: &Value) -> Result<(), End> {
-        Ok(self.socket.send_text(told.to_string()).await?)
     }
 }
 
@@ -300,32 +299,43 @@ async fn voiced(pending: &mut Option<Pending>) -> (Delivery, Result<SpeechReques
     }
 }
 
-/// The next message, when there is room for what it says. After the last one only the end of the connection counts.
+/// Writes to the client; gives its next message when there is room for what it says. After the last one only the end of the connection
+/// counts.
 async fn heard(
     socket: &mut WebSocket,
     held: &mut Option<Message>,
     commands: Option<&mpsc::Sender<Result<Command, ServeError>>>,
     waits: bool,
-) -> Result<Message, Ended> {
+) -> Result<Option<Message>, Ended> {
+    let reads = socket.takes_more();
     if waits {
-        if held.is_none() {
-            *held = Some(socket.next().await?);
-        }
         // The peer is listened to until it says something: so its end is noticed.
-        return std::future::pending().await;
+        if let Some(message) = socket.next(reads && held.is_none()).await? {
+            *held = Some(message);
+        }
+        return Ok(None);
     }
     let Some(commands) = commands else {
-        loop {
-            socket.next().await?;
+        socket.next(reads).await?;
+        return Ok(None);
+    };
+    if !reads {
+        return socket.next(false).await;
+    }
+    let room = async {
+        match commands.reserve_many(ROOM).await {
+            Ok(room) => drop(room),
+            // The session is over, and says why.
+            Err(_) => std::future::pending().await,
         }
     };
-    match commands.reserve_many(ROOM).await {
-        Ok(room) => drop(room),
-        // The session is over, and says why.
-        Err(_) => std::future::pending().await,
+    tokio::select! {
+        biased;
+        () = room => {}
+        written = socket.next(false) => return written,
     }
     match held.take() {
-        Some(message) => Ok(message),
-        None => socket.next().await,
+        Some(message) => Ok(Some(message)),
+        None => socket.next(true).await,
     }
 }

@@ -1,6 +1,7 @@
 //! The events of a session as frames, one utterance after the other.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use bytes::Bytes;
 use omni_audio::Samples;
@@ -18,7 +19,8 @@ use crate::session::{AudioOut, Done, Event, EventBody, Outcome, Ready};
 #[derive(Debug)]
 pub(super) enum Frame {
     Text(Value),
-    Audio(Bytes),
+    /// And how long it plays.
+    Audio(Bytes, Duration),
     /// An utterance is over; nothing is sent.
     Over(RequestResult),
 }
@@ -53,6 +55,8 @@ struct Spoken {
     samples: u64,
     /// Of one that is sent as a whole.
     gathered: Vec<u8>,
+    /// How long that plays.
+    time: Duration,
     warnings: Vec<String>,
 }
 
@@ -179,12 +183,14 @@ impl Utterances {
         let whole = !self.delivery.streamed && spoken.bytes <= MAX_WHOLE as u64;
         if whole {
             spoken.gathered.extend_from_slice(&audio.data);
+            spoken.time += audio.time;
             return frames;
         }
         if !spoken.gathered.is_empty() {
-            frames.push(Frame::Audio(std::mem::take(&mut spoken.gathered).into()));
+            let gathered = std::mem::take(&mut spoken.gathered);
+            frames.push(Frame::Audio(gathered.into(), std::mem::take(&mut spoken.time)));
         }
-        frames.push(Frame::Audio(audio.data));
+        frames.push(Frame::Audio(audio.data, audio.time));
         frames
     }
 
@@ -200,7 +206,7 @@ impl Utterances {
         if !spoken.gathered.is_empty() && failure.is_none() {
             let sound = self.delivery.sound;
             sound.finish(&mut spoken.gathered, Samples(spoken.samples));
-            frames.push(Frame::Audio(spoken.gathered.into()));
+            frames.push(Frame::Audio(spoken.gathered.into(), spoken.time));
         }
         if spoken.started {
             frames.push(Frame::Text(audio_done(

@@ -133,6 +133,8 @@ impl Session {
         }
         response.cancelled = Some(reason);
         *cut = heard_ms;
+        self.effects.out.drop_audio();
+        self.effects.interrupted = true;
         if *notice {
             let text = super::CANNOT_HEAR;
             let kept = match (heard_ms, response.spoken_ms()) {

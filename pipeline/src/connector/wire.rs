@@ -22,7 +22,7 @@ pub(super) use messages::{end, end_message, known, progress, progress_message, t
 pub(super) use requests::{next_stage, next_stage_message, request, request_message};
 
 /// Version of the protocol that is spoken here.
-pub const VERSION: u32 = 14;
+pub const VERSION: u32 = 15;
 /// Bytes of the length in front of a frame.
 pub const PREFIX: usize = 4;
 /// Most bytes of a frame: a thousand rows of a large language model, or ten minutes of audio.

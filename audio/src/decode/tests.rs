@@ -264,3 +264,36 @@ proptest! {
         let _ = decoded(input(InputEncoding::OggOpus, HEARD, 1), &[&file], 50_000);
     }
 }
+
+/// The head of a FLAC file of one channel, 16 bits, 16 kHz and 16 samples.
+const FLAC_HEAD: [u8; 42] = [
+    0x66, 0x4c, 0x61, 0x43, 0x80, 0, 0, 0x22, 0, 0x10, 0, 0x10, 0, 0, 0, 0, 0, 0, 0x3, 0xe8, 0, 0xf0, 0, 0,
+    0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+];
+
+#[test]
+fn a_flac_file_whose_block_has_fewer_samples_than_partitions_is_refused() {
+    // Its block of 16 samples says that it has 2 to the 15th partitions; its checksums are right.
+    let block = [
+        0xff, 0xf8, 0x60, 0x8, 0, 0xf, 0x96, 0x10, 0x3c, 0, 0, 0, 0, 0x9c, 0xe0,
+    ];
+    let file = [&FLAC_HEAD[..], &block].concat();
+    let refused = decoded(input(InputEncoding::Flac, HEARD, 1), &[&file], 1_000);
+    assert_eq!(refused, Err(DecodeError::Flac));
+}
+
+#[test]
+fn a_flac_file_with_a_damaged_block_is_refused_and_not_heard_without_it() {
+    let file = bytes(Encoding::Flac, HEARD, &tone(HEARD, 9_000));
+    let format = input(InputEncoding::Flac, HEARD, 1);
+    assert!(decoded(format, &[&file], 10_000).is_ok());
+    for at in [file.len() / 4, file.len() / 2, file.len() * 3 / 4] {
+        let mut damaged = file.clone();
+        damaged[at] ^= 0x10;
+        assert_eq!(
+            decoded(format, &[&damaged], 10_000),
+            Err(DecodeError::Flac),
+            "{at}"
+        );
+    }
+}

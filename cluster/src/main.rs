@@ -12,6 +12,10 @@ use omni_cluster::args::Args;
 use omni_cluster::settings::Part;
 use omni_cluster::{frontend, runtime, worker};
 
+/// As the server's: it gives back what is freed.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The command line or the configuration cannot be used.
 const USAGE: u8 = 2;
 /// How long the process waits for threads that look at files.

@@ -261,15 +261,9 @@ pub(super) async fn keeps_a_voice(visit: &mut Visit) -> String {
         body.extend_from_slice(b"\r\n");
     }
     body.extend_from_slice(b"--edge--\r\n");
-    let (address, form) = (visit.target.address, "multipart/form-data; boundary=edge");
-    let made = http_to(
-        address,
-        "POST",
-        "/v1/audio/voices",
-        &[("content-type", form)],
-        body,
-    );
-    let made = made.await;
+    let address = visit.target.address;
+    let headers = [("content-type", "multipart/form-data; boundary=edge")];
+    let made = http_to(address, "POST", "/v1/audio/voices", &headers, body).await;
     if made.status != StatusCode::OK {
         return declined(&made);
     }

@@ -15,11 +15,15 @@ mod letters;
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
+use std::time::Duration;
 
 use omni_audio::{Follower, SampleRate, Samples, Timeline};
 
 use letters::{is_pause, pause, sounds};
 use omni_text::is_syllable;
+
+/// No word that has a sound is told to take less, if there is audio for it.
+const SHORTEST: Duration = Duration::from_millis(30);
 
 /// A part of the text that is spoken as one: a word, a number, an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,8 +74,8 @@ struct Place {
 
 #[derive(Debug, Clone)]
 struct Sequence {
-    /// Where its words end in the text.
-    ends: Vec<usize>,
+    /// Where its words end in the text, and whether they have a sound.
+    ends: Vec<(usize, bool)>,
     /// How many of them are settled.
     known: usize,
     /// Marks the beginning and the end of each.
@@ -80,10 +84,11 @@ struct Sequence {
     begin: Option<Samples>,
 }
 
-/// A word and when it is heard, in samples that are heard.
+/// A word and when it is heard, in samples that are heard; of the sequence that sounds, in samples that were made.
 #[derive(Debug, Clone)]
 struct Known {
     end: usize,
+    sounds: bool,
     samples: Range<Samples>,
 }
 
@@ -140,12 +145,11 @@ impl Alignment {
             let Some(sequence) = self.sequences.back_mut() else {
                 return;
             };
-            sequence.ends.push(end);
+            let sounds = sounds(&word.spoken);
+            sequence.ends.push((end, !sounds.is_empty()));
             let follower = &mut sequence.follower;
             follower.mark();
-            sounds(&word.spoken)
-                .into_iter()
-                .for_each(|sound| follower.expect(sound));
+            sounds.into_iter().for_each(|sound| follower.expect(sound));
             follower.mark();
             if word.spoken.trim_end().ends_with(is_pause) {
                 follower.expect(pause());
@@ -183,18 +187,18 @@ impl Alignment {
             return;
         };
         let begin = sequence.begin.unwrap_or(self.made);
-        for (end, samples) in sequence.words(begin, everything) {
-            self.know(end, samples);
+        for word in sequence.words(begin, everything) {
+            self.know(word);
         }
     }
 
     /// What is to be told before audio up to `until` is sent: all words that end in it.
     pub(super) fn tell(&mut self, until: Samples) -> Vec<TimedText> {
-        for (end, samples) in self.sounding() {
-            if self.timeline.heard(samples.end) > until {
+        for word in self.sounding() {
+            if self.timeline.heard(word.samples.end) > until {
                 break;
             }
-            self.know(end, samples);
+            self.know(word);
             if let Some(sequence) = self.sequences.front_mut() {
                 sequence.known += 1;
             }
@@ -227,7 +231,10 @@ impl Alignment {
     pub(super) fn heard(&self) -> Heard {
         let settled = self.known.iter().map(|known| (known.end, known.samples.end));
         let open = self.sounding().into_iter();
-        let open = open.map(|(end, samples)| (end, self.timeline.heard(samples.end).max(self.untold())));
+        let open = open.map(|word| {
+            let until = self.timeline.heard(word.samples.end);
+            (word.end, until.max(self.untold()))
+        });
         Heard(settled.chain(open).collect())
     }
 
@@ -244,57 +251,56 @@ impl Alignment {
     }
 
     /// Words of the sequence that sounds, as far as they were heard, with samples that were made.
-    fn sounding(&self) -> Vec<(usize, Range<Samples>)> {
+    fn sounding(&self) -> Vec<Known> {
         let sequence = self.sequences.front();
         let begun = sequence.and_then(|sequence| Some((sequence, sequence.begin?)));
         begun.map_or_else(Vec::new, |(sequence, begin)| sequence.words(begin, false))
     }
 
     /// The times of a word are settled: it follows those before it.
-    fn know(&mut self, end: usize, made: Range<Samples>) {
+    fn know(&mut self, word: Known) {
         let before = self.known.last();
         let earliest = before.map_or(Samples::ZERO, |before| before.samples.end);
-        let from = self.timeline.heard(made.start).max(earliest);
-        let until = self.timeline.heard(made.end).max(from).max(self.untold());
-        let end = before.map_or(end, |before| before.end.max(end));
+        let from = self.timeline.heard(word.samples.start).max(earliest);
+        let until = self.timeline.heard(word.samples.end);
+        let until = until.max(from).max(self.untold());
+        let end = before.map_or(word.end, |before| before.end.max(word.end));
         self.known.push(Known {
             end,
+            sounds: word.sounds,
             samples: from..until,
         });
     }
 
-    /// Words that were found too late, when the audio in which they ended was sent already, share the time of the word behind them; the
-    /// last ones have the time until `limit`.
+    /// Words that were found too late, when the audio in which they ended was sent already, share the time of those behind them, or the
+    /// audio until `limit`.
     fn spread(&mut self, limit: Samples) {
-        let before = self
+        let shortest = self.timeline.heard(self.rate.samples(SHORTEST)).0;
+        let mut before = self
             .known_told
             .checked_sub(1)
             .map_or(0, |last| self.known[last].end);
-        let open = &mut self.known[self.known_told..];
-        let starts: Vec<usize> = std::iter::once(before)
-            .chain(open.iter().map(|known| known.end))
-            .collect();
-        let mut first = 0;
-        while first < open.len() {
-            let lasts = |known: &Known| known.samples.start < known.samples.end;
-            let late = open[first..].iter().take_while(|known| !lasts(known)).count();
-            if late == 0 {
-                first += 1;
-                continue;
+        let mut open = &mut self.known[self.known_told..];
+        while let Some(first) = open.first() {
+            let begin = first.samples.start;
+            let mut end = first.samples.end;
+            let mut count = 1;
+            if first.sounds {
+                while end.saturating_sub(begin).0 < shortest * count as u64
+                    && let Some(next) = open.get(count).filter(|next| next.sounds)
+                {
+                    end = next.samples.end;
+                    count += 1;
+                }
+                let wanted = begin + Samples(shortest * count as u64);
+                end = end.max(wanted.min(limit));
             }
-            let shared = open.len().min(first + late + 1);
-            let begin = open[first].samples.start;
-            let end = match open.get(first + late) {
-                Some(next) => next.samples.end,
-                None => limit,
-            };
-            let characters = (starts[shared] - starts[first]).max(1) as u64;
-            let time = end.saturating_sub(begin);
-            let at = |to: usize| begin + Samples(time.0 * (starts[to] - starts[first]) as u64 / characters);
-            for word in first..shared {
-                open[word].samples = at(word)..at(word + 1);
+            let (group, rest) = std::mem::take(&mut open).split_at_mut(count);
+            if count > 1 || first_is_short(group, shortest) {
+                share(group, before, begin..end);
             }
-            first = shared;
+            before = group[count - 1].end;
+            open = rest;
         }
     }
 
@@ -370,6 +376,24 @@ impl Heard {
     }
 }
 
+/// Whether the first of these words has a sound and takes less time than any word takes.
+fn first_is_short(words: &[Known], shortest: u64) -> bool {
+    let short = |word: &Known| word.samples.end.saturating_sub(word.samples.start).0 < shortest;
+    words.first().is_some_and(|word| word.sounds && short(word))
+}
+
+/// Divides time among words, the first of which begins behind character `before`, by their lengths.
+fn share(words: &mut [Known], before: usize, time: Range<Samples>) {
+    let all = words.last().map_or(0, |last| last.end - before).max(1) as u64;
+    let length = time.end.saturating_sub(time.start).0;
+    let mut from = time.start;
+    for word in words {
+        let until = time.start + Samples(length * (word.end - before) as u64 / all);
+        word.samples = from..until;
+        from = until;
+    }
+}
+
 impl Place {
     fn behind(self, c: char) -> Self {
         Self {
@@ -381,13 +405,17 @@ impl Place {
 
 impl Sequence {
     /// Words that are not settled, as far as they were heard, with samples that were made.
-    fn words(&self, begin: Samples, over: bool) -> Vec<(usize, Range<Samples>)> {
+    fn words(&self, begin: Samples, over: bool) -> Vec<Known> {
         let passed = self.follower.passed(2 * self.known, over);
         let ends = self.ends[self.known..].iter();
         let times = passed.chunks_exact(2).map(|marks| Some((marks[0]?, marks[1]?)));
-        let words = ends.zip(times).map_while(|(end, times)| {
+        let words = ends.zip(times).map_while(|(&(end, sounds), times)| {
             let (from, until) = times?;
-            Some((*end, begin + from..begin + until))
+            Some(Known {
+                end,
+                sounds,
+                samples: begin + from..begin + until,
+            })
         });
         words.collect()
     }

@@ -32,6 +32,7 @@ fn messages(case: &ThinkerCase) -> Vec<Message> {
 fn answers_as_the_reference() {
     let source = CheckpointSource::Dir(folder("checkpoint"));
     let model = SpeechModel::load(source, LoadOptions::default()).expect("the embedded checkpoint loads");
+    assert_eq!(model.unused(), None, "nobody is warned of it");
     let template = model.chat_template().expect("its chat template");
     let weights = model.load_thinker().expect("its thinker");
     let mut thinker = weights.thinker(KvOptions::default()).expect("a thinker");

@@ -24,6 +24,8 @@ class SpeechOptions(TypedDict, total=False):
     """Of the audio that comes, 8000 to 48000 Hz; the model's own unless it is set."""
     instructions: str
     """How to say it, for models that can be told."""
+    non_streaming_mode: bool
+    """Whether all of a sentence's text stands in front of its sound (Qwen3-TTS)."""
     seed: int
     """The same seed, text and settings give the same audio."""
     max_lead: float
@@ -68,6 +70,7 @@ def speech_config(options: SpeechOptions) -> speech_pb2.SpeechConfig:
         speed=options.get("speed"),
         volume_gain_db=options.get("volume_gain_db"),
         style_instructions=options.get("instructions", ""),
+        non_streaming_mode=options.get("non_streaming_mode"),
         sampling=_sampling(options.get("seed")),
     )
 

@@ -75,7 +75,7 @@ impl ChatModel {
         if history.len() > most {
             return Err(invalid(
                 field,
-                format!("has {} messages; expected at most {most}", history.len()),
+                format!("has {} messages, expected at most {most}", history.len()),
             ));
         }
         let (mut settings, mut said) = (

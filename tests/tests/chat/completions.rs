@@ -366,6 +366,28 @@ async fn a_recording_that_cannot_be_read_ends_no_conversation_either() {
 }
 
 #[tokio::test]
+async fn a_call_that_a_model_wrote_badly_ends_no_conversation() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    for arguments in ["{\"city\": \"Os", "Oslo", "[1]"] {
+        let call = json!({"id": "c1", "type": "function", "function": {"name": "f", "arguments": arguments}});
+        let messages = json!([
+            user(json!("hi")),
+            {"role": "assistant", "content": null, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": "no such city"},
+            recite(),
+        ]);
+        let answer = chat(&server, &json!({"messages": messages})).await;
+        assert_eq!(
+            words(&answer),
+            "user:hi|user:<result no such city>|user:recite|",
+            "{arguments}"
+        );
+        assert_eq!(answer.header("x-omni-ignored"), "messages", "{arguments}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn parameters_reach_the_model_by_all_their_names() {
     let script = FakeScript::default();
     let server = TestServer::fake(script.clone(), &[]).await;
@@ -644,5 +666,36 @@ async fn a_strict_server_refuses_what_does_not_fit_by_openais_code() {
         assert_eq!(param, "messages");
         assert_eq!(parsed(&answer)["error"]["code"], "context_length_exceeded");
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_message_of_more_text_than_is_taken_is_cut_and_ends_no_conversation() {
+    let server = TestServer::fake(FakeScript::default(), &["--max-text-bytes", "200"]).await;
+    let long = format!("begin {}end", "word ".repeat(100));
+    for messages in [
+        vec![system(json!(long)), recite()],
+        // Each is short enough, but not all of them.
+        vec![system(json!(&long[..150])), system(json!(&long[..150])), recite()],
+        vec![user(json!(long)), assistant(json!("I see.")), recite()],
+        vec![user(json!("say that"))],
+        vec![user(json!(format!("say {long}")))],
+    ] {
+        let warns = messages.len() > 1 || messages[0]["content"] != "say that";
+        let answer = chat(&server, &json!({"messages": messages})).await;
+        let read = words(&answer);
+        assert!(read.len() < 300, "{read}");
+        assert_eq!(
+            answer.header("x-omni-warning"),
+            if warns { "PROMPT_TRIMMED" } else { "" },
+            "{messages:?}"
+        );
+    }
+    server.stop().await;
+
+    let server = TestServer::fake(FakeScript::default(), &["--max-text-bytes", "200", "--strict"]).await;
+    let (message, param) = refused(&chat(&server, &json!({"messages": [user(json!(long))]})).await);
+    assert!(message.contains("the limit is 200"), "{message}");
+    assert_eq!(param, "messages");
     server.stop().await;
 }

@@ -75,9 +75,9 @@ impl PartRequest {
         }
     }
 
-    /// Whether it is a recording, an image or the like, which models differ in.
-    fn is_medium(&self) -> bool {
-        matches!(self, Self::Audio { .. } | Self::Other(_))
+    /// Whether a conversation can go on without it: a recording, an image or the like, or a call that a model wrote badly.
+    fn is_dispensable(&self) -> bool {
+        matches!(self, Self::Audio { .. } | Self::Other(_) | Self::ToolCall { .. })
     }
 }
 
@@ -142,8 +142,8 @@ pub(super) fn shorten(message: &mut MessageRequest, mut most: usize) -> usize {
     cut
 }
 
-/// Checks a message that was said before the user's last one: recordings, images and the like that the model does not take are left out,
-/// and so is the message if nothing else is in it.
+/// Checks a message that was said before the user's last one: recordings, images and the like that the model does not take are left out
+/// and so are calls that are none, and the message if nothing else is in it.
 pub(super) fn earlier(
     message: MessageRequest,
     known: &ChatModel,
@@ -170,8 +170,7 @@ pub(super) fn message(message: MessageRequest, known: &ChatModel) -> Result<NewM
     checked(message, known, &mut Err)
 }
 
-/// Checks a message. `refused` decides on recordings, images and the like that the model does not take: they are left out unless it
-/// gives an error.
+/// Checks a message. `refused` decides on parts that are refused and dispensable: they are left out unless it gives an error.
 fn checked(
     message: MessageRequest,
     known: &ChatModel,
@@ -214,10 +213,10 @@ fn checked(
     let mut left = hearing.map(|hearing| hearing.sample_rate.samples(hearing.max_audio));
     let mut parts = Vec::with_capacity(count);
     for content in message.parts {
-        let is_medium = content.is_medium();
+        let is_dispensable = content.is_dispensable();
         let part = match part(content, role, known, left.unwrap_or_default()) {
             Ok(part) => part,
-            Err(error) if is_medium => {
+            Err(error) if is_dispensable => {
                 refused(error)?;
                 continue;
             }

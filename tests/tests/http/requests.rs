@@ -422,6 +422,8 @@ async fn a_request_has_a_name_in_its_answer_and_in_every_line_about_it() {
         .with_ansi(false)
         .finish();
     let _logging = tracing::subscriber::set_default(subscriber);
+    // Where there is one subscriber alone, a span that another test meets first, which has none, is off for all.
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
     let server = TestServer::observed(&[], Sinks::log(), FakeScript::default()).await;
     let own = [("x-request-id", "mine-1/2")];
     let body = json!({"input": "Hello.", "instructions": "Whisper."});

@@ -95,11 +95,9 @@ pub(crate) async fn found(address: SocketAddr) -> Option<Found> {
     )
     .await;
     let page = String::from_utf8_lossy(&page);
-    match page.starts_with("HTTP/1.") {
-        true if page.contains("/metrics/catalogue") => Some(Found::Metrics),
-        true => Some(Found::Http),
-        false => None,
-    }
+    let metrics = page.contains("/metrics/catalogue");
+    page.starts_with("HTTP/1.")
+        .then_some(if metrics { Found::Metrics } else { Found::Http })
 }
 
 /// What is answered to these bytes, or the beginning of it.

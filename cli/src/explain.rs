@@ -82,10 +82,7 @@ fn table_of(explained: &Explained, text: &str) -> String {
 }
 
 fn end(segment: &ExplainedSegment) -> &str {
-    match segment.continues {
-        true => "goes on",
-        false => segment.end,
-    }
+    if segment.continues { "goes on" } else { segment.end }
 }
 
 fn json_of(explained: &Explained) -> Value {

@@ -38,7 +38,8 @@ impl AdminListener {
     ) -> anyhow::Result<Self> {
         let listener = bind("the admin API", "--admin-listen", wanted).await?;
         let address = listener.local_addr()?;
-        tracing::info!(%address, "admin API listening");
+        // Scripts read `address` of the line about callers.
+        tracing::info!(admin_address = %address, "admin API listening");
         let close = state.close.clone();
         let closing = close.clone().cancelled_owned();
         let admin = Admin::new(state);

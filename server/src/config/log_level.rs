@@ -72,9 +72,12 @@ impl LogLevel {
             let named = target.split(['[', ':']).next().unwrap_or_default();
             let target = target.replacen(named, &named.replace('-', "_"), 1);
             let named = named.replace('-', "_");
-            let own = OWN.iter().any(|own| match target.contains("::") {
-                true => *own == named,
-                false => own.starts_with(&named),
+            let own = OWN.iter().any(|own| {
+                if target.contains("::") {
+                    *own == named
+                } else {
+                    own.starts_with(&named)
+                }
             });
             match (own, wanted) {
                 (true, _) => {}

@@ -125,7 +125,7 @@ pub enum MetricsCommand {
     Catalogue,
 }
 
-/// Serves text to streaming speech and spoken conversations, over OpenAI's APIs, WebSocket and gRPC.
+/// A speech server: text to streaming speech, and spoken conversations, over OpenAI's APIs, WebSocket and gRPC.
 ///
 /// Speaks out of the box with an embedded model: start it, and open the address that it prints. Every option can also be set by the environment
 /// variable shown with it. Durations are written like 500ms, 30s, 5m or 1h.

@@ -86,10 +86,8 @@ impl LineLimits {
     }
 
     fn take(&mut self, reason: &str, now: Instant) -> Line {
-        let reason = match self.0.contains_key(reason) || self.0.len() < REASONS {
-            true => reason,
-            false => "",
-        };
+        let is_own = self.0.contains_key(reason) || self.0.len() < REASONS;
+        let reason = if is_own { reason } else { "" };
         let new = || Window {
             began: now,
             written: 0,

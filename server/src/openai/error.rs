@@ -163,14 +163,16 @@ impl Refused {
         let status_code = status.as_str();
         Refusal {
             // A server that loads or ends does what it was asked to.
-            fault: match status.is_server_error() && !ends {
-                true => Fault::Server,
-                false => Fault::Caller,
+            fault: if status.is_server_error() && !ends {
+                Fault::Server
+            } else {
+                Fault::Caller
             },
             status: &status_code,
-            reason: match self.reason.is_empty() {
-                true => status_code,
-                false => &self.reason,
+            reason: if self.reason.is_empty() {
+                status_code
+            } else {
+                &self.reason
             },
             message: &self.message,
         }

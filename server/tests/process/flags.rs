@@ -119,7 +119,7 @@ fn the_words_of_vllm_are_understood() {
 fn the_help_has_its_flags_in_groups_and_says_what_the_program_is() {
     let help = shown(&["--help"]);
     assert!(
-        help.starts_with("Serves text to streaming speech and spoken conversations"),
+        help.starts_with("A speech server: text to streaming speech, and spoken conversations"),
         "{help}"
     );
     for heading in [

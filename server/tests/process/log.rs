@@ -256,3 +256,53 @@ fn a_level_that_does_not_exist_is_refused_from_wherever_it_comes() {
     let check = run(&["check-config", "--log-level", "omni_sever=debug"]);
     assert!(String::from_utf8_lossy(&check.stderr).contains("did you mean omni_server?"));
 }
+
+/// Run by the test below, in a process of its own: what happens on a panic holds for a whole process.
+#[test]
+#[ignore = "a part of another test"]
+fn a_program_that_panics() {
+    let config = omni_server::config::RawConfig::arguments_only(["omni-server", "--log-format", "json"]);
+    let config = config
+        .expect("good flags")
+        .validate()
+        .expect("a good configuration");
+    omni_server::app::init_logging(&config, &[]).expect("it begins");
+    let caught = std::panic::catch_unwind(|| panic!("lost {} \"frames\"", 3));
+    let thread = std::thread::Builder::new().name("decoder".to_owned());
+    let lost = thread.spawn(|| panic!("in a thread")).expect("a thread").join();
+    assert!(caught.is_err() && lost.is_err());
+}
+
+#[test]
+fn a_panic_is_a_line_of_the_log_also_where_it_is_caught() {
+    let program = std::env::current_exe().expect("this program");
+    let output = std::process::Command::new(program)
+        .args([
+            "--ignored",
+            "--exact",
+            "--nocapture",
+            "log::a_program_that_panics",
+        ])
+        .env_remove("RUST_BACKTRACE")
+        .output()
+        .expect("it starts");
+    assert!(output.status.success(), "{output:?}");
+    let lines = lines(&String::from_utf8_lossy(&output.stderr));
+    let panics: Vec<_> = lines
+        .iter()
+        .map(|line| (&line["level"], &line["message"]))
+        .collect();
+    let (error, first, second) = (
+        "ERROR".into(),
+        "panic: lost 3 \"frames\"".into(),
+        "panic: in a thread".into(),
+    );
+    assert_eq!(panics, [(&error, &first), (&error, &second)]);
+    assert_eq!(lines[1]["thread"], "decoder");
+    assert!(
+        lines[0]["location"]
+            .as_str()
+            .is_some_and(|place| place.contains("log.rs")),
+        "{lines:?}"
+    );
+}

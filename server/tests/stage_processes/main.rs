@@ -98,6 +98,13 @@ impl Server {
     }
 }
 
+/// Of a test that fails.
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+    }
+}
+
 /// The parent of a process that runs.
 fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -127,32 +134,34 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
 }
 
 async fn speak(server: &Server, seed: u64, text: &str) -> Speech {
+    ask(server, seeded(seed), text).await
+}
+
+fn seeded(seed: u64) -> v1::SpeechConfig {
     let sampling = v1::SamplingParams {
         seed: Some(seed),
         ..Default::default()
     };
-    let config = v1::SpeechConfig {
+    v1::SpeechConfig {
         sampling: Some(sampling),
         ..Default::default()
-    };
-    ask(server, config, text).await
+    }
 }
 
 async fn ask(server: &Server, config: v1::SpeechConfig, text: &str) -> Speech {
+    try_ask(server, config, text).await.expect("it is taken")
+}
+
+async fn try_ask(server: &Server, config: v1::SpeechConfig, text: &str) -> Result<Speech, tonic::Status> {
     let request = v1::SynthesizeRequest {
         config: Some(config),
         text: text.to_owned(),
     };
-    let responses = server
-        .client()
-        .await
-        .synthesize(request)
-        .await
-        .expect("it is taken");
-    Speech {
+    let responses = server.client().await.synthesize(request).await?;
+    Ok(Speech {
         responses: responses.into_inner(),
         audio: Vec::new(),
-    }
+    })
 }
 
 /// An utterance that is being spoken.
@@ -327,7 +336,19 @@ async fn a_stopped_process_without_work_is_replaced_before_anybody_needs_it() {
         children.len() == 1 && children[0] != victim
     })
     .await;
-    assert!(speak(&server, 1, SENTENCES[0]).await.rest().await.unwrap() == expected);
+    // It loads its model, and then serves.
+    let spoken = async {
+        loop {
+            if let Ok(speech) = try_ask(&server, seeded(1), SENTENCES[0]).await
+                && let Ok(audio) = speech.rest().await
+            {
+                return audio;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let spoken = tokio::time::timeout(PATIENCE, spoken).await;
+    assert!(spoken.expect("it serves") == expected);
     let log = server.stop();
     assert!(log.contains("the other process has said nothing for 2s"), "{log}");
 }

@@ -197,7 +197,11 @@ impl App {
             hosts: hosts(address),
             cors_origins: origins.collect::<Result<_, _>>().context("--cors-origin")?,
         };
-        metrics.open(access.port.tls.as_ref(), (&access.keys, has_keys), config.allowed_hosts.clone())?;
+        metrics.open(
+            access.port.tls.as_ref(),
+            (&access.keys, has_keys),
+            config.allowed_hosts.clone(),
+        )?;
         let (max_sessions, most) = (config.max_sessions, config.connections.message_bytes);
         let bodies = BodyBudget::new(config.connections.body_bytes, Arc::clone(&deps.records));
         let gate = CallGate::new(deps, Arc::clone(&tasks), registry.clone(), max_sessions);
@@ -215,7 +219,10 @@ impl App {
             (speech.clone(), chat.clone(), catalog.clone(), voices.clone()),
             access.keys.clone(),
             buffered.clone(),
-            (config.connections, Arc::new(metrics.requests(Protocol::WebSocket))),
+            (
+                config.connections,
+                Arc::new(metrics.requests(Protocol::WebSocket)),
+            ),
             phases.clone(),
             Sites {
                 metrics: metrics.address(),

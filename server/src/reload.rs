@@ -165,7 +165,10 @@ impl<S: Source> Reload<S> {
                 Change::Refused(problem) => vec![problem],
                 Change::Less(what) if !pause.is_zero() && settled < SETTLED_LESS => {
                     if !told {
-                        tracing::warn!(what = S::NAME, "not taken yet: {what}; a file that is renamed into place is taken at once, this one after 10 s without a change");
+                        tracing::warn!(
+                            what = S::NAME,
+                            "not taken yet: {what}; a file that is renamed into place is taken at once, this one after 10 s without a change"
+                        );
                     }
                     other.told |= !told;
                     state.other = Some(other);

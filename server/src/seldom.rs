@@ -41,6 +41,9 @@ mod tests {
     fn a_line_is_written_once_a_minute() {
         let (line, begun) = (Seldom::new(), Instant::now());
         let after = |seconds| line.at(begun + Duration::from_secs(seconds));
-        assert_eq!([0, 1, 59, 60, 61, 130].map(after), [true, false, false, true, false, true]);
+        assert_eq!(
+            [0, 1, 59, 60, 61, 130].map(after),
+            [true, false, false, true, false, true]
+        );
     }
 }

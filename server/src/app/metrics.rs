@@ -10,10 +10,10 @@ use std::time::Duration;
 use ::http as http_types;
 use anyhow::Context as _;
 use omni_telemetry::{
-    Admission, HostCheck, CertificateInstrument, ConnectionInstruments, CustomMetrics, CustomOptions, Exposition,
-    HttpInstruments, LineFormat, Listener, LogLine, LogSink, OptionsError, Protocol, ProtocolInstruments,
-    PullEndpoint, PullGuard, PushOptions, Pusher, StatsLog, Telemetry, TelemetryOptions, TlsSource,
-    VoiceInstruments, collect_system,
+    Admission, CertificateInstrument, ConnectionInstruments, CustomMetrics, CustomOptions, Exposition,
+    HostCheck, HttpInstruments, LineFormat, Listener, LogLine, LogSink, OptionsError, Protocol,
+    ProtocolInstruments, PullEndpoint, PullGuard, PushOptions, Pusher, StatsLog, Telemetry, TelemetryOptions,
+    TlsSource, VoiceInstruments, collect_system,
 };
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;

@@ -165,7 +165,9 @@ impl QuotaState {
             return Err(over(Quota::Streams, most.unwrap_or_default(), STREAM_RETRY));
         }
         let place = StreamPlace(Arc::clone(&self.used));
-        if let Some((per_second, capacity)) = self.used.limits.requests.get().zip(self.used.limits.burst.get()) {
+        if let Some((per_second, capacity)) =
+            self.used.limits.requests.get().zip(self.used.limits.burst.get())
+        {
             let refill = Refill { per_second, capacity };
             let taken = self.used.requests.take(1.0, refill, now);
             taken.map_err(|retry| over(Quota::Requests, per_second, retry))?;

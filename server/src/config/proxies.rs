@@ -36,7 +36,9 @@ impl TrustedProxies {
 /// A message with the problem and what is accepted.
 pub(super) fn network(text: &str) -> Result<IpNet, String> {
     let text = text.trim();
-    let parsed = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+    let parsed = text
+        .parse::<IpNet>()
+        .or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
     parsed.map_err(|_| "expected an address or a network like 127.0.0.1, 10.0.0.0/8 or fd00::/8".to_owned())
 }
 
@@ -85,9 +87,16 @@ impl AllowedHosts {
 pub(super) fn host(text: &str) -> Result<String, String> {
     let expected = "expected a name without a port like speech.example.org, *.example.org for all below it, an address, or *";
     let text = text.trim();
-    let text = text.strip_suffix('.').filter(|text| *text != "*").unwrap_or(text).to_ascii_lowercase();
+    let text = text
+        .strip_suffix('.')
+        .filter(|text| *text != "*")
+        .unwrap_or(text)
+        .to_ascii_lowercase();
     let name = text.strip_prefix("*.").unwrap_or(&text);
-    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    let address = name
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .parse::<IpAddr>();
     if let Ok(address) = address {
         return Ok(address.to_string());
     }

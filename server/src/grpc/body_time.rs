@@ -83,7 +83,12 @@ impl<S: Service<Request<Body>>> Service<Request<Body>> for Timely<S> {
     }
 
     fn call(&mut self, request: Request<Body>) -> S::Future {
-        let BodyTime { time, bodies, most, whole } = &self.body_time;
+        let BodyTime {
+            time,
+            bodies,
+            most,
+            whole,
+        } = &self.body_time;
         let pace = Pace::new(*time);
         if !whole.contains(request.uri().path()) {
             let streamed = |body| {
@@ -246,7 +251,10 @@ mod tests {
         assert_eq!(pace.deadline(), None, "it has come");
         tokio::time::advance(TIME * 9).await;
         pace.came(&[0, 0, 0, 0, 0, 0]);
-        assert_eq!(pace.deadline(), Some(Instant::now() + TIME + Duration::from_secs_f64(6.0 / LEAST_RATE)));
+        assert_eq!(
+            pace.deadline(),
+            Some(Instant::now() + TIME + Duration::from_secs_f64(6.0 / LEAST_RATE))
+        );
     }
 
     #[tokio::test(start_paused = true)]

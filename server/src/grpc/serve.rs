@@ -333,7 +333,9 @@ async fn seen_by_proxies(
     let mut answer = next.run(request).await;
     let headers = answer.headers();
     let unavailable = headers.get("grpc-status").is_some_and(|code| code == UNAVAILABLE);
-    let native = headers.get(CONTENT_TYPE).is_some_and(|kind| kind == "application/grpc");
+    let native = headers
+        .get(CONTENT_TYPE)
+        .is_some_and(|kind| kind == "application/grpc");
     if phases.is_draining() && unavailable && native {
         *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     }

@@ -134,7 +134,10 @@ impl OpenAi {
     /// Where metrics are read, for the caller of this request, if it can reach that.
     pub(super) fn metrics(&self, head: &Parts) -> Option<String> {
         let listens = self.sites.metrics?;
-        let host = head.extensions.get::<CalledAs>().and_then(|called| called.host.as_deref());
+        let host = head
+            .extensions
+            .get::<CalledAs>()
+            .and_then(|called| called.host.as_deref());
         let caller = head.extensions.get::<CallerAddress>();
         let is_behind = caller.is_some_and(|caller| caller.via().is_some());
         if is_behind || (listens.ip().is_loopback() && !host.is_some_and(names_this_machine)) {

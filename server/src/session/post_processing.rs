@@ -277,6 +277,7 @@ mod tests {
             rendering: Rendering::default(),
             leading_silence: Duration::ZERO,
             max_lead: None,
+            whole: false,
         };
         let output = Output::new(rate, &delivery, Duration::from_secs(60), 1);
         let alignment = Alignment::new(rate, output.timeline(rate, &delivery));

@@ -144,9 +144,11 @@ mod tests {
     }
 
     fn head(headers: &[(&str, &str)]) -> Parts {
-        let request = headers.iter().fold(Request::builder().uri("/"), |request, (name, value)| {
-            request.header(*name, *value)
-        });
+        let request = headers
+            .iter()
+            .fold(Request::builder().uri("/"), |request, (name, value)| {
+                request.header(*name, *value)
+            });
         request.body(()).unwrap().into_parts().0
     }
 
@@ -155,25 +157,68 @@ mod tests {
         for (nearest, headers, expected) in [
             ("10.0.0.1", &[("x-forwarded-for", "192.0.2.7")][..], "192.0.2.7"),
             ("10.0.0.1", &[("x-forwarded-for", "192.0.2.7:4711")], "192.0.2.7"),
-            ("10.0.0.1", &[("x-forwarded-for", "[2001:db8::1]:4711")], "2001:db8::1"),
-            ("10.0.0.1", &[("x-forwarded-for", "2001:db8::1")], "2001:db8::1"),
-            ("10.0.0.1", &[("x-forwarded-for", "::ffff:192.0.2.7")], "192.0.2.7"),
-            // What a caller wrote itself stands before what proxies wrote.
-            ("10.0.0.1", &[("x-forwarded-for", "198.51.100.1, 192.0.2.7")], "192.0.2.7"),
-            ("10.0.0.1", &[("x-forwarded-for", "192.0.2.7, 10.0.0.9")], "192.0.2.7"),
             (
                 "10.0.0.1",
-                &[("x-forwarded-for", "198.51.100.1"), ("x-forwarded-for", "192.0.2.7,10.0.0.9")],
+                &[("x-forwarded-for", "[2001:db8::1]:4711")],
+                "2001:db8::1",
+            ),
+            ("10.0.0.1", &[("x-forwarded-for", "2001:db8::1")], "2001:db8::1"),
+            (
+                "10.0.0.1",
+                &[("x-forwarded-for", "::ffff:192.0.2.7")],
                 "192.0.2.7",
             ),
-            ("10.0.0.1", &[("x-forwarded-for", "10.0.0.8, 10.0.0.9")], "10.0.0.8"),
-            ("10.0.0.1", &[("x-forwarded-for", "192.0.2.7, unknown")], "10.0.0.1"),
-            ("10.0.0.1", &[("x-forwarded-for", "192.0.2.7, bogus, 10.0.0.9")], "10.0.0.9"),
+            // What a caller wrote itself stands before what proxies wrote.
+            (
+                "10.0.0.1",
+                &[("x-forwarded-for", "198.51.100.1, 192.0.2.7")],
+                "192.0.2.7",
+            ),
+            (
+                "10.0.0.1",
+                &[("x-forwarded-for", "192.0.2.7, 10.0.0.9")],
+                "192.0.2.7",
+            ),
+            (
+                "10.0.0.1",
+                &[
+                    ("x-forwarded-for", "198.51.100.1"),
+                    ("x-forwarded-for", "192.0.2.7,10.0.0.9"),
+                ],
+                "192.0.2.7",
+            ),
+            (
+                "10.0.0.1",
+                &[("x-forwarded-for", "10.0.0.8, 10.0.0.9")],
+                "10.0.0.8",
+            ),
+            (
+                "10.0.0.1",
+                &[("x-forwarded-for", "192.0.2.7, unknown")],
+                "10.0.0.1",
+            ),
+            (
+                "10.0.0.1",
+                &[("x-forwarded-for", "192.0.2.7, bogus, 10.0.0.9")],
+                "10.0.0.9",
+            ),
             ("10.0.0.1", &[("x-forwarded-for", "")], "10.0.0.1"),
             ("10.0.0.1", &[], "10.0.0.1"),
-            ("10.0.0.1", &[("forwarded", "for=192.0.2.7;proto=https")], "192.0.2.7"),
-            ("10.0.0.1", &[("forwarded", "For=\"[2001:db8::1]:80\"")], "2001:db8::1"),
-            ("10.0.0.1", &[("forwarded", "for=1.2.3.4, for=192.0.2.7;by=10.0.0.1")], "192.0.2.7"),
+            (
+                "10.0.0.1",
+                &[("forwarded", "for=192.0.2.7;proto=https")],
+                "192.0.2.7",
+            ),
+            (
+                "10.0.0.1",
+                &[("forwarded", "For=\"[2001:db8::1]:80\"")],
+                "2001:db8::1",
+            ),
+            (
+                "10.0.0.1",
+                &[("forwarded", "for=1.2.3.4, for=192.0.2.7;by=10.0.0.1")],
+                "192.0.2.7",
+            ),
             ("10.0.0.1", &[("forwarded", "for=_hidden")], "10.0.0.1"),
             (
                 "10.0.0.1",
@@ -199,22 +244,40 @@ mod tests {
             ("10.0.0.1", &[host][..], ("http", "10.0.0.5:50051")),
             (
                 "10.0.0.1",
-                &[host, ("x-forwarded-proto", "https"), ("x-forwarded-host", "speech.example")],
+                &[
+                    host,
+                    ("x-forwarded-proto", "https"),
+                    ("x-forwarded-host", "speech.example"),
+                ],
                 ("https", "speech.example"),
             ),
             (
                 "10.0.0.1",
-                &[host, ("forwarded", "for=1.2.3.4;host=\"speech.example:8443\";proto=https")],
+                &[
+                    host,
+                    (
+                        "forwarded",
+                        "for=1.2.3.4;host=\"speech.example:8443\";proto=https",
+                    ),
+                ],
                 ("https", "speech.example:8443"),
             ),
             (
                 "10.0.0.1",
-                &[host, ("x-forwarded-host", "<script>"), ("x-forwarded-proto", "gopher")],
+                &[
+                    host,
+                    ("x-forwarded-host", "<script>"),
+                    ("x-forwarded-proto", "gopher"),
+                ],
                 ("http", "10.0.0.5:50051"),
             ),
             (
                 "192.0.2.1",
-                &[host, ("x-forwarded-proto", "https"), ("x-forwarded-host", "evil.example")],
+                &[
+                    host,
+                    ("x-forwarded-proto", "https"),
+                    ("x-forwarded-host", "evil.example"),
+                ],
                 ("http", "10.0.0.5:50051"),
             ),
         ] {
@@ -224,7 +287,11 @@ mod tests {
                 encrypted: false,
             };
             let called = CalledAs::of(&proxies(), &connected, &head(headers));
-            assert_eq!((called.scheme(), called.host.as_deref().unwrap()), expected, "{headers:?}");
+            assert_eq!(
+                (called.scheme(), called.host.as_deref().unwrap()),
+                expected,
+                "{headers:?}"
+            );
         }
     }
 }

@@ -93,7 +93,9 @@ impl Hosts {
         let authority = uri.authority().map(Authority::as_str);
         // HTTP/1.1 asks for a Host header beside a whole address, which counts.
         let host = match (authority, header) {
-            (Some(authority), Some(header)) if version >= Version::HTTP_2 && !header.eq_ignore_ascii_case(authority) => {
+            (Some(authority), Some(header))
+                if version >= Version::HTTP_2 && !header.eq_ignore_ascii_case(authority) =>
+            {
                 return Err(HostError::Repeated);
             }
             (None, None) | (Some(_), None) if version == Version::HTTP_11 => return Err(HostError::Missing),
@@ -122,7 +124,10 @@ impl Hosts {
 
 /// Lets requests for hosts that are answered pass.
 pub(crate) async fn checked(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
-    let local = request.extensions().get::<CalledAs>().and_then(|called| called.local);
+    let local = request
+        .extensions()
+        .get::<CalledAs>()
+        .and_then(|called| called.local);
     let checked = hosts.allow(request.version(), request.uri(), request.headers(), local);
     match checked {
         Ok(()) => next.run(request).await,
@@ -164,7 +169,9 @@ pub(super) fn is_this_machine(name: &str) -> bool {
     let local = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
     local == "localhost"
         || local.ends_with(".localhost")
-        || name.parse().is_ok_and(|address: IpAddr| address.to_canonical().is_loopback())
+        || name
+            .parse()
+            .is_ok_and(|address: IpAddr| address.to_canonical().is_loopback())
 }
 
 /// True if `host`, with or without a port, names this machine.
@@ -180,13 +187,24 @@ mod tests {
 
     const LOOPBACK: &str = "127.0.0.1";
 
-    fn checked(hosts: &Hosts, version: Version, uri: &str, named: &[&str], local: &str) -> Result<(), HostError> {
+    fn checked(
+        hosts: &Hosts,
+        version: Version,
+        uri: &str,
+        named: &[&str],
+        local: &str,
+    ) -> Result<(), HostError> {
         let mut request = Request::builder().version(version).uri(uri);
         for host in named {
             request = request.header(HOST, HeaderValue::from_str(host).unwrap());
         }
         let head = request.body(()).unwrap().into_parts().0;
-        hosts.allow(head.version, &head.uri, &head.headers, Some(local.parse().unwrap()))
+        hosts.allow(
+            head.version,
+            &head.uri,
+            &head.headers,
+            Some(local.parse().unwrap()),
+        )
     }
 
     fn hosts(names: &[&str], listen: &str, has_keys: bool) -> Hosts {
@@ -209,9 +227,17 @@ mod tests {
             "[::1]",
             "[::ffff:127.0.0.1]:80",
         ] {
-            assert_eq!(checked(&own, Version::HTTP_11, "/", &[host], LOOPBACK), Ok(()), "{host}");
+            assert_eq!(
+                checked(&own, Version::HTTP_11, "/", &[host], LOOPBACK),
+                Ok(()),
+                "{host}"
+            );
             let uri = format!("http://{host}/");
-            assert_eq!(checked(&own, Version::HTTP_2, &uri, &[], LOOPBACK), Ok(()), "{host}");
+            assert_eq!(
+                checked(&own, Version::HTTP_2, &uri, &[], LOOPBACK),
+                Ok(()),
+                "{host}"
+            );
         }
         for host in [
             "evil.example",
@@ -226,10 +252,16 @@ mod tests {
             "2130706433",
         ] {
             let refused = checked(&own, Version::HTTP_11, "/", &[host], LOOPBACK);
-            assert!(matches!(refused, Err(HostError::NotAllowed(_))), "{host}: {refused:?}");
+            assert!(
+                matches!(refused, Err(HostError::NotAllowed(_))),
+                "{host}: {refused:?}"
+            );
             let uri = format!("http://{host}/");
             let refused = checked(&own, Version::HTTP_2, &uri, &[], LOOPBACK);
-            assert!(matches!(refused, Err(HostError::NotAllowed(_))), "{host}: {refused:?}");
+            assert!(
+                matches!(refused, Err(HostError::NotAllowed(_))),
+                "{host}: {refused:?}"
+            );
         }
     }
 
@@ -239,17 +271,36 @@ mod tests {
             for (version, uri, named, expected) in [
                 (Version::HTTP_11, "/", &["anything.example"][..], Ok(())),
                 (Version::HTTP_11, "/", &[], Err(HostError::Missing)),
-                (Version::HTTP_11, "/", &["localhost", "localhost"], Err(HostError::Repeated)),
+                (
+                    Version::HTTP_11,
+                    "/",
+                    &["localhost", "localhost"],
+                    Err(HostError::Repeated),
+                ),
                 (Version::HTTP_11, "http://a.example/", &["a.example"], Ok(())),
-                (Version::HTTP_11, "http://a.example/", &[], Err(HostError::Missing)),
+                (
+                    Version::HTTP_11,
+                    "http://a.example/",
+                    &[],
+                    Err(HostError::Missing),
+                ),
                 (Version::HTTP_10, "/", &[], Ok(())),
                 (Version::HTTP_2, "http://a.example/", &[], Ok(())),
                 (Version::HTTP_2, "http://a.example/", &["a.example"], Ok(())),
-                (Version::HTTP_2, "http://a.example/", &["b.example"], Err(HostError::Repeated)),
+                (
+                    Version::HTTP_2,
+                    "http://a.example/",
+                    &["b.example"],
+                    Err(HostError::Repeated),
+                ),
                 (Version::HTTP_2, "/", &["a.example"], Ok(())),
                 (Version::HTTP_2, "/", &[], Err(HostError::Missing)),
             ] {
-                assert_eq!(checked(&open, version, uri, named, "10.0.0.5"), expected, "{uri} {named:?}");
+                assert_eq!(
+                    checked(&open, version, uri, named, "10.0.0.5"),
+                    expected,
+                    "{uri} {named:?}"
+                );
             }
             for malformed in ["", "a b", "a:b", "[::1", "[x]", "a/b", "a@b"] {
                 let refused = checked(&open, Version::HTTP_11, "/", &[malformed], "10.0.0.5");
@@ -267,7 +318,11 @@ mod tests {
             let asked = |host| checked(&named, Version::HTTP_11, "/", &[host], "10.0.0.5");
             assert_eq!(asked("speech.example:443"), Ok(()));
             assert_eq!(asked("localhost:50051"), Ok(()));
-            assert_eq!(asked("10.0.0.5:50051"), Ok(()), "a probe calls the address itself");
+            assert_eq!(
+                asked("10.0.0.5:50051"),
+                Ok(()),
+                "a probe calls the address itself"
+            );
             assert!(asked("10.0.0.6:50051").is_err());
             assert!(asked("evil.example").is_err());
         }

@@ -125,7 +125,10 @@ impl Source for KeySource {
         if new.file.is_empty() && !old.file.is_empty() {
             return Change::Refused("the file holds no key any more".to_owned());
         }
-        let gone = old.file.holders().filter(|(key, _)| new.file.holder_of(key).is_none());
+        let gone = old
+            .file
+            .holders()
+            .filter(|(key, _)| new.file.holder_of(key).is_none());
         match gone.count() {
             0 if new.file.is_unfinished() => Change::Less("the last line has no end".to_owned()),
             0 => Change::Taken,
@@ -160,9 +163,12 @@ impl Kept {
             (*key, account)
         });
         let accounts: QuotaStates = accounts.collect();
-        let current = accounts.iter().map(|(key, account)| (*key, (Arc::clone(account), now)));
+        let current = accounts
+            .iter()
+            .map(|(key, account)| (*key, (Arc::clone(account), now)));
         self.0.extend(current);
-        self.0.retain(|_, (account, used)| now.saturating_duration_since(*used) < KEPT || account.is_open());
+        self.0
+            .retain(|_, (account, used)| now.saturating_duration_since(*used) < KEPT || account.is_open());
         accounts
     }
 }

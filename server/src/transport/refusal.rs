@@ -17,14 +17,22 @@ use crate::error::{ErrorKind, ServeError};
 pub(crate) fn refusal(error: &ServeError, headers: &HeaderMap) -> Response {
     let (code, status, kind) = match error.kind() {
         ErrorKind::PermissionDenied => (Code::PermissionDenied, StatusCode::FORBIDDEN, "permission_error"),
-        ErrorKind::FailedPrecondition => {
-            (Code::FailedPrecondition, StatusCode::BAD_REQUEST, "invalid_request_error")
-        }
-        ErrorKind::TooManySessions => {
-            (Code::ResourceExhausted, StatusCode::TOO_MANY_REQUESTS, "rate_limit_error")
-        }
+        ErrorKind::FailedPrecondition => (
+            Code::FailedPrecondition,
+            StatusCode::BAD_REQUEST,
+            "invalid_request_error",
+        ),
+        ErrorKind::TooManySessions => (
+            Code::ResourceExhausted,
+            StatusCode::TOO_MANY_REQUESTS,
+            "rate_limit_error",
+        ),
         ErrorKind::Unavailable => (Code::Unavailable, StatusCode::SERVICE_UNAVAILABLE, "server_error"),
-        _ => (Code::InvalidArgument, StatusCode::BAD_REQUEST, "invalid_request_error"),
+        _ => (
+            Code::InvalidArgument,
+            StatusCode::BAD_REQUEST,
+            "invalid_request_error",
+        ),
     };
     let called = headers.get(CONTENT_TYPE).filter(|kind| is_grpc(Some(kind)));
     if let Some(called) = called {

@@ -37,6 +37,11 @@ impl ToldEvents {
         self.0.retain(|told| told.plays.is_none());
     }
 
+    /// The event that was added last.
+    pub(super) fn last_mut(&mut self) -> Option<&mut Value> {
+        self.0.last_mut().map(|told| &mut told.event)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -95,7 +95,9 @@ impl Served {
         let stays = HeaderValue::try_from(format!("timeout={seconds}"));
         match stays {
             Ok(stays) if !last => answer.headers_mut().insert(KEEP_ALIVE, stays),
-            _ => answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close")),
+            _ => answer
+                .headers_mut()
+                .insert(CONNECTION, HeaderValue::from_static("close")),
         };
     }
 }
@@ -163,7 +165,9 @@ impl Phase {
 impl Shared {
     /// Serves a connection until it ends. One without a place is refused: nothing but probes is answered, and soon it ends.
     pub(super) async fn talk(self: &Arc<Self>, opened: Opened, place: Result<&Place, ServeError>) {
-        let Opened { stream, connected, .. } = opened;
+        let Opened {
+            stream, connected, ..
+        } = opened;
         let is_http2 = stream.is_http2();
         let (place, refused) = match place {
             Ok(place) => (Some(place), None),
@@ -193,7 +197,10 @@ impl Shared {
                 true => Phase::Leaving(Instant::now()),
                 false => Phase::Open,
             };
-            let mut connection = pin!(self.http.serve_connection_with_upgrades(TokioIo::new(stream), service));
+            let mut connection = pin!(
+                self.http
+                    .serve_connection_with_upgrades(TokioIo::new(stream), service)
+            );
             let mut patience = pin!(tokio::time::sleep(self.port.limits.opening_time));
             let mut swallowing = FuturesUnordered::new();
             loop {

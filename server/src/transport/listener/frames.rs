@@ -92,7 +92,9 @@ impl Frames {
 
     /// Bytes of the peer.
     pub(super) fn received(&mut self, data: &[u8], now: Instant) {
-        let Self { incoming, open, last, .. } = self;
+        let Self {
+            incoming, open, last, ..
+        } = self;
         let mut resets = 0;
         incoming.read(data, |head| match head.kind {
             HEADERS if head.stream > *last => {
@@ -205,7 +207,10 @@ mod tests {
         for second in 0..100 {
             for _ in 0..RESETS_PER_SECOND as u32 {
                 let stream = open(&mut frames);
-                frames.received(&frame(RST_STREAM, 0, stream, 4), begun + Duration::from_secs(second));
+                frames.received(
+                    &frame(RST_STREAM, 0, stream, 4),
+                    begun + Duration::from_secs(second),
+                );
             }
         }
         assert!(!frames.is_flooded(), "10,000 in 100 s");

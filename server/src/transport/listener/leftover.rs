@@ -49,7 +49,10 @@ impl RequestBody {
 impl Drop for RequestBody {
     fn drop(&mut self) {
         // A caller that was not asked for its body does not send it.
-        let body = self.body.take().filter(|body| !self.unasked && !body.is_end_stream());
+        let body = self
+            .body
+            .take()
+            .filter(|body| !self.unasked && !body.is_end_stream());
         if let Some(body) = body {
             // Without room, or without a connection, it is given up.
             let _ = self.left.try_send((body, self.open.take()));
@@ -82,7 +85,9 @@ impl HttpBody for RequestBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map_or_else(SizeHint::default, HttpBody::size_hint)
+        self.body
+            .as_ref()
+            .map_or_else(SizeHint::default, HttpBody::size_hint)
     }
 }
 

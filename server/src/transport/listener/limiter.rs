@@ -222,7 +222,10 @@ mod tests {
         drop(third);
         drop(first);
         let _first = places.take(one, false).unwrap();
-        assert!(!places.take(one, false).unwrap_err().said, "it was over in between");
+        assert!(
+            !places.take(one, false).unwrap_err().said,
+            "it was over in between"
+        );
     }
 
     #[test]
@@ -253,7 +256,10 @@ mod tests {
         let _fifth = places.take(other, false).unwrap();
         let proxy = address("10.0.0.1");
         let _sixth = places.take(proxy, true).unwrap();
-        assert!(third.connection.over.is_cancelled(), "of any address where all are taken");
+        assert!(
+            third.connection.over.is_cancelled(),
+            "of any address where all are taken"
+        );
         drop((first, third));
         assert_eq!(places.taken.lock().all.len(), 4);
         third_is_counted_once(&places);

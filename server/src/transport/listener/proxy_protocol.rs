@@ -164,7 +164,10 @@ mod tests {
         let mut six = [0; 36];
         six[..16].copy_from_slice(&"2001:db8::1".parse::<std::net::Ipv6Addr>().unwrap().octets());
         for (header, expected) in [
-            (b"PROXY TCP4 192.0.2.7 127.0.0.1 4660 80\r\n".to_vec(), "192.0.2.7"),
+            (
+                b"PROXY TCP4 192.0.2.7 127.0.0.1 4660 80\r\n".to_vec(),
+                "192.0.2.7",
+            ),
             (b"PROXY TCP6 2001:db8::1 ::1 4660 80\r\n".to_vec(), "2001:db8::1"),
             (b"PROXY UNKNOWN\r\n".to_vec(), "127.0.0.1"),
             (binary(1, 0x11, &four), "192.0.2.7"),

@@ -11,6 +11,8 @@ pub(crate) enum When {
     BeforeDigit,
     /// It is capitalised and has its full stop ("Gen. Grant", "Elm Ave.").
     Capital,
+    /// It has its full stop, and a small letter or a number follows ("max. of").
+    Inside,
 }
 
 /// Whether the full stop of an abbreviation may be that of the sentence.
@@ -44,17 +46,29 @@ const fn row(key: &'static str, words: &'static str, when: When, ends: Ends) -> 
 #[rustfmt::skip]
 static TABLE: &[Abbreviation] = {
     use Ends::{Maybe, Never};
-    use When::{Always, BeforeDigit, Capital};
+    use When::{Always, BeforeDigit, Capital, Inside};
     &[
+        row("adm", "admiral", Capital, Never),
+        row("amb", "ambassador", Capital, Never),
+        row("app", "appendix", BeforeDigit, Never),
         row("approx", "approximately", Always, Never),
         row("apprx", "approximately", Always, Never),
         row("appt", "appointment", Always, Maybe),
         row("apt", "apartment", BeforeDigit, Never),
+        row("arr", "arrives", Inside, Maybe),
+        row("art", "article", BeforeDigit, Never),
         row("assn", "association", Always, Maybe),
+        row("assoc", "associate", Capital, Maybe),
         row("asst", "assistant", Always, Never),
+        row("atty", "attorney", Capital, Never),
         row("ave", "avenue", Capital, Maybe),
+        row("avg", "average", Inside, Maybe),
+        row("b", "born", BeforeDigit, Never),
+        row("bldg", "building", Always, Maybe),
         row("blvd", "boulevard", Always, Maybe),
         row("bros", "brothers", Capital, Maybe),
+        row("c", "circa", BeforeDigit, Never),
+        row("ca", "circa", BeforeDigit, Never),
         row("capt", "captain", Capital, Never),
         row("cf", "compare", Always, Never),
         row("ch", "chapter", BeforeDigit, Never),
@@ -62,53 +76,91 @@ static TABLE: &[Abbreviation] = {
         row("cmdr", "commander", Capital, Never),
         row("co", "company", Capital, Maybe),
         row("col", "colonel", Capital, Never),
+        row("cont", "continued", Inside, Maybe),
         row("corp", "corporation", Capital, Maybe),
         row("cpl", "corporal", Capital, Never),
+        row("d", "died", BeforeDigit, Never),
+        row("dep", "departs", Inside, Maybe),
         row("dept", "department", Always, Maybe),
+        row("det", "detective", Capital, Never),
+        row("diam", "diameter", Inside, Maybe),
+        row("dist", "district", Capital, Never),
+        row("div", "division", Capital, Never),
         row("dr", "doctor", Always, Never),
         row("ed", "edition", BeforeDigit, Never),
         row("eq", "equation", BeforeDigit, Never),
+        row("esp", "especially", Inside, Maybe),
         row("esq", "esquire", Always, Maybe),
         row("est", "established", BeforeDigit, Never),
         row("etc", "et cetera", Always, Maybe),
+        row("excl", "excluding", Inside, Maybe),
+        row("exp", "expires", Inside, Maybe),
         row("ext", "extension", BeforeDigit, Never),
+        row("feat", "featuring", Inside, Maybe),
         row("fig", "figure", BeforeDigit, Never),
         row("figs", "figures", BeforeDigit, Never),
+        row("fl", "floor", BeforeDigit, Never),
+        row("fr", "father", Capital, Never),
+        row("ft", "fort", Capital, Never),
         row("gen", "general", Capital, Never),
         row("gov", "governor", Capital, Never),
         row("govt", "government", Always, Maybe),
         row("hon", "honorable", Capital, Never),
         row("hwy", "highway", Always, Maybe),
         row("inc", "incorporated", Capital, Maybe),
+        row("incl", "including", Inside, Maybe),
+        row("insp", "inspector", Capital, Never),
         row("intl", "international", Always, Never),
         row("jr", "junior", Always, Maybe),
         row("lt", "lieutenant", Capital, Never),
         row("ltd", "limited", Always, Maybe),
         row("maj", "major", Capital, Never),
+        row("max", "maximum", Inside, Maybe),
+        row("messrs", "messieurs", Always, Never),
+        row("mgr", "manager", Capital, Maybe),
+        row("min", "minimum", Inside, Maybe),
         row("misc", "miscellaneous", Always, Never),
         row("mr", "mister", Always, Never),
         row("mrs", "missus", Always, Never),
         row("ms", "miz", Capital, Never),
         row("mt", "mount", Capital, Never),
+        row("natl", "national", Always, Never),
         row("no", "number", BeforeDigit, Never),
         row("nos", "numbers", BeforeDigit, Never),
+        row("nr", "number", BeforeDigit, Never),
+        row("num", "number", Inside, Maybe),
+        row("op", "opus", BeforeDigit, Never),
+        row("orig", "original", Inside, Maybe),
         row("p", "page", BeforeDigit, Never),
+        row("para", "paragraph", BeforeDigit, Never),
         row("pg", "page", BeforeDigit, Never),
         row("pkwy", "parkway", Always, Maybe),
         row("pp", "pages", BeforeDigit, Never),
+        row("pres", "president", Capital, Never),
         row("prof", "professor", Capital, Never),
         row("pt", "part", BeforeDigit, Never),
+        row("pvt", "private", Capital, Never),
+        row("qty", "quantity", Always, Never),
         row("rd", "road", Capital, Maybe),
         row("ref", "reference", BeforeDigit, Never),
         row("rep", "representative", Capital, Never),
+        row("resp", "respectively", Inside, Maybe),
         row("rev", "reverend", Capital, Never),
+        row("rm", "room", BeforeDigit, Never),
+        row("rs", "rupees", BeforeDigit, Never),
         row("sec", "section", BeforeDigit, Never),
+        row("sect", "section", BeforeDigit, Never),
         row("sen", "senator", Capital, Never),
         row("sgt", "sergeant", Capital, Never),
         row("sr", "senior", Always, Maybe),
+        row("std", "standard", Inside, Maybe),
         row("ste", "suite", BeforeDigit, Never),
+        row("supt", "superintendent", Capital, Never),
         row("tel", "telephone", BeforeDigit, Never),
+        row("temp", "temperature", Inside, Maybe),
         row("univ", "university", Capital, Never),
+        row("ver", "version", BeforeDigit, Never),
+        row("viz", "namely", Inside, Maybe),
         row("vol", "volume", BeforeDigit, Never),
         row("vols", "volumes", BeforeDigit, Never),
         row("vs", "versus", Always, Never),
@@ -171,14 +223,49 @@ pub(crate) fn starts_sentence(word: &str) -> bool {
 }
 
 /// Units that are often written with a full stop.
-static DOTTED_UNITS: [&str; 25] = [
-    "cal", "ft", "gal", "hr", "hrs", "in", "lb", "lbs", "mi", "min", "mins", "mo", "oz", "pt", "qt", "sec",
-    "secs", "tbsp", "tsp", "wk", "wks", "yd", "yds", "yr", "yrs",
+static DOTTED_UNITS: [&str; 28] = [
+    "cal", "cu", "fl", "ft", "gal", "hr", "hrs", "in", "lb", "lbs", "mi", "min", "mins", "mo", "oz", "pt",
+    "qt", "sec", "secs", "sq", "tbsp", "tsp", "wk", "wks", "yd", "yds", "yr", "yrs",
 ];
 
 /// Whether a full stop after this unit may be part of it.
 pub(crate) fn is_dotted_unit(word: &str) -> bool {
     DOTTED_UNITS.binary_search(&word).is_ok()
+}
+
+/// Words that say what a number behind them is. Sorted.
+#[rustfmt::skip]
+static BEFORE_NUMBERS: [&str; 112] = [
+    "about", "account", "address", "after", "age", "aged", "ages", "apartment", "appendix", "at", "beat", "before",
+    "between", "billion", "block", "booking", "box", "building", "by", "card", "case", "chapter", "chapters", "circa",
+    "code", "confirmation", "door", "during", "each", "early", "exit", "extension", "figure", "final", "flat", "flight",
+    "form", "from", "gate", "grade", "group", "hall", "hundred", "id", "in", "invoice", "is", "late",
+    "level", "license", "lost", "lot", "member", "mid", "million", "minus", "model", "number", "of", "on",
+    "order", "over", "page", "pages", "passcode", "password", "percent", "phase", "pin", "plate", "platform", "plus",
+    "point", "policy", "postcode", "reference", "registration", "room", "route", "row", "score", "seat", "section", "serial",
+    "since", "sku", "step", "suite", "table", "than", "the", "thousand", "through", "ticket", "times", "to",
+    "track", "tracking", "trillion", "type", "under", "unit", "until", "version", "versions", "versus", "vitamin", "was",
+    "win", "won", "year", "zip",
+];
+
+/// Whether a number behind this lower-case word is read by it.
+pub(crate) fn goes_before_number(word: &str) -> bool {
+    find(word).is_some() || month(word).is_some() || BEFORE_NUMBERS.binary_search(&word).is_ok()
+}
+
+/// Words behind a number that belong to it. Sorted.
+#[rustfmt::skip]
+static BEHIND_NUMBERS: [&str; 59] = [
+    "academic", "and", "billion", "cbar", "cents", "days", "degree", "degrees", "divided", "dollars", "euros", "feet",
+    "fiscal", "gbit", "half", "hour", "hours", "hundred", "inches", "inhg", "kbit", "kilometers", "kilometres", "kvar",
+    "kvarh", "kwh", "mbar", "mbit", "meters", "metres", "miles", "million", "minus", "minute", "minutes", "mmhg",
+    "mmol", "months", "o'clock", "over", "people", "percent", "plus", "point", "pounds", "quarter", "quarters", "school",
+    "season", "second", "seconds", "third", "thirds", "thousand", "times", "tokens", "trillion", "weeks", "years",
+];
+
+/// Whether this lower-case word belongs to the number before it.
+pub(crate) fn goes_with_number(word: &str) -> bool {
+    month(word).is_some() || is_dotted_unit(word) || BEHIND_NUMBERS.binary_search(&word).is_ok()
 }
 
 /// The month a lower-case word names, 1 to 12.
@@ -215,6 +302,7 @@ mod tests {
     #[test]
     fn sentence_starters_are_sorted() {
         assert!(STARTERS.is_sorted() && DOTTED_UNITS.is_sorted());
+        assert!(BEFORE_NUMBERS.is_sorted() && BEHIND_NUMBERS.is_sorted());
         assert!(starts_sentence("It's") && !starts_sentence("Senate") && !starts_sentence("the"));
     }
 

@@ -3,16 +3,15 @@
 //! Takes marks out of the text, segments it, writes each segment as words, and cuts again what the words made too long. Owned by the session that
 //! reads the text. Never waits and never speaks.
 
-mod positions;
 mod resplit;
 
 use core::time::Duration;
 
-use crate::markup::{LONGEST_PAUSE, Markup, Part};
+use crate::markup::{Ignored, LONGEST_PAUSE, Markup, Part};
+use crate::positions::Positions;
 use crate::{
     Buffering, EndKind, Normalizer, Piece, Segment, Segmenter, SegmenterOptions, Skipped, TextError, Warning,
 };
-use positions::Positions;
 
 /// How a [`FrontEnd`] works.
 #[derive(Debug, Clone)]
@@ -56,6 +55,7 @@ pub struct FrontEnd {
     max_buffered_bytes: usize,
     /// What was left out and not asked for yet.
     unreported: Skipped,
+    ignored: Ignored,
     /// What was left out in the whole utterance.
     skipped: Skipped,
     spoken: bool,
@@ -78,7 +78,7 @@ impl FrontEnd {
         };
         Self {
             segmenter: Segmenter::new(segmenter),
-            markup: Markup::default(),
+            markup: Markup::new(options.normalizer.is_some()),
             held: manual.then(String::new),
             positions: Positions::default(),
             marked: false,
@@ -88,6 +88,7 @@ impl FrontEnd {
             max_chars: options.max_chars.max(1),
             max_buffered_bytes: options.max_buffered_bytes,
             unreported: Skipped::default(),
+            ignored: Ignored::default(),
             skipped: Skipped::default(),
             spoken: false,
         }
@@ -155,6 +156,7 @@ impl FrontEnd {
             held.clear();
         }
         self.unreported = Skipped::default();
+        self.ignored = Ignored::default();
         self.skipped = Skipped::default();
         self.spoken = false;
     }
@@ -168,7 +170,7 @@ impl FrontEnd {
 
     /// The next text is the first of an utterance.
     fn begin(&mut self) {
-        self.markup = Markup::default();
+        self.markup = Markup::new(self.normalizer.is_some());
         self.positions = Positions::default();
         (self.marked, self.pause) = (false, None);
     }
@@ -197,6 +199,10 @@ impl FrontEnd {
                     self.positions.entity(*chars);
                     self.segmenter.push(c.encode_utf8(&mut [0; 4]))
                 }
+                Part::Skipped(chars) => {
+                    self.positions.mark(*chars);
+                    Vec::new()
+                }
                 Part::Mark { chars, .. } => {
                     self.positions.mark(*chars);
                     self.segmenter.flush()
@@ -209,6 +215,7 @@ impl FrontEnd {
                 self.pause = asked.or(self.pause);
             }
         }
+        self.ignored.merge(self.markup.take_ignored());
         pieces
     }
 
@@ -219,6 +226,10 @@ impl FrontEnd {
         let mut warnings = Vec::new();
         if !skipped.is_empty() {
             warnings.push(Warning::CharactersSkipped(skipped));
+        }
+        let ignored = std::mem::take(&mut self.ignored);
+        if !ignored.is_empty() {
+            warnings.push(Warning::MarkupIgnored(ignored));
         }
         warnings
     }
@@ -351,6 +362,45 @@ mod tests {
         ];
         let expected = expected.map(|(spoken, written)| (spoken.to_owned(), at(written)));
         assert_eq!(words, expected);
+    }
+
+    #[test]
+    fn words_stand_where_their_notation_is() {
+        let text = "See [the guide](http://x.y) for $\\frac{a}{b}$ &amp; more.[1] Next.";
+        let pieces = spoken(&mut front_end(true), text);
+        let texts: Vec<&str> = pieces.iter().map(|piece| piece.text.as_str()).collect();
+        assert_eq!(texts, ["see the guide for a over b and more.", "next."]);
+        let chars: Vec<char> = text.chars().collect();
+        let written = |source: CharRange| chars[source.start..source.end].iter().collect::<String>();
+        let words: Vec<(String, String)> = pieces[0]
+            .words()
+            .into_iter()
+            .map(|word| (word.spoken.trim_end().to_owned(), written(word.source)))
+            .collect();
+        let words: Vec<(&str, &str)> = words
+            .iter()
+            .map(|(said, written)| (said.as_str(), written.as_str()))
+            .collect();
+        assert_eq!(
+            words[..4],
+            [("see", "See"), ("the", "the"), ("guide", "guide"), ("for", "for")]
+        );
+        assert_eq!(words[7], ("and", "&amp;"));
+        assert_eq!(words[8], ("more.", "more"));
+    }
+
+    #[test]
+    fn markup_that_is_left_out_is_warned_of_once() {
+        let mut front_end = front_end(true);
+        front_end.push("<foo>Hello</foo> there, <b>you</b>.").unwrap();
+        front_end.finish().unwrap();
+        let warnings = front_end.take_warnings();
+        let [Warning::MarkupIgnored(ignored)] = &warnings[..] else {
+            panic!("{warnings:?}");
+        };
+        assert_eq!(ignored.names(), ["<foo>", "</foo>"]);
+        assert_eq!(warnings[0].reason(), "MARKUP_IGNORED");
+        assert!(front_end.take_warnings().is_empty());
     }
 
     #[test]

@@ -1,27 +1,31 @@
-//! Marks in text that say how to speak: pauses, and the part of SSML that says nothing else.
+//! Marks in text that say how to speak, and the notation of documents.
 //!
 //! In: text in any chunking. Out: what is to be spoken, with the marks between. `[pause:500ms]` and `<break time="500ms"/>` are marks in
 //! any text. A text whose first visible characters are `<speak` is SSML: its elements `speak`, `p`, `s` and `break` are marks, its
-//! entities are characters, and any other element is an error. What only looks like a mark is text.
+//! entities are characters, and any other element is an error. For a voice that reads words, the notation of other documents is taken
+//! out as well ([`notation`]). What only looks like a mark is text.
 //!
-//! Every decision is made by characters alone, so any chunking gives the parts of the whole text. At most [`LONGEST_MARK`] characters
-//! wait for the end of a mark, and at most [`LONGEST_ELEMENT`] for the beginning of a document or the end of an element.
+//! Every decision is made by characters alone, so any chunking gives the parts of the whole text. A bounded number of characters waits
+//! for the end of a mark.
 
 mod element;
+mod formula;
+mod ignored;
+mod mark;
+mod notation;
+mod tag;
+mod terminal;
 
 use core::time::Duration;
 
 use crate::TextError;
-use element::Element;
+use crate::positions::Positions;
+pub use ignored::Ignored;
+use mark::{Verdict, is_blank};
+use notation::{Context, Edit, Judged};
 
 /// Longest pause that a mark can ask for, and that marks beside each other add up to.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// Most characters of a mark in plain text.
-const LONGEST_MARK: usize = 64;
-/// Most characters of an element, a comment or a declaration of SSML.
-const LONGEST_ELEMENT: usize = 1024;
-/// Most characters of an entity.
-const LONGEST_ENTITY: usize = 12;
 
 /// A part of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +34,8 @@ pub(crate) enum Part {
     Text(String),
     /// A character that was written in `chars` characters.
     Entity(char, usize),
+    /// So many characters that are not spoken.
+    Skipped(usize),
     /// `chars` characters that are not spoken. The sentence ends before them; `pause` is what they ask for, none for what is usual.
     Mark { chars: usize, pause: Option<Duration> },
 }
@@ -43,27 +49,31 @@ enum Syntax {
     Ssml,
 }
 
-/// What the characters that wait turn out to be.
-enum Verdict {
-    /// It takes more characters to know.
-    Open,
-    /// The first of them is text.
-    Text,
-    Entity(char),
-    Mark(Option<Duration>),
-    /// The beginning of a document in SSML.
-    Document,
-}
-
 /// Finds the marks of one text.
 #[derive(Debug, Default)]
 pub(crate) struct Markup {
     syntax: Syntax,
     /// What may become a mark.
-    held: String,
+    held: Vec<char>,
+    /// The characters that can decide what that is; any if there are none.
+    deciding: &'static str,
+    /// Whether the notation of documents is taken out, too.
+    reads: bool,
+    context: Context,
+    /// Everything up to this is left out, in small letters.
+    hidden: Option<String>,
+    ignored: Ignored,
 }
 
 impl Markup {
+    /// One without text. With `reads` the notation of documents is taken out of text that is no SSML.
+    pub(crate) fn new(reads: bool) -> Self {
+        Self {
+            reads,
+            ..Self::default()
+        }
+    }
+
     /// Takes more text.
     ///
     /// # Errors
@@ -76,235 +86,262 @@ impl Markup {
         Ok(parts.finish())
     }
 
-    /// Takes what waits as it is: no more text comes that it could be a mark with.
+    /// Takes what waits as what it is by itself: no more text comes that it could be a mark with.
     pub(crate) fn flush(&mut self) -> Vec<Part> {
         let mut parts = Parts::default();
-        parts.text.push_str(&std::mem::take(&mut self.held));
+        if self.hidden.is_some() {
+            self.held.clear();
+        }
+        while !self.held.is_empty() {
+            let held = std::mem::take(&mut self.held);
+            let mut again: Vec<char> = match self.syntax {
+                Syntax::Unknown | Syntax::Plain if self.reads => {
+                    self.apply(notation::judge(&held, &self.context, true), held, &mut parts)
+                }
+                _ => self.text(held, &mut parts),
+            };
+            again.reverse();
+            // Nothing of this is SSML: it began no document before.
+            let _ = self.take(again, &mut parts);
+        }
         parts.finish()
+    }
+
+    /// What was left out since this was last called.
+    pub(crate) fn take_ignored(&mut self) -> Ignored {
+        std::mem::take(&mut self.ignored)
     }
 
     /// Bytes that wait.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.held.len()
+        let hidden = self.hidden.as_ref().map_or(0, String::len);
+        self.held.iter().map(|c| c.len_utf8()).sum::<usize>() + hidden
     }
 
     fn accept(&mut self, c: char, parts: &mut Parts) -> Result<(), TextError> {
+        if self.syntax != Syntax::Unknown && self.held.is_empty() && self.hidden.is_none() && !self.opens(c) {
+            self.say(c, parts);
+            return Ok(());
+        }
+        self.take(vec![c], parts)
+    }
+
+    /// Takes characters, the last one first; what turns out to be none of a mark is taken again.
+    fn take(&mut self, mut again: Vec<char>, parts: &mut Parts) -> Result<(), TextError> {
+        while let Some(c) = again.pop() {
+            let rest = self.step(c, parts)?;
+            again.extend(rest.into_iter().rev());
+        }
+        Ok(())
+    }
+
+    /// Takes one character; returns those that are to be taken again.
+    fn step(&mut self, c: char, parts: &mut Parts) -> Result<Vec<char>, TextError> {
+        if let Some(end) = &self.hidden {
+            self.held.push(c.to_ascii_lowercase());
+            parts.add(Part::Skipped(1));
+            // What of the end came so far.
+            while !self.held.iter().zip(end.chars()).all(|(&got, c)| got == c) {
+                self.held.remove(0);
+            }
+            if self.held.len() == end.len() {
+                self.hidden = None;
+                self.held.clear();
+            }
+            return Ok(Vec::new());
+        }
         if self.held.is_empty() && !self.opens(c) {
             if self.syntax == Syntax::Unknown && !is_blank(c) {
                 self.syntax = Syntax::Plain;
             }
-            parts.text.push(c);
-            return Ok(());
+            self.say(c, parts);
+            return Ok(Vec::new());
         }
         self.held.push(c);
-        let chars = self.held.chars().count();
-        match self.verdict(chars)? {
-            Verdict::Open => return Ok(()),
-            Verdict::Entity(c) => parts.add(Part::Entity(c, chars)),
+        if !self.deciding.is_empty() && !self.deciding.contains(c) && self.held.len() % 64 != 0 {
+            return Ok(Vec::new());
+        }
+        let verdict = self.verdict()?;
+        let chars = self.held.len();
+        self.deciding = "";
+        match verdict {
+            Verdict::Open => return Ok(Vec::new()),
+            Verdict::Entity(c) => {
+                self.context.saw(c);
+                parts.add(Part::Entity(c, chars));
+            }
             Verdict::Mark(pause) => parts.add(Part::Mark { chars, pause }),
             Verdict::Document => {
                 self.syntax = Syntax::Ssml;
                 parts.add(Part::Mark { chars, pause: None });
             }
-            Verdict::Text => return self.release(parts),
+            Verdict::Text => {
+                let held = std::mem::take(&mut self.held);
+                return Ok(match self.syntax {
+                    Syntax::Unknown | Syntax::Plain if self.reads => {
+                        self.apply(notation::judge(&held, &self.context, false), held, parts)
+                    }
+                    _ => self.text(held, parts),
+                });
+            }
         }
         self.held.clear();
-        Ok(())
+        Ok(Vec::new())
     }
 
-    /// The first character that waits is text; each of the others may begin a mark of its own.
-    fn release(&mut self, parts: &mut Parts) -> Result<(), TextError> {
-        let held = std::mem::take(&mut self.held);
-        let mut chars = held.chars();
-        parts.text.extend(chars.next());
+    /// A character as it was written.
+    fn say(&mut self, c: char, parts: &mut Parts) {
+        self.context.saw(c);
+        parts.text.push(c);
+    }
+
+    /// The first character that waited is text; each of the others may begin a mark of its own.
+    fn text(&mut self, mut held: Vec<char>, parts: &mut Parts) -> Vec<char> {
+        self.say(held.remove(0), parts);
         if self.syntax == Syntax::Unknown {
             self.syntax = Syntax::Plain;
         }
-        chars.try_for_each(|c| self.accept(c, parts))
+        held
+    }
+
+    /// Does what is to be done with the characters that waited; returns those that are to be taken again.
+    fn apply(&mut self, judged: Judged, held: Vec<char>, parts: &mut Parts) -> Vec<char> {
+        let edits = match judged {
+            Judged::Open(deciding) => {
+                self.deciding = deciding;
+                self.held = held;
+                return Vec::new();
+            }
+            Judged::Text => return self.text(held, parts),
+            Judged::Taken(edits) => edits,
+        };
+        self.syntax = Syntax::Plain;
+        let mut at = 0;
+        for edit in edits {
+            at += self.edit(edit, &held[at..], parts);
+        }
+        held[at..].to_vec()
+    }
+
+    /// Does one edit to the beginning of `held`; returns how many characters it took.
+    fn edit(&mut self, edit: Edit, held: &[char], parts: &mut Parts) -> usize {
+        match edit {
+            Edit::Skip(chars) => {
+                parts.add(Part::Skipped(chars));
+                chars
+            }
+            Edit::Text(chars) => {
+                held[..chars].iter().for_each(|&c| self.say(c, parts));
+                chars
+            }
+            Edit::Inner(chars) => {
+                let mut inner = Self {
+                    syntax: Syntax::Plain,
+                    context: self.context.clone(),
+                    ..Self::new(true)
+                };
+                let text: String = held[..chars].iter().collect();
+                // Only SSML is ever refused.
+                let whole = inner.push(&text).unwrap_or_default();
+                whole
+                    .into_iter()
+                    .chain(inner.flush())
+                    .for_each(|part| parts.add(part));
+                self.ignored.merge(inner.take_ignored());
+                self.context = inner.context;
+                chars
+            }
+            Edit::Words(words, chars) => {
+                let mut written = chars;
+                for c in words.chars() {
+                    self.context.saw(c);
+                    parts.add(Part::Entity(c, written));
+                    written = 0;
+                }
+                chars
+            }
+            Edit::Break(chars) => {
+                self.context.saw('\n');
+                parts.add(Part::Mark { chars, pause: None });
+                chars
+            }
+            Edit::Ignored(name) => {
+                self.ignored.add(name);
+                0
+            }
+            Edit::Code => {
+                self.context.code = !self.context.code;
+                0
+            }
+            Edit::Fence => {
+                self.context.fence = !self.context.fence;
+                0
+            }
+            Edit::Until(end) => {
+                self.hidden = Some(end);
+                0
+            }
+        }
     }
 
     fn opens(&self, c: char) -> bool {
         match self.syntax {
-            Syntax::Unknown | Syntax::Plain => matches!(c, '<' | '['),
             Syntax::Ssml => matches!(c, '<' | '[' | '&'),
+            Syntax::Unknown | Syntax::Plain => {
+                matches!(c, '<' | '[') && !self.reads || self.reads && notation::opens(c, &self.context)
+            }
         }
     }
 
-    fn verdict(&self, chars: usize) -> Result<Verdict, TextError> {
-        let held = &self.held;
+    fn verdict(&self) -> Result<Verdict, TextError> {
+        let chars = self.held.len();
+        let held: String = match self.held[0] {
+            '[' | '<' | '&' => self.held.iter().collect(),
+            _ => return Ok(Verdict::Text),
+        };
         if held.starts_with('[') {
-            return Ok(bracket(held, chars));
+            return Ok(mark::bracket(&held, chars));
         }
         if held.starts_with('&') {
-            return Ok(entity(held, chars));
+            return Ok(match self.syntax {
+                Syntax::Ssml => mark::entity(&held, chars),
+                Syntax::Unknown | Syntax::Plain => Verdict::Text,
+            });
         }
         match self.syntax {
-            Syntax::Plain => Ok(plain_element(held, chars)),
-            Syntax::Unknown => Ok(first_element(held, chars)),
-            Syntax::Ssml => element(held, chars),
+            Syntax::Plain => Ok(mark::plain_element(&held, chars)),
+            Syntax::Unknown => Ok(mark::first_element(&held, chars)),
+            Syntax::Ssml => mark::element(&held, chars),
         }
     }
 }
 
-fn is_blank(c: char) -> bool {
-    c.is_whitespace() || c == '\u{feff}'
-}
-
-/// `[pause:500ms]`.
-fn bracket(held: &str, chars: usize) -> Verdict {
-    const NAME: &str = "[pause:";
-    let begins = held
-        .chars()
-        .zip(NAME.chars())
-        .all(|(got, name)| got.eq_ignore_ascii_case(&name));
-    match held.strip_suffix(']') {
-        _ if !begins || chars > LONGEST_MARK => Verdict::Text,
-        Some(mark) => mark
-            .get(NAME.len()..)
-            .and_then(element::duration)
-            .map_or(Verdict::Text, |pause| {
-                Verdict::Mark(Some(pause.min(LONGEST_PAUSE)))
-            }),
-        None => Verdict::Open,
-    }
-}
-
-/// A character of SSML by its name or number.
-fn entity(held: &str, chars: usize) -> Verdict {
-    match held.strip_suffix(';') {
-        Some(name) => element::character(&name[1..]).map_or(Verdict::Text, Verdict::Entity),
-        None if chars < LONGEST_ENTITY && names(&held[1..]) => Verdict::Open,
-        None => Verdict::Text,
-    }
-}
-
-fn names(name: &str) -> bool {
-    name.bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'#')
-}
-
-/// `<break .../>` in a text without other elements, or `</break>`.
-fn plain_element(held: &str, chars: usize) -> Verdict {
-    let begins = |name: &str| {
-        let mut both = held.chars().zip(name.chars());
-        both.all(|(got, name)| got.eq_ignore_ascii_case(&name))
-    };
-    if !begins("<break") && !begins("</break") || chars > LONGEST_MARK {
-        return Verdict::Text;
-    }
-    if !held.ends_with('>') {
-        return Verdict::Open;
-    }
-    match Element::read(held) {
-        Some(found) if found.name.eq_ignore_ascii_case("break") => {
-            pause(&found).map_or(Verdict::Text, Verdict::Mark)
-        }
-        _ => Verdict::Text,
-    }
-}
-
-/// The first thing of a text: the beginning of a document, or what [`plain_element`] finds. A document begins with `<speak`, after
-/// declarations and comments; without it those are text.
-fn first_element(held: &str, chars: usize) -> Verdict {
-    const NAME: &str = "<speak";
-    let open = match chars < LONGEST_ELEMENT {
-        true => Verdict::Open,
-        false => Verdict::Text,
-    };
-    let rest = match behind_prologue(held) {
-        Prologue::Open => return open,
-        Prologue::Other => return plain_element(held, chars),
-        Prologue::Ended(rest) => rest,
-    };
-    let mut begins = rest.chars().zip(NAME.chars());
-    let begins = begins.all(|(got, name)| got.eq_ignore_ascii_case(&name));
-    let is_document = || Element::read(rest).is_some_and(|found| found.name.eq_ignore_ascii_case("speak"));
-    match begins {
-        true if !is_whole(rest) => open,
-        true if is_document() => Verdict::Document,
-        _ => plain_element(held, chars),
-    }
-}
-
-/// What comes of looking for the end of declarations and comments.
-enum Prologue<'a> {
-    Open,
-    /// There are none that could stand before a document.
-    Other,
-    Ended(&'a str),
-}
-
-fn behind_prologue(held: &str) -> Prologue<'_> {
-    let mut rest = held;
-    loop {
-        rest = rest.trim_start_matches(is_blank);
-        let end = match rest {
-            _ if rest.starts_with("<?") => "?>",
-            _ if rest.starts_with("<!--") => "-->",
-            _ if rest == "<" && held.len() > 1 || !rest.is_empty() && "<!--".starts_with(rest) => {
-                return Prologue::Open;
+/// A whole text without its marks, and where its characters stood; a mark is an empty line. None if it is SSML that cannot be followed.
+pub(crate) fn without_marks(text: &str) -> Option<(String, Positions)> {
+    let mut markup = Markup::new(true);
+    let mut parts = markup.push(text).ok()?;
+    parts.extend(markup.flush());
+    let mut plain = String::new();
+    let mut positions = Positions::default();
+    for part in parts {
+        match part {
+            Part::Text(text) => {
+                positions.text(text.chars().count());
+                plain.push_str(&text);
             }
-            _ if rest.is_empty() => return Prologue::Open,
-            _ if rest.starts_with("<!") => return Prologue::Other,
-            _ => return Prologue::Ended(rest),
-        };
-        match rest.split_once(end) {
-            Some((_, behind)) => rest = behind,
-            None => return Prologue::Open,
+            Part::Entity(c, chars) => {
+                positions.entity(chars);
+                plain.push(c);
+            }
+            Part::Skipped(chars) => positions.mark(chars),
+            Part::Mark { chars, .. } => {
+                positions.entity(chars);
+                positions.entity(0);
+                plain.push_str("\n\n");
+            }
         }
     }
-}
-
-/// An element, a comment or a declaration of a document.
-fn element(held: &str, chars: usize) -> Result<Verdict, TextError> {
-    let refused = |element: String| TextError::Markup { element };
-    let beginning = || held.chars().take(40).collect();
-    if !is_whole(held) {
-        return match chars < LONGEST_ELEMENT {
-            true => Ok(Verdict::Open),
-            false => Err(refused("an element that does not end".to_owned())),
-        };
-    }
-    if held.starts_with("<?") || held.starts_with("<!--") {
-        return Ok(Verdict::Mark(None));
-    }
-    let found = Element::read(held).ok_or_else(|| refused(beginning()))?;
-    match found.name.to_ascii_lowercase().as_str() {
-        "speak" | "p" | "s" => Ok(Verdict::Mark(None)),
-        "break" => Ok(Verdict::Mark(pause(&found).ok_or_else(|| refused(beginning()))?)),
-        name => Err(refused(format!("<{name}>"))),
-    }
-}
-
-/// What a `break` asks for; nothing if it is the end of one. None outside: its attributes make no sense.
-#[allow(clippy::option_option, reason = "no pause and no sense are two things")]
-fn pause(element: &Element<'_>) -> Option<Option<Duration>> {
-    match element.closes {
-        true => Some(None),
-        false => element.pause().map(|pause| Some(pause.min(LONGEST_PAUSE))),
-    }
-}
-
-/// Whether an element, a comment or a declaration has its end. A `>` within quotes or within a comment is none.
-fn is_whole(held: &str) -> bool {
-    if held.starts_with("<!--") {
-        return held.len() >= 7 && held.ends_with("-->");
-    }
-    if held.starts_with("<?") {
-        return held.ends_with("?>");
-    }
-    if !held.ends_with('>') {
-        return false;
-    }
-    let mut quote = None;
-    for c in held.chars() {
-        match quote {
-            None if matches!(c, '"' | '\'') => quote = Some(c),
-            Some(open) if c == open => quote = None,
-            _ => {}
-        }
-    }
-    quote.is_none()
+    Some((plain, positions))
 }
 
 /// Parts in their order; text beside text is one.
@@ -316,8 +353,21 @@ struct Parts {
 
 impl Parts {
     fn add(&mut self, part: Part) {
-        self.close();
-        self.done.push(part);
+        match part {
+            Part::Text(text) => self.text.push_str(&text),
+            Part::Skipped(0) => {}
+            Part::Skipped(more)
+                if self.text.is_empty() && matches!(self.done.last(), Some(Part::Skipped(_))) =>
+            {
+                if let Some(Part::Skipped(chars)) = self.done.last_mut() {
+                    *chars += more;
+                }
+            }
+            part => {
+                self.close();
+                self.done.push(part);
+            }
+        }
     }
 
     fn close(&mut self) {

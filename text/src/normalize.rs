@@ -7,16 +7,20 @@
 
 mod acronym;
 mod alphabet;
+mod between;
 mod currency;
 mod date;
+mod duration;
 mod fold;
 mod fraction;
+mod identifier;
 mod measure;
 mod net;
 mod number;
 mod numeral;
 mod out;
 mod phone;
+mod place;
 mod quantity;
 mod roman;
 mod rules;
@@ -26,7 +30,7 @@ mod time;
 mod unit;
 mod word;
 
-use crate::{Skipped, Span, TextError};
+use crate::{Skipped, Span, TextError, markup};
 use alphabet::Alphabet;
 use out::Out;
 use text::Text;
@@ -80,12 +84,21 @@ impl Normalizer {
         })
     }
 
-    /// Writes `input` as words.
+    /// Writes `input` as words, without its markup.
     ///
     /// # Errors
     /// [`TextError::NothingSpeakable`] if nothing is left.
     pub fn normalize(&self, input: &str) -> Result<Normalized, TextError> {
-        let normalized = self.convert(input);
+        let normalized = match markup::without_marks(input) {
+            Some((plain, positions)) => {
+                let mut normalized = self.convert(&plain);
+                for span in &mut normalized.spans {
+                    span.source = positions.range(span.source);
+                }
+                normalized
+            }
+            None => self.convert(input),
+        };
         if normalized.text.is_empty() {
             return Err(TextError::NothingSpeakable {
                 skipped: normalized.skipped,

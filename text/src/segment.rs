@@ -293,9 +293,9 @@ impl Segmenter {
     /// Decides what had to wait for the word that `next`, or the end of the text, may end.
     fn after_word(&mut self, next: Option<char>) -> Option<(usize, EndKind)> {
         let pending = self.pending?;
-        let starts = boundary::word_starts_sentence(&self.buf[pending.word_from?..], next)?;
+        let decided = boundary::word_decides(pending.ending, &self.buf[pending.word_from?..], next)?;
         self.pending = None;
-        starts.then_some((pending.at, EndKind::Sentence))
+        decided.map(|end| (pending.at, end))
     }
 
     /// Decides what had to wait for the character `c`, which is not in the buffer yet.
@@ -339,10 +339,24 @@ impl Segmenter {
         }
         let strong = boundary::strong_space(&self.buf[..at], c);
         self.cuts.space(at, strong);
-        if strong && self.options.buffering == Buffering::Eager && at >= self.eager_chars {
+        if self.options.buffering != Buffering::Eager || at < self.eager_chars {
+            return None;
+        }
+        if strong {
             return Some((at, EndKind::Forced));
         }
-        None
+        match boundary::early_space(&self.buf[..at], c) {
+            Some(true) => Some((at, EndKind::Forced)),
+            None if self.pending.is_none() => {
+                self.pending = Some(Pending {
+                    at,
+                    ending: Ending::Early,
+                    word_from: Some(self.buf.len()),
+                });
+                None
+            }
+            _ => None,
+        }
     }
 
     /// The buffer is over its limit: the best place seen so far, or none while a single token may still grow.

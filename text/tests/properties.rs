@@ -104,6 +104,16 @@ fn texty() -> impl Strategy<Value = String> {
             "~",
             "\u{3c0}",
             "\\",
+            "[1]",
+            "[a](b)",
+            "$x_1$",
+            "&amp;",
+            "<br>",
+            "<b>",
+            "`",
+            "\u{1b}[1m",
+            "\u{b2}",
+            "9 - 5",
         ])
         .prop_map(str::to_owned),
     ];

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::mark::LONGEST_ELEMENT;
 use super::*;
 
 fn mark(chars: usize, millis: u64) -> Part {
@@ -106,6 +107,7 @@ fn a_document_is_what_it_says_without_its_elements() {
             Part::Text(text) => text.clone(),
             Part::Entity(c, 5) => c.to_string(),
             Part::Entity(..) => "?".to_owned(),
+            Part::Skipped(_) => String::new(),
             Part::Mark { pause: None, .. } => String::new(),
             Part::Mark {
                 pause: Some(pause), ..
@@ -155,6 +157,129 @@ fn entities_are_characters_in_documents_only() {
     );
 }
 
+/// What is said of a whole text to a voice that reads words; `|` is where a sentence ends.
+fn said(written: &str) -> String {
+    let mut markup = Markup::new(true);
+    let mut parts = markup.push(written).unwrap();
+    parts.extend(markup.flush());
+    spoken(&parts)
+}
+
+fn spoken(parts: &[Part]) -> String {
+    let said = |part: &Part| match part {
+        Part::Text(text) => text.clone(),
+        Part::Entity(c, _) => c.to_string(),
+        Part::Skipped(_) => String::new(),
+        Part::Mark { .. } => "|".to_owned(),
+    };
+    parts.iter().map(said).collect()
+}
+
+#[test]
+fn what_only_looks_like_notation_is_text() {
+    for written in [
+        "a < b",
+        "<3",
+        "x<y and y>z",
+        "if a<b and c>d",
+        "Vec<String>",
+        "a <- b",
+        "$5 and $10",
+        "$5-$10",
+        "$20, or 30$ more",
+        "US$5 and US$6",
+        "$HOME/bin:$PATH",
+        "m[i][j]",
+        "a[0]",
+        "x[1]",
+        "in the range [1, 5]",
+        "[sic]",
+        "(see [below])",
+        "R&D",
+        "AT&T; and",
+        "&unknown;",
+        "wait!",
+        "wait![",
+        "C:\\Users",
+        "[a](b c)",
+        "[",
+        "5 & 6",
+        "$",
+        "$$",
+        "km\u{b2} and 10\u{2076}",
+        "[1999] was",
+        "[note]: bring it",
+    ] {
+        assert_eq!(said(written), written);
+    }
+}
+
+#[test]
+fn bounded_text_waits_for_the_end_of_notation() {
+    for unit in [
+        "[", "[a", "![", "$a", "$", "$$", "<a ", "<", "<a", "\\", "\\(", "&", "&a", "&amp;", "`", "```",
+        "\u{1b}", "\u{1b}]", "\u{b2}", "[a](b", "[a](", "<a b=\"", "<!--", "【", "a[1]", "[[[", "<script>",
+        "\\x1b[", "~~~", "[1]: ",
+    ] {
+        let mut markup = Markup::new(true);
+        for _ in 0..20_000 / unit.len() {
+            markup.push(unit).unwrap();
+            assert!(markup.held_bytes() <= 8 * 1024, "{unit:?}");
+        }
+        markup.flush();
+    }
+}
+
+#[test]
+fn what_is_left_out_is_told_once() {
+    let mut markup = Markup::new(true);
+    markup.push("<foo>a</foo> <foo>b $\\begin{x}$").unwrap();
+    markup.flush();
+    let ignored = markup.take_ignored();
+    assert_eq!(ignored.total(), 4);
+    assert_eq!(ignored.names(), ["<foo>", "</foo>", "formula \\begin{x}"]);
+    assert!(markup.take_ignored().is_empty());
+}
+
+proptest! {
+    #[test]
+    fn notation_does_not_depend_on_the_chunking_and_every_character_has_its_place(
+        pieces in prop::collection::vec(
+            prop::sample::select(vec![
+                "[a](b)", "![", "[1]", "[", "](", ")", "]", "$x_1$", "$", "$5", "\\frac{a}{b}", "\\(", "\\)", "&amp;", "&amp;#39;", "&", ";", "<b>", "<br>",
+                "<foo x='1'>", "<", ">", "</", "<!--", "-->", "<script>", "</script>", "`", "```", "\n", "\n\n", "\u{1b}[31m", "\u{1b}]8;;x\u{7}",
+                "\u{1b}", "\u{b2}", "word", " ", ".", "é", "[^1]: ", "[ref]: http://x", "【1†a】", "\\*", "<sup>2</sup>", "5", "[pause:1s]", "<break/>",
+            ]),
+            0..16,
+        ),
+        sizes in prop::collection::vec(1usize..9, 1..6),
+    ) {
+        let whole: String = pieces.concat();
+        let chars: Vec<char> = whole.chars().collect();
+        let mut markup = Markup::new(true);
+        let mut found = Vec::new();
+        let mut from = 0;
+        for size in sizes.iter().cycle() {
+            let to = (from + size).min(chars.len());
+            let chunk: String = chars[from..to].iter().collect();
+            found.extend(markup.push(&chunk).unwrap());
+            from = to;
+            if from == chars.len() { break; }
+        }
+        found.extend(markup.flush());
+        let mut at_once = Markup::new(true);
+        let mut expected = at_once.push(&whole).unwrap();
+        expected.extend(at_once.flush());
+        prop_assert_eq!(spoken(&found), spoken(&expected));
+        prop_assert_eq!(markup.take_ignored(), at_once.take_ignored());
+        let count: usize = found.iter().map(|part| match part {
+            Part::Text(text) => text.chars().count(),
+            Part::Entity(_, chars) | Part::Mark { chars, .. } | Part::Skipped(chars) => *chars,
+        }).sum();
+        prop_assert_eq!(count, chars.len());
+    }
+}
+
 proptest! {
     #[test]
     fn parts_do_not_depend_on_the_chunking_and_count_every_character(
@@ -192,7 +317,7 @@ proptest! {
             prop_assert_eq!(&found, &expected);
             let count: usize = found.iter().map(|part| match part {
                 Part::Text(text) => text.chars().count(),
-                Part::Entity(_, chars) | Part::Mark { chars, .. } => *chars,
+                Part::Entity(_, chars) | Part::Mark { chars, .. } | Part::Skipped(chars) => *chars,
             }).sum();
             prop_assert_eq!(count, chars.len());
         }

@@ -3,11 +3,11 @@
 use crate::abbrev::{self, When};
 
 /// Capitals that are read as words although they could be letters.
-static WORDS: [&str; 44] = [
+static WORDS: [&str; 45] = [
     "AIDS", "ASAP", "ASCII", "BASIC", "BIOS", "CAPTCHA", "COBOL", "COVID", "DOS", "FAQ", "FIFA", "GIF",
-    "JPEG", "JSON", "LAN", "LASER", "LIDAR", "MIDI", "NASA", "NATO", "NOAA", "OPEC", "OSHA", "PIN", "POSIX",
-    "RADAR", "RAID", "RAM", "REST", "ROM", "SARS", "SCUBA", "SIM", "SONAR", "SWAT", "TOML", "UNESCO",
-    "UNICEF", "WAN", "YAML", "ZIP", "CRUD", "CUDA", "MOE",
+    "JPEG", "JSON", "LAN", "LASER", "LIDAR", "MAC", "MIDI", "NASA", "NATO", "NOAA", "OPEC", "OSHA", "PIN",
+    "POSIX", "RADAR", "RAID", "RAM", "REST", "ROM", "SARS", "SCUBA", "SIM", "SONAR", "SWAT", "TOML",
+    "UNESCO", "UNICEF", "WAN", "YAML", "ZIP", "CRUD", "CUDA", "MOE",
 ];
 /// Capitals with vowels that are read as letters although they are long enough to be words.
 static LETTERS: [&str; 22] = [
@@ -29,7 +29,8 @@ static SOUNDS: [&str; 14] = [
     "hm", "hmm", "hmmm", "mm", "mmm", "shh", "shhh", "sh", "psst", "pst", "brr", "grr", "pfft", "nth",
 ];
 /// Words whose sound is not in their letters.
-static SAID: [(&str, &str); 6] = [
+static SAID: [(&str, &str); 7] = [
+    ("ctrl", "control"),
     ("vram", "v ram"),
     ("wwi", "world war one"),
     ("wwii", "world war two"),

@@ -45,7 +45,8 @@ static SIGNS: [(&str, Currency); 8] = [
     ("₽", RUBLE),
     ("₿", BITCOIN),
 ];
-static CODES: [(&str, Currency); 12] = [
+static CODES: [(&str, Currency); 13] = [
+    ("Rs", RUPEE),
     ("USD", DOLLAR),
     ("CAD", DOLLAR),
     ("AUD", DOLLAR),
@@ -118,9 +119,13 @@ fn prefixed(text: &Text<'_>, at: usize) -> Option<(String, usize)> {
     start += usize::from(country.is_some());
     let (currency, after) = match sign(text, start) {
         Some(currency) => (currency, start + 1),
-        None => (code(text, start)?, start + 1),
+        None => (
+            code(text, start)?,
+            start + 1 + usize::from(text.is(start, "Rs") && text.is(start + 1, ".")),
+        ),
     };
     let n = Numeral::at(text, text.past_space(after)).or_else(|| Numeral::signed(text, after))?;
+    let n = decimal_comma(text, n);
     let prefix = country.map_or("", |&(_, words)| words);
     if let Some(range) = range(text, &n, currency, prefix) {
         return Some(range);
@@ -137,7 +142,13 @@ fn suffixed(text: &Text<'_>, at: usize) -> Option<(String, usize)> {
     if at > 0 && text.is_word(at - 1) {
         return None;
     }
-    let n = Numeral::signed(text, at)?;
+    let first = Numeral::signed(text, at)?;
+    let dash = text.dash(first.end).filter(|dash| !dash.spaced);
+    let second = dash.and_then(|dash| Numeral::at(text, dash.next));
+    let from = second
+        .as_ref()
+        .map_or(String::new(), |_| format!("{} to ", first.words()));
+    let n = decimal_comma(text, second.unwrap_or(first));
     let after = text.past_space(n.end);
     let currency = match text.str(after) {
         "¢" => CENTS,
@@ -150,9 +161,23 @@ fn suffixed(text: &Text<'_>, at: usize) -> Option<(String, usize)> {
     }
     let (words, _) = amount_words(&n, currency, "");
     Some((
-        format!("{}{words}", if n.negative { "minus " } else { "" }),
+        format!("{from}{}{words}", if n.negative { "minus " } else { "" }),
         after + 1,
     ))
+}
+
+/// "5,99": with a sign of money a comma before two digits is that of cents.
+fn decimal_comma(text: &Text<'_>, n: Numeral) -> Numeral {
+    let cents = text.str(n.end + 1);
+    let is_cents = n.is_whole() && text.is(n.end, ",") && text.is_digits(n.end + 1) && cents.len() == 2;
+    if !is_cents || text.is(n.end + 2, ",") {
+        return n;
+    }
+    Numeral {
+        fraction: Some(cents.to_owned()),
+        end: n.end + 2,
+        ..n
+    }
 }
 
 /// "$5-10", "$5–$10 million"

@@ -42,6 +42,7 @@ pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
             return None;
         }
         return iso(text, at)
+            .or_else(|| year_and_month(text, at))
             .or_else(|| with_slashes(text, at))
             .or_else(|| without_year(text, at))
             .or_else(|| day_first(text, at));
@@ -79,17 +80,79 @@ fn iso(text: &Text<'_>, at: usize) -> Option<Reading> {
         year: Some(year),
     };
     let words = date.words()?;
-    if text.is_any(at + 5, &["T", "t"])
+    let joined = text.is_any(at + 5, &["T", "t"]);
+    if (joined || text.is_space(at + 5))
         && let Some(clock) = time::clock(text, at + 6)
     {
-        let zone = text.is_any(clock.end, &["Z", "z"]);
-        let zone_words = if zone { " u t c" } else { "" };
-        return Some(Reading::new(
-            format!("{words}, {}{zone_words}", clock.words),
-            clock.end + usize::from(zone),
-        ));
+        // Parts of a second say nothing to a listener.
+        let parts = text.is(clock.end, ".") && text.is_digits(clock.end + 1);
+        let (zone, end) = zone(text, clock.end + if parts { 2 } else { 0 });
+        return Some(Reading::new(format!("{words}, {}{zone}", clock.words), end));
     }
     Some(Reading::new(words, at + 5))
+}
+
+/// How far a time stamp is from UTC, and the token after that.
+fn zone(text: &Text<'_>, at: usize) -> (String, usize) {
+    if text.is_any(at, &["Z", "z"]) && !text.is_digits(at + 1) {
+        return (" u t c".to_owned(), at + 1);
+    }
+    let name = match text.str(at) {
+        "+" => "plus",
+        "-" | "\u{2013}" => "minus",
+        _ => return (String::new(), at),
+    };
+    let digits = text.str(at + 1);
+    let (hours, minutes, end) = match digits.len() {
+        2 if text.is(at + 2, ":") && text.str(at + 3).len() == 2 => (digits, text.str(at + 3), at + 4),
+        2 => (digits, "00", at + 2),
+        4 => (&digits[..2], &digits[2..], at + 2),
+        _ => return (String::new(), at),
+    };
+    if !text.is_digits(at + 1) {
+        return (String::new(), at);
+    }
+    let minutes = match minutes {
+        "00" => String::new(),
+        minutes => format!(" {}", number::cardinal(minutes)),
+    };
+    match hours {
+        "00" if minutes.is_empty() => (" u t c".to_owned(), end),
+        hours => (format!(" u t c {name} {}{minutes}", number::cardinal(hours)), end),
+    }
+}
+
+/// "2020-12" and "12/2020"; "2020-21" and "the 2011-12 season" are two years.
+fn year_and_month(text: &Text<'_>, at: usize) -> Option<Reading> {
+    let dashed = year(text, at).filter(|_| text.is(at + 1, "-"));
+    let (year, month) = match dashed {
+        Some(year) => (year, text.str(at + 2)),
+        None => (year(text, at + 2).filter(|_| text.is(at + 1, "/"))?, text.str(at)),
+    };
+    let before = text.word_before(at).unwrap_or_default();
+    let since = matches!(
+        before.as_str(),
+        "in" | "since" | "by" | "until" | "expires" | "from"
+    );
+    let two = month.len() == 2 || dashed.is_none() && month.len() == 1 && since;
+    let number: usize = month.parse().ok().filter(|n| two && (1..=12).contains(n))?;
+    let behind = text.lower(text.past_space(at + 3)).unwrap_or_default();
+    let years = matches!(
+        behind.as_str(),
+        "season" | "seasons" | "school" | "academic" | "fiscal" | "financial" | "campaign" | "winter"
+    );
+    let more = text.is_any(at + 3, &["-", "/"]) && text.is_digits(at + 4)
+        || matches!(
+            text.kind(at + 3),
+            Some(super::text::Kind::Word | super::text::Kind::Digits)
+        )
+        || at > 0 && text.is_any(at - 1, &["-", "/", "$"]);
+    (!years && !more).then(|| {
+        Reading::new(
+            format!("{} {}", abbrev::MONTHS[number - 1].1, number::year(year)),
+            at + 3,
+        )
+    })
 }
 
 fn with_slashes(text: &Text<'_>, at: usize) -> Option<Reading> {
@@ -124,7 +187,12 @@ fn without_year(text: &Text<'_>, at: usize) -> Option<Reading> {
     let on = text
         .before(at)
         .is_some_and(|before| text.str(before).eq_ignore_ascii_case("on"));
-    if !on || !text.is(at + 1, "/") || text.is(at + 3, "/") || text.is(text.past_space(at + 3), "of") {
+    if !on
+        || text.slice(at, at + 3) == "9/11"
+        || !text.is(at + 1, "/")
+        || text.is(at + 3, "/")
+        || text.is(text.past_space(at + 3), "of")
+    {
         return None;
     }
     let date = Date {
@@ -173,11 +241,7 @@ fn month_first(text: &Text<'_>, at: usize) -> Option<Reading> {
         return Some(Reading::new(words, number + 1));
     }
     let (first, end) = day(text, number)?;
-    let range = if text.is_any(end, &["-", "\u{2013}"]) {
-        day(text, end + 1)
-    } else {
-        None
-    };
+    let range = text.dash(end).and_then(|dash| day(text, dash.next));
     let end = range.map_or(end, |(_, end)| end);
     let year_at = text.past_space(end + usize::from(text.is(end, ",")));
     let year = if year_at > end { year(text, year_at) } else { None };
@@ -198,7 +262,9 @@ fn month_first(text: &Text<'_>, at: usize) -> Option<Reading> {
 
 /// "20 November 2026", "20th of Nov."
 fn day_first(text: &Text<'_>, at: usize) -> Option<Reading> {
-    let (day, end) = day(text, at)?;
+    let (first, end) = day(text, at)?;
+    let last = text.dash(end).and_then(|dash| day(text, dash.next));
+    let (day, end) = last.unwrap_or((first, end));
     let mut month_at = text.past_space(end);
     if text.is(month_at, "of") {
         month_at = text.past_space(month_at + 1);
@@ -213,11 +279,12 @@ fn day_first(text: &Text<'_>, at: usize) -> Option<Reading> {
         .before(at)
         .is_some_and(|before| text.str(before).eq_ignore_ascii_case("the"));
     let the = if article { "" } else { "the " };
-    let words = format!(
-        "{the}{} of {}",
-        number::ordinal(&day.to_string()),
-        abbrev::MONTHS[month - 1].1
-    );
+    let ordinal = |day: usize| number::ordinal(&day.to_string());
+    let days = match last {
+        Some(_) => format!("{the}{} to the {}", ordinal(first), ordinal(day)),
+        None => format!("{the}{}", ordinal(day)),
+    };
+    let words = format!("{days} of {}", abbrev::MONTHS[month - 1].1);
     let year_at = text.past_space(end + usize::from(text.is(end, ",")));
     Some(match year(text, year_at) {
         Some(year) if year_at > end => Reading::new(format!("{words} {}", number::year(year)), year_at + 1),
@@ -225,16 +292,68 @@ fn day_first(text: &Text<'_>, at: usize) -> Option<Reading> {
     })
 }
 
-/// "Mon-Fri", "Jan-Mar"
+/// "Mon-Fri", "January - March", "Q1-Q3", "A\u{2013}Z"
 fn names_in_a_row(text: &Text<'_>, at: usize) -> Option<Reading> {
-    if !text.is_any(at + 1, &["-", "\u{2013}"]) || !text.is_capitalised(at) || !text.is_capitalised(at + 2) {
+    let (first, end) = name(text, at)?;
+    let dash = text.dash(end)?;
+    let (second, end) = name(text, dash.next)?;
+    let alike = match (&first, &second) {
+        // A hyphen joins letters as well; only the whole alphabet is a range then.
+        (Name::Letter(a), Name::Letter(b)) => {
+            a < b && (dash.sign != "-" || (a.as_str(), b.as_str()) == ("a", "z"))
+        }
+        (Name::Letter(_), _) | (_, Name::Letter(_)) => false,
+        (a, b) => core::mem::discriminant(a) == core::mem::discriminant(b),
+    };
+    alike.then(|| Reading::new(format!("{} to {}", first.words(), second.words()), end))
+}
+
+/// Something of a row, by its name.
+enum Name {
+    Weekday(String),
+    Month(String),
+    Quarter(String),
+    Letter(String),
+}
+
+impl Name {
+    fn words(&self) -> &str {
+        match self {
+            Self::Weekday(words) | Self::Month(words) | Self::Quarter(words) | Self::Letter(words) => words,
+        }
+    }
+}
+
+/// The name at `at` and the token after it.
+fn name(text: &Text<'_>, at: usize) -> Option<(Name, usize)> {
+    if !text.is_word(at) {
         return None;
     }
-    let (first, last) = (text.lower(at)?, text.lower(at + 2)?);
-    let days = abbrev::weekday(&first).zip(abbrev::weekday(&last));
-    let months = || abbrev::month(&first).zip(abbrev::month(&last));
-    let names = days.or_else(|| months().map(|(a, b)| (abbrev::MONTHS[a - 1].1, abbrev::MONTHS[b - 1].1)));
-    names.map(|(first, last)| Reading::new(format!("{first} to {last}"), at + 3))
+    let lower = text.lower(at)?;
+    if text.is_any(at, &["Q", "H"]) && text.is_digits(at + 1) && text.str(at + 1).len() == 1 {
+        let number = number::cardinal(text.str(at + 1));
+        return Some((Name::Quarter(format!("{lower} {number}")), at + 2));
+    }
+    if !text.is_digits(at + 1)
+        && lower.len() == 1
+        && (text.is_capitalised(at) || matches!(lower.as_str(), "a" | "z"))
+    {
+        return Some((Name::Letter(lower), at + 1));
+    }
+    if !text.is_capitalised(at) {
+        return None;
+    }
+    let end = at + 1 + usize::from(text.is(at + 1, ".") && lower.len() < 6);
+    let whole = abbrev::WEEKDAYS
+        .iter()
+        .find(|(_, long)| *long == lower)
+        .map(|(_, long)| *long);
+    if let Some(day) = abbrev::weekday(&lower).or(whole) {
+        return Some((Name::Weekday(day.to_owned()), end));
+    }
+    let month = abbrev::month(&lower)?;
+    let dated = text.is_digits(text.past_space(end)) && text.str(text.past_space(end)).len() < 3;
+    (!dated).then(|| (Name::Month(abbrev::MONTHS[month - 1].1.to_owned()), end))
 }
 
 /// "Jan." and "Mon," by themselves.

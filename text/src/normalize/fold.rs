@@ -24,6 +24,8 @@ pub(super) fn fold(input: &str) -> Folded {
     let mut before = ' ';
     let mut rest = input.chars().peekable();
     while let Some(c) = rest.next() {
+        // The digits of one power have one sign.
+        let raised = is_raised(before) && is_raised(c);
         let foreign = is_greek(c) && (is_greek(before) || rest.peek().copied().is_some_and(is_greek));
         before = c;
         let at = u32::try_from(folded.input_chars).unwrap_or(u32::MAX);
@@ -33,6 +35,11 @@ pub(super) fn fold(input: &str) -> Folded {
         } else if foreign {
             folded.skip(c, at);
         } else if let Some(plain) = replacement(c) {
+            let plain = if raised {
+                plain.trim_start_matches('^')
+            } else {
+                plain
+            };
             plain.chars().for_each(|c| folded.put(c, at));
         } else if symbol::has_reading(c) {
             folded.put(c, at);
@@ -76,6 +83,11 @@ fn is_greek(c: char) -> bool {
     c.is_alphabetic() && matches!(u32::from(c), 0x0370..=0x03ff | 0x1f00..=0x1fff)
 }
 
+/// Whether the character is part of a power.
+fn is_raised(c: char) -> bool {
+    matches!(c, '¹' | '²' | '³' | '⁻' | '⁰' | '⁴'..='⁹')
+}
+
 fn plain_letter(c: char) -> Option<char> {
     let c = match c {
         'ø' => 'o',
@@ -101,7 +113,7 @@ fn is_silent(c: char) -> bool {
         || is_combining_mark(c)
         || matches!(u32::from(c), 0xad | 0x200b..=0x200f | 0x202a..=0x202e | 0x2060..=0x206f | 0xfeff | 0xfff9..=0xfffb
             | 0xfe00..=0xfe0f | 0x1f3fb..=0x1f3ff | 0xe0000..=0xe0fff | 0x180e | 0x61c | 0x115f | 0x1160 | 0x3164 | 0xffa0)
-        || matches!(c, '™' | '®' | '©' | '℠' | 'ª' | 'º')
+        || matches!(c, '™' | '®' | '©' | '℠' | 'ª')
 }
 
 /// What stands for a character that has no decomposition of its own, or a wrong one.
@@ -123,7 +135,7 @@ fn replacement(c: char) -> Option<&'static str> {
         '，' | '、' | '､' | '،' => ", ",
         '；' | '؛' => "; ",
         '：' => ": ",
-        '·' | '・' => " ",
+        '·' | '・' | '⋅' => " ",
         '¿' | '¡' => "",
         'ß' => "ss",
         'ẞ' => "SS",
@@ -153,7 +165,9 @@ fn replacement(c: char) -> Option<&'static str> {
         '⁸' => "^8",
         '⁹' => "^9",
         'ⁿ' => "^n",
+        '⁻' => "^-",
         'μ' => "µ",
+        'º' => "°",
         '⁄' | '∕' => "/",
         '∗' => "*",
         '∼' => "~",

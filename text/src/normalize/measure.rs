@@ -3,25 +3,7 @@
 use super::numeral::Numeral;
 use super::rules::Reading;
 use super::text::{Kind, Text};
-use super::{date, fraction, number, quantity};
-
-/// Words before a number with a letter that is a name and no amount: "room 204B".
-static PLACES: [&str; 14] = [
-    "apartment",
-    "building",
-    "bus",
-    "exhibit",
-    "flight",
-    "gate",
-    "line",
-    "model",
-    "platform",
-    "room",
-    "route",
-    "seat",
-    "suite",
-    "unit",
-];
+use super::{date, fraction, number, place, quantity};
 
 /// Reads a number.
 pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
@@ -42,6 +24,7 @@ pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
         .or_else(|| emergency(text, at, &n))
         .or_else(|| scaled(text, at, &n))
         .or_else(|| dimensions(text, &n))
+        .or_else(|| decimal_comma(text, &n))
         .or_else(|| range(text, at, &n))
         .or_else(|| quantity::read(text, &n, &n.words()))
         .or_else(|| year(text, at, &n))
@@ -83,6 +66,10 @@ fn version(text: &Text<'_>, at: usize) -> Option<Reading> {
     if !named && parts.len() < 3 {
         return None;
     }
+    let grouped = !named && Numeral::at(text, at).is_some_and(|n| n.grouped && n.end >= end);
+    if grouped {
+        return None;
+    }
     let words = parts.join(" point ");
     Some(Reading::new(
         if named { format!("version {words}") } else { words },
@@ -108,6 +95,10 @@ fn in_name(text: &Text<'_>, at: usize) -> Option<Reading> {
         return Some(Reading::new(number::spelled(digits), at + 1));
     }
     let n = Numeral::at(text, at)?;
+    // "FY2019"
+    if is_year(&n) && text.is_any(at - 1, &["FY", "CY", "AY"]) {
+        return Some(Reading::new(number::year(&n.whole), n.end));
+    }
     Some(Reading::new(n.words(), n.end))
 }
 
@@ -151,8 +142,25 @@ fn emergency(text: &Text<'_>, at: usize, n: &Numeral) -> Option<Reading> {
     (called && !text.is_word(n.end)).then(|| Reading::new(number::spelled(&n.whole), n.end))
 }
 
-/// "1e-6"
+/// "1e-6", "3.0 x 10^8 m/s"
 fn scientific(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
+    let sign = text.past_space(n.end);
+    let ten = text.past_space(sign + 1);
+    if text.is_any(sign, &["x", "×", "*"]) && text.is(ten, "10") && text.is(ten + 1, "^") {
+        let negative = text.is(ten + 2, "-");
+        let exponent = Numeral::at(text, ten + 2 + usize::from(negative)).filter(Numeral::is_whole)?;
+        let minus = if negative { "minus " } else { "" };
+        let words = format!(
+            "{} times ten to the power of {minus}{}",
+            n.words(),
+            exponent.words()
+        );
+        let many = Numeral {
+            whole: "10".to_owned(),
+            ..exponent
+        };
+        return Some(quantity::read(text, &many, &words).unwrap_or_else(|| Reading::new(words, many.end)));
+    }
     if !text.is_any(n.end, &["e", "E"]) {
         return None;
     }
@@ -169,11 +177,7 @@ fn scientific(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
 
 /// "10k", "5M", "7B": a letter for a large number directly after it.
 fn scaled(text: &Text<'_>, at: usize, n: &Numeral) -> Option<Reading> {
-    let place = text
-        .before(at)
-        .and_then(|before| text.lower(before))
-        .unwrap_or_default();
-    if PLACES.contains(&place.as_str()) {
+    if text.word_before(at).is_some_and(|word| place::is_place(&word)) {
         return None;
     }
     let scale = match text.str(n.end) {
@@ -211,9 +215,27 @@ fn dimensions(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
     })
 }
 
+/// "3,5 kg": a comma before a unit is that of a decimal.
+fn decimal_comma(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
+    let decimals = text.str(n.end + 1);
+    if !n.is_whole() || n.grouped || !text.is(n.end, ",") || !text.is_digits(n.end + 1) || decimals.len() > 2
+    {
+        return None;
+    }
+    let n = Numeral {
+        fraction: Some(decimals.to_owned()),
+        end: n.end + 2,
+        ..n.clone()
+    };
+    quantity::read(text, &n, &n.words())
+}
+
 /// "10-20 km", "1990–1995"
 fn range(text: &Text<'_>, at: usize, n: &Numeral) -> Option<Reading> {
     if !text.is_any(n.end, &["-", "\u{2013}"]) {
+        return None;
+    }
+    if at > 1 && text.is(at - 1, "-") && text.is_word(at - 2) {
         return None;
     }
     let second = Numeral::at(text, n.end + 1)?;
@@ -237,7 +259,7 @@ fn range(text: &Text<'_>, at: usize, n: &Numeral) -> Option<Reading> {
     Some(quantity::read(text, &second, &words).unwrap_or_else(|| Reading::new(words, second.end)))
 }
 
-fn is_year(n: &Numeral) -> bool {
+pub(super) fn is_year(n: &Numeral) -> bool {
     n.is_whole()
         && !n.grouped
         && !n.negative

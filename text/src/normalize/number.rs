@@ -92,6 +92,22 @@ pub(super) fn cardinal(digits: &str) -> String {
     words.join(" ").trim_end().to_owned()
 }
 
+/// A number that was written in groups of two digits above a thousand, as in India: "twelve lakh".
+pub(super) fn lakhs(digits: &str) -> String {
+    let at = |places: usize| digits.len().saturating_sub(places);
+    let groups = [
+        (&digits[..at(7)], " crore"),
+        (&digits[at(7)..at(5)], " lakh"),
+        (&digits[at(5)..], ""),
+    ];
+    let words: Vec<String> = groups
+        .iter()
+        .filter(|(group, _)| group.bytes().any(|b| b != b'0'))
+        .map(|(group, name)| format!("{}{name}", cardinal(group)))
+        .collect();
+    words.join(" ")
+}
+
 /// The place in an order: "twenty-first".
 pub(super) fn ordinal(digits: &str) -> String {
     ordinal_of(&cardinal(digits))

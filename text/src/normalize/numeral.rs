@@ -15,6 +15,8 @@ pub(super) struct Numeral {
     pub(super) plus: bool,
     /// Whether it was written with thousands separators.
     pub(super) grouped: bool,
+    /// Whether those were of two digits above a thousand.
+    pub(super) lakhs: bool,
     /// The token after it.
     pub(super) end: usize,
 }
@@ -41,6 +43,15 @@ impl Numeral {
         if !text.is_digits(at) {
             return None;
         }
+        if let Some(continental) = continental(text, at) {
+            return Some(continental);
+        }
+        if let Some((whole, end)) = lakhs(text, at) {
+            return Some(Self {
+                lakhs: true,
+                ..Self::new(whole, None, true, end)
+            });
+        }
         let (whole, end) = grouped(text, at);
         let is_grouped = end > at + 1;
         let decimals = text.is(end, ".") && text.is_digits(end + 1);
@@ -57,6 +68,7 @@ impl Numeral {
             negative: false,
             plus: false,
             grouped,
+            lakhs: false,
             end,
         }
     }
@@ -91,6 +103,7 @@ impl Numeral {
             code if code.len() > 1 && code.starts_with('0') && self.fraction.is_none() => {
                 number::spelled(code)
             }
+            digits if self.lakhs => number::lakhs(digits),
             digits => number::cardinal(digits),
         };
         match &self.fraction {
@@ -98,6 +111,55 @@ impl Numeral {
             Some(digits) => format!("{sign}{whole} point {}", number::spelled(digits)),
         }
     }
+}
+
+/// Digits of a number beyond which its groups are not looked at.
+const LONGEST_GROUPED: usize = 24;
+
+/// "1.234,56", "1.234.567" and "0,5": separators the other way about, where nothing else is written so.
+fn continental(text: &Text<'_>, at: usize) -> Option<Numeral> {
+    let first = text.str(at);
+    let group = |i: usize| text.is(i, ".") && text.is_digits(i + 1) && text.str(i + 1).len() == 3;
+    if at > 0 && (text.is_any(at - 1, &[".", ","]) || text.is_word(at - 1)) || first.len() > 3 {
+        return None;
+    }
+    let mut whole = first.to_owned();
+    let mut end = at + 1;
+    while group(end) && !first.starts_with('0') && whole.len() < LONGEST_GROUPED {
+        whole.push_str(text.str(end + 1));
+        end += 2;
+    }
+    let groups = (end - at - 1) / 2;
+    let decimals = text.is(end, ",") && text.is_digits(end + 1) && text.str(end + 1).len() < 3;
+    let more = |end: usize| text.is_any(end, &[",", "."]) && text.is_digits(end + 1);
+    if decimals && !more(end + 2) && (groups > 0 || first == "0") {
+        return Some(Numeral::new(whole, Some(text.str(end + 1)), groups > 0, end + 2));
+    }
+    let plain = !more(end) && !text.is(end, "-");
+    (groups > 1 && plain).then(|| Numeral::new(whole, None, true, end))
+}
+
+/// "12,34,567": digits in groups of two above a thousand.
+fn lakhs(text: &Text<'_>, at: usize) -> Option<(String, usize)> {
+    let mut whole = text.str(at).to_owned();
+    let mut end = at + 1;
+    if whole.len() > 2 || whole.starts_with('0') {
+        return None;
+    }
+    while text.is(end, ",")
+        && text.is_digits(end + 1)
+        && text.str(end + 1).len() == 2
+        && whole.len() < LONGEST_GROUPED
+    {
+        whole.push_str(text.str(end + 1));
+        end += 2;
+    }
+    let last = text.is(end, ",") && text.is_digits(end + 1) && text.str(end + 1).len() == 3;
+    if end == at + 1 || !last || text.is(end + 2, ",") && text.is_digits(end + 3) {
+        return None;
+    }
+    whole.push_str(text.str(end + 1));
+    Some((whole, end + 2))
 }
 
 /// Whether a minus or plus at `at` is a sign and not a dash, hyphen or operator between two values.

@@ -2,7 +2,7 @@
 
 use super::out::Out;
 use super::text::{Kind, Text};
-use super::{currency, date, measure, net, phone, symbol, time, word};
+use super::{between, currency, date, duration, identifier, measure, net, phone, place, symbol, time, word};
 use crate::abbrev;
 
 /// What a rule made of the tokens from its position on.
@@ -30,12 +30,20 @@ impl Reading {
     }
 }
 
-type Rule = fn(&Text<'_>, usize) -> Option<Reading>;
+pub(super) type Rule = fn(&Text<'_>, usize) -> Option<Reading>;
 
 /// Rules for what starts at the start of a run of characters without white space.
-static AT_CHUNK: [Rule; 2] = [net::address, net::code];
+static AT_CHUNK: [Rule; 5] = [
+    duration::read,
+    place::read,
+    identifier::read,
+    net::address,
+    net::code,
+];
 /// Rules for what may start anywhere.
-static ANYWHERE: [Rule; 6] = [
+static ANYWHERE: [Rule; 8] = [
+    place::read,
+    duration::read,
     phone::read,
     date::read,
     time::read,
@@ -61,9 +69,13 @@ pub(super) fn read(text: &Text<'_>, at: usize, out: &mut Out<'_>) -> usize {
     } else {
         &[]
     };
-    for rule in first.iter().chain(&ANYWHERE) {
+    for &rule in first.iter().chain(&ANYWHERE) {
         if let Some(reading) = rule(text, at) {
             out.say(&reading.words, text.source(at, reading.end));
+            if let Some((word, dash)) = between::read(text, at, reading.end, rule) {
+                out.say(word, text.source(dash.at, dash.at + 1));
+                return dash.next - at;
+            }
             if reading.may_stop && sentence_starts(text, reading.end) {
                 out.pause('.');
             }

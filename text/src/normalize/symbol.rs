@@ -4,7 +4,7 @@ use super::out::Out;
 use super::text::{Kind, Text};
 
 /// Signs that always have the same name in running text.
-static NAMED: [(char, &str); 58] = [
+static NAMED: [(char, &str); 73] = [
     ('+', "plus"),
     ('=', "equals"),
     ('%', "percent"),
@@ -31,6 +31,21 @@ static NAMED: [(char, &str); 58] = [
     ('√', "square root of"),
     ('∑', "sum of"),
     ('∆', "delta"),
+    ('∂', "partial"),
+    ('∇', "nabla"),
+    ('∈', "in"),
+    ('∉', "not in"),
+    ('∫', "integral of"),
+    ('∏', "product of"),
+    ('∀', "for all"),
+    ('∃', "there exists"),
+    ('∪', "union"),
+    ('∩', "intersection"),
+    ('⊂', "is a subset of"),
+    ('≡', "is equivalent to"),
+    ('∝', "is proportional to"),
+    ('∧', "and"),
+    ('∨', "or"),
     ('§', "section"),
     ('¶', "paragraph"),
     ('†', ","),
@@ -207,12 +222,40 @@ fn dash(text: &Text<'_>, at: usize, run: usize, out: &mut Out<'_>) -> usize {
     let number_after = text.is_digits(after) || (spaced && text.is(after, "-") && text.is_digits(after + 1));
     if run == 1 && number_after && number_before {
         let minus = spaced && text.is(at, "-");
+        if ends_name(text, at) {
+            return run;
+        }
         out.say(if minus { "minus" } else { "to" }, text.source(at, at + 1));
+    } else if run == 1 && spaced && text.is(at, "-") && text.is(at.wrapping_sub(2), "K") && text.is(after, "12") {
+        out.say("to", text.source(at, at + 1));
+    } else if run == 1 && spaced && text.is(at, "-") && is_difference(text, at, number_before, after) {
+        out.say("minus", text.source(at, at + 1));
     } else if run > 1 || spaced || !text.is(at, "-") {
         let item = at == 0 || text.kind(at - 1) == Some(Kind::Break);
         out.pause(if item { '.' } else { ',' });
     }
     run
+}
+
+/// Whether letters that stand for numbers are on both sides of a hyphen, or a number on one.
+fn is_difference(text: &Text<'_>, at: usize, number_before: bool, after: usize) -> bool {
+    let before = is_variable(text, text.before(at));
+    (before || number_before) && is_variable(text, Some(after)) || before && text.is_digits(after)
+}
+
+/// Whether the token is a single letter that is no word.
+fn is_variable(text: &Text<'_>, at: Option<usize>) -> bool {
+    at.is_some_and(|at| text.is_word(at) && text.str(at).len() == 1 && !text.is_any(at, &["a", "A", "I"]))
+}
+
+/// Whether the number before the token belongs to a name with hyphens: "Llama-3.1-8B".
+fn ends_name(text: &Text<'_>, at: usize) -> bool {
+    let number = (0..at)
+        .rev()
+        .take_while(|&i| text.is_digits(i) || text.is(i, "."))
+        .count();
+    let start = at - number;
+    start > 1 && text.is(start - 1, "-") && text.is_word(start - 2)
 }
 
 fn ends_amount(text: &Text<'_>, at: usize) -> bool {
@@ -232,10 +275,19 @@ fn sign(text: &Text<'_>, at: usize, c: char, out: &mut Out<'_>) -> usize {
     let next = at + 1;
     let words = match c {
         '#' if text.is_digits(next) => Some("number"),
-        '~' if text.is_digits(text.past_space(next)) => Some("about"),
+        '~' if text.is_digits(text.past_space(next)) && text.after_gap(at) => Some("about"),
         '/' => slash(text, at),
         '*' => operator(text, at, "times"),
         '^' => power(text, at),
+        '<' if text.is(next, "3")
+            && text.after_gap(at)
+            && text.is_gap(next + 1)
+            && at > 1
+            && text.is_word(at - 2) =>
+        {
+            say(text, at, next + 1, "heart", out);
+            return 2;
+        }
         '<' if text.is_word(next) || text.is(next, "/") => None,
         '>' if at > 0 && (text.is_word(at - 1) || text.is_any(at - 1, &["/", "\"", "-"])) => None,
         '<' => Some("is less than"),

@@ -27,6 +27,17 @@ pub(super) struct Source {
     pub(super) end: usize,
 }
 
+/// A dash between two things.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Dash<'a> {
+    pub(super) sign: &'a str,
+    pub(super) at: usize,
+    /// The first token behind it.
+    pub(super) next: usize,
+    /// Whether spaces stand on both sides.
+    pub(super) spaced: bool,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Token {
     kind: Kind,
@@ -133,6 +144,33 @@ impl<'a> Text<'a> {
         } else {
             Some(before)
         }
+    }
+
+    /// The dash behind a thing that ends at `at`, if something follows it.
+    pub(super) fn dash(&self, at: usize) -> Option<Dash<'a>> {
+        let sign = self.past_space(at);
+        let next = self.past_space(sign + 1);
+        let before = sign > at;
+        let after = next > sign + 1;
+        let even = before == after || self.is_any(sign, &["\u{2013}", "\u{2014}"]);
+        let known = self.is_any(sign, &["-", "\u{2013}", "\u{2014}", "~"]);
+        (known && even && self.kind(next).is_some() && !self.is(sign + 1, "-")).then(|| Dash {
+            sign: self.str(sign),
+            at: sign,
+            next,
+            spaced: before && after,
+        })
+    }
+
+    /// The word before the token, in small letters; full stops, colons and signs of numbers may stand between.
+    pub(super) fn word_before(&self, at: usize) -> Option<String> {
+        let mut before = self.before(at)?;
+        for _ in 0..2 {
+            if self.is_any(before, &[".", ":", "#", "(", "\""]) {
+                before = self.before(before)?;
+            }
+        }
+        self.lower(before)
     }
 
     /// The token in small letters if it is a word.

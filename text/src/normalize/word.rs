@@ -2,7 +2,7 @@
 
 use super::rules::Reading;
 use super::text::Text;
-use super::{acronym, roman};
+use super::{acronym, place, roman};
 use crate::abbrev::{self, Abbreviation, Ends, When};
 
 /// Most letters of a dotted abbreviation.
@@ -16,6 +16,12 @@ static DOTTED: [(&str, &str); 6] = [
     ("ca", "circa"),
     ("nb", "note well"),
     ("rip", "rest in peace"),
+];
+/// Degrees of universities.
+#[rustfmt::skip]
+static DEGREES: [(&str, &str, &str); 12] = [
+    ("B", "Ed", "b ed"), ("B", "Eng", "b eng"), ("B", "Sc", "b s c"), ("D", "Phil", "d phil"), ("Ed", "D", "e d d"), ("M", "Ed", "m ed"),
+    ("M", "Eng", "m eng"), ("M", "Phil", "m phil"), ("M", "Sc", "m s c"), ("Ph", "D", "p h d"), ("Pharm", "D", "pharm d"), ("Psy", "D", "psy d"),
 ];
 /// Words written with a slash that are said in other words.
 static SLASHED: [(&str, &str); 6] = [
@@ -38,6 +44,8 @@ static SIGNED: [(&str, &str, usize, &str); 4] = [
 pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
     let lower = text.lower(at)?;
     dotted(text, at)
+        .or_else(|| by(text, at))
+        .or_else(|| ampersand(text, at))
         .or_else(|| slashed(text, at))
         .or_else(|| signed(text, at, &lower))
         .or_else(|| saint(text, at, &lower))
@@ -49,9 +57,12 @@ pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
 
 /// "e.g.", "U.S.", "p.m.", "Ph.D."
 fn dotted(text: &Text<'_>, at: usize) -> Option<Reading> {
-    if text.str(at) == "Ph" && text.is(at + 1, ".") && text.is(at + 2, "D") {
+    let degree = DEGREES
+        .iter()
+        .find(|&&(first, second, _)| text.is(at, first) && text.is(at + 1, ".") && text.is(at + 2, second));
+    if let Some(&(_, _, words)) = degree {
         let end = at + 3 + usize::from(text.is(at + 3, "."));
-        return Some(Reading::new("p h d", end).may_stop(text.is(at + 3, ".")));
+        return Some(Reading::new(words, end).may_stop(text.is(at + 3, ".")));
     }
     let mut letters = String::new();
     let mut end = at;
@@ -75,9 +86,78 @@ fn dotted(text: &Text<'_>, at: usize) -> Option<Reading> {
     Some(Reading::new(words, end).may_stop(closed && said.is_none()))
 }
 
+/// "8 in x 10 in"
+fn by(text: &Text<'_>, at: usize) -> Option<Reading> {
+    let between = text.is(at, "x") && text.after_gap(at) && text.is_space(at + 1) && text.is_digits(at + 2);
+    let measured = between
+        && at > 3
+        && text.is_word(at - 2)
+        && text.is_digits(at - 3 - usize::from(text.is_space(at - 3)));
+    measured.then(|| Reading::new("by", at + 1))
+}
+
+/// "AT&T", "Q&A", "PB&J": letters on both sides.
+fn ampersand(text: &Text<'_>, at: usize) -> Option<Reading> {
+    let letters = |i: usize, most: usize| {
+        let word = text.str(i).trim_end_matches("'s");
+        let word = if word.len() > 1 {
+            word.trim_end_matches('s')
+        } else {
+            word
+        };
+        let capitals = text.is_word(i) && word.bytes().all(|b| b.is_ascii_uppercase());
+        (capitals && (1..=most).contains(&word.len())).then_some(word)
+    };
+    let mut words = acronym::spaced(&letters(at, 3)?.to_ascii_lowercase());
+    let mut end = at + 1;
+    loop {
+        let spaced = text.is_space(end) && text.is(end + 1, "&") && text.is_space(end + 2);
+        let next = if spaced { end + 3 } else { end + 1 };
+        if !spaced && !text.is(end, "&") {
+            break;
+        }
+        let Some(word) = letters(next, if spaced { 1 } else { 3 }) else {
+            break;
+        };
+        let ending = if word.len() < text.str(next).len() {
+            "'s"
+        } else {
+            ""
+        };
+        words = format!(
+            "{words} and {}{ending}",
+            acronym::spaced(&word.to_ascii_lowercase())
+        );
+        end = next + 1;
+    }
+    (end > at + 1).then(|| Reading::new(words, end))
+}
+
+/// What things are counted by, behind a slash.
+#[rustfmt::skip]
+static PER: [(&str, &str); 44] = [
+    ("capita", "capita"), ("class", "class"), ("customer", "customer"), ("d", "day"), ("day", "day"), ("dose", "dose"),
+    ("employee", "employee"), ("game", "game"), ("h", "hour"), ("head", "head"), ("hour", "hour"), ("household", "household"),
+    ("hr", "hour"), ("item", "item"), ("kg", "kilogram"), ("km", "kilometer"), ("lb", "pound"), ("litre", "litre"), ("liter", "liter"),
+    ("mile", "mile"), ("min", "minute"), ("minute", "minute"), ("mo", "month"), ("month", "month"), ("night", "night"),
+    ("page", "page"), ("patient", "patient"), ("person", "person"), ("quarter", "quarter"), ("request", "request"), ("s", "second"),
+    ("sec", "second"), ("second", "second"), ("seat", "seat"), ("serving", "serving"), ("session", "session"), ("share", "share"), ("shift", "shift"),
+    ("student", "student"), ("unit", "unit"), ("user", "user"), ("week", "week"), ("wk", "week"), ("year", "year"),
+];
+
 fn slashed(text: &Text<'_>, at: usize) -> Option<Reading> {
     if !text.is(at + 1, "/") {
         return None;
+    }
+    let plural = text.str(at).len() > 3 && text.str(at).ends_with('s')
+        || text.before(at).is_some_and(|before| text.is_digits(before));
+    let by = PER.iter().find(|(written, _)| text.is(at + 2, written));
+    if let (Some((_, name)), true) = (
+        by,
+        plural && text.is_space(at.wrapping_sub(1)) && !text.is(at + 3, "/"),
+    ) {
+        let word = acronym::reading(text.str(at), text.shouted());
+        return Some(Reading::new(format!("{word} per {name}"), at + 3));
     }
     let written = text.slice(at, at + 3).to_ascii_lowercase();
     if let Some(&(_, said)) = SLASHED.iter().find(|&&(w, _)| w == written) {
@@ -103,7 +183,7 @@ fn saint(text: &Text<'_>, at: usize, lower: &str) -> Option<Reading> {
     let before_name = text.is_space(end) && text.is_capitalised(end + 1);
     let after_name = text
         .before(at)
-        .is_some_and(|before| before + 2 == at && text.is_capitalised(before));
+        .is_some_and(|before| before + 2 == at && place::is_street_name(text, before));
     let words = match (lower, after_name, before_name) {
         ("st", true, _) if stop || !before_name => "street",
         ("st", _, true) => "saint",
@@ -129,7 +209,18 @@ fn applies(row: &Abbreviation, text: &Text<'_>, at: usize, end: usize) -> bool {
     match row.when {
         // Not within a name such as "vs.example": a full stop that goes on is not one of an abbreviation.
         When::Always => !stop || !text.is_word(end),
-        When::BeforeDigit => stop && text.is_digits(text.past_space(end)),
+        When::BeforeDigit => {
+            let written = text.is_capitalised(at)
+                && matches!(row.key, "apt" | "ste" | "ext" | "vol" | "fig" | "chap" | "app");
+            (stop || written) && text.is_digits(text.past_space(end))
+        }
+        When::Inside => {
+            let next = text.past_space(end);
+            // "Max" is a name, too.
+            let named = text.is_capitalised(at) && at > 0;
+            stop && next > end
+                && (text.is_digits(next) || !named && text.is_word(next) && !text.is_capitalised(next))
+        }
         When::Capital => stop && text.is_capitalised(at) && text.is_gap(end),
     }
 }

@@ -28,6 +28,8 @@ pub(super) enum Ending {
     UnlessSmall,
     /// A sentence end unless a digit follows ("No. 5").
     UnlessDigit,
+    /// The place for an early cut unless the next word belongs to the number before it.
+    Early,
     /// A clause end unless a digit follows ("Nov 20, 2026").
     ClauseUnlessDigit,
 }
@@ -38,12 +40,18 @@ const LONGEST_STARTER: usize = 12;
 impl Ending {
     /// Whether the whole word that starts with `next` decides, not only its first character.
     pub(super) fn wants_word(self, next: char) -> bool {
-        self == Self::IfStarter && next.is_uppercase()
+        match self {
+            Self::IfStarter => next.is_uppercase(),
+            Self::Early => next.is_lowercase(),
+            _ => false,
+        }
     }
+
     pub(super) fn resolve(self, next: char) -> Option<EndKind> {
         let capital =
             next.is_uppercase() || is_open_quote(next) || (next.is_alphabetic() && !next.is_lowercase());
         match self {
+            Self::Early => None,
             Self::IfStarter => (capital && !next.is_uppercase()).then_some(EndKind::Sentence),
             Self::IfCapital => capital.then_some(EndKind::Sentence),
             Self::UnlessSmall => (!next.is_lowercase()).then_some(EndKind::Sentence),
@@ -53,15 +61,22 @@ impl Ending {
     }
 }
 
-/// Whether the word so far, if `next` ends it, begins a sentence; `None` while it may go on.
-pub(super) fn word_starts_sentence(word: &[char], next: Option<char>) -> Option<bool> {
+/// What the word so far, if `next` ends it, makes of an end that waited for it; `None` while it may go on.
+pub(super) fn word_decides(ending: Ending, word: &[char], next: Option<char>) -> Option<Option<EndKind>> {
     if word.len() > LONGEST_STARTER {
-        return Some(false);
+        return Some((ending == Ending::Early).then_some(EndKind::Forced));
     }
     if next.is_some_and(|c| c.is_alphanumeric() || is_combining_mark(c)) {
         return None;
     }
-    Some(abbrev::starts_sentence(&word.iter().collect::<String>()))
+    let word: String = word.iter().collect();
+    Some(match ending {
+        Ending::Early => {
+            let free = next.is_some_and(is_space) && word.len() > 3 && !abbrev::goes_with_number(&word);
+            free.then_some(EndKind::Forced)
+        }
+        _ => abbrev::starts_sentence(&word).then_some(EndKind::Sentence),
+    })
 }
 
 /// White space of any kind, line breaks included.
@@ -181,7 +196,8 @@ fn last_token(buf: &[char]) -> (&[char], bool) {
 /// What the token that ends the text, now that white space follows it, says.
 pub(super) fn token_end(buf: &[char]) -> Verdict {
     let (token, first) = last_token(buf);
-    let counted = buf.len() > token.len() + 1 && buf[buf.len() - token.len() - 2].is_numeric();
+    let counted = buf.len() > token.len() + 1 && buf[buf.len() - token.len() - 2].is_numeric()
+        || matches!(letters(token_before(buf, token)).as_str(), "cu" | "fl" | "sq");
     let closers = token.iter().rev().take_while(|&&c| is_closer(c)).count();
     let bare = &token[..token.len() - closers];
     let Some(&last) = bare.last() else {
@@ -189,20 +205,49 @@ pub(super) fn token_end(buf: &[char]) -> Verdict {
     };
     match last {
         '.' if is_dotted_unit(&bare[..bare.len() - 1], counted) => Verdict::Depends(Ending::IfStarter),
+        '.' if is_street(buf, token, &bare[..bare.len() - 1]) => Verdict::Depends(Ending::IfStarter),
         '.' => full_stop(&bare[..bare.len() - 1], first, closers > 0),
         '…' => Verdict::Depends(Ending::IfCapital),
         '!' | '?' if closers > 0 => Verdict::Depends(Ending::UnlessSmall),
         '!' | '?' => Verdict::Certain(EndKind::Sentence),
         c if is_full_stop(c) => Verdict::Certain(EndKind::Sentence),
-        ',' if bare.len() > 1 && bare[bare.len() - 2].is_numeric() => {
-            Verdict::Depends(Ending::ClauseUnlessDigit)
-        }
+        ',' if is_dated(buf, token, &bare[..bare.len() - 1]) => Verdict::Depends(Ending::ClauseUnlessDigit),
         ',' | ';' | ':' => Verdict::Certain(EndKind::Clause),
         c if is_wide_comma(c) => Verdict::Certain(EndKind::Clause),
         c if is_dash(c) => Verdict::Certain(EndKind::Clause),
         '-' if bare == ['-'] || bare.ends_with(&['-', '-']) => Verdict::Certain(EndKind::Clause),
         _ => Verdict::No,
     }
+}
+
+/// The token before the last one.
+fn token_before<'a>(buf: &'a [char], token: &[char]) -> &'a [char] {
+    let rest = &buf[..buf.len() - token.len()];
+    let spaces = rest.iter().rev().take_while(|&&c| is_space(c)).count();
+    last_token(&rest[..rest.len() - spaces]).0
+}
+
+/// The letters of a token in small letters.
+fn letters(token: &[char]) -> String {
+    let letters = token.iter().filter(|c| c.is_alphabetic());
+    letters.flat_map(|c| c.to_lowercase()).collect()
+}
+
+/// "Dr." behind the name of a street: behind a capital that does not begin the text.
+fn is_street(buf: &[char], token: &[char], word: &[char]) -> bool {
+    let name = token_before(buf, token);
+    let inside = buf.len() > token.len() + name.len() + 1;
+    word == ['D', 'r']
+        && inside
+        && name.first().is_some_and(|c| c.is_uppercase())
+        && name.last() != Some(&'.')
+}
+
+/// A day behind its month, or a month, before a comma: a year may follow.
+fn is_dated(buf: &[char], token: &[char], word: &[char]) -> bool {
+    let day = word.first().is_some_and(|c| c.is_numeric()) && word.len() < 5;
+    let is_month = |token: &[char]| abbrev::month(&letters(token)).is_some();
+    day && is_month(token_before(buf, token)) || is_month(word)
 }
 
 /// What a full stop after `word` says.
@@ -241,14 +286,25 @@ fn full_stop(word: &[char], first: bool, closed: bool) -> Verdict {
     let capital = word.first().is_some_and(|c| c.is_uppercase());
     let lower: String = word.iter().flat_map(|c| c.to_lowercase()).collect();
     match abbrev::find(&lower) {
-        Some(a) if a.when == When::BeforeDigit => Verdict::Depends(Ending::UnlessDigit),
-        Some(a) if a.when == When::Capital && !capital => sure,
+        Some(_) if lower == "no" || lower.len() == 1 => Verdict::Depends(Ending::UnlessDigit),
+        Some(a) if a.when == When::BeforeDigit => Verdict::Depends(Ending::IfStarter),
+        Some(a) if a.when == When::Capital && !capital => Verdict::Depends(Ending::UnlessSmall),
+        Some(a) if a.when == When::Inside => Verdict::Depends(Ending::IfCapital),
         Some(a) if a.ends == Ends::Never => Verdict::No,
         Some(_) if lower == "etc" => Verdict::Depends(Ending::IfCapital),
         Some(_) => Verdict::Depends(Ending::IfStarter),
+        None if lower == "al" => Verdict::Depends(Ending::IfCapital),
         None if lower == "st" && capital => Verdict::Depends(Ending::IfStarter),
         None if capital && lower.len() < 5 && is_short_calendar(&lower) => {
-            Verdict::Depends(Ending::UnlessDigit)
+            Verdict::Depends(Ending::IfStarter)
+        }
+        // "Ph.D", "M.Sc"
+        None if word.contains(&'.')
+            && word
+                .split(|&c| c == '.')
+                .all(|part| (1..=3).contains(&part.len()) && part.iter().all(|c| c.is_alphabetic())) =>
+        {
+            Verdict::Depends(Ending::IfStarter)
         }
         None => sure,
     }
@@ -347,6 +403,39 @@ pub(super) fn strong_space(before: &[char], next: char) -> bool {
         .collect();
     let short = token.last() == Some(&'.') || word.len() <= 3;
     !(short && (abbrev::find(&word).is_some() || abbrev::month(&word).is_some() || word == "st"))
+}
+
+/// Longest row of numbers that waits for its end.
+const LONGEST_NUMBERS: usize = 40;
+
+/// Whether eager text may be cut at a space beside a number: neither side changes how the other is read. `None` if the word that
+/// `next` begins decides.
+pub(super) fn early_space(before: &[char], next: char) -> Option<bool> {
+    let (token, _) = last_token(before);
+    let word: Vec<char> = token
+        .iter()
+        .copied()
+        .filter(|&c| !matches!(c, ',' | ';' | ':' | '.'))
+        .collect();
+    let Some(&first) = word.first() else {
+        return Some(false);
+    };
+    let named = first.is_alphabetic() && word.len() > 2 && word.iter().any(|c| c.is_ascii_lowercase());
+    let numeric = first.is_numeric();
+    let counts = word.iter().any(|c| c.is_numeric());
+    if next.is_numeric() {
+        let free =
+            named && word.iter().all(|c| c.is_alphabetic()) && !abbrev::goes_before_number(&letters(&word));
+        return Some(free || numeric && before.len() >= LONGEST_NUMBERS);
+    }
+    if !counts || named || !next.is_lowercase() {
+        return Some(counts && named && next.is_alphabetic());
+    }
+    // A year is one or an amount, by what follows.
+    match numeric && word.len() != 4 && word.iter().all(|c| c.is_numeric()) {
+        true => None,
+        false => Some(false),
+    }
 }
 
 /// The kind of end where the caller ends the text.

@@ -279,3 +279,107 @@ fn an_unbroken_token_is_cut_only_at_its_own_limit_and_never_inside_a_character_s
         "{out:?}"
     );
 }
+
+#[test]
+fn no_sentence_ends_at_an_abbreviation() {
+    for text in [
+        "Smith et al. get the same result.",
+        "The max. of both is ten.",
+        "Take max. 5 tablets.",
+        "It costs approx. ten euros.",
+        "The avg. temp. of the min. and the max. is low.",
+        "See No. 5 and nos. 6 to 8.",
+        "Cats vs. The Dogs is on.",
+        "She has a Ph.D. in physics and an M.Sc. in maths.",
+        "He was born c. 1850 or ca. 1851.",
+        "In Jan. we ski, in Feb. we rest.",
+        "Prices (incl. tax, excl. fees) vary.",
+        "See Fig. 3, Sec. 2, Vol. 1, Ch. 4 and pp. 3 to 5.",
+        "Drink 5 fl. oz. of it.",
+        "My prof. said so, the gen. agreed.",
+        "Go to Ft. Worth and Mt. Hood.",
+        "Call Pres. Lincoln or Gov. Brown.",
+    ] {
+        assert_eq!(cut(Buffering::Sentence, text), [text]);
+    }
+    for (text, expected) in [
+        (
+            "Set it to the max. Then go.",
+            &["Set it to the max.", "Then go."][..],
+        ),
+        (
+            "So say Smith et al. The rest is known.",
+            &["So say Smith et al.", "The rest is known."],
+        ),
+        (
+            "Dr. Smith lives on Oak Dr. He is old.",
+            &["Dr. Smith lives on Oak Dr.", "He is old."],
+        ),
+        (
+            "It opened in Jan. It closed in May.",
+            &["It opened in Jan.", "It closed in May."],
+        ),
+        (
+            "She has a Ph.D. She is kind.",
+            &["She has a Ph.D.", "She is kind."],
+        ),
+        ("Ask Dr. He for help.", &["Ask Dr. He for help."]),
+        ("I ate a fig. It was ripe.", &["I ate a fig.", "It was ripe."]),
+    ] {
+        assert_eq!(cut(Buffering::Sentence, text), expected);
+    }
+}
+
+/// What is out of an eager text after each of its words.
+fn out_by_word(text: &str) -> Vec<usize> {
+    let mut segmenter = Segmenter::new(SegmenterOptions {
+        buffering: Buffering::Eager,
+        ..SegmenterOptions::default()
+    });
+    let mut out = 0;
+    let words = text.split_inclusive(' ');
+    words
+        .map(|word| {
+            out += segmenter
+                .push(word)
+                .iter()
+                .map(|segment| segment.source.len())
+                .sum::<usize>();
+            out
+        })
+        .collect()
+}
+
+#[test]
+fn eager_text_with_numbers_is_out_as_soon_as_ordinary_words_are() {
+    for text in [
+        "number 1 number 2 number 3 number 4 ",
+        "word0 word1 word2 word3 word4 word5 word6 word7 ",
+        "apples 6 pears 7 plums 8 cherries 9 ",
+        "step 1 mix step 2 bake step 3 eat ",
+        "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ",
+    ] {
+        let out = out_by_word(text);
+        let first = out.iter().position(|&out| out > 0);
+        assert!(first.is_some_and(|first| first < 7), "{text}: {out:?}");
+    }
+}
+
+#[test]
+fn eager_text_keeps_numbers_beside_what_they_are_read_by() {
+    for (text, torn) in [
+        ("It is about 5 kilometers from here to there.", "5"),
+        ("We were born in 1984 people say, in a town.", "in"),
+        ("My code is 4829 13 and nothing else now.", "is"),
+        ("The whole thing costs 5 million dollars or so.", "5"),
+        ("I live at a place on page 5 of the book.", "page"),
+    ] {
+        let segments = cut(Buffering::Eager, text);
+        assert!(
+            segments
+                .iter()
+                .all(|segment| !segment.ends_with(&format!(" {torn}"))),
+            "{segments:?}"
+        );
+    }
+}

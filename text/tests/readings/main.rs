@@ -2,6 +2,7 @@
 
 mod addresses;
 mod numbers;
+mod sentences;
 mod times;
 mod words;
 

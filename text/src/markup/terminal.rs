@@ -1,0 +1,82 @@
+//! Codes that move the cursor of a terminal, colour its text or name its window.
+
+use super::notation::{Edit, Judged};
+
+/// Most characters of a control sequence.
+const LONGEST_SEQUENCE: usize = 64;
+/// Most characters of a string, such as the address of a link.
+const LONGEST_STRING: usize = 2048;
+
+/// What a code that begins with the character ESC, CSI or OSC is.
+pub(super) fn judge(held: &[char], whole: bool) -> Judged {
+    let code = match held {
+        ['\u{9b}', ..] => sequence(held, 1),
+        ['\u{9d}', ..] => string(held, 1),
+        [_] => None,
+        [_, '[', ..] => sequence(held, 2),
+        [_, ']' | 'P' | 'X' | '^' | '_', ..] => string(held, 2),
+        [_, '(' | ')' | '*' | '+' | '#' | '%', ..] => (held.len() > 2).then_some(3),
+        [
+            _,
+            'D' | 'E' | 'H' | 'M' | 'N' | 'O' | 'Z' | 'c' | 'l' | 'm' | 'n' | 'o',
+            ..,
+        ] => {
+            // A word behind a lone ESC is none.
+            held.get(2).map(|next| if next.is_alphabetic() { 1 } else { 2 })
+        }
+        [_, '7' | '8' | '=' | '>' | '\\' | '|' | '}' | '~', ..] => Some(2),
+        _ => Some(1),
+    };
+    match code {
+        Some(chars) => Judged::Taken(vec![Edit::Skip(chars)]),
+        None if whole => Judged::Taken(vec![Edit::Skip(held.len())]),
+        None if held.len() > 2
+            && string(held, 1).is_none()
+            && matches!(held[1], ']' | 'P' | 'X' | '^' | '_') =>
+        {
+            Judged::Open("\u{7}\u{9c}\\\n")
+        }
+        None => Judged::Open(""),
+    }
+}
+
+/// Parameters, then one letter or sign that ends it. What does not belong to it is left.
+fn sequence(held: &[char], from: usize) -> Option<usize> {
+    let end = held[from..].iter().position(|c| !matches!(c, ' '..='?'))?;
+    let last = from + end;
+    match held[last] {
+        '@'..='~' => Some(last + 1),
+        _ => Some(last),
+    }
+    .map(|chars| chars.min(LONGEST_SEQUENCE))
+}
+
+/// Everything up to its end, or up to the end of the line.
+fn string(held: &[char], from: usize) -> Option<usize> {
+    for (i, &c) in held.iter().enumerate().skip(from) {
+        match c {
+            '\u{7}' | '\u{9c}' => return Some(i + 1),
+            '\\' if held[i - 1] == '\u{1b}' => return Some(i + 1),
+            '\n' => return Some(i),
+            _ => {}
+        }
+    }
+    (held.len() > LONGEST_STRING).then_some(held.len())
+}
+
+/// A control sequence whose ESC was written as the source code of a program has it.
+pub(super) fn written(held: &[char], whole: bool) -> Judged {
+    static NAMES: [&str; 5] = ["\\x1b[", "\\u001b[", "\\033[", "\\e[", "\\x1B["];
+    let begins = |name: &&&str| name.chars().zip(held).all(|(a, &b)| a == b);
+    let Some(name) = NAMES.iter().find(begins) else {
+        return Judged::Text;
+    };
+    let from = name.len();
+    let ended = held.get(from..).and_then(|_| sequence(held, from));
+    match ended {
+        Some(chars) if chars > from => Judged::Taken(vec![Edit::Skip(chars)]),
+        Some(_) => Judged::Text,
+        None if whole || held.len() > LONGEST_SEQUENCE => Judged::Text,
+        None => Judged::Open(""),
+    }
+}

@@ -9,7 +9,7 @@ use crate::{CharRange, EndKind, FrontEnd, FrontEndOptions, TextError, Warning, W
 pub struct Explained {
     /// In the order in which they are spoken; none if the text has nothing to speak.
     pub segments: Vec<ExplainedSegment>,
-    /// What of the text is not spoken.
+    /// Parts of the text that are not spoken.
     pub warnings: Vec<Warning>,
 }
 
@@ -22,7 +22,7 @@ pub struct ExplainedSegment {
     pub source: CharRange,
     /// Its words in order, without the marks and white space around them.
     pub words: Vec<Word>,
-    /// Why it ends where it does.
+    /// The reason for its end.
     pub end: EndKind,
     /// The next segment goes on in mid sentence.
     pub open: bool,
@@ -30,7 +30,7 @@ pub struct ExplainedSegment {
     pub pause: Option<Duration>,
 }
 
-/// What a session with these options gives its model for `text`. Text without anything to speak is no error here: it has no
+/// Explains what a session with these options gives its model for `text`. Text without anything to speak is no error here: it has no
 /// segments and a warning.
 ///
 /// # Errors

@@ -158,7 +158,7 @@ impl Markup {
             return Ok(Vec::new());
         }
         self.held.push(c);
-        if !self.deciding.is_empty() && !self.deciding.contains(c) && self.held.len() % 64 != 0 {
+        if !self.deciding.is_empty() && !self.deciding.contains(c) && !self.held.len().is_multiple_of(64) {
             return Ok(Vec::new());
         }
         let verdict = self.verdict()?;

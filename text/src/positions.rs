@@ -1,4 +1,4 @@
-//! Where text stood before marks were taken out of it.
+//! Places of text before marks were taken out of it.
 //!
 //! The segmenter counts the characters that it gets. A mark lies between two of them, and an entity is one of them: both move all that
 //! comes after. What moves is kept until nothing waits that lies before it.
@@ -10,7 +10,7 @@ use crate::{CharRange, Piece};
 pub(crate) struct Positions {
     /// Characters without marks so far.
     plain: usize,
-    /// Where characters move, in order.
+    /// Places where characters move, in order.
     moves: Vec<Move>,
     /// By how many everything moves that waits now.
     base: isize,
@@ -71,7 +71,7 @@ impl Positions {
         self.base = self.moves.drain(..past).last().map_or(self.base, |step| step.sum);
     }
 
-    /// Where characters of the text without marks stood.
+    /// The place of characters of the text without marks.
     pub(crate) fn range(&self, plain: CharRange) -> CharRange {
         let start = self.start(plain.start);
         if plain.is_empty() {
@@ -86,12 +86,12 @@ impl Positions {
         }
     }
 
-    /// Where a character begins.
+    /// The beginning of a character.
     fn start(&self, plain: usize) -> usize {
         self.moved(plain, |step| step.at < plain || step.at == plain && !step.entity)
     }
 
-    /// Where a character ends.
+    /// The end of a character.
     fn end(&self, plain: usize) -> usize {
         self.moved(plain + 1, |step| step.at <= plain)
     }

@@ -1,4 +1,4 @@
-//! What a caller is warned of about its text.
+//! Warnings about the text of a caller.
 
 use core::fmt;
 

@@ -11,7 +11,7 @@ const LONGEST_DISPLAY: usize = 1024;
 /// Deepest groups within groups.
 const DEEPEST: usize = 8;
 
-/// What characters from a dollar sign on are.
+/// Judges characters from a dollar sign on.
 pub(super) fn dollar(held: &[char], context: &super::notation::Context, whole: bool) -> Judged {
     match held.get(1) {
         None => return Judged::Open(""),
@@ -54,7 +54,7 @@ pub(super) fn dollar(held: &[char], context: &super::notation::Context, whole: b
     }
 }
 
-/// Whether a word ends here that no formula has, or an amount of money.
+/// True if a word ends here that no formula has, or an amount of money.
 fn is_prose(held: &[char], at: usize) -> bool {
     let c = held[at];
     let from = held[..at]
@@ -78,7 +78,7 @@ fn is_prose(held: &[char], at: usize) -> bool {
         || amount > 0 && at == behind && matches!(c, ';' | '?' | ':')
 }
 
-/// Whether what stands between two dollar signs is mathematics.
+/// True if what stands between two dollar signs is mathematics.
 fn is_formula(content: &[char]) -> bool {
     let any = |signs: &str| content.iter().any(|&c| signs.contains(c));
     let letters = content.iter().filter(|c| c.is_ascii_alphabetic()).count();
@@ -122,7 +122,7 @@ pub(super) fn bracketed(held: &[char], whole: bool) -> Judged {
     }
 }
 
-/// What is said of a formula between signs of `delimiter` characters, or that it is left out.
+/// Reads a formula between signs of `delimiter` characters, or leaves it out.
 fn read(content: &[char], delimiter: usize) -> Judged {
     let mut reader = Reader {
         text: content,

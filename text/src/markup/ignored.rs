@@ -13,13 +13,13 @@ pub struct Ignored {
 }
 
 impl Ignored {
-    /// Whether nothing was left out.
+    /// True if nothing was left out.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
 
-    /// How many pieces of notation were left out.
+    /// Number of pieces of notation that were left out.
     #[must_use]
     pub fn total(&self) -> usize {
         self.total

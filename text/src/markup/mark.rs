@@ -13,7 +13,7 @@ pub(super) const LONGEST_ELEMENT: usize = 1024;
 /// Most characters of an entity.
 const LONGEST_ENTITY: usize = 12;
 
-/// What the characters that wait turn out to be.
+/// The meaning of the characters that wait.
 pub(super) enum Verdict {
     /// It takes more characters to know.
     Open,
@@ -106,7 +106,7 @@ pub(super) fn first_element(held: &str, chars: usize) -> Verdict {
     }
 }
 
-/// What comes of looking for the end of declarations and comments.
+/// The result of looking for the end of declarations and comments.
 enum Prologue<'a> {
     Open,
     /// There are none that could stand before a document.
@@ -156,7 +156,7 @@ pub(super) fn element(held: &str, chars: usize) -> Result<Verdict, TextError> {
     }
 }
 
-/// What a `break` asks for; nothing if it is the end of one. None outside: its attributes make no sense.
+/// The pause that a `break` asks for; nothing if it is the end of one. None outside: its attributes make no sense.
 #[allow(clippy::option_option, reason = "no pause and no sense are two things")]
 fn pause(element: &Element<'_>) -> Option<Option<Duration>> {
     match element.closes {
@@ -165,7 +165,7 @@ fn pause(element: &Element<'_>) -> Option<Option<Duration>> {
     }
 }
 
-/// Whether an element, a comment or a declaration has its end. A `>` within quotes or within a comment is none.
+/// True if an element, a comment or a declaration has its end. A `>` within quotes or within a comment is none.
 fn is_whole(held: &str) -> bool {
     if held.starts_with("<!--") {
         return held.len() >= 7 && held.ends_with("-->");

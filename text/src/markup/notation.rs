@@ -16,7 +16,7 @@ const LONGEST_ENTITY: usize = 40;
 /// Deepest brackets within brackets: an image in a link.
 const DEEPEST: usize = 3;
 
-/// What becomes of characters that waited, from the first on.
+/// A change to characters that waited, from the first on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Edit {
     /// So many are not spoken.
@@ -29,7 +29,7 @@ pub(super) enum Edit {
     Words(String, usize),
     /// So many are not spoken, and the sentence ends before them.
     Break(usize),
-    /// What was left out is worth a warning.
+    /// Something was left out that is worth a warning.
     Ignored(String),
     /// Code begins or ends: its notation is not that of documents.
     Code,
@@ -39,7 +39,7 @@ pub(super) enum Edit {
     Until(String),
 }
 
-/// What characters that wait turn out to be.
+/// The meaning of characters that waited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Judged {
     /// It takes more characters to know; only these can decide, or any if there are none.
@@ -49,7 +49,7 @@ pub(super) enum Judged {
     Taken(Vec<Edit>),
 }
 
-/// What stands before the characters that are judged.
+/// The text before the characters that are judged.
 #[derive(Debug, Clone)]
 pub(super) struct Context {
     /// The character before.
@@ -101,7 +101,7 @@ impl Context {
     }
 }
 
-/// Whether notation may begin with this character.
+/// True if notation may begin with this character.
 pub(super) fn opens(c: char, context: &Context) -> bool {
     match c {
         '\u{1b}' | '\u{9b}' | '\u{9d}' => true,
@@ -113,7 +113,7 @@ pub(super) fn opens(c: char, context: &Context) -> bool {
     }
 }
 
-/// What the characters in `held` are; `whole` says that no more come.
+/// Judges the characters in `held`; `whole` says that no more come.
 pub(super) fn judge(held: &[char], context: &Context, whole: bool) -> Judged {
     let judged = match held[0] {
         '\u{1b}' | '\u{9b}' | '\u{9d}' => terminal::judge(held, whole),
@@ -187,7 +187,7 @@ fn entity(held: &[char], whole: bool) -> Judged {
     }
 }
 
-/// Where the semicolon after a name is, or what is known without it.
+/// The place of the semicolon after a name, or the verdict without it.
 fn name_end(held: &[char], from: usize) -> Result<usize, Judged> {
     let rest = held.get(from..).unwrap_or_default();
     match rest.iter().position(|c| !c.is_ascii_alphanumeric() && *c != '#') {
@@ -255,7 +255,7 @@ fn bracket(held: &[char], context: &Context, whole: bool) -> Judged {
     }
 }
 
-/// Where the bracket that opens at `from` closes.
+/// The place of the bracket that closes the one at `from`.
 fn closing(held: &[char], from: usize) -> Result<usize, Judged> {
     let mut depth = 0;
     let mut escaped = false;
@@ -277,7 +277,7 @@ fn closing(held: &[char], from: usize) -> Result<usize, Judged> {
     }
 }
 
-/// Where the address behind a label ends, one behind its bracket.
+/// The end of the address behind a label, one behind its bracket.
 fn address(held: &[char], from: usize, whole: bool) -> Result<usize, Judged> {
     let mut depth = 0;
     let mut title = None;

@@ -41,7 +41,7 @@ static FLAGS: [&str; 14] = [
     "selected",
 ];
 
-/// What characters from "<" on are.
+/// Judges characters from "<" on.
 pub(super) fn judge(held: &[char], context: &Context, whole: bool) -> Judged {
     match held {
         [_] | [_, '/'] => Judged::Open(""),
@@ -79,7 +79,7 @@ struct Tag {
     name: String,
     closes: bool,
     address: bool,
-    /// What an image shows: where that is written.
+    /// The place of the words that an image has in its stead.
     alt: Option<core::ops::Range<usize>>,
     len: usize,
 }

@@ -7,7 +7,7 @@ const LONGEST_SEQUENCE: usize = 64;
 /// Most characters of a string, such as the address of a link.
 const LONGEST_STRING: usize = 2048;
 
-/// What a code that begins with the character ESC, CSI or OSC is.
+/// Judges a code that begins with the character ESC, CSI or OSC.
 pub(super) fn judge(held: &[char], whole: bool) -> Judged {
     let code = match held {
         ['\u{9b}', ..] => sequence(held, 1),

@@ -30,7 +30,7 @@ static NOT_COUNTED: [&str; 9] = [
     "and", "equals", "gives", "if", "is", "leaves", "makes", "or", "then",
 ];
 
-/// What to say for the dash behind `at..end`, which `rule` read, and the dash.
+/// Finds the word for the dash behind `at..end`, which `rule` read, and the dash.
 pub(super) fn read<'a>(
     text: &Text<'a>,
     at: usize,

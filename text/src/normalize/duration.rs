@@ -1,4 +1,4 @@
-//! How long something takes: 1h 30m, 2d4h, 0:05:00, PT1H30M, 5m beside a word that makes it minutes.
+//! Durations: 1h 30m, 2d4h, 0:05:00, PT1H30M, 5m beside a word that makes it minutes.
 
 use super::number;
 use super::numeral::Numeral;
@@ -110,7 +110,7 @@ fn in_a_row(text: &Text<'_>, at: usize) -> Option<Reading> {
     timed.then(|| Reading::new(parts.join(" "), end))
 }
 
-/// Whether a word beside the tokens says that they are a time.
+/// True if a word beside the tokens says that they are a time.
 fn near(text: &Text<'_>, at: usize, end: usize) -> bool {
     let before = text
         .word_before(at)
@@ -118,7 +118,7 @@ fn near(text: &Text<'_>, at: usize, end: usize) -> bool {
     before || beside(text, at, end, &NEAR)
 }
 
-/// Whether one of `wanted` stands within a few words of the tokens.
+/// True if one of `wanted` stands within a few words of the tokens.
 fn beside(text: &Text<'_>, at: usize, end: usize, wanted: &[&str]) -> bool {
     let words = |mut at: usize, back: bool| {
         let mut found = false;
@@ -174,7 +174,7 @@ fn clock(text: &Text<'_>, at: usize) -> Option<Reading> {
     };
     let said: Vec<String> = parts
         .iter()
-        .filter(|(digits, _)| digits.trim_start_matches('0') != "")
+        .filter(|(digits, _)| !digits.trim_start_matches('0').is_empty())
         .map(|&(digits, unit)| part(digits, unit))
         .collect();
     match said.is_empty() {

@@ -1,4 +1,4 @@
-//! What is no amount but a row of characters: cards, codes, numbers of books and accounts, addresses of machines, hashes, and formulas
+//! Identifiers, which are no amounts but rows of characters: cards, codes, numbers of books and accounts, addresses of machines, hashes, and formulas
 //! of chemistry. Said one by one, with pauses between groups.
 
 use super::number;
@@ -37,7 +37,9 @@ pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
         return None;
     }
     let (chunk, end) = chunk(text, at)?;
-    if chunk.len() > 128 {
+    // Ordinary words and small numbers are none, and are most of a text.
+    let ordinary = all(chunk, |b| b.is_ascii_lowercase()) || chunk.len() < 3 && is_digits(chunk);
+    if ordinary || chunk.len() > 128 {
         return None;
     }
     grouped_number(text, at)

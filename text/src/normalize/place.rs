@@ -63,7 +63,7 @@ static PLACES: [&str; 60] = [
     "section", "stall", "ste", "step", "suite", "table", "terminal", "title", "track", "type", "unit", "ward", "type", "version",
 ];
 
-/// Whether a number with a letter behind this is a name.
+/// True if a number with a letter behind this is a name.
 pub(super) fn is_place(word: &str) -> bool {
     PLACES.contains(&word)
 }
@@ -221,19 +221,19 @@ fn street(text: &Text<'_>, at: usize) -> Option<Reading> {
     (clear || ordinal).then(|| Reading::new(name, end).may_stop(stop))
 }
 
-/// Whether what follows a street belongs to its address: a direction or a unit.
+/// True if what follows a street belongs to its address: a direction or a unit.
 fn is_part(text: &Text<'_>, at: usize) -> bool {
     DIRECTIONS.iter().any(|(letters, _)| text.is(at, letters))
         || text.lower(at).is_some_and(|word| is_place(&word))
 }
 
-/// Whether a capital is that of a name and not of the sentence.
+/// True if a capital is that of a name and not of the sentence.
 fn is_name(text: &Text<'_>, at: usize) -> bool {
     text.before(at)
         .is_some_and(|before| text.kind(before) == Some(Kind::Word))
 }
 
-/// Whether a number stands before the name of the street that ends at `at`.
+/// True if a number stands before the name of the street that ends at `at`.
 fn house_number(text: &Text<'_>, at: usize) -> bool {
     let mut at = at;
     for _ in 0..4 {
@@ -251,7 +251,7 @@ fn house_number(text: &Text<'_>, at: usize) -> bool {
     false
 }
 
-/// Whether a street may be named so: "Main St.", "25th St".
+/// True if a street may be named so: "Main St.", "25th St".
 pub(super) fn is_street_name(text: &Text<'_>, at: usize) -> bool {
     text.is_capitalised(at) || is_suffix(text, at) && at > 0 && text.is_digits(at - 1)
 }

@@ -226,7 +226,12 @@ fn dash(text: &Text<'_>, at: usize, run: usize, out: &mut Out<'_>) -> usize {
             return run;
         }
         out.say(if minus { "minus" } else { "to" }, text.source(at, at + 1));
-    } else if run == 1 && spaced && text.is(at, "-") && text.is(at.wrapping_sub(2), "K") && text.is(after, "12") {
+    } else if run == 1
+        && spaced
+        && text.is(at, "-")
+        && text.is(at.wrapping_sub(2), "K")
+        && text.is(after, "12")
+    {
         out.say("to", text.source(at, at + 1));
     } else if run == 1 && spaced && text.is(at, "-") && is_difference(text, at, number_before, after) {
         out.say("minus", text.source(at, at + 1));

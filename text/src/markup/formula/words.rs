@@ -1,4 +1,4 @@
-//! What commands and signs of formulas are called.
+//! Names of the commands and signs of formulas.
 
 /// Commands that are said, sorted. Those of [`NAMES`] are said as they are called.
 #[rustfmt::skip]
@@ -88,7 +88,7 @@ pub(super) static SILENT: [&str; 17] = [
     "{",
     "}",
 ];
-/// What stands on a letter.
+/// Accents on a letter.
 pub(super) static ACCENTS: [(&str, &str); 8] = [
     ("bar", "bar"),
     ("dot", "dot"),

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::caller::CallerAddress;
+
 tokio::task_local! {
     static REQUEST: Arc<RequestName>;
 }
@@ -16,6 +18,8 @@ pub(crate) struct RequestName {
     pub(crate) protocol: &'static str,
     /// The method and path, or the path of a gRPC method.
     pub(crate) route: String,
+    /// The address that it comes from, if that is known.
+    pub(crate) caller: Option<CallerAddress>,
 }
 
 /// Runs `work` as a part of that request.

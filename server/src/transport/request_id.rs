@@ -38,12 +38,13 @@ pub(crate) async fn named(mut request: Request, next: Next) -> Response {
         id: id.to_str().unwrap_or_default().to_owned(),
         protocol,
         route,
+        caller: address(request.extensions()),
     };
     // At the level of errors, so that lines of any level have it.
     let span = tracing::error_span!(
         "request",
         request_id = %name.id,
-        peer = address(request.extensions()).map(tracing::field::display),
+        peer = name.caller.map(tracing::field::display),
         key = tracing::field::Empty,
         protocol,
         route = name.route,

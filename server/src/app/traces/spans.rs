@@ -157,6 +157,9 @@ impl Request<'_> {
                 .text("omni.request.id", request.id.clone())
                 .text("omni.request.route", request.route.clone())
                 .text("network.protocol.name", request.protocol);
+            if let Some(caller) = request.caller {
+                span = span.text("client.address", caller.to_string());
+            }
         }
         if matches!(
             self.outcome,

@@ -64,10 +64,14 @@ impl WyomingListener {
             tracing::info!(%address, "Wyoming listening");
             let announcement = name.and_then(|name| Announcement::new(&name, address));
             opening.send_replace(Some(Ok(())));
-            wyoming.serve(listener, closing.cancelled_owned()).await;
-            if let Some(announcement) = announcement {
-                announcement.withdraw().await;
-            }
+            let withdrawn = async {
+                closing.cancelled().await;
+                if let Some(announcement) = announcement {
+                    announcement.withdraw().await;
+                }
+            };
+            let served = wyoming.serve(listener, closing.clone().cancelled_owned());
+            tokio::join!(served, withdrawn);
         });
         Ok(Self {
             address,

@@ -55,7 +55,7 @@ impl fmt::Display for SessionId {
 pub struct UtteranceId(Arc<str>);
 
 /// The beginning of names that the server makes, and callers may not.
-pub(crate) const OWN: char = '#';
+pub(crate) const OWN: char = '~';
 
 impl UtteranceId {
     /// The server's own name for the `n`-th utterance of a session.

@@ -348,7 +348,9 @@ async fn those_who_say_nothing_keep_nobody_out() {
 /// Opens a connection and has a request answered, which is refused on a connection without a place.
 async fn established(address: SocketAddr) -> Option<Stranger> {
     let mut stranger = Stranger::to(address).await;
-    stranger.send(b"GET /v1 HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    stranger
+        .send(b"GET /v1 HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        .await;
     let mut answer = [0; 12];
     let read = tokio::time::timeout(PATIENCE, stranger.0.read_exact(&mut answer)).await;
     read.expect("an answer in time").expect("an answer");

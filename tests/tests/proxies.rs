@@ -68,7 +68,10 @@ impl Proxied {
         let tools = tools();
         let program = tools.join(program);
         if !program.exists() {
-            eprintln!("skipped: {} is not here, `scripts/setup proxies` fetches it", program.display());
+            eprintln!(
+                "skipped: {} is not here, `scripts/setup proxies` fetches it",
+                program.display()
+            );
             return None;
         }
         let mut servers = Vec::new();
@@ -86,10 +89,13 @@ impl Proxied {
         }
         let folder = tempfile::tempdir().expect("a folder");
         // Some change to a user of their own, who must reach it.
-        fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("ours");
+        fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .expect("ours");
         let authority = Authority::new("proxies");
         let (certificate, key) = authority.server().write(folder.path(), "speech");
-        let both = [&certificate, &key].map(|file| fs::read_to_string(file).expect("a file")).concat();
+        let both = [&certificate, &key]
+            .map(|file| fs::read_to_string(file).expect("a file"))
+            .concat();
         fs::write(folder.path().join("speech-with-key.pem"), both).expect("a file");
         let port = free_port();
         let place = folder.path().to_str().expect("text");
@@ -104,7 +110,10 @@ impl Proxied {
                 ("listen 443", &format!("listen {port}")),
                 ("Listen 443", &format!("Listen {port}")),
                 (":443", &format!(":{port}")),
-                ("/usr/lib/apache2/modules", tools.join("usr/lib/apache2/modules").to_str().expect("text")),
+                (
+                    "/usr/lib/apache2/modules",
+                    tools.join("usr/lib/apache2/modules").to_str().expect("text"),
+                ),
                 ("/etc/omni", place),
                 ("/etc/apache2", place),
                 ("/etc/traefik", place),
@@ -162,11 +171,15 @@ impl Proxied {
         let Ok(mut sender) = self.try_http().await else {
             return false;
         };
-        let answer = sender.send_request(self.request("GET", "/readyz", "", Bytes::new())).await;
+        let answer = sender
+            .send_request(self.request("GET", "/readyz", "", Bytes::new()))
+            .await;
         let Ok(channel) = self.channel().await else {
             return false;
         };
-        let healthy = HealthClient::new(channel).check(HealthCheckRequest::default()).await;
+        let healthy = HealthClient::new(channel)
+            .check(HealthCheckRequest::default())
+            .await;
         healthy.is_ok() && answer.is_ok_and(|answer| answer.status() == 200)
     }
 
@@ -204,16 +217,25 @@ impl Proxied {
     }
 
     /// One request on a connection of its own: the status and the body.
-    async fn http(&self, method: &str, path: &str, kind: &str, body: impl Into<Bytes>) -> anyhow::Result<(u16, Vec<u8>)> {
+    async fn http(
+        &self,
+        method: &str,
+        path: &str,
+        kind: &str,
+        body: impl Into<Bytes>,
+    ) -> anyhow::Result<(u16, Vec<u8>)> {
         let mut sender = self.try_http().await?;
-        let answer = sender.send_request(self.request(method, path, kind, body.into())).await?;
+        let answer = sender
+            .send_request(self.request(method, path, kind, body.into()))
+            .await?;
         let status = answer.status().as_u16();
         Ok((status, answer.into_body().collect().await?.to_bytes().to_vec()))
     }
 
     async fn speech(&self) -> anyhow::Result<(u16, Vec<u8>)> {
         let body = r#"{"model": "fake", "input": "Said through a proxy.", "response_format": "pcm"}"#;
-        self.http("POST", "/v1/audio/speech", "application/json", body).await
+        self.http("POST", "/v1/audio/speech", "application/json", body)
+            .await
     }
 
     async fn channel(&self) -> anyhow::Result<Channel> {
@@ -236,15 +258,28 @@ impl Proxied {
         let channel = self.channel().await.expect("a connection");
         let mut speech = SpeechServiceClient::new(channel.clone());
         let spoken = audio_of(&mut speech, v1::SpeechConfig::default(), "Said by gRPC.").await;
-        assert!(!spoken.unwrap_or_else(|status| panic!("{status}: {}", self.log())).0.is_empty());
+        assert!(
+            !spoken
+                .unwrap_or_else(|status| panic!("{status}: {}", self.log()))
+                .0
+                .is_empty()
+        );
         let mut health = HealthClient::new(channel);
-        health.check(HealthCheckRequest::default()).await.expect("health by gRPC");
+        health
+            .check(HealthCheckRequest::default())
+            .await
+            .expect("health by gRPC");
         let nobody = v1::SpeechConfig {
             voice: "nobody".to_owned(),
             ..v1::SpeechConfig::default()
         };
-        let refused = audio_of(&mut speech, nobody, "Hello.").await.expect_err("no such voice");
-        assert!(!omni_tests::reason(&refused).is_empty(), "details of errors pass: {refused:?}");
+        let refused = audio_of(&mut speech, nobody, "Hello.")
+            .await
+            .expect_err("no such voice");
+        assert!(
+            !omni_tests::reason(&refused).is_empty(),
+            "details of errors pass: {refused:?}"
+        );
         let (status, audio) = self.speech().await.expect("an answer");
         assert!(status == 200 && audio.len() > 1_000, "{status}");
         let (status, about) = self.http("GET", "/v1", "", "").await.expect("an answer");
@@ -254,25 +289,52 @@ impl Proxied {
         assert!(about.contains(&told), "{about}");
         let kind = "application/grpc-web+proto";
         let path = "/grpc.health.v1.Health/Check";
-        let (status, web) = self.http("POST", path, kind, vec![0; 5]).await.expect("an answer");
-        assert!(status == 200 && String::from_utf8_lossy(&web).contains("grpc-status:0"), "gRPC-Web: {status}");
+        let (status, web) = self
+            .http("POST", path, kind, vec![0; 5])
+            .await
+            .expect("an answer");
+        assert!(
+            status == 200 && String::from_utf8_lossy(&web).contains("grpc-status:0"),
+            "gRPC-Web: {status}"
+        );
         // A refusal, which is read in full by a caller that has sent 9 MB.
         let upload = vec![b'x'; 9_000_000];
-        let (status, told) = self.http("POST", "/v1/audio/voices", "multipart/form-data; boundary=b", upload).await.expect("an answer");
+        let (status, told) = self
+            .http(
+                "POST",
+                "/v1/audio/voices",
+                "multipart/form-data; boundary=b",
+                upload,
+            )
+            .await
+            .expect("an answer");
         assert!((400..500).contains(&status), "{status}");
-        assert!(String::from_utf8_lossy(&told).contains("\"error\""), "{status}: {}", String::from_utf8_lossy(&told));
+        assert!(
+            String::from_utf8_lossy(&told).contains("\"error\""),
+            "{status}: {}",
+            String::from_utf8_lossy(&told)
+        );
     }
 
     /// A caller who says a word, thinks, and says the rest. Some proxies hand a call on with its first message, and not before.
     async fn typing(&self) {
         let channel = self.channel().await.expect("a connection");
         let (requests, stream) = tokio::sync::mpsc::channel(8);
-        let send = async |event| requests.send(v1::SpeakRequest { event: Some(event) }).await.expect("it is open");
+        let send = async |event| {
+            requests
+                .send(v1::SpeakRequest { event: Some(event) })
+                .await
+                .expect("it is open")
+        };
         send(v1::speak_request::Event::Config(v1::SpeechConfig::default())).await;
         send(text("Said at once. ")).await;
         let stream = tokio_stream::wrappers::ReceiverStream::new(stream);
-        let opened = timeout(PATIENCE, SpeechServiceClient::new(channel).speak(stream)).await.expect("in time");
-        let mut call = opened.unwrap_or_else(|status| panic!("{status}: {}", self.log())).into_inner();
+        let opened = timeout(PATIENCE, SpeechServiceClient::new(channel).speak(stream))
+            .await
+            .expect("in time");
+        let mut call = opened
+            .unwrap_or_else(|status| panic!("{status}: {}", self.log()))
+            .into_inner();
         let mut heard = async |wanted: bool| {
             loop {
                 let next = timeout(PATIENCE, call.message()).await.expect("in time");
@@ -295,13 +357,18 @@ impl Proxied {
     async fn silent_websocket(&self) {
         let stream = self.tls().await.expect("a connection");
         let url = format!("wss://localhost:{}/v1/realtime?model=fake", self.port);
-        let (mut socket, _) = client_async(url, stream).await.unwrap_or_else(|error| panic!("{error}: {}", self.log()));
+        let (mut socket, _) = client_async(url, stream)
+            .await
+            .unwrap_or_else(|error| panic!("{error}: {}", self.log()));
         let first = timeout(PATIENCE, socket.next()).await.expect("in time");
         assert!(matches!(first, Some(Ok(Message::Text(_)))), "{first:?}");
         // Pings are answered meanwhile.
         let silent = timeout(PAUSE, async {
             while let Some(message) = socket.next().await {
-                assert!(matches!(message, Ok(Message::Ping(_) | Message::Pong(_))), "{message:?}");
+                assert!(
+                    matches!(message, Ok(Message::Ping(_) | Message::Pong(_))),
+                    "{message:?}"
+                );
             }
         });
         assert!(silent.await.is_err(), "it stays open");
@@ -333,7 +400,12 @@ impl Proxied {
                 let by_grpc = audio_of(&mut speech, v1::SpeechConfig::default(), "Not lost.");
                 let (by_grpc, by_http) = tokio::join!(by_grpc, self.speech());
                 by_grpc.unwrap_or_else(|status| panic!("after {spoken}: {status}: {}", self.log()));
-                assert_eq!(by_http.expect("an answer").0, 200, "after {spoken}: {}", self.log());
+                assert_eq!(
+                    by_http.expect("an answer").0,
+                    200,
+                    "after {spoken}: {}",
+                    self.log()
+                );
                 spoken += 1;
             }
             spoken

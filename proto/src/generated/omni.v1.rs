@@ -461,7 +461,7 @@ pub struct TextChunk {
     /// its elements `speak`, `p`, `s` and `break` are followed, others are refused (MARKUP_NOT_SUPPORTED).
     #[prost(string, tag = "1")]
     pub text: ::prost::alloc::string::String,
-    /// The caller's name for the utterance, taken from its first chunk; must be unused in this stream, and must not begin with '#' as the
+    /// The caller's name for the utterance, taken from its first chunk; must be unused in this stream, and must not begin with '~' as the
     /// server's own names do. Empty: the server names it. On later chunks of the utterance: empty or the same.
     #[prost(string, tag = "2")]
     pub utterance_id: ::prost::alloc::string::String,

@@ -182,11 +182,7 @@ impl Refused {
 
 /// A message without what the JSON reader quotes of a body: that may be the text to speak.
 fn unquoted(message: &str) -> String {
-    let begins = [
-        "invalid body: ",
-        "invalid message: ",
-        "the event cannot be read: ",
-    ];
+    let begins = ["invalid body: ", "invalid message: ", "invalid event: "];
     let quotes = begins.iter().any(|begin| message.starts_with(begin));
     match (message.find('"'), message.rfind('"')) {
         (Some(first), Some(last)) if quotes => {

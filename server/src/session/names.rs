@@ -12,7 +12,7 @@ const MAX_LEN: usize = 128;
 const REMEMBERED: usize = 1024;
 
 /// What is wrong with a caller's id that could be the server's.
-pub(super) const RESERVED: &str = "begins with '#'; expected another id: those are the server's own";
+pub(super) const RESERVED: &str = "begins with '~'; expected another id: those are the server's own";
 
 /// What is known of the session's ids.
 #[derive(Debug, Default)]
@@ -125,7 +125,7 @@ mod tests {
             new(&mut names, name);
         }
         assert!(names.begin(own.as_str()).is_err());
-        assert!(names.begin("#7").is_err());
+        assert!(names.begin("~7").is_err());
         names.cancelled(&own);
         assert_eq!(names.begin(own.as_str()), Ok(Named::Late));
     }

@@ -81,7 +81,7 @@ async fn every_request_and_every_refusal_says_who_asked_for_what_at_the_default_
     speak(&server, "aria", "").await.expect_err("there is no key");
     let json = "content-type: application/json";
     let bearer = format!("authorization: Bearer {key}");
-    let body = r#"{"model": "gpt-9-none", "input": "Hello.", "voice": "aria"}"#;
+    let body = r#"{"model": "no-such-model", "input": "Hello.", "voice": "aria"}"#;
     for (head, body) in [
         (
             format!(

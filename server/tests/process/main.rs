@@ -390,7 +390,7 @@ async fn the_log_accounts_for_an_utterance_without_its_text() {
     assert_eq!(code, Some(0));
     let record = log
         .lines()
-        .find(|line| line.contains("\"utterance\":\"#1\""))
+        .find(|line| line.contains("\"utterance\":\"~1\""))
         .expect("a record");
     assert!(
         record.contains("\"outcome\":\"stop\"") && record.contains("\"first_audio_ms\""),
@@ -460,6 +460,6 @@ async fn lines_of_torchserves_metrics_carry_the_callers_name_of_the_request() {
     server.signal("-TERM");
     let (code, log) = server.end();
     assert_eq!(code, Some(0));
-    let named = |line: &&str| line.contains("PredictionTime") && line.contains("requestID:mine-7/#1");
+    let named = |line: &&str| line.contains("PredictionTime") && line.contains("requestID:mine-7/~1");
     assert!(log.lines().any(|line| named(&line)), "{log}");
 }

@@ -46,7 +46,11 @@ impl PullGuard {
         Some(TlsAcceptor::from(Arc::new(config)))
     }
 
-    pub(super) fn answers<B>(&self, request: &Request<B>, local: Option<IpAddr>) -> Result<(), (StatusCode, String)> {
+    pub(super) fn answers<B>(
+        &self,
+        request: &Request<B>,
+        local: Option<IpAddr>,
+    ) -> Result<(), (StatusCode, String)> {
         match &self.hosts {
             Some(answers) => answers(request.version(), request.uri(), request.headers(), local),
             None => Ok(()),

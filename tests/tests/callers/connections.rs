@@ -6,7 +6,9 @@ use std::time::Duration;
 use omni_proto::v1;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
 use omni_server::config::{Config, Scope};
-use omni_tests::{Call, FakeScript, FakeSpeech, TestServer, audio_of, finish, http, http_to, http2, reason, seeded, text};
+use omni_tests::{
+    Call, FakeScript, FakeSpeech, TestServer, audio_of, finish, http, http_to, http2, reason, seeded, text,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tonic::transport::Channel;
@@ -39,7 +41,8 @@ impl Raw {
     }
 
     async fn get(&mut self, path: &str) -> String {
-        self.send(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes()).await;
+        self.send(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes())
+            .await;
         self.answer().await
     }
 
@@ -51,20 +54,27 @@ impl Raw {
                 head.push(self.0.read_u8().await.expect("a head"));
             }
             let head = String::from_utf8_lossy(&head).to_lowercase();
-            let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next());
+            let length = head
+                .split("content-length: ")
+                .nth(1)
+                .and_then(|rest| rest.split("\r\n").next());
             let length = length.map_or(0, |length| length.parse().expect("a number"));
             let mut body = vec![0; length];
             self.0.read_exact(&mut body).await.expect("a body");
             format!("{head}{}", String::from_utf8_lossy(&body))
         };
-        tokio::time::timeout(PATIENCE, read).await.expect("an answer in time")
+        tokio::time::timeout(PATIENCE, read)
+            .await
+            .expect("an answer in time")
     }
 
     /// The bytes that come until the server ends the connection in order.
     async fn ends(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         let ended = tokio::time::timeout(PATIENCE, self.0.read_to_end(&mut rest)).await;
-        ended.expect("an end in time").expect("an end in order, and no reset");
+        ended
+            .expect("an end in time")
+            .expect("an end in order, and no reset");
         rest
     }
 }
@@ -95,7 +105,9 @@ async fn a_connection_without_requests_is_kept_longer_than_a_head_may_take_and_e
 
 fn named<T>(message: T, header: &'static str, value: &str) -> Request<T> {
     let mut request = Request::new(message);
-    request.metadata_mut().insert(header, value.parse().expect("a value"));
+    request
+        .metadata_mut()
+        .insert(header, value.parse().expect("a value"));
     request
 }
 
@@ -103,24 +115,46 @@ fn named<T>(message: T, header: &'static str, value: &str) -> Request<T> {
 async fn seen(server: &TestServer, header: &'static str, value: &str) -> String {
     let (events, stream) = tokio::sync::mpsc::channel::<v1::SpeakRequest>(4);
     let stream = tokio_stream::wrappers::ReceiverStream::new(stream);
-    let call = server.speech().speak(named(stream, header, value)).await.expect("a session");
+    let call = server
+        .speech()
+        .speak(named(stream, header, value))
+        .await
+        .expect("a session");
     let all = v1::WatchStatsRequest {
         include_sessions: true,
         ..v1::WatchStatsRequest::default()
     };
-    let mut watched = server.admin().await.watch_stats(all).await.expect("figures").into_inner();
+    let mut watched = server
+        .admin()
+        .await
+        .watch_stats(all)
+        .await
+        .expect("figures")
+        .into_inner();
     let first = watched.message().await.expect("figures").expect("the first");
     drop((events, call));
     let peer = first.session_stats.first().expect("one session").peer.clone();
-    server.until("the session is over", || server.app.sessions() == 0).await;
+    server
+        .until("the session is over", || server.app.sessions() == 0)
+        .await;
     peer
 }
 
 #[tokio::test]
 async fn the_caller_behind_a_proxy_is_believed_of_trusted_ones_alone() {
     for (trusted, header, value, expected) in [
-        ("127.0.0.1", "x-forwarded-for", "198.51.100.9, 192.0.2.7", "192.0.2.7"),
-        ("127.0.0.0/8", "forwarded", "for=192.0.2.7;proto=https", "192.0.2.7"),
+        (
+            "127.0.0.1",
+            "x-forwarded-for",
+            "198.51.100.9, 192.0.2.7",
+            "192.0.2.7",
+        ),
+        (
+            "127.0.0.0/8",
+            "forwarded",
+            "for=192.0.2.7;proto=https",
+            "192.0.2.7",
+        ),
         ("10.0.0.0/8", "x-forwarded-for", "192.0.2.7", "127.0.0.1"),
     ] {
         let args = ["--trusted-proxies", trusted, "--admin-listen", "127.0.0.1:0"];
@@ -132,7 +166,12 @@ async fn the_caller_behind_a_proxy_is_believed_of_trusted_ones_alone() {
 
 #[tokio::test]
 async fn a_proxy_that_hands_bytes_on_names_the_caller_and_its_connections_count_as_the_callers() {
-    let args = ["--trusted-proxies", "127.0.0.1", "--max-connections-per-peer", "1"];
+    let args = [
+        "--trusted-proxies",
+        "127.0.0.1",
+        "--max-connections-per-peer",
+        "1",
+    ];
     let server = server(&args, |_| {}).await;
     let header = b"PROXY TCP4 192.0.2.7 127.0.0.1 4711 80\r\n";
     let mut first = Raw::to(server.app.address()).await;
@@ -167,7 +206,11 @@ async fn addresses_that_are_told_are_those_that_the_caller_used() {
     let answer = http(&server, "GET", "/v1", &headers, "").await;
     let told: serde_json::Value = serde_json::from_slice(&answer.body).expect("JSON");
     assert_eq!(told["openai_base_url"], "https://speech.example/v1");
-    assert_eq!(told["metrics"], serde_json::Value::Null, "outsiders do not reach it");
+    assert_eq!(
+        told["metrics"],
+        serde_json::Value::Null,
+        "outsiders do not reach it"
+    );
     let answer = http(&server, "GET", "/v1", &[("host", "localhost:50051")], "").await;
     let told: serde_json::Value = serde_json::from_slice(&answer.body).expect("JSON");
     assert_eq!(told["openai_base_url"], "http://localhost:50051/v1");
@@ -183,26 +226,51 @@ async fn a_connection_beyond_a_bound_is_told_so_and_probes_are_answered() {
     ] {
         let server = server(&[arg, "1"], |_| {}).await;
         let address = server.app.address();
-        let answer = http_to(address, "POST", "/v1/audio/speech", &[("content-type", "application/json")], "{}").await;
+        let answer = http_to(
+            address,
+            "POST",
+            "/v1/audio/speech",
+            &[("content-type", "application/json")],
+            "{}",
+        )
+        .await;
         assert_eq!(answer.status, status, "{arg}");
         assert_eq!(answer.header("connection"), "close");
         assert_eq!(answer.header("retry-after"), "1");
         let told = String::from_utf8_lossy(&answer.body).into_owned();
-        assert!(told.contains("connection_limit") && told.contains("1 connections"), "{told}");
+        assert!(
+            told.contains("connection_limit") && told.contains("1 connections"),
+            "{told}"
+        );
         let refused = http2(address, "GET", "/v1", &[], "").await;
         assert_eq!(refused.status, status, "{arg}");
         for path in ["/readyz", "/livez", "/health"] {
-            assert_eq!(http_to(address, "GET", path, &[], "").await.status, 200, "{arg} {path}");
+            assert_eq!(
+                http_to(address, "GET", path, &[], "").await.status,
+                200,
+                "{arg} {path}"
+            );
         }
-        let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect_lazy();
+        let channel = Channel::from_shared(format!("http://{address}"))
+            .unwrap()
+            .connect_lazy();
         let mut speech = SpeechServiceClient::new(channel);
-        let refused = audio_of(&mut speech, v1::SpeechConfig::default(), "Hello.").await.unwrap_err();
+        let refused = audio_of(&mut speech, v1::SpeechConfig::default(), "Hello.")
+            .await
+            .unwrap_err();
         assert_eq!(refused.code(), code, "{refused}");
         assert!(refused.message().contains("1 connections"), "{refused}");
-        let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect_lazy();
-        HealthClient::new(channel).check(HealthCheckRequest::default()).await.expect("a probe is answered");
+        let channel = Channel::from_shared(format!("http://{address}"))
+            .unwrap()
+            .connect_lazy();
+        HealthClient::new(channel)
+            .check(HealthCheckRequest::default())
+            .await
+            .expect("a probe is answered");
         // The one that has the place is served.
-        audio_of(&mut server.speech(), v1::SpeechConfig::default(), "Hello.").await.expect("speech");
+        audio_of(&mut server.speech(), v1::SpeechConfig::default(), "Hello.")
+            .await
+            .expect("speech");
         server.stop().await;
     }
 }
@@ -218,7 +286,11 @@ async fn a_gateways_one_connection_outlives_any_number_of_refusals_and_cancels()
         };
         let (events, stream) = tokio::sync::mpsc::channel(4);
         let stream = tokio_stream::wrappers::ReceiverStream::new(stream);
-        let mut call = speech.speak(stream).await.unwrap_or_else(|status| panic!("{n}: {status}")).into_inner();
+        let mut call = speech
+            .speak(stream)
+            .await
+            .unwrap_or_else(|status| panic!("{n}: {status}"))
+            .into_inner();
         let config = v1::SpeakRequest {
             event: Some(v1::speak_request::Event::Config(voice)),
         };
@@ -233,7 +305,11 @@ async fn a_gateways_one_connection_outlives_any_number_of_refusals_and_cancels()
         assert_ne!(refused.code(), Code::Unavailable, "{n}: {refused}");
         // It still writes.
         for _ in 0..3 {
-            let _ = events.send(v1::SpeakRequest { event: Some(text("more ")) }).await;
+            let _ = events
+                .send(v1::SpeakRequest {
+                    event: Some(text("more ")),
+                })
+                .await;
         }
     }
     for round in 0..4 {
@@ -244,8 +320,13 @@ async fn a_gateways_one_connection_outlives_any_number_of_refusals_and_cancels()
         }
         drop(calls);
     }
-    audio_of(&mut speech, v1::SpeechConfig::default(), "All is well.").await.expect("the connection lives");
-    let connections = omni_tests::Reading::of(&server).await.sum("vllm:omni_connections_total", &[("result", "served"), ("listener", "callers")]);
+    audio_of(&mut speech, v1::SpeechConfig::default(), "All is well.")
+        .await
+        .expect("the connection lives");
+    let connections = omni_tests::Reading::of(&server).await.sum(
+        "vllm:omni_connections_total",
+        &[("result", "served"), ("listener", "callers")],
+    );
     assert!((connections - 1.0).abs() < 0.5, "{connections}");
     server.stop().await;
 }
@@ -258,20 +339,36 @@ async fn a_refusal_is_read_by_a_caller_that_is_still_writing_and_the_connection_
     std::fs::write(&file, format!("{line}\n")).unwrap();
     let server = server(&["--api-keys", file.to_str().unwrap()], |_| {}).await;
     for (path, headers, status) in [
-        ("/v1/audio/speech", "content-type: application/json\r\nauthorization: Bearer wrong", 401),
+        (
+            "/v1/audio/speech",
+            "content-type: application/json\r\nauthorization: Bearer wrong",
+            401,
+        ),
         ("/v1/nowhere", "content-type: application/json", 404),
-        ("/v1/audio/voices", "content-type: multipart/form-data; boundary=x", 401),
+        (
+            "/v1/audio/voices",
+            "content-type: multipart/form-data; boundary=x",
+            401,
+        ),
         ("/v1/models", "content-type: application/json", 405),
     ] {
         for length in [100, 5_000, 200_000, 9_000_000] {
             let mut caller = Raw::to(server.app.address()).await;
-            let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\ncontent-length: {length}\r\n\r\n");
+            let head = format!(
+                "POST {path} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\ncontent-length: {length}\r\n\r\n"
+            );
             // All of it, before a byte of the answer is read.
             caller.send(head.as_bytes()).await;
             caller.send(&vec![b'x'; length]).await;
             let answer = caller.answer().await;
-            assert!(answer.starts_with(&format!("http/1.1 {status}")), "{path} {length}: {answer}");
-            assert!(caller.get("/livez").await.starts_with("http/1.1 200"), "{path} {length}");
+            assert!(
+                answer.starts_with(&format!("http/1.1 {status}")),
+                "{path} {length}: {answer}"
+            );
+            assert!(
+                caller.get("/livez").await.starts_with("http/1.1 200"),
+                "{path} {length}"
+            );
         }
     }
     // One that waits to be asked sends nothing, and is not waited for.
@@ -300,7 +397,12 @@ async fn grpc_by_http_1_is_told_what_it_needs() {
 
 #[tokio::test]
 async fn only_hosts_that_the_server_is_called_by_are_answered_on_every_port() {
-    let args = ["--admin-listen", "127.0.0.1:0", "--allowed-hosts", "speech.example,*.internal.example"];
+    let args = [
+        "--admin-listen",
+        "127.0.0.1:0",
+        "--allowed-hosts",
+        "speech.example,*.internal.example",
+    ];
     for (args, allowed) in [(&args[..2], false), (&args[..], true)] {
         let server = server(args, |_| {}).await;
         let ports = [
@@ -329,16 +431,21 @@ async fn only_hosts_that_the_server_is_called_by_are_answered_on_every_port() {
             }
             for broken in ["host: localhost\r\nhost: localhost\r\n", "", "host: a b\r\n"] {
                 let mut raw = Raw::to(address).await;
-                raw.send(format!("GET {path} HTTP/1.1\r\n{broken}\r\n").as_bytes()).await;
+                raw.send(format!("GET {path} HTTP/1.1\r\n{broken}\r\n").as_bytes())
+                    .await;
                 let answer = raw.answer().await;
                 assert!(answer.starts_with("http/1.1 400"), "{path} {broken:?}: {answer}");
             }
         }
         let address = server.app.address();
         let uri = format!("http://{address}");
-        let endpoint = Channel::from_shared(uri).unwrap().origin("http://evil.example:50051".parse().unwrap());
+        let endpoint = Channel::from_shared(uri)
+            .unwrap()
+            .origin("http://evil.example:50051".parse().unwrap());
         let mut evil = SpeechServiceClient::new(endpoint.connect_lazy());
-        let refused = audio_of(&mut evil, v1::SpeechConfig::default(), "Hello.").await.unwrap_err();
+        let refused = audio_of(&mut evil, v1::SpeechConfig::default(), "Hello.")
+            .await
+            .unwrap_err();
         assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
         server.stop().await;
     }
@@ -366,17 +473,31 @@ async fn before_it_drains_a_server_says_that_it_is_not_ready_and_serves_on() {
     assert_eq!(http_to(address, "GET", "/livez", &[], "").await.status, 200);
     let unhealthy = async {
         use tonic_health::pb::health_check_response::ServingStatus::Serving;
-        while health.check(HealthCheckRequest::default()).await.unwrap().into_inner().status() == Serving {
+        while health
+            .check(HealthCheckRequest::default())
+            .await
+            .unwrap()
+            .into_inner()
+            .status()
+            == Serving
+        {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, unhealthy).await.expect("it says so by gRPC, too");
-    audio_of(&mut speech, v1::SpeechConfig::default(), "Still served.").await.expect("speech");
+    tokio::time::timeout(PATIENCE, unhealthy)
+        .await
+        .expect("it says so by gRPC, too");
+    audio_of(&mut speech, v1::SpeechConfig::default(), "Still served.")
+        .await
+        .expect("speech");
     let last = kept.get("/livez").await;
     assert!(last.contains("connection: close"), "{last}");
     kept.ends().await;
     drop(now);
-    tokio::time::timeout(PATIENCE, ends).await.expect("it ends at once then").unwrap();
+    tokio::time::timeout(PATIENCE, ends)
+        .await
+        .expect("it ends at once then")
+        .unwrap();
 }
 
 #[tokio::test]
@@ -384,12 +505,17 @@ async fn connections_on_which_nothing_is_open_do_not_hold_the_end_up() {
     let server = server(&["--drain-timeout", "1h"], |_| {}).await;
     // Idle, and answers no ping: an Apache's pool.
     let mut silent = Raw::to(server.app.address()).await;
-    silent.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
+    silent
+        .send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+        .await;
     let mut idle = Raw::to(server.app.address()).await;
     idle.get("/livez").await;
     let app = server.app;
     let ends = tokio::spawn(app.shut_down(std::future::pending()));
-    tokio::time::timeout(PATIENCE, ends).await.expect("it ends").unwrap();
+    tokio::time::timeout(PATIENCE, ends)
+        .await
+        .expect("it ends")
+        .unwrap();
 }
 
 #[tokio::test]
@@ -424,13 +550,19 @@ async fn while_it_drains_proxies_see_refusals_of_grpc_and_the_port_closes_if_ask
         call.send(finish()).await;
         call.utterance().await;
         drop(call);
-        tokio::time::timeout(PATIENCE, ends).await.expect("it ends").unwrap();
+        tokio::time::timeout(PATIENCE, ends)
+            .await
+            .expect("it ends")
+            .unwrap();
     }
 }
 
 #[tokio::test]
 async fn a_message_that_drips_is_given_up() {
-    let server = server(&[], |config| config.connections.request_time = Duration::from_millis(500)).await;
+    let server = server(&[], |config| {
+        config.connections.request_time = Duration::from_millis(500)
+    })
+    .await;
     for path in ["/omni.v1.SpeechService/Speak", SYNTHESIZE] {
         let stream = TcpStream::connect(server.app.address()).await.unwrap();
         let io = hyper_util::rt::TokioIo::new(stream);
@@ -451,10 +583,14 @@ async fn a_message_that_drips_is_given_up() {
             let answer = sender.send_request(request).await.expect("an answer");
             let status = |headers: &hyper::HeaderMap| headers.get("grpc-status").cloned();
             let early = status(answer.headers());
-            let late = http_body_util::BodyExt::collect(answer.into_body()).await.expect("a body");
+            let late = http_body_util::BodyExt::collect(answer.into_body())
+                .await
+                .expect("a body");
             early.or_else(|| late.trailers().and_then(status))
         };
-        let status = tokio::time::timeout(PATIENCE, ended).await.expect("it is given up");
+        let status = tokio::time::timeout(PATIENCE, ended)
+            .await
+            .expect("it is given up");
         assert_eq!(status.expect("a status"), "4", "{path}");
         connection.abort();
     }

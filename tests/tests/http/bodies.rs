@@ -163,7 +163,8 @@ async fn half_a_character_costs_no_request() {
         assert!(text.contains("Great") && text.contains("job"), "{text}");
     }
     // JSON within JSON: what a function was called with.
-    let call = r#"{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{\"a\": \"\\ud83d\"}"}}"#;
+    let call =
+        r#"{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{\"a\": \"\\ud83d\"}"}}"#;
     let asked = format!(
         r#"{{"messages": [{{"role": "user", "content": "a"}}, {{"role": "assistant", "tool_calls": [{call}]}},
             {{"role": "tool", "tool_call_id": "c", "content": "b"}}, {{"role": "user", "content": "recite"}}]}}"#

@@ -223,7 +223,7 @@ async fn a_finish_or_a_flush_of_nothing_is_no_utterance() {
     call.send(text("hello.")).await;
     call.send(finish()).await;
     let own = call.utterance().await.id;
-    assert!(own.starts_with('#'), "{own}");
+    assert!(own.starts_with('~'), "{own}");
     call.send(named("u3", "hello.")).await;
     call.send(finish()).await;
     assert_eq!(call.utterance().await.id, "u3");
@@ -367,7 +367,7 @@ async fn an_id_cannot_be_used_again_nor_change_within_an_utterance() {
     assert_eq!(reason(&call.end().await.unwrap_err()), "UTTERANCE_ID_INVALID");
 
     let call = server.call().await.configured(seeded(1)).await;
-    call.send(named("#1", "first")).await;
+    call.send(named("~1", "first")).await;
     assert_eq!(reason(&call.end().await.unwrap_err()), "UTTERANCE_ID_INVALID");
     server.stop().await;
 }

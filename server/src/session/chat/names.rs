@@ -67,8 +67,8 @@ mod tests {
         let mut names = Names::default();
         assert_eq!(names.take("m1").unwrap().as_str(), "m1");
         assert!(matches!(names.take("m1"), Err(ProtocolError::MessageId { .. })));
-        assert_eq!(names.take("").unwrap().as_str(), "#1");
-        assert!(matches!(names.take("#2"), Err(ProtocolError::MessageId { .. })));
+        assert_eq!(names.take("").unwrap().as_str(), "~1");
+        assert!(matches!(names.take("~2"), Err(ProtocolError::MessageId { .. })));
         assert!(names.take(&"x".repeat(MAX_LEN + 1)).is_err());
     }
 

@@ -83,7 +83,10 @@ async fn speech_that_was_recorded_before_turns_are_detected_makes_one() {
     let mut client = Client::connect(&server).await;
     client.send(detection(&json!({"type": "none"}))).await;
     let updated = client.until("session.updated").await;
-    assert_eq!(updated["session"]["audio"]["input"]["turn_detection"], Value::Null);
+    assert_eq!(
+        updated["session"]["audio"]["input"]["turn_detection"],
+        Value::Null
+    );
     hear(&mut client, &speech).await;
     client.send(detection(&json!({"type": "server_vad"}))).await;
     client.until("session.updated").await;

@@ -323,7 +323,7 @@ class TextChunk(_message.Message):
     its elements `speak`, `p`, `s` and `break` are followed, others are refused (MARKUP_NOT_SUPPORTED).
     """
     utterance_id: _builtins.str
-    """The caller's name for the utterance, taken from its first chunk; must be unused in this stream, and must not begin with '#' as the
+    """The caller's name for the utterance, taken from its first chunk; must be unused in this stream, and must not begin with '~' as the
     server's own names do. Empty: the server names it. On later chunks of the utterance: empty or the same.
     """
     def __init__(

@@ -26,6 +26,15 @@ const REPLICAS: [(Replica, &str, StageKind); 5] = [
     (at(2, 1), "code2wav", StageKind::Generation),
 ];
 
+/// Something that goes wrong with every call, or again and again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Incident {
+    Outage,
+    Overload,
+    Silence,
+    CrashLoop,
+}
+
 /// Everything that a server holds to record with.
 pub(crate) struct Load {
     telemetry: Telemetry,
@@ -101,6 +110,16 @@ impl Load {
     /// From now on every twentieth request is cancelled and every fiftieth fails, and callers set limits.
     pub(crate) fn get_into_trouble(&self) {
         self.trouble.store(true, Ordering::Relaxed);
+    }
+
+    /// A moment of an incident.
+    pub(crate) fn suffer(&self, incident: Incident) {
+        match incident {
+            Incident::Outage => self.pipeline.failed(FailureReason::StageError),
+            Incident::Overload => self.sessions.rejected(RejectionReason::Requests),
+            Incident::Silence => self.sessions.silent(Silence::Model),
+            Incident::CrashLoop => self.pipeline.replica_died(at(2, 1), 1),
+        }
     }
 
     /// One more request. Times vary.

@@ -1,6 +1,9 @@
 //! What an operator would be told of: outages, silence, replicas that come and go, and audio that comes late.
 
 use omni_pipeline::stage::{ReplicaId, ReplicaState};
+use omni_proto::riva::AudioEncoding;
+use omni_proto::riva::tts::SynthesizeSpeechRequest;
+use omni_proto::riva::tts::riva_speech_synthesis_client::RivaSpeechSynthesisClient;
 use omni_proto::v1;
 use omni_tests::{FakeScript, HttpAnswer, Reading, TestServer, audio_of, config, finish, http, speak, text};
 use tonic::Code;
@@ -79,37 +82,81 @@ async fn a_model_that_makes_no_sound_is_told_apart_from_a_text_without_any_and_f
     server.stop().await;
 }
 
+const LONG: &str = "One sentence. Another sentence. A third sentence. And a fourth one.";
+
+/// Ways in which audio is handed over in one piece, by name.
+async fn whole(server: &TestServer, way: &str) {
+    let answer = match way {
+        "speech" => {
+            let body = format!(r#"{{"input": "{LONG}", "response_format": "wav"}}"#);
+            post(server, "/v1/audio/speech", &body).await
+        }
+        "chat" => {
+            let body = format!(
+                r#"{{"modalities": ["text", "audio"], "audio": {{"voice": "alloy", "format": "wav"}},
+                    "messages": [{{"role": "user", "content": "say {LONG}"}}]}}"#
+            );
+            post(server, "/v1/chat/completions", &body).await
+        }
+        _ => {
+            let request = SynthesizeSpeechRequest {
+                text: LONG.to_owned(),
+                encoding: AudioEncoding::LinearPcm.into(),
+                sample_rate_hz: 16_000,
+                ..SynthesizeSpeechRequest::default()
+            };
+            let mut riva = RivaSpeechSynthesisClient::new(server.channel.clone());
+            riva.synthesize(request).await.expect("audio");
+            return;
+        }
+    };
+    assert_eq!(
+        answer.status,
+        200,
+        "{way}: {}",
+        String::from_utf8_lossy(&answer.body)
+    );
+}
+
 #[tokio::test]
 async fn audio_that_is_handed_over_in_one_piece_has_its_first_packet_when_it_is_complete_and_no_gaps() {
-    let server = TestServer::fake(FakeScript::default(), &[]).await;
-    let input = "One sentence. Another sentence. A third sentence. And a fourth one.";
-    let body = format!(r#"{{"input": "{input}", "response_format": "wav"}}"#);
-    let answer = post(&server, "/v1/audio/speech", &body).await;
-    assert_eq!(answer.status, 200);
-    server.idle(1).await;
-    let record = server.records.all().remove(0);
-    let (first, total) = (record.timings.first_packet, record.timings.total);
-    let waited = record.timings.ready.expect("it could be spoken");
-    let last = record.timings.last_output.expect("it was made");
-    assert!(
-        first.is_some_and(|first| first + waited >= last && first <= total),
-        "{record:?}"
-    );
-    let reading = Reading::of(&server).await;
-    for name in [
-        "vllm:omni_audio_underrun_s_count",
-        "vllm:omni_audio_continuity_ok_total",
-        "vllm:omni_audio_chunk_gap_s_count",
-        "vllm:omni_audio_playback_lead_s_count",
-    ] {
-        assert_eq!(reading.sum(name, &[]), 0.0, "{name}");
+    for way in ["speech", "chat", "riva"] {
+        let server = TestServer::fake(FakeScript::default(), &[]).await;
+        whole(&server, way).await;
+        server
+            .until("the session has ended", || server.app.sessions() == 0)
+            .await;
+        let spoken = server.records.all().pop().map(|record| record.timings);
+        let answered = server.records.turns().pop().and_then(|turn| turn.timings.speech);
+        let timings = spoken.or(answered).expect("it was spoken");
+        let heard = timings.first_audio.expect("it was handed over");
+        let made = timings.last_output.expect("it was made");
+        assert!(heard >= made && heard <= timings.total, "{way}: {timings:?}");
+        let reading = Reading::of(&server).await;
+        for name in [
+            "vllm:omni_audio_underrun_s_count",
+            "vllm:omni_audio_continuity_ok_total",
+            "vllm:omni_audio_chunk_gap_s_count",
+            "vllm:omni_audio_playback_lead_s_count",
+        ] {
+            assert_eq!(reading.sum(name, &[]), 0.0, "{way}: {name}");
+        }
+        assert_eq!(reading.sum("vllm:omni_audio_ttfp_s_count", &[]), 1.0, "{way}");
+        assert_eq!(
+            reading.sum("vllm:omni_audio_level_ratio_count", &[]),
+            1.0,
+            "{way}"
+        );
+        server.stop().await;
     }
-    assert_eq!(reading.sum("vllm:omni_audio_ttfp_s_count", &[]), 1.0);
-    assert_eq!(reading.sum("vllm:omni_audio_level_ratio_count", &[]), 1.0);
-    // The same, as it is made.
-    let body = format!(r#"{{"input": "{input}", "response_format": "pcm"}}"#);
+}
+
+#[tokio::test]
+async fn audio_that_is_handed_over_as_it_is_made_has_gaps_to_judge() {
+    let server = TestServer::fake(FakeScript::default(), &[]).await;
+    let body = format!(r#"{{"input": "{LONG}", "response_format": "mp3"}}"#);
     post(&server, "/v1/audio/speech", &body).await;
-    server.idle(2).await;
+    server.idle(1).await;
     let reading = Reading::of(&server).await;
     assert_eq!(reading.sum("vllm:omni_audio_underrun_s_count", &[]), 1.0);
     server.stop().await;

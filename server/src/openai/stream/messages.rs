@@ -202,6 +202,7 @@ mod tests {
                 unknown: vec!["task_type".to_owned()],
             };
             assert_eq!(config.delivery, delivery, "{text}");
+            assert_eq!(config.request.output.whole, !streamed, "{text}");
             let refused = ClientMessage::parse(&text, true).expect_err("a strict server");
             assert_eq!(refused.json()["param"], "task_type");
             assert_eq!(config.request.voice, "alloy");

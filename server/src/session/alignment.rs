@@ -194,6 +194,16 @@ impl Alignment {
 
     /// What is to be told before audio up to `until` is sent: all words that end in it.
     pub(super) fn tell(&mut self, until: Samples) -> Vec<TimedText> {
+        self.settle(until);
+        self.spread(until);
+        let open = &self.known[self.known_told..];
+        let count = open.iter().take_while(|known| known.samples.end <= until).count();
+        self.sent = Some(until);
+        self.told(count)
+    }
+
+    /// Settles the times of words of the sequence that sounds, as far as they end by `until`.
+    fn settle(&mut self, until: Samples) {
         for word in self.sounding() {
             if self.timeline.heard(word.samples.end) > until {
                 break;
@@ -203,22 +213,18 @@ impl Alignment {
                 sequence.known += 1;
             }
         }
-        self.spread(until);
-        let open = &self.known[self.known_told..];
-        let count = open.iter().take_while(|known| known.samples.end <= until).count();
-        self.sent = Some(until);
-        self.told(count)
     }
 
     /// What is left to tell before the last audio, which ends at `end`; if the text was spoken to its end, the `whole` text is
     /// told with it.
     pub(super) fn tell_rest(&mut self, end: Samples, whole: bool) -> Vec<TimedText> {
-        let mut words = self.tell(end);
+        self.settle(end);
         for known in &mut self.known[self.known_told..] {
             known.samples = known.samples.start.min(end)..known.samples.end.min(end);
         }
         self.spread(end);
-        words.extend(self.told(self.known.len() - self.known_told));
+        self.sent = Some(end);
+        let mut words = self.told(self.known.len() - self.known_told);
         let silent = self.text[self.told.bytes..].trim_end();
         if whole && !silent.is_empty() {
             let to = self.told.chars + silent.chars().count();
@@ -272,35 +278,39 @@ impl Alignment {
         });
     }
 
-    /// Words that were found too late, when the audio in which they ended was sent already, share the time of those behind them, or the
-    /// audio until `limit`.
+    /// Words that were found too late, when the audio in which they ended was sent already, share the time of those behind them, the
+    /// audio until `limit`, and the time of those before them that were not told either.
     fn spread(&mut self, limit: Samples) {
         let shortest = self.timeline.heard(self.rate.samples(SHORTEST)).0;
-        let mut before = self
-            .known_told
-            .checked_sub(1)
-            .map_or(0, |last| self.known[last].end);
-        let mut open = &mut self.known[self.known_told..];
-        while let Some(first) = open.first() {
-            let begin = first.samples.start;
-            let mut end = first.samples.end;
-            let mut count = 1;
-            if first.sounds {
-                while end.saturating_sub(begin).0 < shortest * count as u64
-                    && let Some(next) = open.get(count).filter(|next| next.sounds)
-                {
-                    end = next.samples.end;
-                    count += 1;
-                }
-                let wanted = begin + Samples(shortest * count as u64);
-                end = end.max(wanted.min(limit));
+        let sent = self.sent.unwrap_or_default();
+        let told = self.known_told;
+        let mut at = told;
+        while let Some(word) = self.known.get(at) {
+            let lacks = |words: &[Known]| time_of(words) < shortest * words.len() as u64;
+            let sounds = |at: usize| self.known.get(at).is_some_and(|word| word.sounds);
+            if !word.sounds || !lacks(&self.known[at..=at]) {
+                at += 1;
+                continue;
             }
-            let (group, rest) = std::mem::take(&mut open).split_at_mut(count);
-            if count > 1 || first_is_short(group, shortest) {
-                share(group, before, begin..end);
+            let (mut first, mut last) = (at, at);
+            while lacks(&self.known[first..=last]) && sounds(last + 1) {
+                last += 1;
             }
-            before = group[count - 1].end;
-            open = rest;
+            let wanted = self.known[first].samples.start + Samples(shortest * (last - first + 1) as u64);
+            let end = self.known[last].samples.end.max(wanted.min(limit));
+            self.known[last].samples.end = end;
+            while first > told && lacks(&self.known[first..=last]) && self.known[first - 1].sounds {
+                first -= 1;
+            }
+            let begin = self.known[first].samples.start;
+            // None ends in audio that was sent.
+            let from = begin.max(sent);
+            if end > from {
+                let before = first.checked_sub(1).map_or(0, |last| self.known[last].end);
+                share(&mut self.known[first..=last], before, shortest, from..end);
+                self.known[first].samples.start = begin;
+            }
+            at = last + 1;
         }
     }
 
@@ -376,21 +386,32 @@ impl Heard {
     }
 }
 
-/// Whether the first of these words has a sound and takes less time than any word takes.
-fn first_is_short(words: &[Known], shortest: u64) -> bool {
-    let short = |word: &Known| word.samples.end.saturating_sub(word.samples.start).0 < shortest;
-    words.first().is_some_and(|word| word.sounds && short(word))
+/// Samples from the beginning of the first of these words to the end of the last.
+fn time_of(words: &[Known]) -> u64 {
+    match words {
+        [] => 0,
+        [first, ..] => {
+            words[words.len() - 1]
+                .samples
+                .end
+                .saturating_sub(first.samples.start)
+                .0
+        }
+    }
 }
 
-/// Divides time among words, the first of which begins behind character `before`, by their lengths.
-fn share(words: &mut [Known], before: usize, time: Range<Samples>) {
+/// Divides time among words, the first of which begins behind character `before`: the shortest time for each, and the rest by their
+/// lengths.
+fn share(words: &mut [Known], before: usize, shortest: u64, time: Range<Samples>) {
     let all = words.last().map_or(0, |last| last.end - before).max(1) as u64;
     let length = time.end.saturating_sub(time.start).0;
+    let least = shortest.min(length / words.len() as u64);
+    let rest = length - least * words.len() as u64;
     let mut from = time.start;
-    for word in words {
-        let until = time.start + Samples(length * (word.end - before) as u64 / all);
-        word.samples = from..until;
-        from = until;
+    for (nth, word) in (1..).zip(words) {
+        let until = time.start + Samples(least * nth + (rest * (word.end - before) as u64).div_ceil(all));
+        word.samples = from..until.min(time.end);
+        from = word.samples.end;
     }
 }
 

@@ -310,6 +310,15 @@ impl Alignment {
                 share(&mut self.known[first..=last], before, shortest, from..end);
                 self.known[first].samples.start = begin;
             }
+            // Words without a sound may be behind it.
+            let mut earliest = self.known[last].samples.end;
+            for word in &mut self.known[last + 1..] {
+                if word.samples.start >= earliest {
+                    break;
+                }
+                word.samples = earliest..word.samples.end.max(earliest);
+                earliest = word.samples.end;
+            }
             at = last + 1;
         }
     }

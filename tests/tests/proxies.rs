@@ -15,6 +15,7 @@ use hyper_util::rt::TokioIo;
 use omni_proto::v1;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
 use omni_tests::{Authority, FakeScript, TestServer, audio_of, finish, text};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
@@ -46,6 +47,14 @@ struct Proxied {
 
 impl Drop for Proxied {
     fn drop(&mut self) {
+        // Asked first: one that is killed leaves its own processes behind.
+        let _ = kill_process(Pid::from_child(&self.proxy), Signal::TERM);
+        for _ in 0..50 {
+            if !matches!(self.proxy.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
         let _ = self.proxy.kill();
         let _ = self.proxy.wait();
     }

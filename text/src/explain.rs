@@ -72,10 +72,9 @@ pub fn explain(options: FrontEndOptions, text: &str) -> Result<Explained, TextEr
 }
 
 /// A word without the marks of pause and the white space behind it.
-fn bare(word: Word) -> Word {
+fn bare(mut word: Word) -> Word {
     let mark = |c: char| c.is_whitespace() || matches!(c, '.' | ',' | '?' | '!' | ':' | ';');
-    Word {
-        spoken: word.spoken.trim_end_matches(mark).to_owned(),
-        ..word
-    }
+    let length = word.spoken.trim_end_matches(mark).len();
+    word.spoken.truncate(length);
+    word
 }

@@ -29,7 +29,7 @@ pub(super) fn dollar(held: &[char], context: &super::notation::Context, whole: b
                     .iter()
                     .skip(1)
                     .take_while(|c| c.is_ascii_alphabetic())
-                    .count()
+                    .count();
             }
             '{' => depth += 1,
             '}' => depth = depth.saturating_sub(1),

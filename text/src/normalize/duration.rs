@@ -167,7 +167,7 @@ fn clock(text: &Text<'_>, at: usize) -> Option<Reading> {
             ]
         }
         (false, "0") => vec![(text.str(at + 2), SECOND)],
-        (false, _) if named && !text.word_before(at).is_some_and(|word| word == "at") => {
+        (false, _) if named && text.word_before(at).is_none_or(|word| word != "at") => {
             vec![(first, MINUTE), (text.str(at + 2), SECOND)]
         }
         _ => return None,

@@ -129,8 +129,9 @@ fn grouped_number(text: &Text<'_>, at: usize) -> Option<Reading> {
         groups.push(text.str(end + 1));
         end += 2;
     }
-    let free = !matches!(text.kind(end), Some(Kind::Word | Kind::Digits))
-        && !(text.is(end, ".") && text.is_digits(end + 1));
+    let goes_on = matches!(text.kind(end), Some(Kind::Word | Kind::Digits))
+        || (text.is(end, ".") && text.is_digits(end + 1));
+    let free = !goes_on;
     let lengths: Vec<usize> = groups.iter().map(|group| group.len()).collect();
     let known = match lengths.as_slice() {
         [4, 4, 4, 4] | [4, 6, 5] | [4, 4, 4, 4, 3] => true,

@@ -333,7 +333,7 @@ impl Proxied {
             requests
                 .send(v1::SpeakRequest { event: Some(event) })
                 .await
-                .expect("it is open")
+                .expect("it is open");
         };
         send(v1::speak_request::Event::Config(v1::SpeechConfig::default())).await;
         send(text("Said at once. ")).await;

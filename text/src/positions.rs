@@ -68,7 +68,11 @@ impl Positions {
     /// No piece that is still to come begins before this character.
     pub(crate) fn forget_before(&mut self, plain: usize) {
         let past = self.moves.partition_point(|step| step.at < plain);
-        self.base = self.moves.drain(..past).next_back().map_or(self.base, |step| step.sum);
+        self.base = self
+            .moves
+            .drain(..past)
+            .next_back()
+            .map_or(self.base, |step| step.sum);
     }
 
     /// The place of characters of the text without marks.

@@ -157,7 +157,7 @@ fn many_tensors_with_one_flaw_are_one_line() {
     assert!(message.lines().count() <= 3, "{message}");
     let dir = copy();
     edit_config(&dir, |c| {
-        c["talker_config"]["text_config"]["moe_intermediate_size"] = json!(8)
+        c["talker_config"]["text_config"]["moe_intermediate_size"] = json!(8);
     });
     let message = load(&dir).expect_err("broken").to_string();
     assert!(

@@ -221,7 +221,7 @@ fn what_makes_voices_of_recordings_must_be_there_from_the_start() {
         let dir = copy_of(TINY_TTS_BASE);
         let path = dir.path().join(file);
         edit_tensors_of(&path, |tensors| {
-            tensors.retain(|name, _| !name.starts_with(prefix))
+            tensors.retain(|name, _| !name.starts_with(prefix));
         });
         let error = error(&dir);
         let message = error.to_string();
@@ -239,7 +239,7 @@ fn what_makes_voices_of_recordings_must_be_there_from_the_start() {
         let dir = copy();
         let path = dir.path().join(file);
         edit_tensors_of(&path, |tensors| {
-            tensors.retain(|name, _| !name.starts_with(prefix))
+            tensors.retain(|name, _| !name.starts_with(prefix));
         });
         let source = CheckpointSource::Dir(dir.path().into());
         SpeechModel::load(source, LoadOptions::default()).expect("it loads");

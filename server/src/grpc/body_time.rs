@@ -108,7 +108,7 @@ impl<S: Service<Request<Body>>> Service<Request<Body>> for Timely<S> {
             Body::new(Timed {
                 body: Body::new(body.map_err(refused)),
                 unpacked,
-                pace: pace.from_now(),
+                pace: pace.awaited(),
             })
         });
         self.inner.call(request)
@@ -147,7 +147,7 @@ impl Pace {
     }
 
     /// The same for a body whose message is awaited from now on.
-    fn from_now(mut self) -> Self {
+    fn awaited(mut self) -> Self {
         self.within = Some((Instant::now(), 0));
         self.whole = true;
         self
@@ -274,6 +274,6 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_whole_request_is_awaited_before_its_first_byte() {
         let (pace, begun) = pace();
-        assert_eq!(pace.from_now().deadline(), Some(begun + TIME));
+        assert_eq!(pace.awaited().deadline(), Some(begun + TIME));
     }
 }

@@ -188,7 +188,7 @@ impl Alignment {
         };
         let begin = sequence.begin.unwrap_or(self.made);
         for word in sequence.words(begin, everything) {
-            self.know(word);
+            self.know(&word);
         }
     }
 
@@ -208,7 +208,7 @@ impl Alignment {
             if self.timeline.heard(word.samples.end) > until {
                 break;
             }
-            self.know(word);
+            self.know(&word);
             if let Some(sequence) = self.sequences.front_mut() {
                 sequence.known += 1;
             }
@@ -264,7 +264,7 @@ impl Alignment {
     }
 
     /// The times of a word are settled: it follows those before it.
-    fn know(&mut self, word: Known) {
+    fn know(&mut self, word: &Known) {
         let before = self.known.last();
         let earliest = before.map_or(Samples::ZERO, |before| before.samples.end);
         let from = self.timeline.heard(word.samples.start).max(earliest);

@@ -104,7 +104,7 @@ impl Hosts {
             (None, None) if version < Version::HTTP_11 && !self.restricted => return Ok(()),
             (None, None) => return Err(HostError::Missing),
         };
-        let shown = || excerpt(host).to_string();
+        let shown = || excerpt(host);
         let name = name(host).ok_or_else(|| HostError::Malformed(shown()))?;
         if !self.restricted || self.is_own(name, local) {
             return Ok(());

@@ -185,7 +185,7 @@ fn a_probe_that_fails_while_the_server_loads_or_drains_is_no_line() {
     );
     write!(
         held,
-        "POST /v1/audio/speech HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        "POST /v1/audio/speech HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     )
     .expect("it is taken");
@@ -218,7 +218,7 @@ fn a_caller_that_goes_before_its_answer_leaves_a_line() {
     // The body that is announced never comes.
     write!(
         gone,
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-request-id: gone\r\ncontent-type: application/json\r\n\
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nx-request-id: gone\r\ncontent-type: application/json\r\n\
          content-length: 100000\r\n\r\n{{"
     )
     .expect("it is taken");

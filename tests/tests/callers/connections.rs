@@ -560,7 +560,7 @@ async fn while_it_drains_proxies_see_refusals_of_grpc_and_the_port_closes_if_ask
 #[tokio::test]
 async fn a_message_that_drips_is_given_up() {
     let server = server(&[], |config| {
-        config.connections.request_time = Duration::from_millis(500)
+        config.connections.request_time = Duration::from_millis(500);
     })
     .await;
     for path in ["/omni.v1.SpeechService/Speak", SYNTHESIZE] {

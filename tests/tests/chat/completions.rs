@@ -29,16 +29,20 @@ fn refused(answer: &HttpAnswer) -> (String, Value) {
     (message, error["param"].clone())
 }
 
+fn message(role: &str, content: Value) -> Value {
+    Value::from_iter([("role", json!(role)), ("content", content)])
+}
+
 fn user(content: Value) -> Value {
-    json!({"role": "user", "content": content})
+    message("user", content)
 }
 
 fn assistant(content: Value) -> Value {
-    json!({"role": "assistant", "content": content})
+    message("assistant", content)
 }
 
 fn system(content: Value) -> Value {
-    json!({"role": "system", "content": content})
+    message("system", content)
 }
 
 fn recite() -> Value {

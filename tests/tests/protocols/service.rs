@@ -1,10 +1,13 @@
 //! What surrounds speech: health, catalogue, reflection, start and shutdown.
 
 use omni_proto::v1;
+use omni_proto::v1::speech_service_client::SpeechServiceClient;
 use omni_tests::{Call, FakeScript, FakeSpeech, Gate, TestServer, audio_of, endless, finish, reason, text};
 use tonic::Code;
+use tonic::transport::Endpoint;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
 use tonic_types::StatusExt as _;
 
 const SERVICES: [&str; 3] = ["", "omni.v1.SpeechService", "omni.v1.CatalogService"];
@@ -273,7 +276,7 @@ async fn shutdown_finishes_open_utterances_and_refuses_new_ones() {
     busy.send(text("the last words. And")).await;
     script.talker.reached().await;
 
-    let (mut speech, mut health) = (server.speech(), server.health());
+    let address = server.app.address();
     let TestServer {
         app,
         channel,
@@ -289,6 +292,12 @@ async fn shutdown_finishes_open_utterances_and_refuses_new_ones() {
         (ended.code(), reason(&ended).as_str()),
         (Code::Unavailable, "DRAINING")
     );
+    // Connections that were there are told to go: later calls make their own.
+    let later = Endpoint::from_shared(format!("http://{address}"))
+        .unwrap()
+        .connect_lazy();
+    let mut speech = SpeechServiceClient::new(later.clone());
+    let mut health = HealthClient::new(later);
     let refused = audio_of(&mut speech, v1::SpeechConfig::default(), "too late.")
         .await
         .unwrap_err();

@@ -570,11 +570,11 @@ async fn sessions_and_connections_are_bounded_as_those_of_other_callers() {
             let mut stream = TcpStream::connect(server.app.address())
                 .await
                 .expect("it listens");
-            let request = b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n";
-            let mut byte = [0];
+            let request = b"GET /v1/models HTTP/1.1\r\nhost: localhost\r\n\r\n";
+            let mut status = [0; 12];
             let _ = stream.write_all(request).await;
-            match stream.read(&mut byte).await {
-                Ok(1) => kept.push(stream),
+            match stream.read_exact(&mut status).await {
+                Ok(_) if &status == b"HTTP/1.1 200" => kept.push(stream),
                 _ => break kept.len(),
             }
         }

@@ -420,7 +420,7 @@ mod tests {
         assert!((540..=660).contains(&instructions), "{instructions}");
         assert!((590..=639).contains(&fitted.prompt.positions()));
         // Short instructions are never cut.
-        let (_, built) = fit_bytes("be kind", Part::Text(long.clone().into()), &room(767, 512)).unwrap();
+        let (_, built) = fit_bytes("be kind", Part::Text(long.into()), &room(767, 512)).unwrap();
         assert_eq!(text(&built[0]), "be kind");
         assert!(text(&built[1]).starts_with("many words") && text(&built[1]).ends_with("words "));
     }

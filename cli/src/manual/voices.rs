@@ -75,8 +75,8 @@ mod tests {
 
     #[test]
     fn shells_ask_the_server_for_voices_wherever_one_is_named() {
-        // speak, chat, bench and doctor; but for fish twice each, for both names of the option.
-        for (shell, times) in [(Shell::Bash, 8), (Shell::Fish, 4), (Shell::Zsh, 8)] {
+        // speak, chat, bench, doctor and explain; but for fish twice each, for both names of the option.
+        for (shell, times) in [(Shell::Bash, 10), (Shell::Fish, 5), (Shell::Zsh, 10)] {
             let plain = script(shell);
             let completed = completed(shell, plain.clone());
             assert_eq!(

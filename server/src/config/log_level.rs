@@ -42,7 +42,7 @@ pub struct LogLevel {
 
 impl LogLevel {
     /// Reads a level, or directives separated by commas: `LEVEL`, `TARGET=LEVEL`, or what
-    /// [`EnvFilter`](tracing_subscriber::EnvFilter) takes besides. Errors are written unless `off` says otherwise.
+    /// [`EnvFilter`] takes besides. Errors are written unless `off` says otherwise.
     ///
     /// # Errors
     /// What is wrong, and what would be right: a word that is neither a level nor a part of the server would silence everything.
@@ -104,7 +104,7 @@ impl LogLevel {
         }
     }
 
-    /// As [`EnvFilter`](tracing_subscriber::EnvFilter) reads it.
+    /// As [`EnvFilter`] reads it.
     #[must_use]
     pub fn directives(&self) -> &str {
         &self.directives

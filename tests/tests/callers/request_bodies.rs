@@ -96,30 +96,20 @@ async fn what_is_long_and_refused_is_refused_by_its_name() {
     let many = |one: &str| vec![one; 100_000].join(",");
     let zeros = format!("[{}]", many("0"));
     let messages = r#"[{"role": "user", "content": "ab"}]"#;
-    for (field, value, param) in [
-        ("tools", zeros.as_str(), Value::Null),
-        (
-            "response_format",
-            r#"{"type": "json_schema"}"#,
-            json!("response_format"),
-        ),
+    for (field, value) in [
+        ("tools", zeros.as_str()),
+        ("response_format", r#"{"type": "json_schema"}"#),
         // What is too long to be right is not read to its end.
-        ("stop", &zeros, Value::Null),
-        (
-            "audio",
-            &format!(r#"{{"format": "wav", "voice": {zeros}}}"#),
-            Value::Null,
-        ),
-        ("modalities", &format!("[{}]", many(r#""text""#)), Value::Null),
+        ("stop", &zeros),
+        ("audio", &format!(r#"{{"format": "wav", "voice": {zeros}}}"#)),
+        ("modalities", &format!("[{}]", many(r#""text""#))),
     ] {
         let body = format!(r#"{{"model": "fake", "messages": {messages}, "{field}": {value}}}"#);
         let answer = post(&server, "/v1/chat/completions", body).await;
         let error: Value = serde_json::from_slice(&answer.body).unwrap();
-        assert_eq!(
-            (answer.status.as_u16(), &error["error"]["param"]),
-            (400, &param),
-            "{field}"
-        );
+        assert_eq!(answer.status.as_u16(), 400, "{field}");
+        let param = error["error"]["param"].as_str().unwrap_or_default();
+        assert!(param.starts_with(field), "{field}: {error}");
     }
     for messages in [
         many(r#"{"role": ""}"#),

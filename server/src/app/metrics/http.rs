@@ -78,7 +78,7 @@ impl Drop for Call {
 }
 
 /// The routes that have a path of their own, as [`OpenAi::routes`](crate::openai::OpenAi::routes) has them.
-const ROUTES: [&str; 14] = [
+const ROUTES: [&str; 15] = [
     "/",
     "/v1",
     "/v1/",
@@ -87,6 +87,7 @@ const ROUTES: [&str; 14] = [
     "/readyz",
     "/livez",
     "/v1/audio/speech",
+    "/v1/audio/speech/explain",
     "/v1/audio/speech/stream",
     "/v1/audio/voices",
     "/v1/audio/models",

@@ -1,8 +1,8 @@
 //! What is done to the audio of one utterance after the vocoder: joined, rendered and encoded, and its text found in it.
 //!
 //! That takes milliseconds per chunk, so it is done on threads for computing ([`Compute`]), one piece after the other. The tools go
-//! with each piece of work and come back with what was made, so that the session never waits for them. Text that comes meanwhile is noted, and taken
-//! up by the next piece of work, before its audio.
+//! with each piece of work and come back with what was made, so that the session never waits
+//! for them. Text that comes meanwhile is noted, and taken up by the next piece of work, before its audio.
 
 use std::fmt;
 use std::time::Duration;

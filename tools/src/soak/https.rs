@@ -264,6 +264,9 @@ pub(super) async fn keeps_a_voice(visit: &mut Visit) -> String {
     let address = visit.target.address;
     let headers = [("content-type", "multipart/form-data; boundary=edge")];
     let made = http_to(address, "POST", "/v1/audio/voices", &headers, body).await;
+    if made.status == StatusCode::NOT_FOUND {
+        return "the model has voices of its own only".to_owned();
+    }
     if made.status != StatusCode::OK {
         return declined(&made);
     }

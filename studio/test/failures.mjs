@@ -191,7 +191,7 @@ export async function lines(url) {
   const told = await socket(studio, sent, "conversation.item.create");
   const texts = told.map(({ item }) => [item.role, item.content[0].text]);
   assert.deepEqual(texts, [["user", "Another one."], ["assistant", "Never heard."], ["user", "Go on."]]);
-  assert.equal((await studio.page.$$(".turns li")).length, 3);
+  await studio.until(() => document.querySelectorAll(".turns li").length === 3);
   await studio.close();
 }
 

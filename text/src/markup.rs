@@ -89,9 +89,7 @@ impl Markup {
     /// Takes what waits as what it is by itself: no more text comes that it could be a mark with.
     pub(crate) fn flush(&mut self) -> Vec<Part> {
         let mut parts = Parts::default();
-        if self.hidden.is_some() {
-            self.held.clear();
-        }
+        self.give_up_hidden();
         while !self.held.is_empty() {
             let held = std::mem::take(&mut self.held);
             let mut again: Vec<char> = match self.syntax {
@@ -103,8 +101,17 @@ impl Markup {
             again.reverse();
             // Nothing of this is SSML: it began no document before.
             let _ = self.take(again, &mut parts);
+            self.give_up_hidden();
         }
         parts.finish()
+    }
+
+    /// Text that is hidden up to a mark which does not come is left out, and named.
+    fn give_up_hidden(&mut self) {
+        if let Some(end) = self.hidden.take() {
+            self.held.clear();
+            self.ignored.add(format!("text without its {end}"));
+        }
     }
 
     /// What was left out since this was last called.

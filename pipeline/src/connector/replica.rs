@@ -25,7 +25,9 @@ const GREETING: Duration = Duration::from_secs(30);
 pub const SILENCE_TIMEOUT: Duration = HEARTBEAT.saturating_mul(4);
 /// The same for a process that is reached over a network, where a packet may be lost several times.
 pub const NETWORK_SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How much longer the thread that listens waits when it was held up itself, for [`HEARTBEAT`] or more.
+/// A thread that looks so late was held up itself, as the process may have been.
+const LATE: Duration = Duration::from_millis(50);
+/// How much longer the thread that listens waits when it was held up itself, for [`LATE`] or more.
 const GRACE: Duration = Duration::from_secs(2);
 /// After so long without a word any process counts as dead, unless the thread that listens is held up for more than two seconds. Whatever fails a
 /// sequence for want of its outputs has to wait longer: what a dead process had goes on elsewhere.
@@ -207,7 +209,7 @@ impl Remote {
             return;
         };
         // This thread woke long after it was to: the machine stood still, and the process may have had no time either.
-        if now.since(ends) >= HEARTBEAT
+        if now.since(ends) >= LATE
             && let Some(connection) = &mut self.connection
         {
             connection.grace = now + GRACE;

@@ -148,13 +148,20 @@ impl Source for KeySource {
 /// The accounts of all keys that there were lately. A key that is gone keeps its account for a while: what it has used stays used if it
 /// comes back, and its open streams still count.
 #[derive(Debug, Default)]
-struct Kept(HashMap<KeyHash, (Arc<QuotaState>, Instant)>);
+struct Kept(HashMap<KeyHash, KeptAccount>);
+
+#[derive(Debug)]
+struct KeptAccount {
+    account: Arc<QuotaState>,
+    /// The first reading without the key, since the last one with it.
+    gone: Option<Instant>,
+}
 
 impl Kept {
     /// The accounts of a file's keys: those that there were, and new ones.
     fn accounts(&mut self, file: &KeyFile, now: Instant) -> QuotaStates {
         let accounts = file.holders().map(|(key, holder)| {
-            let known = self.0.get(key).map(|(known, _)| known);
+            let known = self.0.get(key).map(|kept| &kept.account);
             let account = match known {
                 Some(known) if known.name() == holder.name => Arc::clone(known),
                 Some(known) => Arc::new(known.renamed(&holder.name)),
@@ -163,12 +170,17 @@ impl Kept {
             (*key, account)
         });
         let accounts: QuotaStates = accounts.collect();
-        let current = accounts
-            .iter()
-            .map(|(key, account)| (*key, (Arc::clone(account), now)));
-        self.0.extend(current);
-        self.0
-            .retain(|_, (account, used)| now.saturating_duration_since(*used) < KEPT || account.is_open());
+        for (key, account) in &accounts {
+            let account = Arc::clone(account);
+            self.0.insert(*key, KeptAccount { account, gone: None });
+        }
+        self.0.retain(|key, kept| {
+            if accounts.contains_key(key) {
+                return true;
+            }
+            let gone = *kept.gone.get_or_insert(now);
+            now.saturating_duration_since(gone) < KEPT || kept.account.is_open()
+        });
         accounts
     }
 }

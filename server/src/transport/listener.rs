@@ -50,7 +50,7 @@ use crate::reload::{Change, Reload, Source};
 
 /// Pause after an error that is not a connection's own, like a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Bytes that may wait in the kernel before the peer's window or the network takes them: what waits there is taken back by nobody, and
+/// Bytes that may wait in the kernel before the peer's window or the network takes them: what waits there is never taken back, and
 /// may be seconds of audio.
 const UNSENT: u32 = 16 << 10;
 const DAY: Duration = Duration::from_secs(24 * 3_600);

@@ -317,8 +317,9 @@ impl WebSocket {
     /// Writes what is in line and, if it `reads`, gives the next message meanwhile. Gives none when [audio](Self::takes_audio) or
     /// [more messages](Self::takes_more) are taken that were not before. May be dropped before it has come.
     pub(crate) async fn next(&mut self, reads: bool) -> Result<Option<Message>, Ended> {
-        self.is_read &= reads;
+        // As the caller saw it: to read no more may be what makes room.
         let before = [self.takes_audio(), self.takes_more()];
+        self.is_read &= reads;
         loop {
             let due = self.due(reads);
             let turned = tokio::select! {

@@ -62,7 +62,8 @@ struct Header {
 /// What is wrong with the bytes of a client.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WireError {
-    #[error("an event is no JSON as Wyoming has it: {0}")]
+    // Errors of data quote what the caller wrote, which is none of the log's.
+    #[error("malformed Wyoming event at line {}, column {}", .0.line(), .0.column())]
     Json(#[from] serde_json::Error),
     #[error("{what} of an event has {got} bytes; expected at most {limit}")]
     TooLong {

@@ -98,11 +98,20 @@ fn is_formula(content: &[char]) -> bool {
 /// A formula by itself: "$$...$$".
 fn display(held: &[char], whole: bool) -> Judged {
     let end = held.windows(2).skip(2).position(|pair| pair == ['$', '$']);
+    let mut depth = 0_usize;
+    for at in 2..end.map_or(held.len(), |end| end + 2) {
+        match held[at] {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ if depth == 0 && is_prose(held, at) => return Judged::Text,
+            _ => {}
+        }
+    }
     match end {
         Some(0) => Judged::Text,
         Some(end) => read(&held[2..end + 2], 2),
         None if whole || held.len() > LONGEST_DISPLAY || held.ends_with(&['\n', '\n']) => Judged::Text,
-        None => Judged::Open("$\n"),
+        None => Judged::Open(""),
     }
 }
 

@@ -362,9 +362,14 @@ fn is_citation(label: &[char], context: &Context) -> bool {
         .all(|n| (1..=3).contains(&n.len()) && n.bytes().all(|b| b.is_ascii_digit()) && !n.starts_with('0'));
     let code = context.last.is_ascii_lowercase() && context.word.len() == 1
         || matches!(context.last, ')' | '_' | '=' | '(');
-    let interval = numbers.count() == 2
+    let interval = numbers.count() > 1
         && context.after_word(&[
-            "in", "interval", "range", "between", "from", "array", "list", "vector", "is",
+            "in", "interval", "range", "between", "from", "array", "list", "vector", "is", "are", "was",
+            "were", "to", "values", "scores",
+        ])
+        || context.after_word(&[
+            "press", "option", "options", "choice", "choose", "page", "item", "key", "number", "see",
+            "array", "in", "exam",
         ]);
     numbered && !context.line_start && !code && !interval
 }
@@ -420,7 +425,12 @@ fn superscript(held: &[char], context: &Context, whole: bool) -> Judged {
     let behind_word =
         context.last.is_alphabetic() && context.word.chars().filter(|c| c.is_alphabetic()).count() > 3;
     let behind_mark = matches!(context.last, '.' | ',' | ';' | ':' | '!' | '?' | '"' | '”' | '’');
-    match (behind_word || behind_mark) && !context.line_start {
+    // "length² × width", "speed² = ..."
+    let operator = held[run..]
+        .iter()
+        .find(|c| **c != ' ')
+        .is_some_and(|c| matches!(c, '=' | '+' | '×' | '*' | '/' | '−' | '·'));
+    match (behind_word || behind_mark) && !operator && !context.line_start {
         true => Judged::Taken(vec![Edit::Skip(run)]),
         false => Judged::Taken(vec![Edit::Text(run)]),
     }

@@ -190,6 +190,12 @@ impl Tag {
             "td" | "th" => Judged::Taken(vec![skip]),
             _ if BLOCKS.contains(&name) => Judged::Taken(vec![Edit::Break(self.len)]),
             _ if INLINE.contains(&name) => Judged::Taken(vec![skip]),
+            // What is said of a tag: "the <script> tag".
+            _ if HIDDEN.contains(&name) && !self.closes && context.last == ' ' => match held.get(self.len) {
+                None if !whole => Judged::Open(""),
+                None | Some(' ' | '.' | ',') => Judged::Taken(vec![skip, Edit::Ignored(format!("<{name}>"))]),
+                _ => Judged::Taken(vec![skip, Edit::Until(format!("</{name}>"))]),
+            },
             _ if HIDDEN.contains(&name) && !self.closes => {
                 Judged::Taken(vec![skip, Edit::Until(format!("</{name}>"))])
             }

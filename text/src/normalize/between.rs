@@ -85,10 +85,15 @@ pub(super) fn read<'a>(
     let (Some(plain), Some(first)) = (plain, first) else {
         return to();
     };
-    if dash.sign != "-" || measure::is_year(&first) && measure::is_year(&plain) {
+    let before = text.word_before(at).unwrap_or_default();
+    let asked = ASKED.contains(&before.as_str());
+    if dash.sign != "-" || measure::is_year(&first) && measure::is_year(&plain) && !asked {
         return to();
     }
-    let before = text.word_before(at).unwrap_or_default();
+    // "in 2019 - 5 years ago", "lesson 3 - 10 words"
+    if measure::is_year(&first) != measure::is_year(&plain) {
+        return None;
+    }
     let rises = first
         .small()
         .zip(plain.small())

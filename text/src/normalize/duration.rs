@@ -115,7 +115,26 @@ fn near(text: &Text<'_>, at: usize, end: usize) -> bool {
     let before = text
         .word_before(at)
         .is_some_and(|word| BEFORE.contains(&word.as_str()));
-    before || beside(text, at, end, &NEAR)
+    let behind = text.lower(text.past_space(end)).unwrap_or_default();
+    let length = matches!(
+        behind.as_str(),
+        "above"
+            | "ahead"
+            | "apart"
+            | "away"
+            | "below"
+            | "deep"
+            | "from"
+            | "high"
+            | "in"
+            | "long"
+            | "of"
+            | "tall"
+            | "walk"
+            | "wide"
+    );
+    let far = text.str(at).len() > 2;
+    !length && !far && (before || beside(text, at, end, &NEAR))
 }
 
 /// True if one of `wanted` stands within a few words of the tokens.

@@ -299,7 +299,8 @@ fn code(text: &Text<'_>, at: usize, chunk: &str, end: usize) -> Option<Reading> 
         if NUMBERED.contains(&word.as_str()) {
             break between > 0 || digits >= 6 && !bare.ends_with("000");
         }
-        if between > 4 || !BETWEEN.contains(&word.as_str()) {
+        let ends = word == "in" && text.word_before(before).is_none_or(|word| word != "ending");
+        if between > 4 || ends || !BETWEEN.contains(&word.as_str()) {
             return None;
         }
         between += usize::from(!matches!(word.as_str(), "is" | "was" | ":" | "="));

@@ -26,9 +26,20 @@ pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
         .or_else(|| dimensions(text, &n))
         .or_else(|| decimal_comma(text, &n))
         .or_else(|| range(text, at, &n))
-        .or_else(|| quantity::read(text, &n, &n.words()))
+        .or_else(|| match is_named(text, at, &n) {
+            true => None,
+            false => quantity::read(text, &n, &n.words()),
+        })
         .or_else(|| year(text, at, &n))
         .or_else(|| Some(Reading::new(n.words(), n.end)))
+}
+
+/// "Seat 12 F", "gate 5 A"
+fn is_named(text: &Text<'_>, at: usize, n: &Numeral) -> bool {
+    text.is_space(n.end)
+        && text.str(n.end + 1).len() == 1
+        && text.is_capitalised(n.end + 1)
+        && text.word_before(at).is_some_and(|word| place::is_place(&word))
 }
 
 /// "x^2"

@@ -150,6 +150,15 @@ fn state(text: &Text<'_>, at: usize) -> Option<Reading> {
         .binary_search_by_key(&text.str(at), |(letters, _)| letters)
         .ok()?;
     let name = STATES[found].1;
+    // Words in capitals as often as states: "Yes, OK."
+    let word = matches!(
+        text.str(at),
+        "HI" | "IN" | "LA" | "MA" | "ME" | "OH" | "OK" | "ON" | "OR" | "PA"
+    );
+    let coded = postcode(text, text.past_space(at + 1)).is_some();
+    if word && !coded && !in_a_place(text, at) {
+        return None;
+    }
     let zip = text.past_space(at + 1);
     if zip > at + 1 && text.is_digits(zip) && text.str(zip).len() == 5 && !text.is_word(zip + 1) {
         let (code, end) = zip_code(text, zip);
@@ -161,6 +170,29 @@ fn state(text: &Text<'_>, at: usize) -> Option<Reading> {
     let coded = zip > at + 1 && postcode(text, zip).is_some();
     let goes_on = zip > at + 1 && text.is_word(zip) && !text.is_capitalised(zip);
     (behind_city && (ends || goes_on) || coded && at > 0).then(|| Reading::new(name, at + 1))
+}
+
+/// True if the name before the comma before this follows a word or a comma that goes before places: "in Portland, OR".
+fn in_a_place(text: &Text<'_>, at: usize) -> bool {
+    let Some(mut before) = at.checked_sub(3).filter(|_| text.is(at - 2, ",")) else {
+        return false;
+    };
+    for _ in 0..3 {
+        if !text.is_capitalised(before) {
+            break;
+        }
+        let Some(next) = text.before(before) else {
+            return false;
+        };
+        before = next;
+    }
+    text.is_any(
+        before,
+        &[
+            ",", "in", "from", "to", "near", "of", "at", "around", "outside", "In", "From", "To", "Near",
+            "At",
+        ],
+    )
 }
 
 /// The digits of a ZIP code, with its four more.

@@ -423,6 +423,10 @@ pub(super) fn early_space(before: &[char], next: char) -> Option<bool> {
     let named = first.is_alphabetic() && word.len() > 2 && word.iter().any(|c| c.is_ascii_lowercase());
     let numeric = first.is_numeric();
     let counts = word.iter().any(|c| c.is_numeric());
+    // A row of numbers and short words ends somewhere.
+    if before.len() >= 2 * LONGEST_NUMBERS && next.is_alphabetic() && !counts {
+        return Some(true);
+    }
     if next.is_numeric() {
         let free =
             named && word.iter().all(|c| c.is_alphabetic()) && !abbrev::goes_before_number(&letters(&word));

@@ -197,6 +197,12 @@ impl Connection {
                 running.command(said(text));
             }
             ClientMessage::Done => {
+                // Utterances without text wait in no queue that has a bound of its own.
+                let most = self.openai.speech.limits().max_utterances + COMMANDS;
+                if !running.utterances.is_writing() && running.utterances.open() >= most {
+                    let problem = "too many utterances wait, send input.done after session.done of some";
+                    return Err(Refusal::Message(ApiError::invalid(Some("type"), problem)));
+                }
                 if let Some(rest) = running.utterances.finish() {
                     running.command(said(rest));
                     running.command(Command::Finish);

@@ -120,19 +120,42 @@ pub(super) fn without_tools(
 
 const NO_TOOLS: &str = "this model calls no tools";
 
-/// Cuts texts of a message that has more than `most` bytes of text, the last ones first; gives the characters that were left out.
-pub(super) fn shorten(message: &mut MessageRequest, mut most: usize) -> usize {
+/// The longest that each of these texts may be for all of them to have at most `most` bytes.
+fn longest(mut lengths: Vec<usize>, most: usize) -> usize {
+    lengths.sort_unstable();
+    let mut left = most;
+    for (at, length) in lengths.iter().enumerate() {
+        let share = left / (lengths.len() - at);
+        if *length > share {
+            return share;
+        }
+        left -= length;
+    }
+    most
+}
+
+/// Cuts the longest texts of a message that has more than `most` bytes of text; gives the characters that were left out.
+pub(super) fn shorten(message: &mut MessageRequest, most: usize) -> usize {
+    let lengths = message.parts.iter().filter_map(|part| match part {
+        PartRequest::Text(text) | PartRequest::ToolResult(text) => Some(text.len()),
+        _ => None,
+    });
+    let limit = longest(lengths.collect(), most);
     let mut cut = 0;
     for part in &mut message.parts {
         let (PartRequest::Text(text) | PartRequest::ToolResult(text)) = part else {
             continue;
         };
-        if text.len() > most {
-            let shorter = shortened(text, most);
-            cut += text.chars().count() - shorter.chars().count();
+        if text.len() > limit {
+            let shorter = shortened(text, limit);
+            // The mark of the cut may have more characters than what it stands for.
+            cut += text
+                .chars()
+                .count()
+                .saturating_sub(shorter.chars().count())
+                .max(1);
             *text = shorter;
         }
-        most -= text.len();
     }
     if cut > 0 {
         message
@@ -203,8 +226,9 @@ fn checked(
     }
     let text = message.parts.iter().map(|part| match part {
         PartRequest::Text(text) => text.len(),
-        PartRequest::ToolCall { name, arguments } => name.len() + arguments.len(),
         PartRequest::ToolResult(content) => content.len(),
+        // Checked one by one: one that is too long is left out of a history.
+        PartRequest::ToolCall { .. } => 0,
         PartRequest::Audio { .. } | PartRequest::Tool { .. } | PartRequest::Other(_) => 0,
     });
     check_text("message.parts.text", text.sum(), known)?;
@@ -260,6 +284,7 @@ fn part(part: PartRequest, role: Role, known: &ChatModel, left: Samples) -> Resu
         PartRequest::ToolCall { name, arguments } => {
             said_by(role, Role::Assistant, TOOL_CALL, "ROLE_ASSISTANT", known)?;
             named(&name, TOOL_CALL)?;
+            check_text(TOOL_CALL, name.len() + arguments.len(), known)?;
             Ok(Part::Tool(ToolPart::Call {
                 arguments: object(&arguments, TOOL_CALL)?.into(),
                 name: name.into(),
@@ -340,6 +365,8 @@ fn object<'a>(json: &'a str, field: &'static str) -> Result<Cow<'a, str>, ServeE
     let json = repaired_text(json);
     match serde_json::from_str::<Object>(&json) {
         Ok(_) => Ok(json),
+        // Errors of data quote what the caller wrote, which is none of the log's.
+        Err(error) if error.is_data() => Err(invalid(field, "is JSON, but no object")),
         Err(error) => Err(invalid(field, format!("is no JSON object: {error}"))),
     }
 }

@@ -129,7 +129,7 @@ pub(super) fn fit(
         Ok::<_, ServeError>(best.map(|(shorter, prompt)| Fitted {
             prompt,
             forgotten: first,
-            cut: characters(&messages) - characters(&shorter),
+            cut: characters(&messages).saturating_sub(characters(&shorter)).max(1),
             messages: shorter.len(),
             characters: characters(&shorter),
         }))

@@ -4,7 +4,7 @@
 //!   never changes the result.
 //! * [`Normalizer`] writes numbers, dates, symbols and addresses as words of the voice's own alphabet.
 //! * [`FrontEnd`] is both together, follows marks for pauses and the SSML that says nothing else, and is what a server calls.
-//! * [`explain`] shows what a whole text becomes: segments, words, where each came from, and warnings.
+//! * [`explain()`] shows what a whole text becomes: segments, words, where each came from, and warnings.
 //! * [`StopStrings`] ends a text that is being written at the first of some strings.
 //!
 //! ```

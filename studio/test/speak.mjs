@@ -182,7 +182,10 @@ export async function key(url, { good }) {
   await studio.judge("key");
   await studio.page.type('form.key input', "wrong");
   await studio.page.keyboard.press("Enter");
-  await studio.page.waitForSelector('form.key [role="alert"]');
+  await studio.until(() => {
+    const alert = document.querySelector('form.key [role="alert"]');
+    return alert && !alert.textContent.includes("asks for an API key");
+  });
   await studio.page.$eval('form.key input', (node) => node.select());
   await studio.page.keyboard.type(good);
   await studio.press("Use");

@@ -233,6 +233,8 @@ mod tests {
         assert!(accounts(&mut kept, &line("anna"), 3_000_001).unwrap().is_open());
         drop(stream);
         assert!(accounts(&mut kept, "", 6_000_000).is_none());
+        assert!(!kept.0.is_empty(), "it has just gone, however old its file was");
+        assert!(accounts(&mut kept, "", 6_003_600).is_none());
         assert!(kept.0.is_empty(), "it was gone for long");
     }
 

@@ -299,7 +299,7 @@ impl WebSocket {
 
     /// Whether more audio may be put in line: what was is written, and the peer is not too far behind.
     pub(crate) fn takes_audio(&self) -> bool {
-        // An answer to a ping may stand behind what the peer sent and nobody has read yet.
+        // An answer to a ping may stand behind what the peer sent and what was not read yet.
         let behind = self.is_read && self.lead.is_far(Instant::now());
         !behind && !self.line.has_audio()
     }

@@ -236,11 +236,7 @@ impl Connection {
     /// What comes while a request is answered.
     fn take(&mut self, event: Event, text: &mut Option<Text>) {
         let Some(open) = text else {
-            if event.kind == "ping" {
-                self.writer.put(&pong(event.data));
-            } else {
-                self.waiting = Some(event);
-            }
+            self.waiting = Some(event);
             return;
         };
         match event.kind.as_str() {

@@ -1,7 +1,7 @@
 //! How far written audio is ahead of a peer.
 //!
 //! What is written may lie in buffers for long: of this machine, of proxies, of the peer. A full link then holds seconds of audio that
-//! that cannot be taken back, and an interruption comes behind all of it. So a ping follows the audio from time to time, and every peer
+//! cannot be taken back, and an interruption comes behind all of it. So a ping follows the audio from time to time, and every peer
 //! answers it (RFC 6455, section 5.5.2) when it has read all that was before. No more is written than is allowed to be unanswered:
 //! half a second of audio at first and on a slow link, twice as much after each answer that came as fast as the link allows.
 //! A peer that has answered none within some seconds does not do that at all, and is not waited for.

@@ -179,7 +179,7 @@ impl Follower {
         moments
     }
 
-    /// Whether the last place is among those where it may be.
+    /// True if the last place is among those where it may be.
     fn has_reached_end(&self) -> bool {
         let last = self.grid.len().wrapping_sub(1);
         let score = last.checked_sub(self.first).and_then(|at| self.scores.get(at));

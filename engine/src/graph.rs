@@ -91,7 +91,7 @@ pub enum PayloadKind {
 }
 
 impl PayloadKind {
-    /// Whether it is a part of its reader's request; else it comes item by item.
+    /// True if it is a part of its reader's request; else it comes item by item.
     fn is_whole(self) -> bool {
         matches!(self, Self::Prompt | Self::Recording | Self::Embedding)
     }
@@ -466,7 +466,7 @@ fn edge_of(from: Port, to: Port, payload: PayloadKind) -> StageEdge {
     }
 }
 
-/// Whether a stage of that kind writes, or else reads, such a payload.
+/// True if a stage of that kind writes, or else reads, such a payload.
 fn is_kind_of(kind: StageKind, payload: PayloadKind, writes: bool) -> bool {
     match (payload, writes) {
         (PayloadKind::Recording, _) | (PayloadKind::Embedding, true) => kind == StageKind::OneShot,
@@ -486,7 +486,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// Whether some request passes an edge whose ends are of the right kinds.
+    /// True if some request passes an edge whose ends are of the right kinds.
     fn pass(&self, edge: &StageEdge) -> bool {
         let reads = |name| name == self.path[0] || Some(name) == self.answers;
         let answers = |name| Some(name) == self.answers;

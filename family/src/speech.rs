@@ -48,7 +48,7 @@ pub struct SpeechInfo {
     pub detects_language: bool,
     /// Whether it follows instructions for the way of speaking.
     pub instructions: bool,
-    /// Whether a sequence's text stands in front of its first frame where all of it is known from the start and a caller does not say;
+    /// True if a sequence's text stands in front of its first frame where all of it is known from the start and a caller does not say;
     /// `None` if the model reads text frame by frame only.
     pub non_streaming: Option<bool>,
     /// Its own, the default first. At least one, unless its voices come from recordings.
@@ -81,7 +81,7 @@ pub struct SpeechInfo {
 pub struct Terms {
     /// Other names of the model. In those of a kind, `*` stands for any characters and `?` for one.
     pub aliases: Vec<String>,
-    /// Whether names of models that write speech down are names of it, too.
+    /// True if names of models that write speech down are names of it, too.
     pub hears: bool,
     /// Whether hints that the model cannot follow are refused; otherwise they are ignored with a warning.
     pub strict: bool,

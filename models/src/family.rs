@@ -99,12 +99,12 @@ impl Family {
         }
     }
 
-    /// Whether a tensor of this name is one of what converses, as far as that is served: pictures are not.
+    /// True if a tensor of this name is one of what converses, as far as that is served: pictures are not.
     pub(crate) fn converses_with(self, tensor: &str) -> bool {
         self == Self::Qwen3Omni && tensor.starts_with("thinker.") && !tensor.starts_with("thinker.visual.")
     }
 
-    /// Whether a tensor of this name is one of what speaks; the others are those of parts that are loaded apart.
+    /// True if a tensor of this name is one of what speaks; the others are those of parts that are loaded apart.
     pub(crate) fn speaks_with(self, tensor: &str) -> bool {
         let apart: &[&str] = match self {
             // The thinker may be another process's.

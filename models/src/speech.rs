@@ -54,7 +54,7 @@ pub struct SpeechLimits {
     pub languages: Vec<Language>,
     /// Whether the user turn can say how to speak.
     pub instructions: bool,
-    /// Whether the reference implementation puts all text in front of the first frame unless told otherwise
+    /// True if the reference implementation puts all text in front of the first frame unless told otherwise
     /// ([`TalkerRequest::text`](crate::TalkerRequest::text)); `None` if text cannot stand there.
     pub non_streaming: Option<bool>,
     /// Where voices come from.

@@ -42,7 +42,7 @@ impl Schema {
         self.grouping.write().extend(labels.iter().cloned());
     }
 
-    /// Whether metrics are pushed with that label in the grouping key.
+    /// True if metrics are pushed with that label in the grouping key.
     pub(crate) fn is_grouped_by(&self, label: &str) -> bool {
         self.grouping.read().contains(label)
     }

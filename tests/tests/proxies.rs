@@ -175,7 +175,7 @@ impl Proxied {
         log("log") + &log("error.log")
     }
 
-    /// Whether both kinds of routes lead to a server.
+    /// True if both kinds of routes lead to a server.
     async fn answers(&self) -> bool {
         let Ok(mut sender) = self.try_http().await else {
             return false;

@@ -248,7 +248,7 @@ static BEFORE_NUMBERS: [&str; 112] = [
     "win", "won", "year", "zip",
 ];
 
-/// Whether a number behind this lower-case word is read by it.
+/// True if a number behind this lower-case word is read by it.
 pub(crate) fn goes_before_number(word: &str) -> bool {
     find(word).is_some() || month(word).is_some() || BEFORE_NUMBERS.binary_search(&word).is_ok()
 }
@@ -263,7 +263,7 @@ static BEHIND_NUMBERS: [&str; 59] = [
     "season", "second", "seconds", "third", "thirds", "thousand", "times", "tokens", "trillion", "weeks", "years",
 ];
 
-/// Whether this lower-case word belongs to the number before it.
+/// True if this lower-case word belongs to the number before it.
 pub(crate) fn goes_with_number(word: &str) -> bool {
     month(word).is_some() || is_dotted_unit(word) || BEHIND_NUMBERS.binary_search(&word).is_ok()
 }

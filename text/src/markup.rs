@@ -57,7 +57,7 @@ pub(crate) struct Markup {
     held: Vec<char>,
     /// The characters that can decide what that is; any if there are none.
     deciding: &'static str,
-    /// Whether the notation of documents is taken out, too.
+    /// True if the notation of documents is taken out, too.
     reads: bool,
     context: Context,
     /// Everything up to this is left out, in small letters.

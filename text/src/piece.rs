@@ -53,7 +53,7 @@ impl Piece {
     }
 }
 
-/// Whether a character stands for a syllable or a word, without spaces between: Kana, Han, Hangul.
+/// True if a character stands for a syllable or a word, without spaces between: Kana, Han, Hangul.
 #[must_use]
 pub fn is_syllable(c: char) -> bool {
     matches!(c, '\u{3041}'..='\u{30FF}' | '\u{3400}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7AF}' | '\u{20000}'..='\u{3FFFF}')

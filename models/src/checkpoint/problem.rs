@@ -253,7 +253,7 @@ impl LoadError {
         Self { hint, ..self }
     }
 
-    /// Whether a file of the checkpoint is missing, damaged or cannot be read.
+    /// True if a file of the checkpoint is missing, damaged or cannot be read.
     #[must_use]
     pub fn is_of_files(&self) -> bool {
         self.problems.iter().any(|problem| problem.file().is_some())

@@ -35,7 +35,7 @@ impl Kind {
         }
     }
 
-    /// Whether the reference implementation speaks it with all text in front unless told otherwise (qwen-tts 0.1.1:
+    /// True if the reference implementation speaks it with all text in front unless told otherwise (qwen-tts 0.1.1:
     /// `generate_custom_voice` and `generate_voice_design` do, `generate_voice_clone` does not).
     pub(crate) fn non_streaming(self) -> bool {
         self != Self::Base
@@ -54,7 +54,7 @@ const SIZES: [(&str, &str); 2] = [("0b6", "0.6B"), ("1b7", "1.7B")];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Qwen3TtsConfig {
     pub(crate) kind: Kind,
-    /// Whether instructions for the way of speaking are followed. The reference implementation leaves them out with the smaller
+    /// True if instructions for the way of speaking are followed. The reference implementation leaves them out with the smaller
     /// CustomVoice checkpoints, which were not trained on any.
     pub(crate) instructions: bool,
     /// Opens the language part where a language is named.

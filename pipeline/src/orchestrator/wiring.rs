@@ -186,7 +186,7 @@ mod tests {
         passed
     }
 
-    /// Whether a stage of that kind does what its part in requests asks of it.
+    /// True if a stage of that kind does what its part in requests asks of it.
     fn does(kind: StageKind, nth: usize, part: &str) -> bool {
         match part {
             "speech" if nth > 0 => kind != StageKind::OneShot,

@@ -23,7 +23,7 @@ const FLAG: &str = "--wyoming";
 /// Connections that wait to be accepted, as Tokio has it.
 const BACKLOG: u32 = 1_024;
 
-/// Whether the port is open, or why it cannot be; none while the model loads.
+/// True if the port is open, or why it cannot be; none while the model loads.
 type Opened = Option<Result<(), String>>;
 
 /// The listener.

@@ -74,7 +74,7 @@ fn find<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
     })
 }
 
-/// Whether the value of a flag is the next argument.
+/// True if the value of a flag is the next argument.
 fn takes_next(command: &Command, name: &str, arg: &OsStr) -> bool {
     let known = find(command, name).filter(|_| !arg.as_encoded_bytes().contains(&b'='));
     known.is_some_and(|known| known.get_action().takes_values() && !known.is_require_equals_set())

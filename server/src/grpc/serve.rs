@@ -304,7 +304,7 @@ async fn calls_apart(
     }
 }
 
-/// Whether a call of native gRPC came by HTTP/1.1, as a proxy hands it on that was told of HTTP alone.
+/// True if a call of native gRPC came by HTTP/1.1, as a proxy hands it on that was told of HTTP alone.
 fn is_downgraded(request: &axum::extract::Request) -> bool {
     let kind = request.headers().get(CONTENT_TYPE);
     let web = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc-web"));

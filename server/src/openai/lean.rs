@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::error::excerpt;
 
-/// Whether something is there, and is more than null, an empty list or an empty object. Its inside counts as read: it is not among the
+/// True if something is there, and is more than null, an empty list or an empty object. Its inside counts as read: it is not among the
 /// [unknown](super::unknown) fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct IsSet(pub(super) bool);

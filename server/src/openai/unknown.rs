@@ -57,7 +57,7 @@ pub(super) fn field_at_fault<T: DeserializeOwned>(json: &[u8]) -> Option<String>
     missing.split_once('`').map(|(name, _)| name.to_owned())
 }
 
-/// Whether a field is this one, or within it.
+/// True if a field is this one, or within it.
 pub(super) fn is_within(name: &str, outer: &str) -> bool {
     let rest = name.strip_prefix(outer);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

@@ -26,7 +26,7 @@ pub(super) fn listed(terms: &Terms) -> impl Iterator<Item = &String> {
     terms.aliases.iter().filter(|alias| !is_kind(alias))
 }
 
-/// Whether a request for a model of this name is for the one that is served.
+/// True if a request for a model of this name is for the one that is served.
 pub(super) fn is_model(name: &str, info: &SpeechInfo) -> bool {
     let Terms { aliases, hears, .. } = &info.terms;
     let name_is = |alias: &String| match is_kind(alias) {
@@ -43,7 +43,7 @@ fn is_kind(alias: &str) -> bool {
     alias.contains(['*', '?'])
 }
 
-/// Whether a model of this name does what is done here. Names of a kind are of models that speak and converse, of models that write
+/// True if a model of this name does what is done here. Names of a kind are of models that speak and converse, of models that write
 /// speech down, and of models for other things.
 fn does(name: &str, hears: bool) -> bool {
     let words = name.split(['-', '_', '.']);
@@ -56,7 +56,7 @@ fn does(name: &str, hears: bool) -> bool {
         })
 }
 
-/// Whether a name is of a kind, whatever its case.
+/// True if a name is of a kind, whatever its case.
 fn matches(kind: &[u8], name: &[u8]) -> bool {
     let mut place = 0;
     let mut read = 0;

@@ -102,7 +102,7 @@ impl Catalog {
         }])
     }
 
-    /// Whether requests that name a model so are for the one that is served.
+    /// True if requests that name a model so are for the one that is served.
     ///
     /// # Errors
     /// If none is loaded yet.

@@ -31,7 +31,7 @@ pub(super) fn same(asked: &str, spoken: &str) -> bool {
     subtags(asked).zip(subtags(spoken)).all(|(a, b)| a == b)
 }
 
-/// Whether both are of one language, whatever their regions and scripts: "en-GB" and "en-US".
+/// True if both are of one language, whatever their regions and scripts: "en-GB" and "en-US".
 pub(super) fn related(asked: &str, spoken: &str) -> bool {
     subtags(asked).next() == subtags(spoken).next()
 }

@@ -314,7 +314,7 @@ fn instructions(got: &str, info: &SpeechInfo) -> Option<Arc<str>> {
     (info.instructions && !got.is_empty()).then(|| got.into())
 }
 
-/// Whether text stands in front of the first frame. A model that cannot have it there ignores the wish.
+/// True if text stands in front of the first frame. A model that cannot have it there ignores the wish.
 fn non_streaming(request: &SpeechRequest, info: &SpeechInfo) -> Result<bool, ServeError> {
     const FIELD: &str = "config.non_streaming_mode";
     let Some(default) = info.non_streaming else {

@@ -90,7 +90,7 @@ pub struct AudioOut {
     pub samples: Samples,
     /// Their playing time.
     pub time: Duration,
-    /// Whether it was encoded at once with what precedes it.
+    /// True if it was encoded at once with what precedes it.
     pub joined: bool,
     /// Whether the utterance's audio is complete with it.
     pub last: bool,

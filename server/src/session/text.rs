@@ -73,7 +73,7 @@ pub(super) struct TextFront {
     warned: usize,
     /// Whether text came, be it empty.
     given: bool,
-    /// Whether any of it was more than white space.
+    /// True if any of it was more than white space.
     visible: bool,
     unspeakable: Unspeakable,
     /// Languages of the model, for errors.

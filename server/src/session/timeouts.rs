@@ -76,7 +76,7 @@ impl SessionTimeouts {
         age.into_iter().chain(deadline).fold(last, std::cmp::min)
     }
 
-    /// Whether its deadline has passed, or passes as soon as its caller, whose clock began to run before the call came here, thinks so.
+    /// True if its deadline has passed, or passes as soon as its caller, whose clock began to run before the call came here, thinks so.
     pub(super) fn is_at_deadline(&self, now: Stamp) -> bool {
         self.deadline.is_some_and(|at| at <= now + UNDER_WAY)
     }

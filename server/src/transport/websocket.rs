@@ -297,14 +297,14 @@ impl WebSocket {
         self.line.put(message, Some(time));
     }
 
-    /// Whether more audio may be put in line: what was is written, and the peer is not too far behind.
+    /// True if more audio may be put in line: what was is written, and the peer is not too far behind.
     pub(crate) fn takes_audio(&self) -> bool {
         // An answer to a ping may stand behind what the peer sent and what was not read yet.
         let behind = self.is_read && self.lead.is_far(Instant::now());
         !behind && !self.line.has_audio()
     }
 
-    /// Whether more messages may be put in line that the peer causes.
+    /// True if more messages may be put in line that the peer causes.
     pub(crate) fn takes_more(&self) -> bool {
         self.line.has_room()
     }

@@ -43,12 +43,12 @@ impl Writer {
         self.line.extend_from_slice(&event);
     }
 
-    /// Whether nothing is in line.
+    /// True if nothing is in line.
     pub(super) fn is_done(&self) -> bool {
         !self.line.has_remaining()
     }
 
-    /// Whether what the peer asks for can be put in line.
+    /// True if what the peer asks for can be put in line.
     pub(super) fn has_room(&self) -> bool {
         self.line.len() < ROOM
     }

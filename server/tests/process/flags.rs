@@ -8,7 +8,7 @@ fn shown(args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Whether a line has both.
+/// True if a line has both.
 fn says(shown: &str, value: &str, origin: &str) -> bool {
     shown
         .lines()

@@ -80,7 +80,7 @@ impl GrpcCode {
     }
 }
 
-/// Whether a service does what callers want; others administer, describe, measure or probe.
+/// True if a service does what callers want; others administer, describe, measure or probe.
 fn works(service: &str) -> bool {
     let name = service.rsplit('.').next().unwrap_or_default();
     ["Speech", "Conversation", "Chat", "Voice"]

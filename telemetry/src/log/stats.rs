@@ -31,7 +31,7 @@ pub struct LogLine {
 pub struct Throughput {
     /// Whose engine it is.
     pub replica: Replica,
-    /// Whether anything went through it.
+    /// True if anything went through it.
     pub moved: bool,
     /// Computed positions of prompts per second.
     pub prompt: f64,

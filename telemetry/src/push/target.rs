@@ -157,7 +157,7 @@ impl PushTarget {
         })
     }
 
-    /// Whether no label of the grouping key is one of these metrics' own.
+    /// True if no label of the grouping key is one of these metrics' own.
     ///
     /// # Errors
     ///

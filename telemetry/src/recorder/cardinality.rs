@@ -26,7 +26,7 @@ impl KnownSeries {
     }
 }
 
-/// Whether a series belongs to a replica, or to an edge from or to it.
+/// True if a series belongs to a replica, or to an edge from or to it.
 fn is_of(key: &Key, stage: &str, replica: &str) -> bool {
     let has = |prefix: &str, name: &str, value: &str| {
         key.labels()

@@ -55,7 +55,7 @@ fn written_words(chars: &[char], offset: usize) -> Vec<Span> {
     words
 }
 
-/// Whether one word ends and another begins between two characters.
+/// True if one word ends and another begins between two characters.
 fn parts(before: char, c: char) -> bool {
     let letter = |c: char| c.is_alphanumeric();
     c.is_whitespace()

@@ -83,7 +83,7 @@ fn is_greek(c: char) -> bool {
     c.is_alphabetic() && matches!(u32::from(c), 0x0370..=0x03ff | 0x1f00..=0x1fff)
 }
 
-/// Whether the character is part of a power.
+/// True if the character is part of a power.
 fn is_raised(c: char) -> bool {
     matches!(c, '¹' | '²' | '³' | '⁻' | '⁰' | '⁴'..='⁹')
 }

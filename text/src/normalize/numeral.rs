@@ -15,7 +15,7 @@ pub(super) struct Numeral {
     pub(super) plus: bool,
     /// Whether it was written with thousands separators.
     pub(super) grouped: bool,
-    /// Whether those were of two digits above a thousand.
+    /// True if those were of two digits above a thousand.
     pub(super) lakhs: bool,
     /// The token after it.
     pub(super) end: usize,

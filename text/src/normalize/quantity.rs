@@ -146,7 +146,7 @@ static MEASURED: [&str; 35] = [
     "per", "rain", "round", "snow", "tall", "thick", "to", "today", "tomorrow", "wide", "x",
 ];
 
-/// Whether a letter or a short word behind a number can only be a unit.
+/// True if a letter or a short word behind a number can only be a unit.
 fn is_sure(text: &Text<'_>, at: usize, end: usize, written: &str, touching: bool) -> bool {
     let next = text.past_space(end);
     let ends = text.is_gap(end) && !text.is_space(end) || text.kind(end) == Some(Kind::Symbol);

@@ -242,18 +242,18 @@ fn dash(text: &Text<'_>, at: usize, run: usize, out: &mut Out<'_>) -> usize {
     run
 }
 
-/// Whether letters that stand for numbers are on both sides of a hyphen, or a number on one.
+/// True if letters that stand for numbers are on both sides of a hyphen, or a number on one.
 fn is_difference(text: &Text<'_>, at: usize, number_before: bool, after: usize) -> bool {
     let before = is_variable(text, text.before(at));
     (before || number_before) && is_variable(text, Some(after)) || before && text.is_digits(after)
 }
 
-/// Whether the token is a single letter that is no word.
+/// True if the token is a single letter that is no word.
 fn is_variable(text: &Text<'_>, at: Option<usize>) -> bool {
     at.is_some_and(|at| text.is_word(at) && text.str(at).len() == 1 && !text.is_any(at, &["a", "A", "I"]))
 }
 
-/// Whether the number before the token belongs to a name with hyphens: "Llama-3.1-8B".
+/// True if the number before the token belongs to a name with hyphens: "Llama-3.1-8B".
 fn ends_name(text: &Text<'_>, at: usize) -> bool {
     let number = (0..at)
         .rev()

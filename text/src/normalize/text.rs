@@ -34,7 +34,7 @@ pub(super) struct Dash<'a> {
     pub(super) at: usize,
     /// The first token behind it.
     pub(super) next: usize,
-    /// Whether spaces stand on both sides.
+    /// True if spaces stand on both sides.
     pub(super) spaced: bool,
 }
 

@@ -408,7 +408,7 @@ pub(super) fn strong_space(before: &[char], next: char) -> bool {
 /// Longest row of numbers that waits for its end.
 const LONGEST_NUMBERS: usize = 40;
 
-/// Whether eager text may be cut at a space beside a number: neither side changes how the other is read. `None` if the word that
+/// True if eager text may be cut at a space beside a number: neither side changes how the other is read. `None` if the word that
 /// `next` begins decides.
 pub(super) fn early_space(before: &[char], next: char) -> Option<bool> {
     let (token, _) = last_token(before);

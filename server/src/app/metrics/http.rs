@@ -115,7 +115,7 @@ fn handler(path: &str) -> &'static str {
         .unwrap_or(NONE)
 }
 
-/// Whether a call asks for work.
+/// True if a call asks for work.
 fn works(handler: &str, method: &str) -> bool {
     method == "POST" && handler.starts_with("/v1/")
 }

@@ -40,7 +40,7 @@ impl Frames {
         messages
     }
 
-    /// Whether a message has come in part.
+    /// True if a message has come in part.
     pub(in crate::grpc) fn is_within(&self) -> bool {
         self.filled > 0
     }

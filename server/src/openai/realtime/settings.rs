@@ -324,7 +324,7 @@ impl Settings {
     }
 }
 
-/// Whether answers are spoken. Those that are have their words beside the audio, so that `text` says nothing more.
+/// True if answers are spoken. Those that are have their words beside the audio, so that `text` says nothing more.
 fn is_spoken(forms: &[String], hints: &mut Hints) -> Result<bool, ApiError> {
     const FIELD: &str = "session.output_modalities";
     const EXPECTED: &str = "[\"audio\"] or [\"text\"]";

@@ -59,7 +59,7 @@ const TURNS: &str = "session.audio.input.turn_detection";
 const SERVER_VAD: &str = "server_vad";
 
 impl TurnDetectionPatch {
-    /// Whether it asks for none, as clients of the API before this one do.
+    /// True if it asks for none, as clients of the API before this one do.
     pub(super) fn is_none(&self) -> bool {
         self.kind.as_deref() == Some("none")
     }

@@ -60,7 +60,7 @@ impl PartRequest {
         }
     }
 
-    /// Whether it is what a function gave.
+    /// True if it is what a function gave.
     pub(super) fn is_result(&self) -> bool {
         matches!(self, Self::ToolResult(_))
     }
@@ -75,7 +75,7 @@ impl PartRequest {
         }
     }
 
-    /// Whether a conversation can go on without it: a recording, an image or the like, or a call that a model wrote badly.
+    /// True if a conversation can go on without it: a recording, an image or the like, or a call that a model wrote badly.
     fn is_dispensable(&self) -> bool {
         matches!(self, Self::Audio { .. } | Self::Other(_) | Self::ToolCall { .. })
     }

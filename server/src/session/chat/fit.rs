@@ -62,7 +62,7 @@ pub(super) struct Room {
     pub(super) max_tokens: u32,
     /// What audio takes.
     pub(super) hearing: Option<Hearing>,
-    /// Whether texts are never cut.
+    /// True if texts are never cut.
     pub(super) strict: bool,
 }
 

@@ -40,7 +40,7 @@ impl<S: AsyncRead + Unpin> PeekedStream<S> {
 }
 
 impl<S> PeekedStream<S> {
-    /// Whether the peer speaks HTTP/2.
+    /// True if the peer speaks HTTP/2.
     pub(super) fn is_http2(&self) -> bool {
         self.length == PREFACE.len() && self.first == PREFACE
     }

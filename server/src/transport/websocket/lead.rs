@@ -102,7 +102,7 @@ impl Lead {
         }
     }
 
-    /// Whether the peer is to read before more is written.
+    /// True if the peer is to read before more is written.
     pub(super) fn is_far(&self, now: Instant) -> bool {
         let given_up = self.is_deaf || self.given_up_at().is_some_and(|at| at <= now);
         let ahead: Duration = self.unanswered.iter().map(|ping| ping.plays).sum();

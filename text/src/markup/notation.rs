@@ -430,8 +430,9 @@ fn superscript(held: &[char], context: &Context, whole: bool) -> Judged {
         .iter()
         .find(|c| **c != ' ')
         .is_some_and(|c| matches!(c, '=' | '+' | '×' | '*' | '/' | '−' | '·'));
-    match (behind_word || behind_mark) && !operator && !context.line_start {
-        true => Judged::Taken(vec![Edit::Skip(run)]),
-        false => Judged::Taken(vec![Edit::Text(run)]),
+    if (behind_word || behind_mark) && !operator && !context.line_start {
+        Judged::Taken(vec![Edit::Skip(run)])
+    } else {
+        Judged::Taken(vec![Edit::Text(run)])
     }
 }

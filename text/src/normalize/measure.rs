@@ -26,9 +26,11 @@ pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
         .or_else(|| dimensions(text, &n))
         .or_else(|| decimal_comma(text, &n))
         .or_else(|| range(text, at, &n))
-        .or_else(|| match is_named(text, at, &n) {
-            true => None,
-            false => quantity::read(text, &n, &n.words()),
+        .or_else(|| {
+            if is_named(text, at, &n) {
+                return None;
+            }
+            quantity::read(text, &n, &n.words())
         })
         .or_else(|| year(text, at, &n))
         .or_else(|| Some(Reading::new(n.words(), n.end)))

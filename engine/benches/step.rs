@@ -1,4 +1,4 @@
-//! What the scheduler itself costs per step: [`ArEngine`] over a model that computes nothing.
+//! Cost of the scheduler itself per step: [`ArEngine`] over a model that computes nothing.
 
 use std::hint::black_box;
 use std::ops::Range;

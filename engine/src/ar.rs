@@ -66,17 +66,17 @@ pub struct ArEngine<M: ArModel> {
     turn: u64,
     /// Events since the last step.
     pending: Vec<SeqEvent<M::Output>>,
-    /// Whether one of them is the last of its sequence.
+    /// `true` if one of them is the last of its sequence.
     unreported_end: bool,
     /// Decodes of the step being planned; kept to spare the allocation.
     decodes: Vec<Slot>,
     /// Steps under way, at most two.
     flights: VecDeque<Flight<M::Output>>,
-    /// When the last one ended.
+    /// End of the last step.
     landed: Stamp,
     /// Sequences that have ended, and that a step under way has.
     gone: Vec<SeqId>,
-    /// Why the model can do no step any more.
+    /// Reason why the model can do no further step.
     lost: Option<String>,
 }
 
@@ -250,24 +250,25 @@ impl<M: ArModel> ArEngine<M> {
         true
     }
 
-    /// Whether a step is under way, or [`step`](Self::step) would do anything. If not, only a call of `add`, `push`,
-    /// `set_paused` or `end` can change that, so a worker may sleep until its next command.
+    /// Returns true while a step is in flight, or if [`step`](Self::step) would do anything. Otherwise only a call of
+    /// `add`, `push`, `set_paused` or `end` can change that, so a worker may sleep until its next command.
     pub fn has_work(&self) -> bool {
         // A ready sequence always can be served: if none with a place can run, they give theirs up.
         self.is_under_way() || self.unreported_end || !self.ready.is_empty() || self.any_runs()
     }
 
-    /// Why the model can do no step any more, if that is so. What was in the engine then is told no end.
+    /// Reason why the model can do no further step, once it is lost. No end is reported for the sequences in the
+    /// engine at that time.
     pub fn lost(&self) -> Option<&str> {
         self.lost.as_deref()
     }
 
-    /// Whether a step was begun that has not ended.
+    /// Returns true if a step was begun that has not ended.
     pub fn is_under_way(&self) -> bool {
         !self.flights.is_empty()
     }
 
-    /// Where a sequence is; `None` once it has ended.
+    /// State of a sequence; `None` once it has ended.
     pub fn state(&self, seq: SeqId) -> Option<SeqState> {
         Some(self.slots[self.slots.find(seq)?].state())
     }
@@ -282,7 +283,7 @@ impl<M: ArModel> ArEngine<M> {
         self.slots.len()
     }
 
-    /// Whether no sequence is known.
+    /// Returns true if the engine has no sequences.
     pub fn is_empty(&self) -> bool {
         self.slots.len() == 0
     }

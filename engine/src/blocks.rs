@@ -23,7 +23,7 @@ struct Block {
     next: u32,
 }
 
-/// What the prefix cache has of a sequence.
+/// Result of a look-up in the prefix cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Hit {
     /// Leading blocks that can be shared.
@@ -102,7 +102,7 @@ impl BlockPool {
         self.total().saturating_mul(self.block_size)
     }
 
-    /// How many leading blocks of this content the pool still has.
+    /// Looks up the longest prefix of these blocks that the pool still has.
     pub(crate) fn find(&self, hashes: &[BlockHash]) -> Hit {
         let mut hit = Hit::default();
         for hash in hashes {
@@ -163,7 +163,7 @@ impl BlockPool {
         }
     }
 
-    /// Whether a block's rows may be written: one holder, and it cannot be found.
+    /// Returns true if a block's rows may be written: it has one holder and is not published.
     pub(crate) fn is_writable(&self, id: BlockId) -> bool {
         let block = &self.blocks[id.0 as usize];
         block.refs == 1 && block.hash.is_none()

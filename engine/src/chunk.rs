@@ -64,7 +64,7 @@ impl ChunkConfig {
     }
 }
 
-/// What is particular about one stream.
+/// Options of one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamOptions {
     /// Items at its head whose output will not be played, for example a silence that is cut off: they give the listener
@@ -74,7 +74,7 @@ pub struct StreamOptions {
     pub look_ahead: u32,
 }
 
-/// Why a stream was not opened.
+/// Reason why a stream was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The bound on open streams is reached.
@@ -93,7 +93,7 @@ pub enum OpenError {
     Model(#[from] ModelError),
 }
 
-/// What a stream gave in a step.
+/// Output of a stream in one step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChunkOutput<S> {
     /// Output samples, in order; may be empty if the model swallowed the items as context.
@@ -102,11 +102,11 @@ pub struct ChunkOutput<S> {
     pub items: u32,
 }
 
-/// What the model made of a stream's chunk.
+/// Decoded chunk of a stream.
 struct Made<S> {
     seq: SeqId,
     samples: Decoded<S>,
-    /// What it held back, if the stream is at its end.
+    /// Samples that the model had held back, if the stream is at its end.
     rest: Option<Decoded<S>>,
 }
 
@@ -119,7 +119,7 @@ pub struct ChunkEngine<M: ChunkModel> {
     next_arrival: u64,
     /// Streams given up since the last step.
     aborted: Vec<(SeqId, SeqRecord)>,
-    /// Why the model can do no step any more.
+    /// Reason why the model can do no further step.
     lost: Option<String>,
 }
 
@@ -226,17 +226,18 @@ impl<M: ChunkModel> ChunkEngine<M> {
         self.streams.len()
     }
 
-    /// Whether no stream is open.
+    /// Returns true if no stream is open.
     pub fn is_empty(&self) -> bool {
         self.streams.is_empty()
     }
 
-    /// Whether [`step`](Self::step) would do anything at `now`.
+    /// Returns true if [`step`](Self::step) would do anything at `now`.
     pub fn has_work(&self, now: Stamp) -> bool {
         !self.aborted.is_empty() || self.streams.values().any(|s| s.is_ready(now, &self.config))
     }
 
-    /// When a stream that is collecting a larger chunk must be served with what it has, if no command comes before.
+    /// Time at which a stream that collects a larger chunk must be served with the items it has, if no command comes
+    /// before.
     pub fn wake_at(&self) -> Option<Stamp> {
         self.streams.values().filter_map(|s| s.due_at(&self.config)).min()
     }
@@ -254,7 +255,8 @@ impl<M: ChunkModel> ChunkEngine<M> {
         self.model.prepare(nth, bounds)
     }
 
-    /// Why the model can do no step any more, if that is so. What was in the engine then is told no end.
+    /// Reason why the model can do no further step, once it is lost. No end is reported for the streams in the engine
+    /// at that time.
     pub fn lost(&self) -> Option<&str> {
         self.lost.as_deref()
     }

@@ -1,4 +1,4 @@
-//! What stands at a position, as far as sharing KV rows is concerned: content keys and the chained hashes over them.
+//! Content keys of positions, and the chained hashes over them, for sharing KV rows.
 //!
 //! Two sequences may share a block exactly if everything up to its end is the same: token ids, prompt embeddings,
 //! audio, and the tenant. Keys say that per position, [`Chain`] folds them into one hash per full block that depends on
@@ -8,7 +8,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use sha2::{Digest, Sha256};
 
-/// What stands at one position of a sequence, for the prefix cache.
+/// Content of one position of a sequence, for the prefix cache.
 ///
 /// Equal keys after equal prefixes must mean equal KV rows: whatever the model computes a position from besides the
 /// positions before it (token id, embedding row, audio, rotary position) belongs in its key.

@@ -1,4 +1,4 @@
-//! Which stages a model family has and what passes between them, as plain data.
+//! Stages of a model family and the edges between them, as plain data.
 //!
 //! A family declares one [`StageGraph`]. Settings, pools, edges, metric ids, processes and the wiring of a request are built from
 //! it; nothing else names a stage. [`StageGraph::check`] says what is wrong with one.
@@ -25,11 +25,11 @@ pub struct StageNode {
     pub name: &'static str,
     /// The engine that runs it.
     pub kind: StageKind,
-    /// Whether sequences share the KV blocks of common prefixes.
+    /// Shares the KV blocks of common prefixes between sequences.
     pub shares_prefixes: bool,
 }
 
-/// Which engine runs a stage.
+/// Engine that runs a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StageKind {
     /// [`ArEngine`](crate::ArEngine): a KV cache, one output per sequence and step.
@@ -40,16 +40,16 @@ pub enum StageKind {
     OneShot,
 }
 
-/// What passes from one stage to another, or between a stage and sessions.
+/// Edge from one stage to another, or between a stage and sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StageEdge {
     /// The writer.
     pub from: Port,
     /// The reader.
     pub to: Port,
-    /// What passes.
+    /// Type of the items.
     pub payload: PayloadKind,
-    /// How.
+    /// Delivery of the items.
     pub delivery: Delivery,
 }
 
@@ -73,7 +73,7 @@ impl Port {
     }
 }
 
-/// What passes an edge.
+/// Type of the items on an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PayloadKind {
     /// A conversation as the model reads it.
@@ -86,7 +86,7 @@ pub enum PayloadKind {
     Audio,
     /// Samples of a recording, whole.
     Recording,
-    /// What an encoder makes of a recording, whole.
+    /// Output of an encoder for a whole recording.
     Embedding,
 }
 
@@ -110,7 +110,7 @@ impl fmt::Display for PayloadKind {
     }
 }
 
-/// How a payload is delivered.
+/// Delivery of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     /// Whole, before the reader's first step: it is a part of the reader's request.
@@ -162,7 +162,7 @@ impl fmt::Display for StageKind {
     }
 }
 
-/// What is wrong with a graph.
+/// Reason why a graph cannot run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GraphError {
     /// Two stages have one name.
@@ -433,7 +433,7 @@ impl StageGraph {
         self.edges.iter().copied().filter(|edge| which(edge)).collect()
     }
 
-    /// Whether what `from` gives comes to `to` over at most so many stages.
+    /// Returns true if the output of `from` reaches `to` over at most `stages` edges.
     fn is_reached(&self, from: &str, to: &str, stages: usize) -> bool {
         let next = self.edges.iter().filter(|edge| edge.from.stage() == Some(from));
         stages > 0
@@ -477,7 +477,7 @@ fn is_kind_of(kind: StageKind, payload: PayloadKind, writes: bool) -> bool {
     }
 }
 
-/// What stages do in requests; the others encode recordings.
+/// Roles of stages in requests; the other stages encode recordings.
 struct Parts {
     /// Those that speech passes, at least two.
     path: Vec<&'static str>,

@@ -1,4 +1,4 @@
-//! What the engines ask of a model: plain batches down, plain results up.
+//! Models as the engines call them: plain batches down, plain results up.
 //!
 //! The traits live here, beside their caller; `omni-models` implements them. A model owns tensors and per-sequence
 //! numeric state (KV rows, convolution history, sampling counters); an engine owns everything that decides *what runs
@@ -10,7 +10,7 @@ use std::ops::Range;
 use crate::content::ContentKey;
 use crate::ids::{BlockId, SeqId};
 
-/// Why a model could not do a step.
+/// Reason why a model could not do a step.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ModelError {
     /// The request itself cannot be served (its content, not the machine, is at fault).
@@ -19,7 +19,7 @@ pub enum ModelError {
     /// The computation failed; every sequence of the batch is lost.
     #[error("computation failed: {0}")]
     Compute(String),
-    /// What the model computes on is of no use to this process any more: neither it nor another model can do a step there.
+    /// The device is lost to this process: neither this model nor another can do a step on it.
     #[error("nothing can be computed any more: {0}")]
     Lost(String),
 }
@@ -55,7 +55,7 @@ pub struct SeqStep<'a> {
     pub blocks: &'a [BlockId],
 }
 
-/// What sampling one sequence gave.
+/// Result of sampling one sequence.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sampled<T> {
     /// One more output; the next step computes one more position.
@@ -73,7 +73,7 @@ pub enum Sampled<T> {
 pub trait Sequences {
     /// Everything needed to begin a sequence (prompt, voice, sampling settings).
     type Request: Send + 'static;
-    /// What arrives from upstream while the sequence runs (for the talker: text token ids).
+    /// Input that arrives from upstream while the sequence runs (for the talker: text token ids).
     type Row: Send + 'static;
 
     /// Begins a sequence; returns the number of prompt positions. The prompt may depend on the first pushed row: it
@@ -95,7 +95,7 @@ pub trait Sequences {
 /// `execute` leaves the last position's hidden state and logits of every sequence addressable until the next `execute`;
 /// `sample` finishes the step for those sequences whose computed positions now include everything known so far.
 pub trait StepExecutor {
-    /// What one step produces (for the talker: a codec frame).
+    /// Output of one step (for the talker: a codec frame).
     type Output: Send + 'static;
 
     /// Computes the positions of every entry.
@@ -142,10 +142,11 @@ pub trait AsyncExecutor: StepExecutor {
         Err(ModelError::Compute("no sample was requested".into()))
     }
 
-    /// Whether another step may be executed and submitted before the result of the last one is known. It continues `seqs`, which are
-    /// all in the last one, by the position of an output that nothing has read yet: not possible if one of them has nothing to
-    /// continue with. If one of them turns out to have ended, the result for its position is discarded. Steps are computed in the
-    /// order in which they were executed: blocks of a sequence that has ended may be others' in the next one.
+    /// Returns true if another step may be executed and submitted before the result of the last one is known. It
+    /// continues `seqs`, which are all in the last one, by the position of an output that nothing has read yet: not
+    /// possible if one of them has nothing to continue with. If one of them turns out to have ended, the result for
+    /// its position is discarded. Steps are computed in the order in which they were executed: blocks of a sequence
+    /// that has ended may belong to others in the next one.
     fn can_run_ahead(&self, _seqs: &[SeqId]) -> bool {
         false
     }
@@ -156,8 +157,8 @@ pub trait KvCache {
     /// The cache the engine may hand out blocks of.
     fn kv_spec(&self) -> KvSpec;
 
-    /// What stands at `positions` of a sequence, one key each, so that others with the same beginning may share its KV
-    /// rows; `None` if it never shares. See [`ContentKey`] for what a key must cover.
+    /// Content keys of `positions` of a sequence, one each, so that others with the same beginning may share its KV
+    /// rows; `None` if it never shares. See [`ContentKey`] for the contents of a key.
     ///
     /// Positions of the prompt, and of outputs that the request brought, are asked for once every row that the next output needs has
     /// been pushed, later ones after they have been computed.
@@ -249,7 +250,7 @@ pub struct Skipped {
     pub samples: u64,
 }
 
-/// How much may be asked of a [`ChunkModel`].
+/// Limits of a [`ChunkModel`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkBounds {
     /// Streams that may be open.
@@ -266,10 +267,10 @@ pub struct ChunkBounds {
 pub trait OneShotModel {
     /// Everything one request brings.
     type Input: Send + 'static;
-    /// What it gives.
+    /// Result of a request.
     type Output: Send + 'static;
 
-    /// What a request costs, in the unit of the step's budget (for an audio encoder: frames).
+    /// Cost of a request, in the unit of the step's budget (for an audio encoder: frames).
     ///
     /// # Errors
     /// [`ModelError::Rejected`] if it cannot be served.

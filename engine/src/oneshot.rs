@@ -39,7 +39,7 @@ impl Default for OneShotConfig {
     }
 }
 
-/// Why a request was not admitted.
+/// Reason why a request was not admitted.
 #[derive(Debug, thiserror::Error)]
 pub enum OneShotError {
     /// The queue is at its bound.
@@ -120,7 +120,7 @@ pub struct OneShotEngine<M: OneShotModel> {
     pending: Vec<SeqEvent<M::Output>>,
     /// Requests given up since the last step.
     aborted: Vec<Request<M::Input>>,
-    /// Why the model can do no step any more.
+    /// Reason why the model can do no further step.
     lost: Option<String>,
 }
 
@@ -205,7 +205,7 @@ impl<M: OneShotModel> OneShotEngine<M> {
         true
     }
 
-    /// Whether [`step`](Self::step) would do anything.
+    /// Returns true if [`step`](Self::step) would do anything.
     pub fn has_work(&self) -> bool {
         !self.waiting.is_empty() || !self.aborted.is_empty()
     }
@@ -215,12 +215,13 @@ impl<M: OneShotModel> OneShotEngine<M> {
         self.waiting.len()
     }
 
-    /// Whether no request waits.
+    /// Returns true if no request waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Why the model can do no step any more, if that is so. What was in the engine then is told no end.
+    /// Reason why the model can do no further step, once it is lost. No end is reported for the requests in the
+    /// engine at that time.
     pub fn lost(&self) -> Option<&str> {
         self.lost.as_deref()
     }

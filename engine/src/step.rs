@@ -1,11 +1,11 @@
-//! What a step of an engine tells: events, counts, and per sequence the record of its life. The same for every engine; what an engine
-//! does not have stays out or is zero.
+//! Report of an engine's step: events, counts, and per sequence the record of its life. The same for every engine;
+//! values that an engine does not have are absent or zero.
 
 use std::time::Duration;
 
 use crate::ids::{SeqId, Stamp};
 
-/// Why a sequence ended.
+/// Reason why a sequence ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FinishReason {
     /// The model ended it, or the caller found a stop string.
@@ -20,25 +20,25 @@ pub enum FinishReason {
     Repetition,
 }
 
-/// What happened to a sequence.
+/// Event in the life of a sequence.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SeqEvent<T> {
     /// It was added since the last step.
     Queued {
         /// The sequence.
         seq: SeqId,
-        /// When.
+        /// Time of the event.
         at: Stamp,
     },
     /// It got a place, for the first time or again after a preemption.
     Scheduled {
         /// The sequence.
         seq: SeqId,
-        /// When it began to wait for it: when it was added, or preempted.
+        /// Time at which it began to wait for a place: it was added, or preempted.
         queued_at: Stamp,
         /// Start of the step that took it.
         at: Stamp,
-        /// Whether it had run before.
+        /// `true` if it had run before.
         resumed: bool,
     },
     /// It lost its place and its KV blocks; it is recomputed later.
@@ -59,7 +59,7 @@ pub enum SeqEvent<T> {
     Finished {
         /// The sequence.
         seq: SeqId,
-        /// Why.
+        /// Reason of the end.
         reason: FinishReason,
         /// Its life in figures.
         record: SeqRecord,
@@ -69,15 +69,15 @@ pub enum SeqEvent<T> {
 /// One sequence's life in figures. All stamps are the caller's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SeqRecord {
-    /// When it was added.
+    /// Time at which it was added.
     pub queued: Stamp,
-    /// When it first got a place. Later preemptions do not change it.
+    /// Time at which it first got a place. Later preemptions do not change it.
     pub scheduled: Option<Stamp>,
-    /// When it gave its first output.
+    /// Time of its first output.
     pub first_output: Option<Stamp>,
-    /// When it gave its last output.
+    /// Time of its last output.
     pub last_output: Option<Stamp>,
-    /// When it ended.
+    /// Time of its end.
     pub finished: Stamp,
     /// Prompt positions; of a one-shot request its cost.
     pub prompt_tokens: u32,
@@ -85,7 +85,7 @@ pub struct SeqRecord {
     pub cached_tokens: u32,
     /// Outputs it gave; of a stream the items that were decoded.
     pub outputs: u32,
-    /// How often it was preempted.
+    /// Number of its preemptions.
     pub preemptions: u32,
 }
 
@@ -174,9 +174,9 @@ pub struct StepReport<T> {
     pub events: Vec<SeqEvent<T>>,
     /// Counts for this step.
     pub stats: StepStats,
-    /// When the step began; one begun ahead begins when the one before it ends.
+    /// Beginning of the step; one begun ahead begins when the one before it ends.
     pub began: Stamp,
-    /// When its results were there: the time of its outputs.
+    /// Time at which its results were there: the time of its outputs.
     pub ended: Stamp,
 }
 

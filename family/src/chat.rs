@@ -1,4 +1,4 @@
-//! What a model that converses is to its callers, in plain data.
+//! Chat models as their callers see them, in plain data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,26 +8,26 @@ use omni_pipeline::request::{Clip, ContextRow, PromptPiece, Sampling};
 
 use super::speech::PromptError;
 
-/// What a model says about its conversations.
+/// Chat properties of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatInfo {
     /// Most positions of a conversation and its answer together: text tokens and rows of audio.
     pub max_context: u32,
     /// Most tokens of an answer where a caller sets nothing.
     pub default_max_tokens: u32,
-    /// What it uses where a caller sets nothing.
+    /// Sampling where a caller sets nothing.
     pub default_sampling: Sampling,
-    /// What it takes of speech; `None` if it cannot hear.
+    /// Audio input of the model; `None` if it takes none.
     pub hearing: Option<Hearing>,
-    /// How its answers are spoken.
+    /// Path of its answers to the stage that speaks them.
     pub voicing: Voicing,
-    /// Whether the stage that speaks is told what it answers.
+    /// `true` if the stage that speaks reads the conversation besides the answer.
     pub speech_context: bool,
-    /// Whether it asks for functions that a conversation offers.
+    /// `true` if it calls functions that a conversation offers.
     pub tools: bool,
 }
 
-/// What a model that hears takes.
+/// Audio input of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hearing {
     /// Samples per second.
@@ -103,7 +103,7 @@ fn millis(time: &Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// How an answer gets to the stage that speaks it.
+/// Path of an answer to the stage that speaks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Voicing {
     /// The answer's tokens as they are, in one sequence behind the user's turns: as the model was trained.
@@ -142,12 +142,12 @@ pub enum ToolPart {
     Offer(Arc<str>),
     /// The model asked for one.
     Call {
-        /// Which.
+        /// Name of the function.
         name: Arc<str>,
-        /// What with, as a JSON object.
+        /// Arguments as a JSON object.
         arguments: Arc<str>,
     },
-    /// What one gave.
+    /// Result of a call.
     Result(Arc<str>),
 }
 
@@ -174,12 +174,12 @@ impl ToolPart {
 /// Opens a call in what a model writes, and closes it: between them stands JSON with `name` and `arguments`.
 pub const TOOL_CALL: [&str; 2] = ["<tool_call>", "</tool_call>"];
 
-/// What is said.
+/// Message of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatMessage {
     /// The speaker.
     pub role: Role,
-    /// What, in order.
+    /// Parts of the message, in order.
     pub parts: Vec<Part>,
 }
 
@@ -227,7 +227,7 @@ pub trait Detokenizer: Send {
     /// The text that is certain with this token: whole characters, often none.
     fn push(&mut self, token: u32) -> String;
 
-    /// What is left when no more tokens come.
+    /// Returns the rest of the text once no more tokens come.
     fn finish(&mut self) -> String;
 }
 

@@ -1,4 +1,4 @@
-//! What the stages of a model compute on, and in which numbers.
+//! Devices and number formats of the stages of a model.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -47,7 +47,8 @@ impl Device {
         }
     }
 
-    /// Whether it is apart from the processor: batches are nearly free there, and steps have a price of their own.
+    /// Returns true for a device apart from the processor: batches are nearly free there, and each step has a fixed
+    /// cost.
     #[must_use]
     pub fn is_gpu(self) -> bool {
         self != Self::Cpu
@@ -118,10 +119,10 @@ pub struct KvCache {
     pub memory: Option<u64>,
 }
 
-/// How the replicas of one stage compute.
+/// Compute settings of the replicas of one stage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StageCompute {
-    /// Where: one for all, or one for each.
+    /// Devices: one for all replicas, or one for each.
     pub devices: Vec<Device>,
     /// Number format of the computation.
     pub dtype: Dtype,
@@ -129,14 +130,14 @@ pub struct StageCompute {
     pub weights: Weights,
     /// On a GPU: every kernel launched on its own, without graphs.
     pub enforce_eager: bool,
-    /// Whether the server's own threads compute it; otherwise processes of their own do.
+    /// `true` if threads of the server compute the stage, false if processes of its own do.
     pub in_server: bool,
     /// Of an autoregressive stage.
     pub kv: Option<KvCache>,
 }
 
 impl StageCompute {
-    /// What a replica computes on.
+    /// Device of a replica.
     #[must_use]
     pub fn device(&self, replica: u32) -> Device {
         of_replica(&self.devices, replica).copied().unwrap_or_default()
@@ -168,7 +169,7 @@ impl StageCompute {
     }
 }
 
-/// How every stage of a graph computes.
+/// Compute settings of every stage of a graph.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ComputePlan {
     /// The family that the plan is for; none if it is for any.
@@ -195,7 +196,7 @@ pub struct FamilyError {
     found: &'static str,
 }
 
-/// What of a model a process computes.
+/// Part of a model that a process computes.
 #[derive(Debug, Clone, Copy)]
 pub enum ProcessRole {
     /// The stages whose replicas are threads of the server.

@@ -1,4 +1,4 @@
-//! What a model is, so that two processes can tell whether they have the same one.
+//! Identity of a model, by which two processes tell if they have the same one.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};

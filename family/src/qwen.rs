@@ -38,11 +38,11 @@ pub(crate) struct Qwen {
     user: Vec<UserRow>,
     /// The cache of each talker.
     kv: KvOptions,
-    /// Where what it says ends, if it does not end by itself.
+    /// Bounds of its speech, for a model that finds no end by itself.
     ends: Ends,
     /// The part that converses, or why there is none.
     chat_networks: Result<ChatNetworks, String>,
-    /// What makes voices of recordings, if that is where its voices come from.
+    /// Encoders that turn recordings into voices, for a model whose voices are recordings.
     voice_encoders: VoiceEncoders,
 }
 

@@ -1,4 +1,4 @@
-//! Where a model comes from.
+//! Source of a model.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The checkpoint inside the program: names and contents.
 pub(crate) static EMBEDDED: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-/// Where the model comes from.
+/// Source of the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ModelSource {
     /// The one inside the program.
@@ -22,7 +22,7 @@ pub enum ModelSource {
 
 /// Fetches the smallest published checkpoint that is served.
 const FETCH: &str = "hf download Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice --local-dir DIR";
-/// What a folder of a repository in Hugging Face's cache begins with.
+/// Prefix of a repository's folder in Hugging Face's cache.
 const CACHED: &str = "models--";
 
 impl ModelSource {
@@ -122,7 +122,7 @@ fn repository_id(path: &Path) -> Option<&str> {
     (is_part(owner) && is_part(name)).then_some(text)
 }
 
-/// What a directory is called: of a snapshot in Hugging Face's cache, the repository's name.
+/// Name of a directory; for a snapshot in Hugging Face's cache, the repository's name.
 pub(crate) fn directory_name(path: &Path) -> String {
     let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());

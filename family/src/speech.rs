@@ -1,4 +1,4 @@
-//! What a model that speaks is to its callers.
+//! Speech models as their callers see them.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::chat::{ChatInfo, ChatMessage, Detokenizer, Prompt};
 use super::voice::{EncodeVoice, VoiceSupport};
 use crate::compute::Device;
 
-/// Why a conversation could not be made a prompt.
+/// Reason why a conversation has no prompt.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PromptError {
-    /// What was said cannot be put to this model.
+    /// The conversation is not one that this model takes.
     #[error("{0}")]
     Refused(String),
     /// The model failed over it; the request is not at fault.
@@ -25,35 +25,35 @@ pub enum PromptError {
 /// One voice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VoiceInfo {
-    /// What callers ask for.
+    /// Name by which callers select it.
     pub id: String,
     /// For people.
     pub display_name: String,
-    /// What it sounds like.
+    /// Description of the sound.
     pub description: String,
 }
 
-/// What a speech model says about itself.
+/// Properties of a speech model.
 #[derive(Debug, Clone)]
 pub struct SpeechInfo {
-    /// What callers ask for.
+    /// Name by which callers select it.
     pub id: String,
     /// For people.
     pub display_name: String,
-    /// What it is, in a sentence; may be empty.
+    /// Description in a sentence; may be empty.
     pub description: String,
     /// BCP-47 tags; empty if it does not say.
     pub languages: Vec<String>,
-    /// Whether it finds out by the text in which language to speak, where a caller names none.
+    /// `true` if it detects the language of the text where a caller names none.
     pub detects_language: bool,
-    /// Whether it follows instructions for the way of speaking.
+    /// `true` if it follows instructions on the way of speaking.
     pub instructions: bool,
     /// True if a sequence's text stands in front of its first frame where all of it is known from the start and a caller does not say;
     /// `None` if the model reads text frame by frame only.
     pub non_streaming: Option<bool>,
     /// Its own, the default first. At least one, unless its voices come from recordings.
     pub voices: Vec<VoiceInfo>,
-    /// How it gets others.
+    /// Voices besides its own.
     pub voice_support: VoiceSupport,
     /// Rate of its audio.
     pub sample_rate: SampleRate,
@@ -66,24 +66,24 @@ pub struct SpeechInfo {
     pub max_frames: u32,
     /// Longest sequence of the stage that reads text, in positions.
     pub max_context: u32,
-    /// What it uses where a caller sets nothing.
+    /// Sampling where a caller sets nothing.
     pub default_sampling: Sampling,
     /// Writes numbers, dates and so on as words for it; `None` if it reads raw text.
     pub normalizer: Option<Normalizer>,
     /// Most characters to speak in one sequence.
     pub max_characters: usize,
-    /// How requests to it are read.
+    /// The operator's reading of requests to it.
     pub terms: Terms,
 }
 
-/// How the operator has requests read; no property of a model.
+/// The operator's reading of requests; not properties of a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Terms {
     /// Other names of the model. In those of a kind, `*` stands for any characters and `?` for one.
     pub aliases: Vec<String>,
     /// True if names of models that write speech down are names of it, too.
     pub hears: bool,
-    /// Whether hints that the model cannot follow are refused; otherwise they are ignored with a warning.
+    /// Refuses hints that the model cannot follow; otherwise they are ignored with a warning.
     pub strict: bool,
 }
 
@@ -96,10 +96,10 @@ impl SpeechInfo {
     }
 }
 
-/// What a GPU was asked to do so far.
+/// Work given to one GPU so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceFigures {
-    /// Which.
+    /// The GPU.
     pub device: Device,
     /// Kernels launched one by one.
     pub launches: u64,
@@ -130,7 +130,7 @@ impl DeviceFigures {
 
 /// A loaded model: its stages, and what it says about itself.
 pub trait ModelInfo: StageFamily {
-    /// What it is.
+    /// Properties of the model.
     fn info(&self) -> &SpeechInfo;
 
     /// Text as token ids.
@@ -139,12 +139,12 @@ pub trait ModelInfo: StageFamily {
     /// If the tokenizer refuses it.
     fn encode(&self, text: &str) -> Result<Vec<u32>, BackendError>;
 
-    /// What GPUs were asked to do so far, device by device.
+    /// Work given to GPUs so far, device by device.
     fn devices(&self) -> Vec<DeviceFigures> {
         Vec::new()
     }
 
-    /// What makes voices of recordings. Reads its weights when it is first asked, which takes its time.
+    /// Encoder that turns recordings into voices. The first call reads its weights, and takes as long as that does.
     ///
     /// # Errors
     /// If the checkpoint has none, or if it cannot be read.
@@ -162,10 +162,11 @@ pub trait ModelInfo: StageFamily {
 
 /// A model that answers conversations, if its checkpoint can.
 pub trait Converse: ModelInfo {
-    /// What it is in a conversation.
+    /// Chat properties of the model.
     ///
     /// # Errors
-    /// Why it holds none; nothing below is called then.
+    ///
+    /// The reason if it holds no conversations; the methods below are not called then.
     fn chat(&self) -> Result<ChatInfo, String>;
 
     /// A conversation as it reads it; every recording in it has been encoded. May take its time; not called on a thread that others wait

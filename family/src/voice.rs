@@ -8,7 +8,7 @@ use omni_engine::CodecFrame;
 use omni_pipeline::request::VoicePrompt;
 use omni_pipeline::stage::BackendError;
 
-/// Where a model's voices come from.
+/// Kind of a model's voices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum VoiceSource {
     /// It has voices of its own, with names.
@@ -20,7 +20,7 @@ pub enum VoiceSource {
     Descriptions,
 }
 
-/// What voices of recordings look like to a model.
+/// Dimensions of a voice made from a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VoiceShape {
     /// Numbers of a speaker's vector.
@@ -35,21 +35,21 @@ pub struct VoiceShape {
     pub fingerprint: String,
 }
 
-/// How a model gets voices besides its own.
+/// Voices that a model has besides its own.
 #[derive(Debug, Clone, Default)]
 pub struct VoiceSupport {
-    /// Where its voices come from.
+    /// Kind of its voices.
     pub source: VoiceSource,
-    /// What voices of recordings look like to it, if it takes them.
+    /// Dimensions of voices made from recordings, for a model that takes them.
     pub shape: Option<VoiceShape>,
     /// The voices that are kept beside its own, as the caller of a request sees them.
     pub kept: Option<Arc<dyn KeptVoices>>,
 }
 
-/// What a name of a kept voice stands for.
+/// Content of a kept voice.
 #[derive(Debug, Clone, PartialEq)]
 pub enum VoiceContent {
-    /// What was computed of a recording.
+    /// Encoded recording.
     Prompt(Arc<VoicePrompt>),
     /// The words that describe it to the model.
     Description(Arc<str>),

@@ -24,8 +24,8 @@ impl<M: ArModel> ArEngine<M> {
         }
     }
 
-    /// Whether the first ready sequence has room, or another could be asked to leave. None is yet: whether there is budget
-    /// for a newcomer is known when the others are served.
+    /// Returns true if the first ready sequence has room, or if another can be evicted for it. Evicts none yet: the
+    /// budget left for a newcomer is known only after the others have been served.
     pub(super) fn may_make_room(&mut self) -> bool {
         self.ready.first().copied().is_some_and(|(_, head)| {
             let places = (self.running.len() as u32) < self.config.max_num_seqs;
@@ -33,7 +33,8 @@ impl<M: ArModel> ArEngine<M> {
         })
     }
 
-    /// Whether the first ready sequence has room now, after those that have outstayed their welcome have left.
+    /// Evicts sequences that have held their place beyond [`ArConfig::hold_patience`] until the first ready sequence
+    /// has room; returns false if it has none even then.
     pub(super) fn make_room(&mut self, report: &mut StepReport<M::Output>) -> bool {
         loop {
             let Some(&(_, head)) = self.ready.first() else {
@@ -63,8 +64,8 @@ impl<M: ArModel> ArEngine<M> {
         self.dispensable(held)
     }
 
-    /// Whether the pool can hold all known positions of a sequence, and one block more for each with a place, so that
-    /// the newcomer is not thrown out again by the next block that any of them needs.
+    /// Returns true if the pool can hold all known positions of a sequence plus one block for each running sequence:
+    /// otherwise the next block that any of them needs would preempt the newcomer again.
     pub(super) fn fits(&mut self, slot: Slot) -> bool {
         let hit = self.look_up(slot);
         let fresh = self.pool.blocks_for(self.slots[slot].known) - hit.blocks;
@@ -72,7 +73,7 @@ impl<M: ArModel> ArEngine<M> {
         fresh + hit.free + headroom <= self.pool.available()
     }
 
-    /// What the prefix cache has of a sequence, short of its last known position.
+    /// Looks up a sequence in the prefix cache. The last known position is never taken from the cache.
     fn look_up(&mut self, slot: Slot) -> Hit {
         if matches!(self.slots[slot].content, Content::Unknown) {
             self.slots[slot].content = self.identify(slot);

@@ -1,4 +1,4 @@
-//! What a caller sets: the engine's limits, and how each sequence is to be run.
+//! Limits of the engine, and options of a sequence.
 
 use crate::content::CacheSalt;
 use crate::ids::SeqId;
@@ -27,7 +27,7 @@ pub struct ArConfig {
     /// Steps for which a sequence that cannot run (no row from upstream, consumer full) keeps its place while another
     /// could use it. It loses it at once if the step would otherwise be empty.
     pub hold_patience: u32,
-    /// Whether sequences share the KV rows of common prefixes, where the model says what stands in them.
+    /// Shares the KV rows of common prefixes between sequences whose model names the content of their positions.
     pub prefix_cache: bool,
 }
 
@@ -72,7 +72,7 @@ impl ArConfig {
     }
 }
 
-/// How a sequence is to be run.
+/// Options of one sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddOptions {
     /// Every output needs one more row from upstream (see [`push`](crate::ArEngine::push)); without, the model feeds
@@ -82,8 +82,8 @@ pub struct AddOptions {
     pub prompt_rows: u32,
     /// End with [`FinishReason::Length`](crate::FinishReason::Length) after this many outputs, at least 1.
     pub max_outputs: u32,
-    /// Whether cached KV rows may stand in for the computation of prompt positions. Not for requests that need what the
-    /// computation gives besides KV rows (hidden rows of prompt positions for the next stage).
+    /// Allows cached KV rows in place of the computation of prompt positions. Off for requests that need more of the
+    /// computation than KV rows (hidden rows of prompt positions for the next stage).
     pub reuse_prefix: bool,
     /// Sequences with different salts never share KV rows.
     pub salt: CacheSalt,
@@ -104,14 +104,14 @@ impl Default for AddOptions {
     }
 }
 
-/// When outputs count as endless repetition: their tail is one pattern, again and again.
+/// Condition under which outputs count as endless repetition: they end in one pattern, repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RepetitionLimit {
     /// Shortest pattern looked for, in tokens, at least 1.
     pub min_pattern: u32,
     /// Longest pattern looked for, in tokens.
     pub max_pattern: u32,
-    /// How often in a row, at least 2.
+    /// Consecutive occurrences of the pattern, at least 2.
     pub count: u32,
 }
 
@@ -119,7 +119,7 @@ impl RepetitionLimit {
     /// Longest pattern that may be asked for: every token is compared once per length.
     pub const MAX_PATTERN: u32 = 256;
 
-    /// Whether this is something that can be looked for.
+    /// Returns true if the bounds are consistent: patterns of 1 to at most `MAX_PATTERN` tokens, and a count above 1.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         (1..=self.max_pattern).contains(&self.min_pattern)
@@ -128,7 +128,7 @@ impl RepetitionLimit {
     }
 }
 
-/// Why a sequence was not admitted.
+/// Reason why a sequence was not admitted.
 #[derive(Debug, thiserror::Error)]
 pub enum AddError {
     /// The waiting queue is at its bound.

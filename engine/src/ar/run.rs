@@ -18,7 +18,7 @@ use crate::step::{FinishReason, SeqEvent, StepReport, StepStats};
 struct Member {
     slot: Slot,
     seq: SeqId,
-    /// Whether the sequence in the slot is still this one.
+    /// Arrival of the sequence, which tells it from a later one in the same slot.
     arrival: Arrival,
     /// Positions computed when the step ends.
     computed: u32,
@@ -26,7 +26,7 @@ struct Member {
     sampled: bool,
 }
 
-/// What a step gave, or where it stands.
+/// Result of a step, or its progress.
 #[derive(Debug)]
 enum Given<T> {
     /// No sequence has caught up.
@@ -50,7 +50,7 @@ impl<T> Flight<T> {
         self.members.iter().any(|member| member.seq == seq)
     }
 
-    /// Whether samples of all its sequences have been requested.
+    /// Returns true if samples of all its sequences have been requested.
     pub(super) fn is_submitted(&self) -> bool {
         matches!(self.given, Given::Submitted) && self.members.iter().all(|member| member.sampled)
     }
@@ -155,7 +155,7 @@ impl<M: ArModel> ArEngine<M> {
         report
     }
 
-    /// Whether the sequence has not ended since.
+    /// Returns true if the sequence has not ended since.
     fn lives(&self, member: &Member) -> bool {
         let there = self.slots.get(member.slot);
         there.is_some_and(|sequence| sequence.arrival == member.arrival)

@@ -16,7 +16,8 @@ use crate::ids::{BlockId, SeqId, Stamp};
 use crate::order::Arrival;
 use crate::step::SeqRecord;
 
-/// Where a live sequence is. One that has finished is forgotten; its end is a [`SeqEvent::Finished`](crate::SeqEvent::Finished).
+/// State of a live sequence. One that has finished is forgotten; its end is a
+/// [`SeqEvent::Finished`](crate::SeqEvent::Finished).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeqState {
     /// Has never run and could: waits for a place or for KV blocks.
@@ -31,7 +32,7 @@ pub enum SeqState {
     Paused,
 }
 
-/// How far a sequence has come.
+/// Life cycle of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Has never had a place.
@@ -44,7 +45,7 @@ pub(super) enum Phase {
     Finished,
 }
 
-/// Why a sequence cannot run, wherever it is.
+/// Reason why a sequence cannot run, with or without a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hold {
     /// Its next output needs a row that has not come.
@@ -53,7 +54,7 @@ pub(super) enum Hold {
     Consumer,
 }
 
-/// What the prefix cache knows of a sequence.
+/// Content of a sequence as the prefix cache knows it.
 #[derive(Debug)]
 pub(super) enum Content {
     /// Not asked yet.
@@ -148,7 +149,7 @@ impl Sequence {
         self.prior + self.record.outputs
     }
 
-    /// Whether it may give no more outputs.
+    /// Returns true once it has given `max_outputs` outputs.
     pub(super) fn is_full(&self) -> bool {
         self.outputs() >= self.options.max_outputs
     }
@@ -161,7 +162,7 @@ impl Sequence {
         self.known += 1;
     }
 
-    /// Whether the next output needs a row that upstream has not sent yet.
+    /// Returns true if the next output needs a row that upstream has not sent yet.
     pub(super) fn lacks_row(&self) -> bool {
         self.lacks_row_for(self.outputs())
     }
@@ -172,13 +173,13 @@ impl Sequence {
         self.options.needs_rows && !self.rows_closed && self.rows <= read
     }
 
-    /// Whether it will be able to go on after the outputs asked for, unless they end it.
+    /// Returns true if it can go on after the outputs requested so far, unless one of them ends it.
     pub(super) fn goes_on(&self) -> bool {
         let next = self.outputs() + self.asked;
         next < self.options.max_outputs && !self.lacks_row_for(next)
     }
 
-    /// Why it cannot be computed now whatever place and blocks it had; `None` if it can.
+    /// Reason why it cannot be computed now, even with a place and blocks; `None` if it can.
     pub(super) fn hold(&self) -> Option<Hold> {
         match (self.lacks_row(), self.paused) {
             (true, _) => Some(Hold::Upstream),
@@ -214,7 +215,8 @@ impl Sequence {
         self.known - self.computed
     }
 
-    /// Whether the next positions are a prompt (or the recomputation of one, or outputs that came with it) and not a single decode.
+    /// Returns true if the next positions are a prompt (or its recomputation, or outputs that came with it) rather
+    /// than a single decode.
     pub(super) fn in_prefill(&self) -> bool {
         self.pending() > 1 || self.record.outputs == 0
     }

@@ -1,4 +1,4 @@
-//! Where live sequences are kept: a slab, so that a step indexes instead of hashing.
+//! Slab of live sequences, so that a step indexes instead of hashing.
 
 use std::collections::HashMap;
 

@@ -61,7 +61,8 @@ impl<T> Stream<T> {
         config.item_duration * 2 * (queued as u32 + 1)
     }
 
-    /// Whether a chunk should be decoded now: enough for the ramp, or the end, or the lead does not allow waiting.
+    /// Returns true if a chunk should be decoded now: it is large enough for the ramp, or the stream has ended, or
+    /// the lead does not allow waiting.
     pub(super) fn is_ready(&self, now: Stamp, config: &ChunkConfig) -> bool {
         if self.paused {
             return false;
@@ -73,7 +74,7 @@ impl<T> Stream<T> {
         self.due_at(config).is_some_and(|due| due <= now)
     }
 
-    /// When a stream that collects items for its next chunk must be served with what it has.
+    /// Time at which a stream that collects items for its next chunk must be served with the items it has.
     pub(super) fn due_at(&self, config: &ChunkConfig) -> Option<Stamp> {
         let collecting = !self.paused && !self.closed && !self.queue.is_empty();
         let dry_at = self.dry_at.filter(|_| collecting)?;
@@ -129,7 +130,7 @@ impl<T> Stream<T> {
         (items, late)
     }
 
-    /// Whether nothing comes after the staged chunk.
+    /// Returns true if nothing comes after the staged chunk.
     pub(super) fn is_last_chunk(&self) -> bool {
         self.closed && self.queue.len() == self.staged
     }

@@ -23,9 +23,9 @@ pub(super) struct Card {
     pub(super) leading_silence_frames: Option<u32>,
     /// Most characters to speak in one piece.
     pub(super) max_characters: Option<usize>,
-    /// What it says about conversations. A card without this is that of a model that holds none.
+    /// Chat properties; absent for a model that holds no conversations.
     pub(super) chat: Option<CardChat>,
-    /// Where what it says ends, of a model that finds no end by itself.
+    /// Bounds of its speech, for a model that finds no end by itself.
     pub(super) ends_after: Ends,
     /// Its voices, the default first.
     pub(super) voices: Vec<CardVoice>,
@@ -49,11 +49,11 @@ pub(super) struct Ends {
 pub(super) struct CardChat {
     /// Most tokens of a conversation and its answer that it was trained to see at once.
     pub(super) max_context_tokens: Option<u32>,
-    /// Whether it understands speech.
+    /// `true` if it takes audio input.
     pub(super) hears: bool,
-    /// Whether its talker was trained on answers behind the user's turns.
+    /// `true` if its talker was trained on answers behind the user's turns.
     pub(super) talker_context: bool,
-    /// When an answer that repeats itself is ended; none: never.
+    /// Limit at which an answer that repeats itself is ended; none: never.
     pub(super) repetition: Option<CardRepetition>,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct CardRepetition {
     pub(super) min_pattern: u32,
     /// Longest such pattern in tokens.
     pub(super) max_pattern: u32,
-    /// How often.
+    /// Consecutive occurrences of the pattern.
     pub(super) count: u32,
 }
 
@@ -77,6 +77,6 @@ pub(super) struct CardVoice {
     pub(super) id: String,
     /// For people.
     pub(super) display_name: String,
-    /// What it sounds like.
+    /// Description of the sound.
     pub(super) description: String,
 }

@@ -129,7 +129,7 @@ impl ChatNetworks {
         &self.info
     }
 
-    /// When an answer that repeats itself is ended.
+    /// Limit at which an answer that repeats itself is ended.
     pub(super) fn repetition(&self) -> Option<RepetitionLimit> {
         self.repetition
     }
@@ -182,7 +182,7 @@ impl ChatNetworks {
     }
 }
 
-/// What was heard of a part, if it is audio.
+/// Embedding of a part, if it is audio.
 fn heard(part: &Part) -> Option<Result<Arc<[f32]>, PromptError>> {
     let Part::Audio(clip) = part else { return None };
     let rows = clip.embedding().cloned();
@@ -202,7 +202,7 @@ fn refusal(error: &ChatError) -> PromptError {
     }
 }
 
-/// What the audio encoder takes, if there is one that can be used: here or in another process.
+/// Limits of the audio encoder, if there is one that can be used, here or in another process.
 fn audio_limits(model: &SpeechModel) -> Option<AudioLimits> {
     let limits = model.audio_limits();
     limits

@@ -1,4 +1,4 @@
-//! What a checkpoint says about itself, with what its `omni.json` adds.
+//! Properties of a checkpoint, with those that its `omni.json` adds.
 
 use anyhow::{Context as _, bail, ensure};
 use omni_audio::{SampleRate, SamplesPerFrame};

@@ -12,7 +12,7 @@ use omni_models::{
 use crate::DeviceFigures;
 use crate::compute::{ComputePlan, Device, Dtype, ProcessRole, StageCompute, Weights};
 
-/// Where a process computes the stage of that name.
+/// Compute targets of the stage `name` in a process with that role.
 pub(super) fn targets(role: ProcessRole, name: &str, plan: &ComputePlan) -> Vec<ComputeTarget> {
     let Some(stage) = plan.stages.get(name) else {
         return Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn targets(role: ProcessRole, name: &str, plan: &ComputePlan) -> Vec<
     targets
 }
 
-/// Whether a process holds conversations.
+/// Returns true if a process holds conversations.
 pub(super) fn converses(role: ProcessRole) -> bool {
     match role {
         ProcessRole::Server { speech_only } => !speech_only,
@@ -48,13 +48,13 @@ pub(super) fn converses(role: ProcessRole) -> bool {
     }
 }
 
-/// How the stage of that name computes.
+/// Compute settings of the stage `stage`.
 pub(super) fn planned<'p>(plan: &'p ComputePlan, stage: &str) -> anyhow::Result<&'p StageCompute> {
     let planned = plan.stages.get(stage);
     planned.with_context(|| format!("the plan lacks the stage {stage}, expected every stage of the graph"))
 }
 
-/// How a replica computes. Replicas that do it in the same way share weights.
+/// Compute target of a replica. Replicas with equal targets share weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ComputeTarget {
     device: Device,
@@ -112,7 +112,7 @@ impl ComputeTarget {
     }
 }
 
-/// How the first replica of a stage is loaded.
+/// Load options of the first replica of a stage.
 pub(super) fn options(stage: &StageCompute) -> LoadOptions {
     ComputeTarget::of(stage, 0).options(Parts::default())
 }
@@ -208,7 +208,7 @@ impl LoadedModels {
         self.0.get(&target)
     }
 
-    /// What GPUs were asked to do so far, device by device.
+    /// Work given to GPUs so far, device by device.
     pub(super) fn figures(&self) -> Vec<DeviceFigures> {
         let mut figures: BTreeMap<Device, DeviceFigures> = BTreeMap::new();
         for (target, model) in &self.0 {

@@ -20,15 +20,15 @@ use super::loaded_models::{ComputeTarget, options, planned};
 use super::voice_encoder::{cloned, silent_voice};
 use crate::{ChatMessage, Converse as _, ModelInfo as _, Part, Role};
 
-/// What warms the talker up: spoken, unheard.
+/// Text that warms the talker up; the audio is discarded.
 const SPOKEN: &str = "hello.";
 /// Frames of it, most; and frames that warm code2wav up.
 const WARM_UP_FRAMES: u32 = 8;
-/// What warms the thinker up: answered, unread.
+/// Message that warms the thinker up; the answer is discarded.
 const ASKED: &str = "hello";
 /// Tokens of that answer, most.
 const WARM_UP_TOKENS: u32 = 2;
-/// What warms the encoder up: silence of this length that no caller sent.
+/// Length of the silence that warms the encoder up.
 const WARM_UP_AUDIO: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The user's turns in the talker's own form.
@@ -42,7 +42,7 @@ fn user_rows(rows: &[ContextRow]) -> Vec<UserRow> {
     rows.collect()
 }
 
-/// Whether two BCP-47 tags are of one language, wherever that is spoken.
+/// Returns true if two BCP-47 tags have the same primary language.
 fn same_primary(a: &str, b: &str) -> bool {
     let primary = |tag: &str| tag.split('-').next().unwrap_or_default().to_ascii_lowercase();
     primary(a) == primary(b)
@@ -56,7 +56,7 @@ impl Qwen {
         model.ok_or_else(|| BackendError::Failed(format!("the model was not loaded for {target}")))
     }
 
-    /// What a replica of a stage computes on.
+    /// Compute target of a replica of a stage.
     fn target(&self, stage: &str, replica: ReplicaId) -> Result<ComputeTarget, BackendError> {
         let planned = planned(&self.plan, stage).map_err(|error| BackendError::Failed(error.to_string()))?;
         Ok(ComputeTarget::of(planned, replica.0))

@@ -68,7 +68,7 @@ impl EncodeVoice for Encoders {
     }
 }
 
-/// Where the voices of `model` come from.
+/// Voices that `model` supports.
 pub(super) fn support(model: &SpeechModel) -> anyhow::Result<VoiceSupport> {
     let limits = model.limits();
     let source = match limits.voice_source {

@@ -1,4 +1,4 @@
-//! Which sequences are admitted, in which order, and which are refused.
+//! Admission: which sequences, in which order, and which are refused.
 
 use super::support::*;
 use crate::ar::*;

@@ -1,4 +1,4 @@
-//! Which sequences lose blocks and places, and when.
+//! Preemption: which sequences lose blocks and places, and when.
 
 use super::support::*;
 use crate::ar::*;

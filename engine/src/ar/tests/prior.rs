@@ -21,7 +21,7 @@ fn given(events: &[SeqEvent<Out>], of: u64) -> Vec<Out> {
     of_seq.collect()
 }
 
-/// How the only sequence of `engine` goes: its outputs by name, and its end.
+/// Runs the only sequence of `engine` to its end; returns its outputs by name, and the reason of its end.
 fn course(engine: &mut Engine, request: Request, options: AddOptions) -> (Vec<u64>, FinishReason) {
     add_with(engine, 1, request, options);
     let events = drain(engine);

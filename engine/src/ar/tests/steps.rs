@@ -1,4 +1,4 @@
-//! What a step takes, and what becomes of it.
+//! Contents of a step, and its effect.
 
 use super::support::*;
 use crate::ar::*;

@@ -34,7 +34,7 @@ pub(super) struct Request {
     pub(super) tokens: Vec<u32>,
     /// Outputs that were made before.
     pub(super) prior: Vec<Out>,
-    /// Whether it says what stands at its positions.
+    /// `true` if it names the content of its positions.
     pub(super) shares: bool,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Oracle {
     pub(super) open: HashMap<SeqId, Life>,
     kv: HashMap<(BlockId, u32), u64>,
     pub(super) fail_next: bool,
-    /// Whether nothing can be computed any more.
+    /// `true` once nothing can be computed any more.
     pub(super) lost: bool,
     /// Samples when it is asked and gives them when it is to answer.
     pub(super) apart: bool,
@@ -92,7 +92,7 @@ impl Life {
             .unwrap_or_else(|| self.tokens[p - prompt.len()])
     }
 
-    /// What row `p` must be, without any cache.
+    /// Expected row `p`, computed without a cache.
     fn row(&self, p: u32) -> u64 {
         (0..=p).fold(0, |hash, p| mix(hash, u64::from(self.content(p))))
     }
@@ -113,7 +113,7 @@ impl Life {
     }
 }
 
-/// What a sequence gives when it runs alone and undisturbed.
+/// Outputs of a sequence that runs alone and undisturbed.
 pub(super) fn alone(seq: SeqId, request: &Request, rows: &[u32], outputs: usize) -> Vec<Out> {
     let mut life = Life {
         request: request.clone(),
@@ -135,7 +135,7 @@ pub(super) fn alone(seq: SeqId, request: &Request, rows: &[u32], outputs: usize)
 }
 
 impl Sequences for Oracle {
-    /// Whether it needs rows, and the rest.
+    /// `true` if it needs rows, and the request itself.
     type Request = (bool, Request);
     type Row = u32;
 

@@ -1,4 +1,4 @@
-//! What must hold of every step and of every sequence's end.
+//! Invariants of every step and of every sequence's end.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -78,7 +78,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether a newcomer could have had a part in a step in which no sequence came or went.
+    /// Returns true if a step in which no sequence came or went had budget for a newcomer.
     pub(super) fn had_budget_for_more(&self, report: &StepReport<Out>) -> bool {
         let stats = &report.stats;
         let settled = scheduled(&report.events).is_empty() && ends(&report.events).is_empty();

@@ -1,4 +1,4 @@
-//! What callers do, at random.
+//! Random operations of callers.
 
 use proptest::prelude::*;
 

@@ -9,7 +9,7 @@ use super::super::support::*;
 use super::operations::{Arrival, Op};
 use crate::ar::*;
 
-/// What the caller knows of a live sequence.
+/// State of a live sequence as its caller knows it.
 #[derive(Debug)]
 pub(super) struct Caller {
     pub(super) request: Request,

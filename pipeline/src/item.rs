@@ -1,4 +1,4 @@
-//! What passes an edge, item by item.
+//! Items on an edge.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ pub enum Item {
     Audio(AudioPiece),
     /// A token of an answer.
     Reply(ReplyToken),
-    /// What an encoder makes of a recording: rows, one after the other.
+    /// Output of an encoder for a recording: rows, one after the other.
     Embedding(Arc<[f32]>),
 }
 
-/// What an item is.
+/// Kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ItemKind {
     /// [`Item::Text`].
@@ -69,7 +69,7 @@ pub struct ReplyToken {
 }
 
 impl Item {
-    /// What it is.
+    /// Kind of the item.
     #[must_use]
     pub fn kind(&self) -> ItemKind {
         match self {
@@ -91,7 +91,7 @@ impl Item {
         }
     }
 
-    /// What it takes of an edge's capacity. What stands for nothing takes room all the same.
+    /// Units of an edge's capacity that it takes, at least one.
     #[must_use]
     pub fn units(&self) -> u32 {
         self.outputs().max(1)
@@ -124,7 +124,7 @@ impl From<CodecFrame> for Item {
     }
 }
 
-/// What a model takes of the stage before it, out of the items of an edge.
+/// Input that a model takes from the items of the stage before it.
 pub trait FromItem: Sized {
     /// The inputs in an item, or the item if it has none of this kind.
     ///

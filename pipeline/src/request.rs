@@ -1,4 +1,4 @@
-//! What is asked of a stage for one sequence, in plain data. It crosses to the stage's process as it is.
+//! Requests to a stage for one sequence, in plain data. They cross to the stage's process as they are.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -7,7 +7,7 @@ use omni_engine::{CacheSalt, CodecFrame};
 
 use crate::item::ItemKind;
 
-/// What a stage is asked for.
+/// Request to a stage.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StageRequest {
     /// Text to codec frames. The text comes by an edge.
@@ -21,7 +21,7 @@ pub enum StageRequest {
 }
 
 impl StageRequest {
-    /// What the stage takes by an edge while it works, if it takes anything.
+    /// Kind of the items that the stage reads from an edge while it works, if any.
     #[must_use]
     pub fn input(&self) -> Option<ItemKind> {
         match self {
@@ -31,7 +31,7 @@ impl StageRequest {
         }
     }
 
-    /// What the stage makes of it.
+    /// Kind of the stage's outputs.
     #[must_use]
     pub fn output(&self) -> ItemKind {
         match self {
@@ -54,14 +54,14 @@ impl StageRequest {
         }
     }
 
-    /// Whether the orchestrator acts when the stage is done with it, before its last output is taken.
+    /// Returns true if the orchestrator needs the news that the stage is done before its last output is taken.
     #[must_use]
     pub fn reports_done(&self) -> bool {
         matches!(self, Self::Speech(_))
     }
 }
 
-/// How outputs are drawn; `None` where the model's own default holds.
+/// Sampling parameters; `None` for the model's own default.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sampling {
     /// 0 is greedy.
@@ -103,19 +103,19 @@ pub struct SpeechRequest {
     pub voice: String,
     /// The voice, if it is that of a recording.
     pub voice_prompt: Option<Arc<VoicePrompt>>,
-    /// What the graph's encoder made of the voice's recording, where the graph has one for this stage.
+    /// Encoded recording of the voice, where the graph has an encoder for this stage.
     pub embedding: Option<Arc<[f32]>>,
     /// BCP-47 tag, or none.
     pub language: Option<String>,
-    /// How to speak, in words, for a model that follows instructions.
+    /// Style instructions in words, for a model that follows them.
     pub instructions: Option<Arc<str>>,
-    /// How outputs are drawn.
+    /// Sampling of the outputs.
     pub sampling: Sampling,
     /// Start of its random numbers.
     pub seed: u64,
     /// The user's turns that it answers, without an awaited row among them; `None` where text is spoken without a question.
     pub context: Option<Arc<[ContextRow]>>,
-    /// Whether its text comes from a model as it writes, and not from a caller, which may take any time.
+    /// `true` if a model writes the text, `false` if a caller does, who may take any time.
     pub generated: bool,
     /// Most codec frames to make, those of `prior_frames` included.
     pub max_outputs: u32,
@@ -130,11 +130,11 @@ pub struct SpeechRequest {
 pub struct TextRequest {
     /// The conversation.
     pub prompt: Vec<PromptPiece>,
-    /// How tokens are drawn.
+    /// Sampling of the tokens.
     pub sampling: Sampling,
     /// Start of its random numbers.
     pub seed: u64,
-    /// Whether the first token carries the hidden states of the prompt's audio.
+    /// `true` if the first token carries the hidden states of the prompt's audio.
     pub export_hidden: bool,
     /// Whose it is: nothing computed for another's is used for it.
     pub salt: CacheSalt,
@@ -147,13 +147,13 @@ pub struct TextRequest {
 pub struct DecodeRequest {
     /// Frames to decode first, unheard: what follows goes on from them.
     pub lead: Arc<[CodecFrame]>,
-    /// Whether it gives codec frames to another stage, and not samples.
+    /// `true` if it gives codec frames to another stage, not samples.
     pub into_frames: bool,
-    /// Whether samples come with the frames that they were decoded from.
+    /// `true` if samples come with the frames that they were decoded from.
     pub with_codes: bool,
 }
 
-/// What a stage needs of a recording to speak in its voice.
+/// Voice made from a recording, as a stage takes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VoicePrompt {
     /// The speaker's vector.
@@ -201,7 +201,7 @@ pub enum PromptPiece {
     Tokens(Vec<u32>),
     /// Rows of an encoder, one position each, row after row.
     Audio {
-        /// How many.
+        /// Number of rows.
         rows: u32,
         /// Their numbers.
         values: Arc<[f32]>,
@@ -213,7 +213,7 @@ pub enum PromptPiece {
 pub enum ContextRow {
     /// A text token.
     Token(u32),
-    /// What the stage that answers made of audio: its hidden state, once it has computed it.
+    /// Hidden state of audio in the stage that answers, once it has computed it.
     Hidden(Arc<[f32]>),
     /// The same before that, by its number among the audio positions of the prompt.
     Awaited(u32),
@@ -245,7 +245,7 @@ impl Clip {
         &self.0.samples
     }
 
-    /// What is asked of an encoder.
+    /// Request to an encoder.
     pub(crate) fn request(&self) -> StageRequest {
         StageRequest::Encode(Arc::clone(&self.0.samples))
     }

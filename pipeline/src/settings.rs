@@ -1,17 +1,17 @@
-//! How the operator has replicas run: plain values that the settings of a stage come down to.
+//! Settings of replicas, as plain values.
 
 use std::time::Duration;
 
 /// Starting a sequence again elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handover {
-    /// How often.
+    /// Number of attempts.
     pub attempts: u32,
     /// Longest wait for a replica that takes work.
     pub wait: Duration,
 }
 
-/// How an utterance gets its replica.
+/// Choice of an utterance's replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Routing {
     /// The one with the least work in flight.
@@ -22,7 +22,7 @@ pub enum Routing {
     Random(u64),
 }
 
-/// When a replica that died is built anew.
+/// Schedule by which a replica that died is rebuilt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restart {
     /// Wait after the first failure; doubled with every further one in a row.
@@ -33,7 +33,7 @@ pub struct Restart {
     pub healthy_after: Duration,
 }
 
-/// What a replica has of a list with one entry for all replicas, or one for each.
+/// Entry of a replica in a list with one entry for all replicas, or one for each.
 #[must_use]
 pub fn of_replica<T>(list: &[T], replica: u32) -> Option<&T> {
     list.get(replica as usize % list.len().max(1))

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// Where the spans of a request belong, in the terms of the program that makes spans. The stages hand it to that program's
+/// Trace context of a request, in the terms of the program that makes spans. The stages hand it to that program's
 /// [`EdgeSink`](crate::connector::EdgeSink) and never look into it, so that this crate needs no tracing system.
 #[derive(Clone)]
 pub struct TraceHandle(Arc<dyn Any + Send + Sync>);

@@ -38,7 +38,7 @@ impl EventForwarder {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was told since it was last asked.
+    /// Takes the reports received since the last call.
     pub(super) fn take(&self) -> Reports {
         mem::take(&mut self.heard().reports)
     }

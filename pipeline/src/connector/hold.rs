@@ -8,16 +8,16 @@ use omni_engine::Stamp;
 /// its way. Items of one sequence whose steps take longer never wait.
 const MOMENT: Duration = Duration::from_millis(5);
 
-/// Whether items wait for a moment. They do so after others were sent, for what is left of [`MOMENT`] after that; what cannot wait and is sent
-/// meanwhile does not make it longer.
+/// Decides if items wait to be sent together. After a send, the next ones wait for the rest of [`MOMENT`]; an urgent
+/// item is sent meanwhile and does not prolong the wait.
 #[derive(Debug, Default)]
 pub(super) struct Hold {
-    /// When items were last sent and none waited.
+    /// Time of the last turn that sent items and held none.
     sent: Stamp,
 }
 
 impl Hold {
-    /// What is left of the moment.
+    /// Rest of the moment.
     pub(super) fn left(&self, now: Stamp) -> Duration {
         MOMENT.saturating_sub(now.since(self.sent))
     }

@@ -31,7 +31,7 @@ pub use shared::{EventRouter, SharedReplica};
 use shared::{Membership, WholeReplica};
 use work::Work;
 
-/// How often the other side is told that this process lives, whatever the stage does.
+/// Interval of heartbeats to the other side, independent of the stage's work.
 pub(crate) const HEARTBEAT: Duration = Duration::from_millis(500);
 
 /// A connection on which the other side has said what it wants.
@@ -45,7 +45,7 @@ pub struct HostSession {
     clock: Clock,
     /// Name of the stage that is wanted.
     pub stage: String,
-    /// How it is to be run.
+    /// Encoded settings of the stage.
     pub settings: Vec<u8>,
     /// The stage that connects, if it is one and no server.
     pub sender: Option<&'static str>,
@@ -316,11 +316,11 @@ impl Host {
     }
 }
 
-/// What came of [`Host::turn`].
+/// Result of [`Host::turn`].
 struct Turned {
     /// There was something to say.
     spoke: bool,
-    /// What comes in the next moment is sent together.
+    /// `true` if items of the next moment are sent together.
     gathers: bool,
 }
 

@@ -18,10 +18,10 @@ use crate::stage::NotifierFd;
 /// Bytes that may wait for the socket before no more items are taken from the edges.
 const BACKED_UP: usize = 256 << 10;
 
-/// What is told changes without a notification, and nothing depends on it. It is looked at again after this time, until nothing changes.
+/// Poll interval for best-effort statistics, which do not wake the thread. Polling stops once they no longer change.
 pub(super) const AFTERTHOUGHT: Duration = Duration::from_millis(100);
 
-/// Why a connection is of no use any more.
+/// Reason why a connection was given up.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// The system refuses.
@@ -36,10 +36,10 @@ pub enum LinkError {
         /// Bytes that came of the frame.
         got: usize,
     },
-    /// What it sent cannot be read.
+    /// The peer sent bytes that cannot be read.
     #[error("the connection is of no use: {0}")]
     Wire(#[from] WireError),
-    /// What it sent can be read, but must not be sent.
+    /// The peer sent a message that the protocol does not allow here.
     #[error("the other process broke the protocol: {0}")]
     Protocol(String),
     /// It gave up.
@@ -51,7 +51,7 @@ pub enum LinkError {
 }
 
 impl LinkError {
-    /// Whether the other process is gone, rather than that it, or what it sent, is at fault.
+    /// Returns true if the other process is gone, rather than it, or the data that it sent, being at fault.
     pub(super) fn is_severed(&self) -> bool {
         match self {
             Self::Io(_) | Self::Closed | Self::CutOff { .. } | Self::Silent(_) => true,
@@ -70,11 +70,11 @@ pub(super) struct Link {
     written: usize,
     /// There may be something to read.
     readable: bool,
-    /// What is told at this end, and is to be known at the other before it gets what came of it.
+    /// Events of this end; they are sent ahead of their consequences.
     forwarder: Option<EventForwarder>,
     /// Of items that have arrived and of which the other side does not know yet.
     arrivals: Vec<Arrival>,
-    /// When the other side was last told of both.
+    /// Time at which the other side was last sent both.
     passed_on: Stamp,
     /// Items that were put in line.
     items: u64,
@@ -110,8 +110,8 @@ impl Link {
         self.arrivals.push(arrival);
     }
 
-    /// Whether the caller has to look again after [`AFTERTHOUGHT`] because something that was told waits. What is told from now on rings, unless
-    /// the caller looks again, for that or because it does so in any case (`looks`).
+    /// Returns true if the caller has to poll again after [`AFTERTHOUGHT`] because reports wait to be sent. Reports
+    /// that follow notify the caller, unless it polls again, for these or in any case (`looks`).
     pub(super) fn attend(&self, looks: bool) -> bool {
         let looks = looks || !self.arrivals.is_empty();
         self.forwarder.as_ref().map_or(looks, |told| told.attend(looks))
@@ -147,7 +147,7 @@ impl Link {
         self.clock.now()
     }
 
-    /// How instants of the two sides become each other's.
+    /// Conversion between instants of the two sides.
     pub(super) fn peer_clock(&self) -> PeerClock {
         self.peer
     }
@@ -173,12 +173,12 @@ impl Link {
         self.items
     }
 
-    /// Whether so much waits for the socket that items should not be added.
+    /// Returns true if the socket's backlog has reached [`BACKED_UP`] bytes, so that no items should be added.
     pub(super) fn is_backed_up(&self) -> bool {
         self.output.len() - self.written >= BACKED_UP
     }
 
-    /// Whether nothing waits for the socket.
+    /// Returns true if nothing waits for the socket.
     pub(super) fn is_flushed(&self) -> bool {
         self.written == self.output.len()
     }

@@ -69,7 +69,7 @@ fn nanos(at: Stamp) -> u64 {
     u64::try_from(at.0.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What both ends see.
+/// State shared by both ends.
 #[derive(Debug, Default)]
 struct Shared {
     /// Rung when there is room again, and when the reader goes; there once it is known which stage writes.
@@ -80,7 +80,7 @@ struct Shared {
     waits: AtomicBool,
     /// The reader takes items together: they are hints to it.
     gathers: AtomicBool,
-    /// How often that has begun.
+    /// Number of times that the writer has become idle.
     idles: AtomicU32,
     /// On an edge that measures: nanoseconds that writers found no room, and since when that is so (0: it is not).
     held: AtomicU64,
@@ -98,7 +98,7 @@ enum Envelope<T> {
     End(End),
 }
 
-/// What is known of an item's passage when it is put.
+/// Stamps of an item at the time when it is put.
 #[derive(Debug)]
 enum Sent {
     Now {
@@ -118,7 +118,7 @@ pub struct EdgeWriter<T = Item> {
     shared: Arc<Shared>,
     capacity: u32,
     reader: Option<Notifier>,
-    /// How items are measured.
+    /// Measure of an item's size.
     scale: Option<Scale<T>>,
 }
 
@@ -180,13 +180,13 @@ impl<T> EdgeWriter<T> {
         let _ = self.shared.writer.set(writer);
     }
 
-    /// Whether the reader is gone: what is put from now on is lost.
+    /// Returns true if the reader is gone: further items are lost.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         self.channel.as_ref().is_none_or(mpsc::Sender::is_closed)
     }
 
-    /// Whether another item fits.
+    /// Returns true if another item fits.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.shared.used.load(Ordering::Acquire) < self.capacity
@@ -253,7 +253,7 @@ pub struct EdgeReader<T = Item> {
 }
 
 impl<T> EdgeReader<T> {
-    /// How often the writer has begun to have an excuse for delivering nothing ([`EdgeSender::set_idle`]).
+    /// Number of times that the writer has become idle ([`EdgeSender::set_idle`]).
     pub fn idles(&self) -> u32 {
         self.shared.idles.load(Ordering::Acquire)
     }
@@ -351,7 +351,7 @@ impl<T> EdgeReader<T> {
 }
 
 impl EdgeReader {
-    /// What passes from now on is measured by `meter`.
+    /// Measures all further items by `meter`.
     pub(super) fn measured_by(mut self, meter: EdgeMeter) -> Self {
         let record = EdgeRecord::new(meter.hop, meter.trace.clone());
         self.meter = Some((meter, record));

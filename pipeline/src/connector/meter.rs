@@ -1,4 +1,4 @@
-//! What passes an edge: every chunk stamped, every edge summed up.
+//! Measurement of edges: every chunk stamped, every edge summed up.
 //!
 //! The writer stamps a chunk when it begins and when it has finished to hand it over, the reader likewise; between the two the
 //! chunk was in flight. Within one process nothing is encoded: handing over is to measure the chunk and to book its room, and
@@ -21,7 +21,7 @@ use crate::trace::TraceHandle;
 pub struct Place {
     /// Name of the stage, or "session".
     pub stage: &'static str,
-    /// Which replica of it; a session has none.
+    /// Replica of the stage; none for a session.
     pub replica: Option<ReplicaId>,
 }
 
@@ -45,16 +45,16 @@ pub struct Hop {
     pub to: Place,
 }
 
-/// What passed one edge of one sequence.
+/// Totals of one edge of one sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EdgeRecord {
-    /// Which edge.
+    /// The edge.
     pub hop: Hop,
-    /// Where its span belongs, if the request is traced.
+    /// Trace context of the request, if it is traced.
     pub trace: Option<TraceHandle>,
-    /// When the first chunk began to be handed over.
+    /// Time at which the first chunk began to be handed over.
     pub first: Stamp,
-    /// When the last one was taken.
+    /// Time at which the last one was taken.
     pub last: Stamp,
     /// Chunks that were read.
     pub chunks: u32,
@@ -119,16 +119,16 @@ impl EdgeSink for IgnoreEdges {
     fn closed(&self, _record: &EdgeRecord) {}
 }
 
-/// What an edge needs to measure.
+/// Meter of one edge.
 #[derive(Clone)]
 pub struct EdgeMeter {
-    /// Which edge it is.
+    /// The edge.
     pub hop: Hop,
-    /// Where its span belongs, if the request is traced.
+    /// Trace context of the request, if it is traced.
     pub trace: Option<TraceHandle>,
     /// The time.
     pub clock: Clock,
-    /// Where figures go.
+    /// Receiver of the figures.
     pub sink: Arc<dyn EdgeSink>,
 }
 

@@ -1,4 +1,4 @@
-//! What another process sends, for tests that send anything.
+//! Parsers of data from another process, for tests that feed them arbitrary bytes.
 
 use omni_engine::Stamp;
 use omni_proto::stage::v1::Frame;

@@ -33,29 +33,30 @@ pub type Dial = Arc<dyn Fn(&[u8]) -> io::Result<Connected> + Send + Sync>;
 
 /// Most stages that are reached; the items for others go to their servers.
 const MOST_LINKS: usize = 1 << 8;
-/// How long after a link has failed another is made.
+/// Wait before a failed link is dialled again.
 const AGAIN: Duration = Duration::from_secs(5);
 /// For how long a failed link that no sequence asks for is remembered.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// Sequences that may wait for the thread of a link.
 const MAILBOX: usize = 256;
-/// How often each end of a link says that it lives.
+/// Interval of heartbeats at each end of a link.
 const HEARTBEAT: Duration = Duration::from_secs(2);
-/// How long the other end of a link may say nothing before new sequences go by their server: it has missed two heartbeats.
+/// Silence of the other end of a link after which new sequences go by their server: two missed heartbeats.
 const QUIET: Duration = HEARTBEAT.saturating_mul(2).saturating_add(Duration::from_secs(1));
-/// How long the other end of a link may be silent, with sequences or without: a dead link is not to wait for the next sequence. A server that has sequences at a process which is gone
-/// gives that up earlier ([`LATEST_LOSS`]), so those sequences go on at another replica, and not at the same one without the link.
+/// Silence of the other end of a link after which the link is dropped, with sequences or without, so that the next
+/// sequence does not meet a dead link. A server that has sequences at a process that is gone gives it up earlier
+/// ([`LATEST_LOSS`]), so those sequences go on at another replica, and not at the same one without the link.
 const SILENCE: Duration = LATEST_LOSS.saturating_add(HEARTBEAT);
 
-/// What a stage needs to reach others.
+/// Parts of a stage's links to other stages.
 pub struct PeerParts {
     /// Its name.
     pub stage: &'static str,
-    /// How others are reached.
+    /// Opens connections to others.
     pub dial: Dial,
-    /// What it tells them of itself.
+    /// Greeting with which it introduces itself.
     pub greeting: Vec<u8>,
-    /// How long a link is kept that no sequence uses.
+    /// Time for which a link without sequences is kept.
     pub idle: Duration,
     /// The time.
     pub clock: Clock,
@@ -69,7 +70,7 @@ impl fmt::Debug for PeerParts {
     }
 }
 
-/// How sequences went to the next stage.
+/// Counts of sequences by their way to the next stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkCounts {
     /// Links that work.
@@ -97,7 +98,7 @@ struct Shared {
 struct Held {
     handle: Arc<LinkHandle>,
     thread: Option<JoinHandle<()>>,
-    /// When a sequence last asked for it.
+    /// Time of the last request for it.
     asked: Stamp,
 }
 
@@ -142,7 +143,8 @@ struct Outgoing {
     ended: oneshot::Sender<LinkEnd>,
 }
 
-/// What became of a sequence that went by a link. If the sender is dropped without a value, the sequence counts as [severed](Self::Severed).
+/// End of a sequence that went by a link. If the sender is dropped without a value, the sequence counts as
+/// [severed](Self::Severed).
 #[derive(Debug)]
 pub(super) enum LinkEnd {
     /// All of it has arrived, and so has its end. A loss has not: it is for the server to tell, which has to know of it first.
@@ -192,7 +194,7 @@ impl Peers {
         self.0.relayed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How sequences went.
+    /// Counts of links and sequences so far.
     #[must_use]
     pub fn counts(&self) -> LinkCounts {
         let links = self.links();
@@ -325,7 +327,7 @@ impl Keepalive {
         self.heard = now;
     }
 
-    /// Whether the other end has said nothing for [`QUIET`].
+    /// Returns true if the other end has been silent for [`QUIET`].
     fn is_quiet(&self) -> bool {
         self.looked.since(self.heard) >= QUIET
     }

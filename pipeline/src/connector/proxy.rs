@@ -30,7 +30,7 @@ use crate::stage::{
 /// Most sequences that an engine at the other side can have, which is far more than any takes.
 const MOST_TAKEN: usize = 1 << 20;
 
-/// How far the other side is.
+/// Progress of the other side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Silent,
@@ -53,7 +53,7 @@ pub(super) struct Proxy {
     state: ProxyState,
 }
 
-/// Where events of the stage's engine are counted and passed on.
+/// Statistics of the remote engine: counts its events and passes them on.
 #[derive(Debug)]
 pub(super) struct RemoteStats {
     status: ReplicaStatus,
@@ -155,12 +155,12 @@ impl Proxy {
         Ok(Self { link, state })
     }
 
-    /// Whether the stage works.
+    /// Returns true if the stage is ready.
     pub(super) fn is_ready(&self) -> bool {
         self.state.phase == Phase::Ready
     }
 
-    /// Whether the other side has said what it is.
+    /// Returns true once the other side has sent its greeting.
     pub(super) fn is_greeted(&self) -> bool {
         self.state.phase != Phase::Silent
     }
@@ -170,7 +170,8 @@ impl Proxy {
         self.state.silent_since
     }
 
-    /// Whether a job can be put in line now. A job may be as long as a frame, and is not counted once it is in line.
+    /// Returns true if a job can be queued now. A job may be as long as a frame, and is not counted once it is
+    /// queued.
     pub(super) fn has_room(&self) -> bool {
         !self.link.is_backed_up()
     }

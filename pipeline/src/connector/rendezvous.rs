@@ -18,7 +18,7 @@ use crate::stage::{LinkToken, Notifier};
 /// Most sequences that have items here and were not opened.
 const MOST_EARLY: usize = 1 << 10;
 
-/// How long such a sequence is kept.
+/// Time for which such a sequence is kept.
 pub(super) const EARLY: Duration = Duration::from_secs(10);
 
 /// The sequences of one replica. Copies are the same one.
@@ -38,7 +38,7 @@ struct Waiting {
     early: usize,
 }
 
-/// What one side has left for the other.
+/// Side that arrived first and waits for the other.
 enum Side {
     /// The sequence was opened, and no items have come.
     Opened(EdgeWriter),
@@ -168,7 +168,7 @@ impl Expected {
         Some(edge)
     }
 
-    /// Whether its items were attached, or taken back.
+    /// Returns true if its items were attached, or the expectation was withdrawn.
     #[cfg(test)]
     pub(super) fn is_attached(&self) -> bool {
         !self.rendezvous.waiting().sides.contains_key(&self.token)

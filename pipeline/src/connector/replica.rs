@@ -18,23 +18,23 @@ use crate::stage::{
     StageHandle, StageJob, StageParts, stage_of,
 };
 
-/// How long the other side may take to say what it is. It does so before it loads anything.
+/// Longest wait for the other side's greeting, which comes before it loads anything.
 const GREETING: Duration = Duration::from_secs(30);
-/// How long a process on the same machine may say nothing, with sequences or without: it has missed four heartbeats. These have nothing to
-/// do with how long a step takes.
+/// Silence after which a process on the same machine counts as dead, with sequences or without: four missed
+/// heartbeats. Independent of the duration of a step.
 pub const SILENCE_TIMEOUT: Duration = HEARTBEAT.saturating_mul(4);
 /// The same for a process that is reached over a network, where a packet may be lost several times.
 pub const NETWORK_SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A thread that looks so late was held up itself, as the process may have been.
 const LATE: Duration = Duration::from_millis(50);
-/// How much longer the thread that listens waits when it was held up itself, for [`LATE`] or more.
+/// Added to the silence timeout when the listening thread itself was delayed by [`LATE`] or more.
 const GRACE: Duration = Duration::from_secs(2);
 /// After so long without a word any process counts as dead, unless the thread that listens is held up for more than two seconds. Whatever fails a
 /// sequence for want of its outputs has to wait longer: what a dead process had goes on elsewhere.
 pub const LATEST_LOSS: Duration = NETWORK_SILENCE_TIMEOUT
     .saturating_add(GRACE)
     .saturating_add(GRACE);
-/// How long it may take to end when it was told to, before it is ended.
+/// Longest wait for a process to exit on request before it is killed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The other end of a connection.
@@ -48,7 +48,7 @@ pub trait Peer: Send {
     }
 }
 
-/// How a replica reaches the process that runs its stage: by starting it, or because it is there.
+/// Transport to the process that runs a replica's stage: starts it, or connects to it.
 ///
 /// A connection is a stream socket that carries `omni.stage.v1`. A transport that has no socket gives one end of a pair and passes on
 /// what comes at the other.
@@ -72,19 +72,19 @@ impl<F: FnMut() -> io::Result<Connected> + Send> StageTransport for F {
 /// Names of stages, as ends have them that come from another process.
 pub type StageNames = Arc<[&'static str]>;
 
-/// What a remote replica is made of.
+/// Parts of a remote replica.
 pub struct RemoteParts {
-    /// How the other side is reached.
+    /// Transport to the other side.
     pub transport: Box<dyn StageTransport>,
-    /// What it is told about how to run the stage.
+    /// Encoded settings of the stage.
     pub settings: Vec<u8>,
     /// The stages of all graphs.
     pub stages: StageNames,
     /// Jobs that may wait to be taken.
     pub mailbox: usize,
-    /// How long the other side may say nothing while it loads the stage.
+    /// Longest silence of the other side while it loads the stage.
     pub load_timeout: Duration,
-    /// How long it may say nothing once it is ready.
+    /// Longest silence once it is ready.
     pub silence_timeout: Duration,
 }
 
@@ -138,7 +138,7 @@ struct Remote {
     status: ReplicaStatus,
     clock: Clock,
     connection: Option<Connection>,
-    /// Why the connection is of no use.
+    /// Reason why the connection is to be given up.
     fault: Option<LinkError>,
 }
 
@@ -196,7 +196,7 @@ impl Remote {
         }
     }
 
-    /// When the process counts as dead if it says nothing until then.
+    /// Time at which the process counts as dead if it stays silent.
     fn silence_ends(&self) -> Option<Stamp> {
         let Connection { proxy, grace, .. } = self.connection.as_ref()?;
         Some((proxy.silent_since() + self.silence_timeout).max(*grace))

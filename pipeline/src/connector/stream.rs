@@ -20,7 +20,7 @@ pub(super) const OPEN_CREDIT: u32 = 32;
 /// Items of a sequence that are sent at once, because a listener waits for its first sound.
 const HEAD: u32 = 16;
 
-/// What is sent of a sequence.
+/// Outbound items of a sequence.
 pub(super) struct Sending {
     /// None where there is nothing to send.
     receiver: Option<Box<dyn EdgeReceiver>>,
@@ -29,13 +29,13 @@ pub(super) struct Sending {
     /// Units that the other side has room for.
     credit: i64,
     number: u32,
-    /// What the other side knows of whether upstream waits for a caller.
+    /// Idle state of upstream as the other side knows it: `true` if it waits for a caller.
     waits: bool,
     /// Items behind the head may wait.
     gathers: bool,
 }
 
-/// What came of [`Sending::forward`].
+/// Result of [`Sending::forward`].
 #[derive(Debug, PartialEq)]
 pub(super) enum Forwarded {
     /// There is nothing to send, or no room for it.
@@ -90,7 +90,7 @@ impl Sending {
         self.receiver = None;
     }
 
-    /// Whether its next items may wait for a moment.
+    /// Returns true if its next items may wait for a moment.
     pub(super) fn is_patient(&self) -> bool {
         self.gathers && self.number >= HEAD
     }
@@ -154,14 +154,14 @@ impl Sending {
 /// Most units that one item may weigh: far more than any chunk of a stage has frames.
 const MAX_UNITS: u32 = 1 << 16;
 
-/// How a frame came.
+/// Arrival of a frame.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Came {
     pub(super) seq: SeqId,
     pub(super) bytes: usize,
-    /// When it was sent, by the sender's count.
+    /// Time of sending, by the sender's clock.
     pub(super) sent: i64,
-    /// When decoding it began.
+    /// Time at which decoding it began.
     pub(super) began: Stamp,
     pub(super) clock: PeerClock,
 }
@@ -178,10 +178,10 @@ impl Came {
     }
 }
 
-/// What is received of a sequence.
+/// Inbound items of a sequence.
 pub(super) struct Receiving {
     sender: Option<Box<dyn EdgeSender>>,
-    /// What may come; nothing where there is none.
+    /// Kind of the items; none if none may come.
     kind: Option<ItemKind>,
     /// Units of credit that the other side has not used.
     granted: i64,
@@ -217,12 +217,12 @@ impl Receiving {
         }
     }
 
-    /// Whether items come here, and have not ended.
+    /// Returns true if items come here and have not ended.
     pub(super) fn is_open(&self) -> bool {
         self.sender.is_some()
     }
 
-    /// Whether what comes is not wanted any more.
+    /// Returns true if the reader of the items is gone.
     pub(super) fn is_abandoned(&self) -> bool {
         self.sender.as_ref().is_some_and(|sender| sender.is_abandoned())
     }

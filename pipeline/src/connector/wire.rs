@@ -1,4 +1,4 @@
-//! What passes between two processes: messages of `omni.stage.v1`, each behind its length.
+//! Wire format between two processes: messages of `omni.stage.v1`, each behind its length.
 //!
 //! `proto/proto/omni/stage/v1/stage.proto` is the description. This module bounds what is read, and turns messages into the server's own
 //! types and back; nothing above it names a message. Whatever cannot be read ends the connection with an error that says what was
@@ -28,7 +28,7 @@ pub const PREFIX: usize = 4;
 /// Most bytes of a frame: a thousand rows of a large language model, or ten minutes of audio.
 pub const MAX_FRAME: usize = 16 << 20;
 
-/// What makes bytes unreadable.
+/// Reason why bytes cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// No message of the protocol.
@@ -36,7 +36,7 @@ pub enum WireError {
     Malformed {
         /// Bytes of the frame.
         length: usize,
-        /// What the decoder says.
+        /// Message of the decoder.
         why: String,
     },
     /// The peer is of another build.
@@ -50,11 +50,11 @@ pub enum WireError {
     /// A value that has no meaning.
     #[error("{what} is {got}, expected {expected}")]
     Value {
-        /// Which.
+        /// Name of the value.
         what: &'static str,
-        /// What it is.
+        /// The value received.
         got: String,
-        /// What it may be.
+        /// Values accepted.
         expected: &'static str,
     },
     /// A frame is longer than is allowed.
@@ -81,7 +81,7 @@ impl WireError {
 /// A frame about the whole replica.
 pub(super) const NO_SEQUENCE: SeqId = SeqId(0);
 
-/// What the body of a frame is called.
+/// Name of a frame's body.
 pub(super) fn name(body: &Body) -> &'static str {
     match body {
         Body::Hello(_) => "hello",

@@ -41,15 +41,15 @@ pub struct AdmissionLimits {
     pub overload_wait: Duration,
 }
 
-/// Why an utterance gets no permit.
+/// Reason why an utterance was refused a permit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AdmissionError {
     /// The queue is full, or the wait in it was or would be too long.
     #[error("the server is overloaded: {problem}")]
     QueueFull {
-        /// What it lacks.
+        /// The shortage.
         problem: String,
-        /// When trying again makes sense.
+        /// Time after which trying again makes sense.
         retry: Duration,
     },
     /// The server stopped.
@@ -75,7 +75,7 @@ struct State {
     pace: Pace,
     /// Since when there are requests that wait.
     waited_since: Option<Stamp>,
-    /// When a request was last turned away because the queue stands.
+    /// Time at which a request was last refused because the queue does not move.
     turned_away: Option<Stamp>,
 }
 
@@ -99,7 +99,7 @@ impl State {
     }
 }
 
-/// What one that waits is told.
+/// Outcome for a waiting request.
 type Answer = Result<UtterancePermit, AdmissionError>;
 
 /// The right to work, given back when dropped.
@@ -134,7 +134,7 @@ impl Drop for Waiting {
     }
 }
 
-/// What came of asking.
+/// Result of an admission attempt.
 enum Asked {
     Admitted(UtterancePermit),
     Waits(Waiting),
@@ -194,13 +194,13 @@ impl Admission {
         self.0.state().queue.free()
     }
 
-    /// What it was made with.
+    /// Limits with which it was made.
     #[must_use]
     pub fn limits(&self) -> AdmissionLimits {
         self.0.limits
     }
 
-    /// How long a request of a tenant that has nothing here would wait now, if that is known.
+    /// Expected wait of a request now, from a tenant with no other requests; `None` if it is not known.
     #[must_use]
     pub fn expected_wait(&self) -> Option<Duration> {
         let state = self.0.state();

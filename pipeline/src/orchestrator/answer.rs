@@ -16,20 +16,20 @@ use crate::request::{StageRequest, TextRequest};
 use crate::stage::{CancelTimer, EdgeReceiver as _, End, JobRefused, Lease, StageProgress, StageSnapshot};
 use crate::trace::TraceHandle;
 
-/// What to answer, and how.
+/// Specification of an answer.
 #[derive(Debug, Clone)]
 pub struct ReplySpec {
     /// The conversation and the sampling.
     pub request: TextRequest,
-    /// When the request for it arrived at the edge.
+    /// Time at which its request arrived at the edge.
     pub arrived: Stamp,
     /// Held while the stage works on it.
     pub request_held: Arc<CancelTimer>,
-    /// Where its spans belong, if the request is traced.
+    /// Trace context of the request, if it is traced.
     pub trace: Option<TraceHandle>,
 }
 
-/// What an answer gave, as its session sees it.
+/// Output of an answer, as its session receives it.
 #[derive(Debug, PartialEq)]
 pub enum ReplyOutput {
     /// A token.
@@ -51,7 +51,7 @@ pub struct Reply {
     retry: Retry,
     /// Tokens that were given out.
     given: u32,
-    /// How many of them the attempt has not made again yet.
+    /// Number of them that the attempt has not made again yet.
     again: u32,
 }
 
@@ -101,13 +101,13 @@ impl Reply {
         self.progress.snapshot()
     }
 
-    /// What it is to the stage now, if that has it.
+    /// Sequence by which the stage knows it, if the stage has it.
     #[must_use]
     pub fn seq(&self) -> Option<SeqId> {
         self.attempt.as_ref().map(|attempt| attempt.seq)
     }
 
-    /// Whether the stage has nothing to give because it has no room for this answer now.
+    /// Returns true if the stage gives nothing because it has no room for this answer now.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.attempt
@@ -115,7 +115,7 @@ impl Reply {
             .is_none_or(|attempt| attempt.outputs.is_upstream_idle())
     }
 
-    /// How often that has begun so far.
+    /// Number of times that this has begun so far.
     #[must_use]
     pub fn idles(&self) -> u32 {
         self.attempt.as_ref().map_or(0, |attempt| attempt.outputs.idles())

@@ -13,7 +13,7 @@ use crate::stage::{
 };
 use crate::trace::TraceHandle;
 
-/// Where what passes an edge comes from or goes to that is no stage.
+/// The session's end of an edge.
 pub(super) const SESSION: Place = Place {
     stage: "session",
     replica: None,
@@ -29,7 +29,7 @@ pub(super) struct Attempt {
     lease: Lease,
 }
 
-/// How an attempt ended.
+/// End of an attempt.
 #[derive(Debug, PartialEq)]
 pub(super) struct Ended {
     pub(super) end: End,
@@ -80,7 +80,7 @@ impl From<End> for Ended {
 /// The request that the job of an attempt belongs to.
 #[derive(Clone)]
 pub(super) struct Client {
-    /// When the request arrived.
+    /// Arrival of the request.
     pub(super) arrived: Stamp,
     /// Held while a stage works on it.
     pub(super) request: Arc<CancelTimer>,
@@ -97,7 +97,7 @@ impl Client {
     }
 }
 
-/// Where a lease is, as an end of an edge.
+/// A lease as the end of an edge.
 pub(super) fn place(lease: &Lease) -> Place {
     Place {
         stage: lease.stage(),
@@ -151,7 +151,7 @@ impl Attempt {
     }
 }
 
-/// What an edge that `stage` writes had.
+/// Item of an edge that `stage` writes, or the end of the attempt.
 pub(super) fn given(stage: &'static str, taken: Recv<Item>) -> Result<Item, Ended> {
     match taken {
         Recv::Item(item) => Ok(item),
@@ -164,9 +164,9 @@ pub(super) fn lost(stage: &'static str, message: String) -> End {
     End::Lost { stage, message }
 }
 
-/// How often work that is lost begins again elsewhere. It may be the work that kills a replica, so the number is small. Once an output
-/// was given out, it begins again only if a replica's process cannot be reached any more: the outputs are the same ones then, and
-/// those that were given out are left out.
+/// Attempts left for lost work. It may be the work that kills a replica, so the number is small. Once an output was
+/// given out, the work is retried only after its replica's process became unreachable: the outputs are the same ones
+/// then, and those already given out are skipped.
 #[derive(Debug)]
 pub(super) struct Retry {
     /// In messages.
@@ -194,17 +194,17 @@ impl Retry {
         self.given_out = true;
     }
 
-    /// Whether it may still begin again.
+    /// Returns true if an attempt is left.
     pub(super) fn is_left(&self) -> bool {
         self.left > 0
     }
 
-    /// Whether it was lost before.
+    /// Returns true if it has been retried.
     pub(super) fn has_begun_again(&self) -> bool {
         self.begun_again
     }
 
-    /// Whether it begins again after a loss; `severed` says of which kind.
+    /// Returns true if it is retried after a loss; `severed` if the process of its replica became unreachable.
     pub(super) fn begins_again(&self, severed: bool) -> bool {
         self.is_left() && (severed || !self.given_out)
     }
@@ -218,8 +218,8 @@ impl Retry {
         self.waits_since
     }
 
-    /// Whether it begins again at `now` after an attempt that ended so. If not, the error is how it ends: a loss for which no replica is known to be at
-    /// fault stays one, and any other is the work's failure.
+    /// Decides at `now` on another attempt after one that ended with `ended`. An error is the end of the work: a loss
+    /// for which no replica is known to be at fault stays one, and any other becomes a failure of the work.
     pub(super) fn after(&mut self, ended: Ended, now: Stamp) -> Result<(), End> {
         match ended.end {
             End::Lost { stage, message } if self.begins_again(ended.severed) => {
@@ -244,7 +244,7 @@ pub(super) fn meter(pipeline: &Pipeline, hop: Hop, trace: Option<TraceHandle>) -
     }
 }
 
-/// What an edge of a stage gave that should have given something else: the stage breaks its contract.
+/// Failure of a stage whose edge carries an item of a kind that it must not give.
 pub(super) fn misfit(stage: &'static str, item: &Item) -> End {
     End::Failed {
         stage,

@@ -13,7 +13,7 @@ use crate::seq_ids::{SeqIds, Tokens};
 use crate::settings::Handover;
 use crate::stage::{CancelTimer, Changes, End, Lease, NoReplica, OnReleased, StagePool};
 
-/// Why a stage gives nothing.
+/// Reason why a stage gives nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StageError {
     /// It failed under this work.
@@ -21,7 +21,7 @@ pub enum StageError {
     Failed {
         /// Its name.
         stage: &'static str,
-        /// What happened.
+        /// Error message.
         message: String,
     },
     /// No replica of it takes work now.
@@ -29,7 +29,7 @@ pub enum StageError {
     Unavailable {
         /// Its name.
         stage: &'static str,
-        /// Why.
+        /// The reason.
         message: String,
     },
     /// It has no room for another sequence.
@@ -60,7 +60,7 @@ pub struct PipelineStage {
     pub capacity: u32,
 }
 
-/// What a pipeline is made of.
+/// Parts of a pipeline.
 pub struct PipelineParts {
     /// The stages and what passes between them.
     pub graph: StageGraph,
@@ -72,11 +72,11 @@ pub struct PipelineParts {
     pub samples_per_frame: u32,
     /// Rings when the state of any replica changes; shared by the pools.
     pub changes: Changes,
-    /// What happens to the work of a replica that dies.
+    /// Treatment of the work of a replica that dies.
     pub handover: Handover,
-    /// Where the edges' figures go.
+    /// Receiver of the edges' figures.
     pub edge_sink: Arc<dyn EdgeSink>,
-    /// What is told when all stages have let go of what a caller gave up.
+    /// Called when all stages have released the work that a caller gave up.
     pub let_go: OnReleased,
     /// The time.
     pub clock: Clock,
@@ -119,7 +119,7 @@ impl fmt::Debug for Pipeline {
 pub struct Binding(Arc<[Lease]>);
 
 impl Binding {
-    /// Whether none of its replicas has died since.
+    /// Returns true if none of its replicas has died since.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.0.iter().all(Lease::is_alive)
@@ -165,7 +165,7 @@ pub(super) struct Unbound {
 }
 
 impl Unbound {
-    /// Whether it is worth waiting.
+    /// Returns true if waiting may help.
     pub(super) fn may_pass(&self) -> bool {
         self.why.may_pass()
     }
@@ -277,27 +277,31 @@ impl Pipeline {
         futures::future::join_all(self.pools().map(|pool| pool.watch(self.clock))).await;
     }
 
-    /// Whether every stage that speech needs has a replica that takes work.
+    /// Checks that every stage of speech has a replica that takes work.
     ///
     /// # Errors
-    /// Why one has none.
+    ///
+    /// The reason why a stage has none.
     pub fn check_speech(&self) -> Result<(), StageError> {
         let needed = self.wiring.speech.iter().chain(&self.wiring.speaker);
         Ok(needed.copied().try_for_each(|stage| self.check(stage))?)
     }
 
-    /// Whether the stage that answers has a replica that takes work, if there is one.
+    /// Checks that the stage that answers, if there is one, has a replica that takes work.
     ///
     /// # Errors
-    /// Why it has none.
+    ///
+    /// The reason why it has none.
     pub fn check_answers(&self) -> Result<(), StageError> {
         Ok(self.wiring.answers.map_or(Ok(()), |stage| self.check(stage))?)
     }
 
-    /// Whether the stage that encodes the recordings of conversations has a replica that takes work, if there is one.
+    /// Checks that the stage that encodes the recordings of conversations, if there is one, has a replica that takes
+    /// work.
     ///
     /// # Errors
-    /// Why it has none.
+    ///
+    /// The reason why it has none.
     pub fn check_hearing(&self) -> Result<(), StageError> {
         Ok(self.wiring.hears.map_or(Ok(()), |stage| self.check(stage))?)
     }
@@ -309,7 +313,7 @@ impl Pipeline {
         }
     }
 
-    /// What `bind` gives as soon as there are replicas, in the time that a hand-over may take from `since` on.
+    /// Calls `bind` until there are replicas, for at most the time that a hand-over may take from `since` on.
     pub(super) async fn bound<T>(
         &self,
         since: Stamp,
@@ -352,8 +356,9 @@ impl Pipeline {
         Ok(Binding(leases.collect::<Result<_, _>>()?))
     }
 
-    /// Whether a sequence goes on behind its frames when a process is lost: one of its two stages is in another process. On a path of more stages
-    /// the frames of one are not those of the next, and it begins with its first frame.
+    /// Returns true if a sequence goes on behind its frames when a process is lost: one of its two stages is in
+    /// another process. On a path of more stages the frames of one are not those of the next, and the sequence starts
+    /// again with its first frame.
     pub(super) fn keeps_frames(&self) -> bool {
         let apart = |stage: &usize| self.stages[*stage].pool.is_apart();
         self.wiring.speech.len() == 2 && self.wiring.speech.iter().any(apart)
@@ -366,7 +371,7 @@ impl Pipeline {
         pool.bind().map_err(|why| Unbound { stage, why })
     }
 
-    /// Whether that stage has a replica that takes work.
+    /// Checks that the stage has a replica that takes work.
     fn check(&self, stage: usize) -> Result<(), Unbound> {
         let pool = &self.stages[stage].pool;
         let stage = pool.stage();

@@ -23,7 +23,7 @@ use crate::stage::{
 };
 use crate::trace::TraceHandle;
 
-/// What to speak in one sequence.
+/// Specification of one sequence of speech.
 #[derive(Debug, Clone)]
 pub struct SegmentSpec {
     /// Voice and sampling.
@@ -32,27 +32,27 @@ pub struct SegmentSpec {
     pub recording: Option<Clip>,
     /// The text, or its beginning.
     pub tokens: Vec<u32>,
-    /// Whether more tokens will be added.
+    /// `true` if more tokens will be added.
     pub open: bool,
     /// The replica that writes its text, if it is an answer's.
     pub writer: Option<ReplicaId>,
-    /// When what it is part of arrived at the edge.
+    /// Time at which its utterance arrived at the edge.
     pub arrived: Stamp,
     /// Held while a stage works on it.
     pub request_held: Arc<CancelTimer>,
-    /// Where its spans belong, if the request is traced.
+    /// Trace context of the request, if it is traced.
     pub trace: Option<TraceHandle>,
 }
 
 /// A sequence under way. Dropping it cancels it in every stage.
 pub struct Segment {
     pipeline: Arc<Pipeline>,
-    /// What to speak; all its text as long as it may start again.
+    /// Its specification; with all its text as long as it may be retried.
     spec: SegmentSpec,
     client: Client,
     /// The recording of its voice, until it is encoded.
     encoding: Option<Encoding>,
-    /// Where it goes then.
+    /// Replicas of the next attempt.
     bound: Option<Binding>,
     /// Tokens so far.
     pushed: u32,
@@ -61,7 +61,7 @@ pub struct Segment {
     retry: Retry,
     /// All that was given out.
     given: Heard,
-    /// What of it the attempt has not made again yet.
+    /// Output already given out that the attempt has not made again yet.
     again: Heard,
     /// Its frames from the first one on, as long as it may go on behind them.
     kept: Vec<CodecFrame>,
@@ -69,7 +69,7 @@ pub struct Segment {
     prior: u32,
     /// In which number formats it was made; what is given out after it has to be made in the same.
     formats: Option<Vec<Arc<str>>>,
-    /// When it was lost after audio was given out, until there is more.
+    /// Time at which it was lost after audio was given out, until there is more.
     lost: Option<Stamp>,
     /// The end of its text was reported.
     text_done: bool,
@@ -169,7 +169,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Whether tokens can be added: they have not ended, and the first stage still reads them or it starts again.
+    /// Returns true if tokens can be added: they have not ended, and the first stage still reads them or the sequence
+    /// will be retried.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.spec.open
@@ -212,14 +213,14 @@ impl Segment {
         }
     }
 
-    /// Whether the edge takes another batch of tokens.
+    /// Returns true if the edge takes another batch of tokens.
     #[must_use]
     pub fn has_room(&self) -> bool {
         let writer = |attempt: &SpeechAttempt| attempt.text.as_ref().is_some_and(|writer| writer.has_room());
         self.is_open() && self.attempt.as_ref().is_none_or(writer)
     }
 
-    /// Whether the first stage waits for text.
+    /// Returns true if the first stage waits for text.
     #[must_use]
     pub fn is_starved(&self) -> bool {
         let read = self
@@ -229,7 +230,7 @@ impl Segment {
         self.is_open() && self.attempt.is_some() && read >= self.pushed
     }
 
-    /// Whether the stage that reads text is done with it. One that died is not.
+    /// Returns true if the stage that reads text has finished with it. False for one that died.
     #[must_use]
     pub fn is_text_done(&self) -> bool {
         let done = |attempt: &SpeechAttempt| attempt.first_done.is_none() && attempt.first_lives();
@@ -282,7 +283,7 @@ impl Segment {
         self.attempt.as_ref().map(held).unwrap_or_default()
     }
 
-    /// What it is to the stages now, if they have it.
+    /// Sequence by which the stages know it, if they have it.
     #[must_use]
     pub fn seq(&self) -> Option<SeqId> {
         self.attempt.as_ref().map(|attempt| attempt.seq)
@@ -334,7 +335,8 @@ impl Segment {
         self.spec.request.prior_frames = self.kept.as_slice().into();
     }
 
-    /// How it ends whose attempt ended so: one that gave less than was heard before has not given the same.
+    /// Checks the end of an attempt: one that gave less than was given out before did not make the same output, and
+    /// fails.
     fn checked(&self, end: End) -> End {
         let whole = matches!(end, End::Stop | End::Length | End::Repetition);
         match &self.attempt {
@@ -349,7 +351,7 @@ impl Segment {
         }
     }
 
-    /// What is given out of an output: all that was not given out before.
+    /// Removes from an output all that was given out before; `None` if nothing is left.
     fn gave(&mut self, output: SpeechOutput) -> Option<SpeechOutput> {
         match output {
             SpeechOutput::TextDone => {

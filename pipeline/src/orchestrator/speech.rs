@@ -17,7 +17,8 @@ use crate::stage::{
     CancelFlag, EdgeSender as _, End, JobRefused, Lease, LinkToken, NextStage, StageJob, StageProgress,
 };
 
-/// How long a sequence whose link has broken waits for the news that a process has ended, so that the next attempt is not bound to that process.
+/// Wait of a sequence whose link has broken for the news that a process has ended, so that the next attempt is not
+/// bound to that process.
 const DEATH_NOTICE: Duration = Duration::from_secs(1);
 
 /// A sequence in the stages. Dropping it cancels it in all of them.
@@ -38,14 +39,14 @@ pub(super) struct SpeechAttempt {
 /// The link between two stages of an attempt has broken.
 #[derive(Debug, Clone)]
 struct Severed {
-    /// How the attempt ends when it is known whether a process has ended.
+    /// End of the attempt, decided by the death of a process or by its absence.
     end: End,
     since: Stamp,
-    /// When it ends at the latest.
+    /// Latest time of that decision.
     latest: Instant,
 }
 
-/// How the items of an attempt come from stage to stage.
+/// Path of an attempt's items from stage to stage.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Passage {
     /// Audio comes with the frames that it was decoded from.
@@ -54,7 +55,7 @@ pub(super) struct Passage {
     pub(super) linked: bool,
 }
 
-/// What a sequence of speech gave, as its session sees it.
+/// Output of a sequence of speech, as its session receives it.
 #[derive(Debug, PartialEq)]
 pub enum SpeechOutput {
     /// The stage that reads text is done: its place is free, the others work on.
@@ -131,12 +132,12 @@ impl SpeechAttempt {
         self.binding.last().stage()
     }
 
-    /// Whether the first stage has not died under it.
+    /// Returns true if the first stage has not died since.
     pub(super) fn first_lives(&self) -> bool {
         self.binding.first().is_alive()
     }
 
-    /// Whether the process of the first stage cannot be reached any more.
+    /// Returns true if the process of the first stage has become unreachable.
     pub(super) fn is_first_severed(&self) -> bool {
         self.binding.first().is_severed()
     }
@@ -209,8 +210,8 @@ fn next_stage(pipeline: &Pipeline, leases: &[Lease], nth: usize) -> Option<NextS
     })
 }
 
-/// What is asked of each stage of a path of that length. The first reads text, the last gives samples; the lead of the voice is for
-/// the last, and so are the frames that were made and heard before.
+/// Requests to each stage of a path of `stages` stages. The first reads text, the last gives samples. The lead of the
+/// voice goes to the last stage, and so do the frames that were made and given out before.
 fn requests(speech: &SpeechRequest, stages: usize, with_codes: bool) -> Vec<StageRequest> {
     let lead = speech.voice_prompt.as_deref().map(VoicePrompt::lead);
     let lead = match speech.prior_frames.is_empty() {

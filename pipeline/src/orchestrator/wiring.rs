@@ -1,4 +1,4 @@
-//! Which stages of a graph a request passes, found once when the pipeline is made.
+//! Stages of a graph that a request passes, looked up once when the pipeline is made.
 
 use omni_engine::{GraphError, StageGraph};
 
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// What a request gives and takes at the edges of a graph, as the attempts open them.
+    /// Edges of a graph that attempts open, as writer, reader and payload.
     fn passed(wiring: &Wiring, graph: &StageGraph) -> Vec<(Port, Port, PayloadKind)> {
         use {PayloadKind as P, Port::Session, Port::Stage};
         let at = |place: usize| Stage(graph.stages[place].name);

@@ -21,7 +21,7 @@ use crate::request::StageRequest;
 /// The stage before, and how long it may deliver nothing.
 type Upstream = Option<(&'static str, Duration)>;
 
-/// Why a sequence fails that reads the items of a stage before, and came without them.
+/// Error of a sequence that reads the items of a stage before and came without them.
 pub(super) const NO_INPUTS: &str = "it was given no inputs";
 
 pub(super) struct Ar<B: ArBackend> {
@@ -75,7 +75,7 @@ impl<B: ArBackend> Ar<B> {
     }
 }
 
-/// What a sequence reads: its prompt, which may take several steps, and then its inputs. Dropping it resolves `finished`.
+/// Inputs of a sequence: its prompt, which may take several steps, and then items. Dropping it resolves `finished`.
 struct Reading {
     /// Of a request that is whole: the start of the step that first computed it, until that gave an output.
     whole: Option<WholePrompt>,
@@ -86,10 +86,10 @@ struct Reading {
     rows: u32,
     /// A gap between its inputs is the fault of the stage that writes them.
     generated: bool,
-    /// How long its inputs may stay away before it fails.
+    /// Longest time without inputs before it fails.
     patience: Upstream,
     starved: bool,
-    /// How its inputs ended.
+    /// End of its inputs.
     end: End,
     _finished: Option<oneshot::Sender<()>>,
 }
@@ -282,7 +282,7 @@ impl Reading {
     }
 }
 
-/// How a sequence of `stage` ends whose upstream sends what it does not take.
+/// Failure of a sequence of `stage` whose upstream sends an item that it does not take.
 pub(super) fn unexpected(stage: &'static str, item: &Item) -> End {
     failed(
         stage,
@@ -290,8 +290,9 @@ pub(super) fn unexpected(stage: &'static str, item: &Item) -> End {
     )
 }
 
-/// Whether a sequence begins to wait for an input that the stage before should have delivered. The stage behind is told why nothing
-/// comes: an input is awaited, for which its writer answers, or the sequence is `placeless` here, with too many others.
+/// Returns true if a sequence begins to wait for an input that the stage before should have delivered. The stage
+/// behind is told why nothing comes: an input is awaited, for which its writer answers, or the sequence is
+/// `placeless` here, with too many others.
 fn is_starved(sequence: &mut Sequence<Reading>, placeless: bool, now: Stamp) -> bool {
     let (sink, reading) = (&mut sequence.sink, &mut sequence.course);
     let idle = !sink.is_paused() && reading.rows <= sequence.outputs.saturating_add(reading.rows_before);

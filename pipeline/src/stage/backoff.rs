@@ -1,4 +1,4 @@
-//! How long a replica that died waits before it is built anew.
+//! Delay before a replica that died is rebuilt.
 
 use std::time::Duration;
 

@@ -62,12 +62,12 @@ struct Feed {
     lead_samples: u64,
     /// Frames behind its lead that are in the engine, if its audio is to come with them.
     codes: Option<VecDeque<CodecFrame>>,
-    /// How upstream ended; the stream ends the same way when all is decoded.
+    /// End of upstream; the stream ends the same way when all is decoded.
     end: End,
 }
 
 impl Course for Feed {
-    /// What of a piece lies behind the lead, with its frames.
+    /// Removes the lead from a piece and its frames; `None` if nothing is left.
     fn passed_on(&mut self, item: Item) -> Option<Item> {
         let mut piece = match item {
             Item::Audio(piece) => piece,
@@ -285,8 +285,8 @@ mod tests {
         CodecFrame(Box::new([number]))
     }
 
-    /// What is passed on of pieces with so many frames each, behind a lead of `lead` frames. Samples are numbered from the first of
-    /// the lead, and so are the frames behind it.
+    /// Pieces passed on of pieces with these numbers of frames, behind a lead of `lead` frames. Samples are numbered
+    /// from the first of the lead, and so are the frames behind it.
     fn heard(lead: u32, pieces: &[u32]) -> Vec<AudioPiece> {
         let mut feed = Feed {
             inputs: Source::new(Box::new(Silent)),

@@ -1,4 +1,4 @@
-//! What the replicas of a process that compute on one device have in common: whether it is lost to the process.
+//! Device shared by replicas of a process, and its loss to the process.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -25,7 +25,7 @@ struct Threads {
 }
 
 impl SharedDevice {
-    /// Why this process can do nothing with it any more, if that is so.
+    /// Reason why this process has lost the device, if it has.
     pub(super) fn lost(&self) -> Option<&str> {
         self.0.lost.get().map(String::as_str)
     }

@@ -1,4 +1,4 @@
-//! What every stage does with its engine: takes sequences in, steps them, gives them up, and tells observers of each.
+//! Loop shared by all stages: takes sequences in, steps their engine, drops them, and reports each to observers.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -25,10 +25,10 @@ pub(super) const WARM_UP: SeqId = SeqId(u64::MAX);
 
 /// An engine, as its driver steps it.
 pub(super) trait StageEngine {
-    /// What it gives of a sequence.
+    /// Output of a sequence.
     type Output;
 
-    /// Whether a step at `now` would do anything.
+    /// Returns true if a step at `now` would do anything.
     fn has_work(&self, now: Stamp) -> bool;
 
     /// Steps begun, where one can be begun before another has ended.
@@ -45,7 +45,7 @@ pub(super) trait StageEngine {
     /// Gives a sequence up. True if it was there: then the next step tells its end.
     fn abort(&mut self, seq: SeqId) -> bool;
 
-    /// Why no step can be done any more, in this process.
+    /// Reason why this process can do no further step, if it cannot.
     fn lost(&self) -> Option<&str>;
 }
 
@@ -60,8 +60,8 @@ impl<M: ArModel> StageEngine for ArEngine<M> {
         Self::steps(self)
     }
 
-    /// Where the model works elsewhere it gets the next step before this one is waited for, so that it goes on while its results are
-    /// passed on and the others are looked at.
+    /// Gives a model that works on a device the next step before this one is waited for, so that the device goes on
+    /// while results are passed on and other sequences are looked at.
     fn step(&mut self, clock: Clock, has_room: &mut dyn FnMut(SeqId) -> bool) -> StepReport<M::Output> {
         if !self.is_under_way() {
             self.begin_step(clock.now());
@@ -127,9 +127,9 @@ impl<M: OneShotModel> StageEngine for OneShotEngine<M> {
     }
 }
 
-/// What only one kind of stage keeps of its sequences.
+/// State of a sequence that only one kind of stage keeps.
 pub(super) trait Course {
-    /// What of an output is passed on; none if nothing is.
+    /// Filters an output before it is sent downstream; `None` drops it.
     fn passed_on(&mut self, output: Item) -> Option<Item> {
         Some(output)
     }
@@ -137,12 +137,12 @@ pub(super) trait Course {
     /// The sequence is worked on for the first time, or again, in a step from `step` on.
     fn scheduled(&mut self, _step: Stamp) {}
 
-    /// When the work on an output began that came of a step from `step` on.
+    /// Time at which the work on an output began that came of a step from `step` on.
     fn began(&mut self, step: Stamp) -> Stamp {
         step
     }
 
-    /// How the sequence ends that its engine has ended for `reason`.
+    /// Reason reported for a sequence that its engine has ended for `reason`.
     fn outcome(&self, reason: FinishReason) -> FinishReason {
         reason
     }
@@ -160,7 +160,7 @@ pub(super) struct Sequence<C> {
     timeline: SeqTimeline,
 }
 
-/// What a sequence is admitted with.
+/// Arguments of a sequence's admission.
 pub(super) struct Admission<C> {
     pub(super) seq: SeqId,
     pub(super) sink: Sink<Item>,
@@ -171,7 +171,7 @@ pub(super) struct Admission<C> {
     pub(super) course: C,
 }
 
-/// What a look at a sequence between two steps came to.
+/// Decision on a sequence between two steps.
 pub(super) enum Verdict {
     Keep,
     /// The work was cancelled.
@@ -196,7 +196,7 @@ pub(super) struct Driver<E: StageEngine, C> {
     clock: Clock,
     status: ReplicaStatus,
     engine: Option<E>,
-    /// How the model is prepared, and the pieces that were done; `None` if that is over.
+    /// Preparation of the model, and the pieces that are done; `None` once it is over.
     preparation: Option<(Prepare<E>, u32)>,
     /// Until when the time is counted that it was busy.
     counted: Stamp,
@@ -204,14 +204,14 @@ pub(super) struct Driver<E: StageEngine, C> {
     leaving: HashMap<SeqId, Leaving>,
 }
 
-/// What a look at the sequences between two steps may use.
+/// Context of the checks of sequences between two steps.
 pub(super) struct Turn<'a, E> {
     pub(super) engine: &'a mut E,
     pub(super) status: &'a ReplicaStatus,
 }
 
 impl<M: ArModel> Turn<'_, ArEngine<M>> {
-    /// Whether the sequence has no place in the engine, with too many others.
+    /// Returns true if the sequence has no place in the engine, with too many others.
     pub(super) fn is_placeless<C>(&self, seq: SeqId, sequence: &Sequence<C>) -> bool {
         sequence
             .residency
@@ -245,7 +245,7 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
         self.engine.as_ref()
     }
 
-    /// Why nothing can be computed any more, in this process.
+    /// Reason why this process can compute nothing more, if it cannot.
     pub(super) fn lost(&self) -> Option<String> {
         self.engine.as_ref()?.lost().map(str::to_owned)
     }

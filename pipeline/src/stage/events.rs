@@ -16,7 +16,7 @@ use super::replica::ReplicaId;
 pub enum EngineEvent {
     /// Its model is built.
     Loaded {
-        /// How long that took.
+        /// Duration.
         after: Duration,
     },
     /// It has its KV cache.
@@ -25,21 +25,21 @@ pub enum EngineEvent {
     Taken(SeqTaken),
     /// A step is over. Told before what it gave is passed on, so that figures have it when it is read.
     Step {
-        /// When it ended.
+        /// End of the step.
         at: Stamp,
         /// Time that it took beyond the one before it.
         busy: Duration,
-        /// What is so now, and what the step did.
+        /// State after the step, and counts of the step.
         stats: StepStats,
     },
     /// A sequence gave its first output.
     FirstOutput {
-        /// How long after it arrived.
+        /// Time since its arrival.
         after: Duration,
     },
     /// A sequence gave a further output.
     NextOutput {
-        /// How long after the one before.
+        /// Time since the output before it.
         gap: Duration,
     },
     /// A sequence ran out of input although the stage before should have delivered.
@@ -63,13 +63,13 @@ pub struct CacheFigures {
     pub blocks: u32,
     /// Longest sequence in positions.
     pub max_len: u32,
-    /// Whether prefixes are shared.
+    /// `true` if prefixes are shared.
     pub prefix_caching: bool,
-    /// What a position takes, if it is known.
+    /// Size of a position, if it is known.
     pub position: Option<KvPosition>,
 }
 
-/// What one position takes in a KV cache.
+/// Size of one position in a KV cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KvPosition {
     /// Bytes in all layers.
@@ -93,7 +93,7 @@ impl KvFormat {
     /// Every format.
     pub const ALL: [Self; 3] = [Self::Float32, Self::Bfloat16, Self::Float16];
 
-    /// What PyTorch calls it.
+    /// Name of the format in PyTorch.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -107,9 +107,9 @@ impl KvFormat {
 /// The beginning of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeqTaken {
-    /// Which.
+    /// The sequence.
     pub seq: SeqId,
-    /// When it arrived at the edge.
+    /// Time of its arrival at the edge.
     pub arrived: Stamp,
     /// Most outputs it is allowed.
     pub max_outputs: Option<u32>,
@@ -131,9 +131,9 @@ impl SeqTaken {
 /// The end of a sequence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeqEnd {
-    /// Which.
+    /// The sequence.
     pub seq: SeqId,
-    /// Why.
+    /// Reason of the end.
     pub reason: FinishReason,
     /// From its arrival to now.
     pub latency: Duration,
@@ -143,7 +143,7 @@ pub struct SeqEnd {
     pub max_outputs: Option<u32>,
 }
 
-/// What an engine has no room for.
+/// Resource that an engine lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// Another sequence.
@@ -175,7 +175,7 @@ impl EngineSink for IgnoreEngines {
 /// Gives each replica of a stage a listener.
 pub type Listen = Arc<dyn Fn(&'static str, ReplicaId) -> Arc<dyn EngineSink> + Send + Sync>;
 
-/// When a sequence arrived at an engine, and when it last gave an output.
+/// Arrival of a sequence at an engine, and its last output.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SeqTimeline {
     taken: SeqTaken,

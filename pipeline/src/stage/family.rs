@@ -1,4 +1,4 @@
-//! What a model family gives: its graph, and the model of each stage.
+//! Model families: a graph, and the model of each stage.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::worker::StageBody;
 use crate::item::{FromItem, Item};
 use crate::request::StageRequest;
 
-/// Why a model, or a part of it, could not be had.
+/// Reason why a model, or a part of it, is unavailable.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum BackendError {
     /// It may work the next time.
@@ -59,7 +59,7 @@ pub trait StageFamily: Send + Sync + 'static {
 /// A little work that no caller asked for.
 #[derive(Debug, Clone)]
 pub struct WarmUp {
-    /// What is asked, with a bound of its outputs.
+    /// Request, with a bound of its outputs.
     pub request: StageRequest,
     /// All that comes by an edge.
     pub inputs: Vec<Item>,
@@ -86,18 +86,18 @@ pub trait ArBackend: Send + 'static {
     /// An output as it passes an edge.
     fn item(output: <Self::Model as StepExecutor>::Output) -> Item;
 
-    /// What it warms up with.
+    /// Request with which it warms up.
     ///
     /// # Errors
     /// If the model refuses it.
     fn warm_up(&self) -> Result<WarmUp, BackendError>;
 
-    /// What a position takes in its KV cache, where that is known.
+    /// Size of a position in its KV cache, where that is known.
     fn kv_position(&self) -> Option<KvPosition> {
         None
     }
 
-    /// When the model's own sequences are ended because they repeat themselves, unless the settings of the stage say.
+    /// Repetition limit of the model's sequences, unless the settings of the stage set one.
     fn repetition(&self) -> Option<RepetitionLimit> {
         None
     }
@@ -114,10 +114,10 @@ pub trait ChunkBackend: Send + 'static {
     /// If it cannot be built.
     fn load(&self) -> Result<Self::Model, BackendError>;
 
-    /// What a step gave of a stream, as it passes an edge.
+    /// Item of an output of a step.
     fn item(output: ChunkOutput<<Self::Model as ChunkModel>::Sample>) -> Item;
 
-    /// What it warms up with.
+    /// Items with which it warms up.
     fn warm_up(&self) -> Vec<Item>;
 }
 
@@ -141,7 +141,7 @@ pub trait OneShotBackend: Send + 'static {
     /// An answer as it passes an edge.
     fn item(output: <Self::Model as OneShotModel>::Output) -> Item;
 
-    /// What it warms up with.
+    /// Request with which it warms up.
     ///
     /// # Errors
     /// If there is nothing that it takes.

@@ -1,4 +1,4 @@
-//! What a stage sees of the edges at its two sides.
+//! The edges at the two sides of a stage, as the stage uses them.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl TransferStamps {
     }
 }
 
-/// How a flow of items ended.
+/// End of a flow of items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     /// The model came to its end.
@@ -46,21 +46,21 @@ pub enum End {
     Failed {
         /// Name of the stage.
         stage: &'static str,
-        /// What happened.
+        /// Error message.
         message: String,
     },
     /// The replica that worked on it died. Elsewhere it may succeed.
     Lost {
         /// Name of the stage.
         stage: &'static str,
-        /// What happened.
+        /// Error message.
         message: String,
     },
     /// The way from the stage that gives the items has broken, whatever became of the stage. Elsewhere, or on another way, it goes on.
     Severed {
         /// Name of the stage that gives the items.
         stage: &'static str,
-        /// What happened.
+        /// Error message.
         message: String,
     },
 }
@@ -70,7 +70,7 @@ pub enum End {
 #[error("an item was put into an edge without room for it, expected a look at its room first")]
 pub struct EdgeFull<T = Item>(pub T);
 
-/// Where a stage puts the outputs of one sequence. Never blocks.
+/// Writing end of an edge, for the outputs of one sequence. Never blocks.
 pub trait EdgeSender<T = Item>: Send {
     /// Units of the edge's capacity that are free. A stage puts an item only if there are some.
     fn room(&self) -> u32;
@@ -92,14 +92,14 @@ pub trait EdgeSender<T = Item>: Send {
     /// with an excuse is no stall. Notifies the other side of a change.
     fn set_idle(&mut self, waiting: bool);
 
-    /// Whether the other side is gone: what is put from now on is lost.
+    /// Returns true if the other side is gone: further items are lost.
     fn is_abandoned(&self) -> bool;
 
     /// Says that no more comes. Dropping a sender without this means that the work was cancelled.
     fn end(self: Box<Self>, end: End);
 }
 
-/// What a receiver had.
+/// Result of a take from a receiver.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Recv<T> {
     /// An item.
@@ -112,7 +112,7 @@ pub enum Recv<T> {
     Gone,
 }
 
-/// Where a stage gets the inputs of one sequence from. Never blocks; more items notify the stage
+/// Reading end of an edge, for the inputs of one sequence. Never blocks; further items notify the stage
 /// ([`Notifier`](super::Notifier)).
 pub trait EdgeReceiver<T = Item>: Send {
     /// The next item.
@@ -128,6 +128,6 @@ pub trait EdgeReceiver<T = Item>: Send {
     /// From now on items are only hints to the reader, which takes several together ([`Notifier`](super::Notifier)).
     fn gather(&mut self) {}
 
-    /// Whether the other side waits for a caller ([`EdgeSender::set_idle`]).
+    /// Returns true if the other side waits for a caller ([`EdgeSender::set_idle`]).
     fn is_upstream_idle(&self) -> bool;
 }

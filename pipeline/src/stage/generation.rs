@@ -17,7 +17,7 @@ const NO_TURN: u64 = u64::MAX;
 /// Set in the time at which a turn began that builds the model. Nanoseconds of a process's life never reach it.
 const BUILDS: u64 = 1 << 62;
 
-/// What a thread does in a turn.
+/// Kind of a thread's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     /// Builds its model.
@@ -26,7 +26,7 @@ pub(crate) enum Work {
     Step,
 }
 
-/// How long a replica's thread may stay in one turn.
+/// Longest turns of a replica's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TurnTimeouts {
     /// In a step.
@@ -47,7 +47,7 @@ impl TurnTimeouts {
         self.step.min(self.load)
     }
 
-    /// What is told of a thread that is overdue.
+    /// Message about a thread that is overdue.
     pub(crate) fn overdue(self, work: Work) -> String {
         let timeout = self.of(work);
         match work {
@@ -63,12 +63,12 @@ pub(super) struct WorkerGeneration(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// When the turn in progress began, in nanoseconds, and [`BUILDS`]; [`NO_TURN`] between turns.
+    /// Start of the turn in progress, in nanoseconds, and [`BUILDS`]; [`NO_TURN`] between turns.
     turn: AtomicU64,
     revoked: AtomicBool,
     lost: CancellationToken,
     ended: AtomicBool,
-    /// What it works on.
+    /// Sequences that it works on.
     open: Mutex<BTreeMap<SeqId, SeqTimeline>>,
 }
 
@@ -97,7 +97,7 @@ impl WorkerGeneration {
         self.0.turn.store(NO_TURN, Ordering::SeqCst);
     }
 
-    /// What the thread is in a turn for, and since when.
+    /// Kind and start of the turn in progress, if there is one.
     pub(super) fn at_work(&self) -> Option<(Work, Stamp)> {
         match self.0.turn.load(Ordering::SeqCst) {
             NO_TURN => None,
@@ -106,7 +106,7 @@ impl WorkerGeneration {
         }
     }
 
-    /// Whether it was revoked.
+    /// Returns true once it was revoked.
     pub(super) fn is_revoked(&self) -> bool {
         self.0.revoked.load(Ordering::SeqCst)
     }
@@ -145,7 +145,7 @@ impl WorkerGeneration {
         self.0.ended.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the thread has ended.
+    /// Returns true once the thread has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.0.ended.load(Ordering::SeqCst)
     }

@@ -6,7 +6,7 @@ use super::generation::WorkerGeneration;
 use super::job::StageJob;
 use super::notifier::{CancelFlag, Notifier};
 
-/// Why a job was not taken.
+/// Reason why a job was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JobRefused {
     /// Its mailbox is full: the thread does not keep up.

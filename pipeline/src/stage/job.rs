@@ -23,7 +23,7 @@ pub struct NextStage {
     pub stage: String,
     /// Address of the replica, in the form that [`Dial`](crate::connector::Dial) takes.
     pub address: Arc<[u8]>,
-    /// What its job [expects](StageJob::expects).
+    /// Token that its job [expects](StageJob::expects).
     pub token: LinkToken,
 }
 
@@ -31,20 +31,21 @@ pub struct NextStage {
 pub struct StageJob {
     /// Its id, the same in every stage that it passes.
     pub seq: SeqId,
-    /// What is asked.
+    /// Request to the stage.
     pub request: StageRequest,
     /// The items of the stage before it, where the request is not all that it takes. The sequence waits for them, and ends some time
     /// after their end.
     pub inputs: Option<Box<dyn EdgeReceiver>>,
-    /// Where its outputs go.
+    /// Receiver of its outputs.
     pub outputs: Box<dyn EdgeSender>,
-    /// Where its outputs go without passing this process, if there is a way. Then the edge gets their end.
+    /// Next stage, to which outputs go without passing this process, if there is a link. The edge then gets only
+    /// their end.
     pub next: Option<NextStage>,
     /// Under which name its inputs may come without passing this process.
     pub expects: Option<LinkToken>,
     /// Drop it.
     pub cancel: CancelFlag,
-    /// Where its progress is kept.
+    /// Record of its progress.
     pub progress: StageProgress,
     /// Resolves (by being sent or dropped) when the stage has done with it; its last outputs may still wait for their reader.
     pub finished: Option<oneshot::Sender<()>>,

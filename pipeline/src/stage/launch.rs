@@ -15,7 +15,7 @@ use super::status::ReplicaStatus;
 use super::worker::{StageBody, stage};
 use crate::clock::Clock;
 
-/// How the replicas of a stage are run.
+/// Settings of a stage's replicas.
 #[derive(Debug, Clone)]
 pub struct StageSettings {
     /// Jobs that may wait to be taken.
@@ -26,22 +26,22 @@ pub struct StageSettings {
     pub engine: EngineSettings,
 }
 
-/// How an engine is run.
+/// Settings of an engine.
 #[derive(Debug, Clone)]
 pub enum EngineSettings {
     /// Of an autoregressive stage.
     Ar {
         /// Limits of the scheduler.
         config: ArConfig,
-        /// When a sequence is ended because it repeats itself; never if this is no [valid](RepetitionLimit::is_valid) limit. `None`: as
-        /// the model says.
+        /// Repetition at which a sequence is ended; never if the limit is not [valid](RepetitionLimit::is_valid).
+        /// `None`: as the model says.
         repetition: Option<RepetitionLimit>,
     },
     /// Of a chunk stage.
     Chunk {
         /// Limits and chunk policy.
         config: ChunkConfig,
-        /// What is particular about its streams.
+        /// Options of its streams.
         options: StreamOptions,
         /// Samples that are decoded from a frame.
         samples_per_frame: u32,
@@ -78,7 +78,7 @@ impl Launch {
         self
     }
 
-    /// Which replica it is.
+    /// Id of the replica.
     #[must_use]
     pub fn replica(&self) -> ReplicaId {
         self.status.id()

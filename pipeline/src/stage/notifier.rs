@@ -167,7 +167,7 @@ impl CancelFlag {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Whether it was asked for.
+    /// Returns true if cancellation was requested.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)

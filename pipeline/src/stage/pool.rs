@@ -36,7 +36,7 @@ pub type MakeReplica<J = StageJob> = Box<dyn Fn(ReplicaStatus) -> (StageHandle<J
 /// Starts a thread with a name. Threads are started, and waited for, by the composition root.
 pub type StartThread = Arc<dyn Fn(&str, StageBody) -> io::Result<()> + Send + Sync>;
 
-/// What a pool is made of.
+/// Parts of a pool.
 pub struct PoolParts<J = StageJob> {
     /// Name of the stage.
     pub stage: &'static str,
@@ -44,17 +44,17 @@ pub struct PoolParts<J = StageJob> {
     pub make: MakeReplica<J>,
     /// Starts their threads.
     pub start: StartThread,
-    /// What they compute on, in words: one for all, or one for each.
+    /// Names of their devices: one for all, or one for each.
     pub devices: Vec<String>,
     /// Number formats that they compute in, in words: one for all, or one for each. Replicas of one format give the same outputs.
     pub formats: Vec<String>,
-    /// Which replica gets an utterance.
+    /// Choice of an utterance's replica.
     pub routing: Routing,
-    /// When a replica that died is built anew.
+    /// Schedule by which a replica that died is rebuilt.
     pub restart: Restart,
-    /// How long its threads may be in a step; `None` if its process looks after that.
+    /// Longest turns of its threads; `None` if their process enforces them.
     pub steps: Option<StepLimits>,
-    /// Whether replicas [join](StagePool::join) that are elsewhere: then work waits for one where there is none.
+    /// `true` if replicas [join](StagePool::join) from elsewhere: work then waits for one while there is none.
     pub joined: bool,
     /// Rung at every change; shared by the pools of a pipeline.
     pub changes: Changes,
@@ -71,7 +71,7 @@ impl<J> fmt::Debug for PoolParts<J> {
     }
 }
 
-/// What is wanted of a replica.
+/// Desired state of a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Wanted {
@@ -82,11 +82,11 @@ enum Wanted {
 
 struct Replica<J> {
     status: ReplicaStatus,
-    /// What makes it, if it is not made as the others of its pool are.
+    /// Its own constructor, if it is not made like the others of its pool.
     make: Option<MakeReplica<J>>,
     /// Number format that it computes in.
     format: Arc<str>,
-    /// Where other processes reach it, if they do.
+    /// Address at which other processes reach it, if they do.
     address: Option<Arc<[u8]>>,
     /// The one that works for it now.
     thread: Mutex<Arc<ReplicaThread<J>>>,
@@ -261,7 +261,7 @@ impl<J: Send + 'static> StagePool<J> {
         }))
     }
 
-    /// Whether its replicas are processes of their own, which can be lost without this one.
+    /// Returns true if its replicas are processes of their own, which can be lost without this one.
     #[must_use]
     pub fn is_apart(&self) -> bool {
         self.shared.parts.steps.is_none()
@@ -275,10 +275,11 @@ impl<J: Send + 'static> StagePool<J> {
         Ok(ReplicaThread { status, handle })
     }
 
-    /// Whether some replica takes work now.
+    /// Checks that some replica takes work now.
     ///
     /// # Errors
-    /// Why none does.
+    ///
+    /// The reason why none does.
     pub fn check(&self) -> Result<(), NoReplica> {
         let slots = self.slots();
         match slots.replicas.iter().any(|replica| replica.takes_work()) {
@@ -319,7 +320,7 @@ impl<J> Slots<J> {
         gone.stop_if_unused();
     }
 
-    /// Why no replica takes work: the most hopeful reason of all.
+    /// Reason why no replica takes work: of all replicas' reasons, the one most likely to pass.
     fn why_none(&self) -> NoReplica {
         let mut why = match self.joined {
             true => NoReplica::Absent(None),
@@ -390,7 +391,7 @@ impl<J> Lease<J> {
         self.replica.status.stage()
     }
 
-    /// Which replica.
+    /// Id of the replica.
     #[must_use]
     pub fn id(&self) -> ReplicaId {
         self.replica.status.id()
@@ -402,19 +403,19 @@ impl<J> Lease<J> {
         &self.replica.format
     }
 
-    /// Where other processes reach it, if they do.
+    /// Address at which other processes reach it, if they do.
     #[must_use]
     pub fn address(&self) -> Option<&Arc<[u8]>> {
         self.replica.address.as_ref()
     }
 
-    /// Whether it has not died since it was bound. A cordoned one lives: it finishes what it has.
+    /// Returns true if it has not died since it was bound. A cordoned one is alive: it finishes its work.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.replica.status.life() == self.life
     }
 
-    /// Whether it died since because its process could not be reached any more: its work is not known to be at fault.
+    /// Returns true if it died because its process became unreachable: its work is not known to be at fault.
     #[must_use]
     pub fn is_severed(&self) -> bool {
         self.replica.status.was_severed(self.life)

@@ -1,4 +1,4 @@
-//! How far a sequence got in a stage: written by the stage's thread, read at any time, also after an abort.
+//! Progress of a sequence in a stage: written by the stage's thread, read at any time, also after an abort.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -75,7 +75,7 @@ impl StageProgress {
         set_once(&self.0.arrived, at);
     }
 
-    /// When that was.
+    /// Time of the arrival.
     pub(crate) fn arrived(&self) -> Option<Stamp> {
         stamp(&self.0.arrived)
     }

@@ -1,4 +1,4 @@
-//! Why an engine does not take a sequence: what observers are told, and how the sequence ends.
+//! Refusal of a sequence by an engine: the report to observers, and the end of the sequence.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::sides::failed;
 /// A sequence that its engine does not take.
 #[derive(Debug, PartialEq)]
 pub(super) struct Refused {
-    /// What there is no room for.
+    /// Resource that is lacking.
     pub(super) refusal: Option<Refusal>,
     pub(super) end: End,
 }
@@ -24,7 +24,7 @@ impl Refused {
         }
     }
 
-    /// What is asked for is at fault.
+    /// Refusal for which the request is at fault.
     fn rejected(error: &impl fmt::Display) -> Self {
         Self {
             refusal: None,
@@ -32,7 +32,7 @@ impl Refused {
         }
     }
 
-    /// What computes is of no use any more: another replica may take it.
+    /// Refusal because the device or engine is lost; another replica may take the sequence.
     fn lost(stage: &'static str, reason: &str) -> Self {
         let message = reason.to_owned();
         Self {

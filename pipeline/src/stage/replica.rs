@@ -18,7 +18,7 @@ impl fmt::Display for ReplicaId {
     }
 }
 
-/// Whether a replica can work.
+/// State of a replica.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplicaState {
     /// It builds its model for the first time.
@@ -27,12 +27,12 @@ pub enum ReplicaState {
     Ready,
     /// Its model died, or did not return from a step; it is built anew after a wait.
     Restarting {
-        /// What happened.
+        /// Error message.
         message: String,
     },
     /// Its model could not be built at all. It stays like this.
     Failed {
-        /// What happened.
+        /// Error message.
         message: String,
     },
     /// It was told to stop and did.
@@ -70,7 +70,7 @@ pub struct ReplicaStats {
 }
 
 impl ReplicaStats {
-    /// What an event says about the replica.
+    /// Adds an event to the statistics.
     pub(super) fn record(&mut self, event: &EngineEvent) {
         match event {
             EngineEvent::Step {

@@ -1,4 +1,4 @@
-//! Whether a sequence has room in its engine: one that has none gives nothing, and is no sign of a stage that is stuck.
+//! Residency of a sequence in its engine. One without a place gives nothing, and is no sign of a stage that is stuck.
 
 use omni_engine::SeqState;
 
@@ -30,8 +30,8 @@ impl Residency {
         self.recomputed = false;
     }
 
-    /// Whether it has no place, in `state` after so many steps, although there was a step that might have given it one. An engine
-    /// that is stuck in its first step has no such excuse.
+    /// Returns true if it has no place, in `state` after `steps` steps, although there was a step that might have
+    /// given it one. An engine that is stuck in its first step has no such excuse.
     pub(super) fn is_missed(self, state: Option<SeqState>, steps: u64) -> bool {
         let waits = matches!(state, Some(SeqState::Waiting | SeqState::Preempted));
         self.recomputed || (waits && steps > self.born)

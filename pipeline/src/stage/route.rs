@@ -1,4 +1,4 @@
-//! Which replica gets an utterance.
+//! Choice of an utterance's replica.
 
 use crate::settings::Routing;
 

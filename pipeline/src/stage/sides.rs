@@ -7,14 +7,14 @@ use omni_engine::{FinishReason, Stamp};
 use super::flow::{EdgeFull, EdgeReceiver, EdgeSender, End, Recv};
 use super::starvation::{StarvationTimer, stall};
 
-/// Where the items of a sequence come from.
+/// Source of a sequence's items.
 pub(super) struct Source<T> {
     /// None after the end.
     receiver: Option<Box<dyn EdgeReceiver<T>>>,
     starvation: StarvationTimer,
 }
 
-/// Whether a sequence lacks items.
+/// Demand of a sequence for items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Want {
     /// It has something to work on, or nothing more to expect.
@@ -61,12 +61,12 @@ impl<T> Source<T> {
         }
     }
 
-    /// When it has lacked items for `patience`, if none comes before.
+    /// Time at which it will have lacked items for `patience`, if none comes before.
     pub(super) fn stalls_at(&self, patience: Duration) -> Option<Stamp> {
         self.starvation.over_at(patience)
     }
 
-    /// How a sequence of `stage` ends that has lacked items for `patience`, if this one has.
+    /// End of a sequence of `stage` that has lacked items for `patience`; `None` if it has not.
     pub(super) fn stalled(
         &self,
         upstream: &'static str,
@@ -79,7 +79,7 @@ impl<T> Source<T> {
     }
 }
 
-/// Where the outputs of a sequence go. Dropping it closes the edge.
+/// Destination of a sequence's outputs. Dropping it closes the edge.
 pub(super) struct Sink<T> {
     sender: Box<dyn EdgeSender<T>>,
     paused: bool,
@@ -107,12 +107,12 @@ impl<T> Sink<T> {
         full
     }
 
-    /// Why the sequence cannot go on: an output of it is lost.
+    /// Overflow that lost an output, so that the sequence cannot go on.
     pub(super) fn overflowed(&self) -> Option<&EdgeFull<()>> {
         self.overflowed.as_ref()
     }
 
-    /// Whether there is room for two outputs that weigh one unit each.
+    /// Returns true if there is room for two outputs of one unit each.
     pub(super) fn has_room_for_two(&self) -> bool {
         self.sender.room() >= 2
     }
@@ -166,7 +166,7 @@ pub(super) fn finished(stage: &'static str, reason: &FinishReason) -> End {
     }
 }
 
-/// What observers are told of a sequence with such an end.
+/// Reason reported to observers for a sequence with such an end.
 impl From<&End> for FinishReason {
     fn from(end: &End) -> Self {
         match end {

@@ -1,4 +1,4 @@
-//! How long a sequence has had nothing from the stage before it.
+//! Time for which a sequence has had nothing from the stage before it.
 
 use std::time::Duration;
 
@@ -13,14 +13,15 @@ pub(super) struct StarvationTimer {
 }
 
 impl StarvationTimer {
-    /// Whether there is nothing to work on although upstream should have delivered. Returns whether that begins now.
+    /// Records if there is nothing to work on although upstream should have delivered. Returns true if that begins
+    /// now.
     pub(super) fn observe(&mut self, dry: bool, now: Stamp) -> bool {
         let begins = dry && self.since.is_none();
         self.since = dry.then(|| self.since.unwrap_or(now));
         begins
     }
 
-    /// When it has lasted for `patience`, if nothing comes before.
+    /// Time at which it will have lasted for `patience`, if nothing comes before.
     pub(super) fn over_at(&self, patience: Duration) -> Option<Stamp> {
         self.since.map(|since| Stamp(since.0.saturating_add(patience)))
     }

@@ -25,7 +25,7 @@ pub struct ReplicaStatus {
     listener: Arc<dyn EngineSink>,
     notifier: Option<WatchdogNotifier>,
     generation: WorkerGeneration,
-    /// What a thread that follows another waits for first.
+    /// Delay before the start of a thread that replaces another.
     delay: Option<Duration>,
     /// It is elsewhere. The caller that let it join logs its loss and its return.
     joined: bool,
@@ -43,12 +43,12 @@ impl fmt::Debug for ReplicaStatus {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<ReplicaState>,
-    /// How often the model died: what began in an earlier life is lost.
+    /// Number of deaths of the model: sequences of an earlier life are lost.
     lives: AtomicU32,
     /// The number of the last life that ended because its process could not be reached any more, counted from 1; else 0.
     severed: AtomicU32,
     stats: Mutex<ReplicaStats>,
-    /// What it died of last.
+    /// Message of its last death.
     last_error: Mutex<Option<String>>,
     /// The process that it works in, if that is one of its own; else 0.
     process: AtomicU32,
@@ -143,7 +143,7 @@ impl ReplicaStatus {
         self.id
     }
 
-    /// What the thread waits for before it begins, and that it follows another then.
+    /// Delay before the thread begins, for a thread that replaces another.
     pub(super) fn delay(&self) -> Option<Duration> {
         self.delay
     }
@@ -154,7 +154,7 @@ impl ReplicaStatus {
         lock(&self.shared.state).clone()
     }
 
-    /// What it died of last, or why it cannot work.
+    /// Message of its last death, or the reason why it cannot work.
     pub(super) fn last_error(&self) -> Option<String> {
         lock(&self.shared.last_error).clone()
     }
@@ -200,12 +200,12 @@ impl ReplicaStatus {
         lock(&self.shared.backoff).down(now)
     }
 
-    /// Which life of the replica it is.
+    /// Number of the replica's current life.
     pub(super) fn life(&self) -> u32 {
         self.shared.lives.load(Ordering::Acquire)
     }
 
-    /// Whether that life of the replica ended because its process could not be reached any more.
+    /// Returns true if that life of the replica ended because its process became unreachable.
     pub(super) fn was_severed(&self, life: u32) -> bool {
         self.shared.severed.load(Ordering::Acquire) == life + 1
     }
@@ -278,7 +278,7 @@ impl ReplicaStatus {
         self.generation.announce_loss();
     }
 
-    /// Whether its thread was given up.
+    /// Returns true once its thread was abandoned.
     pub(super) fn is_given_up(&self) -> bool {
         self.generation.is_revoked()
     }
@@ -333,7 +333,7 @@ impl ReplicaStatus {
         self.generation.end_turn();
     }
 
-    /// What its thread is at work at without coming back, and since when.
+    /// Kind and start of its thread's turn in progress, if there is one.
     pub(crate) fn at_work(&self) -> Option<(Work, Stamp)> {
         self.generation.at_work()
     }

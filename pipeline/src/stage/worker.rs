@@ -31,7 +31,7 @@ use crate::clock::Clock;
 
 /// An engine with the sequences it works on; what differs between stages.
 pub(crate) trait Core: Send {
-    /// What it is asked to do.
+    /// Request to it.
     type Job: Send;
 
     /// Builds model and engine.
@@ -47,7 +47,7 @@ pub(crate) trait Core: Send {
     /// another. Without an engine every job is lost.
     fn accept(&mut self, job: Self::Job);
 
-    /// Whether it takes a job now. Jobs that it does not take wait in the mailbox, where they are bounded.
+    /// Returns true if it takes a job now. Other jobs wait in the mailbox, where they are bounded.
     fn has_room(&self) -> bool {
         true
     }
@@ -55,10 +55,10 @@ pub(crate) trait Core: Send {
     /// Looks at cancellations and at both sides of every sequence.
     fn tend(&mut self);
 
-    /// Whether a step would do anything.
+    /// Returns true if a step would do anything.
     fn has_work(&self) -> bool;
 
-    /// When to look again although nothing rings.
+    /// Time of the next look without a notification.
     fn wake_at(&self) -> Option<Stamp>;
 
     /// One step.
@@ -70,12 +70,12 @@ pub(crate) trait Core: Send {
     /// Ends every sequence with `end` and drops the engine.
     fn end_all(&mut self, end: &End);
 
-    /// Why the engine is of no use any more, if that can be without a panic.
+    /// Fault of the engine that is known without a panic, if there is one.
     fn fault(&mut self) -> Option<Fault> {
         None
     }
 
-    /// Why nothing can be computed any more, in this process: an engine that is built anew would not help.
+    /// Reason why this process can compute nothing more: a rebuilt engine would not help.
     fn lost(&self) -> Option<String> {
         None
     }
@@ -86,7 +86,7 @@ pub(crate) trait Core: Send {
     }
 }
 
-/// Why an engine is of no use any more.
+/// Fault that ends an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// In messages.
@@ -148,7 +148,7 @@ pub(super) fn stage<C: Core + 'static>(
     stage_of(core, parts)
 }
 
-/// What a replica has beside its core.
+/// Parts of a replica beside its core.
 pub(crate) struct StageParts {
     /// Jobs that may wait.
     pub(crate) mailbox: usize,
@@ -156,11 +156,11 @@ pub(crate) struct StageParts {
     pub(crate) wake: Notifier,
     /// Set when it is to stop.
     pub(crate) stop: CancelFlag,
-    /// Where its state and figures are written.
+    /// Record of its state and figures.
     pub(crate) status: ReplicaStatus,
     /// The time.
     pub(crate) clock: Clock,
-    /// What it computes on in this process.
+    /// Its device in this process.
     pub(crate) device: SharedDevice,
 }
 
@@ -206,7 +206,7 @@ struct Worker<C: Core> {
     device: SharedDevice,
 }
 
-/// What one turn of the loop came to.
+/// Result of one turn of the loop.
 enum Turn {
     Worked,
     /// Nothing to do until a ring or that time.

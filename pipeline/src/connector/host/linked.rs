@@ -15,15 +15,15 @@ use crate::connector::stream::Receiving;
 use crate::item::ItemKind;
 use crate::stage::{LinkToken, Notifier, TransferStamps};
 
-/// Where the items of a sequence come.
+/// Expected arrival of a sequence's items by a link.
 pub(super) struct Elsewhere {
     expected: Expected,
     kind: Option<ItemKind>,
     passages: Arc<Passages>,
 }
 
-/// How items arrived that the stage has taken and of which the server was not told. There are never more than the edge holds and the stage takes between two
-/// looks at it.
+/// Transfer stamps of items that the stage has taken and of which the server has not been told. Never more than the
+/// edge holds and the stage takes between two calls of [`Elsewhere::passages`].
 #[derive(Debug, Default)]
 struct Passages(Mutex<Vec<TransferStamps>>);
 
@@ -68,7 +68,7 @@ impl Elsewhere {
         Ok((items.measured_by(meter), elsewhere))
     }
 
-    /// How items arrived since it was last asked.
+    /// Takes the transfer stamps recorded since the last call.
     pub(super) fn passages(&self) -> Vec<TransferStamps> {
         mem::take(&mut *self.passages.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -82,7 +82,7 @@ impl SharedReplica {
         }
     }
 
-    /// Where its state is written.
+    /// Status of the replica.
     #[must_use]
     pub fn status(&self) -> &ReplicaStatus {
         &self.replica.status
@@ -210,7 +210,7 @@ pub(super) struct Membership {
 }
 
 impl Membership {
-    /// What a sequence of this connection is to the replica.
+    /// Number by which the replica knows a sequence of this connection.
     pub(super) fn own(&self, seq: SeqId) -> Result<SeqId, LinkError> {
         match seq.0 >> OWN {
             0 => Ok(SeqId((u64::from(self.number) << OWN) | seq.0)),

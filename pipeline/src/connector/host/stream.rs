@@ -20,18 +20,18 @@ use crate::stage::{CancelFlag, End, StageProgress, StageSnapshot};
 pub(super) struct StreamState {
     pub(super) sending: Sending,
     pub(super) receiving: Receiving,
-    /// Where its items come, if a stage may send them past the other side.
+    /// Expected items that a stage may send without passing the other side.
     pub(super) elsewhere: Option<Elsewhere>,
-    /// What becomes of its outputs, if they go past the other side.
+    /// Resolves when its outputs, sent to the next stage by a link, have ended.
     pub(super) linked: Option<oneshot::Receiver<LinkEnd>>,
     pub(super) cancel: CancelFlag,
     pub(super) progress: StageProgress,
-    /// What the other side knows of it.
+    /// Progress last reported to the other side.
     pub(super) told: StageSnapshot,
     pub(super) finished: Option<oneshot::Receiver<()>>,
 }
 
-/// What came of [`StreamState::tend`].
+/// Result of [`StreamState::tend`].
 pub(super) enum Tended {
     /// All that can be sent is in line.
     All,

@@ -41,7 +41,7 @@ pub(super) struct Work {
     pub(super) stage: Arc<StageHandle>,
     /// Tells the sequences of this connection from those of others, if the replica has others.
     pub(super) membership: Option<Membership>,
-    /// Where items come in past the other side, if they do.
+    /// Meeting point for items that arrive by links, if the stage takes any.
     pub(super) rendezvous: Option<Rendezvous>,
     /// By which outputs go past the other side, if they do.
     pub(super) peers: Option<Peers>,
@@ -50,7 +50,7 @@ pub(super) struct Work {
     pub(super) timeouts: TurnTimeouts,
     /// The other side knows that the replica works.
     pub(super) ready: bool,
-    /// When the other side was last told that this process lives.
+    /// Time of the last heartbeat to the other side.
     pub(super) heartbeat: Stamp,
     pub(super) forwarder: EventForwarder,
     pub(super) stages: StageNames,
@@ -203,8 +203,7 @@ impl Work {
         Ok(())
     }
 
-    /// When to look at the replica again although no notification comes: a step that hangs sends none, and the other side expects
-    /// heartbeats.
+    /// Longest wait for a notification. A step that hangs sends none, and the other side expects heartbeats.
     pub(super) fn look_again(&self) -> Duration {
         let beats = HEARTBEAT.saturating_sub(self.clock.since(self.heartbeat));
         match self.status.at_work() {
@@ -252,7 +251,7 @@ impl Work {
         }
     }
 
-    /// Whether there are sequences whose items may wait for a moment.
+    /// Returns true if there are sequences whose items may wait for a moment.
     pub(super) fn is_patient(&self) -> bool {
         self.streams.values().any(|stream| stream.sending.is_patient())
     }
@@ -293,7 +292,7 @@ impl Work {
     }
 }
 
-/// How a sequence ends that the stage did not take. A stage that has ended has died: another replica may take the sequence.
+/// End of a sequence that the stage refused. A stage that has ended has died: another replica may take the sequence.
 fn end_of(refused: &JobRefused) -> End {
     let message = refused.to_string();
     match refused {

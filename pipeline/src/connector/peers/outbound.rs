@@ -18,9 +18,9 @@ use crate::connector::stream::{Forwarded, Sending};
 use crate::connector::wire::{NO_SEQUENCE, VERSION, WireError, end_message, token_message};
 use crate::stage::{End, NextStage, NotifierFd};
 
-/// How long it may take until the other stage has said that it takes items.
+/// Longest wait until the other stage has said that it takes items.
 const GREETING: Duration = Duration::from_secs(5);
-/// How long to wait for the reason why a connection has ended.
+/// Longest wait for the reason why a connection has ended.
 const REASON_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Makes a link and works for it until it fails or is told to stop. `again` says that the log knows of a failure.
@@ -109,7 +109,7 @@ struct Outbound {
 
 struct Outflow {
     sending: Sending,
-    /// How it ended, until the other stage has confirmed that the end has arrived.
+    /// Its end, until the other stage has confirmed it.
     unconfirmed: Option<End>,
     ended: oneshot::Sender<LinkEnd>,
 }
@@ -297,7 +297,7 @@ impl Outbound {
     }
 }
 
-/// What came of a look at a sequence.
+/// Result of a pass over a sequence.
 enum Passed {
     /// All that can be sent is in line.
     All,

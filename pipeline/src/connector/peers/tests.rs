@@ -29,7 +29,7 @@ struct Far {
     served: Arc<Mutex<Vec<Served>>>,
     refuses: bool,
     idle: Duration,
-    /// What goes there by its connections, once it is lost on the way.
+    /// Sink for the data that its connections send there, once messages are lost on the way.
     swallows: Option<Arc<Swallowed>>,
 }
 
@@ -185,7 +185,7 @@ fn code(item: &Item) -> u32 {
     }
 }
 
-/// What comes next.
+/// Waits for the next item.
 fn taken(items: &mut EdgeReader) -> Recv<Item> {
     let mut taken = Recv::Empty;
     until("something comes", || {

@@ -11,11 +11,11 @@ use omni_engine::Stamp;
 /// The peer's clock as seen from here.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::connector) struct PeerClock {
-    /// When this end of the connection began.
+    /// Start of this end of the connection.
     epoch: Stamp,
-    /// How far the peer's count is ahead of ours, at least, once a frame has come.
+    /// Least lead of the peer's clock over ours, once a frame has come.
     lead: Option<i64>,
-    /// When the last frame came.
+    /// Time of the last frame.
     latest: Stamp,
 }
 

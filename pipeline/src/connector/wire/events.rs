@@ -1,4 +1,4 @@
-//! What the engine of a replica did, as it crosses.
+//! Events of a replica's engine as messages.
 
 use std::time::Duration;
 

@@ -11,7 +11,8 @@ use super::{MAX_FRAME, PREFIX, VERSION, WireError};
 /// Bytes read at once.
 const READ: usize = 64 << 10;
 
-/// How a frame began in versions before 5. Their number follows in two bytes. As a length it would be too long.
+/// First bytes of a frame in versions before 5. Their version number follows in two bytes. As a length it would be
+/// too long.
 const OLD_MAGIC: [u8; 4] = *b"OMNI";
 
 /// A frame that came.
@@ -19,11 +20,11 @@ const OLD_MAGIC: [u8; 4] = *b"OMNI";
 pub(in crate::connector) struct Received {
     pub(in crate::connector) seq: SeqId,
     pub(in crate::connector) body: Body,
-    /// When it was sent, by the sender's count.
+    /// Time of sending, by the sender's clock.
     pub(in crate::connector) sent: i64,
     /// Its bytes, with those of its length.
     pub(in crate::connector) bytes: usize,
-    /// When reading it out of its bytes began.
+    /// Time at which decoding it began.
     pub(in crate::connector) began: Stamp,
 }
 
@@ -70,7 +71,7 @@ const STAMP: usize = 10;
 #[derive(Debug, Default)]
 pub(in crate::connector) struct FrameReader {
     buffer: Vec<u8>,
-    /// What was read and not yet handed out: `buffer[start..end]`.
+    /// Start of the unread bytes, `buffer[start..end]`.
     start: usize,
     end: usize,
 }

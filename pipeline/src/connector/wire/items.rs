@@ -10,7 +10,7 @@ use super::{PeerClock, WireError};
 use crate::item::{AudioPiece, Item, ReplyToken};
 use crate::stage::TransferStamps;
 
-/// What is in an item that came.
+/// Payload of a received item.
 pub(in crate::connector) fn payload_of(item: v1::Item) -> Result<Payload, WireError> {
     item.payload
         .ok_or_else(|| WireError::absent("an item", "a payload"))
@@ -81,7 +81,7 @@ pub(super) fn frames(messages: Vec<v1::CodecFrame>) -> Vec<CodecFrame> {
         .collect()
 }
 
-/// How an item of a sequence arrived.
+/// Arrival of an item of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::connector) struct Arrival {
     pub(in crate::connector) seq: SeqId,

@@ -1,4 +1,4 @@
-//! What holds for any data and for any bytes.
+//! Properties that hold for any data and for any bytes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn clock() -> PeerClock {
     clock
 }
 
-/// What comes out at the other end of a connection.
+/// Sends `body` through a connection and returns the body that is read at the other end.
 fn passed(body: Body) -> Body {
     let mut bytes = Vec::new();
     write_frame(&mut bytes, SeqId(3), body, || 4).unwrap();

@@ -1,4 +1,4 @@
-//! What is asked of a stage for one sequence.
+//! Requests to a stage for one sequence, as messages.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(in crate::connector) fn request_message(request: StageRequest) -> Request {
     }
 }
 
-/// Where the items of a sequence go, as it is sent.
+/// Message of the next stage, to which the items of a sequence go.
 pub(in crate::connector) fn next_stage_message(next: NextStage) -> wire::Link {
     wire::Link {
         stage: next.stage,
@@ -49,7 +49,7 @@ pub(in crate::connector) fn next_stage_message(next: NextStage) -> wire::Link {
     }
 }
 
-/// Where the items of a sequence go, as it was sent.
+/// Next stage of a message, to which the items of a sequence go.
 ///
 /// # Errors
 /// If the token is none, or the stage is none of `stages`.

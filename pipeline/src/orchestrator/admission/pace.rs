@@ -1,4 +1,4 @@
-//! How fast places become free, and so how long a wait will be.
+//! Rate at which places become free, and the expected wait that follows from it.
 //!
 //! Only time in which every place was taken counts: the intervals between two places that became free. They are averaged with
 //! a weight that covers every place about twice, for places that were taken together become free together.
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use omni_engine::Stamp;
 
-/// What is told where nothing is known.
+/// Answer while nothing is known.
 pub(super) const UNKNOWN: Duration = Duration::from_secs(1);
 /// The shortest and the longest time after which trying again is proposed.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
@@ -54,7 +54,7 @@ impl Pace {
         self.since = taken.then_some(now);
     }
 
-    /// How long a request waits with so many ahead; `None` as long as too little is known.
+    /// Expected wait of a request with `ahead` others before it; `None` as long as too little is known.
     pub(super) fn wait(&self, ahead: usize, now: Stamp) -> Option<Duration> {
         self.wait_after(self.least, ahead, now)
     }
@@ -70,7 +70,8 @@ impl Pace {
         Some(Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX))
     }
 
-    /// When a request that was refused with so many ahead would not be refused again, where none may wait longer than `longest`.
+    /// Time after which a request that was refused with `ahead` others before it would be admitted, where none may
+    /// wait longer than `longest`.
     pub(super) fn retry(&self, ahead: usize, longest: Duration, now: Stamp) -> Duration {
         let retry = match (self.wait(ahead, now), self.wait(0, now)) {
             (Some(wait), Some(next)) => wait.saturating_sub(longest).max(next),

@@ -31,7 +31,7 @@ struct Share<W> {
     running: usize,
     /// Tickets ascending.
     waiting: VecDeque<(Ticket, W)>,
-    /// When it last had its turn.
+    /// Turn at which it was last served.
     turn: Ticket,
 }
 
@@ -80,7 +80,7 @@ impl<W> Queue<W> {
         free
     }
 
-    /// How many that wait now would get a place before one more of `tenant`, as things are now.
+    /// Number of waiting requests that would now be served before one more of `tenant`.
     pub(super) fn ahead(&self, tenant: Tenant) -> usize {
         let own = self.tenants.get(&tenant);
         let (running, waiting) = own.map_or((0, 0), |share| (share.running, share.waiting.len()));

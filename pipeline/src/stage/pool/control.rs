@@ -9,7 +9,7 @@ use super::super::status::ReplicaStatus;
 use super::{MakeReplica, Replica, StagePool, Wanted};
 use crate::settings::of_replica;
 
-/// Why no replica of a stage takes work now.
+/// Reason why no replica of a stage takes work now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoReplica {
     /// They are being built for the first time.
@@ -27,7 +27,7 @@ pub enum NoReplica {
 }
 
 impl NoReplica {
-    /// Whether it is worth waiting.
+    /// Returns true if waiting may help.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         matches!(
@@ -37,7 +37,7 @@ impl NoReplica {
     }
 }
 
-/// Why a replica could not be added or changed.
+/// Reason why a replica could not be added or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
     /// There is none with that id.
@@ -45,7 +45,7 @@ pub enum PoolError {
     Unknown {
         /// Name of the stage.
         stage: &'static str,
-        /// What was asked for.
+        /// Id in the request.
         id: ReplicaId,
     },
     /// The pool has been stopped.
@@ -59,7 +59,7 @@ pub enum PoolError {
     Thread {
         /// Name of the stage.
         stage: &'static str,
-        /// What the system says.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
@@ -70,9 +70,9 @@ pub enum PoolError {
 pub struct ReplicaView {
     /// Its id.
     pub id: ReplicaId,
-    /// What it computes on, in words.
+    /// Name of its device.
     pub device: String,
-    /// Whether it can work.
+    /// State.
     pub state: ReplicaState,
     /// It gets no new work.
     pub cordoned: bool,
@@ -82,7 +82,7 @@ pub struct ReplicaView {
     pub in_flight: usize,
     /// Its figures.
     pub stats: ReplicaStats,
-    /// What it died of last, or why it cannot work.
+    /// Message of its last death, or the reason why it cannot work.
     pub last_error: Option<String>,
     /// The process that it works in, if it has one of its own now.
     pub process: Option<u32>,

@@ -15,7 +15,7 @@ use super::{Replica, Slots, StagePool, Unassigned, Wanted};
 use crate::clock::Clock;
 use crate::stage::generation::{TurnTimeouts, Work};
 
-/// How long a replica's thread may be in a turn, and how many may be stuck in one.
+/// Bounds on the turns of a replica's threads, and on threads stuck in one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepLimits {
     /// Longest turns.
@@ -27,7 +27,7 @@ pub struct StepLimits {
 /// Between two tries to start a thread for a replica that has none.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// What it waits for.
+/// Wait of the watchdog.
 #[derive(Debug, Clone, Copy)]
 enum Next {
     /// No thread works.

@@ -1,4 +1,4 @@
-//! How a replica's model is built: for the first time, and anew after it died.
+//! Building a replica's model, for the first time and after each death.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -145,7 +145,7 @@ fn given_up() -> BackendError {
     BackendError::Failed("the replica was given up meanwhile".to_owned())
 }
 
-/// What `work` came to; a panic is an error.
+/// Runs `work`; a panic is an error.
 fn caught<T>(work: impl FnOnce() -> Result<T, BackendError>) -> Result<T, BackendError> {
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|panic| Err(BackendError::Failed(panic_message(&*panic))))

@@ -90,12 +90,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a reader of the rules would keep: who runs, and who waits in the order of arrival.
+/// Reference model of the rules: running requests, and waiting ones in the order of arrival.
 #[derive(Default)]
 struct Model {
     running: Vec<u8>,
     waiting: BTreeMap<u64, (u8, Ticket)>,
-    /// When a tenant last had its turn.
+    /// Last turn of each tenant.
     turns: BTreeMap<u8, u64>,
 }
 

@@ -1,4 +1,4 @@
-//! How many greedy frames each number format of the weights keeps: `kept_frames DIR SENTENCES COUNT`.
+//! Greedy frames that each number format of the weights keeps: `kept_frames DIR SENTENCES COUNT`.
 //!
 //! The weights as stored speak the sentences (one a line, behind the last tab), greedily and with the voices in turn. Then each format
 //! says, after every one of these frames, which frame comes next. It keeps a frame if all of its codes are the same.
@@ -56,7 +56,7 @@ fn speak_all(model: &SpeechModel, sentences: &[String]) -> Fallible<Vec<Spoken>>
     Ok(all)
 }
 
-/// How many frames of `spoken` come next in `model`, too.
+/// Number of frames of `spoken` that `model` predicts, too.
 fn kept(model: &SpeechModel, spoken: &Spoken) -> Result<usize, ModelError> {
     let mut talker = model.talker(KvOptions::default())?;
     let mut run = Run::open(&mut talker, 1, spoken.request.clone(), &spoken.text)?;

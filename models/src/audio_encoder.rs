@@ -1,4 +1,4 @@
-//! What the thinker hears: 16 kHz samples in, rows for the places of audio in a prompt out.
+//! Audio encoder of the thinker: 16 kHz samples in, rows for the places of audio in a prompt out.
 //!
 //! Samples become a log-mel spectrogram, a convolution shortens it to 13 rows per second, and a transformer that looks
 //! both ways inside windows of a few seconds makes the rows that stand for the audio. Nothing is remembered between
@@ -92,7 +92,7 @@ impl std::fmt::Debug for AudioEncoder {
     }
 }
 
-/// What an audio encoder takes, and what it gives, before its weights are read.
+/// Input and output of an audio encoder, known before its weights are read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AudioLimits(AudioConfig);
 
@@ -140,7 +140,7 @@ impl AudioEncoder {
         })
     }
 
-    /// What it takes and gives.
+    /// Input and output of the encoder.
     #[must_use]
     pub fn limits(&self) -> &AudioLimits {
         &self.limits

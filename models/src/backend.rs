@@ -1,4 +1,4 @@
-//! What the networks are written in: a few wide operations on rows, with one implementation per kind of machine.
+//! Operations of which the networks are written: few and wide, on rows, with one implementation per kind of machine.
 //!
 //! Every activation is `Rows`: a matrix `[rows, width]`, a row being a position of a sequence or a moment of a signal
 //! (channels last). Rows of several sequences lie one after another, each sequence as long as it is. The networks are
@@ -67,7 +67,7 @@ impl From<ComputeError> for omni_engine::ModelError {
 
 pub(crate) type Result<T> = std::result::Result<T, ComputeError>;
 
-/// What a matrix needs so that the model stays itself.
+/// Least precision of a matrix with which the model stays accurate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Precision {
     /// Output heads: neighbouring logits decide which code is chosen.
@@ -76,14 +76,14 @@ pub(crate) enum Precision {
     Stored,
 }
 
-/// How what is multiplied with is held.
+/// Storage of matrices.
 pub(crate) trait Matrices: Clone + Send + Sync + 'static {
     /// A matrix `[out, in]` with an optional bias `[out]`, ready to multiply with.
     type Matrix: Send + Sync;
     /// The experts of a mixture.
     type Experts: Send + Sync;
 
-    /// Whether tensors are only checked: then every tensor arrives empty.
+    /// `true` if tensors are only checked: then every tensor arrives empty.
     const DRY: bool = false;
 
     /// The same, but that no matrix is kept in fewer bits than `least` names.
@@ -97,7 +97,7 @@ pub(crate) trait Matrices: Clone + Send + Sync + 'static {
     fn experts(&self, experts: Vec<(Self::Matrix, Self::Matrix)>) -> Result<Self::Experts>;
 }
 
-/// How vectors and tables are held.
+/// Storage of vectors and tables.
 pub(crate) trait Tables: Clone + Send + Sync + 'static {
     /// One number per channel.
     type Vector: Send + Sync;
@@ -113,7 +113,7 @@ pub(crate) trait Tables: Clone + Send + Sync + 'static {
     }
 }
 
-/// How weights are held.
+/// Storage of all weights.
 pub(crate) trait Params: Matrices + Tables {}
 
 impl<P: Matrices + Tables> Params for P {}
@@ -186,7 +186,7 @@ impl Taps {
     }
 }
 
-/// How much of a signal to compute in one pass; more goes in several, which bounds memory.
+/// Frames of a signal computed in one pass; a longer signal takes several, which bounds memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pass {
     /// Frames of one stream.
@@ -195,17 +195,17 @@ pub(crate) struct Pass {
     pub(crate) in_all: usize,
 }
 
-/// What a mixture of experts does with a row besides multiplying.
+/// Routing of rows to the experts of a mixture.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Routing {
     pub(crate) experts: usize,
     /// Experts per row.
     pub(crate) top_k: usize,
-    /// Whether the chosen experts' probabilities are made to sum to 1.
+    /// Scales the probabilities of the chosen experts to a sum of 1.
     pub(crate) normalise: bool,
 }
 
-/// What was asked of a GPU so far, by all that compute on it.
+/// Work given to a GPU so far, by everything that computes on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GpuFigures {
     /// Launches outside of graphs.
@@ -214,7 +214,7 @@ pub struct GpuFigures {
     pub graphs: u64,
     /// Launches in recorded graphs.
     pub recorded_launches: u64,
-    /// How many of those are parts of persistent launches.
+    /// Recorded launches that are parts of persistent launches.
     pub joined_launches: u64,
     /// Graphs launched again.
     pub replays: u64,
@@ -222,49 +222,49 @@ pub struct GpuFigures {
     pub replayed_launches: u64,
     /// Steps that were to be a graph and were launched without.
     pub fallbacks: u64,
-    /// How long the device worked on graphs whose results were looked at.
+    /// Time that the device worked on graphs whose results were read.
     pub busy: Duration,
 }
 
-/// What the launches of a step cost a GPU.
+/// Cost of the launches of a step on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepCosts {
     /// The network.
     pub stage: &'static str,
     /// Rows of the step.
     pub rows: usize,
-    /// What the whole step takes.
+    /// Time of the whole step.
     pub time: Duration,
     /// Launches that are alike, in the order in which they come first.
     pub kernels: Vec<KernelCost>,
 }
 
-/// What all launches of one kernel and size cost a step: what it takes less without them.
+/// Cost of all launches of one kernel and size in a step: the time of the step minus the time without them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelCost {
     /// The kernel.
     pub kernel: &'static str,
     /// Its blocks.
     pub grid: [u32; 3],
-    /// How many launches those are.
+    /// Number of these launches.
     pub launches: usize,
     /// Multiplications and additions of all of them, if they are products of many rows; 0 if that is not known.
     pub operations: u64,
-    /// What they cost; none where others need what they write to know where to read.
+    /// Their cost; none if other launches read addresses that they write.
     pub time: Option<Duration>,
 }
 
 /// Is told why a step was computed with more effort than necessary.
 pub type TellFallback = Box<dyn Fn(&str) + Send + Sync>;
 
-/// Which step is computed, and how large it is: two steps with equal keys launch the same operations.
+/// Identity of a step by network and size: two steps with equal keys launch the same operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct StepKey {
     /// The network.
     pub(crate) stage: &'static str,
     /// Rows or frames, a bucket.
     pub(crate) rows: usize,
-    /// What else decides how large its operations are, a bucket: keys that a row sees, signals, codes of the past.
+    /// Other size of its operations, a bucket: keys that a row sees, signals, codes of the past.
     pub(crate) also: usize,
     /// With prompts beside decodes: of how many rows, a bucket, what follows is wanted. Else 0.
     pub(crate) ends: usize,

@@ -47,12 +47,12 @@ pub enum MessagePart {
     Tool(String),
     /// The model asked for a function.
     ToolCall {
-        /// Which.
+        /// Name of the function.
         name: String,
-        /// What with, as a JSON object.
+        /// Arguments as a JSON object.
         arguments: String,
     },
-    /// What a function gave.
+    /// Result of a call.
     ToolResult(String),
 }
 
@@ -61,7 +61,7 @@ pub enum MessagePart {
 pub struct Message {
     /// Its role.
     pub role: Role,
-    /// What is said, in order.
+    /// Parts of the message, in order.
     pub parts: Vec<MessagePart>,
 }
 
@@ -111,9 +111,9 @@ pub enum ChatError {
     /// A tool or its arguments are not what they have to be.
     #[error("{what} is not JSON: {reason}")]
     ToolJson {
-        /// Which of them.
+        /// Name of the missing item.
         what: &'static str,
-        /// Where it is not.
+        /// Position at which it is missing.
         reason: String,
     },
     /// A text that cannot be tokenized.

@@ -37,7 +37,7 @@ pub(crate) use tensor::{DType, HostTensor, Reordering, TensorInfo};
 const SINGLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
 
-/// Where a checkpoint's files are.
+/// Source of a checkpoint's files.
 #[derive(Debug, Clone)]
 pub enum CheckpointSource {
     /// A directory in Hugging Face layout.
@@ -70,7 +70,7 @@ impl CheckpointSource {
         }
     }
 
-    /// Whether there is such a file.
+    /// Returns true if there is such a file.
     pub(crate) fn has(&self, name: &str) -> Result<bool, LoadError> {
         match self {
             Self::Random(model) => Ok(model.file(name).is_some()),
@@ -329,12 +329,12 @@ impl Checkpoint {
         &self.listing
     }
 
-    /// What is known of a tensor without reading it.
+    /// Header of a tensor, known without reading its values.
     pub(crate) fn info(&self, name: &str) -> Option<&TensorInfo> {
         self.tensors.get(name)
     }
 
-    /// Why a tensor that the index promises is not there, if that is so.
+    /// Reason why a tensor that the index promises is not there.
     pub(crate) fn absent(&self, name: &str) -> Option<&Problem> {
         self.absent.get(name)
     }
@@ -393,7 +393,7 @@ impl Checkpoint {
     }
 }
 
-/// Whether `name` is a file of the checkpoint's own directory, whatever the system's way to write paths.
+/// Returns true if `name` is a file of the checkpoint's own directory, in any system's notation of paths.
 fn is_file_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\\', ':', '\0'])
 }

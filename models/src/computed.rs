@@ -1,4 +1,4 @@
-//! What a step of the talker or of the thinker leaves until the next one: hidden states and logits.
+//! Results of a step of the talker or of the thinker that the next one needs: hidden states and logits.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use omni_engine::{ModelError, SeqId, SeqStep};
 
 use crate::backend::{Activations, Norm, Products, Result, RowIndexing};
 
-/// What the last step computed, a row for every sequence.
+/// Results of the last step, one row per sequence.
 pub(crate) struct Computed<B: RowIndexing> {
     row: HashMap<SeqId, u32>,
     /// `[sequences, hidden]`, after the final norm.

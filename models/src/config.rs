@@ -81,7 +81,7 @@ pub(crate) struct StackConfig {
     pub(crate) kv_heads: usize,
     pub(crate) head_dim: usize,
     pub(crate) rope_theta: f32,
-    /// How many of a head's rotations belong to time, height and width; `None`: all to time.
+    /// Rotations of a head for time, height and width; `None`: all for time.
     pub(crate) mrope: Option<[usize; 3]>,
     pub(crate) eps: f32,
     /// RMSNorm of every query and key head.
@@ -111,7 +111,7 @@ pub(crate) struct TalkerConfig {
     pub(crate) prompt: PromptFormat,
 }
 
-/// How a family writes the prompt of a reply.
+/// Prompt format of a family.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PromptFormat {
     Qwen3Omni,
@@ -169,8 +169,8 @@ impl Code2WavConfig {
         }
     }
 
-    /// Whether every transposed convolution of the decoder drops its first outputs of a stream: the reference implementation of
-    /// Qwen3-Omni cuts both of its ends, that of Qwen3-TTS only the last one.
+    /// Returns true if every transposed convolution of the decoder drops its first outputs of a stream: the reference
+    /// implementation of Qwen3-Omni cuts both of its ends, that of Qwen3-TTS only the last one.
     pub(crate) fn drops_first(&self) -> bool {
         self.front == Code2WavFront::Mean
     }

@@ -1,5 +1,5 @@
-//! Which models are served, found by `model_type` of `config.json`. From the family follow the layout of the configuration, the files
-//! and names of the tensors, and the talker's prompt.
+//! Supported model families, recognised by `model_type` of `config.json`. The family decides the layout of the
+//! configuration, the files and names of the tensors, and the talker's prompt.
 
 use serde_json::Value;
 
@@ -21,11 +21,11 @@ const SERVED: [(&str, Family); 2] = [
     ("qwen3_tts", Family::Qwen3Tts),
 ];
 
-/// Where the codec of Qwen3-TTS is.
+/// Folder of the codec of Qwen3-TTS.
 pub(crate) const CODEC_FOLDER: &str = "speech_tokenizer";
 /// The published checkpoint of Qwen3-Omni that speaks.
 const SPEAKING: &str = "Qwen/Qwen3-Omni-30B-A3B-Instruct";
-/// What to fetch where nothing says which checkpoint was meant: the smallest one with voices of its own.
+/// Checkpoint that messages suggest where none was named: the smallest one with voices of its own.
 const SMALLEST: &str = "Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice";
 
 impl Family {
@@ -82,7 +82,7 @@ impl Family {
         }
     }
 
-    /// How the checkpoint wants to be sampled.
+    /// Sampling defaults of the checkpoint.
     pub(crate) fn defaults(self, checkpoint: &Checkpoint) -> Result<GenerationDefaults, LoadError> {
         let json = checkpoint.file("generation_config.json")?;
         match self {

@@ -1,5 +1,4 @@
-//! What of a model must be read to compute with it, and how much must be computed: parameters, bytes and operations, counted over the tensors'
-//! shapes.
+//! Lower bounds of a model's work: parameters, bytes and operations, counted over the tensors' shapes.
 //!
 //! A counted floor of a step is the bytes that it cannot do without, over the bytes per second that the memory gives, or its additions and
 //! multiplications, over those per second that the processor or the device makes: no step of that number format is faster, however it is
@@ -49,7 +48,7 @@ pub struct StageFloor {
 /// The experts of one layer, of which a step reads those that some row goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mixture {
-    /// How many there are.
+    /// Number of experts.
     pub experts: u64,
     /// Experts per row.
     pub top_k: u64,
@@ -269,7 +268,7 @@ impl Counting {
     }
 }
 
-/// When a step reads a tensor.
+/// Reads of a tensor in a step.
 enum Use {
     EveryPass,
     OncePerStep,

@@ -51,7 +51,7 @@ impl<'a, P: Params> Loader<'a, P> {
         }
     }
 
-    /// Whether the checkpoint has a tensor.
+    /// Returns true if the checkpoint has a tensor.
     pub(crate) fn has(&self, tensor: &str) -> bool {
         self.checkpoint.info(tensor).is_some()
     }
@@ -192,7 +192,7 @@ impl<'a, P: Params> Loader<'a, P> {
         codes: usize,
         width: usize,
     ) -> Result<HostTensor, LoadError> {
-        /// What the reference implementation divides by where a code was never used.
+        /// Divisor of the reference implementation for a code that was never used.
         const LEAST: f32 = 1e-5;
         let values = self.tensor(&format!("{name}.{sums}"), &[codes, width])?;
         let usage = self.tensor(&format!("{name}.cluster_usage"), &[codes])?;

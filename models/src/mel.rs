@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use realfft::{RealFftPlanner, RealToComplex};
 
-/// What spectra are made of.
+/// Parameters of spectra.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MelShape {
     pub(crate) sample_rate: f64,

@@ -19,10 +19,10 @@ use crate::loader::Loader;
 use crate::speech::VoiceSource;
 use crate::{audio_encoder, qwen3_tts, speech, thinker_model};
 
-/// What is in front of every name.
+/// Prefix of every name.
 const PREFIX: &str = "random:";
 
-/// What a model's shapes are called, and what they are.
+/// Name and shapes of a model.
 #[derive(Debug, PartialEq, Eq)]
 struct Shapes {
     name: &'static str,
@@ -30,7 +30,7 @@ struct Shapes {
     config: &'static str,
     /// The same of `speech_tokenizer/config.json`, if its vocoder is apart.
     codec: Option<&'static str>,
-    /// Whether it has a thinker and an audio encoder.
+    /// `true` if it has a thinker and an audio encoder.
     converses: bool,
     /// Frames of every sequence of speech: 5 s.
     frames: u32,
@@ -117,13 +117,13 @@ pub enum RandomNameError {
     /// Nothing is called that.
     #[error("there is no {found:?}, expected one of {}", RandomModel::names().join(", "))]
     Name {
-        /// What was there, without a seed.
+        /// The name found, without a seed.
         found: String,
     },
     /// The part behind the @ is no seed.
     #[error("the seed is {found:?}, a whole number from 0 to {} is expected", u64::MAX)]
     Seed {
-        /// What was there.
+        /// The text found.
         found: String,
     },
 }
@@ -184,7 +184,7 @@ impl TryFrom<String> for RandomModel {
 }
 
 impl RandomModel {
-    /// Whether `text` is meant to name a random model, rightly or not.
+    /// Returns true if `text` is meant to name a random model, valid or not.
     #[must_use]
     pub fn is_meant(text: &str) -> bool {
         text.starts_with(PREFIX)
@@ -230,8 +230,8 @@ impl RandomModel {
         Ok(own.into_asked())
     }
 
-    /// How a tensor's values are made: such that what comes out of a layer is about as large as what went in, of
-    /// order one from the embeddings to the logits, and the waveform well within its bounds.
+    /// Values of a tensor, such that the output of a layer is about as large as its input, of order one from the
+    /// embeddings to the logits, and the waveform well within its bounds.
     fn recipe(&self, name: &str, shape: &[usize]) -> Recipe {
         if shape.len() < 2 {
             let zero = [".bias", ".alpha", ".beta"].iter().any(|end| name.ends_with(end));

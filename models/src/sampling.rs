@@ -12,7 +12,7 @@ pub(crate) use text::Change;
 pub use text::TextSampling;
 pub(crate) use text::{Chosen, Said, Tally, TextChoice};
 
-/// How to choose a code from its logits.
+/// Sampling parameters of a code.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampling {
     /// Divides the logits; 0 takes the most likely code (greedy).
@@ -103,7 +103,7 @@ pub(crate) struct Draw {
     pub(crate) group: u32,
 }
 
-/// What limits the choice besides the settings.
+/// Limits of a choice besides the sampling parameters.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Limits<'a> {
     /// Codes already generated (repeats allowed).
@@ -122,8 +122,8 @@ pub(crate) struct Choice<'a> {
     pub(crate) seed: u64,
     /// Codec frame, from 0.
     pub(crate) step: u32,
-    /// Where one more code is that counts as generated, if only the device knows it yet: a row of what
-    /// [`Sampler::sample`](crate::backend::Sampler::sample) is given.
+    /// Row of the ids given to [`Sampler::sample`](crate::backend::Sampler::sample) with one more code that counts as
+    /// generated, if only the device knows it yet.
     #[cfg_attr(
         not(any(feature = "cuda", feature = "emulator")),
         expect(dead_code, reason = "only a GPU asks")

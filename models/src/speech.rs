@@ -27,7 +27,7 @@ use nets::{AnyNets, Urgency, all_nets};
 pub(crate) use nets::{Sources, nets};
 pub use options::{DType, Kernels, LoadOptions, Parts, Weights, probe_gpu};
 
-/// What callers must know of a model.
+/// Properties of a model for its callers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpeechLimits {
     /// Names of the voices, sorted.
@@ -52,12 +52,12 @@ pub struct SpeechLimits {
     pub voice_width: u32,
     /// Languages that a request can name; none if the model takes no language. Without one it decides by the text.
     pub languages: Vec<Language>,
-    /// Whether the user turn can say how to speak.
+    /// `true` if the user turn can carry style instructions.
     pub instructions: bool,
     /// True if the reference implementation puts all text in front of the first frame unless told otherwise
     /// ([`TalkerRequest::text`](crate::TalkerRequest::text)); `None` if text cannot stand there.
     pub non_streaming: Option<bool>,
-    /// Where voices come from.
+    /// Source of voices.
     pub voice_source: VoiceSource,
 }
 
@@ -70,7 +70,7 @@ pub struct Language {
     pub name: String,
 }
 
-/// Where a model's voices come from.
+/// Source of a model's voices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VoiceSource {
     /// Names.
@@ -91,7 +91,7 @@ pub struct SpeechModel {
     read: Arc<Read>,
 }
 
-/// What is read of a checkpoint besides weights.
+/// Contents of a checkpoint besides weights.
 struct Read {
     family: Family,
     checkpoint: Checkpoint,
@@ -217,7 +217,7 @@ impl SpeechModel {
         Ok(kv_position_bytes(&config.stack, options.cached().bytes()))
     }
 
-    /// What callers must know of the thinker, whose weights are not read for that.
+    /// Properties of the thinker, whose weights are not read for that.
     ///
     /// # Errors
     /// [`LoadError`] if its configuration cannot be read.
@@ -238,7 +238,7 @@ impl SpeechModel {
             .map_err(|e| e.at(self.place.clone()))
     }
 
-    /// What the audio encoder takes and gives, if the checkpoint has one that can be loaded. Reads no weights.
+    /// Input and output of the audio encoder, if the checkpoint has one that can be loaded. Reads no weights.
     ///
     /// # Errors
     /// [`LoadError`] with all that is missing or wrong.
@@ -289,7 +289,7 @@ impl SpeechModel {
         load().map_err(|e| e.at(self.place.clone()))
     }
 
-    /// How the checkpoint writes conversations; Qwen's form if it does not say.
+    /// Chat template of the checkpoint; Qwen's if it has none.
     ///
     /// # Errors
     /// [`LoadError`] if its template is no template, or if its configuration has no thinker.
@@ -307,10 +307,11 @@ impl SpeechModel {
         config.and_then(load).map_err(|e| e.at(self.place.clone()))
     }
 
-    /// Whether models like this one hold conversations.
+    /// Checks that models like this one hold conversations.
     ///
     /// # Errors
-    /// Why not, in words.
+    ///
+    /// The reason why not, in words.
     pub fn converses(&self) -> Result<(), String> {
         match self.read.family {
             Family::Qwen3Omni => Ok(()),
@@ -341,7 +342,7 @@ impl SpeechModel {
         &self.read.tokenizer
     }
 
-    /// What callers must know.
+    /// Properties of the model.
     #[must_use]
     pub fn limits(&self) -> &SpeechLimits {
         &self.limits
@@ -353,7 +354,7 @@ impl SpeechModel {
         self.read.unused.as_deref()
     }
 
-    /// How the checkpoint wants to be sampled.
+    /// Sampling defaults of the checkpoint.
     #[must_use]
     pub fn defaults(&self) -> &GenerationDefaults {
         &self.read.defaults
@@ -481,7 +482,7 @@ fn check_tensors(
     Ok(unused)
 }
 
-/// How many names there are, and the first ones.
+/// Number of names, and the first ones.
 fn listed(names: &[&str]) -> Option<String> {
     const FIRST: usize = 3;
     let first = names[..names.len().min(FIRST)].join(", ");

@@ -55,7 +55,7 @@ impl From<&str> for Voice {
     }
 }
 
-/// What a talker needs of a recording to speak in its voice.
+/// Voice made from a recording, as a talker takes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VoicePrompt {
     /// The speaker encoder's vector, `[talker hidden]`.
@@ -84,9 +84,9 @@ pub struct TalkerRequest {
     pub language: Option<String>,
     /// All text, to stand in front of the first frame (Qwen3-TTS); without it text is pushed, and read frame by frame.
     pub text: Option<Vec<u32>>,
-    /// How to choose the first code of a frame.
+    /// Sampling of the first code of a frame.
     pub talker: Sampling,
-    /// How to choose the other codes; its `repetition_penalty` must be 1 and its `min_tokens` 0, as a frame has one
+    /// Sampling of the other codes; its `repetition_penalty` must be 1 and its `min_tokens` 0, as a frame has one
     /// code per group, each of a vocabulary of its own.
     pub predictor: Sampling,
     /// Same seed, same request: same codes, whatever runs beside.
@@ -116,7 +116,7 @@ impl Default for KvOptions {
     }
 }
 
-/// What can be looked at between a step's computation and the next one's.
+/// Access to intermediate results between two steps, for tests.
 pub(crate) trait Inspect {
     fn logits(&self, seq: SeqId) -> Option<Vec<f32>>;
     fn hidden(&self, seq: SeqId) -> Option<Vec<f32>>;

@@ -1,5 +1,5 @@
-//! What tests share with `omni-gpu`, which takes the same looks at a device: reference outputs, and driving the networks as
-//! an engine would.
+//! Helpers that tests share with `omni-gpu`, which runs the same checks on a device: reference outputs, and driving
+//! the networks as an engine would.
 //!
 //! Nothing here judges. The caller gets what was computed, or the model's own error; a caller that asks for a reference that is
 //! not there gets a panic, because that is a mistake in the asking.

@@ -39,10 +39,10 @@ pub enum PromptPiece {
 pub struct ThinkerRequest {
     /// The prompt, at least one position.
     pub prompt: Vec<PromptPiece>,
-    /// Where the prompt's positions stand in time, height and width; `None`: 0, 1, 2, ... on all three axes, as for
-    /// text and audio. The reply goes on after the largest.
+    /// Coordinates of the prompt's positions in time, height and width; `None`: 0, 1, 2, ... on all three axes, as
+    /// for text and audio. The reply continues after the largest.
     pub axes: Option<Vec<[u32; 3]>>,
-    /// How to choose a token.
+    /// Sampling of a token.
     pub sampling: TextSampling,
     /// Same seed, same request: same tokens, whatever runs beside.
     pub seed: u64,
@@ -50,9 +50,9 @@ pub struct ThinkerRequest {
     pub stop: Vec<u32>,
     /// Tokens after which the reply ends even if the model would go on.
     pub max_tokens: u32,
-    /// Whether every token comes with its log-probability.
+    /// `true` if every token comes with its log-probability.
     pub logprobs: bool,
-    /// Whether the first token comes with the hidden rows of the prompt's audio positions.
+    /// `true` if the first token comes with the hidden rows of the prompt's audio positions.
     pub export_hidden: bool,
 }
 
@@ -83,7 +83,7 @@ impl HiddenRows {
     }
 }
 
-/// What can be looked at between a step's computation and the next one's.
+/// Access to intermediate results between two steps, for tests.
 pub(crate) trait Inspect {
     fn logits(&self, seq: SeqId) -> Option<Vec<f32>>;
     fn hidden(&self, seq: SeqId) -> Option<Vec<f32>>;

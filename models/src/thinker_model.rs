@@ -11,7 +11,7 @@ use crate::loader::Loader;
 use crate::talker::KvOptions;
 use crate::thinker::{self, Thinker, ThinkerNet};
 
-/// What callers must know of a thinker.
+/// Properties of a thinker for its callers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThinkerLimits {
     /// Longest sequence, prompt and reply together, in positions.
@@ -85,7 +85,7 @@ impl ThinkerModel {
         self.nets.thinker(kv)
     }
 
-    /// What callers must know.
+    /// Properties of the thinker.
     #[must_use]
     pub fn limits(&self) -> &ThinkerLimits {
         &self.limits

@@ -16,10 +16,10 @@ pub(crate) const WHOLE: &str = "tokenizer.json";
 const VOCAB: &str = "vocab.json";
 const MERGES: &str = "merges.txt";
 const CONFIG: &str = "tokenizer_config.json";
-/// What is needed where there is no [`WHOLE`].
+/// Files needed where there is no [`WHOLE`].
 pub(crate) const FILES: [&str; 3] = [VOCAB, CONFIG, MERGES];
 
-/// How Qwen2's tokenizer cuts text before merging bytes (transformers, `tokenization_qwen2.py`).
+/// Pattern by which Qwen2's tokenizer cuts text before merging bytes (transformers, `tokenization_qwen2.py`).
 const SPLIT: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 /// The text tokenizer of a checkpoint. Clones share it.
@@ -32,7 +32,7 @@ struct Inner {
     plain: tokenizers::Tokenizer,
     /// Names and ids of the special tokens.
     special: BTreeMap<String, u32>,
-    /// What tokens stand for, once it has been asked for.
+    /// Text of all tokens, built on first use.
     vocabulary: OnceLock<Vocabulary>,
 }
 
@@ -120,7 +120,7 @@ impl Tokenizer {
         self.0.special.keys().map(String::as_str)
     }
 
-    /// Whether a token is special: it never stands for text.
+    /// Returns true if a token is special: it never stands for text.
     #[must_use]
     pub fn is_special(&self, id: u32) -> bool {
         self.0.special.values().any(|&special| special == id)

@@ -19,7 +19,7 @@ pub const CODE2WAV: &str = "code2wav";
 /// Name of the stage that turns a recording into rows of the thinker's prompt.
 pub const ENCODER: &str = "encoder";
 
-/// What other programs and papers call the stages.
+/// Names of the stages in other programs and papers.
 const OTHER_NAMES: [(&str, &[&str]); 4] = [
     (
         THINKER,

@@ -1,4 +1,4 @@
-//! How long the parts of the speech path take on this machine, one thread each.
+//! Processor time of the parts of the speech path on this machine, one thread each.
 //!
 //! Times are those on the processor, so that what else runs on the machine does not count.
 //!

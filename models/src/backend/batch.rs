@@ -9,9 +9,9 @@ pub(crate) struct Span {
     pub(crate) len: usize,
     /// Position of the first key in `keys`.
     pub(crate) first_key: usize,
-    /// Where [`Batch::slots`] begins to list the cache rows of the positions `first_key .. start + len`.
+    /// Start of the cache rows of the positions `first_key .. start + len` in [`Batch::slots`].
     slots: usize,
-    /// Where the batch's table begins to list their blocks.
+    /// Start of their blocks in the batch's table.
     blocks: usize,
 }
 
@@ -22,7 +22,7 @@ impl Span {
     }
 }
 
-/// Which positions a batch computes and where their keys and values are.
+/// Positions that a batch computes, and the places of their keys and values.
 ///
 /// Keys lie in blocks of `1 << shift` cache rows, block `b` being the rows from `b << shift` on; with a shift of 0 every
 /// row is a block of its own, and a sequence's rows may be anywhere.
@@ -36,7 +36,7 @@ pub(crate) struct Batch {
     keys: usize,
     /// The cache rows of all spans' keys, once they were asked for.
     slots: OnceLock<Vec<u32>>,
-    /// Where every row stands in time, height and width.
+    /// Position of every row in time, height and width.
     axes: Vec<[u32; 3]>,
     /// Keys per row that room is made for.
     room: usize,
@@ -178,7 +178,7 @@ impl Batch {
             .map_or(each * rows, |sequences| each * sequences + rows)
     }
 
-    /// Whether a row may see the new keys of another, as far as operations depend on it.
+    /// Returns true if a row may see the new keys of another, as far as operations depend on it.
     #[cfg_attr(
         not(any(feature = "cuda", feature = "emulator")),
         expect(dead_code, reason = "only a GPU asks")
@@ -187,7 +187,7 @@ impl Batch {
         self.prompted.is_some() || self.spans.iter().any(|span| span.len > 1)
     }
 
-    /// Where every row stands in time, height and width.
+    /// Position of every row in time, height and width.
     pub(crate) fn axes(&self) -> &[[u32; 3]] {
         &self.axes
     }

@@ -36,7 +36,7 @@ pub(crate) trait ComputeDevice: Params {
     fn urgent_replica(&self) -> Result<Self> {
         self.replica()
     }
-    /// What a GPU was asked to do, if one computes.
+    /// Work given to a GPU, if one computes.
     fn figures(&self) -> Option<GpuFigures> {
         None
     }
@@ -48,7 +48,7 @@ pub(crate) trait ComputeDevice: Params {
     fn tell_fallbacks(&self, _to: TellFallback) {}
     /// From now on finds what the launches of each new kind of step cost, by so many replays; what streams keep is of no use then.
     fn profile(&self, _replays: u32) {}
-    /// What was found since the last call.
+    /// Takes the costs measured since the last call.
     fn take_costs(&self) -> Vec<StepCosts> {
         Vec::new()
     }
@@ -56,7 +56,8 @@ pub(crate) trait ComputeDevice: Params {
 
 /// The sizes that steps are rounded up to, so that there are few.
 pub(crate) trait StepSizes {
-    /// Whether sizes are rounded up at all. Then ids that a table does not have add nothing ([`Embedding::lookup_add`]).
+    /// Returns true if sizes are rounded up. Then ids that a table does not have add nothing
+    /// ([`Embedding::lookup_add`]).
     fn rounds_up(&self) -> bool {
         false
     }
@@ -95,7 +96,7 @@ pub(crate) trait Steps: Params {
     fn wait(&self) -> Result<()> {
         Ok(())
     }
-    /// Whether what is asked for is done elsewhere, so that there is something else to do meanwhile.
+    /// Returns true if work is done on another device, so that the caller can do something else meanwhile.
     fn is_apart(&self) -> bool {
         false
     }
@@ -376,11 +377,11 @@ pub(crate) trait Products: Normalisation {
     }
 }
 
-/// What convolutions keep of the streams that pass through them.
+/// Memory of convolutions for the streams that pass through them.
 pub(crate) trait StreamMemory: Params {
     /// The past of one convolution for a number of streams, `[streams, past rows, width]`.
     type Past: Send;
-    /// What all convolutions need of the signals of a batch.
+    /// Signals of a batch, as all convolutions need them.
     type Layout: Send;
 
     /// Frames that the vocoder does best to take at once.
@@ -469,7 +470,7 @@ pub(crate) trait Pointwise: Activations {
 pub(crate) trait Attention: Activations {
     /// Keys and values of one layer, `[slots, kv_width]` each.
     type Kv: Send;
-    /// What all layers need of a batch: rotations, cache rows.
+    /// Rotations and cache rows of a batch, which all layers share.
     type Places;
 
     fn places(&self, batch: &Batch, angles: &Angles, shape: &AttentionShape) -> Result<Self::Places>;

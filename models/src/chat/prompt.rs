@@ -34,7 +34,7 @@ pub struct ChatPrompt {
     ids: Ids,
 }
 
-/// What the talker gets of a conversation before the reply.
+/// Part of a conversation that the talker reads before the reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TalkerPrompt {
     /// All user turns, a row per position: for [`TalkerRequest::user`](crate::TalkerRequest::user).
@@ -75,9 +75,9 @@ impl ChatPrompt {
         Ok(self.pieces.iter().map(piece).collect())
     }
 
-    /// What the talker gets. `audio_rows` says how many rows each audio of the messages has, `hidden` are the thinker's
-    /// hidden rows for all of them (see [`ThinkerToken::hidden`](crate::ThinkerToken::hidden)); without audio the
-    /// default will do.
+    /// Prompt of the talker. `audio_rows` has the number of rows of each audio of the messages, `hidden` the
+    /// thinker's hidden rows for all of them (see [`ThinkerToken::hidden`](crate::ThinkerToken::hidden)); without
+    /// audio the default will do.
     ///
     /// System turns and earlier turns of the assistant are not heard by the talker.
     ///
@@ -143,7 +143,7 @@ impl ChatPrompt {
         bounds.windows(2).map(|b| b[0]..b[1]).collect()
     }
 
-    /// Whether a turn of this role is not for the talker.
+    /// Returns true if a turn of this role is not for the talker.
     fn is_silent(&self, role: Option<&ChatPiece>) -> bool {
         let ids = &self.ids;
         [ids.roles.system, ids.text.assistant]
@@ -152,7 +152,7 @@ impl ChatPrompt {
             .any(|silent| role == Some(silent))
     }
 
-    /// What follows the head of the assistant's turn, if `pieces` are that.
+    /// Tokens behind the head of the assistant's turn, if `pieces` begin with that head.
     fn opening(&self, pieces: &[ChatPiece]) -> Option<Vec<u32>> {
         let text = &self.ids.text;
         let head = [text.im_start, text.assistant, self.ids.newline].map(ChatPiece::Token);

@@ -49,7 +49,7 @@ pub struct ChatTemplate {
     ids: Ids,
     /// Names of the tokens that templates may ask for.
     names: Value,
-    /// Whether it writes tools.
+    /// `true` if it writes tools.
     tools: bool,
 }
 
@@ -90,7 +90,7 @@ impl ChatTemplate {
         })
     }
 
-    /// Whether it writes the tools that a conversation offers.
+    /// Returns true if it writes the tools that a conversation offers.
     #[must_use]
     pub fn takes_tools(&self) -> bool {
         self.tools
@@ -159,7 +159,7 @@ impl ChatTemplate {
         Ok(results)
     }
 
-    /// What is said as templates expect it: text alone as a string, else a list of parts.
+    /// Content of a message as templates expect it: text alone as a string, else a list of parts.
     fn content(&self, parts: &[&MessagePart]) -> Value {
         let text = |part: &&MessagePart| match part {
             MessagePart::Text(text) => Some(self.guarded(text)),

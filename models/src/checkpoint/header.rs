@@ -13,7 +13,7 @@ use super::tensor::{Content, DType, TensorInfo};
 /// Longest header accepted, as in the reference implementation.
 const MAX_HEADER: u64 = 100_000_000;
 
-/// How a file begins that a clone without Git LFS leaves in a file's place.
+/// First bytes of the pointer that a clone without Git LFS leaves in a file's place.
 const POINTER: &[u8; 8] = b"version ";
 
 #[derive(Deserialize)]

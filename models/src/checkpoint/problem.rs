@@ -1,4 +1,4 @@
-//! What can be wrong with a checkpoint, collected so that one attempt tells everything.
+//! Problems of a checkpoint, collected so that one attempt reports all.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ pub enum Problem {
     /// Nothing is wrong with it, but it cannot be computed as asked.
     #[error("{reason}")]
     Machine {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A file that must be there is not.
@@ -40,7 +40,7 @@ pub enum Problem {
     Malformed {
         /// Name inside the checkpoint.
         file: String,
-        /// What is wrong, and where.
+        /// The problem and its place.
         reason: String,
     },
     /// A configuration field is missing or cannot be as it is.
@@ -50,7 +50,7 @@ pub enum Problem {
         file: String,
         /// Path of the field, such as `talker_config.num_code_groups`.
         field: String,
-        /// What is wrong, and what was expected.
+        /// The problem, and the expected value.
         reason: String,
     },
     /// A tensor that the configuration asks for is not there.
@@ -93,7 +93,7 @@ pub enum Problem {
     Renamed {
         /// The file that lists them.
         file: String,
-        /// How many there are.
+        /// Total number.
         count: usize,
         /// The first that is missing.
         expected: String,
@@ -102,7 +102,7 @@ pub enum Problem {
     },
 }
 
-/// What the names in the file have or lack.
+/// Difference of the names in the file from the expected ones.
 struct Prefix<'a>(&'a str, &'a str);
 
 impl fmt::Display for Prefix<'_> {
@@ -140,7 +140,7 @@ impl Problem {
         }
     }
 
-    /// What it is about as one of many: the file, what is wrong with so many of its tensors, and this one.
+    /// Problem as one of many: the file, the predicate for all its tensors of that kind, and this tensor.
     fn of_many(&self) -> Option<(&str, &'static str, String)> {
         match self {
             Self::MissingTensor { file, tensor, .. } => Some((file, "are missing", tensor.clone())),
@@ -166,7 +166,7 @@ impl Problem {
 
 /// Tensors of a file with one kind of problem that are told one by one; more are one line.
 const MOST_ALIKE: usize = 10;
-/// How many of those stand in the line.
+/// Number of examples in the message.
 const EXAMPLES: usize = 3;
 
 /// A line for each problem, and one for many that are alike.
@@ -198,13 +198,13 @@ fn lines(problems: &[Problem]) -> Vec<String> {
     lines
 }
 
-/// Why a checkpoint was not loaded. Nothing of it is kept.
+/// Reason why a checkpoint was not loaded. Nothing of it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadError {
-    /// Which checkpoint, once that is known.
+    /// Place of the checkpoint, once it is known.
     place: Option<String>,
     problems: Vec<Problem>,
-    /// What helps, if that is known.
+    /// Advice, if there is any.
     hint: Option<String>,
 }
 

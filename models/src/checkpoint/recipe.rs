@@ -4,7 +4,7 @@ use half::bf16;
 
 use crate::philox::philox;
 
-/// How the elements of a tensor are made. All are numbers that bf16 has.
+/// Values of a generated tensor. All are numbers that bf16 has.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Recipe {
     /// This number everywhere.
@@ -21,7 +21,7 @@ pub(crate) enum Recipe {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Uniform {
     pub(crate) seed: u64,
-    /// Which tensor: tensors with different numbers have nothing in common.
+    /// Number of the tensor: tensors with different numbers have unrelated values.
     pub(crate) tensor: u64,
     /// Standard deviation of a sum over the inputs, if those have mean 0 and variance 1.
     pub(crate) gain: f32,

@@ -16,7 +16,7 @@ pub(crate) struct FileRows {
     pub(super) dtype: DType,
     pub(super) rows: usize,
     pub(super) width: usize,
-    /// What the file was when its header was read.
+    /// Stamp of the file at the time when its header was read.
     pub(super) stamp: FileStamp,
 }
 

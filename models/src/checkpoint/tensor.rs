@@ -39,7 +39,7 @@ impl DType {
     }
 }
 
-/// Where a tensor is and what it looks like.
+/// Place, type and shape of a tensor.
 #[derive(Debug, Clone)]
 pub(crate) struct TensorInfo {
     pub(crate) file: String,
@@ -48,7 +48,7 @@ pub(crate) struct TensorInfo {
     pub(super) content: Content,
 }
 
-/// Where a tensor's elements come from.
+/// Source of a tensor's elements.
 #[derive(Debug, Clone)]
 pub(super) enum Content {
     /// These bytes of its file.
@@ -151,7 +151,7 @@ impl HostTensor {
         Self::stored(DType::F32, shape, Cow::Owned(bytes))
     }
 
-    /// How many.
+    /// Number of elements.
     pub(crate) fn elements(&self) -> usize {
         self.shape.iter().product()
     }
@@ -165,7 +165,7 @@ impl HostTensor {
         }
     }
 
-    /// How the elements are made, if they are not stored.
+    /// Recipe of the elements, if they are not stored.
     #[cfg(any(feature = "cuda", feature = "emulator"))]
     pub(crate) fn recipe(&self) -> Option<Recipe> {
         match self.values {

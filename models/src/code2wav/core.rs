@@ -10,7 +10,7 @@ use crate::backend::{Backend, Batch, Part, StepKey};
 use super::net::{Code2WavNet, clip};
 
 struct Stream {
-    /// Which part of the cache, and of the convolutions' memory, is this stream's.
+    /// Part of the cache, and of the convolutions' memory, that belongs to this stream.
     region: usize,
     /// Frames decoded so far, those in front of the first one included.
     position: usize,
@@ -109,7 +109,7 @@ impl<B: Backend> Core<B> {
         Ok(())
     }
 
-    /// What is wrong with frames of one stream.
+    /// Fault in the frames of one stream; `None` if they are valid.
     fn flaw(&self, frames: &[CodecFrame]) -> Option<String> {
         let (groups, codebook) = (self.net.config.groups, self.net.config.codebook);
         let is_bad = |frame: &&CodecFrame| {
@@ -256,8 +256,8 @@ impl<B: Backend> Core<B> {
         Ok(samples)
     }
 
-    /// What of the streams' frames goes through in one pass that begins with the `start`-th of each: which streams, their part, and where
-    /// the next pass begins; none if all went through.
+    /// Frames of the streams for one pass that begins with the `start`-th of each: the streams, their part, and the
+    /// start of the next pass; none if all have been computed.
     fn piece<'a>(streams: &'a mut [Stream], frames: &[&'a [CodecFrame]], start: usize) -> Option<Piece<'a>> {
         let live = frames.iter().filter(|frames| start < frames.len()).count();
         if live == 0 {

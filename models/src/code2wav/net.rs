@@ -174,7 +174,7 @@ impl<P: Params> Residual<P> {
 }
 
 impl<B: Backend> Code2WavNet<B> {
-    /// What the convolutions remember of streams, in the order in which [`Code2WavNet::forward`] asks for it: none yet.
+    /// Empty memory of the convolutions for streams, in the order in which [`Code2WavNet::forward`] uses it.
     pub(super) fn pasts(&self, b: &B) -> Result<Vec<B::Past>> {
         let latent = self.config.latent();
         let mut shapes: Vec<(Taps, usize)> = match &self.front {
@@ -194,7 +194,8 @@ impl<B: Backend> Code2WavNet<B> {
             .collect()
     }
 
-    /// How many frames before it the samples of a frame depend on: by the convolutions behind the transformer alone, and by all.
+    /// Receptive field of a frame's samples, in frames before it: of the convolutions behind the transformer alone,
+    /// and of all.
     pub(super) fn reach(&self) -> Reach {
         let mut rows = self.exit.taps.past();
         for stage in self.stages.iter().rev() {

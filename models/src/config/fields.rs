@@ -65,7 +65,7 @@ impl<'a> Fields<'a> {
             .filter(|v| !v.is_null())
     }
 
-    /// Whether one of `names` is there and not null.
+    /// Returns true if one of `names` is present and not null.
     pub(crate) fn has(&self, names: &[&str]) -> bool {
         names.iter().any(|name| self.find(&[name]).is_some())
     }

@@ -222,7 +222,7 @@ pub(crate) fn full_attention(section: &Fields<'_>) {
     }
 }
 
-/// What both vocoders spell alike.
+/// Reads the fields that both vocoders have.
 pub(crate) fn code2wav(section: &Fields<'_>) -> Code2WavConfig {
     let layers = section.count_to(&["num_hidden_layers"], MOST_LAYERS);
     let ffn = vec![
@@ -274,7 +274,7 @@ pub(crate) fn code2wav(section: &Fields<'_>) -> Code2WavConfig {
     config
 }
 
-/// What all stacks spell alike.
+/// Reads the fields that all stacks have.
 pub(crate) fn stack(section: &Fields<'_>) -> StackConfig {
     let (hidden, heads) = (
         section.count(&["hidden_size"]),
@@ -333,7 +333,7 @@ pub(crate) fn stack(section: &Fields<'_>) -> StackConfig {
     }
 }
 
-/// Where families keep what more than one part must agree on.
+/// Paths of the fields on which several parts must agree, by family.
 pub(crate) struct Paths {
     pub(crate) vocab: &'static str,
     pub(crate) quantizers: &'static str,
@@ -379,7 +379,7 @@ pub(crate) fn contradictions(root: &Fields<'_>, codec: &Fields<'_>, paths: &Path
     }
 }
 
-/// What holds of Qwen3-Omni alone: nothing is projected between talker and predictor, and voices have names.
+/// Restrictions of Qwen3-Omni: nothing is projected between talker and predictor, and voices have names.
 fn single_width(root: &Fields<'_>, config: &SpeechConfig) {
     let (talker, predictor) = (&config.talker, &config.predictor);
     if predictor.stack.hidden != talker.stack.hidden {

@@ -96,7 +96,7 @@ fn accept_layer(talker: &Fields<'_>, layers: usize) -> usize {
     accept
 }
 
-/// How many of a head's rotations belong to time, height and width.
+/// Rotations of a head for time, height and width.
 fn mrope(text: &Fields<'_>, head_dim: usize) -> Option<[usize; 3]> {
     const NAMES: [&str; 2] = ["rope_scaling.mrope_section", "rope_parameters.mrope_section"];
     let name = NAMES.into_iter().find(|name| text.has(&[name]))?;

@@ -15,7 +15,7 @@ use crate::config::{
 
 pub(crate) const CODEC_CONFIG: &str = "speech_tokenizer/config.json";
 
-/// What a checkpoint was trained to take a voice from.
+/// Source of a voice for which a checkpoint was trained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A name.
@@ -50,7 +50,7 @@ const KINDS: [(&str, Kind, &str); 3] = [
 /// Values of `tts_model_size`, and how repositories are named after them.
 const SIZES: [(&str, &str); 2] = [("0b6", "0.6B"), ("1b7", "1.7B")];
 
-/// What prompts of this family need besides the tokens that all have.
+/// Prompt parameters of this family besides the tokens that all have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Qwen3TtsConfig {
     pub(crate) kind: Kind,

@@ -30,19 +30,19 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// A recording in context takes a position per frame, and what is computed of it at once must fit.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Why a recording does not become a voice.
+/// Reason why a recording does not become a voice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VoiceError {
     /// Too short or too long.
     #[error("a recording of {found:?}, expected {SHORTEST:?} to {LONGEST:?}")]
     Length {
-        /// How long it is.
+        /// Its duration.
         found: Duration,
     },
     /// A sample is no number.
     #[error("sample {index} of the recording is not finite")]
     NotFinite {
-        /// Which.
+        /// Index of the sample.
         index: usize,
     },
     /// The computation failed.

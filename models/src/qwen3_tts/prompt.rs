@@ -96,7 +96,7 @@ fn language(request: &TalkerRequest, own: &Qwen3TtsConfig) -> Result<Option<u32>
     Ok(Some(code))
 }
 
-/// Whether a recording's voice fits the talker.
+/// Checks that a recording's voice fits the talker.
 fn check(voice: &VoicePrompt, ids: &Vocabulary, config: &TalkerConfig) -> Result<(), String> {
     let (found, expected) = (voice.x_vector.len(), config.stack.hidden);
     if found != expected {

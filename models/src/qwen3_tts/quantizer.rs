@@ -58,7 +58,7 @@ impl<P: Params> Quantizer<P> {
         })
     }
 
-    /// What the convolution remembers: its taps, and the width of its rows.
+    /// Memory of the convolution: its taps, and the width of its rows.
     pub(crate) fn past(&self) -> (Taps, usize) {
         (self.conv.taps, self.width)
     }

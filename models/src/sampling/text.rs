@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{Draw, NotFinite, SamplingError, argmax, draw, id, penalised};
 
-/// How to choose a token of text from its logits. The default is greedy, without penalties.
+/// Sampling parameters of a text token. The default is greedy, without penalties.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TextSampling {
     /// Divides the logits; 0 takes the most likely token (greedy).
@@ -98,7 +98,7 @@ impl TextSampling {
 /// Tokens of the prompt and of the reply, each with how often it is in the reply.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally {
-    /// Whether there are penalties, for which tokens are counted one by one.
+    /// Counts of single tokens, kept only if there are penalties.
     counts: Option<BTreeMap<u32, u32>>,
     generated: usize,
 }
@@ -122,7 +122,7 @@ impl Tally {
     }
 }
 
-/// What has been said so far, and what would end it.
+/// Text so far, and the tokens that would end it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Said<'a> {
     pub(crate) tally: &'a Tally,
@@ -130,15 +130,15 @@ pub(crate) struct Said<'a> {
     pub(crate) ends: &'a [u32],
 }
 
-/// What becomes of one token's logit before anything is chosen.
+/// Change of one token's logit before the choice.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Change {
     pub(crate) id: u32,
-    /// Whether the repetition penalty counts it, which comes first.
+    /// `true` if the repetition penalty, which comes first, applies to it.
     pub(crate) said: bool,
-    /// What is taken from its logit then.
+    /// Amount subtracted from its logit then.
     pub(crate) less: f32,
-    /// Whether it cannot be chosen.
+    /// `true` if it cannot be chosen.
     pub(crate) hidden: bool,
 }
 
@@ -186,13 +186,13 @@ impl TextSampling {
     }
 }
 
-/// How a token is chosen, and what else is to be known of it.
+/// Choice of a token, and the outputs besides it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TextChoice<'a> {
     pub(crate) sampling: &'a TextSampling,
     pub(crate) said: Said<'a>,
     pub(crate) place: Draw,
-    /// Whether its log-probability is wanted.
+    /// `true` if its log-probability is returned.
     pub(crate) logprob: bool,
 }
 

@@ -1,17 +1,17 @@
-//! What a GPU did for a model.
+//! Reports of a GPU's work for a model.
 
 use crate::backend::{GpuFigures, StepCosts, TellFallback};
 
 use super::SpeechModel;
 
 impl SpeechModel {
-    /// What the GPU was asked to do so far by everything that this model computes; `None` if no GPU computes.
+    /// Work given to the GPU so far by everything that this model computes; `None` if no GPU computes.
     #[must_use]
     pub fn gpu_figures(&self) -> Option<GpuFigures> {
         self.nets.gpu_figures()
     }
 
-    /// Why steps were launched without a graph, in words, since they were taken last; a bounded number.
+    /// Takes the reasons why steps were launched without a graph since the last call; a bounded number.
     #[must_use]
     pub fn take_gpu_fallbacks(&self) -> Vec<String> {
         self.nets.take_gpu_fallbacks()
@@ -29,7 +29,7 @@ impl SpeechModel {
         self.nets.profile_gpu(replays);
     }
 
-    /// What was found since it was taken last.
+    /// Takes the costs measured since the last call.
     #[must_use]
     pub fn take_gpu_costs(&self) -> Vec<StepCosts> {
         self.nets.take_gpu_costs()

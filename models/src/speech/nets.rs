@@ -18,7 +18,7 @@ use crate::talker::{self, KvOptions, Talker, TalkerNet};
 use crate::thinker;
 use crate::thinker_model::ThinkerModel;
 
-/// Where the tensors of the speech path are.
+/// Checkpoints with the tensors of the speech path.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sources<'a> {
     /// Those of the talker and of the code predictor.
@@ -164,7 +164,7 @@ fn not_loaded(part: &str) -> ModelError {
     ModelError::Compute(format!("the {part} of this model was not loaded"))
 }
 
-/// Whether a replica's small steps go before the large ones of others.
+/// Priority of a replica's steps: small urgent ones go before the large ones of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Urgency {
     Urgent,
@@ -184,7 +184,7 @@ pub(super) trait ConversationNets: Send + Sync {
     -> Result<AudioEncoder, LoadError>;
 }
 
-/// What a GPU did for the networks.
+/// Reports of a GPU's work for the networks.
 pub(super) trait GpuReports: Send + Sync {
     fn gpu_figures(&self) -> Option<GpuFigures>;
     fn take_gpu_fallbacks(&self) -> Vec<String>;

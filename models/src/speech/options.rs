@@ -1,4 +1,4 @@
-//! How a model is loaded: in which numbers, by what it is computed, and which parts of it.
+//! Load options of a model: number format, implementation and parts.
 
 /// Number format that weights are kept and computed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,7 +44,7 @@ pub enum Weights {
 }
 
 impl Weights {
-    /// Whether keys and values are cached in f16, next to factors whose rounding changes more.
+    /// Returns true if keys and values are cached in f16; the factors are already rounded more coarsely than that.
     pub(crate) fn caches_halves(self) -> bool {
         matches!(self, Self::Int8 | Self::Int4 | Self::RoundedProducts)
     }
@@ -61,7 +61,7 @@ impl LoadOptions {
     }
 }
 
-/// Which implementation of the operations computes.
+/// Implementation of the operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kernels {
     /// The fastest there is for the number format: own kernels for f32, else candle.
@@ -73,13 +73,13 @@ pub enum Kernels {
     Cuda {
         /// The device's number, from 0.
         device: usize,
-        /// Whether steps that are alike become graphs.
+        /// `true` if equal steps are recorded as graphs.
         graphs: bool,
     },
     /// A GPU's kernels on the processor, for tests: f32 or bf16. `graphs`: steps that are alike become graphs.
     #[cfg(feature = "emulator")]
     Emulated {
-        /// Whether steps that are alike become graphs.
+        /// `true` if equal steps are recorded as graphs.
         graphs: bool,
     },
     /// The same with graphs, and nothing is done before a caller waits for it: as late as a device may be.
@@ -90,19 +90,19 @@ pub enum Kernels {
     EmulatedIdle,
 }
 
-/// How to load a model.
+/// Load options of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LoadOptions {
     /// Number format of the computation.
     pub dtype: DType,
-    /// How the processor's kernels keep the language models' matrices.
+    /// Storage of the language models' matrices in the processor's kernels.
     pub weights: Weights,
-    /// Which implementation computes.
+    /// Implementation of the operations.
     pub kernels: Kernels,
     /// On a GPU, in graphs: small launches that follow one another become one launch whose blocks stay, where the device has such. An
     /// experiment.
     pub persistent: bool,
-    /// What is read of it.
+    /// Parts to be read.
     pub parts: Parts,
 }
 

@@ -57,7 +57,7 @@ pub(crate) struct Core<B: Backend> {
     spec: KvSpec,
     kv: Vec<B::Kv>,
     predictor_kv: PredictorKv<B>,
-    /// Where `computed` is.
+    /// Memory of `computed`.
     kept: Kept<B>,
     /// The last frame of every sequence, for the step that goes on with it.
     frame_slots: FrameSlots<B>,
@@ -184,7 +184,7 @@ impl<B: Backend> Core<B> {
         Ok(batch)
     }
 
-    /// Where the frames are kept that a step goes on with, if it only goes on with the last ones.
+    /// Slots of the frames that a step continues, if it continues only the last ones.
     fn frame_slots_of(&self, steps: &[SeqStep<'_>]) -> Result<Option<Vec<u32>>, ModelError> {
         let slot = |step: &SeqStep<'_>| {
             let sequence = find(&self.sequences, step.seq)?;
@@ -246,7 +246,7 @@ impl<B: Backend> Core<B> {
     }
 }
 
-/// What stands at the positions that are to be computed.
+/// Inputs of the positions to be computed.
 fn inputs<'a>(
     sequences: &'a HashMap<SeqId, Sequence>,
     steps: &[SeqStep<'_>],

@@ -55,7 +55,7 @@ impl<P: Params> TalkerNet<P> {
 }
 
 impl<B: Backend> TalkerNet<B> {
-    /// Whether the user turn may have the thinker's hidden states.
+    /// Returns true if the user turn may have the thinker's hidden states.
     pub(super) fn takes_hidden(&self) -> bool {
         self.hidden_projection.is_some()
     }

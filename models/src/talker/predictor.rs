@@ -86,11 +86,11 @@ impl<B: Backend> PredictorKv<B> {
     }
 }
 
-/// What frames begin with.
+/// Inputs with which frames begin.
 pub(super) struct Beginning<'a, B: Backend> {
     /// `[any number, hidden]`, of the talker.
     pub(super) hidden: &'a B::Rows,
-    /// Which of those rows every sequence has.
+    /// Index of every sequence's row among those.
     pub(super) rows: &'a [u32],
     /// Embeddings of first codes.
     pub(super) first: &'a B::Table,

@@ -4,7 +4,7 @@ use crate::config::{CodecTokens, TalkerConfig, TextTokens};
 
 use super::{TalkerRequest, UserRow, Voice};
 
-/// What a row's text track holds.
+/// Text track of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum RowText {
     Token(u32),
@@ -13,7 +13,7 @@ pub(crate) enum RowText {
     Spoken(usize),
 }
 
-/// What a row's codec track holds.
+/// Codec track of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum RowCodec {
     None,
@@ -65,7 +65,7 @@ pub(crate) struct Prompt {
 /// The codes of a frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FrameCodes {
-    /// How many there are.
+    /// Number of codes in a frame.
     pub(crate) groups: usize,
     /// The first is below this.
     pub(crate) first: usize,
@@ -74,7 +74,7 @@ pub(crate) struct FrameCodes {
 }
 
 impl FrameCodes {
-    /// Whether these are not the codes of a frame.
+    /// Returns true if these are not the codes of a frame.
     pub(crate) fn refuses(self, codes: &[u32]) -> bool {
         let limits = std::iter::once(self.first).chain(std::iter::repeat(self.others));
         codes.len() != self.groups

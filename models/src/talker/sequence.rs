@@ -5,14 +5,14 @@ use omni_engine::CodecFrame;
 use super::TalkerRequest;
 use super::prompt::{Prompt, PromptRow, RowCodec, RowText, Vocabulary};
 
-/// What a position's text track holds.
+/// Text track of a position.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum TextTrack<'a> {
     Token(u32),
     Hidden(&'a [f32]),
 }
 
-/// What a position's codec track holds.
+/// Codec track of a position.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum CodecTrack<'a> {
     None,
@@ -61,11 +61,11 @@ pub(super) struct Sequence {
     prompt: Vec<PromptRow>,
     /// The token of the text that the first frame goes on with; `None`: the prompt has all text.
     next: Option<usize>,
-    /// What is spoken, as far as it is known, behind what the prompt speaks first.
+    /// Text to be spoken, as far as it is known, behind the text that the prompt speaks first.
     text: Vec<u32>,
     /// No more text will come.
     complete: bool,
-    /// Why this reply cannot go on.
+    /// Reason why this reply cannot go on.
     broken: Option<String>,
     groups: usize,
     /// All codes of all frames, frame by frame.
@@ -74,7 +74,7 @@ pub(super) struct Sequence {
     first: Vec<u32>,
     /// Frames that were asked for and have not come yet.
     asked: u32,
-    /// Where the last frame asked for is kept, for the step that goes on with it.
+    /// Slot of the last requested frame, for the step that continues it.
     frame_slot: Option<u32>,
 }
 
@@ -166,17 +166,17 @@ impl Sequence {
         self.asked -= 1;
     }
 
-    /// Where its last frame is kept.
+    /// Slot of its last frame.
     pub(super) fn frame_slot(&self) -> Option<u32> {
         self.frame_slot
     }
 
-    /// Where the frame is kept that the host does not know yet, if there is one.
+    /// Slot of the frame that the host does not know yet, if there is one.
     pub(super) fn said(&self) -> Option<u32> {
         self.frame_slot.filter(|_| self.asked > 0)
     }
 
-    /// Where the frame is kept that position `p` goes on with, if it is the last one.
+    /// Slot of the frame that position `p` continues, if it is the last one.
     pub(super) fn frame_slot_at(&self, p: usize) -> Option<u32> {
         let frames = self.frames() as usize;
         self.frame_slot
@@ -188,7 +188,7 @@ impl Sequence {
         self.text_of_frame(p - self.prompt_len(), p)
     }
 
-    /// What stands at position `p`.
+    /// Input of position `p`.
     pub(super) fn input(&self, p: usize) -> Result<Input<'_>, NotKnown> {
         let Some(row) = self.prompt.get(p) else {
             return self.frame_row(p - self.prompt.len(), p);

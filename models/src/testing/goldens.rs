@@ -23,7 +23,7 @@ impl Goldens {
         (view.dtype(), view.shape().to_vec(), view.data())
     }
 
-    /// Whether there is one of this name.
+    /// Returns true if there is one of this name.
     ///
     /// # Panics
     /// If this is no file of goldens.
@@ -101,8 +101,8 @@ pub fn farthest(got: &[f32], expected: &[f32]) -> f32 {
     }
 }
 
-/// How far two sequences of numbers are apart, in units of the second one's length: `|got - expected| / |expected|`; infinite
-/// if their lengths differ or one of them is not a number.
+/// Deviation of two vectors in units of the second one's length: `|got - expected| / |expected|`; infinite if their
+/// lengths differ or one of them is not a number.
 #[must_use]
 pub fn deviation(got: &[f32], expected: &[f32]) -> f32 {
     let square = |v: f32| f64::from(v) * f64::from(v);

@@ -1,4 +1,4 @@
-//! What the reference implementation was given, and what it made of it.
+//! Inputs and outputs of the reference implementation.
 
 use omni_engine::ModelError;
 use serde_json::Value;
@@ -53,7 +53,7 @@ pub static TINY: &[(&str, &[u8])] = &[
     ),
 ];
 
-/// What a reference was given to speak.
+/// Input that a reference was given to speak.
 #[derive(Debug, Clone)]
 pub struct Prompted {
     /// The user turn, the voice, and how codes are chosen.

@@ -100,7 +100,7 @@ pub struct Run {
     pub blocks: Vec<BlockId>,
     /// Its frames so far.
     pub frames: Vec<Vec<u32>>,
-    /// Whether it has ended.
+    /// `true` once it has ended.
     pub done: bool,
 }
 

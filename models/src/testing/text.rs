@@ -59,7 +59,7 @@ pub struct Reply {
     pub blocks: Vec<BlockId>,
     /// Its tokens so far.
     pub said: Vec<ThinkerToken>,
-    /// Whether it has ended.
+    /// `true` once it has ended.
     pub done: bool,
     most: usize,
 }

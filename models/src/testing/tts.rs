@@ -58,7 +58,7 @@ pub static TINY_TTS: &[(&str, &[u8])] = tiny_tts!("qwen3-tts-tiny-custom-voice")
 /// One that clones.
 pub static TINY_TTS_BASE: &[(&str, &[u8])] = tiny_tts!("qwen3-tts-tiny-base");
 
-/// What the reference implementation made of recordings of 30 and of 80 frames with [`published_window`].
+/// Outputs of the reference implementation for recordings of 30 and of 80 frames with [`published_window`].
 pub static LONG_RECORDINGS: &[u8] =
     include_bytes!("../../tests/data/qwen3-tts-tiny-base/goldens-window72.safetensors");
 

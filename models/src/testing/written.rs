@@ -23,7 +23,7 @@ const FILES: [&str; 7] = [
 ];
 const TENSORS: &str = "model.safetensors";
 
-/// Why a checkpoint could not be written.
+/// Reason why a checkpoint could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// A file.

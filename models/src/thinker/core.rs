@@ -34,7 +34,7 @@ pub(crate) struct Core<B: Backend> {
     net: Arc<ThinkerNet<B>>,
     spec: KvSpec,
     kv: Vec<B::Kv>,
-    /// Where `computed` is.
+    /// Memory of `computed`.
     kept: Kept<B>,
     sequences: HashMap<SeqId, Sequence>,
     computed: Option<Computed<B>>,
@@ -198,7 +198,7 @@ impl<B: Backend> Core<B> {
         Ok(self.b.choose_text(&computed.logits, vocab, &rows, &choices)?)
     }
 
-    /// What a token that was chosen says.
+    /// Result of a chosen token.
     fn sampled(&self, seq: SeqId, chosen: TextChosen) -> Result<Sampled<ThinkerToken>, ModelError> {
         let sequence = find(&self.sequences, seq)?;
         if sequence.over() {
@@ -222,7 +222,7 @@ impl<B: Backend> Core<B> {
     }
 }
 
-/// What stands at the positions that are to be computed.
+/// Inputs of the positions to be computed.
 fn inputs<'a>(
     sequences: &'a HashMap<SeqId, Sequence>,
     steps: &[SeqStep<'_>],

@@ -12,7 +12,7 @@ use super::{HiddenRows, PromptPiece, ThinkerRequest};
 /// Keeps the thinker's random numbers apart from the talker's, whose groups are codebooks.
 const TEXT_GROUP: u32 = 1 << 16;
 
-/// What a position holds.
+/// Input of a position.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Input<'a> {
     Token(u32),
@@ -20,7 +20,7 @@ pub(super) enum Input<'a> {
     Audio(&'a [f32]),
 }
 
-/// Where a prompt position's content is.
+/// Source of a prompt position's input.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Token(u32),
@@ -38,9 +38,9 @@ pub(super) struct Sequence {
     request: ThinkerRequest,
     places: Vec<Place>,
     generated: Vec<u32>,
-    /// What was said, the prompt's audio left out.
+    /// Tokens so far, without the prompt's audio.
     tally: Tally,
-    /// Where the first generated token stands on all axes.
+    /// Coordinate of the first generated token on all axes.
     reply_axis: u32,
     width: usize,
     /// Hidden rows of the prompt's audio, as far as they are known.
@@ -91,7 +91,7 @@ impl Sequence {
         &self.request
     }
 
-    /// What stands at position `p`, `None` if that is not known yet.
+    /// Input of position `p`; `None` if it is not known yet.
     pub(super) fn input(&self, p: usize) -> Option<Input<'_>> {
         match self.places.get(p) {
             Some(Place::Token(id)) => Some(Input::Token(*id)),
@@ -109,7 +109,7 @@ impl Sequence {
         }
     }
 
-    /// Where position `p` stands in time, height and width.
+    /// Coordinates of position `p` in time, height and width.
     pub(super) fn axes(&self, p: usize) -> [u32; 3] {
         match (&self.request.axes, p.checked_sub(self.places.len())) {
             (Some(axes), None) => axes[p],
@@ -118,7 +118,8 @@ impl Sequence {
         }
     }
 
-    /// Which of the hidden rows to be exported position `p` gives, if it gives one that is not there yet.
+    /// Index of the hidden row that position `p` adds to the exported ones; `None` if it adds none, or one that is
+    /// there already.
     pub(super) fn missing_export(&self, p: usize) -> Option<u32> {
         match self.places.get(p) {
             Some(Place::Audio { nth, .. }) => self
@@ -152,7 +153,7 @@ impl Sequence {
         }))
     }
 
-    /// What stands at `positions`, if others may share what is computed from it.
+    /// Content keys of `positions`; `None` if others may not share their KV rows.
     pub(super) fn content_keys(&self, positions: Range<u32>) -> Option<Vec<ContentKey>> {
         if self.request.axes.is_some() || !self.known.is_empty() {
             return None;
@@ -166,7 +167,7 @@ impl Sequence {
         positions.map(key).collect()
     }
 
-    /// How the token to come is chosen.
+    /// Choice of the next token.
     pub(super) fn choice(&self) -> TextChoice<'_> {
         TextChoice {
             sampling: &self.request.sampling,
@@ -183,7 +184,7 @@ impl Sequence {
         }
     }
 
-    /// Whether it has all the tokens that it may have.
+    /// Returns true once it has `max_tokens` tokens.
     pub(super) fn over(&self) -> bool {
         self.generated.len() >= self.request.max_tokens as usize
     }

@@ -98,7 +98,7 @@ impl TextDecoder {
     }
 }
 
-/// Whether more bytes could make this a character.
+/// Returns true if more bytes could make this a character.
 fn is_beginning(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|e| e.error_len().is_none())
 }

@@ -53,7 +53,7 @@ fn ids(prompt: &ChatPrompt) -> Vec<u32> {
     prompt.pieces().iter().map(id).collect()
 }
 
-/// What the prompt is built of, without its text.
+/// Special tokens of the prompt, without its text.
 fn skeleton(prompt: &ChatPrompt) -> Vec<u32> {
     ids(prompt).into_iter().filter(|&id| id >= 275).collect()
 }
@@ -274,7 +274,7 @@ fn the_checkpoints_own_template_is_used() {
     assert_eq!(text(&dir), "F !user: b");
 }
 
-/// How Qwen's checkpoints write tools, without the words around them.
+/// Tool section of Qwen's checkpoints, without the words around it.
 const TOOLS: &str = r#"
 {%- if tools %}
     {{- '<|im_start|>system\n' }}

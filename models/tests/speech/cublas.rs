@@ -6,7 +6,7 @@ use std::process::Command;
 use omni_models::CheckpointSource;
 use omni_models::testing::{Product, products};
 
-/// What the script lists of a frame of one sequence; nothing without Python.
+/// Products that the script lists for a frame of one sequence; nothing without Python.
 fn listed(model: &str) -> Option<BTreeSet<Product>> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/gpu-cublas.py");
     let output = Command::new("python3")

@@ -1,4 +1,4 @@
-//! What is counted of the published model is what is known of it.
+//! Checks the counts of the published model against its known figures.
 
 use std::path::Path;
 

@@ -11,7 +11,7 @@ use crate::support::{load, sampled};
 
 const NOW: fn() -> Stamp = Stamp::default;
 
-/// What every sequence said, and how it ended.
+/// Frames of every sequence, and its error.
 type Told = BTreeMap<u64, (Vec<Box<[u32]>>, Option<String>)>;
 
 struct Stage {
@@ -142,7 +142,7 @@ fn frames_are_those_of_steps_in_turn() {
     }
 }
 
-/// What would show if a step began with something else than the last frame, or with what is brought for the next.
+/// Fails if a step begins with another frame than the last one, or with the upload of the next step.
 #[test]
 fn a_sequence_given_up_under_way_leaves_the_others_as_they_are() {
     let model = load(Kernels::EmulatedLate, DType::F32);

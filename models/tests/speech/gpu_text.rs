@@ -50,7 +50,7 @@ fn requests() -> Vec<ThinkerRequest> {
     ]
 }
 
-/// What all say, the first alone at first.
+/// Answers of all, the first of which starts alone.
 fn together(thinker: &mut Thinker) -> Vec<Reply> {
     let mut replies: Vec<Reply> = (0..)
         .zip(requests())

@@ -1,4 +1,4 @@
-//! What a model says of itself.
+//! Limits that a model reports.
 
 use omni_models::{DType, Kernels, TextSampling};
 

@@ -10,7 +10,7 @@ use crate::support::{both, decode, frames, greedy, kv};
 
 const TOLERANCE: f32 = 1e-4;
 
-/// Whether a model makes of a prompt what the reference does.
+/// Checks a model's outputs for a prompt against those of the reference.
 pub(crate) fn check_case(kernels: &str, model: &SpeechModel, g: &Goldens, name: &str, speaker: &str) {
     let heard = Heard::of(model, &tiny_prompt(g, name, speaker)).expect("it speaks");
     for (part, got) in [

@@ -1,4 +1,4 @@
-//! What quantised weights change: which frame comes next, after each frame of the reference.
+//! Effect of quantised weights on the next frame, after each frame of the reference.
 
 use omni_models::{KvOptions, LoadOptions, SpeechModel, TalkerRequest, Weights};
 

@@ -11,7 +11,7 @@ use crate::golden::{assert_close, goldens};
 use crate::qwen3_tts::{cloning_cases, load as load_tts};
 use crate::support::{all, decode, frames, kv, load, open, request, sampled, speak, step, tokens};
 
-/// What comes behind `prior`, computed `chunk` positions at a time.
+/// Frames behind `prior`, computed `chunk` positions at a time.
 fn rest(
     talker: &mut Talker,
     request: TalkerRequest,

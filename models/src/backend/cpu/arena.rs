@@ -36,7 +36,7 @@ enum Memory {
     Mapped {
         _map: MmapMut,
     },
-    /// Where the system does not map: large pages or not, as it likes.
+    /// Memory of the allocator, where the system does not map: with or without large pages, as the system decides.
     Own {
         _words: Vec<u32>,
     },

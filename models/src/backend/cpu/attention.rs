@@ -47,7 +47,7 @@ pub(super) struct Seen<'a, N> {
     pub(super) slots: &'a [u32],
 }
 
-/// Which positions a query sees.
+/// Positions that a query sees.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Order {
     /// All.

@@ -1,4 +1,4 @@
-//! What is held besides rows: tables, ids, what streams and sequences remember.
+//! State held besides rows: tables, ids, the memory of streams and sequences.
 
 use crate::backend::{ComputeError, Result};
 use half::f16;

@@ -1,4 +1,4 @@
-//! Which vector instructions the machine has, and the way into functions compiled for them.
+//! Vector instructions of the machine, and the dispatch to functions compiled for them.
 
 /// Instruction sets with kernels of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Isa {
         Self::Portable
     }
 
-    /// Whether there are tiles of bf16 numbers.
+    /// Returns true if there are tiles of bf16 numbers.
     pub(super) fn has_amx(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         return self == Self::Avx512 && super::gemm::amx::usable();
@@ -43,7 +43,7 @@ impl Isa {
         return false;
     }
 
-    /// Whether products of pairs of bf16 are one instruction.
+    /// Returns true if products of pairs of bf16 are one instruction.
     pub(super) fn multiplies_pairs(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         return self == Self::Avx512 && is_x86_feature_detected!("avx512bf16");
@@ -51,8 +51,8 @@ impl Isa {
         return false;
     }
 
-    /// Whether that instruction is faster than the products of f32. On Intel's processors it has a quarter of their rate (Granite Rapids:
-    /// 1.7 against 6.9 G/s), on AMD's the same.
+    /// Returns true if that instruction is faster than the products of f32. On Intel's processors it has a quarter of
+    /// their rate (Granite Rapids: 1.7 against 6.9 G/s), on AMD's the same.
     pub(super) fn multiplies_pairs_fast(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         return self.multiplies_pairs() && !is_intel();
@@ -60,7 +60,7 @@ impl Isa {
         return false;
     }
 
-    /// Whether quantised weights are multiplied as whole numbers, which is faster than widening them to f32.
+    /// Returns true if quantised weights are multiplied as whole numbers, which is faster than widening them to f32.
     pub(super) fn multiplies_bytes(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         return match self {
@@ -72,7 +72,8 @@ impl Isa {
         return false;
     }
 
-    /// Whether two products of 16 bits are one instruction, and there is nothing better for what needs more than a byte.
+    /// Returns true if two products of 16 bits are one instruction, and no better one exists for values beyond a
+    /// byte.
     pub(super) fn multiplies_int16(self) -> bool {
         self == Self::Avx2
     }
@@ -95,7 +96,7 @@ fn is_intel() -> bool {
     words.map(u32::to_le_bytes).as_flattened() == b"GenuineIntel"
 }
 
-/// Whether multiply-add is one instruction without asking.
+/// `true` if every processor of the target has multiply-add, so that no detection is needed.
 pub(super) const PORTABLE_FMA: bool = cfg!(target_arch = "aarch64");
 
 /// Compiles `body::<FUSED>` (which must be `#[inline(always)]`) once per instruction set.

@@ -17,7 +17,7 @@ const MOST: usize = 1 << 30;
 
 struct Buffer<M> {
     memory: M,
-    /// Where the free parts begin and how long they are; none touches another.
+    /// Free parts by their start, with their length; none touches another.
     free: BTreeMap<usize, usize>,
 }
 
@@ -90,7 +90,7 @@ impl<D: Device> Arena<D> {
         }
     }
 
-    /// Whether nothing is out.
+    /// Returns true if no piece is allocated.
     pub(super) fn is_whole(&self) -> bool {
         self.lock().live == 0
     }

@@ -1,4 +1,4 @@
-//! Where a batch's rows stand and what they see, and attention over it.
+//! Positions of a batch's rows, and attention over them.
 
 use omni_gpu::Device;
 use omni_gpu::kernels::{Attend, Attention, RANGE, RotateAndStore};
@@ -9,7 +9,7 @@ use crate::backend::{AttentionShape, Batch, Result};
 use crate::nn::Angles;
 use omni_gpu::{Address, Memory};
 
-/// What all layers need of a batch.
+/// Inputs from a batch that all layers share.
 pub(crate) struct Places<D: Device> {
     /// `[rows, head_dim / 2]` of f32.
     angles: Place<D>,
@@ -23,7 +23,7 @@ pub(crate) struct Places<D: Device> {
     ranges: Place<D>,
     /// Keys that a row sees, most, as far as launches depend on it.
     most: u32,
-    /// Whether every row is of a sequence of its own, so that none sees the new key of another.
+    /// `true` if every row is of a sequence of its own, so that none sees the new key of another.
     apart: bool,
 }
 
@@ -169,7 +169,7 @@ impl<D: Device> Gpu<D> {
     }
 }
 
-/// Where keys and values are.
+/// Addresses of keys and values.
 struct Keys {
     k: Address,
     v: Address,

@@ -1,4 +1,4 @@
-//! Which ids come next, chosen on the device.
+//! Choice of the next ids on the device.
 
 use omni_gpu::kernels::{Embedded, Sample, SampleRow};
 use omni_gpu::{Address, Device, Memory};
@@ -8,14 +8,14 @@ use crate::backend::ops::*;
 use crate::backend::{ComputeError, Result};
 use crate::sampling::Choice;
 
-/// What ids are chosen from, and what becomes of them.
+/// Input of a choice of ids, and the destinations of the ids.
 pub(super) struct Draw<'a, D: Device> {
     pub(super) logits: &'a Rows<D>,
     /// The row of `logits` of each choice, where that is another than its own number.
     pub(super) rows: Option<&'a [u32]>,
     pub(super) choices: &'a [Choice<'a>],
     pub(super) said: Option<&'a Ids<D>>,
-    /// Where the chosen ids' rows of a table go.
+    /// Destination of the chosen ids' rows of a table.
     pub(super) embedded: Option<(&'a Rows<D>, &'a Table<D>)>,
 }
 

@@ -25,7 +25,7 @@ const REMEMBERED: usize = 256;
 /// Bytes of memory for what comes to the host, fewest.
 const FEWEST_INCOMING: usize = 16 << 10;
 
-/// Where something in device memory is, and what keeps it there.
+/// Address in device memory, with its owner.
 pub(super) enum Place<D: Device> {
     Piece(Piece<D>),
     /// In memory that is kept otherwise: the staging area of the running step, or what is kept from step to step.
@@ -52,10 +52,10 @@ struct Stage<D: Device> {
     device: D::Memory,
 }
 
-/// What the host brings in one step.
+/// Bytes that the host uploads in one step.
 struct Outgoing<D: Device> {
     staging: D::Staging,
-    /// Which copy to the device was made of it last.
+    /// Number of its last copy to the device.
     sent: u64,
 }
 
@@ -79,7 +79,7 @@ struct Known<D: Device> {
 /// The step that is being put together.
 struct Open<D: Device> {
     key: StepKey,
-    /// Whether no other is like it: it becomes no graph.
+    /// `true` if the step is unique: it becomes no graph.
     once: bool,
     launches: Vec<Launch>,
     /// As long as nothing differs, the launches are these, so many of them.
@@ -87,7 +87,7 @@ struct Open<D: Device> {
     /// Bytes brought from the host, and by which of the two.
     staged: usize,
     host: usize,
-    /// What there was no room for among the staged bytes.
+    /// Uploads that did not fit among the staged bytes.
     beside: Vec<D::Memory>,
 }
 
@@ -107,7 +107,7 @@ pub(super) struct CommandStream<D: Device> {
     /// Counts the times that memory which steps refer to was moved.
     epoch: u64,
     steps: u64,
-    /// Whether graphs are made at all.
+    /// `true` if steps are recorded as graphs.
     pub(super) graphs: bool,
     /// Of launches of which type persistent ones are made.
     pub(super) persistent: Option<Float>,
@@ -318,7 +318,7 @@ impl<D: Device> CommandStream<D> {
         Ok(())
     }
 
-    /// Whether nothing is held of what a stage's steps have computed.
+    /// Returns true if no result of a stage's steps is held.
     fn is_whole(&self, stage: &'static str) -> bool {
         let stage = self.stages.get(stage);
         stage.is_none_or(|stage| stage.arena.is_whole())

@@ -1,4 +1,4 @@
-//! What each kind of launch costs a step, found by leaving it out.
+//! Cost of each kind of launch in a step, found by leaving it out.
 //!
 //! A launch that is timed alone finds its operands in the caches and has no neighbours. So the step is timed as it is and once without each
 //! kind of its launches: the difference is what they cost where they stand, gaps included.

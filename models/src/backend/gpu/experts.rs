@@ -23,14 +23,14 @@ struct Routed<D: Device> {
     gates: Option<Place<D>>,
 }
 
-/// What a mixture ends with.
+/// Last operands of a mixture.
 struct Ends<'a, D: Device> {
     shared: Shared<'a, D>,
     /// The rows that the sum is added to, where they are.
     onto: Option<Rows<D>>,
 }
 
-/// What the expert that all rows share gives.
+/// Output of the expert that all rows share.
 enum Shared<'a, D: Device> {
     Nothing,
     /// Its rows.
@@ -142,7 +142,7 @@ impl<D: Device> Gpu<D> {
         Ok((scores, h))
     }
 
-    /// Where the sum goes, and what it is added to.
+    /// Destination of the sum, and the rows that it is added to.
     fn out(&self, x: &Rows<D>, onto: Option<Rows<D>>) -> Result<(Rows<D>, Address)> {
         match onto {
             Some(onto) => {

@@ -26,7 +26,8 @@ const FEWEST_KEYS: usize = 64;
 const KEPT_ROWS: usize = 64;
 
 impl<D: Device> Gpu<D> {
-    /// Where so many rows are kept, and all rows that there is room for: what goes on with some of them is the same however many are kept.
+    /// Memory of `rows` kept rows, and all rows that it has room for: later operations are the same for any number of
+    /// kept rows.
     fn kept_rows(&self, kept: &mut Kept<D>, rows: usize, width: usize) -> Result<(Rows<D>, Rows<D>)> {
         let row = width * self.float.bytes();
         let memory = match kept.0.take() {

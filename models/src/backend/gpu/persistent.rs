@@ -18,7 +18,7 @@ pub(super) struct StepGraph<D: Device> {
     pub(super) graph: D::Graph,
     /// Launches that are parts of persistent ones.
     pub(super) joined: usize,
-    /// What persistent launches run.
+    /// Programs of persistent launches.
     _programs: Vec<D::Memory>,
 }
 

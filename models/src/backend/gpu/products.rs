@@ -8,7 +8,7 @@ use super::{Gpu, Matrix, Rows, Vector, small};
 use crate::backend::Result;
 use crate::backend::ops::*;
 
-/// What blocks leave for each other that share a product's inputs. The launch is asked for before it goes.
+/// Memory shared by the blocks of a product that split its inputs. It is allocated before the launch.
 pub(super) struct Shared<D: Device> {
     pub(super) scratch: Scratch,
     _partial: Option<Place<D>>,

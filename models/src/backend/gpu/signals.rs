@@ -258,7 +258,7 @@ impl<D: Device> Convolutions for Gpu<D> {
         self.convolve_each(conv, x, signals, past)
     }
 
-    /// What is to go stays where it is: the layout says that it is not there.
+    /// Does nothing: the layout already leaves out the rows to be trimmed.
     fn trim(&self, x: Rows<D>, _: &Signals<Self>, _: usize) -> Result<Rows<D>> {
         Ok(x)
     }

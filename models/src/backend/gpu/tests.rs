@@ -1,4 +1,4 @@
-//! How steps become graphs, and what happens when they cannot.
+//! Recording of steps as graphs, and steps that cannot be recorded.
 
 mod paged;
 mod tokens;

@@ -1,4 +1,4 @@
-//! Which tokens of text come next, chosen on the device: of a step, tokens are all that leaves it.
+//! Choice of the next text tokens on the device: of a step, only tokens are copied to the host.
 
 use omni_gpu::kernels::{MAX_TEXT_VOCAB, Text, TextChange, TextRow};
 use omni_gpu::{Address, Device};

@@ -101,7 +101,7 @@ impl<D: Device> Gpu<D> {
 /// Most words that one launch clears or copies. A cache may be larger than 32 bits of words.
 const PIECE: usize = 1 << 31;
 
-/// Where in `bytes` launches begin, and their words.
+/// Launches that cover `bytes`, by their first byte and number of words.
 fn pieces(bytes: usize) -> impl Iterator<Item = (usize, u32)> {
     let words = bytes.div_ceil(4);
     (0..words)

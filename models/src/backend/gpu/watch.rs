@@ -1,4 +1,4 @@
-//! What a GPU was asked to do, counted.
+//! Counters of the work given to a GPU.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -99,7 +99,7 @@ impl Watch {
         self.profiled.load(Ordering::Relaxed)
     }
 
-    /// Whether this step has not been looked at; it has from now on.
+    /// Returns true the first time that it is called for a step.
     pub(super) fn looks_at(&self, key: StepKey) -> bool {
         let mut costs = self.costs.lock().unwrap_or_else(PoisonError::into_inner);
         costs.seen.len() < COSTS && costs.seen.insert(key)
@@ -110,7 +110,7 @@ impl Watch {
         costs.found.push(found);
     }
 
-    /// What was found since it was taken last.
+    /// Takes the costs measured since the last call.
     pub(super) fn take_costs(&self) -> Vec<StepCosts> {
         let mut costs = self.costs.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut costs.found)
@@ -135,7 +135,7 @@ impl Watch {
         }
     }
 
-    /// Why steps were launched without a graph, since they were taken last.
+    /// Takes the reasons why steps were launched without a graph since the last call.
     pub(super) fn take_reasons(&self) -> Vec<String> {
         self.reasons().drain(..).collect()
     }

@@ -4,7 +4,7 @@ use crate::mel::{MelBands, MelShape};
 
 const WINDOW: usize = 1024;
 const HOP: usize = 256;
-/// What the reference implementation adds to a power before its root.
+/// Constant that the reference implementation adds to a power before its root.
 const LEAST_POWER: f64 = 1e-9;
 const LEAST_BAND: f64 = 1e-5;
 

@@ -12,7 +12,7 @@ pub(super) struct Signal {
     pub(super) channels: usize,
 }
 
-/// What a convolution sees beyond the ends.
+/// Padding of a convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Beyond {
     Zeros,
@@ -22,7 +22,7 @@ pub(super) enum Beyond {
     Edge,
 }
 
-/// How a convolution goes over a signal.
+/// Parameters of a convolution over a signal.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stride {
     pub(super) taps: usize,

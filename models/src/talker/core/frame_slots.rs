@@ -12,7 +12,7 @@ pub(super) const PADDING_SLOT: u32 = u32::MAX;
 pub(super) struct FrameSlots<B: IdStore> {
     /// A frame's codes per slot.
     pub(super) frames: B::Ids,
-    /// How many there are.
+    /// Number of slots.
     count: u32,
     free: Vec<u32>,
 }

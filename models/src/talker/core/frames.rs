@@ -25,14 +25,14 @@ pub(super) struct Asked<B: Backend> {
 pub(super) struct Frames<B: Backend> {
     /// First codes of all, where they were known before the others.
     first: Vec<u32>,
-    /// Which have other codes, too.
+    /// Sequences whose frames have further codes.
     live: Vec<usize>,
     /// All codes of those.
     pub(super) codes: B::PendingIds,
 }
 
 impl<B: Backend> Core<B> {
-    /// Why no frame of a sequence is to be computed, if so.
+    /// Reason why no frame of a sequence is to be computed, if there is one.
     fn over(&self, seq: SeqId, computed: &Computed<B>) -> Result<Option<Sampled<CodecFrame>>, ModelError> {
         let sequence = find(&self.sequences, seq)?;
         computed.row(seq)?;
@@ -161,7 +161,7 @@ impl<B: Backend> Core<B> {
         Ok(all)
     }
 
-    /// What a frame's codes say.
+    /// Result of a frame's codes.
     fn sampled(&self, codes: Vec<u32>) -> Sampled<CodecFrame> {
         for (group, &code) in codes.iter().enumerate() {
             match chosen(code) {
@@ -201,7 +201,7 @@ impl<B: Backend> Core<B> {
     }
 }
 
-/// How a sequence's next frame is chosen: its first code, and the others.
+/// Choices of a sequence's next frame: its first code, and the others.
 fn choices<'a, B: Backend>(sequence: &'a Sequence, net: &TalkerNet<B>) -> (Choice<'a>, Choice<'a>) {
     let request = sequence.request();
     let first = Choice {

@@ -1,4 +1,4 @@
-//! What can be looked at between steps.
+//! Intermediate results between steps.
 
 use omni_engine::{ModelError, SeqId, SeqStep};
 

@@ -23,7 +23,7 @@ enum Piece {
 }
 
 impl<B: Backend> Core<B> {
-    /// What is prepared for up to `seqs` sequences. The largest come first, so that memory grows once.
+    /// Graphs prepared for up to `seqs` sequences. The largest come first, so that memory grows once.
     fn pieces(&self, seqs: usize) -> Vec<Piece> {
         let b = &self.b;
         let keys = b.buckets_of_keys(PREPARED_KEYS.min(self.spec.max_len as usize));

@@ -1,4 +1,4 @@
-//! What keys and values are cached in.
+//! Number formats of cached keys and values.
 #![expect(unsafe_code, reason = "vector intrinsics, behind a trait of one line each")]
 
 use half::f16;

@@ -21,7 +21,7 @@ const ROW_BYTES: u16 = 64;
 /// Inputs of a step.
 const STEP: usize = 32;
 
-/// Whether this process may use tiles: the processor has them, and the system keeps them for its threads.
+/// Returns true if this process may use AMX tiles: the processor has them, and the system saves them for its threads.
 pub(in crate::backend::cpu) fn usable() -> bool {
     static USABLE: OnceLock<bool> = OnceLock::new();
     *USABLE.get_or_init(|| {
@@ -58,7 +58,7 @@ fn permitted() -> bool {
     false
 }
 
-/// What `ldtilecfg` reads.
+/// Operand of `ldtilecfg`.
 #[repr(C, align(64))]
 struct TileConfig {
     palette: u8,

@@ -15,7 +15,7 @@ use super::simd::{Avx512, Simd as _};
 
 /// Most that an activation can be: 127 high bytes of 256 each.
 const MOST: f32 = 32_512.0;
-/// How far ahead of the products memory is asked for weights, in words: 8 KiB, what arrives in about the time that memory takes.
+/// Prefetch distance of weights, in words: 8 KiB, which arrive in about the latency of memory.
 const AHEAD: usize = 2048;
 
 /// 32 numbers of a row, as whole numbers and their scale.

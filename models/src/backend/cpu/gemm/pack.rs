@@ -83,7 +83,7 @@ pub(super) enum Layout {
 }
 
 impl Source<'_> {
-    /// How the panels are laid out. Quantisation needs whole groups of inputs; narrower matrices stay as they are.
+    /// Layout of the panels. Quantisation needs whole groups of inputs; narrower matrices stay as they are.
     fn layout(&self, isa: Isa, weights: Weights) -> Layout {
         let is_bf16 = self.parts.iter().all(|p| *p.dtype == DType::Bf16);
         let quantised = |bits| {
@@ -238,7 +238,7 @@ impl Matrix {
         self.count
     }
 
-    /// Whether rows of `x`, and their taps, must begin with a whole group.
+    /// Returns true if rows of `x`, and their taps, must begin with a whole group.
     pub(in crate::backend::cpu) fn needs_groups(&self) -> bool {
         matches!(self.panels, Panels::Amx(_) | Panels::Bytes(..) | Panels::Int16(_))
     }

@@ -14,7 +14,7 @@ use crate::backend::cpu::isa::Isa;
 /// Inputs that share a scale.
 pub(in crate::backend::cpu) const GROUP: usize = 32;
 
-/// How a weight is written.
+/// Bits of a quantised weight, with its range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::backend::cpu) enum Bits {
     /// `-127 ..= 127`.
@@ -23,7 +23,7 @@ pub(in crate::backend::cpu) enum Bits {
     Four,
 }
 
-/// How the weights of a group follow each other.
+/// Order of the weights in a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// Input by input: `[k][2 * lanes]` signed bytes, or words of eight signed inputs each, the first in the lowest bits.

@@ -62,7 +62,7 @@ pub(in crate::backend::cpu) unsafe trait Nibbles: Widen {
     unsafe fn nibbles(words: Self::Words, j: i32) -> Self::V;
 }
 
-/// How a panel's numbers are stored.
+/// Storage of a panel's numbers.
 ///
 /// # Safety
 /// As [`Simd`]; `p` must point to a panel of more than `k` rows.
@@ -106,7 +106,7 @@ unsafe impl Storage for Bf16 {
     }
 }
 
-/// How a group of quantised weights is multiplied.
+/// Product with a group of quantised weights.
 ///
 /// # Safety
 /// As [`Simd`].

@@ -1,4 +1,4 @@
-//! Which threads share a product.
+//! Threads that share a product.
 
 use std::cell::{Cell, OnceCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ const FEW_ROWS: usize = 2;
 const FEW_ROWS_THREADS: usize = 4;
 
 thread_local! {
-    /// Whether this thread may have a pool.
+    /// `true` if this thread may have a pool.
     static SHARES: Cell<bool> = const { Cell::new(false) };
     /// Its pool, once there was a product to share; `None` inside where the system gave no threads.
     static POOL: OnceCell<Option<ThreadPool>> = const { OnceCell::new() };
@@ -50,7 +50,7 @@ pub(super) fn share(groups: usize, rows: usize, weights: usize, run: impl Fn(usi
     }
 }
 
-/// Whether the calling thread is one of a pool of several, after it was made one if it may be.
+/// Returns true if the calling thread is in a pool of several threads; creates the pool if the thread may have one.
 ///
 /// A thread outside a pool sleeps while others compute for it, and is woken at the end: with hundreds of products in a step, that is as long
 /// as they take. One that is in the pool computes its part, and the others' parts if they are busy elsewhere.

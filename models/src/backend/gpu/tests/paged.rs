@@ -22,7 +22,7 @@ const ROWS: usize = 4;
 /// A sequence's part of a step: first position, positions, blocks.
 type Part<'a> = (usize, usize, &'a [u32]);
 
-/// How a batch says where keys are.
+/// Form in which a batch names its keys.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Form {
     Blocks,
@@ -60,7 +60,7 @@ impl Layer {
         batch
     }
 
-    /// What the parts' rows attend to, made of numbers that are theirs by `seed` and place.
+    /// Attention of the parts' rows, over numbers derived from `seed` and place.
     fn run(&mut self, parts: &[Part<'_>], seed: usize, step: Option<StepKey>) -> Vec<f32> {
         let real: usize = parts.iter().map(|(_, len, _)| len).sum();
         let mut parts = parts.to_vec();

@@ -60,13 +60,13 @@ pub(super) fn quantise(bits: Bits, x: &[f32; GROUP], group: &mut Group) {
     }
 }
 
-/// How a group of two vectors' columns is multiplied.
+/// Product with a group of two vectors' columns.
 ///
 /// # Safety
 /// Runs inside functions compiled for AVX2, into which it is inlined. `weights` must point to the group's weights.
 unsafe trait Product {
     const BITS: Bits;
-    /// What was added to every weight.
+    /// Offset that was added to every weight.
     const SHIFT: i32;
     /// The whole sums of each row, with what the shift adds. No closure may hold an instruction: it would not be compiled for AVX2, and
     /// then not be inlined.

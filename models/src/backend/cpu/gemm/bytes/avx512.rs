@@ -51,13 +51,13 @@ pub(super) fn quantise(x: &[f32; GROUP], group: &mut Group) {
     }
 }
 
-/// How four inputs of sixteen columns are read.
+/// Layout of four inputs of sixteen columns.
 ///
 /// # Safety
 /// Runs inside functions compiled for AVX512-BW, into which it is inlined.
 unsafe trait Quads {
     const BITS: Bits;
-    /// What was added to every weight.
+    /// Offset that was added to every weight.
     const SHIFT: i32;
     /// Vectors of weights that lie in one vector.
     const EACH: usize;

@@ -124,7 +124,7 @@ unsafe fn multiples<S: Simd>(
 /// Scales that are tried.
 const TRIED: usize = 16;
 
-/// What takes a farthest value of 1 to -8, and some around it.
+/// Factors that map a largest value of 1 to -8, and to some values around it.
 const FACTORS: [f32; TRIED] = {
     let mut factors = [0.0; TRIED];
     let mut i = 0;

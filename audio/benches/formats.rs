@@ -1,4 +1,4 @@
-//! What it costs to turn one second of speech into what a listener wants, and back, on one thread.
+//! Cost of turning one second of speech into a listener's format, and back, on one thread.
 //!
 //! The speech is a second of voice-like sound at 24 kHz, in the chunks of a codec frame (80 ms).
 

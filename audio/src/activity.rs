@@ -1,4 +1,4 @@
-//! Where speech begins and ends in what is heard, as a stream (voice activity detection).
+//! Beginnings and ends of speech in an audio stream (voice activity detection).
 //!
 //! In: mono samples at 16 kHz in any pieces. Out: changes, as positions counted from the first sample. The network (earshot) judges
 //! frames of 16 ms; what is decided here is how many of them make a beginning or an end. The result does not depend on how
@@ -21,7 +21,7 @@ const HYSTERESIS: f32 = 0.15;
 /// The least certain speech that goes on.
 const LOWEST: f32 = 0.05;
 
-/// What counts as speech.
+/// Thresholds of speech.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SpeechThresholds {
     /// Certainty from which a frame is speech, 0 to 1.
@@ -102,7 +102,7 @@ impl SpeechDetector {
         self.silence = thresholds.silence.as_micros() * u128::from(Self::RATE) / 1_000_000;
     }
 
-    /// How long before its certainty a beginning may lie.
+    /// Longest time between a beginning and its report.
     #[must_use]
     pub fn latency() -> Samples {
         Samples(FRAME as u64 * u64::from(2 * BEGIN))
@@ -129,7 +129,7 @@ impl SpeechDetector {
         self.changes.pop_front()
     }
 
-    /// What is heard from here on is a new turn: speech in progress does not go on.
+    /// Begins a new turn: speech in progress does not go on.
     pub fn restart(&mut self) {
         self.phase = Phase::Silence;
         self.changes.clear();

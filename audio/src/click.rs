@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::units::SampleRate;
 
-/// How far around a join the signal is compared.
+/// Length of the signal around a join that is compared.
 const NEIGHBOURHOOD: Duration = Duration::from_millis(20);
 /// Samples on either side of a join that belong to the join itself.
 const REACH: usize = 2;

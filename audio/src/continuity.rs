@@ -68,7 +68,7 @@ impl Continuity {
         played.saturating_sub(u128::from(self.received.0) * 1_000_000_000)
     }
 
-    /// What has been heard so far.
+    /// Report of the stream so far.
     #[must_use]
     pub fn report(&self) -> ContinuityReport {
         ContinuityReport {
@@ -82,14 +82,14 @@ impl Continuity {
     }
 }
 
-/// What a listener would have heard; see the module's text for the exact meaning.
+/// Playback as a listener would have heard it; see the module's text for the exact meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContinuityReport {
     rate: SampleRate,
     worst: u128,
     /// Chunks that landed after the player had run dry.
     pub late_chunks: u64,
-    /// How often a player would have fallen silent that waits for the next chunk whenever it runs dry.
+    /// Number of times that a player would have fallen silent that waits for the next chunk whenever it runs dry.
     pub stalls: u64,
     /// Chunks with audio.
     pub chunks: u64,
@@ -98,7 +98,7 @@ pub struct ContinuityReport {
 }
 
 impl ContinuityReport {
-    /// Whether the player never ran dry for longer than `threshold` (inclusive).
+    /// Returns true if the player never ran dry for longer than `threshold` (inclusive).
     #[must_use]
     pub fn ok(&self, threshold: Duration) -> bool {
         self.worst <= threshold.as_nanos() * u128::from(self.rate.hz())
@@ -200,7 +200,7 @@ mod tests {
         assert!(!player.report().ok(Duration::ZERO));
     }
 
-    /// How often a player stops that waits for the next chunk whenever it has run dry.
+    /// Number of stops of a player that waits for the next chunk whenever it has run dry.
     fn pauses(chunks: &[(u64, u64)]) -> u64 {
         let nanos = |samples: u64| u128::from(samples) * 1_000_000_000;
         let mut dry_at: Option<u128> = None;

@@ -17,7 +17,7 @@ use ogg_opus::OggOpus;
 use opus::Packets;
 use raw::Raw;
 
-/// How what comes in is encoded.
+/// Encoding of input audio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum InputEncoding {
     /// Signed 16-bit little-endian samples.
@@ -51,17 +51,17 @@ impl InputEncoding {
         known.map(|(_, encoding)| encoding)
     }
 
-    /// Whether the bytes themselves say at which rate and in how many channels they are.
+    /// Returns true if the bytes themselves state their rate and channels.
     #[must_use]
     pub fn describes_itself(self) -> bool {
         matches!(self, Self::Opus | Self::OggOpus | Self::Wav | Self::Flac)
     }
 }
 
-/// What comes in.
+/// Format of input audio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct InputFormat {
-    /// How it is encoded.
+    /// Encoding.
     pub encoding: InputEncoding,
     /// Samples per second and channel. Without meaning where the bytes say it themselves.
     pub rate: SampleRate,
@@ -69,7 +69,7 @@ pub struct InputFormat {
     pub channels: u16,
 }
 
-/// Why bytes are not the audio they were said to be.
+/// Reason why bytes are not audio of the stated format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// No sample, or a part of one.
@@ -95,7 +95,7 @@ pub enum DecodeError {
     /// More channels than are mixed.
     #[error("has {got} channels, expected 1 or 2")]
     Channels {
-        /// How many.
+        /// Number of channels.
         got: u16,
     },
     /// Bytes that are no Ogg Opus stream.

@@ -26,8 +26,9 @@ pub struct Chunk {
     pub data: Vec<u8>,
     /// Position of the first sample that they decode to.
     pub start: Samples,
-    /// How many samples they decode to. In Ogg Opus those count that a player plays: what the codec puts before the first is
-    /// left out, as is what fills the last packet. Bare packets, MP3 and ADTS have no place to say so: there both count.
+    /// Number of samples that they decode to. For Ogg Opus, samples that a player plays: the codec's delay before the
+    /// first is left out, as is the padding of the last packet. Bare packets, MP3 and ADTS have no place to state
+    /// either: there both count.
     pub samples: Samples,
 }
 
@@ -49,7 +50,7 @@ enum Kind {
     Aac(Box<AacFrames>),
 }
 
-/// What the parts give, before it is put into one order.
+/// Output of one codec, before the container.
 #[derive(Debug, Default)]
 struct Encoded {
     data: Vec<u8>,
@@ -78,7 +79,7 @@ impl Encoder {
         }
     }
 
-    /// What it makes.
+    /// Format of its output.
     #[must_use]
     pub fn format(&self) -> Format {
         self.format

@@ -26,12 +26,12 @@ const WINDOW: usize = 256;
 const BEHIND: usize = 96;
 /// Ways from one moment to the next: places to go on by, and what each is worth. Quick speech is less likely than usual speech.
 const WAYS: [f32; 4] = [-1.0, 0.0, -1.0, -2.0];
-/// What it is worth to stay within a pause, which takes any time.
+/// Score for each step within a pause, which takes any time.
 const LINGER: f32 = -0.1;
 /// Moments that are kept: a minute. Half of it is decided when it is over.
 const KEPT: usize = 6_000;
 
-/// How a sound differs from others.
+/// Spectral character of a sound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timbre {
     /// Root mean square in dB beside the loudest 10 ms so far, 0 to -45.
@@ -47,11 +47,11 @@ pub struct Timbre {
 /// A sound that is to come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Expected {
-    /// What it is like.
+    /// Character of the sound.
     pub timbre: Timbre,
-    /// How long it is, usually.
+    /// Usual length.
     pub length: Duration,
-    /// Whether it may as well be longer: a pause.
+    /// `true` if it may as well be longer: a pause.
     pub lingers: bool,
 }
 
@@ -64,13 +64,13 @@ pub struct Follower {
     grid: Vec<u32>,
     /// Places before which something was marked, ascending.
     marks: Vec<usize>,
-    /// When the first of them were passed, decided.
+    /// Moments at which the first of them were passed, decided.
     decided: Vec<usize>,
     /// The first place that is considered, and how likely it is to be there, there or further on.
     first: usize,
     scores: Vec<f32>,
     rows: VecDeque<Row>,
-    /// What was heard in each of them.
+    /// Features of each of them.
     heard: VecDeque<Moment>,
     /// Moments before the first row.
     before: usize,
@@ -135,8 +135,8 @@ impl Follower {
         }
     }
 
-    /// When the marks from the `from`th on are passed, counted from the first sample. Those that are not passed yet are absent; if
-    /// the speech is `over`, it has come to the last mark with its last sample.
+    /// Times at which the marks from the `from`th on are passed, counted from the first sample. Those that are not
+    /// passed yet are absent; if the speech is `over`, it has come to the last mark with its last sample.
     #[must_use]
     pub fn passed(&self, from: usize, over: bool) -> Vec<Option<Samples>> {
         let moments = self.moments(from, over);
@@ -186,7 +186,7 @@ impl Follower {
         score.is_some_and(|score| *score > f32::NEG_INFINITY)
     }
 
-    /// Where it is, if it is anywhere.
+    /// Most likely place, if there is one.
     fn place(&self, over: bool) -> Option<usize> {
         let last = self.grid.len().checked_sub(1)?;
         if over && self.has_reached_end() {

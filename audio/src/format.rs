@@ -1,4 +1,4 @@
-//! What audio can be sent as: an encoding and a rate that go together.
+//! Output formats: an encoding and a rate that go together.
 //!
 //! Everything that leaves is one channel. Which rates an encoding takes is decided here and nowhere else, so that who checks
 //! a request and who encodes it cannot disagree.
@@ -30,7 +30,7 @@ const MAX_OGG: u64 = 1_000_000;
 const RAW_FRAMES: RangeInclusive<u64> = 2_500..=5_000_000;
 const FLAC_FRAMES: RangeInclusive<u64> = 2_500..=80_000;
 
-/// How samples become bytes.
+/// Encoding of output audio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Encoding {
     /// Signed 16-bit little-endian samples.
@@ -70,7 +70,7 @@ impl Encoding {
         Self::Aac,
     ];
 
-    /// What people call it.
+    /// Name for people.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -98,7 +98,7 @@ impl Encoding {
         }
     }
 
-    /// Whether it takes this rate.
+    /// Returns true if it supports this rate.
     #[must_use]
     pub fn takes(self, rate: SampleRate) -> bool {
         match self.only_rates() {
@@ -135,7 +135,7 @@ impl Encoding {
         next.and_then(|hz| SampleRate::new(hz).ok()).unwrap_or(wanted)
     }
 
-    /// Whether chunks may last so long, in microseconds.
+    /// Returns true if chunks may last this long, in microseconds.
     fn takes_frames(self, micros: u64) -> bool {
         match self {
             Self::Opus => OPUS_FRAMES.contains(&micros),
@@ -147,7 +147,7 @@ impl Encoding {
         }
     }
 
-    /// How long chunks may last, for people.
+    /// Permitted durations of chunks, for messages.
     fn expected_frames(self) -> &'static str {
         match self {
             Self::Opus => "2.5, 5, 10, 20, 40 or 60 ms",
@@ -252,7 +252,7 @@ impl Format {
         }
     }
 
-    /// How samples become bytes.
+    /// Encoding of the samples.
     #[must_use]
     pub fn encoding(self) -> Encoding {
         self.encoding

@@ -4,7 +4,7 @@ use audio_codec_algorithms::{decode_alaw, decode_ulaw, encode_alaw, encode_ulaw}
 
 use crate::pcm::{from_i16, to_i16};
 
-/// Which of the two laws.
+/// Companding law.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Law {
     /// North America and Japan (PCMU).
@@ -22,7 +22,7 @@ impl Law {
         }
     }
 
-    /// What a byte stands for.
+    /// Sample of a byte.
     pub(crate) fn decode(self, byte: u8) -> f32 {
         from_i16(match self {
             Self::Mu => decode_ulaw(byte),

@@ -1,16 +1,16 @@
 //! Louder and softer, without hard clipping.
 
-/// What a level change may be, in dB.
+/// Permitted level changes, in dB.
 const RANGE: std::ops::RangeInclusive<f32> = -96.0..=16.0;
 
-/// Where limiting begins: 2 dB below full scale.
+/// Level from which the limiter acts: 2 dB below full scale.
 const KNEE: f32 = 0.8;
 
 /// A change of level that cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("gain is {got} dB, expected {} to {} dB", RANGE.start(), RANGE.end())]
 pub struct GainError {
-    /// What was asked for, in dB.
+    /// Requested change, in dB.
     pub got: f32,
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::trim::{TrimReport, TrimSettings, Trimmer};
 use crate::units::{SampleRate, Samples};
 
-/// How much of the end of a piece waits, at most, for the next sound or for the end of the utterance.
+/// Longest end of a piece that waits for the next sound or for the end of the utterance.
 const HELD: Duration = Duration::from_millis(10);
 
 /// The state of one utterance.

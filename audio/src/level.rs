@@ -1,4 +1,4 @@
-//! How loud audio is: peak, root mean square and clipping.
+//! Level of audio: peak, root mean square and clipping.
 
 /// Levels of all samples seen so far.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

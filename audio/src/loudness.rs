@@ -1,11 +1,11 @@
-//! How loud speech is to people (ITU-R BS.1770-4, which EBU R 128 builds on), and bringing a recording to a loudness.
+//! Loudness of speech (ITU-R BS.1770-4, which EBU R 128 builds on), and normalising a recording to a loudness.
 
 use bs1770::{ChannelLoudnessMeter, gated_mean};
 
 use crate::level::Level;
 use crate::units::SampleRate;
 
-/// What loudness may be asked for, in LUFS.
+/// Permitted loudness, in LUFS.
 const RANGE: std::ops::RangeInclusive<f32> = -40.0..=-10.0;
 /// No sample is brought above this: half a dB below full scale.
 const HIGHEST: f32 = 0.944;
@@ -14,7 +14,7 @@ const HIGHEST: f32 = 0.944;
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("loudness is {got} LUFS, expected {} to {} LUFS", RANGE.start(), RANGE.end())]
 pub struct LoudnessError {
-    /// What was asked for, in LUFS.
+    /// Requested loudness, in LUFS.
     pub got: f32,
 }
 

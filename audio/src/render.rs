@@ -5,16 +5,16 @@ use crate::resample::Resampler;
 use crate::stretch::{Speed, Stretcher};
 use crate::units::{SampleRate, Samples};
 
-/// What a listener wants to be different.
+/// Changes that a listener asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Rendering {
-    /// How fast.
+    /// Speed of speech.
     pub speed: Speed,
-    /// How loud.
+    /// Level change.
     pub gain: Gain,
 }
 
-/// Where a position in what was made lies in what is heard.
+/// Maps positions of the generated audio to positions of the output.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timeline {
     made: SampleRate,
@@ -41,8 +41,8 @@ impl Timeline {
         Self { delay, ..self }
     }
 
-    /// How many samples are heard by the time that so many were heard of those that were made; never more than there are of these.
-    /// At another speed than 1 a sound may lie 12 ms beside it.
+    /// Number of samples output by the time that `made` generated samples were played; never more than there are of
+    /// these. At another speed than 1 a sound may lie 12 ms beside it.
     #[must_use]
     pub fn heard(&self, made: Samples) -> Samples {
         let factor = f64::from(self.heard.hz()) / f64::from(self.made.hz()) / f64::from(self.speed.factor());

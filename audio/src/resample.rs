@@ -72,7 +72,7 @@ impl Resampler {
         }
     }
 
-    /// How many samples at `to` cover `samples` at `from`.
+    /// Number of samples at `to` that cover `samples` at `from`.
     #[must_use]
     pub fn covering(samples: Samples, from: SampleRate, to: SampleRate) -> Samples {
         let exact = (u128::from(samples.0) * u128::from(to.hz())).div_ceil(u128::from(from.hz()));

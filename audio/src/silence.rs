@@ -1,4 +1,4 @@
-//! Where speech begins and ends in finished audio.
+//! Beginning and end of speech in finished audio.
 //!
 //! The definition (shared with vLLM-Omni's benchmark, so that *audible* time to first audio can be compared): audio is cut
 //! into windows of 5 ms from its start; speech begins at the first window from which the root mean square stays at or above

@@ -20,11 +20,11 @@ const TAIL: usize = 4;
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("speed is {got}, expected {} to {}", RANGE.start(), RANGE.end())]
 pub struct SpeedError {
-    /// What was asked for.
+    /// Requested speed.
     pub got: f32,
 }
 
-/// How fast speech is, 1 as it was made.
+/// Speed of speech; 1 leaves it as it was made.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Speed(f32);
 
@@ -50,7 +50,7 @@ impl Speed {
         self.0
     }
 
-    /// How many samples cover what `samples` become.
+    /// Number of samples that cover the output for `samples` of input.
     #[must_use]
     pub fn shortened(self, samples: Samples) -> Samples {
         Samples((samples.0 as f64 / f64::from(self.0)).ceil() as u64)

@@ -14,7 +14,7 @@ use crate::level::Level;
 use crate::silence::{SUSTAINED_WINDOWS, window_len};
 use crate::units::{SampleRate, Samples};
 
-/// What counts as silence and how much of it stays.
+/// Threshold of silence, and the lengths of it that stay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TrimSettings {
     /// Root mean square below which a window is silent, 1.0 at full scale.
@@ -42,7 +42,7 @@ impl Default for TrimSettings {
     }
 }
 
-/// What a [`Trimmer`] did.
+/// Result of a [`Trimmer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TrimReport {
     /// Samples taken in.

@@ -46,14 +46,14 @@ impl SampleRate {
         self.0.get()
     }
 
-    /// How long `samples` last, rounded down to whole nanoseconds. Saturates at about 584 years.
+    /// Duration of `samples`, rounded down to whole nanoseconds. Saturates at about 584 years.
     #[must_use]
     pub fn duration(self, samples: Samples) -> Duration {
         let nanos = u128::from(samples.0) * NANOS_PER_SECOND / u128::from(self.hz());
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// How many samples cover `time`, rounded up.
+    /// Number of samples that cover `time`, rounded up.
     #[must_use]
     pub fn samples(self, time: Duration) -> Samples {
         let samples = (time.as_nanos() * u128::from(self.hz())).div_ceil(NANOS_PER_SECOND);
@@ -96,7 +96,7 @@ impl Samples {
         usize::try_from(self.0).expect("a sample count of this size cannot be in memory")
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
@@ -145,7 +145,7 @@ impl fmt::Display for Samples {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Frames(pub u64);
 
-/// How many samples one codec frame decodes to (1920 for 12.5 Hz frames at 24 kHz).
+/// Samples to which one codec frame decodes (1920 for 12.5 Hz frames at 24 kHz).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SamplesPerFrame(pub NonZeroU32);
 
@@ -156,7 +156,7 @@ impl SamplesPerFrame {
         Samples(frames.0 * u64::from(self.0.get()))
     }
 
-    /// How many frames are needed for at least `samples`.
+    /// Number of frames for at least `samples`.
     #[must_use]
     pub fn frames(self, samples: Samples) -> Frames {
         Frames(samples.0.div_ceil(u64::from(self.0.get())))

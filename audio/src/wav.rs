@@ -15,10 +15,10 @@ pub const WAV_HEADER_LEN: usize = 44;
 const UNKNOWN: u32 = u32::MAX;
 const BYTES_PER_SAMPLE: u16 = 2;
 const FORMAT_EXTENSIBLE: u16 = 0xFFFE;
-/// What the RIFF size counts besides the samples: the header without its own first eight bytes.
+/// Bytes that the RIFF size counts besides the samples: the header without its own first eight bytes.
 const RIFF_OVERHEAD: u32 = WAV_HEADER_LEN as u32 - 8;
 
-/// What a WAV header says, apart from the length.
+/// WAV header, apart from the length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WavHeader {
     /// Samples per second and channel.
@@ -80,7 +80,7 @@ impl WavHeader {
     }
 }
 
-/// Why bytes are not a WAV file this module reads.
+/// Reason why bytes are not a WAV file that this module reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WavError {
     /// The first bytes are something else.
@@ -89,7 +89,7 @@ pub enum WavError {
     /// The file ends inside a header.
     #[error("the WAV file ends at byte {at}, inside its headers")]
     Truncated {
-        /// Where it ends.
+        /// Offset of the end.
         at: usize,
     },
     /// Samples came without a description of them.
@@ -109,7 +109,7 @@ pub enum WavError {
     /// Samples with room between them, or frames of another size than their samples have.
     #[error("the WAV file has frames of {got} bytes, expected {expected}: its samples are not packed")]
     FrameSize {
-        /// What its header says.
+        /// Value in the header.
         got: u16,
         /// Bytes of the samples of all channels.
         expected: u32,
@@ -128,7 +128,7 @@ pub enum WavError {
 /// A WAV file in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wav {
-    /// What its header says.
+    /// The header.
     pub header: WavHeader,
     /// The samples in `[-1, 1]`, channels interleaved.
     pub samples: Vec<f32>,
@@ -185,7 +185,7 @@ impl Wav {
         Samples((self.samples.len() / usize::from(self.header.channels)) as u64)
     }
 
-    /// Whether it holds no audio.
+    /// Returns true if it holds no audio.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.samples.is_empty()

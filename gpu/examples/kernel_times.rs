@@ -1,5 +1,5 @@
-//! How long kernels take on device 0, as a Markdown table: the products of a code predictor's layer, attention and the
-//! choice of an id, for several batch sizes, in bf16.
+//! Kernel times on device 0, as a Markdown table: the products of a code predictor's layer, attention and the choice
+//! of an id, for several batch sizes, in bf16.
 //!
 //! `CUDA_HOME=$(scripts/cuda-toolkit) cargo run --release -p omni-gpu --features cuda --example kernel_times`
 //!

@@ -1,4 +1,4 @@
-//! What a device can do: hold memory, move bytes, run launches, record them and run them again.
+//! Interface of a device: memory, copies, launches, and graphs of recorded launches.
 
 use std::fmt;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub enum GpuError {
     Kernel {
         /// Its name.
         kernel: &'static str,
-        /// What happened.
+        /// Message of the driver.
         reason: String,
     },
     /// This cannot be done while launches are recorded, or only then.
@@ -33,15 +33,15 @@ pub enum GpuError {
     /// A copy to or from a place that is not a buffer's.
     #[error("{bytes} bytes at {address:#x} are not in one buffer")]
     Address {
-        /// Where.
+        /// Address of the access.
         address: u64,
-        /// How many.
+        /// Bytes of the access.
         bytes: usize,
     },
     /// The driver failed in a way after which this process can do nothing with the device any more.
     #[error("{call}: {reason}; this process can use the device no more")]
     Lost {
-        /// What it was asked to do.
+        /// Name of the call.
         call: &'static str,
         /// In its words.
         reason: String,
@@ -49,19 +49,19 @@ pub enum GpuError {
     /// The driver failed.
     #[error("{call}: {reason}")]
     Driver {
-        /// What it was asked to do.
+        /// Name of the call.
         call: &'static str,
         /// In its words.
         reason: String,
     },
 }
 
-/// What device operations return.
+/// Result of device operations.
 pub type Result<T> = std::result::Result<T, GpuError>;
 
 /// A buffer in device memory, given back when dropped.
 pub trait Memory: fmt::Debug + Send + Sync + 'static {
-    /// Where it begins; a multiple of 256.
+    /// First address; a multiple of 256.
     fn address(&self) -> Address;
     /// Bytes that it holds.
     fn bytes(&self) -> usize;
@@ -169,12 +169,12 @@ pub trait Graphs: Clone + fmt::Debug + Send + Sync + 'static {
     /// [`GpuError::Driver`].
     fn resident(&self, kernel: &Kernel, shared: u32) -> Result<u32>;
 
-    /// How long the device worked on recorded launches of this queue that are done and were not reported before. Many that no caller
-    /// asks about may be left out.
+    /// Time that the device worked on recorded launches of this queue that have finished since the last call. May
+    /// leave out some if it is called seldom.
     fn take_busy(&self) -> Duration;
 }
 
-/// Which queues' launches go first where several have some.
+/// Priority of a queue's launches among those of several queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Priority {
     /// Behind all urgent ones.
@@ -189,7 +189,7 @@ pub enum Priority {
 /// Clones share the queue; [`Device::fork`] gives another queue on the same device. Every buffer of a device may be
 /// used in all its queues, if the work that fills it is known to be over (see [`Device::wait`]).
 pub trait Device: Allocate + Copies + Graphs {
-    /// What it is, for people.
+    /// Name for people.
     fn name(&self) -> String;
 
     /// The same device with a queue of its own.
@@ -198,7 +198,7 @@ pub trait Device: Allocate + Copies + Graphs {
     /// [`GpuError::Driver`].
     fn fork(&self, priority: Priority) -> Result<Self>;
 
-    /// Why this process can do nothing with the device any more, if that is so; to be asked after an error. Not while recording.
+    /// Reason why this process has lost the device, if it has; to be called after an error. Not while recording.
     fn lost(&self) -> Option<String> {
         None
     }

@@ -54,7 +54,7 @@ pub enum Order {
     Backwards,
 }
 
-/// What a queue has done and is doing.
+/// State and counters of a queue.
 #[derive(Debug, Default)]
 struct Queue {
     recording: Option<Vec<Launch>>,
@@ -67,11 +67,11 @@ struct Queue {
     /// Pieces of work that were asked for, and that are done.
     asked: u64,
     done: u64,
-    /// What went wrong once goes wrong for ever.
+    /// First error, with which every later call fails, too.
     broken: Option<GpuError>,
 }
 
-/// What a late one is to do.
+/// Deferred work of a late queue.
 #[derive(Debug)]
 enum Work {
     Launch(Box<Launch>),

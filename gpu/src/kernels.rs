@@ -98,7 +98,7 @@ fn threads(items: u32, most: u32) -> u32 {
     items.min(most).next_multiple_of(32).clamp(32, most)
 }
 
-/// Whether rows of `width` elements at these addresses can be moved 8 elements at once.
+/// Returns true if rows of `width` elements at these addresses can be moved 8 elements at once.
 fn wide(width: u32, addresses: &[Address]) -> bool {
     width.is_multiple_of(8) && addresses.iter().all(|a| a.is_wide())
 }

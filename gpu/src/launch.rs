@@ -28,19 +28,19 @@ impl Address {
         Self(self.0 + bytes as u64)
     }
 
-    /// Whether it names a place.
+    /// Returns true if it is not the null address.
     #[must_use]
     pub fn is_some(self) -> bool {
         self.0 != 0
     }
 
-    /// Whether 16 bytes can be moved at once from here.
+    /// Returns true if 16 bytes can be moved at once from here.
     pub(crate) fn is_wide(self) -> bool {
         self.0.is_multiple_of(16)
     }
 }
 
-/// What a kernel's rows are made of. All compute in f32.
+/// Element type of a kernel's rows. All compute in f32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Float {
     /// 4 bytes.
@@ -73,7 +73,8 @@ pub struct Kernel {
     pub threads: u32,
     /// The most bytes of dynamic shared memory of a block.
     pub shared: u32,
-    /// Whether its blocks wait for each other: they must all run at once (see [`Graphs::resident`](crate::Graphs::resident)).
+    /// `true` if its blocks wait for each other: they must all run at once (see
+    /// [`Graphs::resident`](crate::Graphs::resident)).
     pub cooperative: bool,
 }
 
@@ -145,7 +146,7 @@ impl fmt::Debug for Args {
 /// Everything that says what a launch does: two that are equal do the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Launch {
-    /// What to run.
+    /// Kernel to run.
     pub kernel: &'static Kernel,
     /// Blocks. If there are none, nothing is run.
     pub grid: Dims,
@@ -153,7 +154,7 @@ pub struct Launch {
     pub block: Dims,
     /// Bytes of dynamic shared memory per block.
     pub shared: u32,
-    /// What it is given.
+    /// Arguments of the kernel.
     pub args: Args,
 }
 
@@ -164,13 +165,13 @@ impl Launch {
         crate::kernels::operations(self)
     }
 
-    /// Whether what it writes says where other launches read and write: without it they may do so anywhere.
+    /// Returns true if its output decides where other launches read and write: without it they may do so anywhere.
     #[must_use]
     pub fn steers(&self) -> bool {
         crate::kernels::steers(self)
     }
 
-    /// What is wrong with it, whatever the device.
+    /// Fault of the launch that no device accepts; `None` if it is valid.
     pub(crate) fn flaw(&self) -> Option<String> {
         let threads = self.block.count();
         let [_, y, z] = self.grid.0;

@@ -105,7 +105,7 @@ impl Lab {
     }
 }
 
-/// What an element of this type becomes of a number.
+/// Values rounded to this type.
 fn rounded(float: Float, values: &[f32]) -> Vec<f32> {
     match float {
         Float::F32 => values.to_vec(),

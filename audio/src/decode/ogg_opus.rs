@@ -34,7 +34,7 @@ enum State {
     Over,
 }
 
-/// What the header of a page says.
+/// Header of a page.
 struct Page {
     len: usize,
     position: u64,
@@ -56,7 +56,7 @@ impl OggOpus {
         }
     }
 
-    /// What it decodes at.
+    /// Rate of the decoded samples.
     pub(super) fn rate(&self) -> SampleRate {
         self.packets.rate()
     }
@@ -173,7 +173,7 @@ impl OggOpus {
     }
 }
 
-/// What the page says that `bytes` begin with; `None` if it is not complete.
+/// Header of the page that `bytes` begin with; `None` if it is not complete.
 fn header(bytes: &[u8]) -> Result<Option<Page>, DecodeError> {
     let magic = &bytes[..bytes.len().min(4)];
     if !b"OggS".starts_with(magic) {

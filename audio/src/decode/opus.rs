@@ -8,7 +8,7 @@ use crate::units::SampleRate;
 
 /// The longest packet (RFC 6716, 3.2.5), as a part of a second.
 const LONGEST: (u32, u32) = (120, 1_000);
-/// What libopus decodes at where it cannot decode at the wanted rate.
+/// Rate at which libopus decodes if it does not support the wanted rate.
 const FULL_HZ: u32 = 48_000;
 
 /// Decodes packets to one channel.
@@ -33,7 +33,7 @@ impl Packets {
         }
     }
 
-    /// What it decodes at.
+    /// Rate of the decoded samples.
     pub(super) fn rate(&self) -> SampleRate {
         self.rate
     }

@@ -30,7 +30,7 @@ pub(super) struct FlacFrames {
     begun: bool,
 }
 
-/// What the library has written; it keeps the writer to itself.
+/// Output of the library, which keeps the writer to itself.
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
 

@@ -21,7 +21,7 @@ const PACKETS_PER_PAGE: usize = 2;
 const OGG_HZ: u32 = 48_000;
 /// No packet of 60 ms is longer: three times 20 ms, each at most 1275 bytes (RFC 6716, 3.2.1), and their lengths.
 const MAX_PACKET: usize = 3 * 1_275 + 8;
-/// How hard libopus tries, of 10. Beyond this, speech at these rates gains nothing that is heard.
+/// Complexity setting of libopus, of 10. Beyond this, speech at these rates gains nothing audible.
 const COMPLEXITY: i32 = 8;
 
 /// Bits per second: enough that speech at a rate sounds as it did.

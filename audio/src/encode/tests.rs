@@ -34,13 +34,13 @@ fn bytes(chunks: &[Chunk]) -> Vec<u8> {
     chunks.iter().flat_map(|chunk| chunk.data.clone()).collect()
 }
 
-/// What `original` and `decoded` differ by, in dB below full scale.
+/// Difference of `original` and `decoded`, in dB below full scale.
 fn difference(original: &[f32], decoded: &[f32]) -> f32 {
     let error: Vec<f32> = original.iter().zip(decoded).map(|(a, b)| a - b).collect();
     Level::of(&error).rms_dbfs()
 }
 
-/// What a decoder may be late or early by: its own filters differ from those of libopus.
+/// Shift of a decoder's output, in samples, that is accepted: its own filters differ from those of libopus.
 const MOST_SHIFT: usize = 20;
 
 /// The same where both are at their best shift.
@@ -284,7 +284,7 @@ fn noise(samples: usize) -> Vec<f32> {
     noise.collect()
 }
 
-/// What there is at 440 Hz every 120th of a second, in turn with silence: it begins and ends all the time.
+/// Bursts of 440 Hz in turn with silence, a tenth of a second each, so that it begins and ends all the time.
 fn bursts(hz: u32, samples: usize) -> Vec<f32> {
     let tone = tone(hz, samples);
     let part = hz as usize / 10;

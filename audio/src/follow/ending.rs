@@ -13,7 +13,8 @@ struct Rest {
 }
 
 impl Follower {
-    /// When the marks from the `from`th on were passed, if the speech has come to its last place with its last moment.
+    /// Moments at which the marks from the `from`th on were passed, if the speech has come to its last place with its
+    /// last moment.
     pub(super) fn ended(&self, from: usize) -> Vec<usize> {
         let open = self.marks.get(from..).unwrap_or_default();
         let rest = self.rest(from);
@@ -25,7 +26,7 @@ impl Follower {
         passed.collect()
     }
 
-    /// What is behind the mark before the `from`th, as far as it was found.
+    /// Remainder behind the mark before the `from`th, as far as it was found.
     fn rest(&self, from: usize) -> Rest {
         let before = from.checked_sub(1).map(|last| self.moments(last, false));
         let found = before.and_then(|found| found.first().copied().flatten());

@@ -1,9 +1,9 @@
-//! What any audio tells of itself in every 10 ms: how loud it is and how bright.
+//! Features of audio, for every 10 ms: loudness and brightness.
 
 use super::{STEP, Timbre};
 use crate::units::{SampleRate, Samples};
 
-/// How much what is heard counts against how usual the tempo is.
+/// Weight of the features against the prior of the tempo.
 const EVIDENCE: f32 = 1.5;
 /// Beyond three deviations one thing is as unlikely as another.
 const WORST: f32 = 9.0;
@@ -14,7 +14,7 @@ const LOUD: f32 = -30.0;
 /// Below this, in Hz, everything is as dull.
 const DULL: f32 = 100.0;
 
-/// What is heard in 10 ms.
+/// Features of 10 ms.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moment {
     level: f32,

@@ -1,4 +1,4 @@
-//! How the samples of a WAV file are stored.
+//! Sample formats of WAV files.
 
 use super::WavError;
 use crate::g711::Law;

@@ -1,4 +1,4 @@
-//! What stands in a disassembly, counted per kernel.
+//! Instruction counts of a disassembly, per kernel.
 
 use std::collections::BTreeSet;
 
@@ -119,7 +119,8 @@ impl Counter {
     }
 }
 
-/// Whether a branch has a condition of its own (`BRA P0, ...`); that of `@P0 BRA` is gone with the guard and counts as none.
+/// Returns true if a branch has a condition of its own (`BRA P0, ...`); that of `@P0 BRA` is gone with the guard and
+/// counts as none.
 fn instruction_is_guarded(operands: &str) -> bool {
     operands.trim_start().starts_with(['P', '!', 'U'])
 }

@@ -52,7 +52,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether every kernel is as the table asks; or shows kernels whose names contain one of these texts.
+/// Compares every kernel with the table and returns true if all satisfy it; or shows kernels whose names contain one
+/// of these texts.
 fn run(cuobjdump: &Path, path: &Path, shown: Option<&[String]>) -> Result<bool, String> {
     let (modules, compiler) = build();
     if modules.is_empty() {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 /// By name of the kernel.
 pub(crate) type Rows = BTreeMap<String, Figures>;
 
-/// What a kernel's machine code shows.
+/// Figures of a kernel's machine code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Figures {
     /// Per thread.
@@ -29,7 +29,7 @@ pub(crate) struct Figures {
     pub(crate) tensor: u32,
 }
 
-/// What a column's figure is allowed to do.
+/// Permitted direction of a column's figure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bound {
     AtMost,
@@ -101,7 +101,7 @@ pub(crate) fn read(text: &str) -> Result<Table, String> {
     Ok(Table { compiler, rows })
 }
 
-/// What is worse than asked, and what is better or not in both.
+/// Figures worse than the table's, and notes on those that are better or only in one of the two.
 pub(crate) fn compare(asked: &Rows, found: &Rows) -> (Vec<String>, Vec<String>) {
     let (mut failures, mut notes) = (Vec::new(), Vec::new());
     for (kernel, wanted) in asked {

@@ -1,10 +1,11 @@
-//! What the driver's errors mean.
+//! Classification of the driver's errors.
 
 use cudarc::driver::{DriverError, sys};
 
 use crate::device::GpuError;
 
-/// Whether every later call of this process fails, too: what has failed is the context, and another cannot be had beside it.
+/// Returns true if every later call of this process fails, too: the error has destroyed the context, and no second
+/// one can be created beside it.
 fn is_sticky(error: DriverError) -> bool {
     use sys::CUresult as E;
     matches!(
@@ -27,7 +28,7 @@ fn is_sticky(error: DriverError) -> bool {
     )
 }
 
-/// What the driver's error is for the caller.
+/// Converts an error of the driver.
 pub(super) fn failed(call: &'static str) -> impl Fn(DriverError) -> GpuError {
     move |error| {
         let reason = text(error);

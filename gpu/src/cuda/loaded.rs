@@ -23,7 +23,7 @@ pub(super) const VERSION: i32 = include!(concat!(env!("OUT_DIR"), "/version.rs")
 /// The oldest devices that the kernels are compiled for: bf16 and its tensor cores.
 const OLDEST: (i32, i32) = (8, 0);
 
-/// Where launches may begin before the ones before them end.
+/// Compute capability, major, from which launches may begin before the ones before them end.
 const OVERLAPS_FROM: i32 = 9;
 
 /// Processors up to which a thread that waits for the device sleeps. With more it spins, which costs one of them and answers sooner.
@@ -34,9 +34,9 @@ pub(super) struct Loaded {
     pub(super) context: Arc<CudaContext>,
     pub(super) name: String,
     modules: Vec<sys::CUmodule>,
-    /// Whether the device and all kernels know launches that begin before the ones before them end.
+    /// `true` if the device and all kernels support launches that begin before the ones before them end.
     pub(super) overlaps: bool,
-    /// Whether threads that wait for the device sleep.
+    /// `true` if threads that wait for the device sleep.
     pub(super) sleeps: bool,
     pub(super) kernels: HashMap<&'static str, sys::CUfunction>,
 }
@@ -72,14 +72,14 @@ pub(super) fn dotted(version: i32) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
-/// Whether a driver for CUDA `driver` takes kernels that `compiler` made for a device: machine code of its own major version, PTX of no
-/// later version than its own.
+/// Returns true if a driver for CUDA `driver` takes kernels that `compiler` made for a device: machine code of its
+/// own major version, PTX of no later version than its own.
 fn takes(driver: i32, compiler: i32, (major, minor): (i32, i32), archs: &[i32]) -> bool {
     let machine_code = archs.iter().any(|arch| arch / 10 == major && arch % 10 <= minor);
     driver >= compiler || (machine_code && driver / 1000 == compiler / 1000)
 }
 
-/// Whether the driver's library can be loaded.
+/// Returns true if the driver's library can be loaded.
 #[cfg(not(feature = "linked"))]
 fn driver_is_there() -> bool {
     #[expect(unsafe_code, reason = "loading a library runs its code")]
@@ -265,7 +265,7 @@ impl Loaded {
         Ok(u32::try_from(all).unwrap_or(0))
     }
 
-    /// How threads wait for an event.
+    /// Flags of events, which decide on the way that threads wait for them.
     pub(super) fn event_flags(&self) -> sys::CUevent_flags {
         if self.sleeps {
             sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC

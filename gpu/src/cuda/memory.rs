@@ -18,7 +18,7 @@ pub struct CudaMemory {
     context: Arc<CudaContext>,
 }
 
-/// Why memory cannot be had.
+/// Error of an allocation of `asked` bytes.
 fn none(asked: usize) -> impl Fn(DriverError) -> GpuError {
     move |error| match failed("cuMemAlloc")(error) {
         lost @ GpuError::Lost { .. } => lost,

@@ -1,4 +1,4 @@
-//! How long graphs take on the device: an event in front of each, and one behind.
+//! Times of graphs on the device, taken by an event in front of each, and one behind.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -36,7 +36,7 @@ pub struct Attention {
     /// `[rows, 3]` of `u32`: `begin, from, to`. The row's keys are `from .. to`; key `i` is row
     /// `(table[begin + (i >> shift)] << shift) + i % (1 << shift)`, without a table row `begin + i`.
     pub ranges: Address,
-    /// How many.
+    /// Number of rows.
     pub rows: u32,
     /// Query heads, a multiple of `kv_heads`.
     pub heads: u32,

@@ -23,7 +23,7 @@ const LEAST_INPUTS: u32 = 256;
 /// Blocks that share a tile, most.
 const MOST_SPLITS: u32 = 16;
 
-/// What a block of a kernel makes, and of what.
+/// Tile of a block, and its inputs.
 struct Tiling {
     kernel: &'static [Kernel; 1],
     rows: u32,
@@ -52,7 +52,7 @@ impl Tiling {
         (self.rows + self.outputs) * (self.depth + 8) * 2 * self.stages
     }
 
-    /// How many blocks share the inputs of each of `tiles`.
+    /// Number of blocks that share the inputs of each of `tiles`.
     fn splits(&self, tiles: u32, inputs: u32) -> u32 {
         if self.depth == 0 || tiles == 0 {
             return 1;
@@ -93,7 +93,7 @@ pub(super) fn scratch_bytes(float: Float, rows: u32, outputs: u32, inputs: u32) 
     }
 }
 
-/// Where the rows of the left side come from.
+/// Source of the rows of the left side.
 #[derive(Clone, Copy, Default)]
 struct Source {
     index: Address,
@@ -229,7 +229,7 @@ pub struct ExpertLinear {
     pub tiles: Address,
     /// Pairs of a tile, most: [`Dispatch::tile`](super::Dispatch::tile).
     pub tile: u32,
-    /// How many there are at most, see [`Dispatch::tiles`](super::Dispatch::tiles).
+    /// Upper bound of the number of tiles, see [`Dispatch::tiles`](super::Dispatch::tiles).
     pub tile_count: u32,
 }
 

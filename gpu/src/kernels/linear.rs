@@ -44,7 +44,7 @@ pub struct Linear {
     pub outputs: u32,
     /// Elements of a row of `x`.
     pub inputs: u32,
-    /// What comes before `scale`.
+    /// Applied before `scale`.
     pub activation: Activation,
 }
 

@@ -27,7 +27,7 @@ pub struct Route {
     pub gates: Address,
     /// `[rows, width]`, the shared expert's score last.
     pub scores: Address,
-    /// How many.
+    /// Number of rows.
     pub rows: u32,
     /// At most 4096.
     pub experts: u32,
@@ -35,7 +35,7 @@ pub struct Route {
     pub width: u32,
     /// Experts per row.
     pub top_k: u32,
-    /// Whether weights are divided by their sum.
+    /// Divides the weights by their sum.
     pub normalise: bool,
 }
 
@@ -80,7 +80,7 @@ pub struct ExpertGated {
     pub eps: f32,
     /// At most 65535 / `top_k`.
     pub rows: u32,
-    /// How many there are.
+    /// Number of experts.
     pub experts: u32,
     /// Experts per row.
     pub top_k: u32,
@@ -123,7 +123,7 @@ impl ExpertGated {
     }
 }
 
-/// What the expert gives that all rows share, before its gate.
+/// Output of the expert that all rows share, before its gate.
 #[derive(Debug, Clone, Copy)]
 pub enum SharedExpert {
     /// There is none.
@@ -162,7 +162,7 @@ pub struct ExpertDown {
     pub add: Address,
     /// At most 65535.
     pub rows: u32,
-    /// How many there are.
+    /// Number of experts.
     pub experts: u32,
     /// Experts per row, at most 32.
     pub top_k: u32,
@@ -221,9 +221,9 @@ pub struct Dispatch {
     pub tiles: Address,
     /// `[rows, top_k]` of `u32`.
     pub ids: Address,
-    /// How many.
+    /// Number of rows.
     pub rows: u32,
-    /// How many there are, at most 1024.
+    /// Number of experts, at most 1024.
     pub experts: u32,
     /// Experts per row.
     pub top_k: u32,
@@ -293,7 +293,7 @@ pub struct Combine {
     pub gates: Address,
     /// `[rows, width]`, or none.
     pub add: Address,
-    /// How many.
+    /// Number of rows.
     pub rows: u32,
     /// Experts per row.
     pub top_k: u32,

@@ -21,7 +21,7 @@ pub struct RmsNorm {
     pub scale: Address,
     /// `[width]` of f32.
     pub weight: Address,
-    /// How many.
+    /// Number of rows.
     pub rows: u32,
     /// Elements of each.
     pub width: u32,
@@ -64,7 +64,7 @@ pub struct LayerNorm {
     pub weight: Address,
     /// `[width]` of f32.
     pub bias: Address,
-    /// How many.
+    /// Number of rows.
     pub rows: u32,
     /// Elements of each.
     pub width: u32,

@@ -19,7 +19,7 @@ const THREADS: u32 = 128;
 /// Products whose weights may be asked for before their turn, most: those of a layer.
 const MOST_AHEAD: usize = 4;
 
-/// Where a product's arguments say what its matrix is.
+/// Positions of a matrix's description in a product's arguments.
 #[derive(Debug, Clone, Copy)]
 struct Weights {
     /// The matrix, and its width.
@@ -43,7 +43,7 @@ const GATED: Option<Weights> = Some(Weights {
     halves: 2,
 });
 
-/// What can stand in the list, in the order of the numbers by which the kernel knows it.
+/// Kernels that a program can contain, in the order of the numbers by which the device knows them.
 const KINDS: [(&str, Option<Weights>); 21] = [
     ("gemv_1", PLAIN),
     ("gemv_2", PLAIN),
@@ -93,13 +93,13 @@ pub struct Persistent {
 }
 
 impl Persistent {
-    /// Whether a launch can stand in a program.
+    /// Returns true if a launch can be part of a program.
     #[must_use]
     pub fn takes(launch: &Launch, float: Float) -> bool {
         kind(launch, float).is_some()
     }
 
-    /// What the device reads, of launches that it [`takes`](Self::takes).
+    /// Words that the device reads, for launches that it [`takes`](Self::takes).
     #[must_use]
     pub fn program(launches: &[Launch], float: Float) -> Vec<u64> {
         let kinds: Vec<usize> = launches.iter().filter_map(|launch| kind(launch, float)).collect();

@@ -78,7 +78,7 @@ pub struct Activate {
     pub x: Address,
     /// Elements.
     pub count: u32,
-    /// What to do with each.
+    /// Function applied to each.
     pub activation: Activation,
 }
 
@@ -99,7 +99,7 @@ pub struct Swiglu {
     pub out: Address,
     /// `[rows, 2 * half]`.
     pub x: Address,
-    /// How many.
+    /// Number of rows.
     pub rows: u32,
     /// Elements of a row of `out`.
     pub half: u32,

@@ -29,7 +29,7 @@ pub struct RotateAndStore {
     /// `[rows]` of `u32`: the row of the cache that each row's key and value go to. Where there is none
     /// ([`NO_ROW`](super::NO_ROW)) they go nowhere.
     pub slots: Address,
-    /// How many.
+    /// Number of rows.
     pub rows: u32,
     /// Query heads.
     pub heads: u32,

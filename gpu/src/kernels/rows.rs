@@ -28,7 +28,7 @@ pub struct Copy {
     pub to: Address,
     /// Words of 4 bytes, not overlapping `to`.
     pub from: Address,
-    /// How many.
+    /// Number of words.
     pub words: u32,
 }
 
@@ -47,9 +47,9 @@ impl Copy {
 pub struct Fill {
     /// Words of 4 bytes.
     pub to: Address,
-    /// What each becomes.
+    /// Value of each word.
     pub word: u32,
-    /// How many.
+    /// Number of words.
     pub words: u32,
 }
 
@@ -172,7 +172,7 @@ pub struct ScatterAdd {
     pub rows: u32,
     /// Elements of each.
     pub width: u32,
-    /// Whether no row of `acc` is named twice. If one is and this says otherwise, additions are lost.
+    /// `true` promises that no row of `acc` is named twice. If one is, additions are lost.
     pub unique: bool,
 }
 

@@ -12,7 +12,7 @@ kernels! { "sample":
 /// kernel has of its own.
 pub const MAX_SAMPLED: u32 = 3840;
 
-/// How one row's id is chosen. [`Self::words`] is what the device reads.
+/// Choice of one row's id. [`Self::words`] is its form on the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SampleRow {
     /// Divides the logits; 0 takes the largest.
@@ -29,9 +29,9 @@ pub struct SampleRow {
     pub suppress_from: u32,
     /// The id that ends the sequence; `u32::MAX` for none.
     pub end: u32,
-    /// Where the row's ids begin in [`Sample::generated`].
+    /// Start of the row's ids in [`Sample::generated`].
     pub generated_from: u32,
-    /// How many those are; repeats are allowed.
+    /// Number of those ids; repeats are allowed.
     pub generated: u32,
     /// One more such id is that word of [`Sample::said`]; `u32::MAX` for none. It does not count for `min_tokens`.
     pub said: u32,
@@ -41,7 +41,7 @@ pub struct SampleRow {
     pub step: u32,
     /// Second counter of the draw.
     pub group: u32,
-    /// Which row of [`Sample::logits`] it chooses from.
+    /// Row of [`Sample::logits`] from which it chooses.
     pub logits: u32,
 }
 
@@ -74,14 +74,14 @@ impl SampleRow {
     }
 }
 
-/// What becomes of an id that was chosen: its row of a table, or zeros where there is no such row.
+/// Embedding of a chosen id: its row of a table, or zeros where there is no such row.
 #[derive(Debug, Clone, Copy)]
 pub struct Embedded {
     /// `[rows, width]`.
     pub out: Address,
     /// `[ids, width]`.
     pub table: Address,
-    /// How many there are.
+    /// Number of ids.
     pub ids: u32,
     /// Elements of each.
     pub width: u32,
@@ -102,7 +102,7 @@ pub struct Sample {
     pub said: Address,
     /// The chosen ids' rows of a table, or none.
     pub embedded: Option<Embedded>,
-    /// How many.
+    /// Number of rows.
     pub rows: u32,
     /// At most [`MAX_SAMPLED`].
     pub vocab: u32,
@@ -157,7 +157,7 @@ pub struct Argmax {
     pub out: Address,
     /// `[rows, vocab]`.
     pub logits: Address,
-    /// How many.
+    /// Number of rows.
     pub rows: u32,
     /// Any number.
     pub vocab: u32,

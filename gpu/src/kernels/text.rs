@@ -26,7 +26,7 @@ const BIN: u32 = 12;
 /// Bytes that a slice tells of itself.
 const TOLD: u32 = 32;
 
-/// How one row's token is chosen. [`Self::words`] is what the device reads.
+/// Choice of one row's token. [`Self::words`] is its form on the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TextRow {
     /// Divides the logits; 0 takes the largest.
@@ -47,11 +47,11 @@ pub struct TextRow {
     pub group: u32,
     /// The row of [`Text::logits`] that it is about.
     pub logits: u32,
-    /// Where the row's changes begin in [`Text::changes`].
+    /// Start of the row's changes in [`Text::changes`].
     pub changes_from: u32,
-    /// How many those are.
+    /// Number of those changes.
     pub changes: u32,
-    /// Whether the token's log-probability is wanted.
+    /// `true` if the token's log-probability is returned.
     pub logprob: bool,
 }
 
@@ -84,16 +84,16 @@ impl TextRow {
     }
 }
 
-/// What becomes of one token's logit before anything is chosen.
+/// Change of one token's logit before the choice.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TextChange {
     /// The token, below 2^30; one beyond the vocabulary is ignored.
     pub id: u32,
-    /// Whether the repetition penalty counts it, which comes first.
+    /// `true` if the repetition penalty, which comes first, applies to it.
     pub said: bool,
-    /// What is taken from its logit then.
+    /// Amount subtracted from its logit then.
     pub less: f32,
-    /// Whether it cannot be chosen.
+    /// `true` if it cannot be chosen.
     pub hidden: bool,
 }
 
@@ -125,7 +125,7 @@ pub struct Text {
     pub settings: Address,
     /// `[changes, 2]` of `u32`: [`TextChange::words`], no id twice in a row; may be none if no row has any.
     pub changes: Address,
-    /// How many tokens are chosen.
+    /// Number of tokens chosen.
     pub rows: u32,
     /// At most [`MAX_TEXT_VOCAB`].
     pub vocab: u32,

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use crate::device::{Copies as _, Device, Memory, Result};
 use crate::{Address, Emulated, Launch};
 
-/// What runs the tests, with the buffers that it holds.
+/// Device that runs the tests, with the buffers that it holds.
 pub(super) enum Anywhere {
     Emulated(On<Emulated>),
     #[cfg(feature = "cuda")]

@@ -60,7 +60,7 @@ fn what_is_recorded_runs_when_it_is_replayed_and_not_before() {
     assert!(matches!(device.recorded(), Err(GpuError::Recording(_))));
 }
 
-/// What the emulator says of a launch.
+/// Error of the emulator for a launch.
 fn complaint(lab: &Lab, launch: &crate::Launch) -> String {
     lab.device
         .launch(launch)

@@ -154,7 +154,7 @@ fn rotate_and_store(
     }
 }
 
-/// How heads are rotated, stored and attended.
+/// Variants of rotating, storing and attending.
 #[derive(Clone, Copy)]
 enum Launched {
     Fused,

@@ -1,4 +1,4 @@
-//! What CUDA leaves undefined, the emulator refuses: kernels that are wrong, from `emulator/misuse.cu`.
+//! Misuse that CUDA leaves undefined and the emulator refuses: faulty kernels, from `emulator/misuse.cu`.
 
 use super::Lab;
 use crate::launch::{Arg, Args, Dims, Kernel};
@@ -35,7 +35,7 @@ fn launch(kernel: &'static Kernel, args: &[(u8, u64)]) -> Launch {
     }
 }
 
-/// What is said of a kernel with one number, which some numbers make right.
+/// Error of a kernel with the argument `wrong`, after it has run with `right`.
 fn said(kernel: &'static Kernel, right: u32, wrong: u32) -> String {
     let lab = Lab::new(Float::F32, Order::Forwards);
     lab.run(&launch(kernel, &[right.arg()]));

@@ -275,7 +275,7 @@ fn launches_that_stay_on_the_device_give_what_they_give_one_by_one() {
     }
 }
 
-/// What each launch of a program asks for ahead: a word of its address, and bytes.
+/// Checks the prefetches of each launch of a program: a word of its address, and bytes.
 #[test]
 fn weights_are_asked_for_once_each_before_their_turn() {
     let lab = Lab::new(crate::Float::Bf16, crate::Order::Forwards);

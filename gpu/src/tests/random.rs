@@ -6,7 +6,7 @@ use super::{Lab, each_type};
 use crate::kernels::Uniform;
 use crate::{Address, Float, Order};
 
-/// What a host makes.
+/// Elements as a host makes them.
 fn elements(seed: u64, tensor: u64, step: f32, count: usize) -> Vec<f32> {
     let element = |i: usize| {
         let counter = [(i / 8) as u32, tensor as u32, (tensor >> 32) as u32, 0];

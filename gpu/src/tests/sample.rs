@@ -138,7 +138,7 @@ prop_compose! {
     }
 }
 
-/// What the device is said to have chosen before.
+/// Ids that the device is told it chose before.
 const SAID: [u32; 4] = [3, 11, 24, 4_000_000];
 
 /// Every row chooses from the row of logits that it names.

@@ -19,9 +19,9 @@ const CRATES: &[&str] = &[
     "text",
     "yaml",
 ];
-/// What a crate is built from; checkpoints are a part of the model's identity.
+/// Sources of a crate; checkpoints are a part of the model's identity.
 const SOURCES: &[&str] = &["Cargo.toml", "build.rs", "src", "kernels", "catalogue.yaml"];
-/// What else decides what the program is.
+/// Other sources of the program.
 const OTHERS: &[&str] = &[
     "Cargo.toml",
     "rust-toolchain.toml",

@@ -79,7 +79,7 @@ pub struct CancelMix {
 }
 
 impl CancelMix {
-    /// When request `number` is cancelled, if it is. Depends on nothing else.
+    /// Delay after which request `number` is cancelled, if it is. Depends on nothing else.
     pub(crate) fn of(&self, number: u32) -> Option<Duration> {
         let mut random = Random::part(self.seed, u64::from(number));
         let chosen = random.unit() < self.share;
@@ -97,7 +97,7 @@ pub struct Asking {
     pub texts: Vec<String>,
     /// Pacing of texts and reads.
     pub manner: Manner,
-    /// Which requests are cancelled.
+    /// Choice of the requests that are cancelled.
     pub cancel: Option<CancelMix>,
     /// A request that takes longer counts as failed.
     pub timeout: Duration,

@@ -21,7 +21,7 @@ pub enum BenchError {
     Read {
         /// The report.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         error: io::Error,
     },
     /// A report or a page could not be written.
@@ -29,7 +29,7 @@ pub enum BenchError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         error: io::Error,
     },
     /// The file is not a report of `bench --json`.

@@ -11,18 +11,18 @@ use super::record::{Cancel, Chunk, Record, Served, Stage};
 pub(crate) struct Heard {
     /// Model and voice, once the server has named them.
     pub(crate) served: Option<Served>,
-    /// When the token was sent that completed the first sentence, if the text is streamed.
+    /// Time at which the token was sent that completed the first sentence, if the text is streamed.
     pub(crate) sentence: Option<Duration>,
     pub(crate) first_text: Option<Duration>,
     pub(crate) last_text: Option<Duration>,
     pub(crate) meter: Option<Meter>,
     pub(crate) chunks: Vec<Chunk>,
-    /// When it is to be cancelled.
+    /// Time at which it is to be cancelled.
     pub(crate) cancel_after: Option<Duration>,
-    /// When the cancel was sent.
+    /// Time at which the cancel was sent.
     pub(crate) cancelled: Option<Duration>,
     pub(crate) done: Option<Outcome>,
-    /// When that came.
+    /// Time at which that came.
     pub(crate) done_at: Option<Duration>,
 }
 

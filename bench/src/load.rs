@@ -20,7 +20,7 @@ const CONNECTIONS: u32 = 16;
 /// Requests of an open loop that may be under way; what arrives beyond counts as failed at once.
 const MOST_UNDER_WAY: usize = 4_096;
 
-/// When enough is measured: when both are reached.
+/// Length of a measurement: it ends when both are reached.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Extent {
     pub(crate) requests: u32,

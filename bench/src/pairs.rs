@@ -69,8 +69,8 @@ impl Pair {
     }
 }
 
-/// Which turn request `number` is, of which even and odd ones begin with other sides. Every one of the texts comes to be first on
-/// either side: an odd count of them changes places by itself, an even one by a step more in every round.
+/// Turn of request `number`, of which even and odd ones begin with other sides. Every one of the texts comes to be
+/// first on either side: an odd count of them changes places by itself, an even one by a step more in every round.
 fn turn(number: usize, texts: usize) -> usize {
     match texts.is_multiple_of(2) {
         true => number + number / texts,

@@ -40,7 +40,7 @@ impl Random {
     }
 }
 
-/// When requests arrive, in seconds from the start: a Poisson process of `rate` per second, which is one whose gaps are
+/// Arrival times of requests, in seconds from the start: a Poisson process of `rate` per second, so that gaps are
 /// exponentially distributed.
 pub(crate) fn arrivals(random: &mut Random, rate: f64, count: u32) -> Vec<f64> {
     let mut at = 0.0;

@@ -60,9 +60,9 @@ pub(crate) struct Stage {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Record {
-    /// Which of the texts.
+    /// Index of the text.
     pub(crate) text: usize,
-    /// When it was sent, from the start of the level.
+    /// Time at which it was sent, from the start of the level.
     pub(crate) sent_at_seconds: f64,
     /// Delay of sending behind the schedule.
     pub(crate) send_lag_seconds: f64,
@@ -128,7 +128,7 @@ impl Record {
             .map(|pair| (pair[1].0 - pair[0].0, pair[0].1))
     }
 
-    /// When a player that starts with the first piece and waits whenever it runs dry is silent: from, to.
+    /// Silences of a player that starts with the first piece and waits whenever it runs dry: from, to.
     pub(crate) fn stalls(&self) -> Vec<(f64, f64)> {
         let mut stalls = Vec::new();
         let mut dry = f64::INFINITY;

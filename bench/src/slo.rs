@@ -103,7 +103,8 @@ impl Slo {
             .map(|bound| bound.most)
     }
 
-    /// Whether a request that counts keeps every bound. What it does not have, it does not keep.
+    /// Returns true if a request that counts meets every bound. A request without the measured value does not meet
+    /// its bound.
     pub(crate) fn met(&self, record: &Record) -> bool {
         record.counts()
             && self

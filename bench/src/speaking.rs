@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use super::heard::Heard;
 use super::record::Served;
 
-/// How much of the audio a listener that reads in real time holds ready.
+/// Audio that a listener that reads in real time holds ready.
 const READ_AHEAD: Duration = Duration::from_secs(1);
 
 type Feeding<'f> = Pin<Box<dyn Future<Output = Option<Duration>> + Send + 'f>>;
@@ -72,7 +72,7 @@ pub(crate) async fn speak(
 }
 
 impl Manner {
-    /// When the next audio is taken.
+    /// Time at which the next audio is read.
     fn next_read(self, sent: Instant, heard: &Heard) -> Instant {
         let first = heard.chunks.first().map_or(0.0, |chunk| chunk.0);
         let audio: f64 = heard.chunks.iter().map(|chunk| chunk.1).sum();
@@ -140,7 +140,7 @@ fn tokens(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Where the first sentence ends, its full stop included: at the end if there is none.
+/// End of the first sentence, its full stop included: the end of the text if there is none.
 fn first_sentence(text: &str) -> usize {
     let ends = |(at, c): (usize, char)| {
         let end = at + c.len_utf8();

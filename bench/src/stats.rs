@@ -84,8 +84,8 @@ pub(crate) fn ratio_of_trials(before: &[f64], after: &[f64]) -> Option<Interval>
     })
 }
 
-/// What `figure` makes of two measurements, with the 95 % interval that drawing both anew gives: the trials of each, and
-/// then the values of each trial drawn (percentile bootstrap in two stages; Davison and Hinkley, "Bootstrap Methods and
+/// Value of `figure` for two measurements, with the 95 % interval of resampling both: the trials of each, and then
+/// the values of each trial drawn (percentile bootstrap in two stages; Davison and Hinkley, "Bootstrap Methods and
 /// their Application", 1997, 3.8). The same values give the same interval. `None` without values, or if they have no
 /// figure.
 pub(crate) fn bootstrap(

@@ -230,8 +230,9 @@ fn distribution(values: &[f64], written: impl Fn(f64) -> String) -> String {
         .join(" / ")
 }
 
-/// What repetitions gave: their mean, with the 95 % interval of three or more; two say little of what a third would give, so
-/// they are written as they are. None of these figures is ever below zero or above `most`, and so is nothing that is written.
+/// Result of repetitions: their mean, with the 95 % interval of three or more; two say little of what a third would
+/// give, so both are written. None of these figures is ever below zero or above `most`, so neither is any number
+/// written.
 fn of_repetitions(values: &[f64], most: f64, written: impl Fn(f64) -> String) -> String {
     match values {
         [first, second] => format!("{} and {}", written(*first), written(*second)),

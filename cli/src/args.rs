@@ -73,7 +73,7 @@ fn all_exit_codes() -> String {
     format!("Exit codes:{}", EXIT_CODES.iter().map(line).collect::<String>())
 }
 
-/// What stands behind the long help of a command.
+/// Text behind the long help of a command.
 fn end_of(command: &str, examples: &str) -> String {
     format!("{examples}\n\n{}", exit_codes(command))
 }

@@ -50,7 +50,7 @@ pub(crate) async fn run(args: &Chat, ui: &Ui) -> Result<(), Failure> {
     }
 }
 
-/// Where the prompt keeps its lines, with those of earlier sessions; a prompt without a file for them is one all the same.
+/// Opens the file of the prompt's lines, with those of earlier sessions; the prompt works without one, too.
 fn history(args: &Chat, ui: &Ui) -> Option<(History, Vec<String>)> {
     let path = History::path().filter(|_| !args.no_history)?;
     let opened = History::open(path.clone());

@@ -1,4 +1,5 @@
-//! What a failed call hides: the address is that of something else. HTTP/2 only tells that what came was no HTTP/2.
+//! Diagnosis of a failed call: the address may be that of something else. HTTP/2 reports only that the answer was not
+//! HTTP/2.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,7 +17,7 @@ const ANSWER: Duration = Duration::from_secs(1);
 const MOST: usize = 16 << 10;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// What listens at an address that was named as that of a server, and is none that can be called.
+/// Service that listens at an address that was given as a server's, and takes no calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     /// A server that expects TLS.
@@ -30,7 +31,7 @@ pub(crate) enum Found {
 }
 
 impl Found {
-    /// What is wrong with the address.
+    /// Problem with the address.
     pub(crate) fn problem(self) -> &'static str {
         match self {
             Self::Tls => "speaks TLS, and the address asks for none",
@@ -75,7 +76,7 @@ async fn listener(endpoint: &Endpoint) -> Option<Found> {
     found(addresses.ok()?.ok()?.next()?).await
 }
 
-/// What listens there, if it can be told that calls cannot be made.
+/// Identifies the service that listens there, if it is known to take no calls.
 pub(crate) async fn found(address: SocketAddr) -> Option<Found> {
     const ALERT: u8 = 21;
     let answer = asked(address, PREFACE).await;
@@ -100,7 +101,7 @@ pub(crate) async fn found(address: SocketAddr) -> Option<Found> {
         .then_some(if metrics { Found::Metrics } else { Found::Http })
 }
 
-/// What is answered to these bytes, or the beginning of it.
+/// Answer to these bytes, or the beginning of it.
 async fn asked(address: SocketAddr, question: &[u8]) -> Vec<u8> {
     let mut answer = Vec::new();
     let asking = async {

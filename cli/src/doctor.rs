@@ -19,7 +19,7 @@ use speech::Heard;
 /// The checks that need a connection, in their order.
 const REMOTE: [&str; 6] = ["health", "key", "services", "models", "voices", "speech"];
 
-/// Why there is nothing to look at.
+/// Reason why checks are skipped without a connection.
 const UNCONNECTED: &str = "there is no connection";
 
 pub(crate) async fn run(args: &Doctor, ui: &Ui) -> Result<(), Failure> {
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: &Doctor, ui: &Ui) -> Result<(), Failure> {
     verdict(&checks)
 }
 
-/// What cannot be looked at, and why.
+/// Checks that cannot run, with the reason.
 fn skipped(names: &[&'static str], why: &'static str) -> impl Iterator<Item = Check> {
     names.iter().map(move |&name| Check::skipped(name, why))
 }
@@ -54,7 +54,7 @@ async fn connected(args: &Doctor, checks: &[Check]) -> Option<Result<Client, Cli
     Some(Client::connect(&args.server.endpoint).await)
 }
 
-/// What only a connection tells. Nothing is asked of a server that does not serve.
+/// Checks that need a connection. A server that is not ready is asked nothing more.
 async fn remote(args: &Doctor, ui: &Ui, client: &Client, heard: &mut Option<Heard>) -> Vec<Check> {
     let mut checks = vec![network::health(args, ui, client).await];
     if checks[0].verdict == Verdict::Wrong {

@@ -47,7 +47,7 @@ fn text(args: &Explain) -> Result<String, Failure> {
     }
 }
 
-/// What the model is given, segment by segment, each with its words below it.
+/// Input of the model, segment by segment, each with its words below it.
 fn table_of(explained: &Explained, text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let written = |from: usize, to: usize| -> String {

@@ -21,7 +21,7 @@ pub(crate) enum Failure {
     Usage(String),
     /// The server, or the way to it.
     Rpc(ClientError),
-    /// What listens there takes no calls of this kind.
+    /// The port is of a service that takes no calls of this kind.
     WrongPort { endpoint: Endpoint, found: Found },
     /// A file or a standard stream.
     Io {

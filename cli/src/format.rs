@@ -38,7 +38,7 @@ impl Format {
     /// The endings that name a format, for people.
     pub(crate) const ENDINGS: &str = ".wav, .pcm, .raw, .f32, .ul, .al, .opus, .ogg, .flac, .mp3 or .aac";
 
-    /// What `path` asks for by its ending.
+    /// Format for the ending of `path`.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         match ending(path)?.as_str() {
             "wav" | "wave" => Some(Self::Wav),
@@ -88,7 +88,7 @@ impl Format {
     }
 }
 
-/// How the recording in `path` is encoded, where its ending says more than that it is a WAV file.
+/// Encoding of the recording in `path`, where its ending is of another format than WAV.
 pub(crate) fn recording(path: &Path) -> Option<InputEncoding> {
     match Format::of(path)? {
         Format::Opus => Some(InputEncoding::OggOpus),

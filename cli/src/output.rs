@@ -11,8 +11,8 @@ use rustix::fs::{OFlags, fcntl_getfl};
 use super::failure::Failure;
 use super::format::Format;
 
-/// Where the low 32 bits of the number of samples stand in a FLAC stream (RFC 9639, 8.2): behind the mark, the head of the
-/// first block, and 14 bytes of STREAMINFO.
+/// Offset of the low 32 bits of the number of samples in a FLAC stream (RFC 9639, 8.2): behind the mark, the head of
+/// the first block, and 14 bytes of STREAMINFO.
 const FLAC_TOTAL: u64 = 4 + 4 + 14;
 
 /// An opened destination. Nothing of an old file is lost before the first sample is there.
@@ -23,14 +23,14 @@ pub(crate) struct Output {
     format: Format,
     /// A regular file of our own: can be emptied.
     regular: bool,
-    /// Where the header stands, if it can be corrected.
+    /// Offset of the header, if it can be corrected.
     header_at: Option<u64>,
     /// Did not exist before.
     created: bool,
     /// Had something in it.
     replaces: bool,
     header: Option<WavHeader>,
-    /// What makes the bytes of formats in which samples do not stand as they come.
+    /// Encoder of formats other than plain samples.
     encoder: Option<Encoder>,
     written: Samples,
 }
@@ -100,14 +100,14 @@ impl Output {
         }
     }
 
-    /// What to call it.
+    /// Name for messages.
     pub(crate) fn name(&self) -> String {
         self.path
             .as_ref()
             .map_or_else(|| "standard output".to_owned(), |path| path.display().to_string())
     }
 
-    /// Whether the audio takes the place of what was in a file.
+    /// Returns true if the audio replaces the content of a file.
     pub(crate) fn replaces(&self) -> bool {
         self.replaces
     }
@@ -202,7 +202,7 @@ impl Output {
     }
 }
 
-/// Where `file` is, if one can return to there to write: a regular file that not every write appends to.
+/// Position in `file`, if it can be rewritten from there: a regular file that not every write appends to.
 fn rewritable(file: &File) -> Option<u64> {
     let regular = file.metadata().is_ok_and(|meta| meta.is_file());
     let appends = fcntl_getfl(file).map_or(true, |flags| flags.contains(OFlags::APPEND));

@@ -188,7 +188,7 @@ mod device {
     }
 }
 
-/// Where there is none.
+/// Systems without a speaker.
 #[cfg(not(feature = "playback"))]
 mod none {
     use std::io;

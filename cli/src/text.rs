@@ -1,4 +1,4 @@
-//! Where the text comes from: arguments, a file, or standard input while it is still being written.
+//! Source of the text: arguments, a file, or standard input while it is still being written.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read};
@@ -27,7 +27,7 @@ pub(crate) struct Piece {
 #[derive(Debug)]
 pub(crate) struct Text {
     source: Source,
-    /// What to say again, if anything.
+    /// Record of the pieces, if they have to be said again.
     record: Option<Vec<Piece>>,
     returned: Option<Piece>,
     spoken: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Text {
 #[derive(Debug)]
 enum Source {
     Known(Option<String>),
-    /// What is read as it comes, and what to call it.
+    /// Pieces as they are read, and the name of their source.
     Input(mpsc::Receiver<io::Result<Piece>>, String),
     Again(std::vec::IntoIter<Piece>),
 }

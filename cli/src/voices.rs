@@ -14,7 +14,7 @@ use super::failure::Failure;
 use super::print;
 use super::ui::Ui;
 
-/// What is stated where nothing is said about how the speaker agreed.
+/// Consent stated where the user gives none.
 const CONSENT: &str = "The caller states that the speaker agreed to this voice.";
 /// Largest recording that is read, in bytes: what servers take.
 const LARGEST: u64 = 10 << 20;
@@ -102,7 +102,7 @@ async fn import(import: &Import, ui: &Ui) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the server answers in time.
+/// Answer of the server within the timeout.
 async fn asked<T>(
     endpoint: &Endpoint,
     timeout: Duration,

@@ -69,8 +69,8 @@ impl Track {
     }
 }
 
-/// What this library asks for: 16-bit samples of one channel, at the model's own rate unless one is chosen, cut as they
-/// are produced unless their playing time is chosen.
+/// Delivery that this library requests: 16-bit samples of one channel, at the model's own rate unless one is chosen,
+/// cut as they are produced unless their playing time is chosen.
 pub(crate) fn delivery(
     rate: Option<SampleRate>,
     frame: Option<Duration>,

@@ -68,7 +68,8 @@ impl<T> Stream for Call<T> {
     }
 }
 
-/// What the transport sends: everything from the senders, until the last of them or the receiving half is dropped.
+/// Stream of requests for the transport: everything from the senders, until the last of them or the receiving half is
+/// dropped.
 ///
 /// The transport ends a call only when both of its directions are let go, so the sending one must not outlive the other.
 #[derive(Debug)]

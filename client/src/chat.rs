@@ -44,7 +44,7 @@ impl ChatEvents {
     }
 }
 
-/// What passes of the messages of a conversation, up to the first that breaks the protocol.
+/// Events of the messages of a conversation, up to the first that breaks the protocol.
 pub(crate) fn passed(messages: impl Iterator<Item = v1::ConverseResponse>) -> Vec<ChatEvent> {
     Checker::session(ChatRules).passed(messages.map(from_converse))
 }

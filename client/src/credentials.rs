@@ -17,7 +17,7 @@ pub(crate) type Transport = InterceptedService<Channel, Credentials>;
 #[error("the API key is empty or has characters that cannot be sent, expected one word of ASCII")]
 pub struct ApiKeyError;
 
-/// What a call says of its caller. Behind a pointer, for errors name the endpoint, which has it.
+/// Credentials of a call. Behind a pointer, because errors name the endpoint, which has it.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct Credentials(Option<Arc<MetadataValue<Ascii>>>);
 

@@ -102,7 +102,7 @@ pub struct Timings {
 pub struct StageTiming {
     /// The stage.
     pub stage: String,
-    /// Which of its replicas.
+    /// Replica of the stage.
     pub replica: String,
     /// From hand-over until its first step.
     pub queue: Duration,

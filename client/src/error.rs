@@ -112,7 +112,7 @@ impl ClientError {
         })
     }
 
-    /// What TLS has to do with a failure, if it has.
+    /// Failure that TLS explains, if it does.
     fn of_tls(endpoint: &Endpoint, error: &(dyn std::error::Error + 'static)) -> Option<Self> {
         let (problem, cause) = tls::find(error)?;
         let encrypted = endpoint.tls().is_some();
@@ -159,7 +159,7 @@ pub struct RpcError {
     pub metadata: BTreeMap<String, String>,
     /// The fields at fault.
     pub violations: Vec<FieldViolation>,
-    /// When the server suggests to try again.
+    /// Time after which the server suggests to try again.
     pub retry_after: Option<Duration>,
     /// Names the request in the server's log. Empty if the server gave none.
     pub request_id: String,

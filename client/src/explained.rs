@@ -1,4 +1,4 @@
-//! What a text becomes before it is spoken.
+//! Explanation of a text: its form before it is spoken.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use omni_proto::v1;
 
 use crate::speech::Warning;
 
-/// What the server would give its model for a text.
+/// Input of the server's model for a text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explained {
     /// The model.
     pub model: String,
     /// In the order in which they are spoken; none if the text has nothing to speak.
     pub segments: Vec<ExplainedSegment>,
-    /// What of the text is not spoken.
+    /// Parts of the text that are not spoken.
     pub warnings: Vec<Warning>,
 }
 
@@ -27,7 +27,8 @@ pub struct ExplainedSegment {
     pub source: Range<usize>,
     /// Its words in order.
     pub words: Vec<ExplainedWord>,
-    /// Why it ends: `sentence`, `clause`, `paragraph`, `flush` or `forced`; empty if the server says something else.
+    /// Reason of its end: `sentence`, `clause`, `paragraph`, `flush` or `forced`; empty for a value that this library
+    /// does not know.
     pub end: &'static str,
     /// It goes on in the next segment without a pause.
     pub continues: bool,

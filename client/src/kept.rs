@@ -8,7 +8,7 @@ use omni_proto::v1::voice_service_client::VoiceServiceClient;
 use crate::client::Client;
 use crate::error::ClientError;
 
-/// What is kept of a voice.
+/// Kind of a kept voice's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VoiceKind {
     /// The speaker's vector.
@@ -26,7 +26,7 @@ pub enum VoiceKind {
 pub struct KeptVoice {
     /// Name for [`crate::SpeechSettings::voice`].
     pub name: String,
-    /// What is kept.
+    /// Kind of its content.
     pub kind: VoiceKind,
     /// For people.
     pub description: String,

@@ -89,7 +89,7 @@ impl Meter {
         self.rate.duration(self.continuity.report().audio)
     }
 
-    /// When the first audio came.
+    /// Time until the first audio.
     #[must_use]
     pub fn first_audio(&self) -> Option<Duration> {
         self.first

@@ -1,4 +1,4 @@
-//! What a server sends, for tests that send anything.
+//! Parsers of a server's messages, for tests that feed them arbitrary bytes.
 
 use omni_proto::v1;
 use prost::Message;

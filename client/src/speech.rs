@@ -41,7 +41,7 @@ impl SpeechEvents {
     }
 }
 
-/// What passes of the messages of a session, up to the first that breaks the protocol.
+/// Events of the messages of a session, up to the first that breaks the protocol.
 pub(crate) fn passed(messages: impl Iterator<Item = v1::SpeakResponse>) -> Vec<SpeechEvent> {
     Checker::session(SpeechRules::default()).passed(messages.map(from_speak))
 }

@@ -1,4 +1,4 @@
-//! What it costs that the parts are on hosts that are far apart: `cargo bench --bench delay` prints Markdown.
+//! Cost of hosts that are far apart: `cargo bench --bench delay` prints Markdown.
 //!
 //! Three hosts have a part each, and a server that is one process is beside the caller and the front end. Needs root, for network
 //! namespaces.

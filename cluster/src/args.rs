@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, ValueEnum};
 use omni_server::config::RawConfig;
 
-/// What this process does.
+/// Role of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Role {
     /// Everything, as omni-server does
@@ -17,7 +17,7 @@ pub enum Role {
     Stage,
 }
 
-/// How the parts find each other.
+/// Way by which the parts find each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Discovery {
     /// They do not
@@ -42,11 +42,11 @@ pub struct Args {
     pub cluster: ClusterArgs,
 }
 
-/// What makes a server a part of a cluster.
+/// Options that make a server a part of a cluster.
 #[derive(Debug, Clone, ClapArgs)]
 #[command(next_help_heading = "Cluster")]
 pub struct ClusterArgs {
-    /// What this process does
+    /// Role of this process
     #[arg(long, env = "OMNI_ROLE", value_enum, default_value = "all")]
     pub role: Role,
 
@@ -59,7 +59,7 @@ pub struct ClusterArgs {
     #[arg(long, env = "OMNI_REPLICA", value_name = "N")]
     pub replica: Option<u32>,
 
-    /// How front ends and stages find each other
+    /// Way by which front ends and stages find each other
     #[arg(long, env = "OMNI_CLUSTER_DISCOVERY", value_enum, default_value = "none")]
     pub cluster_discovery: Discovery,
 

@@ -1,4 +1,4 @@
-//! What a stage tells of itself by discovery, and what front ends and stages tell each other when they connect.
+//! Card that a stage publishes by discovery, and the greeting that front ends and stages exchange when they connect.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub const ENDPOINT: &str = "generate";
 /// as long as one takes the place of another.
 const DISPLAY_NAME: &str = "omni";
 
-/// What must be the same in two processes that work together.
+/// Properties that two processes must share to work together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Name and digest of the model.
@@ -38,7 +38,7 @@ impl Identity {
         }
     }
 
-    /// Why this process does not work with `other`, if it does not.
+    /// Reason why this process does not work with `other`, if it does not.
     pub fn refuses(&self, other: &Self) -> Option<String> {
         let differ = |what: &str, ours: &dyn std::fmt::Display, theirs: &dyn std::fmt::Display| {
             format!("the other part has {what} {theirs}, expected {ours}")
@@ -60,7 +60,7 @@ impl Identity {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Why this process does not work with the one that sent `greeting`, if it does not.
+    /// Reason why this process does not work with the sender of `greeting`, if it does not.
     pub fn refuses_greeting(&self, greeting: &[u8]) -> Option<String> {
         match serde_json::from_slice(greeting) {
             Ok(other) => self.refuses(&other),
@@ -75,12 +75,12 @@ pub struct Card {
     display_name: String,
     /// Its number.
     pub replica: u32,
-    /// What front ends must be.
+    /// Identity that front ends must share.
     pub identity: Identity,
     /// Number format that it computes in. A sequence goes on only where it is the same.
     #[serde(default)]
     pub format: String,
-    /// Where it is reached.
+    /// Address of the stage.
     pub instance: Instance,
 }
 
@@ -101,15 +101,16 @@ impl Card {
         &self.instance.component
     }
 
-    /// Where other parts reach it; none if it is no JSON.
+    /// Encoded address for other parts; none if it cannot be encoded.
     pub fn address(&self) -> Option<Arc<[u8]>> {
         Some(serde_json::to_vec(&self.instance).ok()?.into())
     }
 
-    /// How it is registered.
+    /// Registration of the card.
     ///
     /// # Errors
-    /// If it is no JSON.
+    ///
+    /// If it cannot be encoded.
     pub fn spec(&self) -> anyhow::Result<DiscoverySpec> {
         let Instance {
             namespace, component, ..

@@ -18,11 +18,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The command line or the configuration cannot be used.
 const USAGE: u8 = 2;
-/// How long the process waits for threads that look at files.
+/// Longest wait of the process for threads that poll files.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
-/// What Dynamo's runtime warns of with every attempt to reach a process that is gone: the front end says it once. An operator may ask for it by its name.
+/// Log filter: Dynamo's runtime warns at every attempt to reach a process that is gone; the front end says it once.
+/// An operator may enable it by its name.
 const QUIET_FRONTEND: &[&str] = &["dynamo_runtime::pipeline::network::egress::tcp_client=error"];
-/// What it calls errors in a stage that stood still and was given up meanwhile, by its front ends and by discovery: the stage says both itself.
+/// Log filter: errors in a stage that was stopped and given up meanwhile, by its front ends and by discovery; the
+/// stage reports both itself.
 const QUIET_STAGE: &[&str] = &[
     "dynamo_runtime::pipeline::network::ingress::push_handler=off",
     "dynamo_runtime::storage::kv::file=off",

@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Longest time before a replica that could not be reached is tried again.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// What is needed to reach replicas.
+/// Connections to replicas.
 pub struct Members {
     runtime: DistributedRuntime,
     router: Arc<AddressedPushRouter>,
@@ -36,7 +36,7 @@ pub struct Members {
     clock: Clock,
     /// By the id that discovery gives them.
     known: HashMap<u64, Member>,
-    /// Which of them a pool has under a stage and a number: two may have the same one for a while.
+    /// Card that a pool has under a stage and a number: two may have the same one for a while.
     used: HashMap<(String, u32), u64>,
 }
 
@@ -47,7 +47,7 @@ struct Member {
     ready: bool,
     /// The log says that it could not be reached, and it has not been since.
     unreached: bool,
-    /// When it is tried again if it could not be reached, and how long it is waited after that.
+    /// Time of the next attempt if it could not be reached, and the wait after that.
     again: (Instant, Duration),
 }
 
@@ -291,7 +291,7 @@ impl Members {
     }
 }
 
-/// What a pool knows the replica with that card by.
+/// Key by which a pool knows the replica with that card.
 fn place(card: &Card) -> (String, u32) {
     (card.stage().to_owned(), card.replica)
 }

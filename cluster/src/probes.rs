@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 /// The content type of Prometheus' text format.
 const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What the probes and figures of a stage are taken from. Copies are the same one.
+/// Source of a stage's probes and figures. Clones share it.
 #[derive(Clone)]
 pub struct Probes(Arc<Shared>);
 
@@ -33,7 +33,7 @@ struct Shared {
     registered: Mutex<Registered>,
 }
 
-/// How the stage is registered, or was last.
+/// Current or last registration of the stage.
 #[derive(Default)]
 struct Registered {
     /// Discovery tells of the stage.

@@ -14,11 +14,11 @@ use etcd_client::{Certificate, ConnectOptions, Identity, TlsOptions};
 
 use crate::settings::{Etcd, EtcdTls, Found, Network};
 
-/// How often etcd is asked whether it is there while something is expected of it, and how long it may take to answer. Of a connection that is
-/// gone without a word nothing is heard otherwise. Asked more often, etcd hangs up.
+/// Keep-alive interval of etcd's connections while something is expected of it, and its timeout: otherwise a
+/// connection that is gone silently is never noticed. Asked more often, etcd closes the connection.
 const ETCD_KEEPALIVE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(3));
 
-/// Whether a part is found by others, or only looks for them.
+/// Presence of a part in discovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
     /// It registers itself, and is taken for dead when it no longer says that it lives.
@@ -27,7 +27,7 @@ pub enum Presence {
     Looking,
 }
 
-/// What the runtime would read of the environment begins so.
+/// Prefixes of the variables that the runtime would read.
 const READ: [&[u8]; 2] = [b"DYN_", b"ETCD_"];
 
 /// Sets what the runtime reads of the environment, and nothing else counts. Called before any thread is started.

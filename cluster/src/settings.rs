@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::args::{ClusterArgs, Discovery, Role};
 
-/// How the parts find each other.
+/// Way by which the parts find each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     /// By files in that folder.
@@ -16,16 +16,16 @@ pub enum Found {
     Kubernetes,
 }
 
-/// Where etcd is.
+/// Addresses of etcd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Etcd {
     /// Its members.
     pub urls: Vec<String>,
-    /// How connections to it are protected, if they are.
+    /// TLS of the connections to it, if they are encrypted.
     pub tls: Option<EtcdTls>,
 }
 
-/// What is asked of etcd, and what a part shows to it: PEM.
+/// Authority by which etcd is verified, and the identity of a part: PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EtcdTls {
     /// The authority.
@@ -34,7 +34,7 @@ pub struct EtcdTls {
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// What a part shows to the others, and what it asks of them.
+/// Identity of a part, and the authority by which it verifies others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MutualTls {
     /// Its certificate.
@@ -47,26 +47,26 @@ pub struct MutualTls {
     pub name: String,
 }
 
-/// What a part that has others needs to know.
+/// Network of a part that has others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Network {
-    /// How they are found.
+    /// Way by which they are found.
     pub found: Found,
     /// The cluster's name.
     pub name: String,
-    /// Where this part is reached.
+    /// Address of this part.
     pub host: IpAddr,
     /// At which port.
     pub port: u16,
     /// At which port it is answered by stages that it has connected to.
     pub answers: u16,
-    /// Where its probes are served.
+    /// Address of its probes.
     pub probes: Option<SocketAddr>,
-    /// How connections are protected, if they are.
+    /// TLS of the connections, if they are encrypted.
     pub tls: Option<MutualTls>,
 }
 
-/// What this process does.
+/// Role of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
     /// Everything.
@@ -244,7 +244,7 @@ fn readable<'a>(files: impl IntoIterator<Item = &'a PathBuf>, problems: &mut Vec
 }
 
 impl Network {
-    /// What Dynamo's runtime reads of its environment, for this part.
+    /// Environment of Dynamo's runtime for this part.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         let mut set = vec![
             ("DYN_TCP_RPC_HOST", self.host.to_string()),

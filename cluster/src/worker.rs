@@ -31,7 +31,7 @@ use crate::tunnel::{StageTunnel, dial};
 const AGAIN: Duration = Duration::from_secs(1);
 /// Between two looks at whether files still tell of a replica.
 const POLL_FILES: Duration = Duration::from_secs(2);
-/// How often a replica tries to get a number of its own before it gives up.
+/// Attempts of a replica to get a number of its own before it gives up.
 const TRIES: u32 = 64;
 /// Least time between two such tries. A front end that has not read that the first card was taken back would refuse the second.
 const ASIDE: Duration = Duration::from_millis(200);
@@ -39,11 +39,11 @@ const ASIDE: Duration = Duration::from_millis(200);
 const POLL_CONNECTIONS: Duration = Duration::from_millis(20);
 /// Longest time that front ends of a replica that has died are waited for.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
-/// What a host has said is in the hands of the network after that.
+/// Time after which a host's last bytes have reached the network.
 const IN_TUNNEL: Duration = Duration::from_millis(100);
 /// Longest time that discovery may take to forget a replica.
 const WITHDRAWAL: Duration = Duration::from_secs(1);
-/// How long a link to the next stage is kept that no sequence uses.
+/// Time for which a link to the next stage without sequences is kept.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Runs one replica of `stage` until a signal, or until it has died.
@@ -152,7 +152,7 @@ async fn died(member: &StageMember) -> anyhow::Error {
     }
 }
 
-/// What registers.
+/// Registration of a stage.
 struct Stage<'a> {
     member: &'a StageMember,
     identity: &'a Identity,

@@ -17,7 +17,7 @@ use crate::wire::{Ending, Wire};
 #[derive(Debug)]
 pub struct Call(Wire<v1::SpeakRequest, v1::SpeakResponse>);
 
-/// What was received of one utterance.
+/// Received messages of one utterance.
 #[derive(Debug, Clone)]
 pub struct Utterance {
     /// Its id.
@@ -37,7 +37,7 @@ impl Utterance {
         self.audio.len() / 2
     }
 
-    /// Why it ended.
+    /// Reason of its end.
     #[must_use]
     pub fn finish(&self) -> v1::FinishReason {
         self.outcome.finish_reason()
@@ -143,7 +143,7 @@ impl Call {
         self.0.received.ending = Ending::Open;
     }
 
-    /// What was received so far.
+    /// Messages received so far.
     #[must_use]
     pub fn history(&self) -> &History {
         &self.0.received

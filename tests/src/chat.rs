@@ -17,7 +17,7 @@ use crate::wire::{Ending, Wire};
 #[derive(Debug)]
 pub struct ChatCall(Wire<v1::ConverseRequest, v1::ConverseResponse>);
 
-/// What was received of one answer.
+/// Received messages of one answer.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// Its id.
@@ -30,12 +30,12 @@ pub struct Answer {
     pub warnings: Vec<v1::Warning>,
     /// Its end.
     pub outcome: v1::Outcome,
-    /// What the conversation keeps of it.
+    /// Text of it that the conversation keeps.
     pub kept: String,
 }
 
 impl Answer {
-    /// Why it ended.
+    /// Reason of its end.
     #[must_use]
     pub fn finish(&self) -> v1::FinishReason {
         self.outcome.finish_reason()
@@ -152,7 +152,7 @@ impl ChatCall {
         self.0.received.ending = Ending::Open;
     }
 
-    /// What was received so far.
+    /// Messages received so far.
     #[must_use]
     pub fn history(&self) -> &ChatHistory {
         &self.0.received

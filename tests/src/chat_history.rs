@@ -9,7 +9,7 @@ use crate::chat::text_of;
 use crate::rules::{self, Played};
 use crate::wire::Received;
 
-/// What one `Converse` stream received.
+/// Messages of one `Converse` stream.
 pub type ChatHistory = Received<v1::ConverseResponse>;
 
 /// Checks the rules that hold for every stream whatever the caller does.
@@ -126,7 +126,7 @@ impl Checker {
         settings.output_audio.expect("it is filled in")
     }
 
-    /// Whether answers are written too, not only spoken.
+    /// Returns true if answers are written too, not only spoken.
     fn writes(&self) -> bool {
         let settings = self.settings.as_ref().expect("there are some");
         settings.output_modalities.contains(&v1::Modality::Text.into())

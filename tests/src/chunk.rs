@@ -1,4 +1,4 @@
-//! What a piece of audio must look like, whatever its format.
+//! Rules for a piece of audio, of any format.
 
 use std::time::Duration;
 

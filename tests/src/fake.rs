@@ -38,16 +38,16 @@ pub const FAKE_SAMPLES_PER_FRAME: u32 = 640;
 /// Longest sequence: hours.
 const MAX_LEN: u32 = 1 << 24;
 
-/// What the model does besides speaking.
+/// Behaviour of the model besides speaking.
 #[derive(Debug, Clone, Default)]
 pub struct FakeScript {
     /// Every talker step passes here.
     pub talker: Gate,
     /// Every code2wav step passes here.
     pub code2wav: Gate,
-    /// What talker and vocoder do before they are needed.
+    /// Preparation of talker and vocoder before their first use.
     pub preparation: Preparation,
-    /// Whether the talker answers later than it is asked.
+    /// Set if the talker answers asynchronously.
     pub apart: Apart,
     /// Every answer of a talker that does passes here.
     pub answers: Gate,
@@ -113,11 +113,11 @@ pub struct FakeScript {
     pub ears_die: Fuse,
     /// The encoder passes `hangs` in the step that finds this burning.
     pub ears_hang: Fuse,
-    /// What the template writes at the head of every answer.
+    /// Text that the template writes at the head of every answer.
     pub opening: String,
     /// Positions of a conversation and its answer; 0 for very many.
     pub max_context: u32,
-    /// What the talker was told of the user's turns, sequence by sequence.
+    /// Contexts of the user's turns that the talker was given, sequence by sequence.
     pub contexts: Contexts,
     /// It makes voices of recordings, which all sound like `bass`.
     pub imitates: bool,
@@ -125,18 +125,18 @@ pub struct FakeScript {
     pub voices: Gate,
     /// Positions of prompts that the thinker found computed, answer by answer.
     pub cached: Cached,
-    /// How the thinker was to draw its answers, answer by answer.
+    /// Sampling of the thinker's answers, answer by answer.
     pub drawn: Drawn,
     /// Frames that the talker's requests brought, sequence by sequence.
     pub prior: Counts,
 }
 
-/// How many there are of something. Copies are the same.
+/// Number of live objects. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Living(Arc<AtomicUsize>);
 
 impl Living {
-    /// How many.
+    /// The number.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.load(Ordering::SeqCst)
@@ -190,10 +190,10 @@ impl Counts {
     }
 }
 
-/// How an answer was to be drawn: the settings, the seed, and most tokens of it.
+/// Sampling of an answer: the parameters, the seed, and its most tokens.
 pub type Drawing = (Sampling, u64, u32);
 
-/// How answers were to be drawn. Copies are the same.
+/// Sampling of answers. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Drawn(Arc<Mutex<Vec<Drawing>>>);
 
@@ -209,10 +209,10 @@ impl Drawn {
     }
 }
 
-/// What one sequence was told of the user's turns; `None` if nothing.
+/// Context of the user's turns that one sequence was given; `None` if none.
 pub type Context = Option<Arc<[ContextRow]>>;
 
-/// What the talker was told of the user's turns. Copies are the same.
+/// Contexts of the user's turns that the talker was given. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Contexts(Arc<Mutex<Vec<Context>>>);
 

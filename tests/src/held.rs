@@ -1,16 +1,16 @@
-//! What a leak would show in: the files, threads and tasks of this process.
+//! Resources in which a leak would show: the files, threads and tasks of this process.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
-/// How long what has ended may take to be gone.
+/// Longest time until ended work is gone.
 const SETTLING: Duration = Duration::from_secs(20);
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What the process holds.
+/// Resources that the process holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
     files: usize,
@@ -29,15 +29,15 @@ impl Held {
         }
     }
 
-    /// Whether nothing was added. There may be less: threads for blocking work end when they have nothing to do for a while, and
-    /// so does what a test before this one has left.
+    /// Returns true if nothing was added. There may be less: threads for blocking work end when they have nothing to
+    /// do for a while, and so do leftovers of a test before this one.
     #[must_use]
     pub fn within(&self, other: &Self) -> bool {
         self.files <= other.files && self.tasks <= other.tasks && self.threads <= other.threads
     }
 
-    /// What is held when nothing changes any more, or when it is what is expected: connections and tasks end a moment after
-    /// the call.
+    /// Resources held once nothing changes any more, or once they are the expected ones: connections and tasks end a
+    /// moment after the call.
     pub async fn settled(expected: Option<&Self>) -> Self {
         let deadline = Instant::now() + SETTLING;
         let mut last = Self::now();

@@ -8,7 +8,7 @@ use omni_proto::v1::speak_response::Event;
 use crate::rules::{self, Played, Words};
 use crate::wire::{Ending, Received};
 
-/// What one `Speak` stream received.
+/// Messages of one `Speak` stream.
 pub type History = Received<v1::SpeakResponse>;
 
 /// Checks the rules that hold for every stream whatever the caller does.

@@ -36,7 +36,7 @@ pub struct Sample {
     pub name: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// What it says.
+    /// Value of the sample.
     pub value: f64,
 }
 

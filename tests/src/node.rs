@@ -7,8 +7,8 @@ use std::process::Command;
 /// Set where the clients were installed: then a test that cannot find one fails.
 const REQUIRED: &str = "OMNI_REQUIRE_CLIENTS";
 
-/// What `script`, a module, prints where `package` is installed; `authority` is the file of a certificate authority that it trusts.
-/// Without Node.js or the package says so, and gives nothing.
+/// Output of `script`, a module, where `package` is installed; `authority` is the file of a certificate authority
+/// that it trusts. Without Node.js or the package prints a note and returns nothing.
 ///
 /// # Panics
 /// If the script fails, or if `package` is not there though Node.js is and `OMNI_REQUIRE_CLIENTS` is 1.

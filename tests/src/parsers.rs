@@ -29,13 +29,13 @@ pub use mutations::Mutations;
 /// Something that reads bytes from outside.
 #[derive(Debug, Clone, Copy)]
 pub struct Parser {
-    /// What it reads; the name of the fuzz target.
+    /// Name of the parser and of its fuzz target.
     pub name: &'static str,
     /// Reads any bytes. Panics if a rule is broken.
     pub parse: fn(&[u8]),
     /// Inputs that are right.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// How much longer one input takes than those of others.
+    /// Cost of one of its inputs, relative to others.
     pub cost: usize,
 }
 
@@ -167,7 +167,7 @@ pub fn parser_named(name: &str) -> Parser {
 
 /// Most samples that any input may become.
 const MOST_SAMPLES: Samples = Samples(48_000);
-/// What a model hears.
+/// Sample rate of a model's audio input.
 const HEARD_AT: u32 = 16_000;
 
 fn raw_encoding(bytes: &[u8]) -> InputEncoding {
@@ -322,7 +322,7 @@ fn key_header(bytes: &[u8]) {
     grpc::parsers::deadline(&headers);
 }
 
-/// What a model says of itself that both speaks and converses.
+/// Properties of a model that both speaks and converses.
 static MODEL: LazyLock<(Arc<SpeechInfo>, Arc<ChatInfo>)> = LazyLock::new(|| {
     let model = FakeSpeech::new(FakeScript::default());
     let chat = model.chat().expect("it converses");

@@ -7,7 +7,8 @@ use std::process::Command;
 /// Set where the clients were installed: then a test that cannot find one fails.
 const REQUIRED: &str = "OMNI_REQUIRE_CLIENTS";
 
-/// What `script` prints where `package` is installed, in the environment called `client`. Without it says so, and gives nothing.
+/// Output of `script` where `package` is installed, in the environment called `client`. Without it prints a note and
+/// returns nothing.
 ///
 /// # Panics
 /// If the script fails, or if `package` is not there and `OMNI_REQUIRE_CLIENTS` is 1.

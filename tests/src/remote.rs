@@ -18,10 +18,10 @@ use omni_pipeline::stage::{
 use omni_server::config::deploy::Restart;
 use parking_lot::Mutex;
 
-/// What is passed on as settings.
+/// Settings that are passed on.
 pub const SETTINGS: &[u8] = b"as usual";
 
-/// What both sides call the stage, whichever it is.
+/// Name of the stage on both sides, whichever it is.
 const STAGE: &str = "code2wav";
 
 /// The stages that ends may name.
@@ -135,7 +135,7 @@ impl RemoteStage {
         &self.handle
     }
 
-    /// How often it was started.
+    /// Number of its starts.
     #[must_use]
     pub fn starts(&self) -> usize {
         self.lives.with(|lives| lives.len())

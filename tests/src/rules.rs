@@ -42,7 +42,7 @@ impl Played {
         self.last = audio.last;
     }
 
-    /// Where all audio was sent, its end was marked.
+    /// Checks that the end was marked, once all audio was sent.
     pub(crate) fn is_whole(&self) {
         assert_eq!(self.last, self.samples > 0, "the last audio says so");
     }
@@ -102,7 +102,7 @@ impl Words {
     }
 }
 
-/// What an outcome says agrees with itself and with what was played, at `rate` samples a second.
+/// Checks that an outcome agrees with itself and with the audio played, at `rate` samples a second.
 pub(crate) fn outcome(outcome: &v1::Outcome, played: &Played, rate: u32) {
     let reason = outcome.finish_reason();
     assert_ne!(reason, v1::FinishReason::Unspecified, "done has a reason");

@@ -121,9 +121,9 @@ pub struct TestServer {
     pub app: App,
     /// A connection; none that works to a port that is encrypted.
     pub channel: Channel,
-    /// What was recorded.
+    /// Records of requests.
     pub records: Records,
-    /// What passed the edges.
+    /// Records of the edges.
     pub edges: Edges,
     max_active: usize,
 }
@@ -268,7 +268,7 @@ impl TestServer {
         Call::open(&mut self.speech()).await
     }
 
-    /// Whether health says that it serves.
+    /// Returns true if the health service reports that it serves.
     pub async fn serving(&self) -> bool {
         let request = HealthCheckRequest::default();
         let answer = self

@@ -43,7 +43,7 @@ impl SlowLink {
         Self { address: own, task }
     }
 
-    /// Where a client connects.
+    /// Address for a client.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

@@ -11,7 +11,7 @@ use tonic::{Code, Request, Response, Status, Streaming};
 /// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How a stream ended.
+/// End of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
     /// It has not.
@@ -22,12 +22,12 @@ pub enum Ending {
     Status(Code),
 }
 
-/// What one stream received.
+/// Messages of one stream.
 #[derive(Debug, Clone)]
 pub struct Received<R> {
     /// In order.
     pub responses: Vec<R>,
-    /// How it ended.
+    /// End of the stream.
     pub ending: Ending,
     names: Arc<Mutex<Vec<String>>>,
 }
@@ -112,7 +112,7 @@ impl<Q, R: Clone> Wire<Q, R> {
         message
     }
 
-    /// What the stream received until its end.
+    /// Receives until the end of the stream.
     ///
     /// # Errors
     /// The status, if it is not OK.

@@ -14,7 +14,7 @@ use omni_tests::{Call, ChatCall, Dice, Held, TestServer, cancel, chat_config, co
 const CALLERS: u64 = 8;
 /// Calls of each caller before the first look: what is allocated once is there then.
 const WARMUP: u64 = 20;
-/// What the process may have grown by in the end, whatever the number of calls: the allocator's slack.
+/// Growth of the process in the end that is accepted for any number of calls, in KiB: the allocator's slack.
 const SLACK_KIB: u64 = 24 * 1024;
 /// Calls between two looks at what is left; what the test itself collects is dropped then.
 const ROUND: u64 = 200;

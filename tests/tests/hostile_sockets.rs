@@ -13,12 +13,12 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tonic::{Code, Status};
 
-/// What is held is counted for the whole process, so that only one test runs at a time.
+/// Held resources are counted for the whole process, so that only one test runs at a time.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
 /// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What the server waits for instead of its minutes.
+/// Timeout of the server in place of its minutes.
 const SOON: Duration = Duration::from_secs(1);
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -130,7 +130,7 @@ impl Stranger {
     }
 }
 
-/// Whether there is such a frame among these.
+/// Returns true if there is a frame of this kind among these.
 fn has(kind: u8, mut frames: &[u8]) -> bool {
     while let [a, b, c, found, rest @ ..] = frames {
         if *found == kind {

@@ -131,7 +131,7 @@ fn imports_in_the_crate_that_runs_stages_run_down_the_list_only() {
     imports_run_down("pipeline", PIPELINE);
 }
 
-/// What a stage is called is its family's: elsewhere names come from graphs.
+/// Only a stage's family names it: elsewhere names come from graphs.
 #[test]
 fn stages_are_named_in_their_family_only() {
     let names: Vec<_> = GRAPHS.iter().flat_map(|graph| graph.stages.iter()).collect();
@@ -159,7 +159,7 @@ fn stages_are_named_in_their_family_only() {
     }
 }
 
-/// What passes between processes is a protocol of its own.
+/// The protocol between processes is one of its own.
 #[test]
 fn what_runs_stages_knows_no_callers_protocol() {
     for path in files(&root().join("pipeline/src"), &[".rs"]) {

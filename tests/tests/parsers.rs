@@ -65,7 +65,7 @@ impl Search {
         }
     }
 
-    /// Whether it has done all inputs; it is at none of them for ever.
+    /// Returns true once it has done all inputs; fails if it hangs at one of them.
     fn is_over(&mut self) -> bool {
         if self.thread.is_finished() {
             return true;

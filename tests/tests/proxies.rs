@@ -33,7 +33,7 @@ use tonic_health::pb::health_client::HealthClient;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Longer than the 60 s that proxies wait for a byte unless told otherwise.
 const PAUSE: Duration = Duration::from_secs(70);
-/// How long the servers serve on when they are told to end.
+/// Delay for which the servers go on serving after a request to end.
 const DELAY: &str = "4s";
 
 /// A proxy before two servers.
@@ -60,7 +60,7 @@ impl Drop for Proxied {
     }
 }
 
-/// Where the proxies are.
+/// Folder of the proxies.
 fn tools() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools/proxies");
     std::env::var_os("OMNI_TEST_PROXIES").map_or(own, PathBuf::from)
@@ -387,7 +387,7 @@ impl Proxied {
         assert!(matches!(answer, Some(Ok(Message::Text(_)))), "{answer:?}");
     }
 
-    /// What the proxy keeps towards the servers was idle for as long as it keeps that.
+    /// Sends calls after the proxy's connections to the servers have been idle for as long as it keeps them.
     async fn idle_connection(&self) {
         self.speech().await.expect("an answer");
         sleep(PAUSE).await;

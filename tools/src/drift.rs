@@ -1,5 +1,5 @@
-//! Whether a voice stays itself over a long text: the distance of the speaker's vector of every window of the speech from that of the
-//! recording that the voice was made of.
+//! Drift of a voice over a long text: the distance of the speaker's vector of every window of the speech from that of
+//! the recording that the voice was made of.
 //!
 //! Vectors are those of the checkpoint's own speaker encoder (an ECAPA-TDNN), which decides how the model speaks. A distance is one minus the
 //! cosine of the angle between two vectors: 0 for the same direction, 1 for a right angle. With random weights it says that the measure
@@ -20,13 +20,13 @@ use safetensors::{Dtype, SafeTensors};
 const LONGEST: Duration = Duration::from_secs(3_600);
 /// The least speech of which a vector is made.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// What the two ends of the speech are compared by.
+/// Length of the two ends of the speech that are compared.
 const END: Duration = Duration::from_secs(60);
 
 /// The distance of a part of the speech.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {
-    /// Where it begins.
+    /// Start of the window.
     pub from: Duration,
     /// Its level in dBFS: what is silent has no voice.
     pub level: f32,
@@ -216,7 +216,7 @@ fn mean<'a>(windows: impl Iterator<Item = &'a Window>) -> f64 {
     sum / f64::from(count.max(1))
 }
 
-/// How much the distance grows in a minute, by the straight line that fits the windows best.
+/// Growth of the distance per minute, by least squares.
 fn slope(windows: &[Window]) -> f64 {
     let minutes = |window: &Window| window.from.as_secs_f64() / 60.0;
     let middle = windows.iter().map(minutes).sum::<f64>() / windows.len().max(1) as f64;

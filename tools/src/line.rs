@@ -13,7 +13,7 @@ use tower::service_fn;
 /// A connection of its own, with a hand on its socket.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// What calls are made by.
+    /// Channel of its calls.
     pub(crate) channel: Channel,
     socket: Socket,
 }

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::soak::Target;
 
-/// How long it may take to serve.
+/// Longest time until it serves.
 const START: Duration = Duration::from_secs(120);
 /// Lines of its log that are kept, to say what happened.
 const LINES: usize = 40;
@@ -27,7 +27,7 @@ pub struct ServerProcess {
     log: Option<JoinHandle<Log>>,
 }
 
-/// What it said.
+/// Log of the process.
 #[derive(Debug, Default)]
 struct Log {
     last: VecDeque<String>,
@@ -104,7 +104,7 @@ impl ServerProcess {
         }
     }
 
-    /// Where it is.
+    /// Addresses of the server.
     #[must_use]
     pub fn target(&self) -> Target {
         self.target

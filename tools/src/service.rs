@@ -1,6 +1,6 @@
-//! What a service promises beyond speed, measured on a server in a process of its own: what silent callers cost, how soon a
-//! cancel gives its place to the next, whether a shutdown loses anything, and what becomes of the good answers when twice as much is asked
-//! for as there is.
+//! Promises of a service beyond speed, measured on a server in a process of its own: the cost of silent callers, the
+//! time from a cancel to the next admission, losses at a shutdown, and the good answers under twice the possible
+//! load.
 //!
 //! Gives tables in Markdown. Timings are only meaningful on an otherwise idle machine.
 

@@ -29,14 +29,15 @@ use report::{Fault, Tally};
 
 /// Longer than any caller stays: one that does is stuck.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// How long a server may take to be as it was when all have gone: threads for blocking work wait ten seconds for more of it.
+/// Longest time until a server is as it was before, after all have gone: threads for blocking work wait ten seconds
+/// for more of it.
 const SETTLING: Duration = Duration::from_secs(60);
 /// Between two looks at memory under load.
 const LOOK: Duration = Duration::from_secs(5);
 /// Calls of one connection before it is closed and another opened.
 const CALLS_PER_LINE: u64 = 16;
 
-/// What a server must be started with for a soak: bounds low enough to be met, and few KV blocks, which are memory from the start
+/// Arguments of a server for a soak: bounds low enough to be met, and few KV blocks, which are memory from the start
 /// on.
 pub const SERVER_ARGS: [&str; 18] = [
     "--wyoming",
@@ -59,7 +60,7 @@ pub const SERVER_ARGS: [&str; 18] = [
     "stages.talker.kv.blocks=512",
 ];
 
-/// Where the server is.
+/// Addresses of the server.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     /// Of its services.
@@ -72,7 +73,7 @@ pub struct Target {
     pub process: u32,
 }
 
-/// How much.
+/// Extent of a soak.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     /// Of what is drawn by chance.
@@ -83,11 +84,11 @@ pub struct Plan {
     pub warmup: Duration,
     /// Load between the two looks.
     pub time: Duration,
-    /// What memory may have grown by between the two.
+    /// Growth of memory between the two that is accepted, in bytes.
     pub allowance: u64,
 }
 
-/// What all callers share.
+/// State shared by all callers.
 #[derive(Debug)]
 struct Shared {
     target: Target,
@@ -217,7 +218,7 @@ async fn visit(
     line
 }
 
-/// What an assertion said.
+/// Message of an assertion.
 fn message(broken: tokio::task::JoinError) -> String {
     match broken.try_into_panic() {
         Ok(panic) => match panic.downcast::<String>() {

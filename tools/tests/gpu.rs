@@ -125,7 +125,7 @@ fn what_there_is_no_time_for_is_named() {
     );
 }
 
-/// Where nothing is computed there are no floors, no server and nothing missing.
+/// A run that computes nothing reports no floors, no server and nothing missing.
 #[test]
 fn a_bench_of_the_host_says_how_long_it_takes_for_a_step() {
     let run = omni_gpu(&[

@@ -30,7 +30,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What looks at a device, in a folder with logs.
+/// Script that reports on a device, in a folder with logs.
 struct Report {
     folder: tempfile::TempDir,
 }
@@ -230,7 +230,7 @@ fn every_part_of_the_report_has_its_turn_although_one_fails() {
     );
 }
 
-/// What answers the question whether there is a device, and then does this.
+/// Program that answers the query for a device, and then does this.
 fn with_device(does: &str) -> String {
     format!(r#"case "$*" in *"--minutes 0") exit 4 ;; esac; {does}"#)
 }

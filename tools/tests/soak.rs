@@ -7,7 +7,7 @@ use omni_server::config::{ModelSource, deploy::resolve};
 use omni_tests::TestServer;
 use omni_tools::soak::{Plan, Target, soak};
 
-/// What the process may have grown by, the callers' side included: the allocator's slack.
+/// Growth of the process that is accepted, the callers' side included: the allocator's slack.
 const ALLOWANCE: u64 = 64 << 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

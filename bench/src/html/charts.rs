@@ -1,4 +1,4 @@
-//! Which charts there are: each a function of the points.
+//! Charts, each a function of the points.
 
 use super::chart::{Chart, Line, MARKS};
 use super::markup::load_of;

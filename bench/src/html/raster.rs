@@ -1,4 +1,4 @@
-//! When the audio of single requests came: a row each.
+//! Arrival times of the audio of single requests: a row each.
 
 use std::fmt::Write as _;
 
@@ -106,7 +106,7 @@ fn row(svg: &mut String, record: &Record, top: f64, at: impl Fn(f64) -> f64) {
     svg.push_str("\"/>\n");
 }
 
-/// When a player that waits whenever it runs dry has played everything.
+/// End of playback, in seconds, by a player that waits whenever it runs dry.
 fn playing_until(record: &Record) -> f64 {
     let first = record.chunks.first().map_or(0.0, |chunk| chunk.0);
     let audio: f64 = record.chunks.iter().map(|chunk| chunk.1).sum();

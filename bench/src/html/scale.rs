@@ -34,7 +34,7 @@ impl Scale {
         Self::linear(0.0, (top / step).ceil() * step)
     }
 
-    /// Where `value` is; what is beyond an end is at it.
+    /// Position of `value`; values beyond an end are at it.
     pub(super) fn position(self, value: f64) -> f64 {
         let share = match self {
             Self::Linear { from, to } => (value - from) / (to - from),

@@ -110,7 +110,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "TIME..TIME", value_parser = range, default_value = "0.2s..2s", requires = "cancel")]
     #[arg(help_heading = "Load")]
     pub(crate) cancel_after: (f64, f64),
-    /// How fast clients read audio from the connection
+    /// Rate at which clients read audio from the connection
     #[arg(long, value_enum, default_value_t = Readers::Fast, conflicts_with = "chat", help_heading = "Load")]
     pub(crate) readers: Readers,
     /// Send the text word by word, N words per second, as a language model does
@@ -202,7 +202,7 @@ impl From<Style> for omni_bench::Style {
     }
 }
 
-/// How fast clients read audio.
+/// Rate at which clients read audio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Readers {
     /// As fast as it arrives

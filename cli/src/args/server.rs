@@ -1,4 +1,4 @@
-//! Which server, and what the way to it takes.
+//! Arguments that select the server and the connection to it.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// The variable that may hold the API key.
 const API_KEY: &str = "OMNI_API_KEY";
 
-/// Which server.
+/// Address of the server, and access to it.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Server {
     /// Address of the server
@@ -61,8 +61,8 @@ pub(crate) struct Access {
 const TLS: [&str; 4] = ["tls_ca", "tls_cert", "tls_key", "tls_server_name"];
 
 impl Access {
-    /// Whether the command line itself says something about TLS. A variable does not count: it is there for all servers, and some
-    /// of them are not encrypted.
+    /// Returns true if the command line itself has an option about TLS. A variable does not count: it is set for all
+    /// servers, and some of them are not encrypted.
     pub(super) fn is_about_tls(matches: &ArgMatches) -> bool {
         let mut matches = matches;
         while let Some((_, command)) = matches.subcommand() {

@@ -107,7 +107,7 @@ pub(crate) struct Speak {
     pub(crate) format: Option<Format>,
     #[command(flatten)]
     pub(crate) voice: Voice,
-    /// How to speak, or which voice to design, in words; models that follow none say so
+    /// Style of speaking, or the voice to design, in words; models that take no such words warn
     #[arg(
         long,
         value_name = "TEXT",

@@ -63,7 +63,7 @@ pub(crate) struct Add {
     /// The recording: WAV, FLAC or Ogg Opus, 1 to 60 s of speech by one person
     #[arg(long, value_name = "FILE")]
     pub(crate) recording: PathBuf,
-    /// What is said in the recording, word for word: speech then goes on from it
+    /// Exact words of the recording: speech then continues from it
     #[arg(long, value_name = "TEXT", required_unless_present = "x_vector_only")]
     pub(crate) transcript: Option<String>,
     /// Keep only what tells the speaker from others, and not the recording itself: needs no transcript, sounds less alike
@@ -97,7 +97,7 @@ pub(crate) struct Consent {
 pub(crate) struct Design {
     /// Name of the voice: letters, digits, spaces and any of - _ . '
     pub(crate) name: String,
-    /// How it sounds, in words: told the model with every request
+    /// Description of its sound, in words: sent to the model with every request
     pub(crate) words: String,
     /// For people, shown in lists
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]

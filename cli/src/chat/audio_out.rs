@@ -1,4 +1,4 @@
-//! Where the answers' speech goes: nowhere, one file for all of it, or one for every answer.
+//! Destination of the answers' speech: none, one file for all of it, or one for every answer.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ impl AudioOut {
         })
     }
 
-    /// Whether the speech goes to standard output, where a listener may hear it at once.
+    /// Returns true if the speech goes to standard output, where a listener may hear it at once.
     pub(super) fn is_stdout(&self) -> bool {
         matches!(self, Self::Whole { stdout: true, .. })
     }

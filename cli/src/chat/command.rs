@@ -1,11 +1,11 @@
-//! What a line means: something to say, or something to do.
+//! Parses a line: a message, or a command.
 
 use std::path::PathBuf;
 
 /// The names of all commands.
 pub(super) const COMMANDS: [&str; 6] = ["/system", "/voice", "/save", "/clear", "/help", "/quit"];
 
-/// What is shown for `/help`.
+/// Text of `/help`.
 pub(super) const HELP: &str = "\
 /system TEXT   how the model shall behave; without TEXT: show it
 /voice NAME    speak with another voice; without NAME: show it

@@ -1,4 +1,4 @@
-//! What the editor of the prompt knows beside editing: the commands, for Tab, and whether the line has text.
+//! Completion and state of the prompt's editor: the commands, for Tab, and `has_text`.
 
 use std::cell::Cell;
 
@@ -17,7 +17,7 @@ pub(super) struct Editing {
 }
 
 impl Editing {
-    /// Whether the line that was read last had text when its reading ended.
+    /// Returns true if the line that was read last had text when its reading ended.
     pub(super) fn has_text(&self) -> bool {
         self.has_text.get()
     }

@@ -11,9 +11,9 @@ use super::transcript::Transcript;
 use crate::failure::Failure;
 use crate::format::recording;
 
-/// What models hear at.
+/// Sample rate of models' audio input.
 const HEARD_HZ: u32 = 16_000;
-/// What telephones send at.
+/// Sample rate of telephones.
 const TELEPHONE_HZ: u32 = 8_000;
 /// No server takes a longer turn.
 const LONGEST: Duration = Duration::from_secs(3_600);
@@ -99,7 +99,7 @@ impl Speech {
     }
 }
 
-/// What the user says; never nothing.
+/// Message of the user; never empty.
 #[derive(Debug, Clone)]
 pub(super) struct Said {
     pub(super) speech: Option<Speech>,

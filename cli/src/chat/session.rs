@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::failure::Failure;
 use crate::ui::Ui;
 
-/// How long a server has for what takes it no work: to stop, to cut, to say goodbye.
+/// Longest wait for requests that cost the server no work: to stop, to cut, to say goodbye.
 pub(super) const GOODBYE: Duration = Duration::from_secs(2);
 
 /// The last answer was cut after its end; to this, or to nothing.
@@ -41,7 +41,7 @@ impl Session {
         })
     }
 
-    /// What a person at the prompt is told first.
+    /// First message to a person at the prompt.
     pub(super) fn greeting(&self) -> String {
         let ready = &self.ready;
         let voice = match ready.outputs.audio() {
@@ -96,7 +96,7 @@ impl Session {
         let _ = timeout(GOODBYE, drain).await;
     }
 
-    /// What a server did wrong that has ended the session.
+    /// Error of a server that has ended the session.
     pub(super) fn ended(&self) -> ClientError {
         ended(&self.endpoint)
     }

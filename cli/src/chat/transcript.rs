@@ -1,4 +1,4 @@
-//! What was said so far: to go on with after a lost session, and to save.
+//! Transcript of the conversation: to resume after a lost session, and to save.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 
-/// What a new session is told of the conversation, most: servers take a megabyte in one request, and 4,096 messages.
+/// Limit of the conversation that a new session is sent, in bytes: servers take a megabyte in one request, and 4,096
+/// messages.
 const MOST_BYTES: usize = 900_000;
 const MOST_MESSAGES: usize = 4_096;
-/// What a message takes besides its parts.
+/// Bytes of a message besides its parts.
 const OVERHEAD: usize = 64;
 
 /// One message.
@@ -79,7 +80,7 @@ impl Transcript {
         messages.collect()
     }
 
-    /// How many messages a new session is not told, the oldest: whole turns.
+    /// Number of messages, the oldest, that a new session is not sent: whole turns.
     pub(super) fn untold(&self) -> usize {
         let mut bytes = 0;
         let newest = self.entries.iter().rev().take(MOST_MESSAGES).take_while(|entry| {
@@ -148,7 +149,7 @@ impl Transcript {
     }
 }
 
-/// What it takes in a request, more or less.
+/// Approximate size in a request, in bytes.
 fn size(message: &Message) -> usize {
     let parts = message.parts.iter().map(|part| match part {
         Part::Text(text) => text.len(),
@@ -157,7 +158,7 @@ fn size(message: &Message) -> usize {
     parts.sum::<usize>() + OVERHEAD
 }
 
-/// What is saved besides the messages.
+/// Saved properties besides the messages.
 #[derive(Debug)]
 pub(super) struct About<'a> {
     pub(super) model: &'a str,

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::ui::Ui;
 
-/// Why a turn has no answer. Its session is of no more use.
+/// Reason why a turn has no answer. Its session can no longer be used.
 #[derive(Debug)]
 pub(super) enum Stop {
     Failed(Failure),
@@ -36,11 +36,11 @@ impl From<ClientError> for Stop {
     }
 }
 
-/// What was heard, and when, from the moment everything was said.
+/// Answer with its times, from the moment everything was said.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) done: ChatDone,
-    /// What became of the answer before, if that was cut so late.
+    /// Cut of the answer before, if it came that late.
     pub(super) cut: Option<Cut>,
     /// The signal that cut it short.
     pub(super) signal: Option<u8>,
@@ -60,7 +60,7 @@ pub(super) struct Playing {
 }
 
 impl Playing {
-    /// How much was heard by now.
+    /// Number of samples played by now.
     pub(super) fn heard(&self) -> Samples {
         self.rate.samples(self.since.elapsed()).min(self.received)
     }
@@ -79,7 +79,7 @@ pub(super) struct Turn<'a> {
     pub(super) deadline: Deadline,
 }
 
-/// What is known of an answer on its way.
+/// State of an answer on its way.
 struct Hearing {
     started: Instant,
     response: Option<ResponseId>,
@@ -90,7 +90,7 @@ struct Hearing {
     cut: Option<Cut>,
 }
 
-/// What the loop shall do about an event.
+/// Action of the loop for an event.
 enum Heard {
     Nothing,
     Text(String),
@@ -218,7 +218,7 @@ impl Hearing {
         Heard::Nothing
     }
 
-    /// How much of its speech was heard by now; `None` if it was only to be read.
+    /// Number of samples of its speech played by now; `None` if it was only to be read.
     fn played(&self, session: &Session) -> Option<Samples> {
         let spoken = session.ready.outputs.audio();
         spoken.then(|| self.playing.as_ref().map_or(Samples::ZERO, Playing::heard))

@@ -10,8 +10,8 @@ use crate::failure::Failure;
 /// Limit for the list of voices, where no argument sets one.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Why `/voice NAME` does nothing in a conversation that is only written: there is no voice of that name, or else no voice is
-/// heard.
+/// Failure of `/voice NAME` in a conversation that is only written: there is no voice of that name, or else no voice
+/// is heard.
 pub(super) async fn unheard(
     endpoint: &Endpoint,
     model: &str,

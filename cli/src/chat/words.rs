@@ -75,7 +75,7 @@ impl Words {
         written.await.map_err(|_| WriterGone)
     }
 
-    /// Why the writer has stopped.
+    /// Reason why the writer has stopped.
     pub(super) async fn why(&mut self) -> Failure {
         match (&mut self.result).await {
             Ok(Err(error)) => Failure::write(self.name, error),

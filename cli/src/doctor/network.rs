@@ -21,7 +21,7 @@ const NEEDED: &str = "omni.v1.SpeechService";
 /// Without these something is missing.
 const WANTED: [&str; 2] = ["omni.v1.CatalogService", "omni.v1.ChatService"];
 
-/// What a model that speaks with the voices of recordings shows before it has one, and the remedy.
+/// Finding for a model that speaks with the voices of recordings and has none yet.
 pub(super) const NO_VOICE: &str = "there are none yet";
 const ADD_VOICE: &str = "add one: omni-client voices add NAME --recording FILE --transcript TEXT --i-have-consent (a Base checkpoint has no voices of its own)";
 

@@ -29,7 +29,7 @@ pub(super) const SESSIONS: [&str; 8] = [
     "SESSION", "METHOD", "KEY", "FROM", "AGE", "REQUESTS", "AUDIO", "LEAD",
 ];
 
-/// What is true of the whole server, in three lines; behind them what is wrong with it.
+/// State of the whole server, in three lines; behind them its problems.
 pub(super) fn head(info: &ServerInfo, stats: &Stats) -> Vec<String> {
     let models = match info.models.is_empty() {
         true => "no model yet".to_owned(),
@@ -67,7 +67,7 @@ pub(super) fn head(info: &ServerInfo, stats: &Stats) -> Vec<String> {
     lines
 }
 
-/// Why a server that has loaded its model is not ready: every stage needs a replica that takes work.
+/// Reason why a server that has loaded its model is not ready: every stage needs a replica that takes work.
 pub(super) fn not_ready(stats: &Stats) -> Option<String> {
     if stats.draining {
         return Some("NOT READY: it shuts down and takes no new work".to_owned());
@@ -99,7 +99,7 @@ fn why_idle(stage: &Stage) -> String {
     }
 }
 
-/// What follows if this replica takes no more work; none if its stage has another that does.
+/// Warning for the last replica of a stage that takes work; none if the stage has another.
 pub(super) fn last_of(stages: &[Stage], stage: &str, replica: &str) -> Option<String> {
     let stage = stages.iter().find(|of| of.name == stage)?;
     let mut ready = stage
@@ -124,7 +124,7 @@ fn left_behind(stages: &[Stage]) -> Option<String> {
     (!left.is_empty()).then(|| format!("threads left behind in a step: {}", left.join(", ")))
 }
 
-/// What ended in the last minute, in a line.
+/// Requests that ended in the last minute, in a line.
 pub(super) fn minute(stats: &Stats) -> String {
     let gapless = stats.continuity.map_or_else(
         || "nothing was heard".to_owned(),
@@ -242,7 +242,7 @@ pub(super) fn sessions(sessions: &[Session]) -> Vec<Vec<String>> {
     rows.collect()
 }
 
-/// What a listener has left, or what there is instead.
+/// Lead of a listener in seconds, or its state where there is none.
 pub(super) fn lead(session: &Session) -> String {
     match (session.active, session.lead) {
         (false, _) => "idle".to_owned(),

@@ -152,7 +152,8 @@ impl Looks {
         }
     }
 
-    /// What is seen next; with what runs there, if that is new. Dropping the future loses nothing but time.
+    /// Waits for the next statistics; with the server's description, if that is new. Dropping the future loses
+    /// nothing but time.
     async fn next(
         &mut self,
         endpoint: &Endpoint,

@@ -22,15 +22,15 @@ const PAUSE: Duration = Duration::from_millis(700);
 const BREATH: Duration = Duration::from_millis(150);
 /// A cue this long ends with its sentence even if no pause follows.
 const WORTH_READING: Duration = Duration::from_secs(1);
-/// What ends sentences.
+/// Marks that end sentences.
 const MARKS: [char; 7] = ['.', '!', '?', '\u{2026}', '\u{3002}', '\u{ff01}', '\u{ff1f}'];
-/// What may stand behind such a mark: quotes and brackets that close.
+/// Closing quotes and brackets, which may stand behind such a mark.
 const CLOSING: [char; 16] = [
     '"', '\'', ')', ']', '}', '\u{201d}', '\u{2019}', '\u{201c}', '\u{2018}', '\u{bb}', '\u{ab}', '\u{300d}',
     '\u{300f}', '\u{ff09}', '\u{3011}', '\u{300b}',
 ];
 
-/// How cues are written.
+/// Format of cues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     SubRip,
@@ -54,7 +54,7 @@ impl Form {
         }
     }
 
-    /// What stands before all cues.
+    /// Text before all cues.
     pub(super) fn head(self) -> &'static str {
         match self {
             Self::SubRip | Self::JsonLines => "",
@@ -107,11 +107,11 @@ struct Cue {
     text: String,
     from: Duration,
     to: Duration,
-    /// How the last word that is heard ends.
+    /// End of the last word that is heard.
     end: End,
 }
 
-/// What the end of a word says about its sentence.
+/// Sign of a sentence's end in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// Nothing.
@@ -180,7 +180,7 @@ impl Cues {
         ended
     }
 
-    /// What has no sound is shown with what has: at the end of a cue that has room for it, or else before the next.
+    /// Adds a word without sound to the cue before it, if that has room, or else to the next.
     fn silent_word(&mut self, word: &str) -> String {
         if let Some(cue) = &mut self.cue
             && cue.has_room(word)
@@ -212,7 +212,7 @@ impl Cues {
 }
 
 impl Cue {
-    /// Whether a word that is heard so is shown with it.
+    /// Returns true if a word heard from `from` to `to` is shown with it.
     fn takes(&self, word: &str, from: Duration, to: Duration) -> bool {
         let pause = from.saturating_sub(self.to);
         let goes_on = word.trim_start().starts_with(char::is_lowercase);
@@ -225,7 +225,7 @@ impl Cue {
         !ended && self.has_room(word) && to.saturating_sub(self.from) <= SHOWN && pause < PAUSE
     }
 
-    /// Whether so much text more can be read, and does not begin a line of its own.
+    /// Returns true if so much more text can be read, and does not begin a line of its own.
     fn has_room(&self, word: &str) -> bool {
         let characters = self.text.chars().count() + 1 + word.trim().chars().count();
         characters <= CUE && !word.trim_end_matches(' ').contains('\n')

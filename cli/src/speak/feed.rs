@@ -13,7 +13,7 @@ use crate::text::{Piece, Text};
 /// Every server takes this much, so it is sent without waiting to hear the limit.
 const ALWAYS_TAKEN: usize = 1_024;
 
-/// What became of feeding an utterance.
+/// Result of feeding an utterance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fed {
     /// It has text.
@@ -22,16 +22,16 @@ pub(super) enum Fed {
     Nothing,
 }
 
-/// What the feeding and the hearing side of a session know together.
+/// State shared by the feeding and the hearing side of a session.
 #[derive(Debug, Clone)]
 pub(super) struct Feed {
     /// Longest text of an utterance in bytes; unknown until the server has said it.
     limit: watch::Sender<Option<usize>>,
-    /// When the first text of the current utterance was sent.
+    /// Time at which the first text of the current utterance was sent.
     started: Rc<Cell<Option<Instant>>>,
-    /// Whether text is left for another utterance.
+    /// `true` if text is left for another utterance.
     more: Rc<Cell<bool>>,
-    /// Whether the server ended the last utterance before all its text was sent.
+    /// `true` if the server ended the last utterance before all its text was sent.
     cut_off: Rc<Cell<bool>>,
 }
 
@@ -132,7 +132,8 @@ async fn send(piece: Piece, say: &SpeechSender) -> Result<(), SessionClosed> {
     if piece.flush { say.flush().await } else { Ok(()) }
 }
 
-/// Where to end an utterance that has `sent` bytes and would go on with `text`; `None` if all of it may follow.
+/// Offset at which to end an utterance that has `sent` bytes and would go on with `text`; `None` if all of it may
+/// follow.
 ///
 /// The last quarter of the room is searched for the end of a sentence, then for the end of a word; a text without either
 /// is cut between characters.

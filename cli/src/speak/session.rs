@@ -59,7 +59,7 @@ pub(super) struct Session<'a> {
 
 /// The utterance being heard.
 struct Hearing {
-    /// When its first text was sent.
+    /// Time at which its first text was sent.
     started: Instant,
     meter: Option<Meter>,
     warnings: Vec<Warning>,

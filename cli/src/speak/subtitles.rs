@@ -12,7 +12,7 @@ use super::cues::{Cues, Form};
 use crate::failure::Failure;
 use crate::writer::{Writer, WriterGone};
 
-/// Where subtitles go, and that they can: nothing is opened yet.
+/// File of subtitles, checked to be writable and not opened yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place<'a> {
     path: &'a Path,
@@ -82,7 +82,7 @@ impl Subtitles {
         }
     }
 
-    /// Whether something waits to be handed to the writer.
+    /// Returns true if something waits to be passed to the writer.
     pub(super) fn waits(&self) -> bool {
         self.unwritten.is_some()
     }

@@ -1,4 +1,4 @@
-//! What the benchmark writes, and comparing it.
+//! Reports of the benchmark, and their comparison.
 
 use std::fs;
 

@@ -10,7 +10,7 @@ use tonic::Code;
 
 use crate::fake::{CHUNK, ChatScript, Fake, Seen};
 
-/// What was heard of one response.
+/// Received part of one response.
 #[derive(Debug, Default)]
 struct Answer {
     text: String,

@@ -31,7 +31,7 @@ pub(crate) const CHUNK: u32 = RATE / 1_000 * 80;
 /// Long enough for any machine; only a test that fails waits for it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the server does with every utterance.
+/// Behaviour of the server for every utterance.
 #[derive(Debug, Clone)]
 pub(crate) struct Script {
     /// Pieces of 80 ms of audio.
@@ -48,7 +48,7 @@ pub(crate) struct Script {
     pub(crate) refuse: Option<Status>,
     /// End the utterance with this after its audio.
     pub(crate) fail: Option<Status>,
-    /// How an utterance ends otherwise.
+    /// Finish reason of an utterance otherwise.
     pub(crate) finish: v1::FinishReason,
     /// Longest text of an utterance in bytes; 0 says none.
     pub(crate) limit: u32,
@@ -66,7 +66,7 @@ pub(crate) struct Script {
     pub(crate) operators: bool,
     /// Has no voices: a model that speaks with those of recordings.
     pub(crate) voiceless: bool,
-    /// What it does in conversations.
+    /// Behaviour in conversations.
     pub(crate) chat: ChatScript,
 }
 
@@ -94,7 +94,7 @@ impl Default for Script {
     }
 }
 
-/// What the server saw, in order.
+/// Requests that the server received, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Seen {
     Config(Box<v1::SpeechConfig>),
@@ -116,7 +116,7 @@ pub(crate) enum Seen {
     Respond(Box<v1::CreateResponse>),
     /// With the samples played.
     Interrupt(Option<u64>),
-    /// What an operator wanted.
+    /// Request of an operator.
     Steered(String),
     /// The server has ended the call.
     Left,
@@ -248,7 +248,7 @@ impl Fake {
         self.seen.try_iter().collect()
     }
 
-    /// Whether the client has asked for nothing more.
+    /// Returns true if the client has sent nothing more.
     pub(crate) fn saw_nothing(&self) -> bool {
         self.seen.recv_timeout(Duration::ZERO) == Err(RecvTimeoutError::Timeout)
     }
@@ -286,7 +286,7 @@ impl Service {
         let _ = self.seen.send(seen);
     }
 
-    /// Whether a call has the API key that is asked for.
+    /// Checks that a call has the expected API key.
     fn admit<T>(&self, request: &Request<T>) -> Result<(), Status> {
         let sent = request.metadata().get("authorization");
         let sent = sent.and_then(|value| value.to_str().ok());

@@ -1,4 +1,4 @@
-//! What ends up in which file.
+//! Files: which output goes to which.
 
 use std::fs;
 
@@ -132,7 +132,7 @@ fn raw_endings_give_bare_samples() {
     assert_eq!(fs::read(place.path("a.bin")).unwrap(), bytes);
 }
 
-/// What an encoded file sounds like, as 16-bit samples.
+/// Samples of an encoded file, 16-bit.
 fn heard(bytes: &[u8], encoding: InputEncoding) -> Vec<i16> {
     let rate = SampleRate::new(RATE).unwrap();
     let format = InputFormat {

@@ -1,4 +1,4 @@
-//! What only callers of the library can do.
+//! Calls that only users of the library can make.
 
 use omni_client::{Client, Endpoint, SessionClosed, SpeechSettings};
 

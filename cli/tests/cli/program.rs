@@ -12,13 +12,13 @@ use tempfile::TempDir;
 
 use crate::fake::{Fake, PATIENCE};
 
-/// Where a test's program runs.
+/// Directory and server of a test's program.
 pub(crate) struct Place {
     dir: TempDir,
     endpoint: String,
 }
 
-/// What the program left behind.
+/// Exit code and output of the program.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
@@ -163,7 +163,7 @@ impl Terminal {
     }
 }
 
-/// What a user sees and types while the program runs.
+/// Terminal of a running program: its output, and a keyboard.
 pub(crate) struct Screen {
     keyboard: File,
     pieces: mpsc::Receiver<String>,

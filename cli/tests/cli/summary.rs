@@ -1,4 +1,4 @@
-//! What is said at the end, and on the way there.
+//! Progress messages and the summary at the end.
 
 use std::fs;
 use std::process::Stdio;

@@ -48,7 +48,7 @@ fn signed(names: &[&str], adjust: impl FnOnce(&mut CertificateParams)) -> Identi
     identity(params.self_signed(&key).unwrap().der(), &key)
 }
 
-/// What `doctor` says of the encryption: verdict, finding and advice.
+/// Check of the encryption by `doctor`: verdict, finding and advice.
 fn encryption(outcome: &Outcome) -> (String, String, String) {
     let report: Value = serde_json::from_slice(&outcome.stdout).unwrap_or_else(|_| panic!("{outcome:?}"));
     let checks = report["checks"].as_array().unwrap();

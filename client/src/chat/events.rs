@@ -1,4 +1,4 @@
-//! What a server says in a conversation, as typed events.
+//! Messages of a server in a conversation, as typed events.
 
 use std::fmt;
 use std::time::Duration;

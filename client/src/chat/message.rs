@@ -104,7 +104,7 @@ impl Message {
         }
     }
 
-    /// What a response left in the conversation; `None`: nothing. `Err` says what the server may not send.
+    /// Message that a response left in the conversation; `None`: none. The error names what the server may not send.
     pub(crate) fn of_response(message: Option<v1::ChatMessage>) -> Result<Option<Self>, &'static str> {
         let Some(message) = message.filter(|message| !message.parts.is_empty()) else {
             return Ok(None);

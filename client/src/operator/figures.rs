@@ -114,7 +114,7 @@ pub struct Stage {
 pub struct ServerInfo {
     /// Version of the server.
     pub version: String,
-    /// When it was started.
+    /// Time of its start.
     pub started: Option<SystemTime>,
     /// The models that are loaded.
     pub models: Vec<String>,

@@ -1,4 +1,4 @@
-//! What a server says while it speaks, as typed events.
+//! Messages of a server that speaks, as typed events.
 
 use std::fmt;
 use std::ops::Range;

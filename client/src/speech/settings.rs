@@ -31,7 +31,7 @@ pub struct SpeechSettings {
     pub voice: String,
     /// BCP-47 tag of the text's language.
     pub language: String,
-    /// How to speak, in words, for models that follow such. Others warn that they do not.
+    /// Style instructions in words, for models that follow them. Others warn that they do not.
     pub instructions: String,
     /// Sample rate of the audio; absent: the model's own, which needs no conversion.
     pub sample_rate: Option<SampleRate>,

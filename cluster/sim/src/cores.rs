@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// How long a thread has a core before one that wakes may take it: the kernel's base slice on a few cores.
+/// Time for which a thread has a core before one that wakes may take it, in nanoseconds: the kernel's base slice on a
+/// few cores.
 const SLICE: f64 = 1.4e6;
-/// How often a core looks whether others wait for it: a tick of a kernel that has 250 in a second.
+/// Interval at which a core checks for waiting threads, in nanoseconds: a tick of a kernel that has 250 in a second.
 const TICK: f64 = 4e6;
 /// Nanoseconds that are nothing.
 const NOTHING: f64 = 0.5;
@@ -24,7 +25,7 @@ struct Busy<T> {
     work: VecDeque<Job<T>>,
     /// Nanoseconds of a core that it has had, as if it had never slept: those that work at once are to have equally much.
     had: f64,
-    /// When it got the core that it has.
+    /// Time at which it got the core that it has.
     since: Option<f64>,
     /// In which order it came, where two have had equally much.
     order: u64,
@@ -150,7 +151,8 @@ impl<L: Ord + Copy, T> Cores<L, T> {
         self.pass_on();
     }
 
-    /// When the next piece of work is done or a core is given to another thread if no work comes before, and what to give [`done`](Self::done) then.
+    /// Next time at which a piece of work ends or a core is given to another thread if no work comes before, and the
+    /// argument of [`done`](Self::done) then.
     pub(crate) fn next(&self) -> Option<(Duration, u64)> {
         let left = |busy: &Busy<T>| busy.since.and(busy.work.front()).map(|job| job.left);
         let ends = self.threads.values().filter_map(left);
@@ -162,7 +164,7 @@ impl<L: Ord + Copy, T> Cores<L, T> {
         Some((at, self.version))
     }
 
-    /// What is done at `now`; none if other work came since `version`.
+    /// Work that is done at `now`; none if other work came since `version`.
     pub(crate) fn done(&mut self, now: Duration, version: u64) -> Option<Vec<T>> {
         if version != self.version {
             return None;
@@ -193,7 +195,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// When each of `work` ends, that comes to a thread at some time and needs some.
+    /// End of each of `work`, which comes to a thread at some time and needs some.
     fn ends(cores: usize, work: &[(u8, u64, u64)]) -> Vec<u64> {
         let mut shared = Cores::new(cores);
         let (mut waiting, mut ends) = (work.iter().enumerate().peekable(), vec![0; work.len()]);

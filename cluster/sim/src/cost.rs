@@ -1,4 +1,4 @@
-//! What steps cost.
+//! Costs of steps.
 
 use std::time::Duration;
 
@@ -27,12 +27,12 @@ pub(crate) struct Costs {
     /// Most frames that a vocoder decodes unheard before it goes on behind a loss.
     #[serde(default)]
     pub(crate) context_frames: u32,
-    /// What is not a step. It counts where everything shares its cores.
+    /// Costs besides steps, which count where everything shares its cores.
     #[serde(default)]
     pub(crate) beside: BesideCosts,
 }
 
-/// What parts need of a core beside steps.
+/// Processor time of the parts besides steps.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct BesideCosts {

@@ -16,7 +16,7 @@ use crate::cost::{TalkerCosts, VocoderCosts};
 /// Time of the step that was computed last.
 pub(crate) type LastStep = Rc<Cell<Duration>>;
 
-/// What is asked of a talker.
+/// Request to a talker.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Text {
     /// Positions of its prompt.

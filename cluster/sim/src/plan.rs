@@ -1,4 +1,4 @@
-//! What is simulated, and what came of it.
+//! Settings and results of a simulation.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(crate) enum Stage {
     Code2Wav,
 }
 
-/// When replicas are started and removed: as a horizontal pod autoscaler does that KEDA feeds.
+/// Rule by which replicas are started and removed: that of a horizontal pod autoscaler that KEDA feeds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scale {
     /// Fewest and most replicas.
@@ -31,18 +31,18 @@ pub(crate) struct Scale {
 /// A loss of replicas.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Loss {
-    /// When.
+    /// Time of the loss.
     pub(crate) at: Duration,
     /// Of which stage.
     pub(crate) stage: Stage,
-    /// How much of its replicas.
+    /// Share of its replicas that is lost.
     pub(crate) share: f64,
 }
 
-/// What is simulated.
+/// Settings of a simulation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Plan {
-    /// What steps cost.
+    /// Costs of steps.
     pub(crate) costs: Costs,
     /// Cores that all parts and the callers share; each stage has its own unless given.
     pub(crate) cores: Option<usize>,
@@ -62,7 +62,7 @@ pub(crate) struct Plan {
     pub(crate) prompt: u32,
     /// Time between the end of one and the next, on average.
     pub(crate) pause: Duration,
-    /// Whether audio is taken as it plays, and not as it comes.
+    /// `true` if audio is taken as it plays, and not as it comes.
     pub(crate) paced: bool,
     /// Audio that may wait for a listener.
     pub(crate) buffered: Duration,
@@ -70,19 +70,19 @@ pub(crate) struct Plan {
     pub(crate) max_active: usize,
     /// Replicas of both stages.
     pub(crate) replicas: [usize; 2],
-    /// What starts and removes them.
+    /// Rule that starts and removes them.
     pub(crate) scale: [Option<Scale>; 2],
-    /// What is lost.
+    /// Losses of replicas.
     pub(crate) losses: Vec<Loss>,
     /// Routing at random instead of by the fewest.
     pub(crate) random_routing: bool,
-    /// How long it runs, and from when it is counted.
+    /// Length of the simulation, and the start of its counts.
     pub(crate) length: Duration,
     /// Not counted.
     pub(crate) warm_up: Duration,
 }
 
-/// What came of it.
+/// Results of a simulation.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Outcome {
     /// Seconds from a request to its first audio, ascending.

@@ -9,7 +9,7 @@ use omni_pipeline::stage::{ReplicaId, Router};
 use crate::models::{LastStep, Talker, Vocoder};
 use crate::plan::{Plan, Stage};
 
-/// What a step gave.
+/// Output of a step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum StepEvent {
     /// A frame.
@@ -37,7 +37,7 @@ struct Replica<E> {
     working: bool,
     leases: usize,
     given: Vec<StepEvent>,
-    /// When steps began, and their time.
+    /// Start and length of steps.
     busy: Vec<(Duration, Duration)>,
 }
 
@@ -267,14 +267,14 @@ impl Pools {
         }
     }
 
-    /// When a vocoder has something to do although nothing comes.
+    /// Time at which a vocoder has something to do although nothing comes.
     pub(crate) fn wake_at(&self, replica: usize) -> Option<Duration> {
         let replica = &self.vocoders.replicas[replica];
         let sleeps = !replica.working && replica.life != Life::Gone;
         sleeps.then(|| replica.engine.wake_at()).flatten().map(|at| at.0)
     }
 
-    /// What the step gave that ends.
+    /// Outputs of the step that ends.
     pub(crate) fn end_step(&mut self, stage: Stage, replica: usize) -> Vec<StepEvent> {
         let (working, given, gone) = match stage {
             Stage::Talker => {

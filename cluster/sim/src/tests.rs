@@ -1,4 +1,4 @@
-//! What must hold of every simulation.
+//! Invariants of every simulation.
 
 use super::*;
 

@@ -46,7 +46,7 @@ enum Thread {
     Steps(Stage, usize),
 }
 
-/// What follows work on the cores.
+/// Consequence of work on the cores.
 #[derive(Debug)]
 struct Then {
     /// Other work, in its order.

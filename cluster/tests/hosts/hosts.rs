@@ -28,7 +28,7 @@ type Job = Box<dyn FnOnce() + Send>;
 struct Host {
     name: &'static str,
     address: Ipv4Addr,
-    /// What its thread does; none for the test's own thread.
+    /// Queue of its thread; none for the test's own thread.
     jobs: Option<mpsc::SyncSender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -204,7 +204,7 @@ impl Network {
         self.host(host).run(work)
     }
 
-    /// How parts find each other by a folder that all hosts have.
+    /// Arguments of parts that find each other by a folder that all hosts have.
     pub(crate) fn by_files(&self) -> Vec<String> {
         let folder = self.folder.path().join("found").display().to_string();
         ["--cluster-discovery", "file", "--cluster-dir", &folder]
@@ -218,7 +218,7 @@ impl Network {
         })
     }
 
-    /// What a part on that host is told of the network; it shows a certificate of its own.
+    /// Network arguments of a part on that host; it presents a certificate of its own.
     fn part(&self, host: &str, found: &[String]) -> Vec<String> {
         let folder = self.folder.path().join(host);
         std::fs::create_dir_all(&folder).expect("a folder");

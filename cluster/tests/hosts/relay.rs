@@ -21,7 +21,7 @@ const ON_THEIR_WAY: usize = 8_192;
 /// Between two looks at whether it is to end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What happens to packets.
+/// Treatment of packets.
 #[derive(Debug, Default)]
 struct Conditions {
     delay: Duration,

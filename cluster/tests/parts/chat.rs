@@ -9,7 +9,7 @@ use crate::part::{Cluster, Part};
 
 const LISTENING: [&str; 4] = ["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"];
 
-/// What was received of an answer.
+/// Received parts of an answer.
 #[derive(Debug, PartialEq)]
 struct Answer {
     text: String,

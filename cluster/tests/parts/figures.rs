@@ -1,4 +1,4 @@
-//! What an operator sees of a cluster at a front end: `omni-client stats` and `top` show what this asks for.
+//! Operators' view of a cluster at a front end: `omni-client stats` and `top` show the values requested here.
 
 use std::process::{Command, Stdio};
 
@@ -143,7 +143,7 @@ async fn a_front_ends_page_has_the_figures_of_dynamos_runtime_beside_its_own() {
     }
 }
 
-/// What Prometheus' own parser says of a page, if there is a promtool (Debian's prometheus has one).
+/// Result of Prometheus' own parser for a page, if there is a promtool (Debian's prometheus has one).
 fn promtool(page: &str) -> Option<Result<(), String>> {
     let program = Command::new("promtool")
         .args(["check", "metrics"])

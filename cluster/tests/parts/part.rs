@@ -189,17 +189,17 @@ impl Part {
             .to_owned()
     }
 
-    /// Where it serves callers.
+    /// Address for callers.
     pub(crate) fn address(&self) -> String {
         self.told(": listening address=", "address=")
     }
 
-    /// Where a stage serves its probes.
+    /// Address of a stage's probes.
     pub(crate) fn probes(&self) -> String {
         self.told("serving probes address=", "address=")
     }
 
-    /// What its metrics page says.
+    /// Its metrics page.
     pub(crate) fn metrics(&self) -> String {
         self.page("/metrics")
     }

@@ -58,7 +58,7 @@ impl Parts {
         old.iter_mut().for_each(Part::kill);
     }
 
-    /// How often a sentence went on after audio of it had been heard.
+    /// Number of sentences that continued after audio of them had been heard.
     fn resumed(&self) -> usize {
         self.front
             .log()

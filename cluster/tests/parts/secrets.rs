@@ -46,7 +46,7 @@ async fn not_reached(front: &[String], stage: &[String], cluster: &Cluster, why:
     assert!(!front.log().contains("ready in"), "{}", front.log());
 }
 
-/// Which part knows why they do not work together.
+/// Part that knows why they do not work together.
 enum Why {
     StageSays(&'static str),
     FrontEndSays(&'static str),

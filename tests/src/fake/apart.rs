@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Whether the talker is asked and answers later, and how often it was asked before it had answered. Copies are the same.
+/// Set if the talker answers asynchronously; counts the steps that were begun before the one in front of them had
+/// ended. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Apart(Option<Arc<AtomicU64>>);
 

@@ -1,11 +1,11 @@
-//! What the models do before they are needed.
+//! Preparation of the models before their first use.
 
 use std::sync::Arc;
 
 use omni_engine::ModelError;
 use parking_lot::Mutex;
 
-/// What talker and vocoder do to prepare. Copies are the same.
+/// Preparation of talker and vocoder. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Preparation {
     pieces: u32,
@@ -16,7 +16,7 @@ pub struct Preparation {
 /// A piece that was prepared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prepared {
-    /// Which, from 0.
+    /// Index of the piece, from 0.
     pub nth: u32,
     /// For steps of so many sequences.
     pub most: u32,
@@ -35,7 +35,7 @@ impl Preparation {
         }
     }
 
-    /// What was done so far, in order.
+    /// Pieces prepared so far, in order.
     #[must_use]
     pub fn done(&self) -> Vec<Prepared> {
         self.done.lock().clone()

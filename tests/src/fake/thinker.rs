@@ -93,7 +93,7 @@ pub(super) fn prompt(messages: &[ChatMessage], script: &FakeScript) -> Result<Pr
     Ok(prompt)
 }
 
-/// What was read of a prompt: roles and their words.
+/// Roles and words of a prompt.
 fn read(prompt: &[PromptPiece]) -> Vec<(&'static str, String)> {
     let mut said: Vec<(&'static str, String)> = Vec::new();
     for piece in prompt {
@@ -118,7 +118,7 @@ fn read(prompt: &[PromptPiece]) -> Vec<(&'static str, String)> {
     said
 }
 
-/// What stands at every position of a prompt.
+/// Content keys of every position of a prompt.
 fn keys(prompt: &[PromptPiece]) -> Vec<ContentKey> {
     let mut keys = Vec::new();
     for piece in prompt {
@@ -157,7 +157,7 @@ fn answer(prompt: &[PromptPiece]) -> String {
 
 #[derive(Debug)]
 struct Answering {
-    /// What stands in the prompt.
+    /// Content keys of the prompt.
     keys: Vec<ContentKey>,
     /// It was computed of.
     begun: bool,

@@ -1,4 +1,4 @@
-//! What has to be in a file to be read: every thread has a directory of its own for each parser.
+//! Parsers that read files: every thread has a directory of its own for each parser.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,9 +21,9 @@ const OTHERS: [&str; 4] = [
     "preprocessor_config.json",
     "tokenizer.json",
 ];
-/// What there may be instead of `tokenizer.json`.
+/// Files that may be present instead of `tokenizer.json`.
 const VOCABULARY: [&str; 3] = ["vocab.json", "merges.txt", "tokenizer_config.json"];
-/// What may be wrong with a model that is loaded as the server does.
+/// Files that may be faulty in a model that is loaded as the server does.
 const SETTINGS: [&str; 3] = ["generation_config.json", "preprocessor_config.json", "omni.json"];
 /// The first special token of the small checkpoint.
 const SPECIAL: u32 = 275;
@@ -101,7 +101,7 @@ fn tokenized(tokenizer: &Tokenizer) {
     }
 }
 
-/// What a checkpoint says beside its configuration; the first byte says where.
+/// Parses a file beside a checkpoint's configuration; the first byte selects it.
 pub(super) fn settings(bytes: &[u8]) {
     let [which, rest @ ..] = bytes else { return };
     let which = usize::from(*which) % SETTINGS.len();
@@ -136,7 +136,7 @@ pub(super) fn template(bytes: &[u8]) {
     });
 }
 
-/// What callers write, in a conversation by the template of the checkpoint: no turn is opened or closed by it.
+/// Renders callers' text in a conversation by the template of the checkpoint: it opens and closes no turn.
 pub(super) fn prompt(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     OWN_TEMPLATE.with(|template| {
@@ -171,7 +171,7 @@ fn special(prompt: &ChatPrompt) -> Vec<ChatPiece> {
         .collect()
 }
 
-/// Whether a server lets these headers in, where no caller has its only key.
+/// Returns true if a server admits these headers, where no caller has its only key.
 pub(super) fn allowed(headers: &HeaderMap, scope: Option<Scope>) -> bool {
     KEYS.with(|(_, keys)| keys.allow(headers, &Extensions::new(), scope).is_ok())
 }

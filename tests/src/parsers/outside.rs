@@ -327,7 +327,7 @@ pub(super) fn voice() -> Vec<Vec<u8>> {
     ]
 }
 
-/// What OpenAI's clients send.
+/// Messages of OpenAI's clients.
 pub(super) fn realtime() -> Vec<Vec<u8>> {
     let events = [
         r#"{"type":"session.update","event_id":"e1","session":{"type":"realtime","output_modalities":["audio"],"instructions":"Be brief.","audio":{"input":{"format":{"type":"audio/pcm","rate":24000},"turn_detection":{"type":"server_vad","threshold":0.5,"silence_duration_ms":200}},"output":{"format":{"type":"audio/pcmu"},"voice":{"id":"alto"},"speed":1.1}},"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}],"tool_choice":{"type":"function","name":"f"},"max_output_tokens":"inf"}}"#,
@@ -340,7 +340,7 @@ pub(super) fn realtime() -> Vec<Vec<u8>> {
     events.map(|event| event.as_bytes().to_vec()).to_vec()
 }
 
-/// What Home Assistant sends.
+/// Messages of Home Assistant.
 pub(super) fn wyoming() -> Vec<Vec<u8>> {
     let event = |kind: &str, data: &str, payload: &[u8]| {
         let head = format!(
@@ -375,7 +375,7 @@ pub(super) fn wyoming() -> Vec<Vec<u8>> {
     ]
 }
 
-/// What clients of vLLM-Omni's WebSocket send.
+/// Messages of clients of vLLM-Omni's WebSocket.
 pub(super) fn stream() -> Vec<Vec<u8>> {
     vec![
         br#"{"type":"session.config","voice":"alloy","response_format":"pcm","stream_audio":true,"split_granularity":"sentence","ref_audio":"data:audio/wav;base64,UklGRg==","ref_text":"a","speed":1.5}"#.to_vec(),

@@ -1,4 +1,4 @@
-//! What operators see and do: figures, sessions, replicas, the end of the server.
+//! Operators' view and control: figures, sessions, replicas, the end of the server.
 
 mod drain;
 mod replicas;
@@ -267,7 +267,7 @@ async fn operators_are_served_at_their_own_address_only_and_with_health_and_refl
     server.stop().await;
 }
 
-/// What reflection says is served there.
+/// Services that reflection lists there.
 async fn services(channel: Channel) -> Vec<String> {
     use tonic_reflection::pb::v1 as pb;
     let list = pb::server_reflection_request::MessageRequest::ListServices(String::new());

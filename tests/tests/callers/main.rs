@@ -1,4 +1,4 @@
-//! What one caller can do to others: keys, quotas, TLS, crowds, large bodies.
+//! Isolation of callers from each other: keys, quotas, TLS, crowds, large bodies.
 
 mod api_keys;
 mod connections;

@@ -86,7 +86,7 @@ async fn open(server: &TestServer, key: &str) -> Result<(Open, v1::SpeechSession
     }
 }
 
-/// What a refusal says.
+/// Details of a refusal.
 #[derive(Debug, PartialEq)]
 struct Told {
     reason: String,

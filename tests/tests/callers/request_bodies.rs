@@ -12,7 +12,7 @@ use tonic::Code;
 
 /// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What all bodies may have at once.
+/// Bytes of all bodies together that the server admits.
 const BUDGET: usize = 64 << 10;
 
 async fn post(server: &TestServer, path: &str, body: String) -> HttpAnswer {

@@ -50,7 +50,7 @@ async fn connect(
     endpoint.tls_config(tls)?.connect().await
 }
 
-/// Whether a caller that trusts `authority` is served.
+/// Returns true if a caller that trusts `authority` is served.
 async fn speaks(server: &TestServer, authority: &Authority, identity: Option<&Signed>) -> bool {
     let Ok(channel) = connect(server, authority, identity).await else {
         return false;
@@ -252,7 +252,7 @@ async fn the_client_says_that_tls_is_expected() {
     server.stop().await;
 }
 
-/// What is said about a server that would be started like this.
+/// Problems that a server with these arguments reports.
 fn problems(args: &[&str]) -> Vec<String> {
     let args = ["omni-server"].iter().chain(args);
     let raw = RawConfig::arguments_only(args).expect("arguments");

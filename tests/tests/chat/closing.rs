@@ -71,8 +71,8 @@ fn said(text: &str) -> ChatCommand {
     })
 }
 
-/// What a reader sees, after the first event, of a conversation that is not read until all these commands are taken; a
-/// shutdown begins once an answer is in progress.
+/// Events after the first, in a conversation that is not read until all these commands are taken; a shutdown begins
+/// once an answer is in progress.
 async fn unread(
     server: &TestServer,
     script: &FakeScript,

@@ -21,7 +21,7 @@ fn words(answer: &HttpAnswer) -> String {
     words.expect("words").to_owned()
 }
 
-/// What a refusal says: its message and its field.
+/// Message and field of a refusal.
 fn refused(answer: &HttpAnswer) -> (String, Value) {
     assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{answer:?}");
     let error = parsed(answer)["error"].clone();

@@ -1,4 +1,4 @@
-//! What the user says instead of writing it.
+//! Spoken messages of the user.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -199,7 +199,7 @@ async fn numbers_are_read_and_what_cannot_be_spoken_is_warned_of() {
     server.stop().await;
 }
 
-/// What a request for the whole of a text gets by each protocol that has such: a reason and a message, or its audio.
+/// Result of a request for the whole of a text by each protocol that has one: a reason and a message, or its audio.
 async fn whole(server: &TestServer, text: &str) -> [Result<Vec<u8>, (String, String)>; 3] {
     let refused = |status: Status| (reason(&status), status.message().to_owned());
     let own = audio_of(&mut server.speech(), seeded(SEED), text).await;

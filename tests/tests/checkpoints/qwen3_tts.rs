@@ -12,7 +12,7 @@ use omni_tests::{TestServer, audio_of, chat_config, chat_message, finish, genera
 use serde_json::json;
 use tonic::Code;
 
-/// What the goldens speak, and how many frames of it.
+/// Text that the goldens speak, and the number of its frames.
 const TEXT: &str = "Hello, the user!";
 const FRAMES: u32 = 13;
 
@@ -97,7 +97,7 @@ fn assert_reference(got: &[f32], golden: &str) {
     }
 }
 
-/// What is spoken of text that comes in pieces.
+/// Speech of text that comes in pieces.
 async fn streamed(server: &TestServer, config: v1::SpeechConfig) -> Vec<f32> {
     let mut call = server.call().await.configured(config).await;
     for piece in TEXT.split_inclusive(' ') {

@@ -1,4 +1,4 @@
-//! What the one port says over plain HTTP, to clients that others wrote.
+//! Plain HTTP on the one port, with clients that others wrote.
 
 mod bodies;
 mod page;

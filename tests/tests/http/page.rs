@@ -11,7 +11,7 @@ use omni_server::config::{ModelSource, deploy::resolve};
 use omni_tests::{TestServer, python};
 
 const PAGE: &str = include_str!("../../../docs/clients.md");
-/// Where the page's server listens.
+/// Address of the page's server.
 const ADDRESS: &str = "127.0.0.1:50051";
 /// The port where it speaks Wyoming.
 const WYOMING: &str = "10300";
@@ -43,7 +43,7 @@ fn heard(folder: &Path, name: &str) -> usize {
     file.unwrap_or_else(|error| panic!("{name}: {error}")).len()
 }
 
-/// What the snippets of a client write.
+/// Files that the snippets of a client write.
 const HEARD: [(&str, &[&str]); 7] = [
     ("sh", &["hello.mp3"]),
     ("openai", &["speech.mp3", "hello.wav", "answer.pcm"]),

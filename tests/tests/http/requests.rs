@@ -391,7 +391,7 @@ async fn a_warning_follows_ready_where_a_hint_is_ignored() {
     }
 }
 
-/// What is logged.
+/// Captured log.
 #[derive(Debug, Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 

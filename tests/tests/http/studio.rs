@@ -127,7 +127,7 @@ fn asked<T>(message: T, key: Option<&str>) -> Request<T> {
     request
 }
 
-/// Whether the server shows its work to a caller with this key.
+/// Code with which the server shows its work, or not, to a caller with this key.
 async fn shows(server: &TestServer, key: Option<&str>) -> Code {
     let mut watch = WatchServiceClient::new(server.channel.clone());
     let looks = watch

@@ -1,4 +1,4 @@
-//! What is counted is what was asked for, each once.
+//! Counters count each request once.
 
 use omni_tests::{FakeScript, Reading, TestServer, chat_config, speak, vanish};
 

@@ -24,7 +24,7 @@ use tokio_rustls::rustls::{ServerConfig, crypto};
 /// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What was asked of the gateway.
+/// Requests that the gateway received.
 type Asked = (Method, String);
 
 /// A gateway that takes everything. It runs until it is aborted.

@@ -1,4 +1,4 @@
-//! What an operator would be told of: outages, silence, replicas that come and go, and audio that comes late.
+//! Alerts that reach an operator: outages, silence, replicas that come and go, and audio that comes late.
 
 use omni_pipeline::stage::{ReplicaId, ReplicaState};
 use omni_proto::riva::AudioEncoding;

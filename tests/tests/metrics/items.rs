@@ -96,7 +96,7 @@ fn bounds(reading: &Reading, name: &str) -> Vec<String> {
     bounds
 }
 
-/// Whether the test `function` is in `file`, from the root of the repository.
+/// Checks that the test `function` is in `file`, from the root of the repository.
 fn has_test(file: &str, function: &str) -> Result<(), String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
     let source = std::fs::read_to_string(path).map_err(|error| format!("{file}: {error}"))?;
@@ -109,7 +109,7 @@ fn has_test(file: &str, function: &str) -> Result<(), String> {
         .ok_or_else(|| format!("{file} has no test {function}"))
 }
 
-/// What is wrong with one check.
+/// Runs one check; the error is its problem.
 fn check(reading: &Reading, check: &str) -> Result<(), String> {
     let words: Vec<_> = check.split_whitespace().collect();
     match words[..] {

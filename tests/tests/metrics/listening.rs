@@ -1,4 +1,4 @@
-//! Where the metrics are, and what the flags change.
+//! Addresses of the metrics, and the flags that change them.
 
 use std::sync::Arc;
 

@@ -124,7 +124,7 @@ async fn prometheus_finds_what_was_asked_for_and_nothing_twice() {
     server.stop().await;
 }
 
-/// What promtool finds is only style: the names are vLLM's.
+/// Promtool finds only style: the names are vLLM's.
 fn check(promtool: &std::path::Path, text: &str) {
     let directory = tempfile::tempdir().expect("a directory");
     let mut linter = call(promtool, directory.path())

@@ -148,7 +148,7 @@ impl Process {
 struct Cluster {
     pipeline: Arc<Pipeline>,
     processes: Processes,
-    /// Whether stages reach each other.
+    /// `true` if stages reach each other.
     reach: Arc<AtomicBool>,
     chunks: Chunks,
     /// After which a process that says nothing is given up.
@@ -269,7 +269,7 @@ impl Cluster {
         bits(&speech.samples)
     }
 
-    /// What is said when the frames go by a link.
+    /// Speech with frames that go by a link.
     async fn linked(&self) -> Vec<u32> {
         let mut speech = self.begun(1).await;
         assert_eq!(speech.until(usize::MAX).await, Some(End::Stop));

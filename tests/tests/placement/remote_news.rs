@@ -1,4 +1,4 @@
-//! What an engine tells is heard in the process that its callers know, as if it were there.
+//! Engine events of another process reach callers' process, as if the engine were there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 /// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long before it was handed over a request arrived.
+/// Time from a request's arrival to its hand-over.
 const BEFORE: Duration = Duration::from_secs(5);
 
 /// Everything that was told.
@@ -133,7 +133,7 @@ impl Speech {
     }
 }
 
-/// What a speech comes to in figures, however many steps it took.
+/// Totals of a speech, independent of its number of steps.
 #[derive(Debug, PartialEq)]
 struct Account {
     taken: usize,

@@ -30,7 +30,7 @@ use prost::Message as _;
 /// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a process may say nothing while it loads.
+/// Longest silence of a process while it loads.
 const LOADING: Duration = Duration::from_millis(50);
 
 fn status(stage: &'static str, changes: Changes) -> ReplicaStatus {
@@ -91,7 +91,7 @@ fn greeting(stage: &str) -> Vec<u8> {
     frame(0, Body::Hello(hello))
 }
 
-/// What becomes of a replica whose other side sends this and is then closed.
+/// Error of a replica whose other side sends this and is then closed.
 fn fate_with(peer_says: Vec<u8>) -> String {
     struct NoPeer;
     impl Peer for NoPeer {
@@ -107,7 +107,7 @@ fn fate_with(peer_says: Vec<u8>) -> String {
     fate_of(transport)
 }
 
-/// What becomes of a replica with such an other side.
+/// Error of a replica with such an other side.
 fn fate_of(transport: Box<dyn StageTransport>) -> String {
     let status = status("talker", Changes::default());
     let parts = RemoteParts {
@@ -355,13 +355,13 @@ impl Peer for Misbehaving {
     }
 }
 
-/// How stream 5, which has room for two frames, ends when the other side says this.
+/// End of stream 5, which has room for two frames, after the other side sends this.
 async fn end_with(said: Vec<u8>) -> End {
     let script = move |there| misbehave(there, &said);
     end_after(PATIENCE, script).await
 }
 
-/// How stream 5 ends with this other side, which may say nothing for so long.
+/// End of stream 5 with this other side, which may be silent for `silence_timeout`.
 async fn end_after(
     silence_timeout: Duration,
     script: impl Fn(UnixStream) -> std::io::Result<()> + Clone + Send + 'static,

@@ -194,7 +194,7 @@ impl Machine {
         }
     }
 
-    /// What is said undisturbed.
+    /// Speech without a disturbance.
     async fn whole(&self, text: &str) -> Speech {
         let mut speech = self.speak(text, false);
         assert_eq!(speech.until(usize::MAX).await, Some(End::Stop));

@@ -30,7 +30,7 @@ use tonic::Code;
 const SAMPLES: u32 = 640;
 const TEXT: &str = "Four words are here. And one more.";
 
-/// What the stages are called, in the order of the graph: none is known to the server.
+/// Names of the stages, in the order of the graph: none is known to the server.
 const SOUND: &str = "sound";
 const SPEAKER: &str = "speaker";
 const READER: &str = "reader";

@@ -68,7 +68,7 @@ async fn say(call: &Call, words: &str) {
     call.send(finish()).await;
 }
 
-/// What one caller alone hears.
+/// Audio that one caller alone receives.
 async fn expected(settings: v1::SpeechConfig, text: &str) -> Vec<u8> {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
     let (audio, _) = audio_of(&mut server.speech(), settings, text).await.unwrap();

@@ -36,7 +36,7 @@ async fn two(script: &FakeScript, args: &[&str]) -> TestServer {
     TestServer::fake(script.clone(), &[&TWO, args].concat()).await
 }
 
-/// What one caller alone hears.
+/// Audio that one caller alone receives.
 async fn expected(settings: v1::SpeechConfig, text: &str) -> Vec<u8> {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
     let (audio, _) = audio_of(&mut server.speech(), settings, text).await.unwrap();
@@ -278,7 +278,7 @@ async fn a_process_whose_device_is_lost_ends_with_that_error_as_soon_as_no_repli
     server.stop().await;
 }
 
-/// What a server's process does: its exit code is 1 where this is an error.
+/// The same as in a server's process, whose exit code is 1 where this is an error.
 #[tokio::test]
 async fn a_server_whose_device_is_lost_drains_and_ends_by_itself() {
     let script = FakeScript::default();

@@ -93,8 +93,8 @@ async fn the_loop_without_a_framework_answers_and_can_be_interrupted() {
     server.stop().await;
 }
 
-/// What is said aloud is half a second of a tone, and a pause. Of every fifth answer nothing but its first half is heard when the user
-/// speaks again.
+/// Audio input: half a second of a tone, and a pause. Of every fifth answer only its first half is heard when the
+/// user speaks again.
 const EARS: &str = r#"
 import array, asyncio, math, sys
 sys.path[:0] = sys.argv[1:3]

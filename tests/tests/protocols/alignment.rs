@@ -1,4 +1,4 @@
-//! Which words are heard when: told before they are heard, and of what was interrupted.
+//! Word times: reported before the words are heard, and for interrupted speech.
 
 use std::ops::Range;
 
@@ -175,7 +175,7 @@ fn cancel_at(played: Option<u64>) -> v1::speak_request::Event {
     })
 }
 
-/// What `done` says was heard and what was not, of the utterance that is done next.
+/// Heard and unheard text of the next utterance that is interrupted, by its `done`.
 async fn heard(call: &mut Call) -> (String, String) {
     let done = loop {
         match call.next().await {

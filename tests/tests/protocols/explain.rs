@@ -1,4 +1,4 @@
-//! What a text becomes before it is spoken: the same over every protocol, and the same as is spoken.
+//! Explanations of a text: the same over every protocol, and the same as the speech.
 
 use omni_proto::v1;
 use omni_server::app::load_model;

@@ -1,4 +1,4 @@
-//! What clients of every protocol get: gRPC, gRPC-Web, Riva and OpenAI's.
+//! Protocols as their clients see them: gRPC, gRPC-Web, Riva and OpenAI's.
 
 mod agents;
 mod alignment;

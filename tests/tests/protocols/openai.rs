@@ -405,7 +405,7 @@ async fn a_caller_who_goes_away_leaves_nothing_behind() {
     server.stop().await;
 }
 
-/// What a user of OpenAI's client writes.
+/// Script of a user of OpenAI's client.
 const SCRIPT: &str = r#"
 import base64, sys
 from openai import OpenAI, BadRequestError

@@ -60,7 +60,7 @@ async fn its_generated_files_are_current() {
     let _ = python("omni", "grpcio-tools", RUN, &[&generate, "--check"]).await;
 }
 
-/// What users see with no key, the wrong one, and the right one.
+/// Script of users with no key, a wrong one, and the right one.
 const KEYS: &str = r#"
 import sys
 

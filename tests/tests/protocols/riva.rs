@@ -403,7 +403,7 @@ async fn voices_are_found_by_the_names_they_are_listed_under_and_nvidias_own_mea
     server.stop().await;
 }
 
-/// What a user of NVIDIA's client writes.
+/// Script of a user of NVIDIA's client.
 const SCRIPT: &str = r#"
 import sys
 import riva.client

@@ -1,4 +1,4 @@
-//! What surrounds speech: health, catalogue, reflection, start and shutdown.
+//! Services around speech: health, catalogue, reflection, start and shutdown.
 
 use omni_proto::v1;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;

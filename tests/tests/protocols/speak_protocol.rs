@@ -1,4 +1,4 @@
-//! What a caller of `Speak` may do, in which order, and what comes back.
+//! Protocol of `Speak`: the messages of a caller, their order, and the answers.
 
 use omni_proto::v1;
 use omni_proto::v1::speak_response::Event;

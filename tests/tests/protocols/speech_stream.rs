@@ -24,7 +24,7 @@ const TEXT: &str = "Hello there. How are you?";
 /// Bytes before the samples of a WAV file.
 const HEADER: usize = 44;
 
-/// What the server sends.
+/// Frame that the server sends.
 #[derive(Debug, PartialEq)]
 enum Frame {
     Text(Value),
@@ -623,7 +623,7 @@ async fn a_server_that_loads_says_so_and_one_that_drains_ends_what_it_has_begun(
     ending.await.expect("it ends");
 }
 
-/// What callers of vLLM-Omni do, with the library that its examples use.
+/// Script of vLLM-Omni's callers, with the library that its examples use.
 const SCRIPT: &str = r#"
 import asyncio, json, sys
 import websockets

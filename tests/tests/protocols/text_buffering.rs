@@ -1,4 +1,4 @@
-//! Which text is spoken when: buffering, flushes, and time.
+//! Buffering of text: when it is spoken, flushes, and time.
 
 use omni_proto::v1;
 use omni_tests::{

@@ -325,7 +325,7 @@ async fn halves_of_characters_cost_no_text() {
     server.stop().await;
 }
 
-/// What the network says of the service of that name: whether it is there, and its port.
+/// Port of the service of that name in the network, or its disappearance.
 fn found(events: &mdns_sd::Receiver<ServiceEvent>, name: &str, gone: bool) -> Option<u16> {
     let own = |full: &str| full.starts_with(&format!("{name}._wyoming."));
     loop {
@@ -575,7 +575,7 @@ async fn the_port_opens_when_the_model_is_ready_and_a_server_that_drains_ends_wh
     ending.await.expect("it ends");
 }
 
-/// What Home Assistant does, with the library that it does it with.
+/// Script of Home Assistant, with the library that it uses.
 const SCRIPT: &str = r#"
 import asyncio, sys
 from wyoming.audio import AudioChunk, AudioStart, AudioStop

@@ -24,7 +24,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status};
 
-/// What was sent along, and what it was sent with.
+/// Exported spans, and the metadata of their call.
 #[derive(Debug, Clone)]
 pub(crate) struct Batch {
     pub(crate) metadata: MetadataMap,
@@ -167,7 +167,7 @@ impl Seen {
         }
     }
 
-    /// When something happened within it.
+    /// Time of an event within it.
     pub(crate) fn event(&self, name: &str) -> u64 {
         let mut events = self.wire.events.iter();
         let event = events.find(|event| event.name == name);

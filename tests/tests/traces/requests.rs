@@ -34,8 +34,7 @@ fn check_tree(spans: &[Seen], before: u64, after: u64) {
     }
 }
 
-/// What speaks, in the order in which it must have happened.
-/// `text` is the edge by which text came to the talker.
+/// Checks the order of the spans of speech.
 fn check_speech(spans: &[Seen], text: &str) {
     let (talker, code2wav) = (only(spans, "talker"), only(spans, "code2wav"));
     let text = only(spans, text);

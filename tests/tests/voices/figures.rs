@@ -1,4 +1,4 @@
-//! What is counted of voices.
+//! Metrics of voices.
 
 use omni_proto::v1;
 use omni_tests::Reading;

@@ -1,4 +1,4 @@
-//! What voices of recordings speak, compared with the reference implementation.
+//! Speech of recorded voices, compared with the reference implementation.
 
 use omni_audio::{from_i16, i16_from_s16le};
 use omni_models::testing::{Goldens, LONG_RECORDINGS, published_window};
@@ -52,7 +52,7 @@ async fn voices_of_recordings_speak_as_the_reference_does() {
     server.stop().await;
 }
 
-/// What is spoken goes on from all of the recording, however long it is beside the attention window of the vocoder.
+/// Speech continues from all of the recording, also one longer than the attention window of the vocoder.
 #[tokio::test]
 async fn a_long_recording_is_continued_as_the_reference_continues_it() {
     let g = Goldens::new(LONG_RECORDINGS);
@@ -121,7 +121,7 @@ async fn every_replica_speaks_with_a_voice() {
     server.stop().await;
 }
 
-/// Where `wanted` is found in `heard` after `from`, but for the fades at both ends.
+/// Position of `wanted` in `heard` after `from`, without the fades at both ends.
 fn found(heard: &[f32], wanted: &[f32], from: usize) -> Option<usize> {
     let faded = 240;
     let inner = &wanted[faded..wanted.len() - faded];

@@ -1,4 +1,4 @@
-//! What cannot be spoken is refused in the same words by every protocol, with what would be possible.
+//! Refusals have the same words in every protocol, with the accepted values.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -97,7 +97,7 @@ async fn languages_are_understood_as_callers_write_them() {
     server.stop().await;
 }
 
-/// What the 0.6B checkpoints say of their size.
+/// Checkpoint that states the size of the 0.6B ones.
 fn small() -> tempfile::TempDir {
     let dir = checkpoint(omni_models::testing::TINY_TTS, None);
     let path = dir.path().join("config.json");

@@ -26,7 +26,7 @@ struct Args {
     /// Length of a window in seconds
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=60))]
     window: u64,
-    /// What was spoken with the voice: WAV, FLAC or Ogg Opus
+    /// Speech of the voice: WAV, FLAC or Ogg Opus
     speech: PathBuf,
 }
 

@@ -22,7 +22,7 @@ struct Args {
     /// Callers that are busy at the same time
     #[arg(long, default_value_t = 16, value_name = "N")]
     streams: u64,
-    /// What callers do is drawn from this; a new one unless given
+    /// Seed of the callers' behaviour; random by default
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Megabytes by which memory may have grown in the end

@@ -31,36 +31,36 @@ pub const PUBLISHED: [&str; 3] = [
     "random:qwen3-tts-1.7b",
 ];
 
-/// What is measured.
+/// Settings of a measurement.
 #[derive(Debug, Clone)]
 pub struct Bench {
     /// `embedded`, or random weights of a known shape.
     pub models: Vec<String>,
-    /// Where the embedded one is.
+    /// Location of the embedded one.
     pub embedded: Embedded,
     /// Sequences at once: in steps, and as callers of the server.
     pub batches: Vec<u32>,
     /// Steps of each kind, most.
     pub steps: u32,
-    /// How long callers begin requests at each level.
+    /// Time for which callers begin requests at each level.
     pub load: Duration,
     /// Bytes that the memory's speed is measured with.
     pub bytes: usize,
-    /// Whether steps become graphs.
+    /// Runs steps as graphs.
     pub graphs: bool,
-    /// Whether launches that follow one another become one whose blocks stay.
+    /// Joins consecutive launches into persistent ones.
     pub persistent: bool,
-    /// Whether candle's layers are measured, too.
+    /// Measures candle's layers, too.
     pub candle: bool,
-    /// Whether it is measured what each kind of launch costs the steps.
+    /// Measures the cost of each kind of launch in the steps.
     pub costs: bool,
-    /// Whether the whole server is measured.
+    /// Measures the whole server.
     pub server: bool,
-    /// Whether the ceilings are measured, which floors are counted with.
+    /// Measures the ceilings with which floors are computed.
     pub ceilings: bool,
 }
 
-/// What a line about a failure begins with; `scripts/gpu-report` looks for it.
+/// Beginning of a line about a failure; `scripts/gpu-report` searches for it.
 const FAILED: &str = "Failed";
 
 /// A measurement that goes on.
@@ -153,7 +153,7 @@ impl Run<'_> {
         self.broken.push(what);
     }
 
-    /// Whether anything is computed.
+    /// Returns true if anything is computed.
     fn computes(&self) -> bool {
         #[cfg(feature = "emulator")]
         return self.place != Place::Nowhere;
@@ -204,7 +204,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What was measured, or nothing and the reason in the report.
+    /// Measurement, or nothing and the reason in the report.
     fn measured<T>(&mut self, what: &str, result: anyhow::Result<T>) -> Option<T> {
         result
             .inspect_err(|error| self.fails(format!("{what}: {error:#}")))
@@ -231,7 +231,7 @@ impl Run<'_> {
     }
 }
 
-/// What a device can do at most, as far as kernels here get.
+/// Peak rates of a device, as far as the kernels here reach them.
 #[derive(Debug, Clone, Copy)]
 struct Ceilings {
     /// Bytes per second.
@@ -250,13 +250,13 @@ struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// What floors are counted with: a slow copy must not raise them.
+    /// Bandwidth with which floors are computed: a slow copy must not raise them.
     fn fastest(self) -> f64 {
         self.copy.max(self.read)
     }
 }
 
-/// What is measured of a device without a model.
+/// Measurements of a device without a model.
 struct DeviceFigures {
     memory: anyhow::Result<Bandwidth>,
     /// Rows and columns of square matrices, and additions and multiplications per second of their product.
@@ -301,7 +301,7 @@ impl Bench {
         }
     }
 
-    /// What a server's `--model` is to be.
+    /// Value of a server's `--model`.
     fn server_model(&self, name: &str) -> String {
         match name {
             "embedded" => self.embedded.server_model(),

@@ -19,19 +19,19 @@ impl Budget {
         }
     }
 
-    /// What is left.
+    /// Time left.
     #[must_use]
     pub fn left(&self) -> Duration {
         self.whole.saturating_sub(self.begun.elapsed())
     }
 
-    /// What is gone.
+    /// Time spent.
     #[must_use]
     pub fn gone(&self) -> Duration {
         self.begun.elapsed()
     }
 
-    /// Whether something that takes as long as `need` can be begun.
+    /// Returns true if something that takes `need` can be begun.
     #[must_use]
     pub fn allows(&self, need: Duration) -> bool {
         self.left() > need

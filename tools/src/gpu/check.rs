@@ -32,7 +32,7 @@ struct Case {
     name: String,
     /// The least time that it takes.
     need: Duration,
-    /// Whether it is looked at only if its name is asked for.
+    /// `true` if it runs only when its name is given.
     on_request: bool,
     look: Look,
 }
@@ -63,7 +63,7 @@ impl Case {
         }
     }
 
-    /// Whether it is one of those that are asked for.
+    /// Returns true if it is one of the selected cases.
     fn is_asked(&self, only: &[String]) -> bool {
         match only {
             [] => !self.on_request,
@@ -72,7 +72,7 @@ impl Case {
     }
 }
 
-/// What to compare with: outputs of the reference implementation.
+/// Outputs of the reference implementation to compare with.
 #[derive(Debug, Clone)]
 pub struct References {
     /// Of the tiny checkpoint.

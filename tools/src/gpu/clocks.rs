@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::models::Place;
 use super::report::Report;
 
-/// What it is asked, in the order of [`Look`].
+/// Fields of a query, in the order of [`Look`].
 const ASKED: &str =
     "clocks.sm,clocks.max.sm,clocks.mem,power.draw,temperature.gpu,clocks_event_reasons.active";
 /// From one look to the next.
@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// The device does nothing, which is no reason that holds anything back.
 const IDLE: u64 = 0x1;
-/// What may hold clocks back, by its bit.
+/// Reasons that may limit clocks, by their bits.
 const REASONS: [(u64, &str); 8] = [
     (0x2, "clocks that were set"),
     (0x4, "power"),
@@ -59,7 +59,7 @@ impl Look {
         })
     }
 
-    /// What holds the clocks back.
+    /// Reasons that limit the clocks.
     fn held(&self) -> impl Iterator<Item = &'static str> {
         REASONS
             .iter()
@@ -98,7 +98,7 @@ pub(super) fn now(place: Place) -> String {
     )
 }
 
-/// What tells a [`Look`] at the device, if there is one.
+/// Command that queries the device for a [`Look`], if there is one.
 fn question(place: Place) -> Option<Command> {
     let number = match place {
         Place::Device(number) => number,
@@ -141,7 +141,7 @@ struct Seen {
     memory: Range,
     watts: Range,
     celsius: Range,
-    /// How often each reason held.
+    /// Number of times that each reason was active.
     held: BTreeMap<&'static str, u32>,
 }
 
@@ -184,7 +184,7 @@ impl Seen {
     }
 }
 
-/// What looks are kept in, and whether there are to be more of them.
+/// Queries so far, and the request to end them.
 #[derive(Debug, Default)]
 struct Shared {
     seen: Seen,

@@ -2,7 +2,7 @@
 
 use omni_models::testing::{deviation, farthest};
 
-/// What was found about one case so far.
+/// Findings of one case so far.
 #[derive(Debug, Clone, Default)]
 pub struct Judge {
     figures: Vec<String>,
@@ -10,7 +10,7 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// Whether everything held, and there was something to hold.
+    /// Returns true if every check passed, and there was at least one.
     #[must_use]
     pub fn holds(&self) -> bool {
         !self.broken && !self.figures.is_empty()

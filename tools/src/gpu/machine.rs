@@ -1,4 +1,4 @@
-//! What was measured on, with what, when.
+//! Machine, program and time of a measurement.
 
 use std::fs;
 use std::io;

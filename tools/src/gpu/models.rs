@@ -9,7 +9,7 @@ use omni_family::embedded_checkpoint;
 use omni_models::testing::tiny;
 use omni_models::{CheckpointSource, DType, Kernels, LoadOptions, SpeechModel};
 
-/// What is looked at.
+/// Place of the computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// An NVIDIA device, by number.
@@ -23,10 +23,11 @@ pub enum Place {
 }
 
 impl Place {
-    /// What is there, in words.
+    /// Checks that the place can compute; returns its description.
     ///
     /// # Errors
-    /// Why nothing can be computed there.
+    ///
+    /// The reason why nothing can be computed there.
     pub fn probe(self) -> Result<String, String> {
         match self {
             Self::Device(number) => device(number),
@@ -63,7 +64,7 @@ fn device(number: usize) -> Result<String, String> {
     ))
 }
 
-/// Where the embedded checkpoint is: in a folder, or in this program.
+/// Location of the embedded checkpoint: a folder, or this program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Embedded(Option<PathBuf>);
 
@@ -89,7 +90,7 @@ impl Embedded {
         }
     }
 
-    /// What a server's `--model` is to be.
+    /// Value of a server's `--model`.
     pub(super) fn server_model(&self) -> String {
         // A folder named `embedded` is not the compiled-in model that this name means to a server.
         let whole = |folder: &PathBuf| {
@@ -113,7 +114,7 @@ pub(super) enum Which {
     Published(&'static str),
 }
 
-/// What computes.
+/// Implementation that computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum By {
     /// The processor, in f32.
@@ -142,13 +143,13 @@ pub(super) struct Models {
     dropped: RefCell<Vec<Graphs>>,
 }
 
-/// What became of a model's graphs.
+/// Statistics of a model's graphs.
 #[derive(Debug)]
 pub(super) struct Graphs {
     pub(super) recorded: u64,
     pub(super) replays: u64,
     pub(super) fallbacks: u64,
-    /// Why steps were no graphs.
+    /// Reasons why steps were not run as graphs.
     pub(super) reasons: Vec<String>,
 }
 
@@ -218,7 +219,7 @@ impl Models {
         });
     }
 
-    /// What became of the graphs of each model that computes in graphs.
+    /// Takes the statistics of the graphs of each model that computes in graphs.
     pub(super) fn take_graphs(&self) -> Vec<Graphs> {
         let loaded = self.loaded.borrow();
         let with_graphs = loaded.iter().filter(|((_, by), _)| by.has_graphs());

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Where the report goes.
+/// Writer of the report.
 pub struct Report {
     out: Box<dyn Write>,
     /// The head of the table that is being written.
     head: Option<String>,
-    /// Whether a line has stood between its rows.
+    /// `true` if a line has stood between its rows.
     parted: bool,
 }
 

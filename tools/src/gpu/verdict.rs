@@ -1,4 +1,4 @@
-//! What comes of it all.
+//! Verdict of a run.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ pub enum Verdict {
     Broken,
     /// There is no device that can be used.
     NoDevice,
-    /// What was looked at holds, and there was no time for the rest.
+    /// All cases that ran hold; there was no time for the rest.
     Unfinished,
 }
 
@@ -26,7 +26,7 @@ impl Verdict {
         }
     }
 
-    /// What the process ends with. 2 is a wrong command line.
+    /// Exit code of the process. 2 is a wrong command line.
     #[must_use]
     pub fn code(self) -> u8 {
         match self {

@@ -1,4 +1,4 @@
-//! How soon a cancel gives its place to the next.
+//! Time from a cancel to the admission of the next request.
 
 use std::path::Path;
 use std::time::Instant;
@@ -74,7 +74,7 @@ pub async fn cancels(program: &Path, rounds: usize) -> anyhow::Result<String> {
     Ok(out)
 }
 
-/// How long the server itself says that cancelled work was still on some stage, by the steps of its histogram.
+/// Time that cancelled work stayed on some stage, by the server's own histogram.
 fn freed(reading: &Reading) -> String {
     let count = reading.sum(&format!("{FREED}_count"), &[]);
     let mean = 1e3 * reading.sum(&format!("{FREED}_sum"), &[]) / count;

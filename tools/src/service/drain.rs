@@ -1,4 +1,4 @@
-//! What a shutdown costs calls that are receiving audio.
+//! Cost of a shutdown for calls that are receiving audio.
 
 use std::path::Path;
 use std::time::Instant;

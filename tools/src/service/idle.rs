@@ -1,4 +1,4 @@
-//! What open sessions cost in which nothing happens.
+//! Cost of open sessions in which nothing happens.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,10 +14,10 @@ use super::{server, warm};
 use crate::line::Line;
 use crate::soak::resident;
 
-/// How long memory may take to settle after something was opened.
+/// Longest time for memory to settle after something was opened.
 const SETTLING: Duration = Duration::from_secs(2);
 
-/// What the sessions are.
+/// Kind of the sessions.
 #[derive(Debug, Clone, Copy)]
 enum Manner {
     Speak,

@@ -1,4 +1,4 @@
-//! What becomes of the good answers when more is asked for than there is.
+//! Good answers under overload.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -24,7 +24,7 @@ const PROMISE: Duration = Duration::from_secs(1);
 /// Offered load over the capacity.
 const OFFERED: [f64; 6] = [0.9, 1.3, 3.0, 0.9, 1.3, 3.0];
 
-/// How one request ended, and after how long.
+/// Outcome of one request, and the time until it.
 #[derive(Debug, Clone, Copy)]
 enum Came {
     /// Whole, with the seconds until its first audio.

@@ -17,9 +17,9 @@ type Calling<'v> = Pin<Box<dyn Future<Output = String> + Send + 'v>>;
 #[derive(Debug)]
 pub(super) struct Kind {
     pub(super) name: &'static str,
-    /// How often, in comparison.
+    /// Frequency, relative to the others.
     pub(super) weight: u64,
-    /// What it does; gives in a few words what it came to, and panics at what must not be.
+    /// Runs it; returns the outcome in a few words, and panics on a violation.
     pub(super) call: fn(&mut Visit) -> Calling<'_>,
 }
 
@@ -88,7 +88,7 @@ pub(super) const IDLE: Kind = Kind {
     call: |visit| Box::pin(speakers::idles(visit)),
 };
 
-/// What a call that was refused came to. Being too many is nothing wrong, everything else is.
+/// Outcome of a refused call. Only refusals for overload are accepted.
 pub(super) fn refused(status: &Status) -> String {
     assert_eq!(status.code(), Code::ResourceExhausted, "refused with {status:?}");
     format!("refused {}", omni_tests::reason(status))

@@ -1,4 +1,4 @@
-//! What a server holds: what the system says of its process, and what it says itself.
+//! Resources that a server holds: the system's figures of its process, and its own.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ const LOOK: Duration = Duration::from_millis(250);
 /// A thread for blocking work ends ten seconds after the last of it.
 const QUIET: Duration = Duration::from_secs(12);
 
-/// What is held at one moment.
+/// Resources held at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Held {
     /// Bytes of memory.
@@ -33,7 +33,7 @@ pub struct Held {
     pub calls: f64,
 }
 
-/// What the system says.
+/// The system's figures of a process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Process {
     resident: u64,
@@ -76,7 +76,8 @@ impl Held {
         })
     }
 
-    /// What is held when nothing changes any more; with `before`, when no more is held than then, or `patience` has passed.
+    /// Resources held once nothing changes any more; with `before`, once no more is held than then, or `patience` has
+    /// passed.
     ///
     /// The server is asked only when its process looks as it should, and not again before [`QUIET`] has passed: every answer
     /// takes a thread for blocking work, of which those that idle are used in turns, so that frequent requests keep all of

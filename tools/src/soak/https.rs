@@ -18,7 +18,7 @@ use super::speakers::words;
 
 const WAV_HEADER: usize = 44;
 
-/// What the model is called.
+/// Name of the model.
 pub(super) async fn model(address: SocketAddr) -> anyhow::Result<String> {
     let answer = http_to(address, "GET", "/v1/models", &[], "").await;
     let models: Value = serde_json::from_slice(&answer.body).context("the list of models")?;
@@ -31,7 +31,7 @@ async fn post(visit: &Visit, path: &str, body: &Value) -> HttpAnswer {
     http_to(visit.target.address, "POST", path, &headers, body.to_string()).await
 }
 
-/// What an answer that is no success came to.
+/// Outcome of an unsuccessful answer.
 fn declined(answer: &HttpAnswer) -> String {
     let error: Value = serde_json::from_slice(&answer.body).expect("an error is JSON");
     let code = error["error"]["code"].as_str().unwrap_or_default();
@@ -184,7 +184,7 @@ fn riva(visit: &mut Visit) -> SynthesizeSpeechRequest {
     }
 }
 
-/// What a failed call of Riva's came to.
+/// Outcome of a failed Riva call.
 fn riva_failed(status: &tonic::Status) -> String {
     match omni_tests::reason(status).as_str() {
         "NOTHING_SPEAKABLE" => "nothing to say".to_owned(),

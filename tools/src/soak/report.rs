@@ -1,4 +1,4 @@
-//! What came of a soak.
+//! Results of a soak.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +17,7 @@ pub(super) struct Fault {
     pub(super) what: String,
 }
 
-/// What callers came to.
+/// Outcomes of callers.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     came: BTreeMap<&'static str, BTreeMap<String, u64>>,
@@ -55,7 +55,7 @@ impl Tally {
     }
 }
 
-/// What came of a soak.
+/// Results of a soak.
 #[derive(Debug)]
 pub struct Report {
     plan: Plan,

@@ -71,7 +71,7 @@ async fn utterance(socket: &mut WebSocketStream<TcpStream>, index: u64) -> Optio
     }
 }
 
-/// Whether a refusal may come unasked under load.
+/// Returns true if a refusal with this code is accepted under load.
 fn busy(code: &str) -> bool {
     BUSY.iter().any(|busy| busy.eq_ignore_ascii_case(code))
 }

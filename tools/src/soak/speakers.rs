@@ -111,7 +111,7 @@ async fn say(call: &Call, name: &str, dice: &mut Dice) {
     }
 }
 
-/// What is received until so many utterances are done, or the call has ended.
+/// Receives until `count` utterances are done, or the call has ended; returns their ends.
 async fn dones(call: &mut Call, count: usize) -> Vec<&'static str> {
     let mut ends = Vec::new();
     while ends.len() < count {

@@ -11,7 +11,7 @@ use super::state::{State, Table};
 use crate::operator::rows;
 
 const KEYS: &str = "? help  q quit  Tab table  \u{2191}\u{2193} choose  c cordon  k end session  d drain";
-/// What `?` shows.
+/// Text of `?`.
 const HELP: [&str; 13] = [
     "q, Ctrl-C    quit",
     "Tab          go to the other table",
@@ -175,7 +175,7 @@ fn color(state: ReplicaState) -> Option<Color> {
 /// Blanks between the columns of a table.
 const SPACING: u16 = 2;
 
-/// What is in a table, and how.
+/// Content and style of a table.
 struct Content<'a> {
     heading: String,
     head: &'a [&'static str],

@@ -37,9 +37,9 @@ pub(super) struct State {
     replica: Option<(String, String)>,
     /// The name of the session.
     session: Option<String>,
-    /// What is done after a "y", and how that is asked.
+    /// Action that a "y" confirms, and its question.
     pub(super) asks: Option<(Action, String)>,
-    /// What came of the last key, or why nothing new is shown.
+    /// Result of the last key, or the reason why nothing new is shown.
     pub(super) message: String,
     pub(super) lost: bool,
     /// The keys are explained, over everything else.

@@ -14,7 +14,7 @@ fn words(words: &[(&str, u64, u64)]) -> Vec<TimedText> {
     words.iter().map(word).collect()
 }
 
-/// What is written of utterances of two seconds each.
+/// Text of the cues of utterances of two seconds each.
 fn subtitled(form: Form, utterances: &[Vec<TimedText>]) -> String {
     let mut cues = Cues::new(form);
     let mut written = String::new();

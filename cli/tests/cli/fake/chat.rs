@@ -14,7 +14,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::speech::{chunk, rpc_status, stage};
 use super::{CHUNK, RATE, Seen, Service};
 
-/// What the server does with every turn.
+/// Behaviour of the server for every turn.
 #[derive(Debug, Clone)]
 pub(crate) struct ChatScript {
     /// Pieces of every answer, instead of what was said.
@@ -31,9 +31,9 @@ pub(crate) struct ChatScript {
     pub(crate) fail: Option<(u32, Status)>,
     /// Sent before every text: reason and message.
     pub(crate) warning: Option<(&'static str, &'static str)>,
-    /// How a response ends otherwise.
+    /// Finish reason of a response otherwise.
     pub(crate) finish: v1::FinishReason,
-    /// What an interruption leaves of an answer.
+    /// Text that an interruption leaves of an answer.
     pub(crate) heard: &'static str,
     /// A held response ends by itself when the interruption comes, and is cut only then.
     pub(crate) late: bool,
@@ -86,7 +86,7 @@ struct Conversation {
     service: Service,
     reply: Reply,
     config: v1::ChatConfig,
-    /// What the user said last.
+    /// Last message of the user.
     said: String,
     /// Bytes of speech since the last commit.
     speech: usize,

@@ -1,4 +1,4 @@
-//! What the server lists, and how it is.
+//! Lists and health of the server.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! What the server shows its operators: always the same, and what it is told to do.
+//! Operator's view of the server, always the same, and the requests that operators make.
 
 use std::pin::Pin;
 use std::time::Duration;

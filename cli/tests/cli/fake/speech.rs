@@ -1,4 +1,4 @@
-//! What the server does when it is asked to speak.
+//! Speech service of the fake server.
 
 use std::time::Duration;
 

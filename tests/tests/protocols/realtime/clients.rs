@@ -14,7 +14,7 @@ async fn hearing() -> TestServer {
     TestServer::fake(script, &[]).await
 }
 
-/// What a script in Python says of a server that hears.
+/// Output of a Python script that talks to a server that hears.
 async fn said(client: &str, package: &str, script: &str) -> Option<String> {
     let server = hearing().await;
     let base = format!("{}/v1", server.app.address());

@@ -12,7 +12,7 @@ use super::{Client, Heard, over, requests};
 /// A second of 24 kHz, 16 bits.
 const SECOND: usize = 48_000;
 
-/// What the embedded voice says, as 24 kHz PCM: speech that is synthetic, and free.
+/// Speech of the embedded voice, as 24 kHz PCM: synthetic, so that the tests may keep it.
 pub(super) async fn spoken() -> Vec<u8> {
     static SPOKEN: OnceCell<Vec<u8>> = OnceCell::const_new();
     let speak = async || {

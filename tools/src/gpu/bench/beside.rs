@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 /// A loop that is ready: what comes before its first step is done.
 pub(super) trait Steps: Send {
     fn step(&mut self) -> anyhow::Result<()>;
-    /// Whether it can be stepped once more.
+    /// Returns true if it can be stepped once more.
     fn has_room(&self) -> bool;
 }
 
-/// What is measured of a loop, most.
+/// Limits of a measured loop.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Most {
     pub(super) steps: u32,
     pub(super) time: Duration,
 }
 
-/// How far one of two loops is.
+/// Progress of one of two loops.
 #[derive(Debug, Default)]
 struct Progress {
     measured: AtomicBool,

@@ -1,5 +1,5 @@
-//! How fast the device's memory and its products are, which every floor is counted with, and what launches and copies cost that do next to
-//! nothing.
+//! Rates of the device's memory and products, with which every floor is computed, and the overhead of launches and
+//! copies that do next to nothing.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use super::Bandwidth;
 use omni_gpu::kernels::{Copy, Fill, Linear};
 use omni_gpu::{Device, Float, Launch, Memory, Staging};
 
-/// How long something is measured.
+/// Length of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Effort {
     /// Time in which a device reaches its clocks before anything counts.
@@ -16,7 +16,7 @@ pub(super) struct Effort {
     rounds: u32,
     /// Graphs of a round, all asked for at once.
     repeats: u32,
-    /// How often something is asked for that takes next to no time.
+    /// Repetitions of an operation that takes next to no time.
     often: usize,
 }
 

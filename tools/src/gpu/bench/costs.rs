@@ -1,4 +1,4 @@
-//! What every kind of launch costs a step, as a table.
+//! Cost of every kind of launch in a step, as a table.
 
 use std::time::Duration;
 

@@ -24,21 +24,21 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The metric that counts steps without their graph.
 const FALLBACKS: &str = "vllm:omni_gpu_graph_fallbacks_total";
 
-/// What is asked for at one level.
+/// Load at one level.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Level {
     /// Callers, each with its next request when the last is answered.
     pub(super) streams: usize,
-    /// How long requests are begun.
+    /// Time for which requests are begun.
     pub(super) time: Duration,
 }
 
-/// What came of it.
+/// Results of one level.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Came {
     /// Those that were whole.
     pub(super) answers: Vec<Measured>,
-    /// Why others were not.
+    /// Errors of the other requests.
     pub(super) failures: Vec<String>,
     /// Seconds of audio that arrived while requests were begun, per second.
     pub(super) audio_rate: f64,

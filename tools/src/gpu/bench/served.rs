@@ -91,7 +91,7 @@ fn counted(fallbacks: Option<f64>) -> String {
     fallbacks.map_or_else(|| "no GPU has counted any".to_owned(), |count| count.to_string())
 }
 
-/// What such a server is told: its defaults follow the device.
+/// Arguments of such a server: its defaults follow the device.
 fn arguments(model: &str, place: Place, streams: u32) -> [String; 4] {
     let device = match place {
         Place::Device(number) => format!("cuda:{number}"),
@@ -184,7 +184,7 @@ const TARGETS: [Target; 5] = [
     },
 ];
 
-/// What is asked of one H200 with any of the published shapes, beside what was found on whatever this is.
+/// Targets for one H200 with any of the published shapes, beside the measurements on this device.
 fn targets(levels: &[(u32, Came)], report: &mut Report) -> std::io::Result<()> {
     report.line("")?;
     report.figures(1, &["target on one H200", "asked", "measured", ""])?;

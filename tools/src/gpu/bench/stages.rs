@@ -15,7 +15,7 @@ const CHUNKS: [u32; 3] = [1, 4, 8];
 /// Most that one kind of step may take of the time that is left.
 const SHARE: u32 = 16;
 
-/// What a step cannot do without.
+/// Least work of a step.
 #[derive(Debug, Clone, Copy)]
 struct Work {
     /// Bytes of weights, and of keys and values, that it reads.

@@ -1,4 +1,4 @@
-//! How long steps take, stage by stage, and what the device is asked for meanwhile.
+//! Step times, stage by stage, and the launches meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -94,7 +94,7 @@ pub(super) struct Speakers {
     room: u32,
 }
 
-/// How a talker's steps stand to those of others on the same device.
+/// Priority of a talker's steps against others on the same device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Priority {
     /// Before a vocoder's, as a server runs them.

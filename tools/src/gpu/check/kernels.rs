@@ -66,7 +66,7 @@ fn run(program: &Path, device: usize, judge: &mut Judge) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Which devices a program sees, and in what order.
+/// Variable that selects the devices that a program sees, and their order.
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 /// The value of [`VISIBLE`] under which the only device is the one that is number `device` now.

@@ -8,7 +8,7 @@ use omni_models::{KvOptions, SpeechModel, ThinkerRequest};
 
 use crate::gpu::judge::Judge;
 
-/// Where two replies differ first. Behind that they have different pasts.
+/// First difference of two replies. Behind it they have different pasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Difference {
     /// Code `group` of frame `frame`.
@@ -212,7 +212,7 @@ mod tests {
         );
     }
 
-    /// What the reference chose is ahead of everything else, in its own logits and by as much as is told.
+    /// Checks that the reference's choice leads in its own logits, by the margin that is reported.
     #[test]
     fn the_margin_is_that_of_the_references_logits() {
         let g = References::default().tiny;

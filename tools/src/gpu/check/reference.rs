@@ -9,7 +9,7 @@ use super::{Case, References};
 use crate::gpu::judge::Judge;
 use crate::gpu::models::{By, Models, Which};
 
-/// How far numbers may be from the reference's, which computes in another order: as in the tests of the processor.
+/// Tolerance of numbers against the reference's, which computes in another order: as in the tests of the processor.
 pub(super) const TOLERANCE: f32 = 1e-4;
 
 pub(super) fn cases(references: &References) -> Vec<Case> {

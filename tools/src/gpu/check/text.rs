@@ -1,4 +1,4 @@
-//! What a thinker says and hears on the device.
+//! Text and audio input of a thinker on the device.
 
 use omni_engine::Sequences as _;
 use omni_models::KvOptions;

@@ -31,7 +31,7 @@ pub(super) fn long_cache(sequences: u32) -> KvOptions {
     }
 }
 
-/// What became of a request.
+/// Output of a request.
 pub(super) struct Said {
     pub(super) codes: Vec<Vec<u32>>,
     pub(super) wav: Vec<f32>,

@@ -1,4 +1,4 @@
-//! Which of a text is heard when.
+//! Word times: maps a text to the audio in which it is heard.
 //!
 //! In: for each sequence in turn the words that it speaks, and the samples that the model made of it. Out: words with the samples
 //! of the caller's audio in which they are heard. The ends of sequences are known; within one the sounds that the words are
@@ -30,7 +30,7 @@ const SHORTEST: Duration = Duration::from_millis(30);
 pub(super) struct Word {
     /// Its characters in the utterance's text.
     pub(super) source: Range<usize>,
-    /// How it is spoken, up to the next word: marks at the end make a pause.
+    /// Spoken form, up to the next word: marks at the end make a pause.
     pub(super) spoken: String,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Alignment {
     rate: SampleRate,
     timeline: Timeline,
     text: String,
-    /// How far words have been found in the text, and how far it was told.
+    /// Place in the text up to which words have been found, and up to which they were reported.
     found: Place,
     told: Place,
     /// Sequences that are not over; the first is the one that sounds.
@@ -59,7 +59,7 @@ pub(super) struct Alignment {
     /// Words whose times are settled, and how many of them were told.
     known: Vec<Known>,
     known_told: usize,
-    /// What the model made so far.
+    /// Length of the generated audio so far.
     made: Samples,
     /// Audio up to here was sent after what there was to tell.
     sent: Option<Samples>,
@@ -74,13 +74,13 @@ struct Place {
 
 #[derive(Debug, Clone)]
 struct Sequence {
-    /// Where its words end in the text, and whether they have a sound.
+    /// Ends of its words in the text, and `true` for those with a sound.
     ends: Vec<(usize, bool)>,
-    /// How many of them are settled.
+    /// Number of words that are settled.
     known: usize,
     /// Marks the beginning and the end of each.
     follower: Follower,
-    /// Where its audio begins; none came before.
+    /// Start of its audio; none before the first.
     begin: Option<Samples>,
 }
 
@@ -164,7 +164,7 @@ impl Alignment {
         }
     }
 
-    /// What the model made next of the sequence that sounds.
+    /// Adds audio of the sequence that is being heard.
     pub(super) fn audio(&mut self, samples: &[f32]) {
         if samples.is_empty() {
             return;
@@ -176,7 +176,7 @@ impl Alignment {
         self.made += Samples::of(samples);
     }
 
-    /// What was still to come of a sequence that is over.
+    /// Adds the last audio of a sequence that has ended.
     pub(super) fn rest(&mut self, samples: &[f32]) {
         self.made += Samples::of(samples);
     }
@@ -192,7 +192,7 @@ impl Alignment {
         }
     }
 
-    /// What is to be told before audio up to `until` is sent: all words that end in it.
+    /// Reports words before audio up to `until` is sent: all that end in it.
     pub(super) fn tell(&mut self, until: Samples) -> Vec<TimedText> {
         self.settle(until);
         self.spread(until);
@@ -215,8 +215,8 @@ impl Alignment {
         }
     }
 
-    /// What is left to tell before the last audio, which ends at `end`; if the text was spoken to its end, the `whole` text is
-    /// told with it.
+    /// Reports the remaining words before the last audio, which ends at `end`; if the text was spoken to its end, the
+    /// `whole` text is reported with it.
     pub(super) fn tell_rest(&mut self, end: Samples, whole: bool) -> Vec<TimedText> {
         self.settle(end);
         for known in &mut self.known[self.known_told..] {
@@ -233,7 +233,7 @@ impl Alignment {
         words
     }
 
-    /// When all that is known of so far is heard.
+    /// Times at which all text known so far is heard.
     pub(super) fn heard(&self) -> Heard {
         let settled = self.known.iter().map(|known| (known.end, known.samples.end));
         let open = self.sounding().into_iter();
@@ -244,7 +244,7 @@ impl Alignment {
         Heard(settled.chain(open).collect())
     }
 
-    /// Where words that were not told can end first: nothing that was sent tells of them.
+    /// First sample at which words that were not reported can end: nothing that was sent contains them.
     fn untold(&self) -> Samples {
         self.sent.map_or(Samples::ZERO, |sent| sent + Samples(1))
     }
@@ -359,7 +359,7 @@ impl Alignment {
         place.chars
     }
 
-    /// Where character `to` is, looked for from a place on.
+    /// Place of character `to`, searched from a place on.
     fn place(&self, from: Place, to: usize) -> Place {
         let ahead = to.saturating_sub(from.chars);
         self.text[from.bytes..]
@@ -369,18 +369,18 @@ impl Alignment {
     }
 }
 
-/// Where words end in the text, and when, in samples that are heard.
+/// Ends of words in the text, and their times in output samples.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Heard(Vec<(usize, Samples)>);
 
 impl Heard {
-    /// How many characters a listener has heard after samples up to `played`.
+    /// Number of characters that a listener has heard after samples up to `played`.
     fn characters(&self, played: Samples) -> usize {
         let heard = self.0.iter().take_while(|(_, until)| *until <= played);
         heard.last().map_or(0, |(end, _)| *end)
     }
 
-    /// How many bytes of `text` they are: whole words, whatever it was cut into to be spoken.
+    /// Number of bytes of `text` that a listener has heard: whole words, independent of its pieces.
     pub(super) fn words(&self, text: &str, played: Samples) -> usize {
         let characters = self.characters(played);
         let (mut last, mut before) = (0, ' ');

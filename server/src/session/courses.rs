@@ -29,7 +29,7 @@ pub enum EndedRequest {
 pub struct Course {
     /// 1, 2, 3, ... in the order of their ends.
     pub number: u64,
-    /// When it ended.
+    /// Time of the end.
     pub ended: SystemTime,
     /// Its record.
     pub request: EndedRequest,

@@ -1,4 +1,4 @@
-//! When the audio of one utterance was handed to the transport.
+//! Delivery times of one utterance's audio.
 //!
 //! In: what was sent, and when. Out: [`Timings`]. The player of `omni_audio::Continuity` judges gaps; while the server waits
 //! for the caller's text that player is paused, because a gap that the caller makes is not the server's.
@@ -20,7 +20,7 @@ pub(super) struct DeliveryStats {
     whole: bool,
     began: Stamp,
     first_audio: Option<Stamp>,
-    /// When the last packet was handed over, and how long the player had been paused by then.
+    /// Time at which the last packet was passed on, and the total pause of the player by then.
     last_audio: Option<(Stamp, Duration)>,
     sent: Samples,
     player: Continuity,
@@ -146,12 +146,12 @@ impl DeliveryStats {
         }
     }
 
-    /// When its first text came.
+    /// Time of its first text.
     pub(super) fn began(&self) -> Stamp {
         self.began
     }
 
-    /// When it could first be spoken, and when the first sequence was handed over.
+    /// Time at which it could first be spoken, and time at which the first sequence was submitted.
     pub(super) fn waited(&self) -> (Option<Stamp>, Option<Stamp>) {
         (
             self.ready,
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(ledger.timings(at(2_100)).worst_underrun, MS(100));
     }
 
-    /// What the last stage tells of a sequence that was handed over at 5 s, whose last step ended at `last`.
+    /// Snapshot of the last stage for a sequence that was submitted at 5 s, whose last step ended at `last`.
     fn vocoded(last: u64, busy: u64) -> StageSnapshot {
         StageSnapshot {
             last_output: Some(at(last)),

@@ -1,4 +1,4 @@
-//! What goes wrong between a session and its caller.
+//! Errors between a session and its caller.
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use tokio::sync::mpsc::{self, OwnedPermit, Receiver, Sender};
 
 use crate::error::ServeError;
 
-/// Where a session puts its events. Dropping it ends the stream.
+/// Sending end of a session's events. Dropping it ends the stream.
 #[derive(Debug)]
 pub struct EventSender<E> {
     pub(super) events: Sender<Result<E, ServeError>>,

@@ -1,4 +1,4 @@
-//! What a session may use.
+//! Limits of a session.
 
 use std::time::Duration;
 

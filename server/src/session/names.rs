@@ -11,21 +11,22 @@ const MAX_LEN: usize = 128;
 /// Ids remembered.
 const REMEMBERED: usize = 1024;
 
-/// What is wrong with a caller's id that could be the server's.
+/// Problem with a caller's id that could be the server's.
 pub(super) const RESERVED: &str = "begins with '~'; expected another id: those are the server's own";
 
-/// What is known of the session's ids.
+/// Ids of the session's utterances.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     count: u64,
-    /// Whether text that still names it is late (it was cancelled, or failed while open) rather than wrong.
+    /// For each id, `true` if text that still names it is late (it was cancelled, or failed while open) rather than
+    /// wrong.
     used: HashMap<UtteranceId, bool>,
     order: VecDeque<UtteranceId>,
     /// An utterance failed while it was open: its text is dropped until the caller ends it.
     swallowing: bool,
 }
 
-/// What a name for a new utterance comes to.
+/// Decision on the id of a new utterance.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Named {
     /// It is free.

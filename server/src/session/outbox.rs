@@ -1,4 +1,4 @@
-//! What a session has for its reader, in order.
+//! Queue of a session's events for its reader, in order.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const AUDIO_AHEAD: usize = 2;
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     events: VecDeque<Event>,
-    /// How many of them are audio or tell of it: the pipeline is their bound, not what callers send.
+    /// Number of audio events and of events about audio: they are bounded by the pipeline, not by callers' commands.
     sound: usize,
     audio: usize,
 }
@@ -43,7 +43,7 @@ impl Outbox {
         self.events.is_empty()
     }
 
-    /// Whether there is room for what callers cause.
+    /// Returns true if there is room for events that callers cause.
     pub(super) fn has_room(&self) -> bool {
         self.events.len() - self.sound < OUTBOX
     }

@@ -38,7 +38,7 @@ struct Stages {
 pub(super) struct Made {
     pub(super) audio: Vec<AudioOut>,
     pub(super) samples: Vec<f32>,
-    /// What of it the model made, before anything was made faster or sampled otherwise.
+    /// Generated samples behind it, before changes of speed and rate.
     pub(super) joined: Vec<f32>,
 }
 
@@ -113,19 +113,19 @@ impl Output {
         self.made(chunks, samples, joined, true)
     }
 
-    /// Whether there is any audio.
+    /// Returns true if there is any audio.
     pub(super) fn has_begun(&self) -> bool {
         self.begun
     }
 
-    /// Where what the model makes lies in what is heard, until nothing follows.
+    /// Map of generated audio to the output, as long as nothing follows.
     pub(super) fn timeline(&self, made: SampleRate, delivery: &Delivery) -> Timeline {
         let timeline = Timeline::new(made, self.rate, delivery.rendering.speed);
         let delay = self.stages.as_ref().map(|stages| stages.encoder.delay());
         timeline.delayed(delay.unwrap_or_default())
     }
 
-    /// Whether the limit is reached.
+    /// Returns true if the limit is reached.
     pub(super) fn is_full(&self) -> bool {
         self.rendered >= self.limit
     }
@@ -150,8 +150,8 @@ impl Output {
     }
 }
 
-/// How much is encoded at once, so that what is held back for its listener comes in steps that leave it enough: with what an
-/// encoder adds of its own, the longest frame, no more than may be ahead.
+/// Duration that is encoded at once, so that audio held back for its listener comes in steps that leave enough to
+/// play: with the encoder's delay, the longest frame, no more than may be ahead.
 fn stretch(delivery: &Delivery) -> Option<Duration> {
     delivery.max_lead.map(|lead| lead / 4)
 }

@@ -1,4 +1,4 @@
-//! How far audio may run ahead of its listener.
+//! Pacing of audio by its listener's playback.
 //!
 //! The model of a listener: audio plays as it arrives, and playback pauses when none is left. Audio is due when the listener
 //! then has no more left to play than was asked for. Nothing here reads a clock: the session sleeps until audio is due, and
@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use omni_engine::Stamp;
 
-/// What one listener has left to play; one utterance is heard behind the other.
+/// Playback of one listener; utterances are heard one behind the other.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PlayoutPacer {
-    /// When nothing will be left to play.
+    /// Time at which nothing will be left to play.
     dry: Option<Stamp>,
 }
 
 impl PlayoutPacer {
-    /// When audio that plays for `time` may be sent, if that is after `now` and no more than `max_lead` may be left to play.
+    /// Time at which audio of the duration `time` may be sent, if that is after `now` and no more than `max_lead` may
+    /// be left to play.
     pub(super) fn due(&self, max_lead: Option<Duration>, time: Duration, now: Stamp) -> Option<Stamp> {
         let (max_lead, dry) = (max_lead?, self.dry?);
         // At this much left to play there is room for it.

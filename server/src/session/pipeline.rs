@@ -41,7 +41,7 @@ struct Running {
     heard: bool,
 }
 
-/// What happened.
+/// Event of an utterance's pipeline.
 #[derive(Debug)]
 pub(super) enum PipelineEvent {
     /// There is a permit: sequences can start.
@@ -97,12 +97,12 @@ impl UtterancePipeline {
         self.lent = true;
     }
 
-    /// Whether nothing is under way.
+    /// Returns true if nothing is in progress.
     pub(super) fn is_idle(&self) -> bool {
         self.running.is_empty() && self.admission.is_none()
     }
 
-    /// Whether the first stage has nothing to do for this utterance but wait for text.
+    /// Returns true if the first stage has nothing to do for this utterance but wait for text.
     pub(super) fn is_starved(&self) -> bool {
         match self.running.back() {
             None => self.admission.is_none(),
@@ -115,7 +115,8 @@ impl UtterancePipeline {
         self.running.back()?.segment.first().last_output
     }
 
-    /// Whether it is not the caller's turn: a permit is waited for, or the stages are at work on what it said.
+    /// Returns true if it does not wait for its caller: a permit is pending, or the stages are at work on the text so
+    /// far.
     pub(super) fn is_busy(&self) -> bool {
         self.admission.is_some() || !self.is_starved()
     }
@@ -139,7 +140,7 @@ impl UtterancePipeline {
         }
     }
 
-    /// Whether another sequence may start, given a permit.
+    /// Returns true if another sequence may start, given a permit.
     pub(super) fn can_start(&self) -> bool {
         match self.running.len() {
             0 => true,
@@ -156,7 +157,7 @@ impl UtterancePipeline {
         takes.then_some(&mut last.segment)
     }
 
-    /// Whether a sequence waits for more tokens to come.
+    /// Returns true if a sequence waits for more tokens.
     pub(super) fn is_open(&self) -> bool {
         self.running.back().is_some_and(|last| last.segment.is_open())
     }

@@ -1,4 +1,5 @@
-//! What is done to the audio of one utterance after the vocoder: joined, rendered and encoded, and its text found in it.
+//! Post-processing of one utterance's audio after the vocoder: joining, rendering, encoding, and alignment with its
+//! text.
 //!
 //! That takes milliseconds per chunk, so it is done on threads for computing ([`Compute`]), one piece after the other. The tools go
 //! with each piece of work and come back with what was made, so that the session never waits
@@ -16,7 +17,7 @@ use super::protocol::AudioOut;
 use super::record::Sound;
 use crate::compute::Compute;
 
-/// What the alignment is told of the text.
+/// Change of the text for the alignment.
 #[derive(Debug)]
 pub(super) enum Note {
     /// More of the text, as it was written.
@@ -43,7 +44,7 @@ pub(super) enum Task {
     Finish { whole: bool, silence: Duration },
 }
 
-/// What came of a piece of work.
+/// Result of a job.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     /// Audio to send, each behind the words that end in it.
@@ -52,15 +53,15 @@ pub(super) struct Done {
     pub(super) words: Vec<TimedText>,
     /// The samples of the audio.
     pub(super) samples: Vec<f32>,
-    /// How loud the audio of the utterance is until now.
+    /// Level of the utterance's audio until now.
     pub(super) sound: Sound,
-    /// Whether there is any audio of the utterance.
+    /// `true` if there is any audio of the utterance.
     pub(super) begun: bool,
-    /// Whether the limit is reached.
+    /// `true` if the limit is reached.
     pub(super) full: bool,
-    /// Whether nothing follows.
+    /// `true` if nothing follows.
     pub(super) last: bool,
-    /// When each word is heard.
+    /// Times at which each word is heard.
     heard: Heard,
 }
 
@@ -76,7 +77,7 @@ pub(super) struct PostProcessing {
     follows: bool,
     /// The caller is told of words.
     tells: bool,
-    /// What was heard when, as of the last piece of work.
+    /// Word times as of the last job.
     heard: Heard,
 }
 
@@ -117,7 +118,8 @@ impl PostProcessing {
         }
     }
 
-    /// What was heard will not be asked: the text is found in the audio only if the caller is told of words. Before any text.
+    /// Skips the alignment unless the caller is sent word times, because the heard text will not be requested. Call
+    /// before any text.
     pub(super) fn unasked(&mut self) {
         self.follows = self.tells;
     }
@@ -145,7 +147,7 @@ impl PostProcessing {
         texts.sum()
     }
 
-    /// Whether there is work in progress.
+    /// Returns true if a job is in progress.
     pub(super) fn is_working(&self) -> bool {
         self.working.is_some()
     }
@@ -165,7 +167,7 @@ impl PostProcessing {
         })));
     }
 
-    /// What comes of the work in progress, if there is any. Dropping the future loses nothing.
+    /// Waits for the result of the job in progress, if there is one. Dropping the future loses nothing.
     pub(super) async fn done(&mut self) -> Option<Done> {
         let (tools, mut done) = self.working.as_mut()?.await;
         self.working = None;
@@ -174,7 +176,8 @@ impl PostProcessing {
         Some(done)
     }
 
-    /// When each word of its text is heard, as far as that is known of the audio before the work in progress.
+    /// Times at which each word of its text is heard, as far as they follow from the audio before the job in
+    /// progress.
     pub(super) fn heard(&self) -> Heard {
         self.heard.clone()
     }

@@ -1,4 +1,4 @@
-//! What goes into a session and what comes out of it, free of wire types.
+//! Commands and events of a session, free of wire types.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::settings::Settings;
 use crate::error::ServeError;
 use crate::id::{SessionId, UtteranceId};
 
-/// What a caller asks for.
+/// Command of a caller.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Settings for the utterances that follow.
@@ -30,19 +30,19 @@ pub enum Command {
     Finish,
     /// Stop.
     Cancel {
-        /// Which utterance; empty for all.
+        /// Id of the utterance; empty for all.
         utterance: String,
-        /// How many samples were heard of the one in progress, if the caller wants to know what that was.
+        /// Number of samples heard of the one in progress, if the caller wants to know the heard text.
         played: Option<Samples>,
     },
 }
 
-/// What a session tells its caller.
+/// Event of a session.
 #[derive(Debug, Clone)]
 pub struct Event {
     /// The utterance concerned; none for the session itself.
     pub utterance: Option<UtteranceId>,
-    /// What.
+    /// Content.
     pub body: EventBody,
 }
 
@@ -73,9 +73,9 @@ pub enum EventBody {
 pub struct Ready {
     /// The session.
     pub session: SessionId,
-    /// How it speaks.
+    /// Settings in force.
     pub settings: Settings,
-    /// What it may use.
+    /// Limits.
     pub limits: SessionLimits,
 }
 
@@ -92,26 +92,26 @@ pub struct AudioOut {
     pub time: Duration,
     /// True if it was encoded at once with what precedes it.
     pub joined: bool,
-    /// Whether the utterance's audio is complete with it.
+    /// `true` if the utterance's audio is complete with it.
     pub last: bool,
 }
 
 /// The end of an utterance.
 #[derive(Debug, Clone)]
 pub struct Done {
-    /// How it ended.
+    /// Outcome.
     pub outcome: Outcome,
-    /// What it used.
+    /// Usage.
     pub usage: Usage,
-    /// When things happened.
+    /// Times.
     pub timings: Timings,
     /// The seed that was used.
     pub seed: u64,
     /// Set if it failed.
     pub error: Option<ServeError>,
-    /// What was heard of its text, and the rest; of one that was cancelled, if that was asked.
+    /// Heard part of its text, and the rest; for a cancelled one, if it was requested.
     pub heard: Option<(String, String)>,
-    /// What was warned of on the way.
+    /// Warnings since it began.
     pub warnings: Vec<Warning>,
 }
 

@@ -1,4 +1,4 @@
-//! What came of the requests of the last minute.
+//! Outcomes of the requests of the last minute.
 //!
 //! In: records of utterances and answers, as they end. Out: [`RecentFigures`] for operators. Bounded: beyond what it holds the
 //! oldest are forgotten.
@@ -13,7 +13,7 @@ use omni_engine::Stamp;
 use super::chat::TurnRecord;
 use super::record::{Timings, UtteranceRecord};
 
-/// How far back is looked.
+/// Length of the window.
 const WINDOW: Duration = Duration::from_secs(60);
 /// Most requests that are held.
 const MOST: usize = 1 << 15;
@@ -54,7 +54,7 @@ pub struct RecentFigures {
 }
 
 impl RecentFigures {
-    /// What so many percent were not slower than (nearest rank).
+    /// Percentile of the time to first audio (nearest rank).
     #[must_use]
     pub fn first_packet(&self, percent: u32) -> Option<Duration> {
         let count = self.first_packets.len();

@@ -13,7 +13,7 @@ use crate::error::ServeError;
 use crate::id::{SessionId, UtteranceId};
 use omni_pipeline::stage::ReplicaId;
 
-/// How an utterance ended.
+/// Outcome of an utterance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Naturally.
@@ -45,7 +45,7 @@ impl Outcome {
     }
 }
 
-/// What an utterance used.
+/// Usage of an utterance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// Characters received.
@@ -62,7 +62,7 @@ pub struct Usage {
     pub audio: Duration,
 }
 
-/// What one stage spent, summed over the sequences of an utterance.
+/// Times of one stage, summed over the sequences of an utterance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StageFigures {
     /// Its name.
@@ -85,7 +85,7 @@ pub struct StageFigures {
     pub replica: Option<ReplicaId>,
 }
 
-/// How loud the audio of an utterance is.
+/// Level of an utterance's audio.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sound {
     /// As the model made it.
@@ -94,7 +94,7 @@ pub struct Sound {
     pub given: Level,
 }
 
-/// When things happened to an utterance. Intervals begin at its first text.
+/// Times of an utterance. Intervals begin at its first text.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Timings {
     /// To the moment something could be spoken.
@@ -130,7 +130,7 @@ pub struct Timings {
     pub longest_gap: Duration,
     /// The audio was handed over in one piece: there are no packets to come late.
     pub whole: bool,
-    /// How loud it is.
+    /// Level of its audio.
     pub sound: Sound,
     /// The part of each stage that speech passes, first to last.
     pub stages: Vec<StageFigures>,
@@ -165,17 +165,17 @@ pub struct UtteranceRecord {
     pub utterance: UtteranceId,
     /// The voice that was asked for.
     pub voice: String,
-    /// How it ended.
+    /// Outcome.
     pub outcome: Outcome,
-    /// What went wrong, for [`Outcome::Error`] and [`Outcome::Aborted`].
+    /// Error, for [`Outcome::Error`] and [`Outcome::Aborted`].
     pub error: Option<ServeError>,
-    /// What it used.
+    /// Usage.
     pub usage: Usage,
-    /// When things happened.
+    /// Times.
     pub timings: Timings,
     /// The seed that was used.
     pub seed: u64,
-    /// What its trace shows besides, if it is traced.
+    /// Further times for its trace, if it is traced.
     pub track: Option<Track>,
 }
 
@@ -199,22 +199,22 @@ impl UtteranceRecord {
 /// A packet of audio behind another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
-    /// Where it was made.
+    /// Replica that made it.
     pub replica: Option<ReplicaId>,
-    /// How long after the packet before it was handed to the transport; pauses of the caller are not included.
+    /// Time since the packet before it was passed to the transport, without pauses of the caller.
     pub gap: Duration,
-    /// How much a listener had left to play then.
+    /// Audio that a listener had left to play then.
     pub lead: Duration,
 }
 
-/// What happened to a session, or to a call that was to be one.
+/// Event of a session, or of a call that was to become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionChange<'a> {
     /// It began.
     Opened,
     /// It ended.
     Closed {
-        /// How long after it began.
+        /// Time since it began.
         after: Duration,
     },
     /// A call or a request was turned away before anything was done for it, for want of places or because of the caller's quotas.

@@ -1,4 +1,4 @@
-//! Which sessions are open, as operators see them, and the way to end one of them.
+//! Registry of open sessions, as operators see them, with the means to end one of them.
 //!
 //! A session writes what it does into its entry: atomics only, for audio passes there. The list itself is locked where a session
 //! begins, where it ends and where an operator looks. It is as long as there are places for calls.
@@ -21,7 +21,7 @@ use crate::id::SessionId;
 #[derive(Debug, Clone, Default)]
 pub struct Registry(Arc<Mutex<HashMap<SessionId, Arc<Entry>>>>);
 
-/// What is known of an open session.
+/// Entry of an open session.
 #[derive(Debug)]
 struct Entry {
     id: SessionId,
@@ -33,7 +33,7 @@ struct Entry {
     active: AtomicBool,
     /// Playing time of the audio that was sent, in nanoseconds.
     sent: AtomicU64,
-    /// When a listener has played all of it, in nanoseconds of the clock; 0 before the first.
+    /// Time at which a listener has played all of it, in nanoseconds of the clock; 0 before the first.
     dry: AtomicU64,
     cancelled: CancellationToken,
     why: OnceLock<String>,
@@ -64,7 +64,7 @@ pub struct SessionView {
     pub principal: Option<String>,
     /// The address that the caller calls from, if that is known.
     pub peer: Option<IpAddr>,
-    /// How long it is open.
+    /// Time since it was opened.
     pub age: Duration,
     /// Something is being spoken or answered, or waits for that.
     pub active: bool,
@@ -72,8 +72,8 @@ pub struct SessionView {
     pub requests: u32,
     /// Playing time of the audio that was sent.
     pub audio: Duration,
-    /// How much of it a listener has still to hear, in seconds; below zero: for how long that listener has heard nothing. None
-    /// where nothing is being spoken, or nothing of it was sent.
+    /// Lead over the listener in seconds; below zero: for how long the listener has had nothing to play. None while
+    /// nothing is being spoken, or before the first audio is sent.
     pub lead: Option<f64>,
 }
 
@@ -90,13 +90,13 @@ impl Registry {
         }
     }
 
-    /// How many are open.
+    /// Number of open sessions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries().len()
     }
 
-    /// Whether none is.
+    /// Returns true if none is open.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries().is_empty()
@@ -190,7 +190,7 @@ impl SessionHandle {
         self.caller.begin(characters, now)
     }
 
-    /// Whether something is being spoken or answered.
+    /// Sets if something is being spoken or answered.
     pub(super) fn set_active(&self, active: bool, now: Stamp) {
         let entry = &self.entry;
         if entry.active.swap(active, Ordering::Relaxed) != active && active {

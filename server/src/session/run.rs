@@ -28,16 +28,16 @@ use crate::id::SessionId;
 use crate::orchestrator::Orchestrator;
 use omni_pipeline::clock::Clock;
 
-/// What every session works with.
+/// Dependencies of every session.
 #[derive(Clone)]
 pub struct SessionDeps {
-    /// Where work is done.
+    /// Admission and the model.
     pub orchestrator: Orchestrator,
     /// The time.
     pub clock: Clock,
     /// Bounds.
     pub limits: SessionLimits,
-    /// Where records go.
+    /// Receiver of records.
     pub records: Arc<dyn RecordSink>,
     /// Cancelled when everything must end at once.
     pub stop: CancellationToken,
@@ -159,7 +159,7 @@ struct Run {
     pacer: PlayoutPacer,
     /// Commands are taken.
     listening: bool,
-    /// What is due next.
+    /// Next alarm.
     alarm: Option<(Stamp, Alarm)>,
 }
 
@@ -168,7 +168,7 @@ struct Run {
 enum Alarm {
     Flush,
     Pause,
-    /// What was held back is due.
+    /// Audio that was held back is due.
     PlayoutPacer,
 }
 
@@ -269,17 +269,18 @@ impl Run {
         }
     }
 
-    /// Whether a command is taken now.
+    /// Returns true if a command is read now.
     fn listens(&self) -> bool {
         self.listening && self.outbox.has_room() && (!self.holds_back || self.has_room())
     }
 
-    /// Whether the answer to another `config` can wait here. Each utterance may have a config of its own.
+    /// Returns true if the answer to another `config` can be queued here. Each utterance may have a config of its
+    /// own.
     fn has_room_for_config(&self) -> bool {
         self.ready.len() < self.core.deps.limits.max_utterances
     }
 
-    /// Whether the longest text that may come can wait here.
+    /// Returns true if the longest permitted text can be queued here.
     fn has_room(&self) -> bool {
         let limits = &self.core.deps.limits;
         let open = self.open().is_some();

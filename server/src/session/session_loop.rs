@@ -22,7 +22,7 @@ use crate::error::ServeError;
 use crate::id::SessionId;
 use omni_pipeline::orchestrator::StageError;
 
-/// What every session has besides its work.
+/// State of every session besides its work.
 #[derive(Debug)]
 pub(super) struct SessionCore {
     pub(super) deps: SessionDeps,
@@ -61,7 +61,7 @@ impl SessionCore {
     }
 }
 
-/// What a session waits for, when all that could be done is done.
+/// Conditions that a session waits for when all possible work is done.
 #[derive(Debug)]
 pub(super) struct Wants {
     /// Work is under way.
@@ -72,11 +72,11 @@ pub(super) struct Wants {
     pub(super) sends: bool,
     /// A command is taken now.
     pub(super) listens: bool,
-    /// When the work wants to be looked at again.
+    /// Time at which the work must be polled again.
     pub(super) alarm: Option<Stamp>,
 }
 
-/// What happens to a session.
+/// Input of a session's loop.
 #[derive(Debug)]
 pub(super) enum Input<C, P> {
     Command(C),

@@ -1,4 +1,4 @@
-//! How a session speaks, checked and complete.
+//! Settings of speech, checked and complete.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,22 +8,22 @@ use omni_audio::{Format, Rendering};
 
 use omni_pipeline::request::{Sampling, VoicePrompt};
 
-/// How audio is made for its listener.
+/// Delivery of audio to its listener.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Delivery {
     /// Bytes that it is sent as.
     pub format: Format,
-    /// How fast and how loud.
+    /// Speed and level.
     pub rendering: Rendering,
     /// Longest silence before speech.
     pub leading_silence: Duration,
-    /// How far ahead of its listener it may run.
+    /// Longest lead over its listener.
     pub max_lead: Option<Duration>,
     /// Its caller gets it in one piece, when it is complete.
     pub whole: bool,
 }
 
-/// How much text is gathered before it is spoken.
+/// Unit of text that is gathered before it is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Buffering {
     /// Whole sentences.
@@ -50,7 +50,7 @@ impl fmt::Display for IgnoredField {
     }
 }
 
-/// How to speak.
+/// Settings of speech.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// One of the model's voices, or the name of what `voice_prompt` is.
@@ -59,24 +59,24 @@ pub struct Settings {
     pub voice_prompt: Option<Arc<VoicePrompt>>,
     /// One of the model's languages, or none.
     pub language: Option<String>,
-    /// How to speak, in words, if the model follows such.
+    /// Style instructions in words, if the model follows them.
     pub instructions: Option<Arc<str>>,
     /// The text of a sequence that is complete stands in front of its first frame.
     pub non_streaming: bool,
-    /// How audio is made for its listener.
+    /// Delivery of audio to its listener.
     pub delivery: Delivery,
-    /// How outputs are drawn; unset where the model's default holds.
+    /// Sampling of outputs; unset where the model's default holds.
     pub sampling: Sampling,
     /// Start of the random numbers; without, every utterance gets its own.
     pub seed: Option<u64>,
     /// Most codec frames per utterance.
     pub max_frames: Option<u32>,
-    /// How much text is gathered.
+    /// Unit of text that is gathered.
     pub buffering: Buffering,
     /// Speak what is gathered after this much silence of the caller.
     pub max_buffer_delay: Option<Duration>,
     /// Tell which words are heard when.
     pub alignment: bool,
-    /// What the caller set and the model cannot follow.
+    /// Fields that the caller set and the model cannot follow.
     pub ignored: Vec<IgnoredField>,
 }

@@ -19,7 +19,7 @@ use crate::orchestrator::TextEncoder;
 /// Warnings per utterance; more say nothing new.
 const MAX_WARNINGS: usize = 8;
 
-/// Where a piece stands among the sequences.
+/// Relation of a piece to the sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Position {
     /// It begins one.
@@ -31,7 +31,7 @@ pub(super) enum Position {
 }
 
 impl Position {
-    /// Whether it goes on in the sequence of the piece before it.
+    /// Returns true if it continues the sequence of the piece before it.
     pub(super) fn continues(self) -> bool {
         self != Self::First
     }
@@ -44,7 +44,7 @@ pub(super) struct Piece {
     /// Characters that the tokens stand for.
     pub(super) chars: usize,
     pub(super) position: Position,
-    /// Whether its sequence ends with it.
+    /// `true` if its sequence ends with it.
     pub(super) ends: bool,
     /// Silence before it, if it begins a sequence.
     pub(super) pause: Duration,
@@ -63,15 +63,15 @@ pub(super) struct TextFront {
     max_chars: usize,
     gathering: bool,
     spoke: bool,
-    /// How the last piece ended.
+    /// End of the last piece.
     last_end: Option<EndKind>,
     /// Characters in the sequence that the last piece left open.
     open_chars: Option<usize>,
-    /// Where the text of the last piece ends.
+    /// End of the last piece's text in the source.
     source_end: usize,
     warnings: Vec<(&'static str, String)>,
     warned: usize,
-    /// Whether text came, be it empty.
+    /// `true` if text came, even if it was empty.
     given: bool,
     /// True if any of it was more than white space.
     visible: bool,
@@ -80,7 +80,7 @@ pub(super) struct TextFront {
     languages: String,
 }
 
-/// What becomes of text with nothing to speak.
+/// Treatment of text with nothing to speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Unspeakable {
     /// A short silence and a warning: more may follow it.
@@ -107,9 +107,10 @@ fn options(info: &SpeechInfo, buffering: Buffering, max_buffered_bytes: usize) -
     }
 }
 
-/// What a session of this model gives its model for `text`.
+/// Explains `text`: the input of this model in a session.
 ///
 /// # Errors
+///
 /// As for speaking it; but text without anything to speak is no error.
 pub fn explain(info: &SpeechInfo, buffering: Buffering, text: &str) -> Result<Explained, ServeError> {
     let options = options(info, buffering, text.len().max(1));
@@ -337,7 +338,7 @@ impl TextFront {
         self.front.buffered_bytes() + self.pieces.iter().map(|piece| piece.bytes).sum::<usize>()
     }
 
-    /// Whether text waits for more text.
+    /// Returns true if text waits for more text.
     pub(super) fn is_gathering(&self) -> bool {
         self.gathering && self.front.buffered_bytes() > 0
     }
@@ -352,12 +353,12 @@ impl TextFront {
         self.pieces.pop_front()
     }
 
-    /// Whether text came, be it empty.
+    /// Returns true if text came, even if it was empty.
     pub(super) fn was_given(&self) -> bool {
         self.given
     }
 
-    /// Whether there was anything to speak so far.
+    /// Returns true if there was anything to speak so far.
     pub(super) fn spoke(&self) -> bool {
         self.spoke
     }

@@ -1,4 +1,4 @@
-//! How long a session waits for its caller, its reader and its own end.
+//! Timeouts of a session: for its caller, its reader and its own end.
 
 use std::time::Duration;
 
@@ -7,23 +7,23 @@ use omni_engine::Stamp;
 use super::error::SessionTimeout;
 use super::limits::SessionLimits;
 
-/// What a session waits for, and since when.
+/// Timers of a session.
 #[derive(Debug)]
 pub(super) struct SessionTimeouts {
     limits: SessionLimits,
     deadline: Option<Stamp>,
     born: Stamp,
-    /// When the caller, the reader or the work last did something.
+    /// Time of the last activity of the caller, the reader or the work.
     active: Stamp,
     /// Since when the reader has something to take. What it takes moves this on by the time that it takes to hear or to read, so
     /// that a reader is as late as it is slower than that.
     offered: Option<Stamp>,
 }
 
-/// What taking text, or anything but audio, is worth.
+/// Time that a reader is granted for text, or for anything but audio.
 pub(super) const READING: Duration = Duration::from_secs(1);
 
-/// What a call takes to come here, at most.
+/// Longest time that a call takes to arrive here.
 const UNDER_WAY: Duration = Duration::from_millis(250);
 
 /// Something that is due at a time.
@@ -57,7 +57,7 @@ impl SessionTimeouts {
         self.offered = self.offered.map(|since| (since + time).min(now));
     }
 
-    /// Whether there is something for the reader.
+    /// Records if there is something for the reader.
     pub(super) fn offer(&mut self, something: bool, now: Stamp) {
         match something {
             true => _ = self.offered.get_or_insert(now),
@@ -65,7 +65,7 @@ impl SessionTimeouts {
         }
     }
 
-    /// What is due next; its age does not matter to a session that is `closing`.
+    /// Next timeout; the age of a session that is `closing` does not count.
     pub(super) fn next(&self, closing: bool) -> (Stamp, Due) {
         let last = match self.offered {
             None => (self.active + self.limits.idle_timeout, Due::Idle),
@@ -81,7 +81,7 @@ impl SessionTimeouts {
         self.deadline.is_some_and(|at| at <= now + UNDER_WAY)
     }
 
-    /// What a session ends with for it.
+    /// Error with which a session ends at this timeout.
     pub(super) fn over(&self, due: Due) -> SessionTimeout {
         match due {
             Due::Deadline => SessionTimeout::Deadline,

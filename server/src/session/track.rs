@@ -1,4 +1,4 @@
-//! What a trace shows of a request besides its record: when each part of it was where. Kept for requests that are traced, only.
+//! Further times of a request for its trace, besides its record. Kept only for requests that are traced.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,19 +15,19 @@ const KEPT: usize = 64;
 /// The course of a request that is traced.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Track {
-    /// Where its spans belong.
+    /// Trace context.
     pub context: Arc<TraceContext>,
-    /// When it came.
+    /// Time of its arrival.
     pub began: Stamp,
-    /// When it was over.
+    /// Time of its end.
     pub ended: Stamp,
-    /// When it asked for a place among those that are worked on.
+    /// Time at which it asked for a permit.
     pub asked: Option<Stamp>,
-    /// When it had that, if its prompt was built after it.
+    /// Time at which it got the permit, if its prompt was built after that.
     pub admitted: Option<Stamp>,
-    /// When the first sequence was handed to the first stage.
+    /// Time at which the first sequence was submitted to the first stage.
     pub submitted: Option<Stamp>,
-    /// How its first stage was told to draw outputs.
+    /// Sampling parameters of its first stage.
     pub sampling: Sampling,
     /// Most outputs that were allowed of that.
     pub max_outputs: Option<u32>,
@@ -40,18 +40,18 @@ pub struct Track {
 /// A sequence that was spoken.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SequenceRecord {
-    /// What it was to the stages in the end, if they had it then.
+    /// Sequence by which the stages knew it in the end, if they had it then.
     pub seq: Option<SeqId>,
-    /// When it was handed over.
+    /// Time of its submission.
     pub submitted: Stamp,
-    /// How long it waited for its caller's text.
+    /// Time that it waited for its caller's text.
     pub text_wait: Duration,
     /// The stages that it passed, first to last, and how far it got in each.
     pub stages: Vec<(&'static str, StageSnapshot)>,
 }
 
 impl SequenceRecord {
-    /// How far it got in the stage that reads text.
+    /// Progress in the stage that reads text.
     #[must_use]
     pub fn first(&self) -> StageSnapshot {
         self.stages
@@ -66,9 +66,9 @@ impl SequenceRecord {
 pub struct Sequences {
     /// In the order of their ends.
     pub kept: Vec<SequenceRecord>,
-    /// How many there were besides.
+    /// Number of further ones.
     pub left_out: u32,
-    /// When the first stage gave the last output of all.
+    /// Time of the first stage's last output of all.
     pub last_output: Option<Stamp>,
 }
 

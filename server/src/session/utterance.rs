@@ -43,7 +43,7 @@ const SEED_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 const LONGEST_START: Duration = Duration::from_secs(5);
 const LONGEST_CHARACTER: Duration = Duration::from_millis(500);
 
-/// What happened to an utterance.
+/// Event of an utterance.
 #[derive(Debug)]
 pub(super) enum Progress {
     /// In the pipeline.
@@ -74,15 +74,15 @@ pub(super) struct Utterance {
     stats: DeliveryStats,
     /// The cancel asked what was heard of its text after so many samples.
     asked: Option<Samples>,
-    /// What was heard of its text, and the rest, if that was asked.
+    /// Heard part of its text, and the rest, if that was requested.
     told: Option<(String, String)>,
-    /// What was warned of.
+    /// Warnings.
     warnings: Vec<Warning>,
     /// Held by every stage that works on it.
     request: Arc<CancelTimer>,
-    /// Where its spans belong, if it is traced, and what they are made of.
+    /// Trace context, if it is traced, and the sequences for its spans.
     trace: Option<(Arc<TraceContext>, Sequences)>,
-    /// What it answers, if it is the model's own text.
+    /// Turns that it answers, if it is the model's own text.
     context: Option<Arc<[ContextRow]>>,
     /// Its text comes from the model: a gap is never the caller's.
     own_text: bool,
@@ -97,7 +97,7 @@ pub(super) struct Utterance {
     outcome: Outcome,
     error: Option<ServeError>,
     last_text: Stamp,
-    /// When the pipeline last gave something.
+    /// Time of the pipeline's last output.
     last_spoken: Stamp,
     /// Longest pause of the caller within a sentence.
     max_text_pause: Duration,
@@ -196,7 +196,7 @@ impl Utterance {
         self.writer = writer;
     }
 
-    /// What it answers; before its first text.
+    /// Sets the turns that it answers; before its first text.
     pub(super) fn set_context(&mut self, context: Arc<[ContextRow]>) {
         self.context = Some(context);
     }
@@ -205,27 +205,27 @@ impl Utterance {
         &self.id
     }
 
-    /// Whether the caller may still send text for it; after a failure or at a limit that is dropped.
+    /// Returns true if the caller may still send text for it; after a failure or at a limit that is dropped.
     pub(super) fn is_open(&self) -> bool {
         !self.finished
     }
 
-    /// Whether text for it is spoken, and not dropped.
+    /// Returns true if text for it is spoken, and not dropped.
     pub(super) fn takes_text(&self) -> bool {
         !self.cut && !self.is_over()
     }
 
-    /// Whether a flush would do anything.
+    /// Returns true if a flush would do anything.
     pub(super) fn has_to_flush(&self) -> bool {
         self.takes_text() && (self.text.is_gathering() || self.pipeline.is_open())
     }
 
-    /// Whether it waits for a place or for the stages, and not for its caller.
+    /// Returns true if it waits for a permit or for the stages, and not for its caller.
     pub(super) fn is_busy(&self) -> bool {
         self.pipeline.is_busy()
     }
 
-    /// Whether everything there will be is here.
+    /// Returns true if all of its text has arrived.
     fn has_all_text(&self) -> bool {
         self.finished || self.cut
     }
@@ -235,14 +235,14 @@ impl Utterance {
         self.text.waiting_bytes().max(self.post_processing.noted_bytes())
     }
 
-    /// When gathered text is to be spoken although no flush came.
+    /// Time at which gathered text is spoken without a flush.
     pub(super) fn flush_due(&self) -> Option<Stamp> {
         let delay = self.settings.max_buffer_delay?;
         (self.is_open() && self.takes_text() && self.text.is_gathering()).then(|| self.last_text + delay)
     }
 
-    /// When a sequence that waits for the rest of its sentence is to be ended without it, so that it gives its place back.
-    /// While there is still audio to hear, it is not ended.
+    /// Time at which a sequence that waits for the rest of its sentence is ended without it, to free its place. It is
+    /// not ended while there is still audio to hear.
     pub(super) fn pause_due(&self) -> Option<Stamp> {
         (self.takes_text() && !self.finished && self.pipeline.is_open())
             .then(|| self.last_text.max(self.last_spoken) + self.max_text_pause)
@@ -273,7 +273,7 @@ impl Utterance {
         }
     }
 
-    /// Whether its end is decided.
+    /// Returns true if its end is decided.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.outcome, Outcome::Interrupted | Outcome::Error)
     }
@@ -366,7 +366,7 @@ impl Utterance {
         Ok(())
     }
 
-    /// Whether it may start what can be spoken; asks for that if not.
+    /// Returns true if it may start sequences; requests a permit if not.
     fn has_place(&mut self, now: Stamp) -> bool {
         self.stats.ready(now);
         self.pipeline.has_permit()
@@ -477,7 +477,7 @@ impl Utterance {
         self.emit(out, EventBody::Warning { reason, message });
     }
 
-    /// What of its text is heard when.
+    /// Word times of its text.
     pub(super) fn heard(&self) -> Heard {
         self.post_processing.heard()
     }
@@ -487,12 +487,12 @@ impl Utterance {
         self.stats.sent_samples()
     }
 
-    /// How it stands.
+    /// Outcome so far, and the error.
     pub(super) fn outcome(&self) -> (Outcome, Option<&ServeError>) {
         (self.outcome, self.error.as_ref())
     }
 
-    /// How far its audio may run ahead of its listener.
+    /// Longest lead of its audio over its listener.
     pub(super) fn max_lead(&self) -> Option<Duration> {
         self.settings.delivery.max_lead
     }

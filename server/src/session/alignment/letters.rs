@@ -1,4 +1,4 @@
-//! How letters sound, roughly: what each is like and how long it takes.
+//! Approximate sounds of letters: spectral character and duration.
 //!
 //! Measured on both embedded voices (`models/embedded/align.py` makes the table): the levels and the brightness of a voice's letters are
 //! much alike from voice to voice of a language, and what a reader does with them does not depend on exact figures. A script
@@ -51,8 +51,8 @@ const PAUSE: Duration = Duration::from_millis(80);
 const OTHER_LETTER: u64 = 65;
 const SYLLABLE: u64 = 220;
 const SIGN: u64 = 260;
-/// What the first letter of a word takes longer, and shorter the second of two that are one sound, an e at the end, and a letter
-/// that is written twice.
+/// Corrections of durations, in milliseconds: longer for the first letter of a word, shorter for the second of two
+/// letters that are one sound, for an e at the end, and for a doubled letter.
 const FIRST: u64 = 40;
 const MERGED: u64 = 25;
 const MUTE_E: u64 = 24;
@@ -91,7 +91,7 @@ pub(super) fn pause() -> Expected {
     }
 }
 
-/// Whether a mark makes a pause.
+/// Returns true if a mark makes a pause.
 pub(super) fn is_pause(c: char) -> bool {
     matches!(
         c,

@@ -25,7 +25,7 @@ pub(super) struct Lengths {
     turn: Vec<usize>,
 }
 
-/// How long texts may be, in bytes.
+/// Limits of texts, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Limits {
     instructions: usize,
@@ -56,7 +56,7 @@ impl Lengths {
         self.instructions + self.turn.iter().sum::<usize>()
     }
 
-    /// How they share so many bytes.
+    /// Shares `bytes` among the texts.
     fn limits(&self, bytes: usize) -> Limits {
         let turn: usize = self.turn.iter().sum();
         let instructions = self

@@ -1,4 +1,4 @@
-//! What an answer used, and when things happened to it.
+//! Usage and times of an answer.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) struct Figures {
     pub(super) recordings: Recordings,
 }
 
-/// How far a request got in a stage.
+/// Progress of a request in a stage.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct StageReading {
     /// Its name.

@@ -53,14 +53,14 @@ pub(super) struct Fitted {
 /// Bytes of text that a position stands for, most: tokens are shorter than this but for runs of blanks.
 const TOKEN_BYTES: usize = 64;
 
-/// What a conversation and its answer may take.
+/// Room for a conversation and its answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
     /// Positions of both together.
     pub(super) context: u32,
     /// Most tokens of the answer.
     pub(super) max_tokens: u32,
-    /// What audio takes.
+    /// Size of audio in positions.
     pub(super) hearing: Option<Hearing>,
     /// True if texts are never cut.
     pub(super) strict: bool,
@@ -198,7 +198,7 @@ pub(super) fn unheard(conversation: &Conversation, room: &Room) -> Result<(Vec<C
     Ok((unheard, u32::try_from(heard.len()).unwrap_or(u32::MAX)))
 }
 
-/// What came of a part of the conversation.
+/// Result of a prompt from a part of the conversation.
 enum Attempt {
     /// A prompt that leaves enough room.
     Fits(Prompt),
@@ -208,7 +208,7 @@ enum Attempt {
     Refused(String),
 }
 
-/// Where a conversation may begin.
+/// Places at which the conversation may begin.
 enum Possible {
     /// So that it might fit, ascending and at least one.
     Places(Vec<usize>),

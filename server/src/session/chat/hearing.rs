@@ -1,4 +1,4 @@
-//! What the user said is heard before the conversation becomes a prompt.
+//! Encodes the user's recordings before the conversation becomes a prompt.
 
 use std::sync::Arc;
 

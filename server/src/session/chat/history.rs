@@ -1,4 +1,4 @@
-//! What was said so far.
+//! History of a conversation.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl History {
         }
     }
 
-    /// What is remembered of a message, in bytes: its audio as samples and as what the model makes of them.
+    /// Size of a message in memory, in bytes: its audio as samples and as the model's embedding.
     fn size(&self, message: &ChatMessage) -> usize {
         let parts = message.parts.iter().map(|part| match part {
             Part::Text(text) => text.len(),
@@ -40,12 +40,12 @@ impl History {
         parts.sum()
     }
 
-    /// Whether nothing was said.
+    /// Returns true if there are no messages.
     pub(super) fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 
-    /// Whether it begins with how the model shall behave.
+    /// Returns true if it begins with a system message.
     pub(super) fn has_system(&self) -> bool {
         self.messages
             .front()
@@ -94,8 +94,8 @@ impl History {
         }
     }
 
-    /// Where turns of the user begin, but for the first: what is before such a place can be forgotten. Numbers of messages
-    /// besides the system's.
+    /// Indices of the user's turns, except the first: messages before such a place can be dropped. Counted without
+    /// the system message.
     fn turns(&self) -> impl Iterator<Item = usize> {
         let spoken = self.messages.iter().skip(usize::from(self.has_system()));
         let begins = |message: &ChatMessage| {
@@ -158,7 +158,7 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    /// Whether the model may ask for functions.
+    /// Returns true if the model may call functions.
     pub(super) fn offers_tools(&self) -> bool {
         let mut parts = self.system.iter().flat_map(|message| &message.parts);
         parts.any(|part| matches!(part, Part::Tool(ToolPart::Offer(_))))
@@ -182,7 +182,7 @@ pub(super) fn characters(messages: &[ChatMessage]) -> usize {
     lengths.sum()
 }
 
-/// What the model said.
+/// Message of the assistant.
 pub(super) fn assistant(text: &str) -> ChatMessage {
     ChatMessage {
         role: Role::Assistant,

@@ -60,7 +60,7 @@ impl Outbox {
         self.events.iter().position(sent)
     }
 
-    /// Whether there is a next event.
+    /// Returns true if there is a next event.
     pub(super) fn has_next(&self, hold_audio: bool) -> bool {
         self.next(hold_audio).is_some()
     }
@@ -77,7 +77,7 @@ impl Outbox {
         self.events.is_empty()
     }
 
-    /// Whether the caller is listened to.
+    /// Returns true if commands of the caller are read.
     pub(super) fn takes_commands(&self) -> bool {
         self.events.len() < FULL
     }
@@ -90,7 +90,7 @@ impl Outbox {
         self.audio < AUDIO_AHEAD
     }
 
-    /// Whether an answer has text or audio that was not sent.
+    /// Returns true if an answer has text or audio that was not sent.
     pub(super) fn has_content(&self) -> bool {
         self.text > 0 || self.audio > 0
     }

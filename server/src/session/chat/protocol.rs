@@ -1,4 +1,4 @@
-//! What goes into a conversation and what comes out of it, free of wire types.
+//! Commands and events of a conversation, free of wire types.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::session::limits::SessionLimits;
 use crate::session::protocol::{AudioOut, Warning};
 use crate::session::record::Outcome;
 
-/// What a caller asks for.
+/// Command of a caller.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChatCommand {
     /// Settings for the answers that follow; with the conversation so far, the first time.
     Configure {
-        /// How to converse.
+        /// Settings.
         settings: Box<ChatSettings>,
         /// Oldest first.
         history: Vec<NewMessage>,
@@ -39,9 +39,9 @@ pub enum ChatCommand {
     Respond(Respond),
     /// Stop answering.
     Interrupt {
-        /// Which answer; empty for the one in progress, else the last one.
+        /// Id of the answer; empty for the one in progress, else the last one.
         response: String,
-        /// What the listener heard of it; all that was sent if unset.
+        /// Length that the listener heard; all that was sent if unset.
         played: Option<Samples>,
     },
     /// Nothing is asked for, but the caller is there: the session is not idle.
@@ -53,7 +53,7 @@ pub enum ChatCommand {
 pub struct NewMessage {
     /// The caller's name for it; empty for none.
     pub id: String,
-    /// What was said.
+    /// The message.
     pub message: ChatMessage,
 }
 
@@ -66,7 +66,7 @@ pub struct Respond {
     pub modalities: Option<Modalities>,
     /// In place of those of the settings.
     pub instructions: Option<Arc<str>>,
-    /// What to answer, in place of what the session remembers. Nothing of the answer is remembered then.
+    /// Conversation to answer, in place of the session's history. Nothing of the answer is added to the history then.
     pub given: Option<Box<GivenConversation>>,
 }
 
@@ -85,12 +85,12 @@ pub struct GivenConversation {
     pub beside: bool,
 }
 
-/// What a conversation tells its caller.
+/// Event of a conversation.
 #[derive(Debug, Clone)]
 pub struct ChatEvent {
     /// The answer concerned; none for the session itself.
     pub response: Option<MessageId>,
-    /// What.
+    /// Content.
     pub body: ChatEventBody,
 }
 
@@ -132,13 +132,13 @@ pub enum ChatEventBody {
 pub struct ChatReady {
     /// The session.
     pub session: SessionId,
-    /// How it converses.
+    /// Settings in force.
     pub settings: ChatSettings,
-    /// What it may use.
+    /// Limits.
     pub limits: SessionLimits,
 }
 
-/// What the conversation keeps of an answer.
+/// Message that the conversation keeps of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
     /// The answer's name.
@@ -150,18 +150,18 @@ pub struct Said {
 /// The end of an answer.
 #[derive(Debug, Clone)]
 pub struct ResponseDone {
-    /// How it ended.
+    /// Outcome.
     pub outcome: Outcome,
-    /// What it used.
+    /// Usage.
     pub usage: TurnUsage,
-    /// When things happened.
+    /// Times.
     pub timings: TurnTimings,
     /// The seed that was used.
     pub seed: u64,
     /// Set if it failed.
     pub error: Option<ServeError>,
-    /// What was added to the conversation.
+    /// Message added to the conversation.
     pub said: Said,
-    /// What was warned of while it was spoken.
+    /// Warnings since it began.
     pub warnings: Vec<Warning>,
 }

@@ -11,7 +11,7 @@ use crate::id::{MessageId, SessionId};
 use crate::session::record::{Outcome, StageFigures, Timings};
 use crate::session::track::Track;
 
-/// What an answer used.
+/// Usage of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TurnUsage {
     /// Characters of the conversation that was answered.
@@ -39,7 +39,7 @@ pub struct TurnUsage {
 /// Times between the tokens of an answer, as they came from the model: a reader that does not keep up stretches them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TokenIntervals {
-    /// How many.
+    /// Number of intervals.
     pub count: u32,
     /// Together.
     pub sum: Duration,
@@ -66,7 +66,7 @@ impl TokenIntervals {
     }
 }
 
-/// When things happened to an answer. Intervals begin at the request for it.
+/// Times of an answer. Intervals begin at the request for it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TurnTimings {
     /// To its hand-over to the stage that answers.
@@ -108,17 +108,17 @@ pub struct TurnRecord {
     pub voice: String,
     /// Messages that were answered, after trimming.
     pub messages: usize,
-    /// How it ended.
+    /// Outcome.
     pub outcome: Outcome,
-    /// What went wrong, for [`Outcome::Error`] and [`Outcome::Aborted`].
+    /// Error, for [`Outcome::Error`] and [`Outcome::Aborted`].
     pub error: Option<ServeError>,
-    /// What it used.
+    /// Usage.
     pub usage: TurnUsage,
-    /// When things happened.
+    /// Times.
     pub timings: TurnTimings,
     /// The seed that was used.
     pub seed: u64,
-    /// What its trace shows besides, if it is traced.
+    /// Further times for its trace, if it is traced.
     pub track: Option<Track>,
 }
 

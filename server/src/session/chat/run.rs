@@ -86,7 +86,7 @@ struct Run {
     settings: Option<Arc<ChatSettings>>,
     history: History,
     names: Names,
-    /// What the user is saying.
+    /// Audio of the user's message in progress.
     audio: Vec<f32>,
     /// Characters that have come since an answer was last begun.
     characters: usize,

@@ -1,4 +1,4 @@
-//! How a session converses, checked and complete.
+//! Settings of a conversation, checked and complete.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ pub struct Modalities {
     pub audio: bool,
 }
 
-/// How to converse.
+/// Settings of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatSettings {
-    /// How the model shall behave.
+    /// System prompt.
     pub instructions: Option<Arc<str>>,
     /// Forms of the answers.
     pub modalities: Modalities,
-    /// How words are drawn; unset where the model's default holds.
+    /// Sampling of the text; unset where the model's default holds.
     pub sampling: Sampling,
     /// Start of the random numbers; without, every answer gets its own.
     pub seed: Option<u64>,
@@ -31,18 +31,18 @@ pub struct ChatSettings {
     pub max_tokens: u32,
     /// The answer ends before the first of these.
     pub stop: Vec<String>,
-    /// What the user's speech comes as; none if the model does not hear.
+    /// Format of the user's speech; none if the model takes no audio.
     pub input: Option<InputFormat>,
-    /// How answers are spoken. A seed that is not set follows from that of the words.
+    /// Settings of the answers' speech. A seed that is not set follows from that of the text.
     pub speech: Settings,
 }
 
-/// What a conversation may use, besides the bounds of every session.
+/// Limits of a conversation, besides the bounds of every session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChatLimits {
     /// Messages that are remembered.
     pub max_messages: usize,
-    /// What is remembered of them: bytes of text, and of samples.
+    /// Size of the history in bytes: text, and samples.
     pub max_history_bytes: usize,
 }
 

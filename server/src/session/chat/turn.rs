@@ -43,7 +43,7 @@ use omni_pipeline::trace::TraceHandle;
 pub(super) use close::Last;
 use prepare::{Preparation, Prepared};
 
-/// What to answer, and how.
+/// Question to the model, with its settings.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) id: MessageId,
@@ -53,7 +53,7 @@ pub(super) struct Question {
     pub(super) seed: u64,
     /// Keeps what is computed for it apart from what is for others.
     pub(super) salt: CacheSalt,
-    /// Where its spans belong, if it is traced.
+    /// Trace context, if it is traced.
     pub(super) trace: Option<Arc<TraceContext>>,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Turn {
     /// Held by every stage that works on it.
     request: Arc<CancelTimer>,
     trace: Option<Arc<TraceContext>>,
-    /// What it is to the stage that answers.
+    /// Sequence by which the stage that answers knows it.
     seq: Option<SeqId>,
     began: Stamp,
     phase: Phase,
@@ -77,7 +77,7 @@ pub(super) struct Turn {
     /// Held to the end: the voice works under it too.
     permit: Option<UtterancePermit>,
     writing: Writing,
-    /// What of it is spoken, if that is not all.
+    /// Part of it that is spoken, if that is not all.
     aloud: Option<Aloud>,
     voice: Option<Voice>,
     started: bool,
@@ -107,7 +107,7 @@ impl fmt::Debug for Turn {
     }
 }
 
-/// How far the words are.
+/// Progress of the text.
 enum Phase {
     /// A place is waited for and the prompt is built.
     Preparing(BoxFuture<'static, Result<Prepared, ServeError>>),
@@ -127,7 +127,7 @@ impl fmt::Debug for Phase {
     }
 }
 
-/// What happened to an answer.
+/// Event of an answer.
 #[derive(Debug)]
 pub(super) enum TurnEvent {
     Prepared(Box<Result<Prepared, ServeError>>),
@@ -239,7 +239,7 @@ impl Turn {
         std::mem::take(&mut self.forgotten)
     }
 
-    /// Whether it is to be heard.
+    /// Returns true if it is to be heard.
     pub(super) fn is_spoken(&self) -> bool {
         self.voice.is_some()
     }
@@ -438,7 +438,7 @@ impl Turn {
         }
     }
 
-    /// Whether its end is decided.
+    /// Returns true if its end is decided.
     fn is_over(&self) -> bool {
         matches!(self.outcome, Outcome::Interrupted | Outcome::Error)
     }
@@ -481,7 +481,7 @@ impl Turn {
         self.figures.first_text.get_or_insert(now);
     }
 
-    /// When more audio of it may be handed to the transport, if that is after `now`.
+    /// Time at which more audio of it may be passed to the transport, if that is after `now`.
     pub(super) fn due(&self, time: Duration, now: Stamp) -> Option<Stamp> {
         self.voice.as_ref()?.due(time, now)
     }

@@ -1,4 +1,4 @@
-//! How an answer is spoken: an utterance whose text is still being thought of.
+//! Speech of an answer: an utterance whose text is still being generated.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(super) struct Voice {
     events: Events,
     voicing: Voicing,
     speech_context: bool,
-    /// How the answer opens, until the model has got it.
+    /// Opening of the answer, until the model has got it.
     opening: Vec<u32>,
     /// Tokens that the model has not got yet, and text whose tokens it has not.
     held: Vec<u32>,
@@ -60,7 +60,7 @@ impl fmt::Debug for Voice {
     }
 }
 
-/// How the speech ended.
+/// End of the speech.
 #[derive(Debug)]
 pub(super) enum VoiceEnd {
     /// With the text.
@@ -71,7 +71,7 @@ pub(super) enum VoiceEnd {
     Failed(ServeError),
 }
 
-/// What is needed to know what was heard, after the speech.
+/// Word times kept after the speech, to tell the heard part of the text.
 #[derive(Debug)]
 pub(super) struct HeardText {
     heard: Heard,
@@ -126,7 +126,8 @@ impl Voice {
         self
     }
 
-    /// What it answers, and how the answer opens; says whether what the model makes of audio is needed first.
+    /// Sets the turns that it answers, and the opening of the answer; returns true if embeddings of the user's audio
+    /// are needed first.
     pub(super) fn begin(&mut self, mut turns: Vec<Vec<ContextRow>>, opening: Vec<u32>) -> bool {
         self.opening = opening;
         if !self.speech_context {
@@ -152,7 +153,7 @@ impl Voice {
         self.utterance.written_by(writer);
     }
 
-    /// What `stage` made of the user's audio, with the first token of the answer.
+    /// Sets the hidden states of the user's audio, which `stage` gives with the first token of the answer.
     ///
     /// # Errors
     /// If there is less of it than was asked for.
@@ -294,7 +295,7 @@ impl Voice {
         })
     }
 
-    /// When more audio of it may be handed to the transport, if that is after `now`.
+    /// Time at which more audio of it may be passed to the transport, if that is after `now`.
     pub(super) fn due(&self, time: Duration, now: Stamp) -> Option<Stamp> {
         self.pacer.due(self.utterance.max_lead(), time, now)
     }
@@ -305,7 +306,7 @@ impl Voice {
         self.utterance.handed_over(audio, now)
     }
 
-    /// What was heard of it; nothing if there was nothing to hear.
+    /// Word times of its audio; none if there was nothing to hear.
     pub(super) fn echo(&self) -> Option<HeardText> {
         let sounded = !self.mute || self.utterance.has_sounded();
         sounded.then(|| HeardText {

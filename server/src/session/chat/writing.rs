@@ -9,7 +9,7 @@ use omni_text::{EmptyStop, Released, StopStrings};
 
 use omni_family::{Detokenizer, TOOL_CALL};
 
-/// What a token gave.
+/// Decoded text of a token.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct DecodedText {
     /// Text that is certain.

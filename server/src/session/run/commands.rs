@@ -1,4 +1,4 @@
-//! What a caller of speech may ask for, and what comes of it.
+//! Commands of a caller of speech, and their effects.
 
 use std::sync::Arc;
 

@@ -194,7 +194,7 @@ fn sentences_are_separate_sequences_with_a_pause_between() {
     assert!(one.ends && !two.position.continues());
 }
 
-/// What the tokenizer of a session is given for a text in these pieces, and what is told of it beforehand.
+/// Inputs of a session's tokenizer for a text in these pieces, and the explanation before.
 fn given_and_told(buffering: Buffering, text: &str, piece: usize) -> (Vec<String>, Vec<String>) {
     let normalizer = omni_text::Normalizer::new(
         omni_text::Language::English,

@@ -115,7 +115,7 @@ impl Utterance {
         !self.post_processing.is_working()
     }
 
-    /// Whether audio of it was given out.
+    /// Returns true if audio of it was given out.
     pub(in crate::session) fn has_sounded(&self) -> bool {
         self.begun
     }

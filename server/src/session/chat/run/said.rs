@@ -1,4 +1,4 @@
-//! What a conversation consists of: its settings, its messages, and what is being said.
+//! State of a conversation: its settings, its messages, and the user's message in progress.
 
 use std::sync::Arc;
 
@@ -152,7 +152,7 @@ impl Run {
         Ok(())
     }
 
-    /// What the user said is complete.
+    /// Ends the user's message.
     pub(super) fn commit(&mut self) -> Result<(), ServeError> {
         if self.audio.is_empty() {
             return Err(ProtocolError::NoInputAudio.into());

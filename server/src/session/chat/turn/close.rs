@@ -12,7 +12,7 @@ use crate::session::chat::voice::{HeardText, Voice};
 use crate::session::record::Outcome;
 use crate::session::track::{Sequences, Track};
 
-/// What is left of an answer.
+/// Result of an answer that has ended.
 #[derive(Debug)]
 pub(in crate::session::chat) struct Closed {
     pub(in crate::session::chat) done: ResponseDone,
@@ -23,9 +23,9 @@ pub(in crate::session::chat) struct Closed {
 /// An answer that is done, for a cut that comes late.
 #[derive(Debug)]
 pub(in crate::session::chat) struct Last {
-    /// What the conversation keeps of it.
+    /// Message that the conversation keeps of it.
     pub(in crate::session::chat) said: Said,
-    /// Whether it was to be heard.
+    /// `true` if it was to be heard.
     pub(in crate::session::chat) is_spoken: bool,
     /// All of it, as it was written.
     text: String,

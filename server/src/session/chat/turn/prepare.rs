@@ -1,4 +1,4 @@
-//! What comes before the first word of an answer: its place, what is heard of its conversation, and its prompt.
+//! Preparation of an answer: its permit, the embeddings of recordings, and its prompt.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! How long an answer waits for what makes it.
+//! Timeouts of an answer.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use super::{Phase, Turn};
 use omni_pipeline::orchestrator::StageError;
 
 impl Turn {
-    /// When the stage that answers has given nothing for too long, if tokens are taken from `now` on. It may take any time to its first.
+    /// Time at which the stage that answers has given nothing for too long, if tokens are taken from `now` on. The
+    /// first token has no timeout.
     pub(in crate::session::chat) fn stalls_at(&mut self, takes_text: bool, now: Stamp) -> Option<Stamp> {
         let reply = match &self.phase {
             Phase::Thinking(reply) if takes_text && self.figures.reply_tokens > 0 => reply,
@@ -34,7 +35,8 @@ impl Turn {
         self.gave_nothing(self.figures.answer.stage, self.max_wait);
     }
 
-    /// Whether it waits for a permit or for its audio: admission and the stages have limits of their own for these.
+    /// Returns true if it waits for a permit or for its audio: admission and the stages have limits of their own for
+    /// these.
     pub(in crate::session::chat) fn waits(&self) -> bool {
         match self.phase {
             Phase::Preparing(_) => !self.placed.load(Ordering::Acquire),

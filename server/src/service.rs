@@ -1,4 +1,4 @@
-//! What the server offers, free of protocols: speech, chat, voices and the catalogue.
+//! Services of the server, free of protocols: speech, chat, voices and the catalogue.
 //!
 //! In: requests in domain types, checked here against the model. Out: events of sessions, or descriptions. Each protocol (gRPC,
 //! OpenAI's HTTP API, Riva) converts its messages to these and back, and none calls another. A handler checks that work can be

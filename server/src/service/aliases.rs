@@ -9,7 +9,7 @@ const NAMES: [&str; 13] = [
     "verse",
 ];
 
-/// Which of `voices` voices is meant by a name of OpenAI's.
+/// Index of the voice, of `voices`, that a name of OpenAI's stands for.
 pub(super) fn meant(name: &str, voices: usize) -> Option<usize> {
     let place = NAMES.iter().position(|own| own.eq_ignore_ascii_case(name))?;
     place.checked_rem(voices)

@@ -1,11 +1,11 @@
-//! What a caller says of its call besides the request: how long it may take, and which trace it is part of.
+//! Context of a call besides the request: its deadline, and the trace that it is part of.
 
 use std::time::Duration;
 
 use http::HeaderMap;
 use omni_telemetry::TraceParent;
 
-/// What the headers of a call say.
+/// Context in the headers of a call.
 #[derive(Debug, Clone, Default)]
 pub struct CallContext {
     pub timeout: Option<Duration>,

@@ -1,4 +1,4 @@
-//! What this server speaks with.
+//! Catalogue of models and voices.
 
 use omni_audio::SampleRate;
 use omni_family::{SpeechInfo, VoiceSource};
@@ -54,18 +54,20 @@ impl Catalog {
         Self { orchestrator, voices }
     }
 
-    /// Whether speech can be asked for now.
+    /// Checks that speech can be requested now.
     ///
     /// # Errors
-    /// Why not.
+    ///
+    /// The reason why not.
     pub fn speaks(&self) -> Result<(), ServeError> {
         self.orchestrator.available().map(drop)
     }
 
-    /// Whether an answer can be asked for now.
+    /// Checks that an answer can be requested now.
     ///
     /// # Errors
-    /// Why not.
+    ///
+    /// The reason why not.
     pub fn converses(&self) -> Result<(), ServeError> {
         self.orchestrator.chat_available().map(drop)
     }

@@ -34,7 +34,7 @@ type Events = ReceiverStream<Result<ChatEvent, ServeError>>;
 /// Most bytes of recordings that are decoded where others' audio passes.
 const SHORT: usize = 32 << 10;
 
-/// What requests are checked against. Copies are cheap.
+/// Model and limits against which requests are checked. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ChatModel {
     pub speech: Arc<SpeechInfo>,
@@ -42,7 +42,7 @@ pub struct ChatModel {
     pub limits: SessionLimits,
 }
 
-/// How a caller wants to converse; what is empty or unset is the model's or the server's to choose.
+/// Settings that a caller requests for a conversation; an empty or unset field is left to the model or the server.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ChatRequest {
     pub model: String,
@@ -107,9 +107,10 @@ impl ChatModel {
         })
     }
 
-    /// How to converse as a request says, checked; its history is not looked at.
+    /// Checks the settings of a request; its history is not looked at.
     ///
     /// # Errors
+    ///
     /// The field that cannot be honoured.
     pub fn settings(&self, request: &ChatRequest) -> Result<ChatSettings, ServeError> {
         settings::settings(request, self)

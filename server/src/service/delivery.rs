@@ -1,4 +1,4 @@
-//! How audio is delivered: encoding, pace, speed and level, checked.
+//! Delivery of audio: encoding, pace, speed and level, checked.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::session::Delivery;
 const LEADING_SILENCE: Duration = Duration::from_millis(20);
 /// Most of it that a caller may ask for.
 const MAX_LEADING_SILENCE: Duration = Duration::from_secs(10);
-/// How far ahead of its listener audio may be asked to be: far enough that no timer of a busy machine makes a gap.
+/// Leads over the listener that may be requested: long enough that no timer of a busy machine makes a gap.
 const MAX_LEADS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3_600);
 
 /// Paths of the fields that say how audio is delivered.
@@ -30,7 +30,7 @@ pub(crate) struct DeliveryFields {
     pub(crate) volume_gain_db: &'static str,
 }
 
-/// How a caller wants audio delivered; 0 and unset leave it to the server.
+/// Delivery that a caller requests; 0 and unset leave it to the server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OutputRequest {
     pub encoding: Encoding,

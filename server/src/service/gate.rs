@@ -23,7 +23,7 @@ use omni_pipeline::clock::Clock;
 /// Events between a session and the transport. Small: what is in it counts as handed over.
 const EVENTS: usize = 2;
 
-/// When a refused caller may try again.
+/// Retry delay of a refused caller.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The server takes no more sessions.
@@ -77,7 +77,7 @@ pub struct CallPermit {
     _stream: Option<StreamPlace>,
 }
 
-/// What services share. Copies are the same gate.
+/// State that services share. Clones share the gate.
 #[derive(Debug, Clone)]
 pub struct CallGate {
     pub(super) deps: SessionDeps,
@@ -114,13 +114,13 @@ impl CallGate {
         })
     }
 
-    /// What is needed of the model for a call that is about to begin; a call that fails for want of it is recorded.
+    /// Passes on the part of the model that a call needs; a call that fails for want of it is recorded.
     pub(super) fn ready<T>(&self, needed: Result<T, ServeError>) -> Result<T, ServeError> {
         let records = &self.deps.records;
         needed.inspect_err(|error| records.session(SessionChange::NothingBegan(error)))
     }
 
-    /// When a call must have ended, if its caller says.
+    /// Deadline of a call, if its caller sets one.
     pub(super) fn deadline(&self, context: &CallContext) -> Option<Stamp> {
         context.timeout.map(|time| self.deps.clock.now() + time)
     }

@@ -26,7 +26,8 @@ const ALIGNED: [&str; 11] = ["de", "en", "es", "fr", "it", "ja", "ko", "pt", "ru
 /// Length of a subtag that names a language within a macrolanguage: `zh-yue`.
 const EXTENDED: usize = 3;
 
-/// Whether `asked` is the model's language `spoken`, or a narrower or a wider form of it: "en" and "en-US", not "en-GB" and "en-US".
+/// Returns true if `asked` is the model's language `spoken`, or a narrower or a wider form of it: "en" and "en-US",
+/// not "en-GB" and "en-US".
 pub(super) fn same(asked: &str, spoken: &str) -> bool {
     subtags(asked).zip(subtags(spoken)).all(|(a, b)| a == b)
 }
@@ -36,7 +37,7 @@ pub(super) fn related(asked: &str, spoken: &str) -> bool {
     subtags(asked).next() == subtags(spoken).next()
 }
 
-/// Whether there are word times in a language.
+/// Returns true if there are word times in a language.
 pub(super) fn is_aligned(spoken: &str) -> bool {
     subtags(spoken)
         .next()

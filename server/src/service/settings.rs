@@ -14,7 +14,7 @@ use crate::session::{Buffering, IgnoredField, Settings};
 use omni_family::{SpeechInfo, VoiceContent, VoiceSource};
 use omni_pipeline::request::{Sampling, VoicePrompt};
 
-/// How a caller wants outputs drawn.
+/// Sampling parameters that a caller requests.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SamplingRequest {
     pub temperature: Option<f32>,
@@ -191,7 +191,7 @@ impl SpokenVoice {
         }
     }
 
-    /// What the model is told with the instructions of a request.
+    /// Instructions for the model: the voice's description, then those of the request.
     fn told(&self, instructions: &Arc<str>) -> Arc<str> {
         match &self.description {
             Some(description) => format!("{description} {instructions}").into(),
@@ -262,7 +262,7 @@ pub(super) fn language(
     info: &SpeechInfo,
     ignored: &mut Vec<IgnoredField>,
 ) -> Result<Option<String>, ServeError> {
-    /// What callers of models that detect the language write where they leave that to it.
+    /// Value by which callers of models that detect the language leave the choice to them.
     const DETECTED: &str = "auto";
     if info.detects_language && (got.is_empty() || got.eq_ignore_ascii_case(DETECTED)) {
         return Ok(None);
@@ -308,7 +308,7 @@ fn join<'a>(names: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
-/// How to speak, if the model can be told.
+/// Style instructions, if the model takes any.
 fn instructions(got: &str, info: &SpeechInfo) -> Option<Arc<str>> {
     let got = got.trim();
     (info.instructions && !got.is_empty()).then(|| got.into())

@@ -23,7 +23,7 @@ use omni_pipeline::request::VoicePrompt;
 
 type Events = ReceiverStream<Result<Event, ServeError>>;
 
-/// How a caller wants text spoken; what is empty or unset is the model's or the server's to choose.
+/// Settings that a caller requests for speech; an empty or unset field is left to the model or the server.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SpeechRequest {
     pub model: String,
@@ -41,7 +41,7 @@ pub struct SpeechRequest {
     pub whole_text: bool,
     /// Speak like this recording.
     pub clone: Option<Imitation>,
-    /// What was made of `clone` by [`SpeechService::imitated`].
+    /// Voice made from `clone` by [`SpeechService::imitated`].
     pub imitated: Option<Arc<VoicePrompt>>,
 }
 
@@ -121,9 +121,10 @@ impl SpeechService {
         Ok((info, self.gate.enter(method, caller)?))
     }
 
-    /// What the text would become if it was spoken as `request` says: what the model is given.
+    /// Input of the model for the text, if it was spoken as `request` says.
     ///
     /// # Errors
+    ///
     /// As for speaking it: the field that cannot be honoured, text that is too long, quotas of the caller.
     pub async fn explain(
         &self,

@@ -38,13 +38,14 @@ use crate::error::ServeError;
 use crate::orchestrator::Orchestrator;
 use omni_pipeline::request::{VoicePrompt, VoiceReference};
 
-/// What a voice is made of.
+/// Source of a voice.
 #[derive(Debug, Clone)]
 pub enum VoiceOrigin {
     /// A recording of a speaker who agreed to it.
     Recording {
         recording: Recording,
-        /// What is said in it. With it the recording is continued in context; empty: the speaker's vector alone decides.
+        /// Words of the recording. With them the recording is continued in context; empty: the speaker's vector alone
+        /// decides.
         transcript: String,
         /// Leave the recording itself out although there is a transcript.
         x_vector_only: bool,
@@ -76,9 +77,9 @@ pub struct Imitation {
 #[derive(Debug, Clone)]
 pub struct VoiceView {
     pub voice: Arc<StoredVoice>,
-    /// Why the model that is served cannot speak with it, if it cannot.
+    /// Reason why the model that is served cannot speak with it, if it cannot.
     pub problem: Option<String>,
-    /// Whether it outlasts the server.
+    /// `true` if it outlasts the server.
     pub durable: bool,
 }
 
@@ -115,7 +116,7 @@ impl Voices {
         }
     }
 
-    /// How many there are and what bounds them.
+    /// Number of voices, and their bounds.
     #[must_use]
     pub fn held(&self) -> Held {
         self.store.held()
@@ -293,10 +294,12 @@ impl Voices {
         self.keep(voice, &info).await
     }
 
-    /// What speech needs of a recording that is not kept. Recent ones are remembered: callers send the same one with every request.
+    /// Voice made from a recording that is not kept. Recent ones are cached: callers send the same one with every
+    /// request.
     ///
     /// # Errors
-    /// What is wrong with it.
+    ///
+    /// The problem with the recording.
     pub async fn imitate(
         &self,
         tenant: Tenant,
@@ -378,7 +381,7 @@ impl Voices {
     }
 }
 
-/// What the store does on its disk, on a thread that may wait for it.
+/// Runs `work` on the store's disk, on a thread that may block.
 async fn on_disk<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, VoiceError> + Send + 'static,
 ) -> Result<T, VoiceError> {
@@ -386,7 +389,7 @@ async fn on_disk<T: Send + 'static>(
     done.map_err(|_| VoiceError::Store("its thread ended early".to_owned()))?
 }
 
-/// What is known of a voice besides its name.
+/// Properties of a voice besides its name.
 struct Draft {
     content: Content,
     fingerprint: String,
@@ -413,7 +416,7 @@ fn described(info: &SpeechInfo, words: &str, description: String) -> Result<Draf
     }
 }
 
-/// What voices of recordings look like to the model.
+/// Dimensions of the model's voices from recordings.
 fn shape(info: &SpeechInfo) -> Result<&VoiceShape, VoiceError> {
     let shape = info.voice_support.shape.as_ref();
     shape.ok_or_else(|| VoiceError::not_possible("a recording", info.voice_support.source))

@@ -9,7 +9,7 @@ use crate::service::delivery::UnsupportedFormat;
 use crate::service::settings::invalid;
 use crate::session::{ChatCommand, ProtocolError};
 
-/// Where audio comes from: paths for errors, and what does not go there.
+/// Source of audio: paths for errors, and the encoding that is not accepted there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FormatFields {
     pub(crate) encoding: &'static str,
@@ -38,7 +38,7 @@ pub(crate) const CLIP: FormatFields = FormatFields {
     not: InputEncoding::Opus,
 };
 
-/// What a caller says of the layout of its audio; 0 leaves it to the server or to the bytes themselves.
+/// Format of a caller's audio; 0 leaves a value to the server or to the bytes themselves.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct InputRequest {
     pub encoding: InputEncoding,
@@ -83,7 +83,7 @@ pub(super) fn format(
     Ok(format)
 }
 
-/// What makes samples of bytes in `format`, as many as one message may have.
+/// Decoder of bytes in `format`, for as many samples as one message may have.
 fn decoder(format: InputFormat, hearing: Hearing, fields: &FormatFields) -> Result<Decoder, ServeError> {
     let limit = hearing.sample_rate.samples(hearing.max_audio);
     new_decoder(format, hearing.sample_rate, limit, fields)
@@ -104,7 +104,7 @@ fn new_decoder(
     })
 }
 
-/// What a caller is told of bytes that are not what they were said to be.
+/// Error of bytes that are not in the stated format.
 fn undecodable(error: DecodeError, hearing: Hearing, fields: &FormatFields) -> ServeError {
     match error {
         DecodeError::TooLong { .. } => {
@@ -136,7 +136,7 @@ pub(crate) fn clip(
     Ok(samples)
 }
 
-/// What the user is saying, on its way from bytes to samples.
+/// Audio of the user's message, on its way from bytes to samples.
 #[derive(Debug, Default)]
 pub(crate) struct InputAudio {
     /// None until the configuration has come.

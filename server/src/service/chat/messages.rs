@@ -47,7 +47,7 @@ pub enum PartRequest {
         arguments: String,
     },
     ToolResult(String),
-    /// What no model takes, or not in this form.
+    /// Part that no model takes, or not in this form.
     Other(OtherPart),
 }
 

@@ -47,7 +47,7 @@ impl OtherPart {
         }
     }
 
-    /// What a caller is told who wants the model to read it.
+    /// Error for a caller that wants the model to read it.
     pub(crate) fn refused(&self, known: &ChatModel) -> ServeError {
         let hears = known.chat.hearing.is_some();
         let taken = if hears { "text or input_audio" } else { "text" };

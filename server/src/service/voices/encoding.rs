@@ -94,7 +94,7 @@ impl Encoders {
         Ok(Encoded { prompt, duration })
     }
 
-    /// What `work` gives; the time that it takes, without the wait for its turn, is added to `took`.
+    /// Runs `work`; its time, without the wait for its turn, is added to `took`.
     async fn timed<T: Send + 'static>(
         &self,
         took: &mut Duration,

@@ -1,4 +1,4 @@
-//! Why a voice cannot be made, kept or spoken with.
+//! Reason why a voice cannot be made, kept or spoken with.
 
 use std::time::Duration;
 

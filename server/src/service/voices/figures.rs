@@ -1,4 +1,4 @@
-//! What is counted of voices. No figure says which voice it is of.
+//! Metrics of voices. No figure identifies a voice.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -23,7 +23,7 @@ const VERSION: &str = "1";
 /// Most numbers of a speaker's vector, frames, codes of a frame, tokens.
 const MAX_WIDTH: usize = 1 << 14;
 
-/// Why bytes are no voice.
+/// Reason why bytes are not a voice.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
     #[error("has {got} bytes, expected at most {MAX_FILE}")]

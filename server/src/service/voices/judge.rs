@@ -1,4 +1,4 @@
-//! Whether a recording is good for a voice: loud enough, not clipped, of a good length, and speech.
+//! Suitability of a recording for a voice: loud enough, not clipped, of a good length, and speech.
 //!
 //! Speech is told from other sounds by three plain measures over pieces of 20 ms: its level moves up and down with the syllables; parts
 //! of it repeat themselves at the pitch of a voice; and it crosses zero less often than noise. A hum, a whistle and noise fail one of
@@ -16,7 +16,7 @@ pub(super) const LONGEST: Duration = Duration::from_secs(60);
 
 /// A recording without anything louder is silent, in dBFS.
 const SILENT: f32 = -50.0;
-/// What is quieter than the loudest piece by this much, in dB, counts as silence around the speech.
+/// Distance to the loudest piece, in dB, from which sound around the speech counts as silence.
 const QUIET: f32 = 35.0;
 /// Silence that is left around the speech.
 const MARGIN: Duration = Duration::from_millis(100);
@@ -31,7 +31,7 @@ const PIECE: Duration = Duration::from_millis(20);
 const LEAST_SPAN: f32 = 9.0;
 /// Of the loud pieces at least this part repeats itself at the pitch of a voice.
 const LEAST_VOICED: f32 = 0.1;
-/// How alike two periods of a voice are, at least.
+/// Least correlation of two periods of a voice.
 const VOICED: f32 = 0.5;
 /// Pitches of voices, in Hz.
 const PITCHES: (u32, u32) = (60, 500);
@@ -126,8 +126,8 @@ fn crossings(piece: &[f32]) -> f32 {
     crossed as f32 / piece.len() as f32
 }
 
-/// Whether the sound around `at` repeats itself at the pitch of a voice: the correlation with itself has its highest peak there, and
-/// not at an edge of the range, where higher and lower tones end up.
+/// Returns true if the sound around `at` repeats itself at the pitch of a voice: the correlation with itself has its
+/// highest peak there, and not at an edge of the range, where higher and lower tones end up.
 fn is_voiced(speech: &[f32], at: usize, rate: SampleRate) -> bool {
     let (lowest, highest) = PITCHES;
     let (least, most) = ((rate.hz() / highest) as usize, (rate.hz() / lowest) as usize);

@@ -8,7 +8,7 @@ use super::figures::Figures;
 use super::store::VoiceStore;
 use super::voice::Owner;
 
-/// What one caller may speak with.
+/// Voices that one caller may use.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) store: Arc<VoiceStore>,

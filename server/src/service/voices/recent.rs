@@ -9,10 +9,10 @@ use sha2::{Digest as _, Sha256};
 use super::encoding::Encoded;
 use super::recording::{Recording, RecordingFormat};
 
-/// How many are remembered.
+/// Capacity of the cache.
 const MOST: usize = 16;
 
-/// What tells one recording, and how it is used, from any other.
+/// Key of a recording together with its use.
 pub(super) type Key = [u8; 32];
 
 /// The last ones, the latest first.

@@ -18,7 +18,7 @@ pub struct Recording {
     pub format: RecordingFormat,
 }
 
-/// How a recording is encoded.
+/// Encoding of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RecordingFormat {
     /// As its first bytes say.

@@ -36,7 +36,7 @@ pub struct StoreLimits {
     pub bytes: u64,
 }
 
-/// How much is kept.
+/// Number of kept voices, and their size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
     pub voices: usize,
@@ -146,7 +146,7 @@ impl VoiceStore {
         Ok(())
     }
 
-    /// Whether voices outlast the server.
+    /// Returns true if voices outlast the server.
     #[must_use]
     pub fn is_durable(&self) -> bool {
         self.dir.is_some()
@@ -170,7 +170,7 @@ impl VoiceStore {
             .collect()
     }
 
-    /// Whether a voice of that name could be kept: asked before it is computed.
+    /// Checks that a voice of that name could be kept, before it is computed.
     pub(super) fn check_room(&self, owner: &Owner, name: &VoiceName) -> Result<(), VoiceError> {
         self.room(&self.held.read(), owner, name, 0)
     }

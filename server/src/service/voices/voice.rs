@@ -18,7 +18,7 @@ const MAX_TEXT: usize = 4_000;
 /// Most characters of a name.
 const MAX_NAME: usize = 64;
 
-/// What callers call a voice, in composed form (NFC). Two names that differ in case or in their composition alone are the same.
+/// Name of a voice, in composed form (NFC). Two names that differ in case or in their composition alone are the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VoiceName(String);
 
@@ -43,7 +43,7 @@ impl VoiceName {
         &self.0
     }
 
-    /// What names that mean the same voice have in common.
+    /// Form that all names of the same voice share.
     pub(super) fn key(name: &str) -> String {
         name.trim().nfc().collect::<String>().to_lowercase()
     }
@@ -90,17 +90,17 @@ impl Owner {
     }
 }
 
-/// What a voice is to the model.
+/// Content of a voice for the model.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// What was computed of a recording.
+    /// Encoded recording.
     Prompt(Arc<VoicePrompt>),
     /// Words that describe it.
     Description(Arc<str>),
 }
 
 impl Content {
-    /// What was kept, in a word: `x_vector`, `in_context` or `description`.
+    /// Kind of the content: `x_vector`, `in_context` or `description`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -128,7 +128,7 @@ pub struct StoredVoice {
     /// Of that model's configuration.
     pub fingerprint: String,
     pub content: Content,
-    /// What is said in the recording.
+    /// Words of the recording.
     pub transcript: String,
     /// The statement that the speaker agrees.
     pub consent: String,
@@ -162,7 +162,7 @@ pub(super) fn check_text(field: &'static str, text: &str) -> Result<(), VoiceErr
 }
 
 impl StoredVoice {
-    /// What holds for every voice that is kept, however it came.
+    /// Checks the invariants of every kept voice, from any source.
     pub(super) fn check(&self) -> Result<(), VoiceError> {
         check_text("transcript", &self.transcript)?;
         check_text("consent", &self.consent)?;
@@ -193,7 +193,7 @@ impl StoredVoice {
         }
     }
 
-    /// Why the model cannot speak with it, and what would be possible.
+    /// Reason why the model cannot speak with it, with the remedy.
     #[must_use]
     pub fn misfit(&self, info: &SpeechInfo) -> Option<String> {
         let support = &info.voice_support;
@@ -225,7 +225,7 @@ impl StoredVoice {
     }
 }
 
-/// What of a prompt does not fit the shape.
+/// Part of a prompt that does not fit the shape.
 fn unfit(prompt: &VoicePrompt, shape: &VoiceShape) -> Option<String> {
     let found = prompt.x_vector.len();
     if found != shape.width as usize {

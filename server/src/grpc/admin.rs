@@ -35,13 +35,13 @@ pub(super) type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send
 const MOST_WATCHERS: usize = 32;
 const INTERVAL: Duration = Duration::from_secs(1);
 const INTERVALS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
-/// When one that finds no place to watch may try again.
+/// Retry delay of an operator that finds no place to watch.
 const RETRY: Duration = Duration::from_secs(1);
 /// Most sessions of one answer.
 const MOST_SESSIONS: usize = 1_000;
 /// Most characters of a reason.
 const MOST_REASON: usize = 256;
-/// How often a drain is looked at, and how often it is told at least.
+/// Poll interval of a drain, and the longest time between two messages about it.
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
 const DRAIN_TELL: Duration = Duration::from_secs(1);
 
@@ -88,31 +88,31 @@ pub(super) fn take(watch: &v1::WatchStatsRequest, drain: &v1::DrainRequest) {
     let _ = convert::timeout(drain.timeout);
 }
 
-/// What does not change while the server runs.
+/// Properties that do not change while the server runs.
 #[derive(Debug, Clone)]
 pub struct ServerInfo {
-    /// When it was started.
+    /// Time of the start.
     pub started: SystemTime,
-    /// Where callers are served.
+    /// Address for callers.
     pub listen: SocketAddr,
     /// Calls at once.
     pub max_sessions: usize,
 }
 
-/// What operators look at. Copies look at the same.
+/// State that operators look at. Clones share it.
 #[derive(Debug, Clone)]
 pub struct AdminState {
-    /// What does not change.
+    /// Properties that do not change.
     pub about: ServerInfo,
     /// Stages and admission.
     pub orchestrator: Orchestrator,
     /// Open sessions.
     pub registry: Registry,
-    /// What ended.
+    /// Requests that ended.
     pub recent: Arc<Recent>,
     /// The time.
     pub clock: Clock,
-    /// Where the end is asked for.
+    /// Request to end the server.
     pub drain: Drain,
     /// Cancelled when watchers must end.
     pub close: CancellationToken,
@@ -303,7 +303,7 @@ struct Course {
 }
 
 impl Course {
-    /// What is to be told next; nothing when all is told.
+    /// Waits for the next message about a drain; `None` after the last.
     async fn next(mut self) -> Option<(Result<v1::DrainResponse, Status>, Self)> {
         if self.over {
             return None;

@@ -115,7 +115,7 @@ impl<S: Service<Request<Body>>> Service<Request<Body>> for Timely<S> {
     }
 }
 
-/// What tonic is told when the budget has no room.
+/// Status for tonic when the budget has no room.
 fn refused(error: BoxError) -> Status {
     match error.downcast::<ServeError>() {
         Ok(error) => status(&error),

@@ -32,7 +32,7 @@ mod frames;
 
 pub(super) use frames::Frames;
 
-/// How many messages end within the pieces of a body.
+/// Number of messages that end within the pieces of a body.
 pub(super) fn messages<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> usize {
     let mut frames = Frames::default();
     pieces.into_iter().map(|piece| frames.messages(piece)).sum()

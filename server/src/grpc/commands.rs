@@ -35,7 +35,7 @@ pub(super) fn spoken(
     Box::pin(commands)
 }
 
-/// What a message stands for.
+/// Meaning of a message.
 pub(super) enum Asked {
     Command(Command),
     /// Settings that are not checked yet.
@@ -86,7 +86,7 @@ impl From<MessageTooLarge> for ServeError {
     }
 }
 
-/// Why the request stream broke: a message that cannot be read, or a caller that is gone.
+/// Error of a broken request stream: a message that cannot be read, or a caller that is gone.
 ///
 /// The codes are those that tonic gives: OUT_OF_RANGE for a message above the limit, UNIMPLEMENTED for one that is compressed,
 /// INTERNAL for one that is no protobuf, CANCELLED, UNAVAILABLE and UNKNOWN for a stream or a connection that was torn down.

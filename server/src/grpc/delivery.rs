@@ -11,7 +11,7 @@ use crate::service::delivery::{DeliveryFields, OutputRequest, UnsupportedFormat}
 use crate::service::settings::invalid;
 use crate::session::Delivery;
 
-/// What is offered.
+/// Offered encodings.
 const ENCODINGS: [(v1::AudioEncoding, Encoding); 10] = [
     (v1::AudioEncoding::PcmS16le, Encoding::Pcm16),
     (v1::AudioEncoding::PcmF32le, Encoding::PcmF32),
@@ -25,7 +25,7 @@ const ENCODINGS: [(v1::AudioEncoding, Encoding); 10] = [
     (v1::AudioEncoding::Aac, Encoding::Aac),
 ];
 
-/// What is asked of the delivery, but for speed and level.
+/// Requested delivery, except speed and level.
 pub(super) fn request(
     got: Option<v1::AudioDelivery>,
     fields: &DeliveryFields,
@@ -66,7 +66,7 @@ fn encoding(got: i32) -> Option<Encoding> {
     }
 }
 
-/// What an encoding is called on the wire.
+/// Name of an encoding in the .proto files.
 pub(super) fn name(encoding: i32) -> String {
     v1::AudioEncoding::try_from(encoding).map_or_else(
         |_| encoding.to_string(),
@@ -74,7 +74,7 @@ pub(super) fn name(encoding: i32) -> String {
     )
 }
 
-/// What is sent, as it goes over the wire.
+/// Delivery as a message.
 pub(super) fn wire(delivery: &Delivery) -> v1::AudioDelivery {
     let wire = ENCODINGS
         .iter()

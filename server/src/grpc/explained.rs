@@ -1,4 +1,4 @@
-//! What a text becomes, as messages.
+//! Explanation of a text as messages.
 
 use omni_proto::v1;
 use omni_text::{EndKind, Explained, ExplainedSegment, Word};

@@ -38,7 +38,7 @@ const MOST_CALLS: usize = 64;
 const IDLE: Duration = Duration::from_secs(300);
 /// Names of one call that are compared with those that there are, to find what was meant.
 const HINTS: usize = 8;
-/// When a call that finds no place may try again.
+/// Retry delay of a call that finds no place.
 const RETRY: Duration = Duration::from_secs(1);
 
 type Answers = Pin<Box<dyn Stream<Item = Result<v1::RecordMetricsResponse, Status>> + Send>>;
@@ -58,7 +58,7 @@ pub(super) fn take(
     let _ = sink.record(recorded, &mut { HINTS });
 }
 
-/// Why measurements are not taken.
+/// Reason why measurements are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 enum RecordError {
     #[error("metrics of callers are not taken here: the server was not started with --metrics-service on")]
@@ -95,7 +95,7 @@ impl From<RecordError> for ServeError {
 #[derive(Debug)]
 pub struct Measurements(Option<CustomSink>);
 
-/// Where measurements are taken. Copies share it.
+/// Receiver of measurements. Clones share it.
 #[derive(Debug, Clone)]
 struct CustomSink {
     metrics: Arc<CustomMetrics>,
@@ -104,7 +104,7 @@ struct CustomSink {
 }
 
 impl Measurements {
-    /// Whether it takes any.
+    /// Returns true if it takes measurements.
     pub(super) fn is_on(&self) -> bool {
         self.0.is_some()
     }
@@ -220,7 +220,7 @@ fn at_most(field: &'static str, got: usize, limit: usize) -> Result<(), ServeErr
     }
 }
 
-/// What was refused, with its place.
+/// Refused measurements, with their positions.
 fn refusals(outcomes: impl Iterator<Item = Result<(), Refused>>) -> Vec<v1::MetricError> {
     let indexed = (0..).zip(outcomes);
     let errors = indexed.filter_map(|(index, outcome)| Some(outcome.err()?.at(index)));

@@ -65,7 +65,7 @@ pub fn frames(bytes: &[u8]) {
     assert_eq!(whole, in_pieces, "the cut of a body changes nothing");
 }
 
-/// What headers say of the time that a caller has.
+/// Reads a deadline from headers.
 pub fn deadline(headers: &HeaderMap) {
     let _ = CallContext::from_headers(headers);
 }

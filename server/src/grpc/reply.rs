@@ -12,7 +12,7 @@ use super::status::status;
 use crate::error::ServeError;
 use crate::session::{AudioOut, Event, EventBody, Outcome, Ready, TimedText};
 
-/// Why a field that was set had no effect.
+/// Reason of a warning that a field had no effect.
 pub(super) const FIELD_IGNORED: &str = "FIELD_IGNORED";
 
 /// An event, and behind settings that are in force a warning for each field of them that has no effect.

@@ -90,9 +90,9 @@ pub struct Services {
     pub measurements: Measurements,
     /// Shows the work, where it is shown.
     pub watch: Option<Watch>,
-    /// What requests get that are not gRPC, over HTTP/1.1 too.
+    /// Routes of requests that are not gRPC, over HTTP/1.1 too.
     pub routes: axum::Router,
-    /// What requests may hold before a session has them.
+    /// Budget of requests until a session has them.
     pub bodies: BodyBudget,
 }
 
@@ -101,7 +101,7 @@ pub struct Services {
 pub struct Access {
     /// API keys of callers.
     pub keys: Keys,
-    /// What connections are served with.
+    /// Port that accepts the connections.
     pub port: Port,
     /// Hosts that are answered.
     pub hosts: Hosts,
@@ -109,16 +109,16 @@ pub struct Access {
     pub cors_origins: Vec<HeaderValue>,
 }
 
-/// What clients of Riva ask, without a key, before they speak: names of voices.
+/// Method that clients of Riva call without a key before they speak: names of voices.
 const RIVA_VOICES: &str = "/nvidia.riva.tts.RivaSpeechSynthesis/GetRivaSynthesisConfig";
-/// How messages of a call are compressed, and how they may be.
+/// Header with the compression of a call's messages.
 pub(super) const MESSAGE_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const MESSAGE_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 /// Largest request message of operators, in bytes.
 const MAX_ADMIN_MESSAGE: usize = 16 << 10;
 /// A code of gRPC, as headers have it.
 const UNAVAILABLE: &str = "14";
-/// How long a browser need not ask again.
+/// Time for which a browser may cache a preflight answer.
 const CORS_AGE: Duration = Duration::from_secs(3_600);
 
 /// A generated service that takes what is compressed. No message is larger than its limit when it is unpacked, either.
@@ -366,7 +366,7 @@ async fn no_such_service(request: axum::extract::Request) -> axum::response::Res
     answer
 }
 
-/// What there is to know about these services, those for probes and about itself.
+/// Reflection of these services, those for probes and itself.
 fn reflection(names: impl Iterator<Item = &'static str>) -> tonic_reflection::server::Builder<'static> {
     let builder = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
@@ -385,7 +385,7 @@ fn reflection(names: impl Iterator<Item = &'static str>) -> tonic_reflection::se
         .fold(builder, |builder, name| builder.with_service_name(name))
 }
 
-/// What stands before every service.
+/// Layers in front of every service.
 struct Layers {
     calls: CountCalls,
     body_time: BodyTime,

@@ -14,7 +14,7 @@ use crate::service::voices::{Imitation, Recording};
 use crate::session::{Buffering, SessionLimits, Settings};
 use omni_pipeline::request::Sampling;
 
-/// What a configuration asks for.
+/// Request of a configuration.
 pub(super) fn request(config: v1::SpeechConfig) -> Result<SpeechRequest, ServeError> {
     let output = delivery::request(config.output, &DELIVERY)?;
     Ok(SpeechRequest {
@@ -150,7 +150,7 @@ pub(super) fn resolved(settings: &Settings, info: &SpeechInfo) -> v1::SpeechConf
     }
 }
 
-/// How outputs are drawn, every default filled in.
+/// Sampling parameters with every default filled in.
 pub(super) fn resolved_sampling(
     own: Sampling,
     default: Sampling,
@@ -168,7 +168,7 @@ pub(super) fn resolved_sampling(
     }
 }
 
-/// What the session may use, as it goes over the wire.
+/// Limits of the session as a message.
 pub(super) fn limits(limits: &SessionLimits) -> v1::SessionLimits {
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     v1::SessionLimits {

@@ -1,4 +1,4 @@
-//! What compressed messages become, charged to the budget of bodies.
+//! Unpacked size of compressed messages, charged to the budget of bodies.
 //!
 //! A few KiB of gzip can stand for a message of the largest size, which tonic unpacks before a service sees it. So it is unpacked
 //! here too, as it passes and without being kept, and each piece is charged before tonic holds it.

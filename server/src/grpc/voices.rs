@@ -22,7 +22,7 @@ use crate::session::Session;
 pub(super) const MAX_MESSAGE: usize = RECORDING_BYTES + (64 << 10);
 /// Most voices of a page: each may have several texts.
 const MAX_PAGE: i32 = 100;
-/// What a preview says unless it is told.
+/// Default text of a preview.
 const PREVIEW: &str = "This is how this voice sounds.";
 /// Longest text of a preview, in bytes.
 const MAX_PREVIEW: usize = 500;
@@ -173,7 +173,7 @@ fn new_voice(request: v1::CreateVoiceRequest) -> Result<NewVoice, ServeError> {
     })
 }
 
-/// What a preview asks of speech, and the text.
+/// Speech request of a preview, and its text.
 fn preview(request: v1::PreviewVoiceRequest) -> (Result<SpeechRequest, ServeError>, String) {
     let text = match request.text.is_empty() {
         true => PREVIEW.to_owned(),

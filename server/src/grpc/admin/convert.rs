@@ -102,7 +102,7 @@ pub(super) fn interval(
     interval.ok_or_else(|| invalid("interval", format!("is {asked}, expected {least:?} to {most:?}")))
 }
 
-/// How long a drain may take, if that was said.
+/// Timeout of a drain, if one was set.
 pub(super) fn timeout(asked: Option<omni_proto::Duration>) -> Result<Option<Duration>, ServeError> {
     let read = |asked: omni_proto::Duration| {
         let timeout = Duration::try_from(asked).ok();

@@ -1,4 +1,4 @@
-//! Where one message of a gRPC stream ends and the next one begins.
+//! Boundaries of the messages of a gRPC stream.
 
 /// A flag and four bytes of length stand before every message.
 const HEAD: usize = 5;
@@ -14,7 +14,7 @@ pub(in crate::grpc) struct Frames {
 }
 
 impl Frames {
-    /// How many messages end within `data`.
+    /// Number of messages that end within `data`.
     pub(in crate::grpc) fn messages(&mut self, mut data: &[u8]) -> usize {
         let mut messages = 0;
         while !data.is_empty() {

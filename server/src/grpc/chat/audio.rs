@@ -8,7 +8,7 @@ use crate::grpc::delivery::name;
 use crate::service::chat::audio::{FormatFields, InputRequest};
 use crate::service::delivery::UnsupportedFormat;
 
-/// What is taken.
+/// Accepted encodings.
 const ENCODINGS: [(v1::AudioEncoding, InputEncoding); 7] = [
     (v1::AudioEncoding::PcmS16le, InputEncoding::Pcm16),
     (v1::AudioEncoding::PcmF32le, InputEncoding::PcmF32),
@@ -32,7 +32,7 @@ pub(super) fn wire(format: InputFormat) -> v1::AudioFormat {
     }
 }
 
-/// What is said of a layout.
+/// Request for an input format.
 pub(super) fn request(got: &v1::AudioFormat, fields: &FormatFields) -> Result<InputRequest, ServeError> {
     let encoding = encoding(got.encoding, fields)?;
     if encoding.describes_itself() && (got.sample_rate_hz != 0 || got.channels != 0) {

@@ -40,7 +40,7 @@ pub(super) fn take(requests: impl Iterator<Item = v1::ConverseRequest>, model: &
     }
 }
 
-/// What a `Generate` call asks for.
+/// Request of a `Generate` call.
 pub(super) fn generate(request: v1::GenerateRequest) -> Result<ChatRequest, ServeError> {
     let mut config = request.config.unwrap_or_default();
     if !config.history.is_empty() {

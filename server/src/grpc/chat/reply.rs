@@ -134,7 +134,7 @@ fn timings(timings: &TurnTimings) -> v1::Timings {
     }
 }
 
-/// What the conversation keeps; without parts if that is nothing.
+/// Message that the conversation keeps; without parts if it keeps none.
 fn said(said: &Said) -> v1::ChatMessage {
     message(said.id.as_str(), Role::Assistant, &said.text)
 }

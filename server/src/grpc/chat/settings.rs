@@ -13,7 +13,7 @@ use crate::service::settings::invalid;
 use crate::service::{ChatModel, ChatRequest};
 use crate::session::{ChatSettings, Modalities};
 
-/// What a configuration asks for.
+/// Request of a configuration.
 pub(super) fn request(config: v1::ChatConfig) -> Result<ChatRequest, ServeError> {
     // The defaults of all fields are those of a caller that says nothing.
     let input = config
@@ -92,7 +92,7 @@ pub(super) fn resolved(settings: &ChatSettings, known: &ChatModel) -> v1::ChatCo
     }
 }
 
-/// What a conversation may use, as it goes over the wire.
+/// Limits of a conversation as a message.
 pub(super) fn limits(known: &ChatModel) -> v1::ChatLimits {
     let limits = &known.limits;
     v1::ChatLimits {

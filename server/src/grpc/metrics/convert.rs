@@ -4,7 +4,7 @@ use omni_proto::v1;
 use omni_proto::v1::MetricErrorReason as Reason;
 use omni_telemetry::{CustomKind, MetricError, MetricSpec, Sample};
 
-/// Why something is not taken.
+/// Reason why a measurement is refused.
 #[derive(Debug, PartialEq)]
 pub(super) struct Refused {
     reason: Reason,

@@ -1,4 +1,4 @@
-//! What metrics there are, page by page.
+//! List of metrics, page by page.
 
 use std::sync::Arc;
 

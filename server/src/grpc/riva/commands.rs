@@ -22,7 +22,7 @@ use crate::service::{SpeechRequest, SpeechService};
 use crate::session::{Command, Settings};
 use omni_pipeline::request::VoicePrompt;
 
-/// How the names of NVIDIA's own voices begin, one of which its clients send unless told otherwise.
+/// Prefixes of the names of NVIDIA's own voices, one of which its clients send by default.
 const NVIDIA_VOICES: [&str; 2] = ["Magpie-", "English-US"];
 
 /// Names of the requests whose utterances have not begun, in order.
@@ -65,7 +65,7 @@ pub(super) fn whole(
     commands.chain(refused)
 }
 
-/// What may come, in bytes.
+/// Bounds of messages, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     /// Of one message.
@@ -172,7 +172,7 @@ fn recording(data: &ZeroShotData) -> Result<Recording, ServeError> {
     Ok(Recording::stated(data.audio_prompt.clone(), format))
 }
 
-/// What the messages of a call have said so far.
+/// State of a call after its messages so far.
 #[derive(Debug)]
 struct Caller {
     ids: Ids,
@@ -181,7 +181,7 @@ struct Caller {
     settings: Option<SynthesizeSpeechRequest>,
     /// Bytes of text in the open utterance.
     open: Option<usize>,
-    /// Whether there was text.
+    /// `true` if there was text.
     spoke: bool,
 }
 
@@ -196,7 +196,7 @@ impl Caller {
         }
     }
 
-    /// What a message stands for; `None` is the end of the call.
+    /// Commands of a message; `None` is the end of the call.
     fn commands(
         &mut self,
         request: Option<Result<HeardRequest, ServeError>>,

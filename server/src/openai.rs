@@ -50,16 +50,16 @@ use crate::service::{Catalog, ChatService, SpeechService, Voices};
 use crate::transport::{BufferedResponses, Keys};
 use omni_pipeline::orchestrator::StageError;
 
-/// What the routes say about the server besides its services.
+/// Facts about the server that routes report besides its services.
 #[derive(Debug, Clone, Copy)]
 pub struct Sites {
-    /// Where metrics are read, if they are.
+    /// Address of the metrics, if there is one.
     pub metrics: Option<SocketAddr>,
-    /// Whether they are read by TLS.
+    /// `true` if the metrics are served over TLS.
     pub metrics_encrypted: bool,
-    /// Whether hints that cannot be followed are refused.
+    /// `true` if hints that cannot be followed are refused.
     pub strict: bool,
-    /// Whether the page for browsers is served beside.
+    /// `true` if the page for browsers is served, too.
     pub studio: bool,
     /// Full names of the gRPC services of the same port, and whether each is on.
     pub grpc_services: [(&'static str, bool); 7],
@@ -149,7 +149,7 @@ impl OpenAi {
     }
 }
 
-/// What `parse` makes of a long body, on a thread for blocking work.
+/// Runs `parse` for a long body on a thread for blocking work.
 async fn blocking<T: Send + 'static>(
     parse: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {

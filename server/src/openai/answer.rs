@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use super::calls::{Call, Piece};
 use crate::session::{Outcome, ResponseDone};
 
-/// What all messages of an answer say of it.
+/// Fields that all messages of an answer share.
 #[derive(Debug, Clone)]
 pub(super) struct Answer {
     id: String,
     model: String,
     created: u64,
     spoken: bool,
-    /// Whether the name of its audio was sent: clients join the strings of chunks.
+    /// `true` once the name of its audio was sent: clients join the strings of chunks.
     named: bool,
     /// Functions that were asked for.
     calls: usize,

@@ -28,7 +28,7 @@ pub(super) struct Calls {
     /// Text that may be the beginning of a call, or is within one.
     held: String,
     inside: bool,
-    /// Whether there was a call.
+    /// `true` once there was a call.
     called: bool,
     /// Calls that are still given out.
     left: usize,

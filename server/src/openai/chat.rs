@@ -44,7 +44,7 @@ const RULES: BodyRules = BodyRules {
 /// Longest audio of an answer that is sent whole, in bytes.
 const MAX_WHOLE: usize = 8 << 20;
 
-/// How fields of the service's messages begin, and what they are called here.
+/// Prefixes of fields in the service's messages, and their names here.
 const NAMES: [(&str, &str); 16] = [
     ("config.model", "model"),
     ("config.voice", "audio.voice"),
@@ -133,7 +133,7 @@ pub(super) async fn create(
     Ok(response)
 }
 
-/// What is asked, and how it is to be answered.
+/// Request for an answer, and the form of the answer.
 struct Asked {
     sound: Option<AudioFormat>,
     streams: bool,

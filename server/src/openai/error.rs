@@ -18,7 +18,7 @@ pub(super) struct ApiError {
     code: Option<String>,
     /// Seconds after which trying again makes sense.
     retry_after: Option<u64>,
-    /// Whether it answers a call to a service, whose clients read it in another form.
+    /// `true` if it answers a call to a service, whose clients read it in another form.
     call: bool,
 }
 
@@ -75,7 +75,7 @@ impl ApiError {
         }
     }
 
-    /// What a service said. `names`: how fields of its requests begin, and what OpenAI calls them.
+    /// Error of a service. `names`: prefixes of fields in its requests, and OpenAI's names for them.
     pub(super) fn new(error: &ServeError, names: &[(&str, &str)]) -> Self {
         let own = error.field().map(|field| {
             let known = names.iter().find(|(name, _)| field.starts_with(name));
@@ -110,7 +110,7 @@ impl ApiError {
         Refused::from(self).log(self.status);
     }
 
-    /// What goes into a body or an event.
+    /// Body or event of the error.
     pub(super) fn json(&self) -> Value {
         let kind = match self.status {
             StatusCode::UNAUTHORIZED => "authentication_error",
@@ -140,7 +140,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// What a line about an error says besides its status; among the extensions of an answer.
+/// Details of an error for its log line besides its status; among the extensions of an answer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Refused {
     reason: String,
@@ -192,7 +192,7 @@ fn unquoted(message: &str) -> String {
     }
 }
 
-/// What clients know a reason by.
+/// Code by which clients know a reason.
 fn code(reason: &str) -> String {
     match reason {
         "CONTEXT_TOO_LONG" => "context_length_exceeded".to_owned(),

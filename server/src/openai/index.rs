@@ -1,4 +1,4 @@
-//! What is served here, and whether it can be had now.
+//! Index of the services here, and their health.
 
 use std::net::SocketAddr;
 
@@ -38,7 +38,7 @@ pub(super) fn listed() -> String {
     ROUTES.map(|(method, path)| format!("{method} {path}")).join(", ")
 }
 
-/// Where the page for browsers is.
+/// Path of the page for browsers.
 pub(super) const STUDIO: &str = "/studio/";
 /// The same from the root: a proxy may serve all of this below a prefix.
 const STUDIO_BELOW: &str = "studio/";
@@ -131,7 +131,7 @@ fn reachable(address: SocketAddr, called: Option<&str>) -> String {
 }
 
 impl OpenAi {
-    /// Where metrics are read, for the caller of this request, if it can reach that.
+    /// Address of the metrics for the caller of this request, if it can reach them.
     pub(super) fn metrics(&self, head: &Parts) -> Option<String> {
         let listens = self.sites.metrics?;
         let host = head

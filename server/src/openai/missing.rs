@@ -15,7 +15,7 @@ use super::index::{ROUTES, STUDIO, VOICE, listed};
 use super::{OpenAi, Sites};
 use crate::error::excerpt;
 
-/// How clients of the Connect protocol say so, if not by their content type.
+/// Header by which clients of the Connect protocol identify it, if not by their content type.
 const CONNECT: &str = "connect-protocol-version";
 
 /// Any path that does not exist.
@@ -118,7 +118,7 @@ fn known(path: &str) -> Option<&'static str> {
     plain.map(|(_, route)| *route).or_else(model)
 }
 
-/// Whether this is a call to a gRPC service, in another protocol than gRPC.
+/// Returns true if this is a call to a gRPC service in another protocol than gRPC.
 fn is_call(head: &Parts, path: &str, sites: &Sites) -> bool {
     let service = path.split('/').nth(1).unwrap_or_default();
     let kind = head.headers.get(CONTENT_TYPE);
@@ -131,7 +131,7 @@ fn is_call(head: &Parts, path: &str, sites: &Sites) -> bool {
         || sites.grpc_services.iter().any(|(name, _)| *name == service)
 }
 
-/// What a call in another protocol gets: methods are called by POST, and its body is gRPC.
+/// Error of a call in another protocol: methods are called by POST, and the body is gRPC.
 fn not_grpc(method: &Method) -> ApiError {
     let problem = "services are called by gRPC or gRPC-Web (content type application/grpc or application/grpc-web), the Connect \
                    protocol and JSON are not served";

@@ -7,7 +7,7 @@ const MOST: usize = 32;
 /// Longest boundary (RFC 2046).
 const BOUNDARY: usize = 70;
 
-/// Why a body is no form.
+/// Reason why a body is not a form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum MultipartError {
     #[error("no part begins with the boundary that the content type names")]

@@ -1,4 +1,4 @@
-//! What is said beside an answer: fields without effect, in its headers, and refusals, in the log.
+//! Notes beside an answer: fields without effect, in its headers, and refusals, in the log.
 
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue};
@@ -15,7 +15,7 @@ const IGNORED: HeaderName = HeaderName::from_static("x-omni-ignored");
 /// Reasons of other warnings that came before the first sound.
 const WARNING: HeaderName = HeaderName::from_static("x-omni-warning");
 
-/// What an answer's headers say.
+/// Notes in an answer's headers.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     ignored: Vec<String>,

@@ -22,8 +22,8 @@ const PARTS: usize = 64;
 const SHORT: usize = 64;
 const TOOLS: usize = 128;
 
-/// What clients send: the fields that have an effect, and those that would change the answer and cannot be honoured. Any other is
-/// [unknown](super::unknown).
+/// Body of a client: the fields that have an effect, and those that would change the answer and cannot be honoured.
+/// Any other is [unknown](super::unknown).
 #[derive(Debug, Deserialize)]
 pub(super) struct ChatBody {
     model: Option<String>,
@@ -116,7 +116,7 @@ struct StreamOptions {
 }
 
 impl ChatBody {
-    /// How the answer sounds, if it is to be heard.
+    /// Audio format of the answer, if it is to be heard.
     pub(super) fn sound(&self) -> Result<Option<AudioFormat>, ApiError> {
         let modalities = self.modalities.as_ref().map_or(&[][..], |few| &few.0);
         if let Some(other) = modalities
@@ -139,12 +139,12 @@ impl ChatBody {
         }
     }
 
-    /// Whether the answer is sent while it is made.
+    /// Returns true if the answer is sent while it is made.
     pub(super) fn streams(&self) -> bool {
         self.stream == Some(true)
     }
 
-    /// Whether the last event of a stream says what was used.
+    /// Returns true if the last event of a stream has the usage.
     pub(super) fn wants_usage(&self) -> bool {
         self.stream_options
             .as_ref()
@@ -259,7 +259,7 @@ impl ChatBody {
         }
     }
 
-    /// What the service is asked.
+    /// Request to the service.
     pub(super) fn request(mut self, sound: Option<AudioFormat>) -> Result<ChatRequest, ApiError> {
         self.check()?;
         let text_sampling = self.drawing().request()?;

@@ -21,7 +21,7 @@ const SHORT: usize = 32 << 10;
 /// Bytes that are unpacked in one step.
 const STEP: usize = 16 << 10;
 
-/// What a body is packed with.
+/// Compression of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Packing {
     Gzip,
@@ -77,7 +77,7 @@ impl Packing {
     }
 }
 
-/// What a route takes.
+/// Limits of a route's bodies.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BodyRules {
     /// Longest body in bytes, also when it is unpacked.
@@ -112,8 +112,9 @@ impl OpenAi {
         blocking(move || packing.unpacked(&body, limit, hold.as_ref())).await
     }
 
-    /// What `then` makes of the JSON of a body, with the notes of fields that it has no place for. It must be called JSON: a browser
-    /// lets any page send what is called text, but asks before JSON. Called when the caller is known: bodies of others are not read.
+    /// Parses the JSON of a body and runs `then` on it; returns its result, with the notes of unknown fields. The
+    /// content type must be JSON: a browser lets any page send what is called text, but asks before JSON. Called when
+    /// the caller is known: bodies of others are not read.
     pub(super) async fn json<T, U>(
         &self,
         head: &Parts,
@@ -201,7 +202,7 @@ fn unreadable<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Ap
     ApiError::invalid(field.as_deref(), problem)
 }
 
-/// What a body was refused with before its end.
+/// Error with which a body was refused before its end.
 fn refusal(error: &axum::Error) -> Option<&ServeError> {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {

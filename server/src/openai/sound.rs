@@ -8,7 +8,7 @@ use super::lean::TextOr;
 use crate::error::excerpt;
 use crate::service::delivery::OutputRequest;
 
-/// What OpenAI calls `pcm` and `pcm16` has this rate.
+/// Rate of OpenAI's `pcm` and `pcm16`, in Hz.
 const PCM_RATE: u32 = 24_000;
 
 /// A voice: its name, or an object with it.

@@ -36,10 +36,10 @@ const MAX_BODY: usize = 1 << 20;
 /// Longest body where a recording may be in it, in base64.
 const MAX_RECORDED: usize = RECORDING_BYTES / 3 * 4 + MAX_BODY;
 
-/// What clients get unless they say otherwise, as from OpenAI.
+/// Default format, as of OpenAI.
 const DEFAULT_FORMAT: &str = "mp3";
 
-/// How fields of the service's messages begin, and what they are called here.
+/// Prefixes of fields in the service's messages, and their names here.
 pub(super) const NAMES: [(&str, &str); 11] = [
     ("config.clone.transcript", "ref_text"),
     ("config.clone", "ref_audio"),
@@ -57,8 +57,8 @@ pub(super) const NAMES: [(&str, &str); 11] = [
 /// Longest WAV file, in bytes, that is finished before it is sent.
 pub(super) const MAX_WHOLE: usize = 4 << 20;
 
-/// What OpenAI's clients send; `language`, `sample_rate`, `seed` and `stream` are additions that others know too; what begins with
-/// `ref_` and what ends with `_mode` are vLLM-Omni's.
+/// Body of OpenAI's clients; `language`, `sample_rate`, `seed` and `stream` are additions that others know too;
+/// fields that begin with `ref_` or end with `_mode` are vLLM-Omni's.
 #[derive(Debug, Deserialize)]
 pub(super) struct SpeechBody {
     model: Option<String>,
@@ -84,7 +84,7 @@ pub(super) struct SpeechBody {
     non_streaming_mode: Option<bool>,
 }
 
-/// How audio is sent.
+/// Transport of audio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Carrier {
     /// The bytes themselves, as they are made.
@@ -118,7 +118,7 @@ impl SpeechBody {
         Ok((sound, carrier))
     }
 
-    /// What is asked of the service, and the text if there is one.
+    /// Request to the service, and the text if there is one.
     pub(super) fn request(self, sound: AudioFormat) -> Result<(SpeechRequest, Option<String>), ApiError> {
         let transcript = self.ref_text.unwrap_or_default();
         let alone = self.x_vector_only_mode.unwrap_or(transcript.trim().is_empty());
@@ -216,7 +216,7 @@ pub(super) async fn create(
     Ok(response)
 }
 
-/// What a body asks for: the request with its text, and how it is answered.
+/// Request of a body with its text, and the form of the answer.
 pub(super) fn asked(speech: SpeechBody) -> Result<((SpeechRequest, String), AudioFormat, Carrier), ApiError> {
     let (sound, carrier) = speech.sound()?;
     let (request, input) = speech.request(sound)?;

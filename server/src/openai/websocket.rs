@@ -57,7 +57,7 @@ pub(super) mod code {
     pub(in crate::openai) const TRY_AGAIN: u16 = 1013;
 }
 
-/// How a connection ends.
+/// End of a connection.
 #[derive(Debug)]
 pub(super) enum End {
     /// The peer is gone.

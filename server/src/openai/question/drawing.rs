@@ -1,4 +1,4 @@
-//! How an answer is drawn and how long it may be, by the names of OpenAI's API, vLLM and Ollama.
+//! Sampling and length of an answer, by the names of OpenAI's API, vLLM and Ollama.
 
 use crate::openai::error::ApiError;
 use crate::openai::lean::Scalar;
@@ -27,7 +27,7 @@ impl Scalar for Number {
     }
 }
 
-/// What a caller says of how an answer is drawn.
+/// Sampling parameters of a caller.
 pub(super) struct Drawing {
     pub(super) temperature: Option<f32>,
     pub(super) top_p: Option<f32>,

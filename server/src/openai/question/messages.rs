@@ -13,7 +13,7 @@ use crate::openai::lean::{BoundedVec, IsSet, TextOr};
 use crate::service::chat::audio::InputRequest;
 use crate::service::{MessageRequest, OtherPart, PartRequest};
 
-/// What stands for the last words of a user who sent none.
+/// Text in place of the last words of a user who sent none.
 const NO_WORDS: &str = " ";
 
 #[derive(Debug, Deserialize)]
@@ -25,7 +25,7 @@ pub(super) struct Message {
     #[serde(default)]
     audio: IsSet,
     tool_calls: Option<BoundedVec<AskedFor, TOOLS>>,
-    /// What calls were before there were several.
+    /// Call in the form before several were possible.
     function_call: Option<CalledWith>,
 }
 
@@ -148,7 +148,7 @@ impl Message {
         Ok(message_of(role, parts))
     }
 
-    /// What a function gave: its texts as one, and what else stands beside them.
+    /// Result of a function: its texts as one, and the other parts beside them.
     fn result(self) -> Vec<PartRequest> {
         let mut texts = String::new();
         let mut others = Vec::new();

@@ -38,7 +38,7 @@ const COMMANDS: usize = 8;
 const ROOM: usize = 4;
 /// Longest message that is read on the threads that audio passes: recordings are decoded with it.
 const SHORT: usize = 32 << 10;
-/// How often the answering session is told that its caller is there, at least.
+/// Longest time between two messages to the answering session that its caller is there.
 const PRESENCE: Duration = Duration::from_secs(1);
 
 type Speech = ReceiverStream<Result<Event, ServeError>>;

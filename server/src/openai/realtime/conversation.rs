@@ -115,7 +115,8 @@ impl Conversation {
         gone
     }
 
-    /// Whether the user has said last what the model cannot hear, and nothing that it can read.
+    /// Returns true if the user's last message is audio that the model cannot hear, without anything that it can
+    /// read.
     pub(super) fn ends_unheard(&self) -> bool {
         let last = self.items.iter().rfind(|item| item.said.role == Role::User);
         last.is_some_and(|item| item.unheard)

@@ -49,12 +49,12 @@ pub(super) enum ClientEvent {
     TruncateItem(Truncation),
     CreateResponse(Box<ResponseRequest>),
     CancelResponse {
-        /// Which; the one in progress if unset.
+        /// Id of the response; the one in progress if unset.
         response: Option<String>,
     },
 }
 
-/// How much of an answer was heard.
+/// Length of an answer that was heard.
 #[derive(Debug, Deserialize)]
 pub(super) struct Truncation {
     pub(super) item_id: String,

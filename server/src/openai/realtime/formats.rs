@@ -11,7 +11,7 @@ use crate::openai::error::ApiError;
 use crate::openai::lean::scalar;
 use crate::service::delivery::OutputRequest;
 
-/// How a client names a layout.
+/// Format in a client's notation.
 #[derive(Debug, Deserialize)]
 pub(super) struct FormatPatch {
     #[serde(rename = "type")]

@@ -172,7 +172,7 @@ impl InputBuffer {
         Ok(())
     }
 
-    /// Whether there is audio that was not looked at.
+    /// Returns true if there is audio that was not processed yet.
     pub(super) fn is_waiting(&self) -> bool {
         let detection = self.detection.as_ref();
         self.looked < self.waiting.len() || detection.is_some_and(|detection| detection.heard < self.ends)

@@ -28,7 +28,7 @@ pub(super) struct Item {
     pub(super) unheard: bool,
     /// Playing time of its audio in milliseconds, if it was spoken by the model.
     pub(super) spoken_ms: Option<u64>,
-    /// Whether an answer was asked for since it came: its characters are paid for.
+    /// `true` if an answer was requested since it came: its characters are paid for.
     pub(super) counted: bool,
 }
 

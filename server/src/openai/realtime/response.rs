@@ -19,14 +19,14 @@ use crate::session::{AudioOut, Outcome};
 /// Most functions that one answer may ask for.
 const CALLS: usize = 128;
 
-/// Where a response writes: the conversation and what the client is told.
+/// Destination of a response: the conversation, and events for the client.
 pub(super) struct Writing<'a> {
     pub(super) conversation: &'a mut Conversation,
     pub(super) ids: &'a mut Ids,
     pub(super) out: &'a mut ToldEvents,
 }
 
-/// How a response ended.
+/// End of a response.
 pub(super) struct ResponseEnd {
     pub(super) outcome: Outcome,
     pub(super) error: Option<ApiError>,
@@ -62,7 +62,7 @@ impl ResponseEnd {
         }
     }
 
-    /// Whether the response says all that it was going to say.
+    /// Returns true if the response was not cut short.
     pub(super) fn is_whole(&self) -> bool {
         matches!(
             self.outcome,
@@ -94,7 +94,7 @@ pub(super) struct Response {
     ignored: Vec<String>,
     /// Reasons of warnings about its speech.
     warnings: Vec<String>,
-    /// Why it was cancelled, as clients are told.
+    /// Reason of its cancellation, as clients are told.
     pub(super) cancelled: Option<&'static str>,
 }
 

@@ -129,7 +129,7 @@ impl Session {
         std::mem::take(&mut self.effects)
     }
 
-    /// Whether there is something to be told.
+    /// Returns true if there are events to send.
     pub(super) fn has_news(&self) -> bool {
         !self.effects.out.is_empty()
     }
@@ -139,7 +139,7 @@ impl Session {
         self.ids.event()
     }
 
-    /// Whether nothing else is to be asked of it before the answering session has spoken.
+    /// Returns true if no further command may be sent until the answering session has spoken.
     pub(super) fn settles(&self) -> bool {
         let cancelled = |active: &Active| active.response.cancelled.is_some();
         self.cutting.is_some() || self.transcripts.settles() || self.active.as_ref().is_some_and(cancelled)

@@ -20,7 +20,7 @@ use crate::service::settings::SamplingRequest;
 use crate::service::{ChatModel, ChatRequest};
 use crate::session::{ChatSettings, Modalities};
 
-/// How fields of the service's messages begin, and what they are called here.
+/// Prefixes of fields in the service's messages, and their names here.
 pub(super) const NAMES: [(&str, &str); 10] = [
     ("config.model", "session.model"),
     ("config.voice", "session.audio.output.voice"),
@@ -271,7 +271,7 @@ impl Settings {
         self.max_tokens.map_or_else(|| json!("inf"), Value::from)
     }
 
-    /// How answers sound, as clients are told.
+    /// Audio output of answers, as clients are told.
     pub(super) fn sound(&self) -> Value {
         json!({"format": self.output.json(), "voice": self.checked.speech.voice})
     }

@@ -106,7 +106,7 @@ impl Tool {
     }
 }
 
-/// Whether the model may ask for functions.
+/// Functions that the model may call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ToolChoice {
     Auto,
@@ -147,7 +147,7 @@ impl ToolChoice {
         }
     }
 
-    /// Whether a function is offered.
+    /// Returns true if a function is offered.
     pub(super) fn offers(&self, tool: &Tool) -> bool {
         match self {
             Self::Auto => true,

@@ -1,4 +1,4 @@
-//! When the server decides that the user has spoken, as clients say it.
+//! Turn detection by the server, in clients' notation.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(super) struct TurnDetectionPatch {
     interrupt_response: Option<bool>,
 }
 
-/// When the server decides that the user has spoken.
+/// Turn detection by the server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ServerVad {
     pub(super) threshold: f32,

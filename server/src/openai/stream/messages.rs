@@ -25,14 +25,14 @@ pub(super) enum ClientMessage {
     Close,
 }
 
-/// How to speak, and how to send it.
+/// Settings of speech and of its delivery.
 #[derive(Debug)]
 pub(super) struct Configured {
     pub(super) request: SpeechRequest,
     pub(super) delivery: Delivery,
 }
 
-/// How audio is sent.
+/// Delivery of audio.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Delivery {
     pub(super) sound: AudioFormat,

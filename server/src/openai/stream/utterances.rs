@@ -35,13 +35,13 @@ pub(super) struct Utterances {
     writing: bool,
     /// It is over all the same: more of its text is dropped.
     dropped: bool,
-    /// How audio is sent by settings that are not in force yet.
+    /// Deliveries of settings that are not in force yet.
     configs: VecDeque<Delivery>,
     delivery: Delivery,
     joiner: PieceJoiner,
     rate: u32,
     ignored: Vec<String>,
-    /// Which is spoken.
+    /// Number of the utterance being spoken.
     index: u64,
     begun: bool,
     spoken: Spoken,
@@ -55,7 +55,7 @@ struct Spoken {
     samples: u64,
     /// Of one that is sent as a whole.
     gathered: Vec<u8>,
-    /// How long that plays.
+    /// Its playing time.
     time: Duration,
     warnings: Vec<String>,
 }
@@ -88,7 +88,7 @@ impl Utterances {
         self.texts.len()
     }
 
-    /// Whether there is text whose utterance has no end yet.
+    /// Returns true if there is text whose utterance has no end yet.
     pub(super) fn is_writing(&self) -> bool {
         self.writing
     }

@@ -9,7 +9,7 @@ use crate::openai::realtime::input::InputChange;
 use crate::openai::realtime::items::Item;
 
 impl Session {
-    /// Whether there is audio that was not looked at.
+    /// Returns true if there is audio that was not processed yet.
     pub(in crate::openai::realtime) fn hears_more(&self) -> bool {
         self.input.is_waiting()
     }

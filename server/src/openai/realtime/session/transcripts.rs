@@ -54,7 +54,7 @@ struct Current {
 }
 
 impl Transcripts {
-    /// Whether a response waits.
+    /// Returns true if a response waits.
     pub(super) fn settles(&self) -> bool {
         self.next.is_some()
     }

@@ -20,7 +20,7 @@ pub use quota_state::{OverQuota, QuotaState, StreamPlace};
 use crate::config::Scope;
 use crate::error::{ErrorKind, ServeError};
 
-/// Why a caller is not let in.
+/// Reason why a caller is not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     #[error("the call has no API key, expected \"authorization: Bearer KEY\" or \"x-api-key: KEY\"")]
@@ -80,7 +80,7 @@ impl Caller {
         Self { address, ..self }
     }
 
-    /// Where it calls from, if that is known.
+    /// Address that it calls from, if it is known.
     #[must_use]
     pub fn address(&self) -> Option<CallerAddress> {
         self.address

@@ -15,7 +15,7 @@ use std::time::Duration;
 use self::log::Fault;
 use crate::config::Quota;
 
-/// What an error means to its caller. Every protocol has one table from these to its codes.
+/// Meaning of an error for its caller. Every protocol has one table from these to its codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The request cannot be honoured as it is.
@@ -78,7 +78,7 @@ pub struct QuotaViolation {
     pub limit: String,
 }
 
-/// Why a call or an utterance could not be served.
+/// Reason why a call or an utterance could not be served.
 // Boxed: it is part of many results, and rare.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServeError(Box<Inner>);
@@ -230,7 +230,7 @@ impl std::error::Error for ServeError {}
 pub struct InvalidField {
     /// Path of the field, as in the .proto files.
     pub field: &'static str,
-    /// What is wrong, and what would be right.
+    /// The problem, and the accepted values.
     pub problem: String,
 }
 
@@ -242,7 +242,7 @@ impl InvalidField {
     }
 }
 
-/// How problems begin that go on the field's name as a sentence; before others there is a colon.
+/// First words of problems that continue the field's name as a sentence; before others there is a colon.
 const VERBS: [&str; 10] = [
     "is", "are", "has", "have", "was", "needs", "takes", "names", "lacks", "comes",
 ];
@@ -253,7 +253,7 @@ impl From<InvalidField> for ServeError {
     }
 }
 
-/// What is said of a field: "speed is 10, ..." or "speed: ...".
+/// Message about a field: "speed is 10, ..." or "speed: ...".
 pub(crate) fn about(field: &str, problem: &str) -> String {
     let first = problem.split(' ').next().unwrap_or_default();
     match VERBS.contains(&first) {
@@ -265,8 +265,8 @@ pub(crate) fn about(field: &str, problem: &str) -> String {
 /// Most characters of an [`excerpt`].
 const EXCERPT: usize = 64;
 
-/// What of a caller's input an error may repeat: all of it, or the beginning and `…`, 64 characters at most. Errors travel
-/// in headers, which callers bound, and more does not help to find a typing error.
+/// Part of a caller's input that an error may repeat: all of it, or the beginning and `…`, 64 characters at most.
+/// Errors travel in headers, which callers bound, and more does not help to find a typing error.
 #[must_use]
 pub fn excerpt(input: &str) -> String {
     match input.char_indices().nth(EXCERPT) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use omni_engine::Stamp;
 
-/// How a bucket is refilled.
+/// Refill of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Refill {
     /// Units in a second; more than 0.
@@ -21,7 +21,7 @@ pub(super) struct Refill {
 /// The bucket; full to begin with.
 #[derive(Debug, Default)]
 pub(super) struct Bucket {
-    /// When it is full, in nanoseconds of the clock.
+    /// Time at which it is full, in nanoseconds of the clock.
     full_at: AtomicU64,
     /// The rate at which that was reckoned, as the bits of its number; 0 before the first time.
     rate: AtomicU64,
@@ -64,7 +64,7 @@ impl Bucket {
         let _ = charged;
     }
 
-    /// What is lacking is so many units: at another rate it takes another time until they are there.
+    /// Adapts to another rate: the missing units stay the same, the time until they are there changes.
     fn reckon(&self, refill: Refill, now: u64) {
         let old = f64::from_bits(self.rate.swap(refill.per_second.to_bits(), Ordering::AcqRel));
         let longer = old / refill.per_second;

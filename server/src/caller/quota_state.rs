@@ -1,4 +1,4 @@
-//! What one key has used of its quotas.
+//! Usage of one key against its quotas.
 //!
 //! Characters are checked when an utterance or an answer begins, and what follows of it is charged: no caller is cut off in the middle
 //! of a sentence. Audio is charged as it is sent, and what was sent beyond the quota is paid off before more is begun. Nothing here
@@ -16,18 +16,18 @@ use super::bucket::{Bucket, Refill};
 use crate::config::{Quota, Quotas};
 use crate::error::{ErrorKind, QuotaViolation, ServeError};
 
-/// When a caller with as many streams as it may have may try again: when one of them ends is not known.
+/// Retry delay of a caller with as many streams as it may have: the end of one of them is not predictable.
 const STREAM_RETRY: Duration = Duration::from_secs(1);
 
 /// A quota that has no room.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the quota of the API key is used up: {quota} is limited to {limit}")]
 pub struct OverQuota {
-    /// Which.
+    /// The quota exceeded.
     pub quota: Quota,
     /// Its limit, in its unit.
     pub limit: String,
-    /// When there is room again, if nothing else is used until then.
+    /// Time until there is room again, if nothing else is used until then.
     pub retry: Duration,
 }
 

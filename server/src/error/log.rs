@@ -59,7 +59,7 @@ impl Refusal<'_> {
     }
 }
 
-/// What becomes of a line.
+/// Decision on a line.
 #[derive(Debug, PartialEq, Eq)]
 enum Line {
     /// It is written, and says how many before it were not.
@@ -69,7 +69,7 @@ enum Line {
     Suppressed,
 }
 
-/// How many lines there were of late, by reason.
+/// Counts of recent lines, by reason.
 #[derive(Debug)]
 struct LineLimits(BTreeMap<String, Window>);
 

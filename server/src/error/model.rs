@@ -1,4 +1,4 @@
-//! What a model does not take, as its caller is told.
+//! Model limits as errors for callers.
 
 use omni_family::AudioInputError;
 

@@ -1,4 +1,4 @@
-//! What goes wrong in the stages, as its caller is told.
+//! Failures of stages as errors for callers.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ impl From<AdmissionError> for ServeError {
 }
 
 impl ServeError {
-    /// Why a sequence with this end failed, if it did; `input` is the field that a model rejects.
+    /// Error of a sequence with this end, if it failed; `input` is the field that a model rejects.
     #[must_use]
     pub fn of_end(end: End, input: &'static str) -> Option<Self> {
         Some(match end {

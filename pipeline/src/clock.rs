@@ -8,13 +8,13 @@ use std::time::Duration;
 use omni_engine::Stamp;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Reads time as [`Stamp`]s: `CLOCK_MONOTONIC`, counted from when the machine started. Clocks agree with each other, also
-/// across the processes of one machine.
+/// Reads time as [`Stamp`]s: `CLOCK_MONOTONIC`, counted from the start of the machine. Clocks agree with each other,
+/// also across the processes of one machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock(());
 
 impl Clock {
-    /// A clock.
+    /// Creates a clock.
     #[must_use]
     pub fn start() -> Self {
         Self(())

@@ -35,7 +35,7 @@ pub enum ItemKind {
 }
 
 impl ItemKind {
-    /// In messages.
+    /// Name in messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -55,7 +55,8 @@ pub struct AudioPiece {
     pub samples: Vec<f32>,
     /// Codec frames they were decoded from.
     pub frames: u32,
-    /// These frames, if they were [asked for](crate::request::DecodeRequest::with_codes): what the sequence goes on from elsewhere.
+    /// These frames, if they were [requested](crate::request::DecodeRequest::with_codes): the sequence continues from
+    /// them elsewhere.
     pub codes: Vec<CodecFrame>,
 }
 
@@ -64,7 +65,7 @@ pub struct AudioPiece {
 pub struct ReplyToken {
     /// Its id.
     pub id: u32,
-    /// With the first token, if asked for: a hidden state per row of audio in the prompt, in order.
+    /// With the first token, if requested: a hidden state per row of audio in the prompt, in order.
     pub hidden: Vec<Arc<[f32]>>,
 }
 
@@ -81,7 +82,7 @@ impl Item {
         }
     }
 
-    /// The outputs that it stands for: tokens, codec frames or recordings.
+    /// Number of outputs in it: tokens, codec frames or recordings.
     #[must_use]
     pub fn outputs(&self) -> u32 {
         match self {

@@ -72,16 +72,16 @@ pub struct Sampling {
     pub top_k: Option<u32>,
     /// Positive, 1 changes nothing.
     pub repetition_penalty: Option<f32>,
-    /// Of text alone: tokens less likely than this share of the likeliest are dropped, in [0, 1].
+    /// For text only: tokens less likely than this share of the likeliest are dropped, in [0, 1].
     pub min_p: Option<f32>,
-    /// Of text alone: taken from the logits of tokens that were generated, in [-2, 2].
+    /// For text only: subtracted from the logits of generated tokens, in [-2, 2].
     pub presence_penalty: Option<f32>,
-    /// Of text alone: the same as often as they were.
+    /// For text only: subtracted from the logits of generated tokens once per occurrence, in [-2, 2].
     pub frequency_penalty: Option<f32>,
 }
 
 impl Sampling {
-    /// Itself where it says something, `other` elsewhere.
+    /// Fills in unset values from `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -111,17 +111,17 @@ pub struct SpeechRequest {
     pub instructions: Option<Arc<str>>,
     /// Sampling of the outputs.
     pub sampling: Sampling,
-    /// Start of its random numbers.
+    /// Seed of its random numbers.
     pub seed: u64,
-    /// The user's turns that it answers, without an awaited row among them; `None` where text is spoken without a question.
+    /// Turns of the user that it answers, without an awaited row among them; `None` for text that is no answer.
     pub context: Option<Arc<[ContextRow]>>,
     /// `true` if a model writes the text, `false` if a caller does, who may take any time.
     pub generated: bool,
-    /// Most codec frames to make, those of `prior_frames` included.
+    /// Most codec frames to make, including `prior_frames`.
     pub max_outputs: u32,
-    /// Frames of it that another replica made before: it goes on behind them.
+    /// Frames that another replica made before: generation continues behind them.
     pub prior_frames: Arc<[CodecFrame]>,
-    /// All of its text, if that stands in front of the first frame; then none comes by the edge.
+    /// All of its text, if the prompt contains the whole text; then none comes by the edge.
     pub whole_text: Option<Arc<[u32]>>,
 }
 
@@ -132,11 +132,11 @@ pub struct TextRequest {
     pub prompt: Vec<PromptPiece>,
     /// Sampling of the tokens.
     pub sampling: Sampling,
-    /// Start of its random numbers.
+    /// Seed of its random numbers.
     pub seed: u64,
     /// `true` if the first token carries the hidden states of the prompt's audio.
     pub export_hidden: bool,
-    /// Whose it is: nothing computed for another's is used for it.
+    /// Salt of the caller's cache entries: nothing computed for others is used for it.
     pub salt: CacheSalt,
     /// Most tokens to make.
     pub max_outputs: u32,
@@ -145,7 +145,7 @@ pub struct TextRequest {
 /// Codec frames to samples, or to other codec frames.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DecodeRequest {
-    /// Frames to decode first, unheard: what follows goes on from them.
+    /// Frames to decode first without output; the rest continues from them.
     pub lead: Arc<[CodecFrame]>,
     /// `true` if it gives codec frames to another stage, not samples.
     pub into_frames: bool,
@@ -172,7 +172,8 @@ pub struct VoiceReference {
 }
 
 impl VoicePrompt {
-    /// Frames that the last stage has to go on from, unheard: those of the recording, if it is continued in context.
+    /// Frames that the last stage decodes first without output: those of the recording, if it is continued in
+    /// context.
     #[must_use]
     pub fn lead(&self) -> Arc<[CodecFrame]> {
         let frames = self.reference.as_ref().map(|reference| &reference.frames[..]);
@@ -208,19 +209,19 @@ pub enum PromptPiece {
     },
 }
 
-/// One row of the user's turns as the stage sees them that speaks the answer.
+/// One row of the user's turns for the stage that speaks the answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ContextRow {
     /// A text token.
     Token(u32),
     /// Hidden state of audio in the stage that answers, once it has computed it.
     Hidden(Arc<[f32]>),
-    /// The same before that, by its number among the audio positions of the prompt.
+    /// Index among the audio positions of the prompt, for a hidden state that is not computed yet.
     Awaited(u32),
 }
 
-/// Mono samples in `[-1, 1]` at the rate of their encoder. Copies are the same recording, and its embedding stays with it: it is
-/// encoded once, however often it is a part of a request.
+/// Mono samples in `[-1, 1]` at the rate of their encoder. Clones share the recording and its embedding: it is
+/// encoded once for all requests.
 #[derive(Clone)]
 pub struct Clip(Arc<Encoded>);
 
@@ -230,7 +231,7 @@ struct Encoded {
 }
 
 impl Clip {
-    /// Of these samples.
+    /// Creates a recording.
     #[must_use]
     pub fn new(samples: Vec<f32>) -> Self {
         Self(Arc::new(Encoded {
@@ -256,7 +257,7 @@ impl Clip {
         self.0.embedding.get()
     }
 
-    /// It was encoded. The first time counts.
+    /// Sets the embedding. Later calls have no effect.
     pub fn keep(&self, embedding: Arc<[f32]>) {
         self.0.embedding.get_or_init(|| embedding);
     }
@@ -270,7 +271,7 @@ impl PartialEq for Clip {
 
 impl fmt::Debug for Clip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Never the sound itself.
+        // Never prints the sound itself.
         f.debug_struct("Clip")
             .field("samples", &self.0.samples.len())
             .finish_non_exhaustive()

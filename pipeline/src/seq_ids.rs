@@ -1,4 +1,4 @@
-//! Names of sequences.
+//! Ids of sequences.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use omni_engine::SeqId;
 
-/// Hands out sequence ids, none of them twice.
+/// Generates sequence ids, all distinct.
 #[derive(Debug, Default)]
 pub struct SeqIds(AtomicU64);
 
@@ -17,10 +17,10 @@ impl SeqIds {
     }
 }
 
-/// Hands out tokens that differ from those of other processes with near certainty: 64 random bits and a counter.
+/// Generates tokens that differ from those of other processes with near certainty: 64 random bits and a counter.
 #[derive(Debug)]
 pub struct Tokens {
-    /// Drawn when the process began.
+    /// Random bits of this process.
     own: u64,
     last: AtomicU64,
 }

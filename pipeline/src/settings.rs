@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Starting a sequence again elsewhere.
+/// Retry of a sequence on another replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handover {
     /// Number of attempts.
@@ -14,11 +14,11 @@ pub struct Handover {
 /// Choice of an utterance's replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Routing {
-    /// The one with the least work in flight.
+    /// The replica with the least work in flight.
     LeastQueue,
-    /// One after the other.
+    /// Replicas in turn.
     RoundRobin,
-    /// Any, drawn from numbers that begin with this seed.
+    /// A random replica; the seed of the random numbers.
     Random(u64),
 }
 
@@ -29,7 +29,7 @@ pub struct Restart {
     pub first_delay: Duration,
     /// Longest wait.
     pub max_delay: Duration,
-    /// A failure after this much time of health counts as the first.
+    /// Time of health after which a failure counts as the first.
     pub healthy_after: Duration,
 }
 

@@ -1,9 +1,10 @@
 //! Stages: pools of replicas, each a thread that drives one engine.
 //!
-//! A [`StagePool`] binds an utterance to one of its replicas. A replica takes jobs from a bounded mailbox, steps its engine, and passes outputs on through the [`EdgeSender`] that came with
-//! the job. It never waits for a reader: a sender that is full pauses its own sequence and no other. Between
-//! steps it looks at cancellations, at senders that have room again and at receivers that have more; with nothing to do it
-//! sleeps without using the processor. What lies behind receivers and senders is not known here.
+//! A [`StagePool`] binds an utterance to one of its replicas. A replica takes jobs from a bounded mailbox, steps its
+//! engine, and passes outputs on through the [`EdgeSender`] that came with the job. It never waits for a reader: a
+//! sender that is full pauses its own sequence and no other. Between steps it checks for cancellations, for senders
+//! that have room again and for receivers that have more; with nothing to do it sleeps without using the processor.
+//! It does not know the other ends of receivers and senders.
 
 mod ar;
 mod backoff;

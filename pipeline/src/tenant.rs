@@ -1,11 +1,11 @@
-//! Whose share of the places a request is counted in.
+//! Tenants: the unit in which callers share the places.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 /// Callers that share the server with other tenants as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Tenant {
-    /// Nothing is known of the caller.
+    /// An unidentified caller.
     Unknown,
     /// The callers from one address; for IPv6 from one network, of which every caller has 2^64 addresses.
     Address(IpAddr),
@@ -14,7 +14,7 @@ pub enum Tenant {
 }
 
 impl Tenant {
-    /// The callers from this address.
+    /// Tenant of the callers from this address.
     #[must_use]
     pub fn at(address: IpAddr) -> Self {
         match address.to_canonical() {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct TraceHandle(Arc<dyn Any + Send + Sync>);
 
 impl TraceHandle {
-    /// Of that context.
+    /// Creates a handle of that context.
     pub fn new<T: Any + Send + Sync>(context: Arc<T>) -> Self {
         Self(context)
     }
@@ -22,7 +22,7 @@ impl TraceHandle {
     }
 }
 
-/// The same context, and not one like it.
+/// Compares identity, not content.
 impl PartialEq for TraceHandle {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

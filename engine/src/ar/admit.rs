@@ -33,8 +33,9 @@ impl<M: ArModel> ArEngine<M> {
         })
     }
 
-    /// Evicts sequences that have held their place beyond [`ArConfig::hold_patience`] until the first ready sequence
-    /// has room; returns false if it has none even then.
+    /// Evicts sequences that have held their place beyond
+    /// [`ArConfig::hold_patience`](super::ArConfig::hold_patience) until the first ready sequence has room; returns
+    /// false if it has none even then.
     pub(super) fn make_room(&mut self, report: &mut StepReport<M::Output>) -> bool {
         loop {
             let Some(&(_, head)) = self.ready.first() else {

@@ -13,7 +13,7 @@ use crate::stage::{EngineEvent, EngineSink, Notifier};
 /// Most events that wait: hundreds of times what a full engine tells in a step.
 const MOST: usize = 1 << 16;
 
-/// Listens to one replica. Copies are the same one.
+/// Event sink of one replica. Clones share the events.
 #[derive(Debug, Clone)]
 pub(super) struct EventForwarder {
     heard: Arc<Mutex<Heard>>,
@@ -23,12 +23,12 @@ pub(super) struct EventForwarder {
 #[derive(Debug, Default)]
 struct Heard {
     reports: Reports,
-    /// The thread that takes them looks again soon.
+    /// `true` while the thread that takes them polls.
     attended: bool,
 }
 
 impl EventForwarder {
-    /// One that rings `wake` when there is something to take, unless it is [attended](Self::attend).
+    /// Creates one that notifies `wake` when there is something to take, unless it is [attended](Self::attend).
     pub(super) fn new(wake: Notifier) -> Self {
         let heard = Arc::default();
         Self { heard, wake }
@@ -43,7 +43,8 @@ impl EventForwarder {
         mem::take(&mut self.heard().reports)
     }
 
-    /// Says whether there is something to take, or the caller `looks` again soon in any case: then it need not be rung for what comes.
+    /// Returns true if there is something to take, or if the caller `looks` again soon in any case. Further events
+    /// then send no notification.
     pub(super) fn attend(&self, looks: bool) -> bool {
         let mut heard = self.heard();
         heard.attended = looks || !heard.reports.is_empty();

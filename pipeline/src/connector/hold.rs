@@ -1,11 +1,11 @@
-//! Items of a moment go together.
+//! Batching of items that are sent within a moment.
 
 use std::time::Duration;
 
 use omni_engine::Stamp;
 
-/// Items that come this soon after others wait until so much time has passed since those, and are sent together: every message wakes several threads on
-/// its way. Items of one sequence whose steps take longer never wait.
+/// Shortest time between two batches of items: every message wakes several threads on its way. Items of one sequence
+/// whose steps take longer never wait.
 const MOMENT: Duration = Duration::from_millis(5);
 
 /// Decides if items wait to be sent together. After a send, the next ones wait for the rest of [`MOMENT`]; an urgent

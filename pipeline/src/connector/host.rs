@@ -1,6 +1,6 @@
-//! A stage for another process: the far end of a proxy.
+//! The host of a stage for another process: the far end of a proxy.
 //!
-//! In: frames, from which jobs and their inputs are made. Out: frames with what the stage makes of them. The stage itself is
+//! In: frames, from which jobs and their inputs are made. Out: frames with the stage's outputs. The stage itself is
 //! one like any other, between edges of its own process.
 
 mod linked;
@@ -34,7 +34,7 @@ use work::Work;
 /// Interval of heartbeats to the other side, independent of the stage's work.
 pub(crate) const HEARTBEAT: Duration = Duration::from_millis(500);
 
-/// A connection on which the other side has said what it wants.
+/// Connection whose other side has sent its greeting.
 #[derive(Debug)]
 pub struct HostSession {
     link: Link,
@@ -43,7 +43,7 @@ pub struct HostSession {
     forwarder: EventForwarder,
     stages: StageNames,
     clock: Clock,
-    /// Name of the stage that is wanted.
+    /// Name of the requested stage.
     pub stage: String,
     /// Encoded settings of the stage.
     pub settings: Vec<u8>,
@@ -54,14 +54,15 @@ pub struct HostSession {
 /// Waits for the greeting of the other side. `stages` are the stages of all graphs.
 ///
 /// # Errors
-/// [`LinkError`]; for a peer of another version that is told so, too.
+///
+/// [`LinkError`]; a peer of another version is told the reason, too.
 pub fn called(socket: UnixStream, stages: StageNames, clock: Clock) -> Result<HostSession, LinkError> {
     let wake = Notifier::default();
     let line = wake.line()?;
     let mut link = Link::new(socket, clock)?;
     let hello = match hello(&mut link, &line) {
         Err(error @ LinkError::Wire(WireError::Version { .. })) => {
-            // Its own greeting has the version in it, so that both sides can say what is wrong.
+            // Both greetings have the version in them, so that both sides can name the mismatch.
             link.say(NO_SEQUENCE, hello_as(String::new()))?;
             link.flush()?;
             return Err(error);
@@ -108,7 +109,7 @@ pub(super) fn hello_as(stage: String) -> Body {
     })
 }
 
-/// A greeting in the version that is spoken here.
+/// Checks the version of a greeting.
 pub(super) fn checked(hello: Hello) -> Result<Hello, LinkError> {
     match hello.version {
         VERSION => Ok(hello),
@@ -130,24 +131,26 @@ impl HostSession {
         Ok(self.link.flush()?)
     }
 
-    /// Tells the other side that this process lives.
+    /// Sends a heartbeat.
     ///
     /// # Errors
+    ///
     /// [`LinkError`].
     pub fn beat(&mut self) -> Result<(), LinkError> {
         self.link.say(NO_SEQUENCE, Body::Heartbeat(Heartbeat {}))?;
         Ok(self.link.flush()?)
     }
 
-    /// Takes what the engine of the replica tells, so that the other side hears it.
+    /// Returns a sink for the events of the replica's engine, which are sent to the other side.
     #[must_use]
     pub fn listener(&self) -> Arc<dyn EngineSink> {
         Arc::new(self.forwarder.clone())
     }
 
-    /// Says why there will be no stage.
+    /// Sends the reason why there will be no stage.
     ///
     /// # Errors
+    ///
     /// [`LinkError`].
     pub fn refuse(mut self, message: &str) -> Result<(), LinkError> {
         let message = message.to_owned();
@@ -155,11 +158,11 @@ impl HostSession {
         Ok(self.link.flush()?)
     }
 
-    /// Passes jobs to the replica `stage` until the other side hangs up or the replica dies, which it has done, too, when it
-    /// does not return from a turn within `timeouts`. `status` is where the replica writes its state, and `changes` ring when
-    /// it does.
+    /// Passes jobs to the replica `stage` until the other side closes the connection or the replica dies, also by
+    /// exceeding `timeouts` in a turn. `status` is where the replica writes its state, and `changes` notifies of it.
     ///
     /// # Errors
+    ///
     /// [`LinkError`]; [`LinkError::Peer`] when the replica has died.
     pub fn serve(
         self,
@@ -177,10 +180,11 @@ impl HostSession {
         self.run(&replica, None, (None, None))
     }
 
-    /// Passes jobs to a replica that other connections have, too, until the other side hangs up or the replica dies. What the other side
-    /// asked for and has not got is given up then.
+    /// Passes jobs to a replica that serves other connections, too, until the other side closes the connection or the
+    /// replica dies. Sequences of the connection are cancelled then.
     ///
     /// # Errors
+    ///
     /// As [`serve`](Self::serve).
     pub fn serve_shared(self, replica: &SharedReplica) -> Result<(), LinkError> {
         let membership = replica.router.join(self.forwarder.clone())?;
@@ -188,9 +192,11 @@ impl HostSession {
         self.run(&replica.replica, Some(membership), links)
     }
 
-    /// Takes items of sequences of a replica from the stage that [connected](Self::sender), until that hangs up.
+    /// Takes items of sequences of a replica from the stage that [connected](Self::sender), until it closes the
+    /// connection.
     ///
     /// # Errors
+    ///
     /// [`LinkError`].
     pub fn serve_link(self, replica: &SharedReplica) -> Result<(), LinkError> {
         self.take_items(replica.rendezvous.clone())
@@ -260,7 +266,7 @@ impl fmt::Debug for Host {
 }
 
 impl Host {
-    /// Turns until the other side hangs up or something is of no use any more.
+    /// Turns until the other side closes the connection or the connection or the replica fails.
     fn turns(&mut self, line: &NotifierFd) -> Result<(), LinkError> {
         let mut spoke = false;
         loop {
@@ -275,7 +281,7 @@ impl Host {
             if self.work.wake.will_look(gathers) && !gathers {
                 continue;
             }
-            // Figures change without a notification: after something was said, they are looked at again.
+            // Statistics change without a notification: after a message was sent, they are polled once more.
             let again = match self.link.attend(std::mem::take(&mut spoke)) {
                 true => AFTERTHOUGHT,
                 false => self.work.look_again(),
@@ -288,7 +294,7 @@ impl Host {
         }
     }
 
-    /// Does whatever can be done now.
+    /// Does everything that is possible now.
     fn turn(&mut self) -> Result<Turned, LinkError> {
         self.link.read()?;
         while let Some(frame) = self.link.next()? {
@@ -302,13 +308,13 @@ impl Host {
             let all = self.work.tend(&mut self.link, holds)?;
             spoke |= !self.link.is_flushed();
             self.link.flush()?;
-            // What is left will be sent when the socket takes more.
+            // The rest is sent when the socket takes more.
             if all || self.link.is_backed_up() {
                 let sent = self.link.items() - before;
                 if sent > 0 {
                     self.hold.sent(self.work.clock.now(), holds);
                 }
-                // Where several came at once, more will.
+                // Several items at once are a sign of more to come.
                 let gathers = holds || sent > 1;
                 return Ok(Turned { spoke, gathers });
             }
@@ -318,7 +324,7 @@ impl Host {
 
 /// Result of [`Host::turn`].
 struct Turned {
-    /// There was something to say.
+    /// `true` if something was sent.
     spoke: bool,
     /// `true` if items of the next moment are sent together.
     gathers: bool,

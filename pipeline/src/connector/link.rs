@@ -24,13 +24,13 @@ pub(super) const AFTERTHOUGHT: Duration = Duration::from_millis(100);
 /// Reason why a connection was given up.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// The system refuses.
+    /// The system returned an error.
     #[error("the connection broke: {0}")]
     Io(#[from] io::Error),
     /// The other process has closed it or has ended.
     #[error("the connection was closed by the other process")]
     Closed,
-    /// The other process has ended in the middle.
+    /// The other process has ended within a frame.
     #[error("the connection was cut off within a frame after {got} bytes of it")]
     CutOff {
         /// Bytes that came of the frame.
@@ -42,10 +42,10 @@ pub enum LinkError {
     /// The peer sent a message that the protocol does not allow here.
     #[error("the other process broke the protocol: {0}")]
     Protocol(String),
-    /// It gave up.
+    /// The other process gave up.
     #[error("{0}")]
     Peer(String),
-    /// It has sequences and sends no heartbeats: it is stopped, or stuck as a whole.
+    /// It has sequences and sends no heartbeats: it is stopped, or hangs as a whole.
     #[error("the other process has said nothing for {0:?} while it had work")]
     Silent(Duration),
 }
@@ -60,23 +60,23 @@ impl LinkError {
     }
 }
 
-/// One end.
+/// One end of a connection.
 #[derive(Debug)]
 pub(super) struct Link {
     socket: UnixStream,
     input: FrameReader,
     output: Vec<u8>,
-    /// Bytes at the front of `output` that are with the system.
+    /// Bytes at the front of `output` that the system has taken.
     written: usize,
-    /// There may be something to read.
+    /// `true` if there may be something to read.
     readable: bool,
     /// Events of this end; they are sent ahead of their consequences.
     forwarder: Option<EventForwarder>,
-    /// Of items that have arrived and of which the other side does not know yet.
+    /// Arrivals of items that the other side has not been told of.
     arrivals: Vec<Arrival>,
     /// Time at which the other side was last sent both.
     passed_on: Stamp,
-    /// Items that were put in line.
+    /// Number of items queued.
     items: u64,
     clock: Clock,
     peer: PeerClock,
@@ -105,7 +105,7 @@ impl Link {
         self.forwarder = Some(forwarder);
     }
 
-    /// Tells the other side of an item that has arrived: with the next item, or within [`AFTERTHOUGHT`].
+    /// Reports the arrival of an item to the other side: with the next item, or within [`AFTERTHOUGHT`].
     pub(super) fn arrived(&mut self, arrival: Arrival) {
         self.arrivals.push(arrival);
     }
@@ -117,7 +117,7 @@ impl Link {
         self.forwarder.as_ref().map_or(looks, |told| told.attend(looks))
     }
 
-    /// Puts in line what was told, at most once in [`AFTERTHOUGHT`]: what depends on it takes it along.
+    /// Queues reports, at most once in [`AFTERTHOUGHT`]: messages that depend on them queue them first.
     pub(super) fn pass_on_late(&mut self) -> Result<(), WireError> {
         match self.clock.since(self.passed_on) >= AFTERTHOUGHT {
             true => self.pass_on(),
@@ -125,7 +125,7 @@ impl Link {
         }
     }
 
-    /// Puts in line what was told and not yet sent.
+    /// Queues all reports that were not sent.
     fn pass_on(&mut self) -> Result<(), WireError> {
         let reports = self.forwarder.as_ref().map(EventForwarder::take);
         if let Some(reports) = reports.filter(|reports| !reports.is_empty()) {
@@ -152,9 +152,9 @@ impl Link {
         self.peer
     }
 
-    /// Puts a frame in line. What is in line goes out with [`flush`](Self::flush).
+    /// Queues a frame. [`flush`](Self::flush) sends the queue.
     pub(super) fn say(&mut self, seq: SeqId, body: Body) -> Result<(), WireError> {
-        // What an engine told comes before what came of it, and that an item has arrived before the end of its sequence.
+        // Engine events go before their consequences, and the arrival of an item before the end of its sequence.
         if matches!(
             body,
             Body::Item(_) | Body::End(_) | Body::Cancel(_) | Body::Done(_) | Body::Failed(_)
@@ -168,7 +168,7 @@ impl Link {
         write_frame(&mut self.output, seq, body, || peer.to_wire(clock.now()))
     }
 
-    /// Items that were put in line so far.
+    /// Number of items queued so far.
     pub(super) fn items(&self) -> u64 {
         self.items
     }
@@ -183,8 +183,8 @@ impl Link {
         self.written == self.output.len()
     }
 
-    /// Hands to the system what it takes. If the other side is gone, that is for [`read`](Self::read) to tell: what the
-    /// other side said before it went is worth more.
+    /// Writes as much of the queue as the system takes. A closed connection is reported by [`read`](Self::read):
+    /// messages that the other side sent before are read first.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         while !self.is_flushed() {
             match self.socket.write(&self.output[self.written..]) {
@@ -199,7 +199,7 @@ impl Link {
                 },
             }
         }
-        // No byte is moved more often than others are written, however much is in line.
+        // Moves no byte more often than others are written, for any length of the queue.
         if self.is_flushed() || self.written >= BACKED_UP.max(self.output.len() / 2) {
             self.output.drain(..self.written);
             self.written = 0;
@@ -207,7 +207,7 @@ impl Link {
         Ok(())
     }
 
-    /// Reads what is there, once. Frames are then taken with [`next`](Self::next) until there are none.
+    /// Reads once. Frames are then taken with [`next`](Self::next) until there are none.
     pub(super) fn read(&mut self) -> Result<(), LinkError> {
         if !std::mem::take(&mut self.readable) {
             return Ok(());
@@ -231,7 +231,7 @@ impl Link {
         }
     }
 
-    /// The next frame that was read completely.
+    /// Returns the next frame that was read completely.
     pub(super) fn next(&mut self) -> Result<Option<Received>, WireError> {
         let clock = self.clock;
         let frame = self.input.next(|| clock.now())?;
@@ -241,8 +241,8 @@ impl Link {
         Ok(frame)
     }
 
-    /// Waits until something can be read, something in line can be written, the notifier is rung, or `timeout` is over. Then the notifier
-    /// can be rung again.
+    /// Waits until something can be read, something queued can be written, the notifier is notified, or `timeout` is
+    /// over. Then the notifier can be notified again.
     pub(super) fn wait(&mut self, notifier: &NotifierFd, timeout: Option<Duration>) -> io::Result<()> {
         let mut interest = PollFlags::IN;
         interest.set(PollFlags::OUT, !self.is_flushed());
@@ -257,7 +257,7 @@ impl Link {
             Err(error) => return Err(error.into()),
         }
         let [socket, rung] = watched.map(|watched| watched.revents());
-        // The end of the other side and errors are read, too.
+        // Reading also reports errors and the end of the other side.
         self.readable = socket.intersects(!PollFlags::OUT);
         if !rung.is_empty() {
             notifier.drain();

@@ -1,4 +1,4 @@
-//! The edge within one process: a channel, and a count of what is in it.
+//! The edge within one process: a channel, and a count of its units.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,8 +12,8 @@ use crate::clock::Clock;
 use crate::item::Item;
 use crate::stage::{EdgeFull, EdgeReceiver, EdgeSender, End, Notifier, Recv, TransferStamps};
 
-/// An edge for `capacity` units. `writer` and `reader` are the notifiers of stages at the two ends; a session has none, it
-/// awaits [`EdgeReader::next`].
+/// Creates an edge for `capacity` units. `writer` and `reader` are the notifiers of stages at the two ends; a session
+/// has none, it awaits [`EdgeReader::next`].
 pub fn edge<T: Send>(
     capacity: u32,
     writer: Option<Notifier>,
@@ -41,7 +41,7 @@ pub fn edge<T: Send>(
     (sending, receiving)
 }
 
-/// An [`edge`] that measures what passes.
+/// Creates an [`edge`] that measures its items.
 pub fn metered_edge(
     capacity: u32,
     writer: Option<Notifier>,
@@ -53,7 +53,7 @@ pub fn metered_edge(
     (sending, receiving.measured_by(meter))
 }
 
-/// An [`edge`] whose reader measures what passes, and needs to know when it was put.
+/// Creates an [`edge`] whose reader measures its items, and needs the time at which they were put.
 pub(super) fn stamped_edge(
     capacity: u32,
     writer: Option<Notifier>,
@@ -72,17 +72,18 @@ fn nanos(at: Stamp) -> u64 {
 /// State shared by both ends.
 #[derive(Debug, Default)]
 struct Shared {
-    /// Rung when there is room again, and when the reader goes; there once it is known which stage writes.
+    /// Notified when there is room again, and when the reader is dropped; set once it is known which stage writes.
     writer: OnceLock<Notifier>,
     /// Units on the edge.
     used: AtomicU32,
-    /// The writer has an excuse for delivering nothing.
+    /// `true` while the writer is idle for want of a caller or of room.
     waits: AtomicBool,
-    /// The reader takes items together: they are hints to it.
+    /// `true` if the reader batches items, so that their notifications are hints.
     gathers: AtomicBool,
     /// Number of times that the writer has become idle.
     idles: AtomicU32,
-    /// On an edge that measures: nanoseconds that writers found no room, and since when that is so (0: it is not).
+    /// On an edge that measures: nanoseconds in which writers found no room, and the start of the current such time
+    /// (0: none).
     held: AtomicU64,
     full_since: AtomicU64,
 }
@@ -103,17 +104,17 @@ enum Envelope<T> {
 enum Sent {
     Now {
         bytes: u64,
-        /// The writer began to hand it over, and had.
+        /// Start and end of the writer's hand-over.
         from: Stamp,
         until: Stamp,
     },
     Measured(TransferStamps),
 }
 
-/// The end that items are put into.
+/// The writing end of an edge.
 #[derive(Debug)]
 pub struct EdgeWriter<T = Item> {
-    /// Taken when the writer goes.
+    /// Taken when the writer is dropped.
     channel: Option<mpsc::Sender<Envelope<T>>>,
     shared: Arc<Shared>,
     capacity: u32,
@@ -122,7 +123,7 @@ pub struct EdgeWriter<T = Item> {
     scale: Option<Scale<T>>,
 }
 
-/// The time, and the bytes of an item.
+/// Clock, and the size of an item in bytes.
 type Scale<T> = (Clock, fn(&T) -> u64);
 
 impl<T> EdgeWriter<T> {
@@ -134,7 +135,7 @@ impl<T> EdgeWriter<T> {
 }
 
 impl<T: Send> EdgeWriter<T> {
-    /// Sends an item if there is room for it, and books its units.
+    /// Sends an item if there is room for it, and counts its units.
     fn send(&self, item: T, units: u32, sent: Option<Sent>) -> Result<(), EdgeFull<T>> {
         let Some(channel) = &self.channel else {
             return Ok(());
@@ -158,7 +159,7 @@ impl<T: Send> EdgeWriter<T> {
         Ok(())
     }
 
-    /// Books the units of an item that is sent now.
+    /// Counts the units of an item that is sent now.
     fn take_room(&self, units: u32) {
         let used = self.shared.used.fetch_add(units, Ordering::AcqRel) + units;
         if used >= self.capacity
@@ -166,7 +167,7 @@ impl<T: Send> EdgeWriter<T> {
         {
             let now = nanos(clock.now());
             self.shared.full_since.store(now.max(1), Ordering::Release);
-            // The reader may have made room meanwhile, and looked before this was there.
+            // The reader may have made room before the flag was set, and missed it.
             if self.shared.used.load(Ordering::Acquire) <= self.capacity / 2 {
                 self.shared.full_since.store(0, Ordering::Release);
             }
@@ -175,7 +176,7 @@ impl<T: Send> EdgeWriter<T> {
 }
 
 impl<T> EdgeWriter<T> {
-    /// The writer is notified by `writer`, unless another was named before.
+    /// Sets the notifier of the writer, unless another was set before.
     pub(super) fn woken_by(&self, writer: Notifier) {
         let _ = self.shared.writer.set(writer);
     }
@@ -228,7 +229,7 @@ impl<T: Send> EdgeSender<T> for EdgeWriter<T> {
 
     fn end(self: Box<Self>, end: End) {
         if let Some(channel) = &self.channel {
-            // A place of the channel is kept for it.
+            // One slot of the channel is reserved for the end.
             let _ = channel.try_send(Envelope::End(end));
         }
         self.notify();
@@ -243,7 +244,7 @@ impl<T> Drop for EdgeWriter<T> {
     }
 }
 
-/// The end that items are taken from.
+/// The reading end of an edge.
 #[derive(Debug)]
 pub struct EdgeReader<T = Item> {
     channel: mpsc::Receiver<Envelope<T>>,
@@ -304,7 +305,7 @@ impl<T> EdgeReader<T> {
         }
     }
 
-    /// Time until `now` in which the writer found no room. It pauses then, until half of it is free.
+    /// Time until `now` in which the writer found no room. It then pauses until half of the edge is free.
     #[must_use]
     pub fn held(&self, now: Stamp) -> Duration {
         let held = self.shared.held.load(Ordering::Acquire);
@@ -324,7 +325,7 @@ impl<T> EdgeReader<T> {
         }
     }
 
-    /// Books the passage of an item, which the reader began to take at `taken`.
+    /// Records the transfer of an item, which the reader began to take at `taken`.
     fn measure(&mut self, sent: &Sent, taken: Stamp) {
         let Some((meter, record)) = &mut self.meter else {
             return;

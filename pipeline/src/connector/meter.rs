@@ -100,16 +100,16 @@ impl EdgeRecord {
     }
 }
 
-/// Takes what edges measure. Called on the reader's thread or task: must not block.
+/// Receives the measurements of edges. Called on the reader's thread or task: must not block.
 pub trait EdgeSink: Send + Sync {
-    /// A chunk has been read.
+    /// Called when a chunk has been read.
     fn chunk(&self, hop: &Hop, chunk: &TransferStamps);
 
-    /// An edge that something passed is closed.
+    /// Called when a used edge closes.
     fn closed(&self, record: &EdgeRecord);
 }
 
-/// Takes nothing.
+/// Discards all measurements.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct IgnoreEdges;
 

@@ -20,7 +20,7 @@ pub fn frames(mut bytes: &[u8]) {
             match reader.next(Stamp::default) {
                 Ok(Some(frame)) => {
                     clock.frame(frame.sent, frame.began);
-                    // What cannot be read ends the connection.
+                    // Unreadable data ends the connection.
                     let _ = body(frame.body, clock);
                 }
                 Ok(None) => break,

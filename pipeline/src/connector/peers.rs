@@ -1,7 +1,8 @@
 //! Links to stages in other processes: items of sequences go there without passing a server.
 //!
-//! In: the outputs of a sequence, and the stage that they are for. Out: the items at that stage, many sequences over one connection, and what
-//! became of them. No sequence waits for a link: while there is none its items go to its server, and one is made for those that come later.
+//! In: the outputs of a sequence, and the stage that they are for. Out: the items at that stage, many sequences over
+//! one connection, and the end of each. No sequence waits for a link: while there is none its items go to its server,
+//! and a link is made for later sequences.
 
 mod inbound;
 mod outbound;
@@ -28,14 +29,14 @@ use crate::clock::Clock;
 use crate::stage::{CancelFlag, End, LinkToken, NextStage, Notifier};
 pub(super) use inbound::Inbound;
 
-/// Reaches the stage at an address.
+/// Connects to the stage at an address.
 pub type Dial = Arc<dyn Fn(&[u8]) -> io::Result<Connected> + Send + Sync>;
 
-/// Most stages that are reached; the items for others go to their servers.
+/// Most links; items for further stages go to their servers.
 const MOST_LINKS: usize = 1 << 8;
 /// Wait before a failed link is dialled again.
 const AGAIN: Duration = Duration::from_secs(5);
-/// For how long a failed link that no sequence asks for is remembered.
+/// Time for which a failed link that no sequence asks for is remembered.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// Sequences that may wait for the thread of a link.
 const MAILBOX: usize = 256;
@@ -77,11 +78,11 @@ pub struct LinkCounts {
     pub links: usize,
     /// Sequences that went by a link.
     pub linked: u64,
-    /// Sequences that were to, and went by their server because there was no link.
+    /// Sequences that went by their server because there was no link.
     pub relayed: u64,
 }
 
-/// The stages that a stage reaches. Copies are the same ones; with the last, the links end.
+/// Links of a stage to others. Clones share them; when the last is dropped, the links end.
 #[derive(Debug, Clone)]
 pub struct Peers(Arc<Shared>);
 
@@ -102,13 +103,13 @@ struct Held {
     asked: Stamp,
 }
 
-/// A link as it is seen from outside.
+/// Handle of a link for other threads.
 #[derive(Debug, Default)]
 struct LinkHandle {
     state: Mutex<State>,
     wake: Notifier,
     stop: CancelFlag,
-    /// Its other end has said nothing for [`QUIET`].
+    /// `true` if its other end has been silent for [`QUIET`].
     quiet: AtomicBool,
 }
 
@@ -125,7 +126,7 @@ impl LinkHandle {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the link if no sequence has a place on it; says whether it did. No sequence can get one afterwards.
+    /// Closes the link if no sequence has a place on it; returns true if it did. No sequence can get one afterwards.
     fn retire(&self, now: Stamp) -> bool {
         let mut state = self.state();
         let unused = matches!(&*state, State::Works(jobs) if jobs.capacity() == jobs.max_capacity());
@@ -147,9 +148,10 @@ struct Outgoing {
 /// [severed](Self::Severed).
 #[derive(Debug)]
 pub(super) enum LinkEnd {
-    /// All of it has arrived, and so has its end. A loss has not: it is for the server to tell, which has to know of it first.
+    /// All items have arrived, and so has their end. Not used for a loss: the server reports that, and has to know of
+    /// it first.
     Ended(End),
-    /// The link has broken, or one of the two stages does not go on with it.
+    /// The link has broken, or one of the two stages does not continue the sequence.
     Severed(String),
 }
 
@@ -163,7 +165,7 @@ pub(super) struct LinkPermit {
 }
 
 impl LinkPermit {
-    /// Sends the outputs there. Says what becomes of them.
+    /// Sends the outputs over the link. The receiver gets their end.
     pub(super) fn send(self, outputs: EdgeReader) -> oneshot::Receiver<LinkEnd> {
         let (ended, told) = oneshot::channel();
         self.place.send(Outgoing {
@@ -178,7 +180,7 @@ impl LinkPermit {
 }
 
 impl Peers {
-    /// Of a stage that has reached none.
+    /// Creates the links of a stage, none at first.
     #[must_use]
     pub fn new(parts: PeerParts) -> Self {
         Self(Arc::new(Shared {
@@ -189,7 +191,7 @@ impl Peers {
         }))
     }
 
-    /// A sequence goes by its server because [`reserve`](Self::reserve) had no place for it.
+    /// Counts a sequence that goes by its server because [`reserve`](Self::reserve) had no place for it.
     pub(super) fn relays(&self) {
         self.0.relayed.fetch_add(1, Ordering::Relaxed);
     }
@@ -212,7 +214,8 @@ impl Peers {
         self.0.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a sequence on the link to `next`, if there is one now. If there is no link, one is made, unless one has failed just now.
+    /// Reserves a place for a sequence on the link to `next`, if there is one now. If there is no link, starts one,
+    /// unless one has failed just now.
     pub(super) fn reserve(&self, next: &NextStage) -> Option<LinkPermit> {
         let parts = &self.0.parts;
         let now = parts.clock.now();
@@ -259,7 +262,7 @@ impl Peers {
 }
 
 impl Drop for Shared {
-    /// All links are told to stop before the first is waited for.
+    /// Stops all links before it waits for the first.
     fn drop(&mut self) {
         let links = self.links.get_mut().unwrap_or_else(PoisonError::into_inner);
         links.values().for_each(Held::stop);
@@ -272,7 +275,7 @@ impl Held {
         self.handle.wake.notify();
     }
 
-    /// Makes a link to `next`, maybe `again` after one has failed.
+    /// Starts a link to `next`; `again` if one has failed before.
     fn start(parts: &Arc<PeerParts>, next: &NextStage, again: bool, now: Stamp) -> Self {
         let handle = Arc::<LinkHandle>::default();
         let (theirs, parts, next) = (Arc::clone(&handle), Arc::clone(parts), next.clone());
@@ -306,7 +309,7 @@ impl Drop for Held {
     }
 }
 
-/// Tells the other end of a link that this one lives, and notes when that does not.
+/// Sends heartbeats over a link, and detects that the other end sends none.
 struct Keepalive {
     told: Stamp,
     heard: Stamp,
@@ -322,7 +325,7 @@ impl Keepalive {
         }
     }
 
-    /// The other end said something.
+    /// Records a message of the other end.
     fn heard(&mut self, now: Stamp) {
         self.heard = now;
     }
@@ -332,10 +335,10 @@ impl Keepalive {
         self.looked.since(self.heard) >= QUIET
     }
 
-    /// A look, every [`HEARTBEAT`] at least.
+    /// Checks both; called at least every [`HEARTBEAT`].
     fn look(&mut self, link: &mut Link) -> Result<(), LinkError> {
         let now = link.now();
-        // A thread that was held up itself does not know whether the other end was.
+        // A thread that was delayed itself cannot judge the other end.
         if now.since(self.looked) >= 2 * HEARTBEAT {
             self.heard = now;
         }

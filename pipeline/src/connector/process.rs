@@ -1,8 +1,8 @@
-//! A process at the other end of a connection: its standard input is the socket, so that no other process can reach it, and nothing
-//! is left behind in the file system.
+//! A process at the other end of a connection: its standard input is the socket, so that no other process can reach
+//! it, and nothing is left behind in the file system.
 //!
-//! It does not outlive the one that started it: it ends when the connection does, and where the system can, it is killed when
-//! the thread that started it goes.
+//! It does not outlive the process that started it: it ends when the connection does, and where the system can, it is
+//! killed when the thread that started it ends.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use super::replica::{Connected, Peer, StageTransport};
 
-/// Connects to a process that is there: one that was started apart from this program, and that [serves](super::called) every connection to a
-/// socket in the file system.
+/// Connects to a running process that was started apart from this program, and that [serves](super::called) every
+/// connection to a socket in the file system.
 #[derive(Debug, Clone)]
 pub struct Attach(pub PathBuf);
 
@@ -34,11 +34,12 @@ impl Peer for Attached {
     }
 }
 
-/// Starts a process that finds the connection with [`inherited`]. It has a process group of its own: what a terminal sends to
-/// the group of the server, which lets the work in progress end first, is not for it.
+/// Starts a process that finds the connection with [`inherited`]. It has a process group of its own, so that signals
+/// of a terminal to the server's group do not reach it: the server lets the work in progress end first.
 ///
 /// # Errors
-/// What the system says.
+///
+/// The error of the system.
 pub fn spawn_peer(command: &mut Command) -> io::Result<Connected> {
     let (here, there) = UnixStream::pair()?;
     let child = command
@@ -46,27 +47,28 @@ pub fn spawn_peer(command: &mut Command) -> io::Result<Connected> {
         .stdout(Stdio::null())
         .process_group(0)
         .spawn();
-    // The command keeps what it gives to the child: a child that ends would not be noticed.
+    // The command keeps what it gives to the child: the end of the child would not be noticed.
     command.stdin(Stdio::null());
     Ok((here, Box::new(Process(child?))))
 }
 
-/// The connection of this process with the one that started it.
+/// Returns the connection of this process with the one that started it.
 ///
 /// # Errors
-/// If its standard input is none.
+///
+/// If its standard input is not a socket.
 pub fn inherited() -> io::Result<UnixStream> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    // Fails for anything that is no socket.
+    // Fails for anything but a socket.
     socket.local_addr()?;
     Ok(socket)
 }
 
 struct Process(Child);
 
-/// One that is forgotten is not left behind.
+/// Kills a process that was not waited for.
 impl Drop for Process {
     fn drop(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
@@ -84,7 +86,7 @@ impl Peer for Process {
     fn end(mut self: Box<Self>, patience: Duration) -> String {
         let ended = ends_within(&mut self.0, patience);
         if !ended {
-            // One that has ended meanwhile cannot be killed, and need not be.
+            // A process that has ended meanwhile cannot be killed, and need not be.
             let _ = self.0.kill();
         }
         match self.0.wait() {

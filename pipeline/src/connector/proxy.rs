@@ -1,8 +1,8 @@
-//! A stage in another process, as seen from this one: takes its jobs, and passes items, ends, cancellations and credit both
-//! ways, many sequences over one connection.
+//! A stage in another process, as seen from this one: takes its jobs, and passes items, ends, cancellations and
+//! credit both ways, many sequences over one connection.
 //!
-//! In: jobs whose edges are of this process. Out: the same, their items made elsewhere. A proxy knows nothing of processes; it
-//! is given a connected socket, and when that breaks its jobs are lost.
+//! In: jobs whose edges are of this process. Out: the same, their items made elsewhere. A proxy is independent of
+//! processes; it is given a connected socket, and when that breaks its jobs are lost.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -57,18 +57,18 @@ pub(super) struct Proxy {
 #[derive(Debug)]
 pub(super) struct RemoteStats {
     status: ReplicaStatus,
-    /// Sequences that its engine took and has not told the end of.
+    /// Sequences that its engine took and has not reported the end of.
     taken: BTreeMap<SeqId, SeqTaken>,
 }
 
 impl RemoteStats {
-    /// Of a new life.
+    /// Creates the statistics of a new life.
     pub(super) fn new(status: ReplicaStatus) -> Self {
         let taken = BTreeMap::new();
         Self { status, taken }
     }
 
-    /// Tells what the engine told. Every sequence that it took ends once.
+    /// Passes on the engine's events. Every sequence that it took ends once.
     fn tell(&mut self, news: &Reports) -> Result<(), LinkError> {
         for news in &news.told {
             match news {
@@ -91,7 +91,8 @@ impl RemoteStats {
         Ok(())
     }
 
-    /// Tells what the engine cannot tell any more: sequences that `lives` are failed by it, others were given up before.
+    /// Reports the ends that the engine can no longer report: sequences for which `lives` is true fail, others were
+    /// cancelled before.
     fn end(&mut self, lives: impl Fn(SeqId) -> bool, now: Stamp) {
         for (seq, taken) in std::mem::take(&mut self.taken) {
             let reason = match lives(seq) {
@@ -104,14 +105,14 @@ impl RemoteStats {
     }
 }
 
-/// All of a proxy but its connection.
+/// State of a proxy besides its connection.
 struct ProxyState {
     phase: Phase,
     /// Oldest first.
     streams: BTreeMap<SeqId, StreamState>,
     figures: RemoteStats,
     stages: StageNames,
-    /// Since when the other side has said nothing.
+    /// Time of the other side's last message.
     silent_since: Stamp,
     clock: Clock,
 }
@@ -127,7 +128,7 @@ impl fmt::Debug for Proxy {
 }
 
 impl Proxy {
-    /// Greets the other side and tells it how to run the stage.
+    /// Sends the greeting and the settings of the stage.
     pub(super) fn new(
         socket: UnixStream,
         settings: Vec<u8>,
@@ -165,7 +166,7 @@ impl Proxy {
         self.state.phase != Phase::Silent
     }
 
-    /// Since when the other side has said nothing.
+    /// Time of the other side's last message.
     pub(super) fn silent_since(&self) -> Stamp {
         self.state.silent_since
     }
@@ -203,10 +204,11 @@ impl Proxy {
         self.state.streams.insert(seq, stream);
     }
 
-    /// Does whatever can be done now.
+    /// Does everything that is possible now.
     ///
     /// # Errors
-    /// If the connection is of no use any more.
+    ///
+    /// If the connection has failed.
     pub(super) fn turn(&mut self) -> Result<(), LinkError> {
         self.link.read()?;
         while let Some(frame) = self.link.next()? {
@@ -215,14 +217,14 @@ impl Proxy {
         loop {
             let all = self.state.tend(&mut self.link)?;
             self.link.flush()?;
-            // What is left will be sent when the socket takes more.
+            // The rest is sent when the socket takes more.
             if all || self.link.is_backed_up() {
                 return Ok(());
             }
         }
     }
 
-    /// Sleeps until there may be something to do, or for `timeout`. Then the notifier can be rung again.
+    /// Sleeps until there may be something to do, or for `timeout`. Then the notifier can be notified again.
     pub(super) fn wait(&mut self, notifier: &NotifierFd, timeout: Option<Duration>) -> Result<(), LinkError> {
         Ok(self.link.wait(notifier, timeout)?)
     }
@@ -230,7 +232,7 @@ impl Proxy {
     /// Ends every sequence with `end`.
     pub(super) fn end_all(&mut self, end: &End) {
         let streams = std::mem::take(&mut self.state.streams);
-        // First the figures, so that they contain the end when it is heard of.
+        // Figures first, so that they contain the end when its reader learns of it.
         let now = self.state.clock.now();
         self.state.figures.end(|seq| streams.contains_key(&seq), now);
         for (_, mut stream) in streams {
@@ -240,7 +242,7 @@ impl Proxy {
 }
 
 impl ProxyState {
-    /// Takes a frame. One of a sequence that is not here any more was on its way when the sequence ended.
+    /// Handles a frame. A frame of an unknown sequence was in flight when the sequence ended, and is ignored.
     fn frame(&mut self, frame: Received, clock: PeerClock) -> Result<(), LinkError> {
         self.silent_since = self.clock.now();
         let (came, seq) = (Came::of(&frame, clock), frame.seq);
@@ -275,12 +277,13 @@ impl ProxyState {
         };
         match body {
             Body::Item(item) => {
-                // The reader of the edge books the passage.
+                // The reader of the edge records the transfer.
                 stream.receiving.item(came, item, self.clock.now())?;
             }
             Body::End(message) => {
                 let end = end(message, &self.stages)?;
-                // A stage whose own link broke has the sequence until it is cancelled. One that tells of another's is done with it, and owes no heartbeats.
+                // A stage whose own link broke keeps the sequence until it is cancelled. A stage that reports the
+                // link of another is done with the sequence, and owes no heartbeats.
                 let kept = matches!(&end, End::Severed { stage, .. } if *stage == ours);
                 stream.receiving.end(end);
                 if !kept {
@@ -311,7 +314,7 @@ impl ProxyState {
         Ok(())
     }
 
-    /// Looks at every sequence; false if not all of what can be sent is in line.
+    /// Serves every sequence; returns false if the queue did not take everything that can be sent.
     fn tend(&mut self, link: &mut Link) -> Result<bool, LinkError> {
         let mut all = true;
         let mut outcome = Ok(());

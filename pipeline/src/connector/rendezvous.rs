@@ -1,7 +1,8 @@
-//! Sequences whose items come by a link: each is opened by a server, and the stage before it attaches its items. Either may come first.
+//! Sequences whose items come by a link: each is opened by a server, and the stage before it attaches its items.
+//! Either may come first.
 //!
-//! The one that comes first makes the edge and leaves the other end of it here, under the token that both know. A server that finds that the items
-//! come by itself takes the writer back.
+//! The first one makes the edge and leaves the other end of it here, under the token that both know. A server whose
+//! items come by itself after all takes the writer back.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,19 +16,19 @@ use super::stream::OPEN_CREDIT;
 use crate::clock::Clock;
 use crate::stage::{LinkToken, Notifier};
 
-/// Most sequences that have items here and were not opened.
+/// Most sequences whose items were attached and that were not opened.
 const MOST_EARLY: usize = 1 << 10;
 
 /// Time for which such a sequence is kept.
 pub(super) const EARLY: Duration = Duration::from_secs(10);
 
-/// The sequences of one replica. Copies are the same one.
+/// Sequences of one replica. Clones share them.
 #[derive(Clone)]
 pub(super) struct Rendezvous(Arc<Shared>);
 
 struct Shared {
     waiting: Mutex<Waiting>,
-    /// The stage's, which takes the items.
+    /// Notifier of the stage that takes the items.
     stage: Notifier,
     clock: Clock,
 }
@@ -42,7 +43,7 @@ struct Waiting {
 enum Side {
     /// The sequence was opened, and no items have come.
     Opened(EdgeWriter),
-    /// Items come, and the sequence was not opened.
+    /// Items were attached, and the sequence was not opened.
     Attached { items: Box<EdgeReader>, since: Stamp },
 }
 
@@ -55,7 +56,7 @@ impl fmt::Debug for Rendezvous {
 }
 
 impl Rendezvous {
-    /// Of the replica that `stage` notifies.
+    /// Creates the meeting point of the replica that `stage` notifies.
     pub(super) fn new(stage: Notifier, clock: Clock) -> Self {
         Self(Arc::new(Shared {
             waiting: Mutex::default(),
@@ -72,7 +73,7 @@ impl Rendezvous {
         stamped_edge(OPEN_CREDIT, None, Some(self.0.stage.clone()), self.0.clock)
     }
 
-    /// A sequence was opened whose items have that token: where they come. None if it was opened before.
+    /// Opens a sequence with that token; returns the edge of its items. None if it was opened before.
     pub(super) fn expect(&self, token: LinkToken) -> Option<(EdgeReader, Expected)> {
         // No link may be left that does.
         self.give_up_late(self.0.clock.now());
@@ -99,8 +100,8 @@ impl Rendezvous {
         Some((items, expected))
     }
 
-    /// A stage has items with that token: where they go; `writer` is notified when there is room. None if another has them, or if too many
-    /// come before their sequences.
+    /// Attaches items with that token; returns the edge for them. `writer` is notified when there is room. None if
+    /// another stage has attached items, or if too many are attached before their sequences.
     pub(super) fn attach(&self, token: LinkToken, writer: Notifier) -> Option<EdgeWriter> {
         let mut waiting = self.waiting();
         let edge = match waiting.sides.remove(&token) {
@@ -125,7 +126,7 @@ impl Rendezvous {
         Some(edge)
     }
 
-    /// The stage that has attached these items gives them up. If their sequence was not opened, nothing is kept for it.
+    /// Withdraws items that were attached. If their sequence was not opened, nothing is kept for it.
     pub(super) fn forget(&self, token: LinkToken) {
         let mut waiting = self.waiting();
         let early = match waiting.sides.remove(&token) {
@@ -140,7 +141,7 @@ impl Rendezvous {
         drop(waiting);
     }
 
-    /// Gives up sequences that have had items for [`EARLY`] and were not opened.
+    /// Drops items that were attached for [`EARLY`] and whose sequence was not opened.
     pub(super) fn give_up_late(&self, now: Stamp) {
         let mut waiting = self.waiting();
         let late = waiting
@@ -148,7 +149,7 @@ impl Rendezvous {
             .extract_if(|_, side| matches!(side, Side::Attached { since, .. } if now.since(*since) >= EARLY));
         let late: Vec<_> = late.collect();
         waiting.early -= late.len();
-        // Their links are notified when they are dropped, and may come here.
+        // The drop notifies their links, which may call this.
         drop(waiting);
     }
 }
@@ -161,7 +162,8 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// Takes the edge back for the server; `writer` is notified when there is room. None if a stage has attached its items.
+    /// Takes the edge back for the server; `writer` is notified when there is room. None if a stage has attached its
+    /// items.
     pub(super) fn take_back(&self, writer: Notifier) -> Option<EdgeWriter> {
         let edge = self.remove()?;
         edge.woken_by(writer);

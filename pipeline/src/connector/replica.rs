@@ -1,5 +1,5 @@
-//! A replica in another process: its thread here carries jobs, items and figures, and does what every replica does when its
-//! model dies, which here is the other process.
+//! A replica in another process: its thread here carries jobs, items and figures, and restarts the process as any
+//! replica rebuilds its model.
 
 use std::fmt;
 use std::io;
@@ -23,26 +23,28 @@ const GREETING: Duration = Duration::from_secs(30);
 /// Silence after which a process on the same machine counts as dead, with sequences or without: four missed
 /// heartbeats. Independent of the duration of a step.
 pub const SILENCE_TIMEOUT: Duration = HEARTBEAT.saturating_mul(4);
-/// The same for a process that is reached over a network, where a packet may be lost several times.
+/// Silence after which a process that is reached over a network counts as dead: a packet may be lost several times.
 pub const NETWORK_SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
-/// A thread that looks so late was held up itself, as the process may have been.
+/// Delay from which a thread assumes that the machine stood still, and the process with it.
 const LATE: Duration = Duration::from_millis(50);
 /// Added to the silence timeout when the listening thread itself was delayed by [`LATE`] or more.
 const GRACE: Duration = Duration::from_secs(2);
-/// After so long without a word any process counts as dead, unless the thread that listens is held up for more than two seconds. Whatever fails a
-/// sequence for want of its outputs has to wait longer: what a dead process had goes on elsewhere.
+/// Silence after which any process counts as dead, unless the listening thread is delayed for more than two seconds.
+/// A timeout that fails a sequence for want of its outputs has to be longer: the sequences of a dead process go on
+/// elsewhere.
 pub const LATEST_LOSS: Duration = NETWORK_SILENCE_TIMEOUT
     .saturating_add(GRACE)
     .saturating_add(GRACE);
 /// Longest wait for a process to exit on request before it is killed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The other end of a connection.
+/// Process at the other end of a connection.
 pub trait Peer: Send {
-    /// Waits until it has ended, which it does when the connection is closed; after `patience` ends it. Says how it ended.
+    /// Waits for its end, which follows that of the connection; kills it after `patience`. Returns a description of
+    /// its end.
     fn end(self: Box<Self>, patience: Duration) -> String;
 
-    /// The process that it is, if it is one of its own.
+    /// Id of the process, if it is one of its own.
     fn id(&self) -> Option<u32> {
         None
     }
@@ -50,13 +52,14 @@ pub trait Peer: Send {
 
 /// Transport to the process that runs a replica's stage: starts it, or connects to it.
 ///
-/// A connection is a stream socket that carries `omni.stage.v1`. A transport that has no socket gives one end of a pair and passes on
-/// what comes at the other.
+/// A connection is a stream socket that carries `omni.stage.v1`. A transport without a socket returns one end of a
+/// pair and forwards the bytes at the other.
 pub trait StageTransport: Send {
-    /// A new connection. Called on the replica's thread, again after each death.
+    /// Opens a connection. Called on the replica's thread, again after each death.
     ///
     /// # Errors
-    /// What the system says.
+    ///
+    /// The error of the system.
     fn connect(&mut self) -> io::Result<Connected>;
 }
 
@@ -69,7 +72,7 @@ impl<F: FnMut() -> io::Result<Connected> + Send> StageTransport for F {
     }
 }
 
-/// Names of stages, as ends have them that come from another process.
+/// Names of the stages of all graphs, to which the names in messages of another process are resolved.
 pub type StageNames = Arc<[&'static str]>;
 
 /// Parts of a remote replica.
@@ -96,7 +99,7 @@ impl fmt::Debug for RemoteParts {
     }
 }
 
-/// A replica whose stage runs at the other end of a connection, and the body of its thread here.
+/// Creates a replica whose stage runs at the other end of a connection, and the body of its thread here.
 pub fn remote_stage(parts: RemoteParts, status: ReplicaStatus, clock: Clock) -> (StageHandle, StageBody) {
     let (wake, stop) = (Notifier::default(), CancelFlag::default());
     let core = Remote {
@@ -119,7 +122,7 @@ pub fn remote_stage(parts: RemoteParts, status: ReplicaStatus, clock: Clock) -> 
         stop,
         status,
         clock,
-        // What it computes on is another process's.
+        // The device is another process's.
         device: SharedDevice::default(),
     };
     stage_of(core, parts)
@@ -132,7 +135,7 @@ struct Remote {
     load_timeout: Duration,
     silence_timeout: Duration,
     wake: Notifier,
-    /// Of the notifier; laid when it is first needed.
+    /// Descriptor of the notifier; opened when it is first needed.
     line: Option<NotifierFd>,
     stop: CancelFlag,
     status: ReplicaStatus,
@@ -145,7 +148,7 @@ struct Remote {
 struct Connection {
     proxy: Proxy,
     peer: Box<dyn Peer>,
-    /// Silence until then is not held against the process.
+    /// Time until which silence is not held against the process.
     grace: Stamp,
 }
 
@@ -160,7 +163,7 @@ impl Remote {
             if self.stop.is_set() {
                 return Err("the replica was told to stop".to_owned());
             }
-            // What it loads is looked after there; a process that is stuck as a whole says nothing.
+            // The process has timeouts of its own for loading; only one that hangs as a whole is silent.
             let (patience, phase) = match proxy.is_greeted() {
                 false => (GREETING, "when it was started"),
                 true => (self.load_timeout, "while it was loading its model"),
@@ -191,7 +194,7 @@ impl Remote {
                 peer,
                 grace: Stamp::default(),
             }),
-            // It has nothing yet that it would have to finish.
+            // It has nothing to finish yet.
             Err(message) => Err(format!("{message}; {}", peer.end(Duration::ZERO))),
         }
     }
@@ -202,13 +205,13 @@ impl Remote {
         Some((proxy.silent_since() + self.silence_timeout).max(*grace))
     }
 
-    /// Gives up on a process that has said nothing for too long.
+    /// Gives up on a process that has been silent for too long.
     fn look_for_life(&mut self) {
         let now = self.clock.now();
         let Some(ends) = self.silence_ends().filter(|ends| *ends <= now) else {
             return;
         };
-        // This thread woke long after it was to: the machine stood still, and the process may have had no time either.
+        // This thread woke too late itself: the machine stood still, and the process may have had no time either.
         if now.since(ends) >= LATE
             && let Some(connection) = &mut self.connection
         {
@@ -284,7 +287,7 @@ impl Core for Remote {
         };
         proxy.end_all(end);
         drop(proxy);
-        // A frozen process does not see that the connection was closed.
+        // A frozen process does not notice that the connection was closed.
         let patience = match self.fault {
             Some(LinkError::Silent(_)) => Duration::ZERO,
             _ => EXIT_TIMEOUT,

@@ -14,24 +14,25 @@ use super::wire::{PeerClock, Received, WireError, item, payload, payload_of};
 use crate::item::ItemKind;
 use crate::stage::{EdgeFull, EdgeReceiver, EdgeSender, End, Recv, TransferStamps};
 
-/// Units of a new sequence that may be sent to a stage before it has granted any: its first items go with the request.
+/// Initial credit of a new sequence: its first items go with the request.
 pub(super) const OPEN_CREDIT: u32 = 32;
 
-/// Items of a sequence that are sent at once, because a listener waits for its first sound.
+/// First items of a sequence, which are sent at once because a listener waits for the first sound.
 const HEAD: u32 = 16;
 
 /// Outbound items of a sequence.
 pub(super) struct Sending {
-    /// None where there is nothing to send.
+    /// None if there is nothing to send.
     receiver: Option<Box<dyn EdgeReceiver>>,
-    /// The end was taken from the receiver, which is kept for the passages that are still to be measured.
+    /// `true` once the end was taken from the receiver, which is kept for the transfers that are still to be
+    /// measured.
     ended: bool,
-    /// Units that the other side has room for.
+    /// Credit: units that the other side has room for.
     credit: i64,
     number: u32,
     /// Idle state of upstream as the other side knows it: `true` if it waits for a caller.
     waits: bool,
-    /// Items behind the head may wait.
+    /// `true` if items behind the head may wait.
     gathers: bool,
 }
 
@@ -40,7 +41,7 @@ pub(super) struct Sending {
 pub(super) enum Forwarded {
     /// There is nothing to send, or no room for it.
     Nothing,
-    /// An item is in line.
+    /// An item was queued.
     Item,
     /// The items have ended; the end was not sent.
     End(End),
@@ -51,7 +52,7 @@ pub(super) enum Forwarded {
 }
 
 impl Sending {
-    /// To a stage that was just given the sequence.
+    /// Items to a stage that was just given the sequence.
     pub(super) fn opening(receiver: Option<Box<dyn EdgeReceiver>>) -> Self {
         Self {
             receiver,
@@ -63,7 +64,7 @@ impl Sending {
         }
     }
 
-    /// From a stage, when there is room for it. Items behind its head may wait for a moment, to be sent together.
+    /// Items from a stage, sent on credit. Those behind the head may wait for a moment, to be sent together.
     pub(super) fn answering(receiver: Box<dyn EdgeReceiver>) -> Self {
         Self {
             credit: 0,
@@ -72,7 +73,7 @@ impl Sending {
         }
     }
 
-    /// To the next stage, by a link. Items behind its head may wait for a moment.
+    /// Items to the next stage, by a link. Those behind the head may wait for a moment.
     pub(super) fn linked(receiver: Box<dyn EdgeReceiver>) -> Self {
         Self {
             gathers: true,
@@ -80,12 +81,12 @@ impl Sending {
         }
     }
 
-    /// Room for `units` more.
+    /// Adds `units` of credit.
     pub(super) fn credit(&mut self, units: u32) {
         self.credit += i64::from(units);
     }
 
-    /// No more of it is wanted.
+    /// Drops the receiver: the other side wants no more.
     pub(super) fn close(&mut self) {
         self.receiver = None;
     }
@@ -95,14 +96,14 @@ impl Sending {
         self.gathers && self.number >= HEAD
     }
 
-    /// An item arrived at the other side.
+    /// Records the arrival of an item at the other side.
     pub(super) fn transferred(&mut self, passage: &TransferStamps) {
         if let Some(receiver) = &mut self.receiver {
             receiver.transferred(passage);
         }
     }
 
-    /// Tells the other side whether upstream waits for a caller, if that has changed.
+    /// Tells the other side if upstream waits for a caller, when that changes.
     pub(super) fn tell_idle(&mut self, seq: SeqId, link: &mut Link) -> Result<(), WireError> {
         let waits = self
             .receiver
@@ -115,7 +116,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Puts the next item in line, if there is one and room for it.
+    /// Queues the next item, if there is one and credit for it.
     pub(super) fn forward(&mut self, seq: SeqId, link: &mut Link) -> Forwarded {
         let open = !self.ended && self.credit > 0;
         let Some(receiver) = self.receiver.as_mut().filter(|_| open) else {
@@ -183,13 +184,13 @@ pub(super) struct Receiving {
     sender: Option<Box<dyn EdgeSender>>,
     /// Kind of the items; none if none may come.
     kind: Option<ItemKind>,
-    /// Units of credit that the other side has not used.
+    /// Credit that the other side has not used.
     granted: i64,
     number: u32,
 }
 
 impl Receiving {
-    /// From a stage.
+    /// Outputs of a stage.
     pub(super) fn answer(sender: Box<dyn EdgeSender>, kind: Option<ItemKind>) -> Self {
         Self {
             sender: Some(sender),
@@ -199,7 +200,7 @@ impl Receiving {
         }
     }
 
-    /// For a stage that was just given the sequence; the sender has room for [`OPEN_CREDIT`] units.
+    /// Inputs of a stage that was just given the sequence; the sender has room for [`OPEN_CREDIT`] units.
     pub(super) fn opened(sender: Box<dyn EdgeSender>, kind: Option<ItemKind>) -> Self {
         Self {
             granted: i64::from(OPEN_CREDIT),
@@ -207,7 +208,7 @@ impl Receiving {
         }
     }
 
-    /// Of a sequence whose items come by a link, for all that is known.
+    /// Inputs of a sequence whose items come by a link.
     pub(super) fn elsewhere() -> Self {
         Self {
             sender: None,
@@ -227,7 +228,7 @@ impl Receiving {
         self.sender.as_ref().is_some_and(|sender| sender.is_abandoned())
     }
 
-    /// Passes on an item that was received; returns how it came. Items after the end are an offence.
+    /// Passes on an item that was received; returns its arrival. An item after the end is an error.
     pub(super) fn item(
         &mut self,
         came: Came,
@@ -272,7 +273,7 @@ impl Receiving {
         }
     }
 
-    /// Passes on whether upstream waits for a caller.
+    /// Passes on if upstream waits for a caller.
     pub(super) fn set_idle(&mut self, waits: bool) {
         if let Some(sender) = &mut self.sender {
             sender.set_idle(waits);
@@ -286,7 +287,7 @@ impl Receiving {
         }
     }
 
-    /// Grants room that became free, as soon as that is half of what there is: not with a frame for every item.
+    /// Grants room that became free, once it is half of the capacity: not with a frame for every item.
     pub(super) fn grant(&mut self, seq: SeqId, link: &mut Link) -> Result<(), WireError> {
         let Some(sender) = &self.sender else { return Ok(()) };
         let more = i64::from(sender.room()) - self.granted;

@@ -1,8 +1,8 @@
 //! Wire format between two processes: messages of `omni.stage.v1`, each behind its length.
 //!
-//! `proto/proto/omni/stage/v1/stage.proto` is the description. This module bounds what is read, and turns messages into the server's own
-//! types and back; nothing above it names a message. Whatever cannot be read ends the connection with an error that says what was
-//! expected.
+//! `proto/proto/omni/stage/v1/stage.proto` describes it. This module bounds all reads, and converts messages to the
+//! server's own types and back; nothing above it names a message. Unreadable data ends the connection with an error
+//! that says what was expected.
 
 mod clock;
 mod events;
@@ -21,7 +21,7 @@ pub(super) use items::{Arrival, item, payload, payload_of};
 pub(super) use messages::{end, end_message, known, progress, progress_message, token, token_message};
 pub(super) use requests::{next_stage, next_stage_message, request, request_message};
 
-/// Version of the protocol that is spoken here.
+/// Version of the protocol.
 pub const VERSION: u32 = 15;
 /// Bytes of the length in front of a frame.
 pub const PREFIX: usize = 4;
@@ -39,15 +39,15 @@ pub enum WireError {
         /// Message of the decoder.
         why: String,
     },
-    /// The peer is of another build.
+    /// The peer speaks another version.
     #[error("the peer speaks version {theirs} of the protocol, expected version {ours}")]
     Version {
-        /// Spoken here.
+        /// Version of this side.
         ours: u32,
-        /// Spoken there.
+        /// Version of the peer.
         theirs: u32,
     },
-    /// A value that has no meaning.
+    /// A value is not one of those accepted.
     #[error("{what} is {got}, expected {expected}")]
     Value {
         /// Name of the value.
@@ -60,7 +60,7 @@ pub enum WireError {
     /// A frame is longer than is allowed.
     #[error("a frame has {got} bytes, the limit is {MAX_FRAME}")]
     TooLong {
-        /// Bytes that it says or has.
+        /// Bytes that it announces or has.
         got: usize,
     },
 }
@@ -72,7 +72,7 @@ impl WireError {
         Self::Value { what, got, expected }
     }
 
-    /// A field that every such message has.
+    /// Error for a missing field.
     pub(super) fn absent(what: &'static str, expected: &'static str) -> Self {
         Self::value(what, "absent", expected)
     }

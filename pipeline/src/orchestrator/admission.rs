@@ -22,10 +22,11 @@ use self::queue::{Queue, Ticket};
 use crate::clock::Clock;
 use crate::tenant::Tenant;
 
-/// A queue that has not been empty for this long stands.
+/// A queue that has not been empty for this long counts as standing.
 const STANDING: Duration = Duration::from_millis(500);
-/// A queue that turned newcomers away stands for this long, however often it is empty: under overload it is, for moments, because
-/// places become free together, and each such moment would count as the begin of another burst.
+/// Time for which a queue counts as standing after it refused a request, even if it is empty for moments: under
+/// overload it is, because places become free together, and each such moment would count as the begin of another
+/// burst.
 const OVERLOADED: Duration = Duration::from_secs(10);
 
 /// Bounds of an [`Admission`].
@@ -37,7 +38,7 @@ pub struct AdmissionLimits {
     pub max_waiting: usize,
     /// Longest wait.
     pub max_wait: Duration,
-    /// Longest wait that is begun while the queue stands.
+    /// Longest expected wait of a request that is queued while the queue stands.
     pub overload_wait: Duration,
 }
 
@@ -57,7 +58,7 @@ pub enum AdmissionError {
     Stopped,
 }
 
-/// Hands out permits. Copies are the same one.
+/// Issues permits. Clones share the limits.
 #[derive(Debug, Clone)]
 pub struct Admission(Arc<Shared>);
 
@@ -73,14 +74,14 @@ struct Shared {
 struct State {
     queue: Queue<oneshot::Sender<Answer>>,
     pace: Pace,
-    /// Since when there are requests that wait.
+    /// Start of the time in which requests wait.
     waited_since: Option<Stamp>,
     /// Time at which a request was last refused because the queue does not move.
     turned_away: Option<Stamp>,
 }
 
 impl State {
-    /// The queue has changed.
+    /// Updates the state after a change of the queue.
     fn changed(&mut self, now: Stamp) {
         self.waited_since = match self.queue.waiting() {
             0 => None,
@@ -88,7 +89,7 @@ impl State {
         };
     }
 
-    /// The longest wait that may be begun.
+    /// Longest expected wait of a request that is queued now.
     fn longest(&self, limits: &AdmissionLimits, now: Stamp) -> Duration {
         let lasts = |since: Option<Stamp>, time: Duration| since.map(|since| now.since(since) >= time);
         let stands = lasts(self.waited_since, STANDING) == Some(true);
@@ -102,7 +103,7 @@ impl State {
 /// Outcome for a waiting request.
 type Answer = Result<UtterancePermit, AdmissionError>;
 
-/// The right to work, given back when dropped.
+/// Permit for one utterance, returned when dropped.
 #[derive(Debug)]
 pub struct UtterancePermit {
     shared: Arc<Shared>,
@@ -115,7 +116,7 @@ impl Drop for UtterancePermit {
     }
 }
 
-/// One that waits, for as long as it lives.
+/// A queued request; dropping it leaves the queue.
 struct Waiting {
     shared: Arc<Shared>,
     tenant: Tenant,
@@ -141,7 +142,7 @@ enum Asked {
 }
 
 impl Admission {
-    /// With these bounds.
+    /// Creates an admission with these bounds.
     #[must_use]
     pub fn new(limits: AdmissionLimits) -> Self {
         Self(Arc::new(Shared {
@@ -182,13 +183,13 @@ impl Admission {
         self.0.state().queue.waiting()
     }
 
-    /// Utterances that were turned away so far.
+    /// Number of utterances refused so far.
     #[must_use]
     pub fn refused(&self) -> usize {
         self.0.refused.load(Ordering::Acquire)
     }
 
-    /// Permits not handed out.
+    /// Number of free permits.
     #[must_use]
     pub fn free(&self) -> usize {
         self.0.state().queue.free()
@@ -229,7 +230,7 @@ impl Shared {
             return Ok(Asked::Admitted(self.permit(tenant)));
         }
         let (ahead, longest) = (state.queue.ahead(tenant), state.longest(&self.limits, now));
-        // A refused request is told when to try again; no other is kept at the lock for that.
+        // A refused request is told when to try again; the lock is released before that is computed.
         let refuse = |problem: String| {
             let retry = self.state().pace.retry(ahead, longest, now);
             self.refuse(problem, retry)
@@ -284,7 +285,7 @@ impl Shared {
         }
     }
 
-    /// A place is free. One that is given back untaken comes here again.
+    /// Gives a free place to the next request. A place that its receiver did not take comes here again.
     fn release(self: &Arc<Self>, tenant: Tenant) {
         let now = self.clock.now();
         let mut state = self.state();

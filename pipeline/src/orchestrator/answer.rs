@@ -41,7 +41,7 @@ pub enum ReplyOutput {
 /// An answer in the making. Dropping it cancels it within one step.
 pub struct Reply {
     pipeline: Arc<Pipeline>,
-    /// The place in the graph of the stage that answers.
+    /// Index of the stage that answers in the graph.
     stage: usize,
     request: TextRequest,
     client: Client,
@@ -49,7 +49,7 @@ pub struct Reply {
     /// None while it waits for a replica.
     attempt: Option<Attempt>,
     retry: Retry,
-    /// Tokens that were given out.
+    /// Number of tokens that were given out.
     given: u32,
     /// Number of them that the attempt has not made again yet.
     again: u32,
@@ -95,7 +95,7 @@ impl Reply {
         self.pipeline.name(self.stage)
     }
 
-    /// A reading of its stage.
+    /// Progress in its stage.
     #[must_use]
     pub fn progress(&self) -> StageSnapshot {
         self.progress.snapshot()
@@ -153,7 +153,7 @@ impl Reply {
         }
     }
 
-    /// Hands it to a replica, as a new sequence to it. A replica that ends just now counts as one that died.
+    /// Submits it to a replica, as a new sequence to it. A replica that ends just now counts as one that died.
     fn submit(&mut self, lease: Lease) -> Result<(), StageError> {
         let request = StageRequest::Text(self.request.clone());
         let capacity = self.pipeline.capacity(self.stage);
@@ -168,7 +168,7 @@ impl Reply {
         }
     }
 
-    /// Waits until there is a replica, and submits; the error is how it ends if there is none in time.
+    /// Waits for a replica, and submits; the error is its end if there is none in time.
     async fn wait(&mut self) -> Result<(), End> {
         let bind = || self.pipeline.lease(self.stage);
         let lease = self.pipeline.bound(self.retry.waits_since(), bind).await?;

@@ -1,4 +1,4 @@
-//! One job in one stage, and whether work that was lost begins again.
+//! One job in one stage, and the retry of lost work.
 
 use std::sync::Arc;
 
@@ -33,9 +33,9 @@ pub(super) struct Attempt {
 #[derive(Debug, PartialEq)]
 pub(super) struct Ended {
     pub(super) end: End,
-    /// The replica does not return from a step: the work is not to blame.
+    /// `true` if the replica does not return from a step: the work is not to blame.
     pub(super) unresponsive: bool,
-    /// The process of a replica cannot be reached any more: the work is not known to be at fault.
+    /// `true` if the process of a replica became unreachable: the work is not known to be at fault.
     pub(super) severed: bool,
 }
 
@@ -48,7 +48,7 @@ impl Ended {
         }
     }
 
-    /// Of work between whose stages a link has broken.
+    /// End of work between whose stages a link has broken.
     pub(super) fn severed(end: End) -> Self {
         Self {
             end,
@@ -57,7 +57,7 @@ impl Ended {
         }
     }
 
-    /// Of work that these replicas had. If one has died, how it did counts.
+    /// Adds the state of the replicas that had the work: if one has died, the cause of its death counts.
     pub(super) fn with(self, leases: &[Lease]) -> Self {
         let severed = match leases.iter().all(Lease::is_alive) {
             true => self.severed,
@@ -88,7 +88,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// The progress of a job for it, in that replica.
+    /// Progress record of a job for it, in that replica.
     pub(super) fn progress(&self, lease: &Lease) -> StageProgress {
         let progress = StageProgress::new(Some(lease.id()));
         progress.arrive(self.arrived);
@@ -106,7 +106,8 @@ pub(super) fn place(lease: &Lease) -> Place {
 }
 
 impl Attempt {
-    /// Asks the replica of `lease` for `request`, whose outputs go to the session; so many of them may wait for it.
+    /// Submits `request` to the replica of `lease`. Its outputs go to the session, and `capacity` of them may wait
+    /// for it.
     pub(super) fn new(
         pipeline: &Pipeline,
         (lease, capacity): (Lease, u32),
@@ -138,10 +139,10 @@ impl Attempt {
         })
     }
 
-    /// Waits for what comes next; the error is how the attempt ended. Dropping the future loses nothing.
+    /// Waits for the next output; the error is the end of the attempt. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Result<Item, Ended> {
         tokio::select! {
-            // What was given before the replica was given up counts.
+            // Outputs from before the replica was given up count.
             biased;
             taken = self.outputs.next() => {
                 given(self.lease.stage(), taken).map_err(|ended| ended.with(std::slice::from_ref(&self.lease)))
@@ -169,12 +170,12 @@ pub(super) fn lost(stage: &'static str, message: String) -> End {
 /// then, and those already given out are skipped.
 #[derive(Debug)]
 pub(super) struct Retry {
-    /// In messages.
+    /// Name of the work in messages.
     what: &'static str,
     left: u32,
     begun_again: bool,
     given_out: bool,
-    /// Since when it waits for a replica.
+    /// Start of its wait for a replica.
     waits_since: Stamp,
 }
 
@@ -189,7 +190,7 @@ impl Retry {
         }
     }
 
-    /// An output was given out.
+    /// Records that an output was given out.
     pub(super) fn given_out(&mut self) {
         self.given_out = true;
     }
@@ -209,7 +210,7 @@ impl Retry {
         self.is_left() && (severed || !self.given_out)
     }
 
-    /// It waits for a replica from now on.
+    /// Records that it waits for a replica from now on.
     pub(super) fn waits(&mut self, now: Stamp) {
         self.waits_since = now;
     }

@@ -13,7 +13,7 @@ use crate::item::Item;
 use crate::request::Clip;
 use crate::stage::{CancelTimer, End, JobRefused, StageSnapshot};
 
-/// A recording on its way through an encoder. Dropping it gives the work up.
+/// A recording on its way through an encoder. Dropping it cancels the work.
 pub(super) struct Encoding {
     pipeline: Arc<Pipeline>,
     /// The encoder's place in the graph.
@@ -36,7 +36,8 @@ impl Encoding {
         }
     }
 
-    /// Waits until the recording has its embedding; the figures of the stage, none if it had one. Dropping the future loses nothing.
+    /// Waits until the recording has its embedding; returns the progress in the stage, empty if it had one. Dropping
+    /// the future loses nothing.
     pub(super) async fn done(&mut self) -> Result<StageSnapshot, End> {
         let name = self.pipeline.name(self.stage);
         while self.recording.embedding().is_none() {
@@ -63,7 +64,7 @@ impl Encoding {
         Ok(StageSnapshot::default())
     }
 
-    /// Hands it to a replica, which may just have ended.
+    /// Submits it to a replica, which may just have ended.
     async fn submit(&self) -> Result<Result<Attempt, JobRefused>, End> {
         let bind = || self.pipeline.lease(self.stage);
         let lease = self.pipeline.bound(self.retry.waits_since(), bind).await?;
@@ -75,11 +76,13 @@ impl Encoding {
 }
 
 impl Pipeline {
-    /// Has a recording of a conversation encoded, if it is not yet, for a request that arrived at the edge at `arrived` and is `held` by
-    /// the stages that work on it; none if the graph has no stage for that. Dropping the future gives the work up.
+    /// Encodes a recording of a conversation, if it is not encoded yet, for a request that arrived at the edge at
+    /// `arrived` and is `held` by the stages that work on it; none if the graph has no stage for that. Dropping the
+    /// future cancels the work.
     ///
     /// # Errors
-    /// How the work ended without an embedding.
+    ///
+    /// The end of the work without an embedding.
     pub async fn encode(
         self: &Arc<Self>,
         recording: &Clip,

@@ -1,4 +1,4 @@
-//! A stage graph that runs, and binding an utterance to a replica of each stage that it passes.
+//! A running stage graph, and binding an utterance to a replica of each stage that it passes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub enum StageError {
 }
 
 impl StageError {
-    /// A panic, whose message is for the panic hook: it may hold what the caller sent.
+    /// Error of a panic, whose message is left to the panic hook: it may hold data of the caller.
     #[must_use]
     pub fn panicked(stage: &'static str) -> Self {
         Self::Failed {
@@ -56,7 +56,7 @@ impl StageError {
 pub struct PipelineStage {
     /// Its replicas.
     pub pool: StagePool,
-    /// Outputs of one sequence that may wait for their reader, in the units of their edge: codec frames, for audio too, or items.
+    /// Capacity of its output edge per sequence, in the units of that edge: codec frames, for audio too, or items.
     pub capacity: u32,
 }
 
@@ -90,7 +90,7 @@ impl fmt::Debug for PipelineParts {
     }
 }
 
-/// A stage graph whose stages run. What a request does on its way follows from the graph's edges.
+/// A running stage graph. The path of a request follows from the graph's edges.
 pub struct Pipeline {
     stages: Vec<PipelineStage>,
     pub(super) wiring: Wiring,
@@ -113,8 +113,8 @@ impl fmt::Debug for Pipeline {
     }
 }
 
-/// One replica of every stage that speech passes, bound when an utterance is admitted. Its sequences all go there. Copies are the same
-/// binding; when the last one is dropped, the replicas have one utterance less in flight.
+/// One replica of every stage of speech, bound when an utterance is admitted. Its sequences all go there. Clones
+/// share the binding; when the last one is dropped, the replicas have one utterance less in flight.
 #[derive(Debug, Clone)]
 pub struct Binding(Arc<[Lease]>);
 
@@ -125,7 +125,8 @@ impl Binding {
         self.0.iter().all(Lease::is_alive)
     }
 
-    /// Waits until one of its replicas hangs, of which nothing more comes; of the first only if it `speaks` still.
+    /// Waits until one of its replicas hangs and will give no further output; the first one only counts if it
+    /// `speaks` still.
     pub(super) async fn lost(&self, speaks: bool) -> End {
         let working = &self.0[usize::from(!speaks)..];
         let lost = working.iter().map(|lease| {
@@ -157,7 +158,7 @@ impl Binding {
     }
 }
 
-/// A stage in which no replica takes work.
+/// A stage without a replica that takes work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unbound {
     stage: &'static str,
@@ -192,7 +193,7 @@ impl From<Unbound> for End {
         match StageError::from(unbound) {
             StageError::Failed { stage, message } => Self::Failed { stage, message },
             StageError::Unavailable { stage, message } => Self::Lost { stage, message },
-            // A replica that was added still builds its model: the request may come again.
+            // The rebuild of a replica that was added is in progress: a retry may succeed.
             loading @ StageError::Loading => Self::Lost {
                 stage,
                 message: loading.to_string(),
@@ -203,12 +204,14 @@ impl From<Unbound> for End {
 }
 
 impl Pipeline {
-    /// Of these parts.
+    /// Creates a pipeline of these parts.
     ///
     /// # Errors
+    ///
     /// If the graph cannot be run.
     ///
     /// # Panics
+    ///
     /// If the stages are not those of the graph.
     pub fn new(parts: PipelineParts) -> Result<Arc<Self>, GraphError> {
         let declared = parts.graph.stages.iter().map(|node| node.name);
@@ -237,13 +240,13 @@ impl Pipeline {
         self.stages.iter().map(|stage| &stage.pool)
     }
 
-    /// The pool of a stage: its replicas can be looked at, cordoned, removed and added to at any time.
+    /// Pool of a stage: its replicas can be listed, cordoned, removed and added at any time.
     #[must_use]
     pub fn pool(&self, stage: &str) -> Option<&StagePool> {
         self.pools().find(|pool| pool.stage() == stage)
     }
 
-    /// Rings when the state of any replica changes.
+    /// Notifies when the state of any replica changes.
     #[must_use]
     pub fn changes(&self) -> &Changes {
         &self.changes
@@ -266,13 +269,13 @@ impl Pipeline {
         self.wiring.hears.map(|stage| self.name(stage))
     }
 
-    /// For a new request.
+    /// Creates the cancel timer of a new request.
     #[must_use]
     pub fn request(&self) -> Arc<CancelTimer> {
         Arc::new(CancelTimer::new(self.clock, Arc::clone(&self.let_go)))
     }
 
-    /// Looks after threads that hang in a step, in every stage, for as long as it runs.
+    /// Runs the watchdogs of threads that hang in a step, in every stage, until dropped.
     pub async fn watch(&self) {
         futures::future::join_all(self.pools().map(|pool| pool.watch(self.clock))).await;
     }
@@ -329,7 +332,7 @@ impl Pipeline {
             if !unbound.may_pass() || left.is_zero() {
                 return Err(unbound);
             }
-            // Either way it looks again.
+            // Both results lead to another attempt.
             let _ = tokio::time::timeout(left, changes.changed()).await;
         }
     }
@@ -346,7 +349,7 @@ impl Pipeline {
         Ok(Binding(leases.collect::<Result<_, _>>()?))
     }
 
-    /// Binds a replica of every stage that speech passes, each of the format in its place.
+    /// Binds a replica of every stage of speech, each of the format at its index.
     pub(super) fn bind_like(&self, formats: &[Arc<str>]) -> Result<Binding, Unbound> {
         let leases = self.wiring.speech.iter().zip(formats).map(|(stage, format)| {
             let pool = &self.stages[*stage].pool;
@@ -364,7 +367,7 @@ impl Pipeline {
         self.wiring.speech.len() == 2 && self.wiring.speech.iter().any(apart)
     }
 
-    /// A replica of the stage at that place of the graph.
+    /// Leases a replica of the stage at that index of the graph.
     pub(super) fn lease(&self, stage: usize) -> Result<Lease, Unbound> {
         let pool = &self.stages[stage].pool;
         let stage = pool.stage();

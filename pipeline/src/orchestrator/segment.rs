@@ -34,7 +34,7 @@ pub struct SegmentSpec {
     pub tokens: Vec<u32>,
     /// `true` if more tokens will be added.
     pub open: bool,
-    /// The replica that writes its text, if it is an answer's.
+    /// Replica that writes its text, if it is an answer's.
     pub writer: Option<ReplicaId>,
     /// Time at which its utterance arrived at the edge.
     pub arrived: Stamp,
@@ -44,7 +44,7 @@ pub struct SegmentSpec {
     pub trace: Option<TraceHandle>,
 }
 
-/// A sequence under way. Dropping it cancels it in every stage.
+/// A running sequence of speech. Dropping it cancels it in every stage.
 pub struct Segment {
     pipeline: Arc<Pipeline>,
     /// Its specification; with all its text as long as it may be retried.
@@ -54,24 +54,24 @@ pub struct Segment {
     encoding: Option<Encoding>,
     /// Replicas of the next attempt.
     bound: Option<Binding>,
-    /// Tokens so far.
+    /// Number of tokens so far.
     pushed: u32,
     /// None while it waits for a replica.
     attempt: Option<SpeechAttempt>,
     retry: Retry,
-    /// All that was given out.
+    /// Output that was given out.
     given: Heard,
     /// Output already given out that the attempt has not made again yet.
     again: Heard,
-    /// Its frames from the first one on, as long as it may go on behind them.
+    /// Its frames from the first one on, as long as it may continue behind them.
     kept: Vec<CodecFrame>,
-    /// Frames of it that the attempt does not make again.
+    /// Frames that the attempt does not make again.
     prior: u32,
-    /// In which number formats it was made; what is given out after it has to be made in the same.
+    /// Number formats in which it was made; later attempts must use the same once an output was given out.
     formats: Option<Vec<Arc<str>>>,
     /// Time at which it was lost after audio was given out, until there is more.
     lost: Option<Stamp>,
-    /// The end of its text was reported.
+    /// `true` once the end of its text was reported.
     text_done: bool,
 }
 
@@ -84,7 +84,7 @@ struct Heard {
 }
 
 impl Heard {
-    /// Takes what it has of a piece out of both; none if nothing is left of the piece.
+    /// Subtracts a piece from it, as far as it goes; returns the rest of the piece, none if nothing is left.
     fn take_from(&mut self, mut piece: AudioPiece) -> Option<AudioPiece> {
         if *self == Self::default() {
             return Some(piece);
@@ -115,7 +115,7 @@ impl fmt::Debug for Segment {
 }
 
 impl Segment {
-    /// A sequence that waits for a replica.
+    /// Creates a sequence that waits for a replica.
     pub(super) fn new(pipeline: Arc<Pipeline>, mut spec: SegmentSpec) -> Self {
         let client = Client {
             arrived: spec.arrived,
@@ -124,7 +124,7 @@ impl Segment {
         };
         let recording = pipeline.wiring.speaker.zip(spec.recording.clone());
         let encoding = recording.and_then(|(stage, recording)| match recording.embedding() {
-            // Encoded for a sequence before: this one can be submitted at once.
+            // Encoded for an earlier sequence: this one can be submitted at once.
             Some(embedding) => {
                 spec.request.embedding = Some(embedding.clone());
                 None
@@ -150,7 +150,7 @@ impl Segment {
         }
     }
 
-    /// Hands it to replicas, as a new sequence to them. A replica that ends just now counts as one that died.
+    /// Submits it to replicas, as a new sequence to them. A replica that ends just now counts as one that died.
     pub(super) fn submit(&mut self, binding: Binding) -> Result<(), StageError> {
         if self.encoding.is_some() {
             self.bound = Some(binding);
@@ -158,7 +158,7 @@ impl Segment {
         }
         let passage = Passage {
             with_codes: self.retry.is_left() && self.pipeline.keeps_frames(),
-            // What was lost may be a link, which its two ends do not notice at the same time.
+            // The loss may be that of a link, which its two ends do not notice at the same time.
             linked: !self.retry.has_begun_again(),
         };
         match SpeechAttempt::new(&self.pipeline, binding, (&self.spec, passage), &self.client) {
@@ -204,7 +204,7 @@ impl Segment {
         Ok(())
     }
 
-    /// No more text comes.
+    /// Ends its text.
     fn close(&mut self) {
         self.spec.open = false;
         let writer = self.attempt.as_mut().and_then(|attempt| attempt.text.take());
@@ -237,7 +237,7 @@ impl Segment {
         self.attempt.as_ref().is_some_and(done)
     }
 
-    /// The stages of its path, first to last, with their readings of the last attempt.
+    /// Stages of its path, first to last, with their progress in the last attempt.
     #[must_use]
     pub fn progress(&self) -> Vec<(&'static str, StageSnapshot)> {
         let readings = self.attempt.iter().flat_map(|attempt| &attempt.progress);
@@ -248,13 +248,13 @@ impl Segment {
             .collect()
     }
 
-    /// A reading of the stage that reads text, of the last attempt.
+    /// Progress in the stage that reads text, of the last attempt.
     #[must_use]
     pub fn first(&self) -> StageSnapshot {
         self.reading(|attempt| attempt.progress.first())
     }
 
-    /// A reading of the stage that gives audio, of the last attempt.
+    /// Progress in the stage that gives audio, of the last attempt.
     #[must_use]
     pub fn last(&self) -> StageSnapshot {
         self.reading(|attempt| attempt.progress.last())
@@ -267,7 +267,7 @@ impl Segment {
             .unwrap_or_default()
     }
 
-    /// A reading that counts the frames of attempts before.
+    /// Progress with the frames of earlier attempts.
     fn counted(&self, progress: &StageProgress) -> StageSnapshot {
         let reading = progress.snapshot();
         StageSnapshot {
@@ -316,7 +316,7 @@ impl Segment {
         }
     }
 
-    /// The attempt is lost: the next one goes on behind the frames whose audio was given out.
+    /// Prepares the next attempt after a loss: it continues behind the frames whose audio was given out.
     fn go_on(&mut self) {
         let Some(attempt) = self.attempt.take() else {
             return;
@@ -385,10 +385,11 @@ impl Segment {
         }
     }
 
-    /// Waits until its voice is encoded and there are replicas, and submits it; the error is how it ends if there are none in time.
+    /// Waits for the embedding of its voice and for replicas, and submits it; the error is its end if there are none
+    /// in time.
     async fn wait(&mut self) -> Result<(), End> {
         if let Some(encoding) = &mut self.encoding {
-            // Its figures are those of its own stage: a sequence reports the stages of its path.
+            // Discards the progress: a sequence reports only the stages of its path.
             encoding.done().await?;
             self.encoding = None;
             let recording = self.spec.recording.as_ref();
@@ -413,10 +414,11 @@ impl Segment {
 impl Pipeline {
     /// Starts a sequence of speech. Never waits: if all replicas of a stage are being restarted, the sequence does.
     ///
-    /// All sequences of an utterance go to the same replicas: those in `binding`, which is filled by the first, and anew when
-    /// one of them has died.
+    /// All sequences of an utterance go to the same replicas: those in `binding`, which the first sequence sets, and
+    /// the next one after one of them has died.
     ///
     /// # Errors
+    ///
     /// If a stage does not take it.
     pub fn speak(
         self: &Arc<Self>,

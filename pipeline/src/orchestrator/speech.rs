@@ -49,9 +49,9 @@ struct Severed {
 /// Path of an attempt's items from stage to stage.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Passage {
-    /// Audio comes with the frames that it was decoded from.
+    /// `true` if audio comes with the frames that it was decoded from.
     pub(super) with_codes: bool,
-    /// They may go by links.
+    /// `true` if they may go by links.
     pub(super) linked: bool,
 }
 
@@ -67,7 +67,8 @@ pub enum SpeechOutput {
 }
 
 impl SpeechAttempt {
-    /// Hands a new sequence to the replicas of `binding`, beginning with the text of `spec`; more follows if it is open.
+    /// Submits a new sequence to the replicas of `binding`, beginning with the text of `spec`; more follows if it is
+    /// open.
     pub(super) fn new(
         pipeline: &Pipeline,
         binding: Binding,
@@ -142,12 +143,12 @@ impl SpeechAttempt {
         self.binding.first().is_severed()
     }
 
-    /// Since when a link between two of its stages is known to be broken.
+    /// Time at which a link between two of its stages was found broken.
     pub(super) fn severed_since(&self) -> Option<Stamp> {
         self.severed.as_ref().map(|severed| severed.since)
     }
 
-    /// Waits for what comes next; the error is how the attempt ended. Dropping the future loses nothing.
+    /// Waits for the next output; the error is the end of the attempt. Dropping the future loses nothing.
     pub(super) async fn next(&mut self, pipeline: &Pipeline) -> Result<SpeechOutput, Ended> {
         let Severed { end, latest, .. } = match self.severed.clone() {
             Some(severed) => severed,
@@ -166,7 +167,7 @@ impl SpeechAttempt {
                 output => return output.map_err(|ended| ended.with(self.binding.leases())),
             },
         };
-        // A stage may tell of the end of another before that has been noticed here.
+        // A stage may report the end of another before it is noticed here.
         let _ = tokio::time::timeout_at(latest, pipeline.died(&self.binding)).await;
         Err(Ended::severed(end).with(self.binding.leases()))
     }
@@ -182,7 +183,7 @@ impl SpeechAttempt {
                 biased;
                 _ = done => {
                     self.first_done = None;
-                    // One that has died is not done; what became of its frames, the audio's end will tell.
+                    // A stage that has died is not done; the end of the audio reports its frames.
                     if self.first_lives() {
                         return Ok(SpeechOutput::TextDone);
                     }
@@ -243,7 +244,8 @@ struct Edges<'a> {
 }
 
 impl Edges<'_> {
-    /// The edge by which the first stage gets text: from the session, which shows an answer's text to its reader on its way.
+    /// Edge by which the first stage reads text: from the session, which shows an answer's text to its reader on the
+    /// way.
     fn text(&self, spec: &SegmentSpec, first: &Lease) -> (EdgeWriter, EdgeReader) {
         let wiring = &self.pipeline.wiring;
         let writer = wiring.answers.zip(spec.writer).map(|(stage, replica)| Place {
@@ -279,8 +281,8 @@ impl Edges<'_> {
     }
 }
 
-/// Puts the beginning of the text on its edge. The rest may take any time: it is a caller's, or an answer's, whose own session
-/// watches the stage that writes it and knows when it is a reader that holds it up.
+/// Puts the beginning of the text on its edge. The rest has no deadline: it is a caller's, or an answer's, whose own
+/// session watches the stage that writes it and knows if its reader delays it.
 fn begin(mut edge: EdgeWriter, tokens: &[u32], open: bool) -> Option<Box<EdgeWriter>> {
     edge.set_idle(true);
     let put = edge.put(Item::Text(tokens.to_vec()), 1);

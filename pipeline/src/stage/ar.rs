@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::item::{FromItem as _, Item};
 use crate::request::StageRequest;
 
-/// The stage before, and how long it may deliver nothing.
+/// Name of the stage before, and the longest time for which it may deliver nothing.
 type Upstream = Option<(&'static str, Duration)>;
 
 /// Error of a sequence that reads the items of a stage before and came without them.
@@ -77,14 +77,14 @@ impl<B: ArBackend> Ar<B> {
 
 /// Inputs of a sequence: its prompt, which may take several steps, and then items. Dropping it resolves `finished`.
 struct Reading {
-    /// Of a request that is whole: the start of the step that first computed it, until that gave an output.
+    /// For a request without inputs: the start of the step that first computed it, until that gave an output.
     whole: Option<WholePrompt>,
     inputs: Option<Source<Item>>,
-    /// Inputs that its prompt takes besides the first one, and the frames that its request brought.
+    /// Inputs that its prompt takes besides the first one, plus the frames of its request.
     rows_before: u32,
-    /// Inputs received: with as many outputs made it waits for another.
+    /// Inputs received: it waits for another once it has made as many outputs.
     rows: u32,
-    /// A gap between its inputs is the fault of the stage that writes them.
+    /// `true` if a gap between its inputs is the fault of the stage that writes them.
     generated: bool,
     /// Longest time without inputs before it fails.
     patience: Upstream,
@@ -264,7 +264,7 @@ impl Reading {
                     self.end = end;
                     engine.push(seq, Vec::new(), true);
                 }
-                // What a failed stage sent before is not worth hearing.
+                // Earlier outputs of a failed stage are discarded.
                 Recv::End(end) => return Verdict::Fail(end),
                 Recv::Empty => return Verdict::Keep,
                 Recv::Gone => return Verdict::Drop,

@@ -24,12 +24,12 @@ impl Backoff {
         }
     }
 
-    /// It works, or works again.
+    /// Records that it works, or works again.
     pub(super) fn up(&mut self, now: Stamp) {
         self.up_since = Some(now);
     }
 
-    /// It failed; returns the wait before the next attempt.
+    /// Records a failure; returns the wait before the next attempt.
     pub(super) fn down(&mut self, now: Stamp) -> Duration {
         let up_since = self.up_since.take();
         if up_since.is_some_and(|since| now.since(since) >= self.policy.healthy_after) {

@@ -1,7 +1,6 @@
-//! The time until no stage works any more on what a caller has given up.
+//! Timer of a cancellation: from the moment that a caller gave work up until no stage works on it.
 //!
-//! In: the moment at which it was given up. Out: the time until the last holder was dropped. Held by the request and, with its
-//! progress, by every stage that works on it.
+//! Held by the request and, with its progress, by every stage that works on it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +10,7 @@ use omni_engine::Stamp;
 
 use crate::clock::Clock;
 
-/// Is told how long it took. Called on whatever thread lets go last: must not block.
+/// Called with the time that it took. Runs on the thread that drops the last holder: must not block.
 pub type OnReleased = Arc<dyn Fn(Duration) + Send + Sync>;
 
 /// See the module's text.
@@ -28,7 +27,7 @@ impl fmt::Debug for CancelTimer {
 }
 
 impl CancelTimer {
-    /// Of one request.
+    /// Creates the timer of one request.
     #[must_use]
     pub fn new(clock: Clock, tell: OnReleased) -> Self {
         Self {
@@ -38,7 +37,7 @@ impl CancelTimer {
         }
     }
 
-    /// The caller has given it up, or is gone. The first time counts.
+    /// Starts the timer: the caller has given the request up, or is gone. Later calls have no effect.
     pub fn give_up(&self) {
         let now = self.clock.now();
         self.given_up

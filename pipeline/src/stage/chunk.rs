@@ -27,7 +27,7 @@ pub(super) struct Chunk<B: ChunkBackend> {
     samples_per_frame: u32,
     /// Items of one stream taken from its edge ahead of decoding; the rest waits in the edge, where it is bounded.
     queue: usize,
-    /// The stage that feeds it, and how long that may deliver nothing.
+    /// Stage that feeds it, and the longest time for which it may deliver nothing.
     upstream: (&'static str, Duration),
     clock: Clock,
     driver: Driver<ChunkEngine<B::Model>, Feed>,
@@ -60,7 +60,7 @@ struct Feed {
     /// Frames of its lead that are still to be decoded, and samples of it that are to be dropped.
     lead: u32,
     lead_samples: u64,
-    /// Frames behind its lead that are in the engine, if its audio is to come with them.
+    /// Frames behind its lead that are in the engine, if they are returned with the audio.
     codes: Option<VecDeque<CodecFrame>>,
     /// End of upstream; the stream ends the same way when all is decoded.
     end: End,
@@ -203,7 +203,7 @@ impl<B: ChunkBackend> Core for Chunk<B> {
         self.driver.step();
     }
 
-    /// A stream that was opened is there, although no step has told of it.
+    /// Reports a stream that was opened, of which no step has reported yet.
     fn settle(&mut self) {
         let (streams, status) = (self.driver.live().count() as u32, self.driver.status());
         if streams > 0 && status.stats().running != streams {
@@ -246,7 +246,7 @@ impl Feed {
                     self.end = end;
                     engine.push(seq, [], true);
                 }
-                // What a failed stage sent before is not worth hearing.
+                // Earlier outputs of a failed stage are discarded.
                 Recv::End(end) => return Verdict::Fail(end),
             }
         }

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::notifier::Notifier;
 
-/// A device of this process. Copies are the same one.
+/// A device of this process. Clones share it.
 ///
-/// The replica that meets its loss tells all others: those without work, which would meet it with their next sequence, and those whose model
-/// is being built.
+/// The replica that finds it lost notifies all others: those without work, which would find out with their next
+/// sequence, and those whose model is being built.
 #[derive(Debug, Clone, Default)]
 pub struct SharedDevice(Arc<Shared>);
 
@@ -30,7 +30,7 @@ impl SharedDevice {
         self.0.lost.get().map(String::as_str)
     }
 
-    /// This process can do nothing with it any more. All its threads wake up; the first reason stays.
+    /// Marks the device as lost to this process and wakes all its threads. The first reason stays.
     pub(super) fn lose(&self, message: &str) {
         // That another thread was first is no error.
         let _ = self.0.lost.set(message.to_owned());
@@ -39,7 +39,7 @@ impl SharedDevice {
         }
     }
 
-    /// Until dropped, the thread behind `notifier` is woken by a loss.
+    /// Registers the thread behind `notifier`, which a loss wakes, until dropped.
     pub(super) fn used_by(&self, notifier: &Notifier) -> DeviceUse {
         let mut threads = self.threads();
         let number = threads.next;
@@ -57,7 +57,7 @@ impl SharedDevice {
     }
 }
 
-/// That a thread computes on a device.
+/// Registration of a thread that computes on a device.
 #[derive(Debug)]
 pub(super) struct DeviceUse {
     device: SharedDevice,

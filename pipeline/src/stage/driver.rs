@@ -20,7 +20,7 @@ use super::status::ReplicaStatus;
 use crate::clock::Clock;
 use crate::item::Item;
 
-/// The sequence that warms an engine up: none that callers have.
+/// Sequence that warms an engine up; never a caller's.
 pub(super) const WARM_UP: SeqId = SeqId(u64::MAX);
 
 /// An engine, as its driver steps it.
@@ -31,18 +31,18 @@ pub(super) trait StageEngine {
     /// Returns true if a step at `now` would do anything.
     fn has_work(&self, now: Stamp) -> bool;
 
-    /// Steps begun, where one can be begun before another has ended.
+    /// Number of steps begun, if one can be begun before another has ended.
     fn steps(&self) -> u64 {
         0
     }
 
-    /// One step. `has_room` says of a sequence whether there is room for two of its outputs.
+    /// Runs one step. `has_room` returns true if a sequence has room for two outputs.
     fn step(&mut self, clock: Clock, has_room: &mut dyn FnMut(SeqId) -> bool) -> StepReport<Self::Output>;
 
-    /// Holds a sequence back, whose consumer is full, or lets it go on.
+    /// Pauses a sequence whose consumer is full, or resumes it.
     fn set_paused(&mut self, _seq: SeqId, _paused: bool) {}
 
-    /// Gives a sequence up. True if it was there: then the next step tells its end.
+    /// Aborts a sequence. Returns true if it was there: then the next step reports its end.
     fn abort(&mut self, seq: SeqId) -> bool;
 
     /// Reason why this process can do no further step, if it cannot.
@@ -134,7 +134,7 @@ pub(super) trait Course {
         Some(output)
     }
 
-    /// The sequence is worked on for the first time, or again, in a step from `step` on.
+    /// Called when the sequence is worked on for the first time, or again, in a step from `step` on.
     fn scheduled(&mut self, _step: Stamp) {}
 
     /// Time at which the work on an output began that came of a step from `step` on.
@@ -180,25 +180,25 @@ pub(super) enum Verdict {
     Fail(End),
 }
 
-/// A sequence that was given up, whose end the engine has not told yet.
+/// A sequence that was aborted, whose end the engine has not reported yet.
 struct Leaving {
     timeline: SeqTimeline,
     reason: FinishReason,
 }
 
-/// Does the `nth` piece of an engine's preparation; false if there are no more.
+/// Runs the `nth` piece of an engine's preparation; returns false if there are no more.
 type Prepare<E> = fn(&mut E, u32) -> Result<bool, ModelError>;
 
 /// An engine and its sequences.
 pub(super) struct Driver<E: StageEngine, C> {
-    /// An output as it passes an edge.
+    /// Converts an output to an item.
     item: fn(E::Output) -> Item,
     clock: Clock,
     status: ReplicaStatus,
     engine: Option<E>,
     /// Preparation of the model, and the pieces that are done; `None` once it is over.
     preparation: Option<(Prepare<E>, u32)>,
-    /// Until when the time is counted that it was busy.
+    /// Time up to which its busy time is counted.
     counted: Stamp,
     live: HashMap<SeqId, Sequence<C>>,
     leaving: HashMap<SeqId, Leaving>,
@@ -254,7 +254,7 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
         self.live.values()
     }
 
-    /// Takes the engine, which holds the sequence that warms it up. That sequence is not observed.
+    /// Takes the engine, which holds the warm-up sequence. That sequence is not observed.
     pub(super) fn load(&mut self, engine: E, prepare: Prepare<E>) {
         self.engine = Some(engine);
         self.preparation = Some((prepare, 0));
@@ -290,7 +290,7 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
         Ok(!ended && engine.has_work(self.clock.now()))
     }
 
-    /// Takes a sequence into the engine by `add`; one that is not taken is ended.
+    /// Adds a sequence to the engine by `add`; a refused one is ended.
     pub(super) fn admit<F: EngineError>(
         &mut self,
         admission: Admission<C>,
@@ -328,7 +328,7 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
         self.live.insert(seq, sequence);
     }
 
-    /// Lets sequences go on whose consumers have room again, and gives up those that were cancelled and those that `look` does not
+    /// Resumes sequences whose consumers have room again, and ends those that were cancelled or that `look` does not
     /// keep.
     pub(super) fn tend(
         &mut self,
@@ -356,7 +356,7 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
                 let reason = failed.as_ref().map_or(FinishReason::Abort, FinishReason::from);
                 self.leaving.insert(seq, Leaving { timeline, reason });
             }
-            // At once: the next step may hang, and a loss would be told in the place of this.
+            // At once: the next step may hang, and its loss would be reported instead of this end.
             if let Some(end) = failed {
                 sequence.sink.end(end);
             }
@@ -373,7 +373,7 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
         let live = &self.live;
         let mut has_room = |seq| live.get(&seq).is_some_and(|of| of.sink.has_room_for_two());
         let report = engine.step(self.clock, &mut has_room);
-        // Others have been told that it is lost.
+        // Its loss was already reported.
         if self.status.is_given_up() {
             return;
         }
@@ -388,7 +388,7 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
         self.deliver(report);
     }
 
-    /// Tells that nothing is left, of which no step told.
+    /// Reports that no sequence is left, which no step has reported.
     pub(super) fn settle(&self) {
         if self.live.is_empty() {
             self.status.tell(&EngineEvent::Idle);
@@ -461,7 +461,7 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
 }
 
 impl<M: ArModel, C: Course> Driver<ArEngine<M>, C> {
-    /// An engine of its own for `model`, whose KV cache observers are told of.
+    /// Creates an engine for `model`, and reports its KV cache to observers.
     pub(super) fn ar_engine(&self, model: M, config: ArConfig, position: Option<KvPosition>) -> ArEngine<M> {
         self.status.tell(&cache(&model, &config, position));
         ArEngine::new(model, config)

@@ -1,7 +1,7 @@
 //! Events of an engine.
 //!
-//! In: what the thread of a replica sees of its engine. Out: [`EngineEvent`] for observers of the replica: plain values, which
-//! could as well come from another process. Kept here is only, per sequence, when it arrived and when it last gave something.
+//! In: observations of a replica's thread. Out: [`EngineEvent`] for observers of the replica: plain values, which may
+//! come from another process. The only state is, per sequence, its arrival and its last output.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub enum EngineEvent {
     Cache(CacheFigures),
     /// It took a sequence.
     Taken(SeqTaken),
-    /// A step is over. Told before what it gave is passed on, so that figures have it when it is read.
+    /// A step is over. Reported before its outputs are passed on, so that figures contain them when they are read.
     Step {
         /// End of the step.
         at: Stamp,
@@ -50,7 +50,7 @@ pub enum EngineEvent {
     Refused(Refusal),
     /// So many sequences are left after some were given up between steps.
     Running(u32),
-    /// Nothing is there any more.
+    /// No sequence is left.
     Idle,
 }
 
@@ -116,7 +116,7 @@ pub struct SeqTaken {
 }
 
 impl SeqTaken {
-    /// It is over at `now`, for a reason that its engine cannot tell any more.
+    /// End at `now`, for a reason that its engine can no longer report.
     pub(crate) fn lost(&self, reason: FinishReason, now: Stamp) -> EngineEvent {
         EngineEvent::Finished(SeqEnd {
             seq: self.seq,
@@ -137,7 +137,7 @@ pub struct SeqEnd {
     pub reason: FinishReason,
     /// From its arrival to now.
     pub latency: Duration,
-    /// Its life in figures, if the engine could tell it.
+    /// Record of its life, if the engine could report it.
     pub record: Option<SeqRecord>,
     /// Most outputs it was allowed.
     pub max_outputs: Option<u32>,
@@ -146,25 +146,25 @@ pub struct SeqEnd {
 /// Resource that an engine lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// Another sequence.
+    /// Room for another sequence.
     Sequences,
-    /// So many positions.
+    /// Room for its positions.
     Positions,
 }
 
-/// Takes what the engine of one replica tells. Called on the replica's thread: must not block.
+/// Receives the events of one replica's engine. Called on the replica's thread: must not block.
 pub trait EngineSink: Send + Sync {
-    /// Something happened.
+    /// Called for an event.
     fn on_event(&self, event: &EngineEvent);
 
-    /// Something happened to a sequence that the event does not name.
+    /// Called for an event of a sequence that the event does not name.
     fn on_event_of(&self, seq: SeqId, event: &EngineEvent) {
         let _ = seq;
         self.on_event(event);
     }
 }
 
-/// Takes nothing.
+/// Discards all events.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct IgnoreEngines;
 
@@ -172,7 +172,7 @@ impl EngineSink for IgnoreEngines {
     fn on_event(&self, _event: &EngineEvent) {}
 }
 
-/// Gives each replica of a stage a listener.
+/// Creates the event sink of each replica of a stage.
 pub type Listen = Arc<dyn Fn(&'static str, ReplicaId) -> Arc<dyn EngineSink> + Send + Sync>;
 
 /// Arrival of a sequence at an engine, and its last output.
@@ -183,7 +183,7 @@ pub(super) struct SeqTimeline {
 }
 
 impl SeqTimeline {
-    /// Of a sequence that is taken at `now`. Where its arrival was not noted, that is now.
+    /// Timeline of a sequence that is taken at `now`, which is also its arrival if none was recorded.
     pub(super) fn new(seq: SeqId, progress: &StageProgress, max_outputs: Option<u32>, now: Stamp) -> Self {
         Self {
             taken: SeqTaken {
@@ -195,12 +195,12 @@ impl SeqTimeline {
         }
     }
 
-    /// It was taken.
+    /// Event of its beginning.
     pub(super) fn begin(&self) -> EngineEvent {
         EngineEvent::Taken(self.taken)
     }
 
-    /// It gave an output.
+    /// Records an output; returns its event.
     pub(super) fn output(&mut self, at: Stamp) -> EngineEvent {
         match self.last_output.replace(at) {
             None => EngineEvent::FirstOutput {
@@ -212,7 +212,7 @@ impl SeqTimeline {
         }
     }
 
-    /// It is over.
+    /// Record of its end.
     pub(super) fn end(&self, reason: FinishReason, record: Option<SeqRecord>, now: Stamp) -> SeqEnd {
         SeqEnd {
             seq: self.taken.seq,

@@ -18,10 +18,10 @@ use crate::request::StageRequest;
 /// Reason why a model, or a part of it, is unavailable.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum BackendError {
-    /// It may work the next time.
+    /// The next attempt may succeed.
     #[error("{0}")]
     Failed(String),
-    /// It cannot be had in this process any more: what it would compute on is of no use.
+    /// Not available in this process any more: its device is lost.
     #[error("{0}")]
     Lost(String),
 }
@@ -40,7 +40,7 @@ impl BackendError {
         Self::Failed(format!("the warm-up is refused: {error}"))
     }
 
-    /// A stage was asked for something that it is not there for.
+    /// Error for a request that the stage does not serve.
     #[must_use]
     pub fn unexpected(request: &StageRequest) -> Self {
         Self::Failed(format!("the stage does not make {}", request.output().name()))
@@ -52,11 +52,11 @@ pub trait StageFamily: Send + Sync + 'static {
     /// Its stages, and what passes between them.
     fn graph(&self) -> StageGraph;
 
-    /// A replica of a stage of the graph: [`Launch`] takes what builds its model.
+    /// Creates a replica of a stage of the graph: [`Launch`] takes the builder of its model.
     fn launch(self: Arc<Self>, stage: &'static str, launch: Launch) -> (StageHandle<StageJob>, StageBody);
 }
 
-/// A little work that no caller asked for.
+/// Warm-up work that no caller requested.
 #[derive(Debug, Clone)]
 pub struct WarmUp {
     /// Request, with a bound of its outputs.
@@ -65,30 +65,33 @@ pub struct WarmUp {
     pub inputs: Vec<Item>,
 }
 
-/// Builds the model of a replica of an autoregressive stage and puts requests in its form. Called on the replica's thread; a replica
-/// whose model was lost to a panic asks again.
+/// Builds the model of a replica of an autoregressive stage and converts requests. Called on the replica's thread,
+/// again after each loss of the model to a panic.
 pub trait ArBackend: Send + 'static {
     /// The model.
     type Model: ArModel<Row: FromItem> + Send;
 
-    /// One without sequences.
+    /// Builds a model without sequences.
     ///
     /// # Errors
+    ///
     /// If it cannot be built.
     fn load(&self) -> Result<Self::Model, BackendError>;
 
-    /// The model's own form of a request.
+    /// Converts a request to the model's own form.
     ///
     /// # Errors
+    ///
     /// If it is for another kind of stage.
     fn request(&self, request: StageRequest) -> Result<<Self::Model as Sequences>::Request, BackendError>;
 
-    /// An output as it passes an edge.
+    /// Converts an output to an item.
     fn item(output: <Self::Model as StepExecutor>::Output) -> Item;
 
     /// Request with which it warms up.
     ///
     /// # Errors
+    ///
     /// If the model refuses it.
     fn warm_up(&self) -> Result<WarmUp, BackendError>;
 
@@ -108,9 +111,10 @@ pub trait ChunkBackend: Send + 'static {
     /// The model.
     type Model: ChunkModel<Item: FromItem> + Send;
 
-    /// One without streams.
+    /// Builds a model without streams.
     ///
     /// # Errors
+    ///
     /// If it cannot be built.
     fn load(&self) -> Result<Self::Model, BackendError>;
 
@@ -126,24 +130,27 @@ pub trait OneShotBackend: Send + 'static {
     /// The model.
     type Model: OneShotModel + Send;
 
-    /// One without requests.
+    /// Builds a model without requests.
     ///
     /// # Errors
+    ///
     /// If it cannot be built.
     fn load(&self) -> Result<Self::Model, BackendError>;
 
-    /// The model's own form of a request.
+    /// Converts a request to the model's own form.
     ///
     /// # Errors
+    ///
     /// If it is for another kind of stage.
     fn request(&self, request: StageRequest) -> Result<<Self::Model as OneShotModel>::Input, BackendError>;
 
-    /// An answer as it passes an edge.
+    /// Converts a result to an item.
     fn item(output: <Self::Model as OneShotModel>::Output) -> Item;
 
     /// Request with which it warms up.
     ///
     /// # Errors
+    ///
     /// If there is nothing that it takes.
     fn warm_up(&self) -> Result<StageRequest, BackendError>;
 }

@@ -6,14 +6,14 @@ use omni_engine::Stamp;
 
 use crate::item::Item;
 
-/// The passage of one chunk, by the machine's clock.
+/// Transfer of one chunk, by the machine's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransferStamps {
-    /// Size as it is encoded; within one process, of its content in memory.
+    /// Encoded size; within one process, size of its content in memory.
     pub bytes: u64,
     /// The writer begins to hand it over.
     pub tx_start: Stamp,
-    /// It is on its way.
+    /// The writer has handed it over.
     pub tx_end: Stamp,
     /// The reader begins to take it.
     pub rx_start: Stamp,
@@ -22,7 +22,7 @@ pub struct TransferStamps {
 }
 
 impl TransferStamps {
-    /// Time on its way; within one process waiting for its reader is part of it.
+    /// Time in flight; within one process it includes the wait for the reader.
     #[must_use]
     pub fn in_flight(&self) -> Duration {
         self.rx_start.since(self.tx_end)
@@ -36,11 +36,11 @@ pub enum End {
     Stop,
     /// A limit was reached.
     Length,
-    /// The model went round in circles.
+    /// The model repeated itself.
     Repetition,
     /// The model cannot serve this request; its content is at fault.
     Rejected(String),
-    /// There was no place for it.
+    /// The stage had no room for it.
     Overloaded(String),
     /// A stage failed.
     Failed {
@@ -49,14 +49,15 @@ pub enum End {
         /// Error message.
         message: String,
     },
-    /// The replica that worked on it died. Elsewhere it may succeed.
+    /// The replica that worked on it died. Another one may succeed.
     Lost {
         /// Name of the stage.
         stage: &'static str,
         /// Error message.
         message: String,
     },
-    /// The way from the stage that gives the items has broken, whatever became of the stage. Elsewhere, or on another way, it goes on.
+    /// The link from the stage that gives the items has broken; the stage itself may be alive. The sequence can
+    /// continue elsewhere, or on another way.
     Severed {
         /// Name of the stage that gives the items.
         stage: &'static str,
@@ -65,7 +66,7 @@ pub enum End {
     },
 }
 
-/// An edge has no room: the item comes back.
+/// Error of an edge without room, with the item.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("an item was put into an edge without room for it, expected a look at its room first")]
 pub struct EdgeFull<T = Item>(pub T);
@@ -87,15 +88,14 @@ pub trait EdgeSender<T = Item>: Send {
     /// The item, if there is no room.
     fn put_measured(&mut self, item: T, units: u32, passage: &TransferStamps) -> Result<(), EdgeFull<T>>;
 
-    /// Says whether this side has nothing to deliver because a caller has not said more, or because others take all its room, or
-    /// that it has no such excuse. Silence
-    /// with an excuse is no stall. Notifies the other side of a change.
+    /// Sets if this side delivers nothing for a good reason: a caller has sent no more, or others take all its room.
+    /// Idle time is not a stall. Notifies the other side of a change.
     fn set_idle(&mut self, waiting: bool);
 
     /// Returns true if the other side is gone: further items are lost.
     fn is_abandoned(&self) -> bool;
 
-    /// Says that no more comes. Dropping a sender without this means that the work was cancelled.
+    /// Ends the items. Dropping a sender without this means that the work was cancelled.
     fn end(self: Box<Self>, end: End);
 }
 
@@ -118,14 +118,14 @@ pub trait EdgeReceiver<T = Item>: Send {
     /// The next item.
     fn take(&mut self) -> Recv<T>;
 
-    /// The next item, for a reader that carries it to another process and measures its passage; and when it was put, on an edge that
-    /// measures.
+    /// Takes the next item, for a reader that carries it to another process and measures its transfer; with the time
+    /// at which it was put, on an edge that measures.
     fn take_timed(&mut self) -> (Recv<T>, Option<Stamp>);
 
-    /// The passage of an item that was [taken so](Self::take_timed).
+    /// Records the transfer of an item that was [taken with its time](Self::take_timed).
     fn transferred(&mut self, passage: &TransferStamps);
 
-    /// From now on items are only hints to the reader, which takes several together ([`Notifier`](super::Notifier)).
+    /// Batches items from now on: they only send hints to the reader ([`Notifier`](super::Notifier)).
     fn gather(&mut self) {}
 
     /// Returns true if the other side waits for a caller ([`EdgeSender::set_idle`]).

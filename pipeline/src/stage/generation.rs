@@ -1,6 +1,8 @@
-//! A generation of a replica's worker thread: from its start until it ends, or until it is revoked because a step exceeds its timeout.
+//! A generation of a replica's worker thread: from its start until it ends, or until it is revoked because a step
+//! exceeds its timeout.
 //!
-//! A thread cannot be killed. A revoked one is left behind: what it still writes is ignored, and it ends when its step returns. The end of what it was working on is told by [`WorkerGeneration::lost`].
+//! A thread cannot be killed. A revoked one is left behind: its writes are ignored, and it ends when its step
+//! returns. [`WorkerGeneration::lost`] reports the end of its work.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::events::SeqTimeline;
 
 const NO_TURN: u64 = u64::MAX;
-/// Set in the time at which a turn began that builds the model. Nanoseconds of a process's life never reach it.
+/// Flag in the start of a turn that builds the model. Nanoseconds of a process's life never reach it.
 const BUILDS: u64 = 1 << 62;
 
 /// Kind of a thread's turn.
@@ -29,9 +31,9 @@ pub(crate) enum Work {
 /// Longest turns of a replica's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TurnTimeouts {
-    /// In a step.
+    /// Longest step.
     pub step: Duration,
-    /// While its model is built.
+    /// Longest build of the model.
     pub load: Duration,
 }
 
@@ -57,7 +59,7 @@ impl TurnTimeouts {
     }
 }
 
-/// See the module's text. Copies are the same one.
+/// See the module's text. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WorkerGeneration(Arc<Inner>);
 
@@ -85,14 +87,14 @@ impl Default for Inner {
 }
 
 impl WorkerGeneration {
-    /// A turn of the thread begins at `now`.
+    /// Begins a turn of the thread at `now`.
     pub(super) fn begin_turn(&self, work: Work, now: Stamp) {
         let nanos = u64::try_from(now.0.as_nanos()).map_or(BUILDS - 1, |nanos| nanos.min(BUILDS - 1));
         let flag = if work == Work::Build { BUILDS } else { 0 };
         self.0.turn.store(nanos | flag, Ordering::SeqCst);
     }
 
-    /// The turn has ended.
+    /// Ends the turn.
     pub(super) fn end_turn(&self) {
         self.0.turn.store(NO_TURN, Ordering::SeqCst);
     }
@@ -111,7 +113,7 @@ impl WorkerGeneration {
         self.0.revoked.load(Ordering::SeqCst)
     }
 
-    /// Revokes it. Returns the sequences that it was working on, whose ends it does not report any more.
+    /// Revokes it. Returns the sequences that it was working on, whose ends it no longer reports.
     pub(super) fn give_up(&self) -> BTreeMap<SeqId, SeqTimeline> {
         self.0.revoked.store(true, Ordering::SeqCst);
         std::mem::take(&mut *self.open())
@@ -122,12 +124,12 @@ impl WorkerGeneration {
         self.0.lost.cancel();
     }
 
-    /// Cancelled when it was revoked.
+    /// Cancelled once it is revoked.
     pub(super) fn lost(&self) -> &CancellationToken {
         &self.0.lost
     }
 
-    /// It works on a sequence.
+    /// Adds a sequence to its work.
     pub(super) fn took(&self, seq: SeqId, timeline: SeqTimeline) {
         let mut open = self.open();
         if !self.is_revoked() {
@@ -135,12 +137,12 @@ impl WorkerGeneration {
         }
     }
 
-    /// It does no more. Whether it did until now.
+    /// Removes a sequence from its work. Returns true if it was there.
     pub(super) fn let_go(&self, seq: SeqId) -> bool {
         self.open().remove(&seq).is_some()
     }
 
-    /// The thread ends.
+    /// Marks the thread as ended.
     pub(super) fn end(&self) {
         self.0.ended.store(true, Ordering::SeqCst);
     }
@@ -155,9 +157,10 @@ impl WorkerGeneration {
     }
 }
 
-/// Wakes the watchdog of a pool when a step begins while it sleeps. Copies are the same one.
+/// Wakes the watchdog of a pool when a step begins while it sleeps. Clones share it.
 ///
-/// A step costs one load of a flag. The watchdog sleeps while no step is in progress, and otherwise wakes once per timeout.
+/// A step costs one load of a flag. The watchdog sleeps while no step is in progress, and otherwise wakes once per
+/// timeout.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WatchdogNotifier(Arc<WatchdogState>);
 
@@ -168,19 +171,19 @@ struct WatchdogState {
 }
 
 impl WatchdogNotifier {
-    /// A turn has begun.
+    /// Notifies the watchdog that a turn has begun.
     pub(super) fn notify(&self) {
         if !self.0.awake.load(Ordering::SeqCst) && !self.0.awake.swap(true, Ordering::SeqCst) {
             self.0.rung.notify_one();
         }
     }
 
-    /// The watchdog may sleep if it finds no turn in progress now: the next one notifies it.
+    /// Requests a notification of the next turn. The watchdog may sleep if it finds no turn in progress afterwards.
     pub(super) fn rest(&self) {
         self.0.awake.store(false, Ordering::SeqCst);
     }
 
-    /// The watchdog wakes by itself: no notification is needed.
+    /// Requests no notification: the watchdog wakes by itself.
     pub(super) fn stay(&self) {
         self.0.awake.store(true, Ordering::SeqCst);
     }

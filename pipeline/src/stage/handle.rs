@@ -1,4 +1,4 @@
-//! The way of jobs to a replica.
+//! Submission of jobs to a replica.
 
 use tokio::sync::mpsc;
 
@@ -36,7 +36,8 @@ pub struct StageHandle<J = StageJob> {
 }
 
 impl<J> StageHandle<J> {
-    /// Of the replica that takes `jobs`, hears `wake` and heeds `stop`, until `generation` is revoked.
+    /// Creates the handle of a replica that takes `jobs`, is notified by `wake` and stopped by `stop`, until
+    /// `generation` is revoked.
     pub(super) fn new(
         name: &'static str,
         jobs: mpsc::Sender<J>,
@@ -53,9 +54,10 @@ impl<J> StageHandle<J> {
         }
     }
 
-    /// Hands over a job; never waits.
+    /// Submits a job; never waits.
     ///
     /// # Errors
+    ///
     /// [`JobRefused`]; the job is dropped then.
     pub fn submit(&self, job: J) -> Result<(), JobRefused> {
         let stage = self.name;
@@ -73,12 +75,12 @@ impl<J> StageHandle<J> {
         Ok(())
     }
 
-    /// Waits until the thread was given up: what was sent to it is lost.
+    /// Waits until the thread is given up: jobs sent to it are lost.
     pub(super) async fn lost(&self) {
         self.generation.lost().cancelled().await;
     }
 
-    /// The notifier that the receivers and senders of its jobs must ring.
+    /// Notifier for the receivers and senders of its jobs.
     #[must_use]
     pub fn wake(&self) -> &Notifier {
         &self.wake
@@ -91,7 +93,7 @@ impl<J> StageHandle<J> {
     }
 }
 
-/// A replica that cannot be reached any more ends, even if it was not stopped.
+/// Ends a replica that can no longer be reached, even if it was not stopped.
 impl<J> Drop for StageHandle<J> {
     fn drop(&mut self) {
         self.stop();

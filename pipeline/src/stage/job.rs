@@ -1,4 +1,4 @@
-//! One sequence for a stage: what is asked, and what it is connected to.
+//! One sequence for a stage: its request and its edges.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use super::progress::StageProgress;
 use crate::item::Item;
 use crate::request::StageRequest;
 
-/// Names the items of a sequence between two stages that are in processes of their own. None is given twice.
+/// Identifies the items of a sequence between two stages in processes of their own. All tokens are distinct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LinkToken(pub u128);
 
-/// The stage behind a stage, in a process of its own.
+/// Next stage on the path, in a process of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextStage {
     /// Its name.
@@ -27,32 +27,33 @@ pub struct NextStage {
     pub token: LinkToken,
 }
 
-/// A sequence to work on. The same in every stage and in every process.
+/// Job of a stage: one sequence. The same in every stage and in every process.
 pub struct StageJob {
     /// Its id, the same in every stage that it passes.
     pub seq: SeqId,
     /// Request to the stage.
     pub request: StageRequest,
-    /// The items of the stage before it, where the request is not all that it takes. The sequence waits for them, and ends some time
-    /// after their end.
+    /// Items of the stage before it, if the request needs any. The sequence waits for them, and ends some time after
+    /// their end.
     pub inputs: Option<Box<dyn EdgeReceiver>>,
     /// Receiver of its outputs.
     pub outputs: Box<dyn EdgeSender>,
     /// Next stage, to which outputs go without passing this process, if there is a link. The edge then gets only
     /// their end.
     pub next: Option<NextStage>,
-    /// Under which name its inputs may come without passing this process.
+    /// Token under which its inputs may come without passing this process.
     pub expects: Option<LinkToken>,
-    /// Drop it.
+    /// Set to drop the job.
     pub cancel: CancelFlag,
     /// Record of its progress.
     pub progress: StageProgress,
-    /// Resolves (by being sent or dropped) when the stage has done with it; its last outputs may still wait for their reader.
+    /// Resolves (by being sent or dropped) when the stage is done with it; its last outputs may still wait for their
+    /// reader.
     pub finished: Option<oneshot::Sender<()>>,
 }
 
 impl StageJob {
-    /// The sequence `seq`, whose outputs go to `outputs`.
+    /// Creates the job of sequence `seq`, whose outputs go to `outputs`.
     #[must_use]
     pub fn new(seq: SeqId, request: StageRequest, outputs: impl EdgeSender<Item> + 'static) -> Self {
         Self {
@@ -68,7 +69,7 @@ impl StageJob {
         }
     }
 
-    /// It takes its inputs from there.
+    /// Sets its inputs.
     #[must_use]
     pub fn reading(mut self, inputs: impl EdgeReceiver<Item> + 'static) -> Self {
         self.inputs = Some(Box::new(inputs));

@@ -20,7 +20,7 @@ use crate::clock::Clock;
 pub struct StageSettings {
     /// Jobs that may wait to be taken.
     pub mailbox: usize,
-    /// The stage that gives it items, and how long that may deliver nothing.
+    /// Stage that gives it items, and the longest time for which it may deliver nothing.
     pub upstream: Option<(&'static str, Duration)>,
     /// Of the engine.
     pub engine: EngineSettings,
@@ -50,7 +50,7 @@ pub enum EngineSettings {
     OneShot(OneShotConfig),
 }
 
-/// A replica that is about to be started. Its family hands it what builds the model, by the kind of the stage.
+/// A replica that is about to be started. Its family passes the builder of its model, by the kind of the stage.
 #[derive(Debug)]
 pub struct Launch {
     settings: StageSettings,
@@ -60,7 +60,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Of the replica that writes `status`.
+    /// Creates the launch of the replica that writes `status`.
     #[must_use]
     pub fn new(settings: StageSettings, status: ReplicaStatus, clock: Clock) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl Launch {
         }
     }
 
-    /// It computes on `device`, as others may.
+    /// Sets its device, which it may share.
     #[must_use]
     pub fn on(mut self, device: SharedDevice) -> Self {
         self.device = device;

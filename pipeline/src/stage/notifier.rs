@@ -1,4 +1,4 @@
-//! Waking a worker that sleeps, and the flag that cancels a sequence.
+//! Waking a sleeping worker, and the flag that cancels a sequence.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,11 +15,12 @@ pub struct Notifier(Arc<NotifierState>);
 #[derive(Debug, Default)]
 struct NotifierState {
     rung: AtomicBool,
-    /// Something came that can wait for a moment.
+    /// `true` if something came that can wait for a moment.
     hinted: AtomicBool,
-    /// The worker looks again in a moment, without being woken.
+    /// `true` if the worker polls in a moment, without being woken.
     looks: AtomicBool,
-    /// Written to with every notification, for a worker that waits for sockets too; there for as long as the other end is.
+    /// Written to with every notification, for a worker that waits for sockets too; present as long as the other end
+    /// is.
     line: Mutex<Option<Arc<UnixStream>>>,
     changed: Condvar,
 }
@@ -38,20 +39,20 @@ impl NotifierState {
             self.changed.notify_one();
             line.clone()
         };
-        // Without the lock, which the worker that this wakes may need at once.
+        // Written without the lock, which the woken worker may need at once.
         if let Some(mut line) = line.as_deref() {
             // A full socket is readable already.
             let _ = line.write(&[1]);
         }
     }
 
-    /// Takes the notification. What was done before it can be seen afterwards.
+    /// Takes the notification. Changes made before it are visible afterwards.
     fn take(&self) -> bool {
         self.rung.swap(false, Ordering::AcqRel)
     }
 }
 
-/// A worker can be the task that a future wakes.
+/// Lets a future wake the worker.
 impl std::task::Wake for NotifierState {
     fn wake(self: Arc<Self>) {
         self.notify();
@@ -62,8 +63,8 @@ impl std::task::Wake for NotifierState {
     }
 }
 
-/// Readable when the worker was notified: for a worker that waits for sockets and notifications at once. Both ends are closed with it, however long the
-/// notifier is kept.
+/// Descriptor that is readable after a notification, for a worker that waits for sockets and notifications at once.
+/// Both ends are closed with it, even if the notifier is kept.
 #[derive(Debug)]
 pub(crate) struct NotifierFd {
     line: UnixStream,
@@ -71,9 +72,10 @@ pub(crate) struct NotifierFd {
 }
 
 impl NotifierFd {
-    /// Takes the notification that shows, so that the next one does. What was done before it can be seen afterwards.
+    /// Takes the pending notification, so that the next one is visible. Changes made before it are visible
+    /// afterwards.
     pub(crate) fn drain(&self) {
-        // An empty socket is no error here. A notification that comes between the two is this one.
+        // An empty socket is no error here. A notification that comes between the two counts as this one.
         let _ = (&self.line).read(&mut [0; 8]);
         self.notifier.take();
     }
@@ -92,9 +94,11 @@ impl AsFd for NotifierFd {
 }
 
 impl Notifier {
-    /// A descriptor that shows its notifications, for a worker that waits for sockets too. There is one at most.
+    /// Opens a descriptor that shows its notifications, for a worker that waits for sockets too. There is one at
+    /// most.
     ///
     /// # Errors
+    ///
     /// If there is one, or the system gives no socket.
     pub(crate) fn line(&self) -> io::Result<NotifierFd> {
         let (line, end) = UnixStream::pair()?;
@@ -107,7 +111,7 @@ impl Notifier {
         }
         *place = Some(Arc::new(line));
         drop(place);
-        // A notification from before shows, too.
+        // An earlier notification is shown, too.
         if self.0.take() {
             self.notify();
         }
@@ -122,7 +126,8 @@ impl Notifier {
         self.0.notify();
     }
 
-    /// Says that something came that can wait for a moment: wakes the worker unless it [looks again](Self::will_look) by itself.
+    /// Hints that something came that can wait for a moment: wakes the worker unless it [polls](Self::will_look) by
+    /// itself.
     pub(crate) fn hint(&self) {
         self.0.hinted.store(true, Ordering::SeqCst);
         if !self.0.looks.load(Ordering::SeqCst) {
@@ -130,14 +135,14 @@ impl Notifier {
         }
     }
 
-    /// The worker says whether it looks again in a moment, without being woken. Returns whether there was a [hint](Self::hint) since it was last
-    /// asked: then one that is going to sleep for long has to look first.
+    /// Sets if the worker polls in a moment, without being woken. Returns true if there was a [hint](Self::hint)
+    /// since the last call: a worker that is about to sleep for long has to look first.
     pub(crate) fn will_look(&self, looks: bool) -> bool {
         self.0.looks.store(looks, Ordering::SeqCst);
         self.0.hinted.swap(false, Ordering::SeqCst)
     }
 
-    /// Wakes it for a future.
+    /// Waker for a future.
     pub(crate) fn waker(&self) -> Waker {
         Waker::from(Arc::clone(&self.0))
     }
@@ -147,7 +152,7 @@ impl Notifier {
         self.0.rung.load(Ordering::Acquire)
     }
 
-    /// Sleeps until it is notified, or for `timeout`.
+    /// Sleeps until a notification, or for `timeout`.
     pub(crate) fn sleep(&self, timeout: Option<Duration>) {
         let (line, changed) = (self.0.line(), &self.0.changed);
         match timeout {
@@ -157,12 +162,12 @@ impl Notifier {
     }
 }
 
-/// Goes down to every stage that has a part in a sequence. Once set it stays set.
+/// Cancellation of a sequence in every stage that works on it. Once set it stays set.
 #[derive(Debug, Clone, Default)]
 pub struct CancelFlag(Arc<AtomicBool>);
 
 impl CancelFlag {
-    /// Asks for the sequence to be dropped. Notify the stages afterwards: one that sleeps does not look.
+    /// Requests that the sequence be dropped. Notify the stages afterwards: one that sleeps does not look.
     pub fn set(&self) {
         self.0.store(true, Ordering::Release);
     }

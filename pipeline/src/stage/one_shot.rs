@@ -18,7 +18,7 @@ pub(super) struct OneShot<B: OneShotBackend> {
     driver: Driver<OneShotEngine<B::Model>, Whole>,
 }
 
-/// Nothing but the request itself belongs to a sequence.
+/// State of a sequence besides its request: none.
 struct Whole;
 
 impl Course for Whole {}
@@ -55,7 +55,7 @@ impl<B: OneShotBackend> Core for OneShot<B> {
         if job.cancel.is_set() {
             return;
         }
-        // There is room for one, and nothing follows that would have to wait.
+        // There is room for the one output, and none follows.
         let sink = Sink::new(job.outputs);
         let input = match self.backend.request(job.request) {
             Ok(input) => input,
@@ -73,7 +73,7 @@ impl<B: OneShotBackend> Core for OneShot<B> {
             .admit(admission, |engine, _, now| engine.add(job.seq, input, now));
     }
 
-    /// A request in a step cannot be stopped; all others wait still.
+    /// Drops cancelled requests that wait; one in a step cannot be stopped.
     fn tend(&mut self) {
         self.driver.tend(|_, _, _| Verdict::Keep);
     }

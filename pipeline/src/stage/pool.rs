@@ -1,9 +1,10 @@
-//! The replicas of a stage: which gets work, which come and which go.
+//! The replicas of a stage: routing, addition and removal.
 //!
-//! In: a way to make a replica and a way to start its thread. Out: [`Lease`]s. An utterance takes one lease per stage when it
-//! is admitted and works with that replica until it ends; a lease counts as work in flight until it is dropped. A replica
-//! that is cordoned gets no new leases; one that is removed also stops, once the last lease is back. One whose thread does
-//! not return from a step gets another thread ([`StagePool::watch`]); its leases are lost then.
+//! In: a function that makes a replica and one that starts its thread. Out: [`Lease`]s. An utterance takes one lease
+//! per stage when it is admitted and works with that replica until it ends; a lease counts as work in flight until it
+//! is dropped. A replica that is cordoned gets no new leases; one that is removed also stops, once the last lease is
+//! back. One whose thread does not return from a step gets another thread ([`StagePool::watch`]); its leases are lost
+//! then.
 
 mod control;
 mod watch;
@@ -56,7 +57,7 @@ pub struct PoolParts<J = StageJob> {
     pub steps: Option<StepLimits>,
     /// `true` if replicas [join](StagePool::join) from elsewhere: work then waits for one while there is none.
     pub joined: bool,
-    /// Rung at every change; shared by the pools of a pipeline.
+    /// Notified at every change; shared by the pools of a pipeline.
     pub changes: Changes,
     /// Listeners of the engines.
     pub listen: Listen,
@@ -88,7 +89,7 @@ struct Replica<J> {
     format: Arc<str>,
     /// Address at which other processes reach it, if they do.
     address: Option<Arc<[u8]>>,
-    /// The one that works for it now.
+    /// Current thread of the replica.
     thread: Mutex<Arc<ReplicaThread<J>>>,
     leases: AtomicUsize,
     wanted: AtomicU8,
@@ -117,7 +118,7 @@ impl<J> Replica<J> {
         self.is(Wanted::Serving) && self.status.is_ready()
     }
 
-    /// Work that it has. One that works for others, too, has what its engine told if that is more.
+    /// Work in flight. A replica that also works for others counts its engine's figures if they are higher.
     fn queue(&self, shared: bool) -> usize {
         let own = self.leases.load(Ordering::SeqCst);
         let stats = self.status.stats();
@@ -127,7 +128,7 @@ impl<J> Replica<J> {
         }
     }
 
-    /// Stops it if it is to go and no lease of it is left. Called after each of the two has changed.
+    /// Stops it if it is to be removed and has no lease left. Called after each of the two has changed.
     fn stop_if_unused(&self) {
         if self.is(Wanted::Removed) && self.leases.load(Ordering::SeqCst) == 0 {
             self.thread().handle.stop();
@@ -140,16 +141,16 @@ struct Slots<J> {
     replicas: Vec<Arc<Replica<J>>>,
     next: u32,
     router: Router,
-    /// Another replica may join at any time.
+    /// `true` if another replica may join at any time.
     joined: bool,
     stopped: bool,
-    /// Threads that were given up.
+    /// Threads that were left behind.
     left: Vec<WorkerGeneration>,
-    /// Replicas without a thread: too many are left behind, or the system gives none.
+    /// Replicas without a thread: too many threads are left behind, or the system gives none.
     vacant: Vec<Unassigned>,
 }
 
-/// A replica without a thread, and what the next one waits for before it begins.
+/// A replica without a thread, and the delay before the next one begins.
 #[derive(Debug, Clone, Copy)]
 struct Unassigned {
     id: ReplicaId,
@@ -159,11 +160,11 @@ struct Unassigned {
 struct Shared<J> {
     parts: PoolParts<J>,
     slots: Mutex<Slots<J>>,
-    /// Rung by threads that begin to work.
+    /// Notified by threads that begin a turn.
     notifier: WatchdogNotifier,
 }
 
-/// The replicas of one stage. Copies are the same pool.
+/// The replicas of one stage. Clones share the pool.
 pub struct StagePool<J = StageJob> {
     shared: Arc<Shared<J>>,
 }
@@ -219,24 +220,27 @@ impl<J: Send + 'static> StagePool<J> {
         self.shared.parts.stage
     }
 
-    /// Gives a replica that takes work, by the pool's policy.
+    /// Leases a replica that takes work, by the pool's routing.
     ///
     /// # Errors
-    /// Why there is none.
+    ///
+    /// The reason why there is none.
     pub fn bind(&self) -> Result<Lease<J>, NoReplica> {
         self.bind_among(|_| true)?.ok_or(NoReplica::Closed)
     }
 
-    /// As [`bind`](Self::bind), of those that compute in that number format: what another of them has begun goes on with the same outputs.
+    /// As [`bind`](Self::bind), among replicas of that number format: work that another of them began continues with
+    /// the same outputs.
     ///
     /// # Errors
-    /// Why there is none.
+    ///
+    /// The reason why there is none.
     pub fn bind_like(&self, format: &str) -> Result<Lease<J>, NoReplica> {
         let lease = self.bind_among(|replica| &*replica.format == format)?;
         lease.ok_or_else(|| NoReplica::Absent(Some(format!("none computes in {format}"))))
     }
 
-    /// A replica that takes work and is one of those; none if there are only others.
+    /// Leases a replica for which `among` is true; none if only others take work.
     fn bind_among(&self, among: impl Fn(&Replica<J>) -> bool) -> Result<Option<Lease<J>>, NoReplica> {
         let mut slots = self.slots();
         let takes_work = slots.replicas.iter().filter(|replica| replica.takes_work());
@@ -267,7 +271,7 @@ impl<J: Send + 'static> StagePool<J> {
         self.shared.parts.steps.is_none()
     }
 
-    /// Starts a thread that writes `status`, of a replica that `make` makes, or else as all are.
+    /// Starts a thread that writes `status`, for a replica that `make` makes, or else like the others of the pool.
     fn occupy(&self, make: Option<&MakeReplica<J>>, status: ReplicaStatus) -> io::Result<ReplicaThread<J>> {
         let parts = &self.shared.parts;
         let (handle, body) = make.unwrap_or(&parts.make)(status.clone());
@@ -310,7 +314,7 @@ impl<J> Slots<J> {
         self.replicas.iter().find(|replica| replica.status.id() == id)
     }
 
-    /// Shows the replica with that id no more, if there is one. It stops when the last work it has is done.
+    /// Removes the replica with that id from the list, if there is one. It stops when its work is done.
     fn forget(&mut self, id: ReplicaId) {
         let Some(place) = self.replicas.iter().position(|replica| replica.status.id() == id) else {
             return;
@@ -328,7 +332,7 @@ impl<J> Slots<J> {
         };
         for replica in self.replicas.iter().filter(|replica| replica.is(Wanted::Serving)) {
             match replica.status.state() {
-                // Its model is built elsewhere, and may have been long ago: it is only being reached.
+                // Its model is built elsewhere, possibly long ago: the connection is in progress.
                 ReplicaState::Loading if self.joined => why = NoReplica::Joining,
                 ReplicaState::Loading => return NoReplica::Loading,
                 _ if why == NoReplica::Joining => {}
@@ -344,13 +348,13 @@ impl<J> Slots<J> {
         why
     }
 
-    /// Threads that were given up and have not ended.
+    /// Number of threads that were left behind and have not ended.
     fn left_behind(&mut self) -> usize {
         self.left.retain(|generation| !generation.has_ended());
         self.left.len()
     }
 
-    /// Forgets all but the last few of those that are gone.
+    /// Drops all but the last few removed replicas.
     fn tidy(&mut self) {
         // One whose model could not be built has ended before it was removed.
         let gone = |replica: &Arc<Replica<J>>| match replica.status.state() {
@@ -367,12 +371,12 @@ impl<J> Slots<J> {
     }
 }
 
-/// The right to work with a replica, and its count as work in flight.
+/// Lease of a replica; counts as work in flight.
 pub struct Lease<J = StageJob> {
     replica: Arc<Replica<J>>,
-    /// The one that works for it.
+    /// Thread that works for the replica.
     thread: Arc<ReplicaThread<J>>,
-    /// The life it was bound in.
+    /// Life of the replica when it was bound.
     life: u32,
 }
 
@@ -427,16 +431,17 @@ impl<J> Lease<J> {
         self.thread.handle.wake()
     }
 
-    /// Hands over a job; never waits.
+    /// Submits a job; never waits.
     ///
     /// # Errors
+    ///
     /// [`JobRefused`]; the job is dropped then.
     pub fn submit(&self, job: J) -> Result<(), JobRefused> {
         self.thread.handle.submit(job)
     }
 
-    /// Waits until its thread was given up because a step does not return, and says so. Nothing comes of what was sent to it
-    /// then, not even an end.
+    /// Waits until its thread is given up because a step does not return, and returns the message. Jobs sent to it
+    /// get nothing more, not even an end.
     pub async fn lost(&self) -> String {
         self.thread.handle.lost().await;
         match self.replica.status.state() {

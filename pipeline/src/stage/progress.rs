@@ -11,7 +11,7 @@ use super::replica::ReplicaId;
 
 const NEVER: u64 = u64::MAX;
 
-/// Shared by the stage that works and the session that reports. Plain counters: each is read for itself.
+/// Counters shared by the stage that works and the session that reports. Each is read for itself.
 #[derive(Debug, Clone)]
 pub struct StageProgress(Arc<Counters>);
 
@@ -28,7 +28,7 @@ struct Counters {
     request: OnceLock<Arc<CancelTimer>>,
 }
 
-/// A reading of a [`StageProgress`].
+/// Values of a [`StageProgress`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StageSnapshot {
     /// Start of the first step.
@@ -54,7 +54,7 @@ impl Default for StageProgress {
 }
 
 impl StageProgress {
-    /// Of a sequence that `replica` works on.
+    /// Creates the progress of a sequence that `replica` works on.
     #[must_use]
     pub fn new(replica: Option<ReplicaId>) -> Self {
         Self(Arc::new(Counters {
@@ -70,7 +70,7 @@ impl StageProgress {
         }))
     }
 
-    /// The request that the sequence is part of arrived at the edge then. Its maker says so before it is handed over.
+    /// Sets the arrival of its request at the edge. Called before the sequence is submitted.
     pub fn arrive(&self, at: Stamp) {
         set_once(&self.0.arrived, at);
     }
@@ -99,12 +99,12 @@ impl StageProgress {
         }
     }
 
-    /// Books that it ran out of input.
+    /// Counts that it ran out of input.
     pub(super) fn starve(&self) {
         self.0.starved.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes over a reading of the counters in another process, where the stage runs.
+    /// Copies the counters of another process, where the stage runs.
     pub(crate) fn mirror(&self, reading: &StageSnapshot) {
         let stamp = |at: Option<Stamp>| at.map_or(NEVER, |at| nanos(at.0));
         let cells = &self.0;
@@ -120,7 +120,7 @@ impl StageProgress {
         cells.starved.store(reading.starved, Ordering::Relaxed);
     }
 
-    /// Books a step from `from` to `until` that gave `outputs`. Called by the stage's thread alone.
+    /// Counts a step from `from` to `until` that gave `outputs`. Called by the stage's thread alone.
     pub(super) fn step(&self, from: Stamp, until: Stamp, outputs: u32) {
         let cells = &self.0;
         set_once(&cells.started, from);

@@ -49,7 +49,7 @@ impl Refused {
     }
 }
 
-/// An error of an engine, as the stage that has the engine tells it.
+/// Converts an error of an engine to the refusal of its stage.
 pub(super) trait EngineError {
     fn refused(&self, stage: &'static str) -> Refused;
 }

@@ -1,4 +1,4 @@
-//! One replica as others see it: its id, its state, its figures.
+//! One replica as others see it: its id, its state, its statistics.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::events::EngineEvent;
 
-/// Names a replica within its stage. Never reused.
+/// Id of a replica within its stage. Never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReplicaId(pub u32);
 
@@ -25,21 +25,21 @@ pub enum ReplicaState {
     Loading,
     /// It works.
     Ready,
-    /// Its model died, or did not return from a step; it is built anew after a wait.
+    /// Its model died, or did not return from a step; it is rebuilt after a wait.
     Restarting {
         /// Error message.
         message: String,
     },
-    /// Its model could not be built at all. It stays like this.
+    /// Its model could not be built at all. The state is final.
     Failed {
         /// Error message.
         message: String,
     },
-    /// It was told to stop and did.
+    /// It was stopped.
     Removed,
 }
 
-/// Figures of a replica: what is now, and what has been since it was added, restarts included.
+/// Statistics of a replica: current values, and totals since it was added, restarts included.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ReplicaStats {
     /// Sequences that hold a place in the engine; streams of a vocoder.

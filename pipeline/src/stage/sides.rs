@@ -1,4 +1,4 @@
-//! The two sides of a sequence in an engine: what it takes in, what it gives out, and how it ends. The same in every stage.
+//! The two sides of a sequence in an engine: its inputs, its outputs, and its end. The same in every stage.
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ pub(super) struct Source<T> {
 pub(super) enum Want {
     /// It has something to work on, or nothing more to expect.
     Nothing,
-    /// A caller has not said more.
+    /// It waits for a caller.
     Idle,
-    /// The stage before it should have delivered, and this is when that began.
+    /// The stage before it should have delivered; that begins now.
     Begins,
-    /// The stage before it should have delivered for some time.
+    /// The stage before it should have delivered, and still has not.
     Lasts,
 }
 
@@ -35,7 +35,7 @@ impl<T> Source<T> {
         }
     }
 
-    /// The next item. After the end, which is said once, it is empty for ever.
+    /// Takes the next item. After the end, which is returned once, it is always empty.
     pub(super) fn next(&mut self) -> Recv<T> {
         let Some(receiver) = &mut self.receiver else {
             return Recv::Empty;
@@ -47,7 +47,7 @@ impl<T> Source<T> {
         taken
     }
 
-    /// Notes whether the sequence lacks items; `idle` says that it could go on if there were one.
+    /// Records if the sequence lacks items; `idle` if another item would let it continue.
     pub(super) fn observe(&mut self, idle: bool, now: Stamp) -> Want {
         let waits = self.receiver.as_ref().filter(|_| idle);
         let excused = waits.is_some_and(|receiver| receiver.is_upstream_idle());
@@ -83,7 +83,7 @@ impl<T> Source<T> {
 pub(super) struct Sink<T> {
     sender: Box<dyn EdgeSender<T>>,
     paused: bool,
-    /// An output was put without room, and is lost.
+    /// Set when an output was put without room, and is lost.
     overflowed: Option<EdgeFull<()>>,
 }
 
@@ -96,7 +96,7 @@ impl<T> Sink<T> {
         }
     }
 
-    /// Passes on an output. True if there is no room for another: the sequence has to pause.
+    /// Passes on an output. Returns true if there is no room for another: the sequence has to pause.
     #[must_use]
     pub(super) fn put(&mut self, item: T, units: u32) -> bool {
         if let Err(EdgeFull(_)) = self.sender.put(item, units) {
@@ -117,7 +117,7 @@ impl<T> Sink<T> {
         self.sender.room() >= 2
     }
 
-    /// True if the sequence paused and may go on.
+    /// Returns true if the sequence was paused and may resume.
     #[must_use]
     pub(super) fn resumes(&mut self) -> bool {
         let resumes = self.paused && self.sender.room() > 0;
@@ -129,7 +129,7 @@ impl<T> Sink<T> {
         self.paused
     }
 
-    /// Says whether silence is a caller's ([`EdgeSender::set_idle`]).
+    /// Sets if the sequence waits for a caller ([`EdgeSender::set_idle`]).
     pub(super) fn set_idle(&mut self, waiting: bool) {
         self.sender.set_idle(waiting);
     }

@@ -1,6 +1,7 @@
-//! State and figures of a replica: its worker thread writes them, and pools, health and metrics read them.
+//! State and statistics of a replica: its worker thread writes them, and pools, health and metrics read them.
 //!
-//! A worker that does not return from a step is revoked, and another thread takes its place. What a revoked worker writes is ignored.
+//! A worker that does not return from a step is revoked, and another thread takes its place. Writes of a revoked
+//! worker are ignored.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +16,7 @@ use super::generation::{WatchdogNotifier, Work, WorkerGeneration};
 use super::replica::{Changes, ReplicaId, ReplicaState, ReplicaStats};
 use crate::settings::Restart;
 
-/// The status of a replica as one generation of its workers has it. Copies are the same one.
+/// Status of a replica as one generation of its workers writes it. Clones share it.
 #[derive(Clone)]
 pub struct ReplicaStatus {
     stage: &'static str,
@@ -27,7 +28,7 @@ pub struct ReplicaStatus {
     generation: WorkerGeneration,
     /// Delay before the start of a thread that replaces another.
     delay: Option<Duration>,
-    /// It is elsewhere. The caller that let it join logs its loss and its return.
+    /// `true` if it runs elsewhere. The caller that let it join logs its loss and its return.
     joined: bool,
 }
 
@@ -45,7 +46,7 @@ struct Shared {
     state: Mutex<ReplicaState>,
     /// Number of deaths of the model: sequences of an earlier life are lost.
     lives: AtomicU32,
-    /// The number of the last life that ended because its process could not be reached any more, counted from 1; else 0.
+    /// Number of the last life that ended because its process became unreachable, counted from 1; else 0.
     severed: AtomicU32,
     stats: Mutex<ReplicaStats>,
     /// Message of its last death.
@@ -56,7 +57,8 @@ struct Shared {
 }
 
 impl ReplicaStatus {
-    /// Of a replica of `stage` that begins to build its model. Every change of its state rings `changes`.
+    /// Creates the status of a replica of `stage` that begins to build its model. Every change of its state notifies
+    /// `changes`.
     #[must_use]
     pub fn new(stage: &'static str, id: ReplicaId, restart: Restart, changes: Changes) -> Self {
         Self {
@@ -89,20 +91,20 @@ impl ReplicaStatus {
         self.joined
     }
 
-    /// `listener` hears what the engine tells from now on.
+    /// Sets the receiver of the engine's events.
     #[must_use]
     pub fn observed_by(mut self, listener: Arc<dyn EngineSink>) -> Self {
         self.listener = listener;
         self
     }
 
-    /// The watchdog behind `notifier` looks after its steps.
+    /// Sets the watchdog of its steps.
     pub(super) fn watched_by(mut self, notifier: WatchdogNotifier) -> Self {
         self.notifier = Some(notifier);
         self
     }
 
-    /// Counts an event, and passes it on to the listener.
+    /// Counts an event, and passes it to the listener.
     pub(crate) fn tell(&self, event: &EngineEvent) {
         if !self.is_given_up() {
             self.count(|stats| stats.record(event));
@@ -124,7 +126,7 @@ impl ReplicaStatus {
         self.generation.took(seq, timeline);
     }
 
-    /// Its thread is done with a sequence: tells so, once for each that it [`took`](Self::took).
+    /// Reports that its thread is done with a sequence, once for each that it [`took`](Self::took).
     pub(super) fn done(&self, seq: SeqId, end: SeqEnd) {
         if self.generation.let_go(seq) {
             self.listener.on_event(&EngineEvent::Finished(end));
@@ -187,7 +189,7 @@ impl ReplicaStatus {
         self.changes.announce();
     }
 
-    /// Its model works, from `now` on.
+    /// Records that its model works, from `now` on.
     pub(super) fn up(&self, now: Stamp) {
         if !self.is_given_up() {
             lock(&self.shared.backoff).up(now);
@@ -195,7 +197,7 @@ impl ReplicaStatus {
         self.set(ReplicaState::Ready);
     }
 
-    /// Its model died at `now`. Returns how long to wait before it is built anew.
+    /// Records that its model died at `now`. Returns the wait before it is rebuilt.
     pub(super) fn down(&self, now: Stamp) -> Duration {
         lock(&self.shared.backoff).down(now)
     }
@@ -210,7 +212,8 @@ impl ReplicaStatus {
         self.shared.severed.load(Ordering::Acquire) == life + 1
     }
 
-    /// Its model died, or its process cannot be reached any more. Called before the loss of its work can be noticed.
+    /// Records that its model died, or that its process became unreachable. Called before the loss of its work can be
+    /// noticed.
     pub(super) fn die(&self, message: &str, severed: bool) {
         let mut state = lock(&self.shared.state);
         if self.is_given_up() {
@@ -224,7 +227,7 @@ impl ReplicaStatus {
         self.changes.announce();
     }
 
-    /// Its model, which has died, could not be built anew.
+    /// Records that its model, which has died, could not be rebuilt.
     pub(super) fn stays_down(&self, message: &str) {
         let mut state = lock(&self.shared.state);
         if self.is_given_up() {
@@ -237,7 +240,8 @@ impl ReplicaStatus {
         self.changes.announce();
     }
 
-    /// Its model died, and its process cannot build another. Called before the loss of its work can be noticed. Returns the state.
+    /// Records that its model died, and that its process cannot build another. Called before the loss of its work can
+    /// be noticed. Returns the state.
     pub(super) fn fail_for_good(&self, message: &str) -> ReplicaState {
         let mut state = lock(&self.shared.state);
         if !self.is_given_up() {
@@ -260,8 +264,8 @@ impl ReplicaStatus {
         };
     }
 
-    /// Its thread does not return from a step, as others see at `now`: the replica has died, and its thread, which cannot be
-    /// ended, is left behind.
+    /// Records that its thread does not return from a step, as the watchdog found at `now`: the replica has died, and
+    /// its thread, which cannot be ended, is left behind.
     pub(super) fn give_up(&self, message: &str, now: Stamp) {
         let mut state = lock(&self.shared.state);
         let lost = self.generation.give_up();
@@ -283,7 +287,7 @@ impl ReplicaStatus {
         self.generation.is_revoked()
     }
 
-    /// For the thread that follows, and waits for `delay` first.
+    /// Creates the status of the thread that follows, which waits for `delay` first.
     pub(super) fn successor(&self, delay: Duration) -> Self {
         Self {
             generation: WorkerGeneration::default(),
@@ -292,7 +296,7 @@ impl ReplicaStatus {
         }
     }
 
-    /// No thread follows for now, and why. Whether that is news.
+    /// Records that no thread follows for now, with the reason. Returns true if that is new.
     pub(super) fn unassigned(&self, message: &str) -> bool {
         let message = message.to_owned();
         let vacant = ReplicaState::Restarting { message };
@@ -304,23 +308,23 @@ impl ReplicaStatus {
         is_news
     }
 
-    /// None will follow.
+    /// Records that none will follow.
     pub(super) fn removed(&self) {
         *lock(&self.shared.state) = ReplicaState::Removed;
         self.changes.announce();
     }
 
-    /// The time of its thread.
+    /// Generation of its thread.
     pub(super) fn generation(&self) -> &WorkerGeneration {
         &self.generation
     }
 
-    /// Until dropped, its thread has not ended.
+    /// Creates a guard of its thread, held until the thread ends.
     pub(super) fn guard(&self) -> WorkerGuard {
         WorkerGuard(self.clone())
     }
 
-    /// Its thread begins to work at `now`.
+    /// Records that its thread begins a turn at `now`.
     pub(super) fn begin_turn(&self, work: Work, now: Stamp) {
         self.generation.begin_turn(work, now);
         if let Some(notifier) = &self.notifier {
@@ -328,7 +332,7 @@ impl ReplicaStatus {
         }
     }
 
-    /// Its thread is back.
+    /// Records that the turn ended.
     pub(super) fn end_turn(&self) {
         self.generation.end_turn();
     }

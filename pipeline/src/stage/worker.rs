@@ -1,11 +1,11 @@
 //! The thread of a replica: warms its model up, takes jobs, steps, sleeps, and survives a panic of the model.
 //!
-//! Every turn of the loop runs under `catch_unwind`. After a panic nothing that the engine holds can be trusted: all its
-//! sequences are lost, the engine is dropped and, after a wait that grows with every failure in a row, built anew. Meanwhile
-//! jobs are lost at once, so that they can go elsewhere. Only a model that could not be built in the first place
-//! is given up, and one whose device this process can use no more: it would be built anew in vain. The replica that meets that tells all
-//! that compute on the device. A thread whose step did not return in time was given up meanwhile by its pool: another thread works for the
-//! replica, and this one drops all it has and ends.
+//! Every turn of the loop runs under `catch_unwind`. After a panic nothing in the engine can be trusted: all its
+//! sequences are lost, the engine is dropped and, after a wait that grows with every failure in a row, rebuilt.
+//! Meanwhile jobs are lost at once, so that they can go elsewhere. Only two models are given up: one that could not
+//! be built in the first place, and one whose device this process has lost, because a rebuild would fail, too. The
+//! replica that finds the device lost notifies all that compute on it. A thread whose step did not return in time was
+//! given up meanwhile by its pool: another thread works for the replica, and this one drops everything and ends.
 
 mod build;
 
@@ -37,14 +37,15 @@ pub(crate) trait Core: Send {
     /// Builds model and engine.
     fn load(&mut self) -> Result<(), BackendError>;
 
-    /// One step of the warm-up: a little work that no caller asked for and no figure counts, so that the first caller does not pay for
-    /// what happens once. False when it is over. Called after [`load`](Self::load) until then.
+    /// Runs one step of the warm-up: a little work that no caller requested and no figure counts, so that the first
+    /// caller does not pay for initialisation. Returns false when it is over. Called after [`load`](Self::load) until
+    /// then.
     fn warm_up(&mut self) -> Result<bool, BackendError> {
         Ok(false)
     }
 
-    /// Takes a job; one that cannot run is ended here, and one that was cancelled is dropped: it must not take the place of
-    /// another. Without an engine every job is lost.
+    /// Takes a job; one that cannot run is ended here, and one that was cancelled is dropped: it must not take the
+    /// place of another. Without an engine every job is lost.
     fn accept(&mut self, job: Self::Job);
 
     /// Returns true if it takes a job now. Other jobs wait in the mailbox, where they are bounded.
@@ -52,7 +53,7 @@ pub(crate) trait Core: Send {
         true
     }
 
-    /// Looks at cancellations and at both sides of every sequence.
+    /// Checks cancellations and both sides of every sequence.
     fn tend(&mut self);
 
     /// Returns true if a step would do anything.
@@ -64,7 +65,7 @@ pub(crate) trait Core: Send {
     /// One step.
     fn step(&mut self);
 
-    /// Writes what is so now (and not what was done) to the replica's figures; called before it sleeps.
+    /// Writes current values (not totals) to the replica's statistics; called before it sleeps.
     fn settle(&mut self);
 
     /// Ends every sequence with `end` and drops the engine.
@@ -89,9 +90,9 @@ pub(crate) trait Core: Send {
 /// Fault that ends an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// In messages.
+    /// Text in messages.
     pub(crate) message: String,
-    /// Its process cannot be reached any more. What it worked on is not known to be at fault.
+    /// `true` if its process became unreachable. Its work is not known to be at fault.
     pub(crate) severed: bool,
 }
 
@@ -116,7 +117,7 @@ impl StageBody {
         (self.run)();
     }
 
-    /// Cancelled when the thread was given up because a step does not return: it may never end.
+    /// Cancelled when the thread is given up because a step does not return: it may never end.
     #[must_use]
     pub fn given_up(&self) -> CancellationToken {
         self.generation.lost().clone()
@@ -209,13 +210,13 @@ struct Worker<C: Core> {
 /// Result of one turn of the loop.
 enum Turn {
     Worked,
-    /// Nothing to do until a ring or that time.
+    /// Nothing to do until a notification or that time.
     Idle(Option<Stamp>),
-    /// The engine is of no use any more.
+    /// The engine has failed.
     Died(Fault),
-    /// Nor is another one, in this process.
+    /// The engine has failed, and no other can be built in this process.
     Lost(String),
-    /// Stopped, or no more jobs can be sent.
+    /// The replica was stopped, or no more jobs can be sent.
     Over,
 }
 
@@ -233,8 +234,8 @@ impl<C: Core> Worker<C> {
         self.status.set(end);
     }
 
-    /// Builds the model for the first time, or anew where a thread before this one was given up. The error is the state to end
-    /// in.
+    /// Builds the model for the first time, or again where a thread before this one was given up. The error is the
+    /// final state.
     fn begin(&mut self) -> Result<(), ReplicaState> {
         if let Some(delay) = self.status.delay() {
             return self.rebuild(delay);
@@ -242,11 +243,11 @@ impl<C: Core> Worker<C> {
         match self.load() {
             Ok(true) => Ok(()),
             Ok(false) => Err(ReplicaState::Removed),
-            // A model that comes to nothing because it is not wanted any more has not failed.
+            // A build that ends because the replica was stopped has not failed.
             Err(_) if self.stop.is_set() => Err(ReplicaState::Removed),
             Err(BackendError::Lost(message)) => Err(self.give_up_for_good(message)),
             Err(BackendError::Failed(message)) => {
-                // The caller that let one join tries again, and logs that.
+                // The caller that let a replica join tries again, and logs that.
                 if !self.status.is_given_up() && !self.status.has_joined() {
                     tracing::error!(stage = self.name, replica = %self.status.id(), message, "a replica has no model");
                 }
@@ -255,7 +256,7 @@ impl<C: Core> Worker<C> {
         }
     }
 
-    /// Its model has returned after all, too late.
+    /// Drops a model whose step has returned after all, too late.
     fn leave(&mut self) {
         tracing::warn!(
             stage = self.name,
@@ -265,7 +266,7 @@ impl<C: Core> Worker<C> {
         self.end_all(&lost(self.name));
     }
 
-    /// Turns until the end; returns the state to end in.
+    /// Runs turns until the end; returns the final state.
     fn work(&mut self) -> ReplicaState {
         loop {
             self.status.begin_turn(Work::Step, self.clock.now());
@@ -305,7 +306,7 @@ impl<C: Core> Worker<C> {
     }
 
     fn turn(&mut self) -> Turn {
-        // What was cancelled leaves before new jobs come: it keeps no place from them.
+        // Cancelled sequences leave before new jobs come, so that they free their places first.
         self.core.tend();
         let mut accepted = false;
         while self.core.has_room() {
@@ -320,7 +321,7 @@ impl<C: Core> Worker<C> {
             return Turn::Over;
         }
         if accepted {
-            // The first inputs of the new ones are there, and their notifier has rung.
+            // The first inputs of new jobs are there, and their notification has been taken.
             self.core.tend();
         }
         let lost = self.core.lost();
@@ -337,8 +338,8 @@ impl<C: Core> Worker<C> {
         Turn::Idle(self.core.wake_at())
     }
 
-    /// Nothing can be computed in this process any more: its sequences go elsewhere, it never takes others, and what else computes on its
-    /// device is told. Returns the state to end in.
+    /// Ends the replica after the loss of its device: its sequences go elsewhere, it takes no others, and other users
+    /// of the device are notified. Returns the final state.
     fn give_up_for_good(&mut self, message: String) -> ReplicaState {
         tracing::error!(
             stage = self.name,
@@ -346,7 +347,7 @@ impl<C: Core> Worker<C> {
             message,
             "a replica is lost: what it computes on is of no use to this process any more"
         );
-        // First the state, so that work that is told of a loss does not come back here.
+        // The state first, so that work that learns of the loss does not come back here.
         let state = self.status.fail_for_good(&message);
         self.device.lose(&message);
         self.end_all(&End::Lost {
@@ -356,13 +357,13 @@ impl<C: Core> Worker<C> {
         state
     }
 
-    /// The model died: waits and builds it anew until that works. The error is the state to end in.
+    /// Recovers from the death of the model: waits and rebuilds it until that works. The error is the final state.
     fn recover(&mut self, fault: Fault) -> Result<(), ReplicaState> {
         let delay = self.die(fault);
         self.rebuild(delay)
     }
 
-    /// The model died. Returns how long to wait before it is built anew.
+    /// Records the death of the model. Returns the wait before it is rebuilt.
     fn die(&mut self, Fault { message, severed }: Fault) -> Duration {
         let delay = self.status.down(self.clock.now());
         let (stage, replica) = (self.name, self.status.id());
@@ -372,7 +373,7 @@ impl<C: Core> Worker<C> {
             let again_in_ms = delay.as_millis();
             tracing::error!(stage, %replica, message, again_in_ms, "a replica died, its model is built anew");
         }
-        // First the state, so that work that is told of a loss does not come back here.
+        // The state first, so that work that learns of the loss does not come back here.
         self.status.die(&message, severed);
         self.end_all(&End::Lost {
             stage: self.name,
@@ -381,7 +382,7 @@ impl<C: Core> Worker<C> {
         delay
     }
 
-    /// A model that panicked may do so again when it is dropped.
+    /// Drops the engine; a model that panicked may panic again in its drop.
     fn end_all(&mut self, end: &End) {
         let ended = catch_unwind(AssertUnwindSafe(|| self.core.end_all(end)));
         if let Err(panic) = ended {

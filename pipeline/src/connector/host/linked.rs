@@ -1,4 +1,5 @@
-//! A sequence whose items come by a link, as the connection of its server sees it: the server is told how they arrived, and may send them itself.
+//! A sequence whose items come by a link, as seen by the connection of its server: the server is told of their
+//! arrival, and may send them itself.
 
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,7 +37,7 @@ impl EdgeSink for Passages {
 }
 
 impl Elsewhere {
-    /// A sequence was opened whose items have that token: where they come for its stage.
+    /// Expects the items with that token for a sequence that was opened.
     pub(super) fn expect(
         rendezvous: &Rendezvous,
         token: LinkToken,
@@ -45,7 +46,7 @@ impl Elsewhere {
         let twice = || LinkError::Protocol("two sequences were opened for the same items".to_owned());
         let (items, expected) = rendezvous.expect(token).ok_or_else(twice)?;
         let passages = Arc::<Passages>::default();
-        // Only the passages are asked of it: which edge it is, the server knows.
+        // Only the transfer stamps are read from this edge: the server knows its ends.
         let place = Place {
             stage: "link",
             replica: None,
@@ -75,7 +76,8 @@ impl Elsewhere {
 }
 
 impl StreamState {
-    /// The server sends the items itself, or tells of them, unless a stage has attached them.
+    /// Returns the edge to the server, which sends the items itself or reports on them, unless a stage has attached
+    /// them.
     pub(super) fn take_back(&mut self, here: &Notifier) {
         let elsewhere = self.elsewhere.as_ref().filter(|_| !self.receiving.is_open());
         if let Some(elsewhere) = elsewhere

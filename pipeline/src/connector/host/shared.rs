@@ -1,8 +1,8 @@
 //! One replica for several connections.
 //!
-//! Every connection numbers its sequences from the beginning. The replica tells them apart by the connection's number in their upper
-//! bits. What its engine tells of a sequence is heard at that sequence's connection, under the number that it has there; what it
-//! tells of the whole replica is heard at all of them.
+//! Every connection numbers its sequences from the beginning. The replica tells them apart by the connection's number
+//! in their upper bits. Engine events of a sequence go to its connection, under the number that it has there; events
+//! of the whole replica go to all of them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,7 +31,7 @@ pub(super) struct WholeReplica {
     pub(super) timeouts: TurnTimeouts,
 }
 
-/// A replica that works for several connections. Copies are the same one; when the last is dropped, the replica stops.
+/// A replica that works for several connections. Clones share it; when the last is dropped, the replica stops.
 #[derive(Clone)]
 pub struct SharedReplica {
     pub(super) replica: Arc<WholeReplica>,
@@ -49,8 +49,8 @@ impl fmt::Debug for SharedReplica {
 }
 
 impl SharedReplica {
-    /// The replica `stage`, which writes `status`, is heard by `router` and does not take longer than `timeouts` for a turn. `changes`
-    /// ring when its state changes. It reaches no other stages.
+    /// Creates the replica `stage`, which writes `status`, sends events to `router` and does not take longer than
+    /// `timeouts` for a turn. `changes` notifies when its state changes. It reaches no other stages.
     #[must_use]
     pub fn new(
         stage: StageHandle,
@@ -88,7 +88,7 @@ impl SharedReplica {
         &self.replica.status
     }
 
-    /// Its figures.
+    /// Statistics of the replica.
     #[must_use]
     pub fn stats(&self) -> ReplicaStats {
         self.replica.status.stats()
@@ -106,7 +106,7 @@ impl SharedReplica {
     }
 }
 
-/// The connections that hear what a replica's engine tells. Copies are the same one.
+/// Routes the events of a replica's engine to its connections. Clones share it.
 #[derive(Clone, Default)]
 pub struct EventRouter(Arc<Mutex<Members>>);
 
@@ -114,7 +114,7 @@ pub struct EventRouter(Arc<Mutex<Members>>);
 struct Members {
     last: u16,
     forwarders: BTreeMap<u16, EventForwarder>,
-    /// Told once, and to be known to all who come later.
+    /// Sent once by the engine, and passed to every connection that joins later.
     cache: Option<CacheFigures>,
 }
 
@@ -131,10 +131,11 @@ impl EventRouter {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `forwarder` hears from now on.
+    /// Adds `forwarder` to the receivers of events.
     pub(super) fn join(&self, forwarder: EventForwarder) -> Result<Membership, LinkError> {
         let mut members = self.members();
-        // Numbers are taken in turn, so that what is left of a connection that ended is not taken for the next one's.
+        // Numbers are assigned in turn, so that leftovers of a connection that ended are not taken for the next
+        // one's.
         let after = members.last.checked_add(1).unwrap_or(1);
         let free = (after..=u16::MAX).chain(1..after);
         let number = free
@@ -164,7 +165,7 @@ impl EventRouter {
     }
 }
 
-/// The number that a sequence has at its connection.
+/// Number of a sequence at its connection.
 fn at_connection(seq: SeqId) -> SeqId {
     SeqId(seq.0 & ((1 << OWN) - 1))
 }
@@ -203,7 +204,7 @@ impl EngineSink for EventRouter {
     }
 }
 
-/// The place of one connection.
+/// Membership of one connection.
 pub(super) struct Membership {
     number: u16,
     router: EventRouter,

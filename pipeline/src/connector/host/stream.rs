@@ -1,4 +1,4 @@
-//! One sequence, as the side sees it where its stage is.
+//! One sequence, on the side of its stage.
 
 use std::task::{Context, Poll};
 
@@ -33,7 +33,7 @@ pub(super) struct StreamState {
 
 /// Result of [`StreamState::tend`].
 pub(super) enum Tended {
-    /// All that can be sent is in line.
+    /// Everything that can be sent is queued.
     All,
     /// The connection takes no more.
     Part,
@@ -41,12 +41,12 @@ pub(super) enum Tended {
     Over,
     /// The sequence cannot go on, and the stage does not know it.
     Failed,
-    /// The same, and it stays until the other side cancels it.
+    /// The link of the sequence has broken, and the sequence stays until the other side cancels it.
     Severed,
 }
 
 impl StreamState {
-    /// Looks at both directions. If it `holds`, items that may wait for a moment do so.
+    /// Serves both directions. With `holds`, items that may wait for a moment do so.
     pub(super) fn tend(
         &mut self,
         (own, seq): (&'static str, SeqId),
@@ -76,14 +76,15 @@ impl StreamState {
             && finished.poll_unpin(context).is_ready()
         {
             self.finished = None;
-            // What comes next counts what this sequence made: a limit of an utterance is for all of its sequences.
+            // The next sequence counts the outputs of this one: the limit of an utterance covers all of its
+            // sequences.
             self.tell(seq, link)?;
             link.say(seq, Body::Done(Done {}))?;
         }
         Ok(Tended::All)
     }
 
-    /// Puts in line what there is of items, and their end.
+    /// Queues the available items, and their end.
     fn forward(&mut self, (own, seq): (&'static str, SeqId), link: &mut Link) -> Result<Tended, LinkError> {
         loop {
             if link.is_backed_up() {
@@ -92,7 +93,8 @@ impl StreamState {
             match self.sending.forward(seq, link) {
                 Forwarded::Item => {}
                 Forwarded::Nothing => return Ok(Tended::All),
-                // The replica is dying, and with it this process. The other side must know that before it hears of the loss.
+                // The replica is dying, and with it this process. The other side must know that before it receives
+                // the loss.
                 Forwarded::End(End::Lost { stage, message }) if stage == own => {
                     return give_up(link, message).map(|()| Tended::Over);
                 }
@@ -101,7 +103,7 @@ impl StreamState {
                     link.say(seq, Body::End(end_message(end)))?;
                     return Ok(Tended::Over);
                 }
-                // The stage before may have been lost, of which the server learns otherwise: it is to wait for that.
+                // The stage before may have been lost, and the server learns that elsewhere: it is to wait for that.
                 Forwarded::Gone if self.elsewhere.is_some() && !self.receiving.is_open() => {
                     self.sending.close();
                     let message = "the stage before has given it up".to_owned();
@@ -120,7 +122,7 @@ impl StreamState {
         }
     }
 
-    /// Tells what became of outputs that went past the other side, when they are over.
+    /// Reports the end of outputs that went past the other side.
     fn look_at_link(
         &mut self,
         (own, seq): (&'static str, SeqId),
@@ -150,20 +152,20 @@ impl StreamState {
         self.severed((own, seq), message, link).map(Some)
     }
 
-    /// Tells that a link of the sequence has broken.
+    /// Reports that a link of the sequence has broken.
     fn severed(
         &mut self,
         (stage, seq): (&'static str, SeqId),
         message: String,
         link: &mut Link,
     ) -> Result<Tended, LinkError> {
-        // The stage is not done with it, and is not to look as if it were.
+        // Keeps the stage from appearing to be done with it.
         self.finished = None;
         link.say(seq, Body::End(end_message(End::Severed { stage, message })))?;
         Ok(Tended::Severed)
     }
 
-    /// Tells the other side how far the stage is, if it does not know.
+    /// Reports the progress of the stage, if it has changed.
     fn tell(&mut self, seq: SeqId, link: &mut Link) -> Result<(), WireError> {
         let now = self.progress.snapshot();
         if now != self.told {

@@ -1,4 +1,4 @@
-//! The sequences of a connection, and what is said of their stage.
+//! The sequences of a connection, and reports on their stage.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,23 +32,24 @@ use crate::stage::{
     StageSnapshot, TurnTimeouts,
 };
 
-/// Units of one sequence that may wait for the connection. Few, as those that may wait for the stage ([`OPEN_CREDIT`]): what a slow reader
-/// leaves unread is to wait where it is counted, in the other process.
+/// Units of one sequence that may wait for the connection. Few, as for those that may wait for the stage
+/// ([`OPEN_CREDIT`]): outputs that a slow reader leaves unread should wait where they are counted, in the other
+/// process.
 const OUTPUTS: u32 = 16;
 
-/// All of a host but its connection.
+/// State of a host besides its connection.
 pub(super) struct Work {
     pub(super) stage: Arc<StageHandle>,
     /// Tells the sequences of this connection from those of others, if the replica has others.
     pub(super) membership: Option<Membership>,
     /// Meeting point for items that arrive by links, if the stage takes any.
     pub(super) rendezvous: Option<Rendezvous>,
-    /// By which outputs go past the other side, if they do.
+    /// Links for outputs that go past the other side, if there are any.
     pub(super) peers: Option<Peers>,
     pub(super) status: ReplicaStatus,
     pub(super) changes: WatchStream<u64>,
     pub(super) timeouts: TurnTimeouts,
-    /// The other side knows that the replica works.
+    /// `true` once the other side knows that the replica works.
     pub(super) ready: bool,
     /// Time of the last heartbeat to the other side.
     pub(super) heartbeat: Stamp,
@@ -63,7 +64,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Takes a frame. One of a sequence that is not here any more was on its way when the sequence ended.
+    /// Handles a frame. A frame of an unknown sequence was in flight when the sequence ended, and is ignored.
     pub(super) fn frame(&mut self, frame: Received, link: &mut Link) -> Result<(), LinkError> {
         let clock = link.peer_clock();
         let (came, seq) = (Came::of(&frame, clock), frame.seq);
@@ -94,7 +95,8 @@ impl Work {
                 } else if stream.elsewhere.is_some()
                     && !matches!(end, End::Stop | End::Length | End::Repetition)
                 {
-                    // A failure before items that come by a link, which does not tell of it, or has broken, too.
+                    // A failure before the items that come by a link, because the link reports none or has broken,
+                    // too.
                     link.say(seq, Body::End(end_message(end)))?;
                     self.drop(seq);
                 }
@@ -189,11 +191,11 @@ impl Work {
         self.stage.wake().notify();
     }
 
-    /// Says what became of the stage, and of jobs and items that came.
+    /// Reports the state of the stage, refused jobs and arrivals of items.
     pub(super) fn report(&mut self, link: &mut Link) -> Result<(), LinkError> {
         self.look_at_stage(link)?;
         self.look_for_life(link)?;
-        // Events can wait, and are to be added to nothing that waits already.
+        // Events can wait, and are not added to a backlog.
         if !link.is_backed_up() {
             link.pass_on_late()?;
         }
@@ -212,7 +214,7 @@ impl Work {
         }
     }
 
-    /// Gives up on a replica that does not return from a turn, and tells the other side that this process lives.
+    /// Gives up on a replica that does not return from a turn, and sends a heartbeat.
     fn look_for_life(&mut self, link: &mut Link) -> Result<(), LinkError> {
         if let Some((work, since)) = self.status.at_work()
             && self.clock.since(since) >= self.timeouts.of(work)
@@ -224,15 +226,15 @@ impl Work {
         } else {
             return Ok(());
         }
-        // A server that reads nothing is not to find hundreds of them.
+        // A server that reads nothing should not find hundreds of them later.
         if !link.is_backed_up() {
             link.say(NO_SEQUENCE, Body::Heartbeat(Heartbeat {}))?;
         }
         Ok(())
     }
 
-    /// A replica that died would be built anew here. But the server is not to send jobs here meanwhile, and to begin
-    /// afresh is for the process as a whole.
+    /// Ends this process when the replica died: the server must send no jobs while a replica is rebuilt, so the
+    /// process as a whole starts again.
     fn look_at_stage(&mut self, link: &mut Link) -> Result<(), LinkError> {
         let waker = self.wake.waker();
         let mut context = Context::from_waker(&waker);
@@ -256,7 +258,8 @@ impl Work {
         self.streams.values().any(|stream| stream.sending.is_patient())
     }
 
-    /// Looks at every sequence; items that may wait do so if `holds`. False if not all of what can be sent is in line.
+    /// Serves every sequence; items that may wait do so if `holds`. Returns false if the queue did not take
+    /// everything that can be sent.
     pub(super) fn tend(&mut self, link: &mut Link, holds: bool) -> Result<bool, LinkError> {
         let mut all = true;
         let mut outcome = Ok(());

@@ -1,4 +1,4 @@
-//! The end of a link at the stage that takes items.
+//! The end of a link at the receiving stage.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ struct Attached {
 }
 
 impl Inbound {
-    /// Takes items until the other stage hangs up. What it has begun and not ended is severed then.
+    /// Takes items until the other stage closes the link. Sequences that have not ended are severed then.
     pub(in crate::connector) fn run(mut self, notified: &NotifierFd) -> Result<(), LinkError> {
         let mut sequences = Sequences::new();
         let ended = self.turns(&mut sequences, notified);
@@ -73,7 +73,7 @@ impl Inbound {
         }
     }
 
-    /// Takes a frame. One of a sequence that is not here any more was on its way when the sequence ended.
+    /// Handles a frame. A frame of an unknown sequence was in flight when the sequence ended, and is ignored.
     fn frame(&mut self, frame: Received, sequences: &mut Sequences) -> Result<(), LinkError> {
         let (came, seq) = (Came::of(&frame, self.link.peer_clock()), frame.seq);
         if let Body::Attach(attach) = &frame.body {
@@ -111,7 +111,7 @@ impl Inbound {
         Ok(())
     }
 
-    /// Grants room, and cancels what is not wanted any more.
+    /// Grants credit, and cancels sequences whose reader is gone.
     fn tend(&mut self, sequences: &mut Sequences) -> Result<(), LinkError> {
         let unwanted = sequences.extract_if(.., |_, attached| attached.receiving.is_abandoned());
         for (seq, _) in unwanted {

@@ -1,4 +1,4 @@
-//! The end of a link at the stage that gives items.
+//! The end of a link at the sending stage.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ const GREETING: Duration = Duration::from_secs(5);
 /// Longest wait for the reason why a connection has ended.
 const REASON_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Makes a link and works for it until it fails or is told to stop. `again` says that the log knows of a failure.
+/// Makes a link and serves it until it fails or is stopped. `again` if a failure of it has been logged.
 pub(super) fn run(handle: &LinkHandle, parts: &PeerParts, next: &NextStage, again: bool) {
     let stage = &next.stage;
     let failed = match connect(handle, parts, next) {
@@ -41,7 +41,7 @@ pub(super) fn run(handle: &LinkHandle, parts: &PeerParts, next: &NextStage, agai
                 .err()
                 .map(|error| format!("{error}; {}", peer.end(REASON_TIMEOUT)));
             if idle && let Some(message) = &ended {
-                // A replica that ends when its work is done does so.
+                // A replica that is removed ends when its work is done.
                 tracing::info!(stage, message, "a link to a replica of the next stage has ended");
             }
             ended.filter(|_| !idle)
@@ -94,15 +94,15 @@ fn connect(
 struct Outbound {
     link: Link,
     notified: NotifierFd,
-    /// There once the other stage takes items.
+    /// Set once the other stage takes items.
     jobs: Option<mpsc::Receiver<Outgoing>>,
     /// Oldest first.
     sequences: BTreeMap<SeqId, Outflow>,
-    /// The last number that a sequence has here.
+    /// Last sequence number on this link.
     last: u64,
     hold: Hold,
     keepalive: Keepalive,
-    /// Since when there is no sequence, and for how long that may last.
+    /// Start of the time without sequences, and its longest duration.
     unused: (Stamp, Duration),
     stage: &'static str,
 }
@@ -153,7 +153,7 @@ impl Outbound {
         }
     }
 
-    /// Turns until the link fails, is told to stop or has not been used for long.
+    /// Turns until the link fails, is stopped or has been unused for too long.
     fn turns(&mut self, handle: &LinkHandle) -> Result<(), LinkError> {
         while !handle.stop.is_set() {
             let gathers = self.turn()?;
@@ -181,7 +181,7 @@ impl Outbound {
         self.link.now().since(*since) >= *limit
     }
 
-    /// Does whatever can be done now; true if what comes in the next moment is sent together.
+    /// Does everything that is possible now; returns true if items of the next moment are sent together.
     fn turn(&mut self) -> Result<bool, LinkError> {
         self.link.read()?;
         while let Some(frame) = self.link.next()? {
@@ -206,7 +206,7 @@ impl Outbound {
         }
     }
 
-    /// Takes a frame. One of a sequence that is not here any more was on its way when the sequence ended.
+    /// Handles a frame. A frame of an unknown sequence was in flight when the sequence ended, and is ignored.
     fn frame(&mut self, seq: SeqId, body: Body) -> Result<(), LinkError> {
         self.keepalive.heard(self.link.now());
         match body {
@@ -253,7 +253,8 @@ impl Outbound {
         Ok(())
     }
 
-    /// Looks at every sequence; items that may wait do so if it `holds`. False if not all of what can be sent is in line.
+    /// Serves every sequence; items that may wait do so if it `holds`. Returns false if the queue did not take
+    /// everything that can be sent.
     fn tend(&mut self, holds: bool) -> Result<bool, LinkError> {
         let (mut all, mut over) = (true, Vec::new());
         for (&seq, outflow) in &mut self.sequences {
@@ -282,7 +283,7 @@ impl Outbound {
         Ok(all)
     }
 
-    /// Ends what is left as severed.
+    /// Ends the remaining sequences as severed.
     fn end_all(&mut self, ended: &Result<(), LinkError>) {
         let message = match ended {
             Ok(()) => "its stage is being stopped".to_owned(),
@@ -299,15 +300,15 @@ impl Outbound {
 
 /// Result of a pass over a sequence.
 enum Passed {
-    /// All that can be sent is in line.
+    /// Everything that can be sent is queued.
     All,
     /// The connection takes no more.
     Part,
-    /// It is over.
+    /// The sequence has ended.
     Over(LinkEnd),
 }
 
-/// A sequence was confirmed that has not ended.
+/// Error for the confirmation of a sequence that has not ended.
 fn early(seq: SeqId) -> LinkError {
     LinkError::Protocol(format!(
         "the end of sequence {} was confirmed before it was sent",
@@ -328,7 +329,8 @@ impl Outflow {
             let end = match self.sending.forward(seq, link) {
                 Forwarded::Item => continue,
                 Forwarded::Nothing => return Ok(Passed::All),
-                // The replica is dying. The server must know that before it hears of the loss, and tells the next stage.
+                // The replica is dying. The server must know that before it receives the loss, and tells the next
+                // stage.
                 Forwarded::End(end @ End::Lost { .. }) => return Ok(Passed::Over(LinkEnd::Ended(end))),
                 Forwarded::End(end) => end,
                 Forwarded::Gone => {

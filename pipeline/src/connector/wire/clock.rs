@@ -1,8 +1,8 @@
-//! Instants of two processes whose clocks have nothing in common.
+//! Conversion of instants between two processes with independent clocks.
 //!
-//! Each side counts from the beginning of its own end of the connection. How far the peer's count is ahead follows from the frames: of
-//! all frames so far, the one that was fastest is taken for one that took no time. What is told of a chunk's way is so short by the
-//! time that the fastest frame took, which is some microseconds on one machine.
+//! Each side counts from the beginning of its own end of the connection. The lead of the peer's count follows from
+//! the frames: the fastest frame so far is assumed to have taken no time. Measured transfers are therefore too short
+//! by the time of the fastest frame, which is some microseconds on one machine.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl PeerClock {
         }
     }
 
-    /// An instant of this process as it is sent.
+    /// Encodes an instant of this process.
     pub(in crate::connector) fn to_wire(self, at: Stamp) -> i64 {
         match at.0.checked_sub(self.epoch.0) {
             Some(after) => nanos(after),
@@ -36,14 +36,15 @@ impl PeerClock {
         }
     }
 
-    /// A frame that was sent at `sent` came at `now`.
+    /// Records a frame that was sent at `sent` and came at `now`.
     pub(in crate::connector) fn frame(&mut self, sent: i64, now: Stamp) {
         let lead = sent.saturating_sub(self.to_wire(now));
         self.lead = Some(self.lead.map_or(lead, |known| known.max(lead)));
         self.latest = now;
     }
 
-    /// An instant of the peer's that came in the last frame, by the clock of this process. What was told of lies before it was told.
+    /// Converts an instant of the peer in the last frame to the clock of this process. It is never later than that
+    /// frame.
     pub(in crate::connector) fn to_local(self, at: i64) -> Stamp {
         let at = at.saturating_sub(self.lead.unwrap_or_default());
         let distance = Duration::from_nanos(at.unsigned_abs());

@@ -9,11 +9,11 @@ use super::messages::nanos;
 use super::{PeerClock, WireError};
 use crate::stage::{CacheFigures, EngineEvent, KvFormat, KvPosition, Refusal, SeqEnd, SeqTaken};
 
-/// Events in the order in which they were told.
+/// Events, in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::connector) struct Reports {
     pub(in crate::connector) told: Vec<EngineEvent>,
-    /// Others, for which there was no room.
+    /// Number of events that were dropped for want of room.
     pub(in crate::connector) missed: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Frames into bytes, and out of bytes that come in any pieces.
+//! Encoding frames, and decoding them from bytes in pieces of any size.
 
 use std::io::{self, Read};
 
@@ -28,10 +28,11 @@ pub(in crate::connector) struct Received {
     pub(in crate::connector) began: Stamp,
 }
 
-/// Appends a frame to `out`; `sent` is asked when its body was encoded.
+/// Appends a frame to `out`; `sent` is called once its body is encoded.
 ///
 /// # Errors
-/// [`WireError::TooLong`]; `out` is as it was then.
+///
+/// [`WireError::TooLong`]; `out` is unchanged.
 pub(in crate::connector) fn write_frame(
     out: &mut Vec<u8>,
     seq: SeqId,
@@ -44,7 +45,7 @@ pub(in crate::connector) fn write_frame(
         body: Some(body),
         sent: 0,
     };
-    // Checked before the bytes are made: a prompt of any length may be asked for.
+    // Checked before encoding: a prompt may have any length.
     let body = frame.encoded_len();
     if body + STAMP > MAX_FRAME {
         return Err(WireError::TooLong { got: body + STAMP });
@@ -52,7 +53,8 @@ pub(in crate::connector) fn write_frame(
     out.reserve(PREFIX + body + STAMP);
     out.extend([0; PREFIX]);
     frame.encode_raw(out);
-    // A message is the fields of its encodings one behind the other, so that the time can be taken when all else is done.
+    // A message is the concatenation of its fields' encodings, so the time can be added when everything else is
+    // encoded.
     let stamp = Frame {
         sent: sent(),
         ..Frame::default()
@@ -67,7 +69,7 @@ pub(in crate::connector) fn write_frame(
 /// Most bytes of the field `sent`.
 const STAMP: usize = 10;
 
-/// Gathers bytes until a frame is complete. Never holds more than twice the largest frame.
+/// Collects bytes until a frame is complete. Never holds more than twice the largest frame.
 #[derive(Debug, Default)]
 pub(in crate::connector) struct FrameReader {
     buffer: Vec<u8>,
@@ -95,15 +97,16 @@ impl FrameReader {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         if self.buffer.len() - self.end < READ {
-            // Grows with what has come, not with what a length promises.
+            // Grows with the bytes received, not with the length announced.
             self.buffer.resize((self.end + READ).next_power_of_two(), 0);
         }
     }
 
-    /// The next complete frame.
+    /// Returns the next complete frame.
     ///
     /// # Errors
-    /// [`WireError`] if it cannot be read. The stream is of no use then.
+    ///
+    /// [`WireError`] if it cannot be read. The stream cannot be continued then.
     pub(in crate::connector) fn next(
         &mut self,
         now: impl FnOnce() -> Stamp,
@@ -145,7 +148,7 @@ impl FrameReader {
         }))
     }
 
-    /// Bytes of a frame that is not complete.
+    /// Bytes of an incomplete frame.
     pub(in crate::connector) fn pending(&self) -> usize {
         self.end - self.start
     }
@@ -153,7 +156,7 @@ impl FrameReader {
 
 #[cfg(test)]
 impl FrameReader {
-    /// Bytes that are reserved.
+    /// Allocated bytes.
     pub(super) fn capacity(&self) -> usize {
         self.buffer.len()
     }

@@ -16,7 +16,7 @@ pub(in crate::connector) fn payload_of(item: v1::Item) -> Result<Payload, WireEr
         .ok_or_else(|| WireError::absent("an item", "a payload"))
 }
 
-/// An item as it is sent.
+/// Encodes an item.
 pub(in crate::connector) fn payload(item: Item) -> Payload {
     match item {
         Item::Text(ids) => Payload::Text(v1::Tokens { ids }),
@@ -39,7 +39,7 @@ pub(in crate::connector) fn payload(item: Item) -> Payload {
     }
 }
 
-/// An item as it was sent.
+/// Decodes an item.
 pub(in crate::connector) fn item(payload: Payload) -> Item {
     match payload {
         Payload::Text(v1::Tokens { ids }) => Item::Text(ids),

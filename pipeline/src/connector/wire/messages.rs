@@ -27,7 +27,7 @@ pub(in crate::connector) fn end_message(end: End) -> wire::End {
     wire::End { reason: Some(reason) }
 }
 
-/// `stages` are the names that an end may have.
+/// Decodes an end; `stages` are the names that it may have.
 pub(in crate::connector) fn end(message: wire::End, stages: &[&'static str]) -> Result<End, WireError> {
     Ok(match message.reason {
         Some(Reason::Stop(_)) => End::Stop,
@@ -51,7 +51,7 @@ pub(in crate::connector) fn end(message: wire::End, stages: &[&'static str]) -> 
     })
 }
 
-/// The stage of that name.
+/// Resolves the name of a stage.
 pub(in crate::connector) fn known(stage: &str, stages: &[&'static str]) -> Result<&'static str, WireError> {
     let known = stages.iter().copied().find(|known| *known == stage);
     known.ok_or_else(|| WireError::value("a stage", format!("{stage:?}"), "the name of a stage"))
@@ -68,7 +68,7 @@ pub(in crate::connector) fn token(message: &[u8]) -> Result<LinkToken, WireError
     Ok(LinkToken(u128::from_be_bytes(bytes)))
 }
 
-/// Without the replica: that is known by another id at the other side.
+/// Encodes progress, without the replica, whose id is another one at the other side.
 pub(in crate::connector) fn progress_message(snapshot: &StageSnapshot, clock: PeerClock) -> wire::Progress {
     let at = |stamp: Option<Stamp>| stamp.map(|stamp| clock.to_wire(stamp));
     wire::Progress {
@@ -94,7 +94,7 @@ pub(in crate::connector) fn progress(message: &wire::Progress, clock: PeerClock)
     }
 }
 
-/// A duration as it is sent; none here is longer than 584 years.
+/// Encodes a duration; none here is longer than 584 years.
 pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -17,7 +17,7 @@ use crate::request::{
 };
 use crate::stage::NextStage;
 
-/// A request as it is sent.
+/// Encodes a request.
 pub(in crate::connector) fn request_message(request: StageRequest) -> Request {
     match request {
         StageRequest::Speech(request) => Request::Speech(speech_message(request)),
@@ -84,9 +84,10 @@ fn speech_message(request: SpeechRequest) -> wire::SpeechRequest {
     }
 }
 
-/// A request as it was sent.
+/// Decodes a request.
 ///
 /// # Errors
+///
 /// If a part of it is missing.
 pub(in crate::connector) fn request(message: Request) -> Result<StageRequest, WireError> {
     Ok(match message {

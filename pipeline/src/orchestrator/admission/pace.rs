@@ -17,17 +17,17 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 pub(super) struct Pace {
     /// Intervals that a new one weighs as much as, at most.
     memory: u32,
-    /// Intervals without which nothing is said.
+    /// Intervals before which no rate is reported.
     least: u32,
     seen: u32,
     /// In seconds.
     mean: f64,
-    /// Since when every place is taken, or when one last changed hands.
+    /// Start of the current interval: every place was taken, or one last changed hands.
     since: Option<Stamp>,
 }
 
 impl Pace {
-    /// Of so many places.
+    /// Creates the pace of `places` places.
     pub(super) fn new(places: usize) -> Self {
         let places = u32::try_from(places).unwrap_or(u32::MAX);
         Self {
@@ -39,12 +39,12 @@ impl Pace {
         }
     }
 
-    /// The last free place was taken.
+    /// Records that the last free place was taken.
     pub(super) fn full(&mut self, now: Stamp) {
         self.since = Some(now);
     }
 
-    /// A place became free; it is `taken` again at once, or not.
+    /// Records that a place became free; `taken` if it is taken again at once.
     pub(super) fn freed(&mut self, now: Stamp, taken: bool) {
         if let Some(since) = self.since {
             self.seen = self.seen.saturating_add(1);
@@ -59,7 +59,8 @@ impl Pace {
         self.wait_after(self.least, ahead, now)
     }
 
-    /// The same from whatever is known: for a queue that stands, where guessing wrong costs less than letting more in.
+    /// The same from any number of intervals: for a queue that stands, where a wrong guess costs less than another
+    /// admission.
     pub(super) fn rough_wait(&self, ahead: usize, now: Stamp) -> Option<Duration> {
         self.wait_after(1, ahead, now)
     }
@@ -80,7 +81,7 @@ impl Pace {
         retry.clamp(RETRY.0, RETRY.1)
     }
 
-    /// One that lasts already longer than the mean counts as if it ended now.
+    /// An interval in progress that is longer than the mean counts as if it ended now.
     fn interval(&self, least: u32, now: Stamp) -> Option<f64> {
         if self.seen < least {
             return None;

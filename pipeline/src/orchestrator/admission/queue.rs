@@ -1,28 +1,30 @@
-//! The next free place goes to the tenant with the fewest running, and among equals the one that waits longest for its turn.
+//! Fair queue: the next free place goes to the tenant with the fewest running requests, and among equals to the one
+//! that has waited longest for its turn.
 //!
-//! A value without a clock and without tasks. Tenants share the places; within a tenant it is first come, first served. A tenant
-//! that has had its turn is behind its equals, however early its next one came: one place is shared, too, in turns. The
-//! queue is bounded over all tenants: when it is full, the last request of the tenant that waits most makes room for a tenant
-//! that waits less, so that no tenant can keep others from waiting at all.
+//! A value without a clock and without tasks. Tenants share the places; within a tenant requests are served in order
+//! of arrival. A tenant that has had its turn is behind its equals, however early its next request came: a single
+//! place is shared in turns. The queue is bounded over all tenants: when it is full, the last request of the tenant
+//! with the most waiting requests makes room for a tenant with fewer, so that no tenant can keep others from waiting
+//! at all.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use crate::tenant::Tenant;
 
-/// Names one that waits. They ascend in the order of arrival.
+/// Id of a waiting request. Ids ascend in the order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket(u64);
 
-/// The places and the requests that wait for them. `W` is how one that waits is told.
+/// The places and the requests that wait for them. `W` notifies a waiting request.
 #[derive(Debug)]
 pub(super) struct Queue<W> {
     free: usize,
     max_waiting: usize,
     waiting: usize,
     next: Ticket,
-    /// Those that run or wait.
+    /// Tenants with running or waiting requests.
     tenants: HashMap<Tenant, Share<W>>,
-    /// Those that wait: how many they have running, and since when they wait for their turn.
+    /// Waiting tenants: the number of their running requests, and the start of their wait for a turn.
     order: BTreeSet<(usize, Ticket, Tenant)>,
 }
 
@@ -42,7 +44,7 @@ impl<W> Share<W> {
     }
 }
 
-/// One more waits.
+/// A request that was queued.
 #[derive(Debug)]
 pub(super) struct Queued<W> {
     pub(super) ticket: Ticket,
@@ -70,7 +72,7 @@ impl<W> Queue<W> {
         self.waiting
     }
 
-    /// Takes a free place, if there is one. None waits then.
+    /// Takes a free place, if there is one. No request waits then.
     pub(super) fn take(&mut self, tenant: Tenant) -> bool {
         let free = self.free > 0;
         if free {
@@ -84,7 +86,7 @@ impl<W> Queue<W> {
     pub(super) fn ahead(&self, tenant: Tenant) -> usize {
         let own = self.tenants.get(&tenant);
         let (running, waiting) = own.map_or((0, 0), |share| (share.running, share.waiting.len()));
-        // It would be served when its tenant has so many running.
+        // It is served when its tenant has this many running.
         let round = running + waiting;
         let others = self.order.iter().filter(|(_, _, other)| *other != tenant);
         let ahead = others.map(|(running, _, other)| {
@@ -94,9 +96,10 @@ impl<W> Queue<W> {
         waiting + ahead.sum::<usize>()
     }
 
-    /// Waits.
+    /// Queues a request.
     ///
     /// # Errors
+    ///
     /// `waiter`, if there is no room for it.
     pub(super) fn wait(&mut self, tenant: Tenant, waiter: W) -> Result<Queued<W>, W> {
         let displaced = match self.waiting < self.max_waiting {
@@ -112,7 +115,8 @@ impl<W> Queue<W> {
         Ok(Queued { ticket, displaced })
     }
 
-    /// Sends away the last of the tenant that waits most, if that still waits as much as `tenant` does then.
+    /// Drops the last request of the tenant with the most waiting requests, if it still has as many as `tenant` would
+    /// have.
     fn make_room(&mut self, tenant: Tenant) -> Option<W> {
         let waits = |tenant| {
             self.tenants
@@ -132,7 +136,7 @@ impl<W> Queue<W> {
         sent_away.map(|(_, waiter)| waiter)
     }
 
-    /// One waits no more. Gives it back, if it had no place yet.
+    /// Removes a waiting request. Returns it, if it had no place yet.
     pub(super) fn leave(&mut self, tenant: Tenant, ticket: Ticket) -> Option<W> {
         let left = self.with(tenant, |share| {
             let at = share.waiting.binary_search_by_key(&ticket, |(ticket, _)| *ticket);
@@ -142,7 +146,7 @@ impl<W> Queue<W> {
         left.map(|(_, waiter)| waiter)
     }
 
-    /// A place of `tenant` is free again. Gives the request that has it now.
+    /// Frees a place of `tenant`. Returns the request that gets it.
     pub(super) fn release(&mut self, tenant: Tenant) -> Option<(Tenant, W)> {
         self.with(tenant, |share| share.running -= 1);
         let Some(&(_, _, next)) = self.order.first() else {
@@ -168,7 +172,7 @@ impl<W> Queue<W> {
         now
     }
 
-    /// Changes the share of a tenant, and its rank with it.
+    /// Changes the share of a tenant, and with it the tenant's rank.
     fn with<T>(&mut self, tenant: Tenant, change: impl FnOnce(&mut Share<W>) -> T) -> T {
         let share = self.tenants.entry(tenant).or_insert_with(|| Share {
             running: 0,

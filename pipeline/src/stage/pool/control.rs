@@ -1,4 +1,4 @@
-//! A pool as the operator sees it: looking at its replicas and changing which there are.
+//! Operators' view of a pool: listing its replicas, adding and removing them.
 
 use std::io;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -20,9 +20,9 @@ pub enum NoReplica {
     Failed(String),
     /// All are cordoned or removed.
     Closed,
-    /// One has joined that is elsewhere, and it is being reached.
+    /// One has joined from elsewhere, and the connection to it is in progress.
     Joining,
-    /// None has joined, or all have left; or those that are there cannot work, and why the last one cannot.
+    /// None has joined, or all have left; or those that joined cannot work, with the last one's reason.
     Absent(Option<String>),
 }
 
@@ -54,7 +54,7 @@ pub enum PoolError {
         /// Name of the stage.
         stage: &'static str,
     },
-    /// The system gives no thread.
+    /// The system gave no thread.
     #[error("stage {stage}: a thread could not be started")]
     Thread {
         /// Name of the stage.
@@ -74,24 +74,24 @@ pub struct ReplicaView {
     pub device: String,
     /// State.
     pub state: ReplicaState,
-    /// It gets no new work.
+    /// `true` if it gets no new work.
     pub cordoned: bool,
-    /// It goes when its last work is done.
+    /// `true` if it is removed when its work is done.
     pub leaving: bool,
-    /// Utterances that work with it.
+    /// Number of utterances that work with it.
     pub in_flight: usize,
     /// Its figures.
     pub stats: ReplicaStats,
     /// Message of its last death, or the reason why it cannot work.
     pub last_error: Option<String>,
-    /// The process that it works in, if it has one of its own now.
+    /// Id of its process, if it has one of its own now.
     pub process: Option<u32>,
 }
 
-/// A replica that is elsewhere: its number, its number format and address, and what reaches it.
+/// A replica elsewhere: its number, its number format and address, and its constructor.
 type Joins<J> = (ReplicaId, (Arc<str>, Option<Arc<[u8]>>), MakeReplica<J>);
 
-/// A pool as the operator sees it.
+/// Operators' view of a pool.
 impl<J: Send + 'static> StagePool<J> {
     /// Its replicas, ids ascending; of those that were removed the last few.
     #[must_use]
@@ -114,7 +114,7 @@ impl<J: Send + 'static> StagePool<J> {
         slots.replicas.iter().map(view).collect()
     }
 
-    /// Threads that were given up because a step does not return, and that have not ended yet.
+    /// Number of threads that were left behind because a step does not return, and that have not ended yet.
     #[must_use]
     pub fn left_behind(&self) -> usize {
         self.slots().left_behind()
@@ -152,11 +152,12 @@ impl<J: Send + 'static> StagePool<J> {
         self.place(None)
     }
 
-    /// Adds the replica `id`, which is elsewhere, computes in that number format, is reached by other processes at that address, if by any, and by
-    /// this one with `make`. If there is one with that id, it is taken for gone: the same
+    /// Adds the replica `id`, which runs elsewhere, with its number format, its address for other processes, if it
+    /// has one, and the constructor `make` of the connection to it. A replica with that id counts as gone: the same
     /// replica was started again.
     ///
     /// # Errors
+    ///
     /// [`PoolError::Thread`], [`PoolError::Stopped`].
     pub fn join(
         &self,

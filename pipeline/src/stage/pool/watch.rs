@@ -1,10 +1,11 @@
-//! Looking after threads that are in a step: a step that does not return in time is the death of its replica.
+//! Watchdog of threads in a step: a step that does not return in time is the death of its replica.
 //!
-//! A thread cannot be killed. It is left behind with all it has, another thread takes its place after the usual wait, and what the first
-//! was working on is lost, as it would be if its model had panicked. Only so many may be left behind: each keeps its state in
-//! memory, and the next one would hang too. Beyond that a replica stays without a thread until one of those ends.
+//! A thread cannot be killed. It is left behind with all it holds, another thread takes its place after the usual
+//! wait, and its work is lost, as it would be if its model had panicked. The number left behind is bounded: each
+//! keeps its state in memory, and the next one would hang too. Beyond that a replica stays without a thread until one
+//! of those ends.
 //!
-//! Nothing is polled: a thread that begins to work rings, and while none works the watchdog sleeps.
+//! Nothing is polled: a thread that begins to work notifies, and while none works the watchdog sleeps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,24 +21,24 @@ use crate::stage::generation::{TurnTimeouts, Work};
 pub struct StepLimits {
     /// Longest turns.
     pub timeouts: TurnTimeouts,
-    /// Threads of the stage that may be left behind.
+    /// Most threads of the stage that may be left behind.
     pub left_behind: u32,
 }
 
-/// Between two tries to start a thread for a replica that has none.
+/// Interval of attempts to start a thread for a replica that has none.
 const RETRY: Duration = Duration::from_millis(500);
 
 /// Wait of the watchdog.
 #[derive(Debug, Clone, Copy)]
 enum Next {
-    /// No thread works.
+    /// No thread works: until a notification.
     Ring,
-    /// A thread may be overdue then.
+    /// A thread may be overdue at that time.
     At(Stamp),
 }
 
 impl<J: Send + 'static> StagePool<J> {
-    /// Gives up threads that do not return from a step in time, for as long as it runs. It begins by looking.
+    /// Gives up threads that do not return from a step in time, until dropped. It begins with a check.
     pub async fn watch(&self, clock: Clock) {
         let Some(limits) = self.shared.parts.steps else {
             return std::future::pending().await;
@@ -61,7 +62,7 @@ impl<J: Send + 'static> StagePool<J> {
             let vacant = !self.slots().vacant.is_empty();
             tokio::select! {
                 then = wait => next = then,
-                // One that was left behind may have ended.
+                // A thread that was left behind may have ended.
                 Ok(()) = changes.changed() => self.start_vacant(&mut self.slots(), limits),
                 // The system may have threads again.
                 () = tokio::time::sleep(RETRY), if vacant => self.start_vacant(&mut self.slots(), limits),
@@ -69,10 +70,10 @@ impl<J: Send + 'static> StagePool<J> {
         }
     }
 
-    /// Gives up threads that are overdue. Returns when to look again.
+    /// Gives up threads that are overdue. Returns the time of the next check.
     fn look(&self, limits: StepLimits, now: Stamp) -> Next {
         let notifier = &self.shared.notifier;
-        // First this: a thread that begins to work after it was looked at rings.
+        // Set first: a thread that begins to work after its check notifies.
         notifier.rest();
         let mut slots = self.slots();
         let mut due: Option<Stamp> = None;
@@ -119,14 +120,14 @@ impl<J: Send + 'static> StagePool<J> {
         );
         slots.left.push(thread.status.generation().clone());
         thread.status.give_up(&message, now);
-        // It may just have come back and gone to sleep.
+        // It may just have returned and gone to sleep.
         thread.handle.wake().notify();
         let delay = thread.status.down(now);
         slots.vacant.push(Unassigned { id, delay });
         self.start_vacant(slots, limits);
     }
 
-    /// Starts threads for replicas that have none, if there may be more; called again whenever something has changed, and after a
+    /// Starts threads for replicas that have none, within the bound; called again after every change, and after a
     /// while.
     fn start_vacant(&self, slots: &mut Slots<J>, limits: StepLimits) {
         for vacancy in std::mem::take(&mut slots.vacant) {

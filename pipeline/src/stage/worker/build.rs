@@ -13,8 +13,8 @@ use super::super::sides::lost;
 use super::{Core, Worker, panic_message};
 
 impl<C: Core> Worker<C> {
-    /// Builds the model anew after `delay`, again and again until that works. The error is the state to end in: it was told to stop
-    /// meanwhile, or given up, or what it computes on is lost.
+    /// Rebuilds the model after `delay`, again and again until that works. The error is the final state: the replica
+    /// was stopped or given up meanwhile, or its device is lost.
     pub(super) fn rebuild(&mut self, mut delay: Duration) -> Result<(), ReplicaState> {
         let (down_since, mut failures) = (self.clock.now(), 0_u64);
         loop {
@@ -42,7 +42,8 @@ impl<C: Core> Worker<C> {
         }
     }
 
-    /// The model that died could not be built anew: that is no other death, and it is said once. Returns how long to wait before the next try.
+    /// Records that the model that died could not be rebuilt: not another death, and logged once. Returns the wait
+    /// before the next attempt.
     fn stays_down(&mut self, message: &str, failures: u64) -> Duration {
         let delay = self.status.down(self.clock.now());
         let (stage, replica) = (self.name, self.status.id());
@@ -57,12 +58,12 @@ impl<C: Core> Worker<C> {
             );
         }
         self.status.stays_down(message);
-        // The engine may hold anything.
+        // The engine may be in any state.
         self.end_all(&lost(self.name));
         delay
     }
 
-    /// Logs that it works again; the caller that let one join does so itself.
+    /// Logs that it works again; the caller that let it join does so itself.
     fn is_back(&self, failures: u64, down_since: Stamp) {
         if self.status.has_joined() {
             return;
@@ -76,8 +77,8 @@ impl<C: Core> Worker<C> {
         );
     }
 
-    /// Waits, and loses the jobs that come although none should. Ends sooner if what it computes on is lost. False if it was told to
-    /// stop.
+    /// Waits, and loses jobs that arrive nevertheless. Ends early if its device is lost. Returns false if it was
+    /// stopped.
     fn wait(&mut self, delay: Duration) -> bool {
         let until = self.clock.now() + delay;
         loop {
@@ -95,8 +96,8 @@ impl<C: Core> Worker<C> {
         }
     }
 
-    /// Builds the model and warms it up. False if it was told to stop meanwhile. Building is a turn: it may hang, in a driver or
-    /// on a disk.
+    /// Builds the model and warms it up. Returns false if it was stopped meanwhile. Building is a turn: it may hang,
+    /// in a driver or on a disk.
     pub(super) fn load(&mut self) -> Result<bool, BackendError> {
         let begun = self.clock.now();
         self.status.begin_turn(Work::Build, begun);
@@ -111,7 +112,7 @@ impl<C: Core> Worker<C> {
         });
         let warm = self.warm_up();
         if !matches!(warm, Ok(true)) {
-            // The engine may hold anything.
+            // The engine may be in any state.
             self.end_all(&lost(self.name));
             return warm.map_err(|error| match error {
                 BackendError::Failed(message) => {
@@ -124,7 +125,8 @@ impl<C: Core> Worker<C> {
         Ok(true)
     }
 
-    /// A step of it counts as a turn: it may hang like any other. False if it was told to stop before it was over.
+    /// Runs the warm-up. Each step of it counts as a turn: it may hang like any other. Returns false if it was
+    /// stopped before the end.
     fn warm_up(&mut self) -> Result<bool, BackendError> {
         while !self.stop.is_set() {
             self.status.begin_turn(Work::Step, self.clock.now());

@@ -66,7 +66,7 @@ class Cluster:
             listen += ["--metrics-listen", "off"]
         serves = "ready in" if talkers and vocoders else "listening"
         self.front = Part("--role", "frontend", "--speech-only", *listen, *self.found, *args, says=serves)
-        self.front.wait("a replica takes work", talkers + vocoders)
+        self.front.wait("replica ready", talkers + vocoders)
 
     def stage(self, name: str, *args: str) -> Part:
         return Part("--role", "stage", "--stage", name, *self.found, *args, says="registered")
@@ -148,7 +148,7 @@ def resume() -> None:
                 audio += answer.read()
                 assert audio == expected, f"{len(audio)} and {len(expected)} bytes"
                 log = cluster.front.text()
-                assert "goes on after a loss" in log, f"the {stage} that was killed had no work"
+                assert "resumed after a loss" in log, f"the {stage} that was killed had no work"
                 times.append(float(log.split("after_ms=")[1].split()[0]))
                 cluster.stop()
             times.sort()
@@ -311,7 +311,7 @@ class Measured:
                 probes = [["--cluster-probes", f"127.0.0.1:{port + 2 * n}"] for n in range(count)]
                 self.stages[name] = [self.cluster.stage(name, *each) for each in probes]
             self.front = self.cluster.front
-            self.front.wait("a replica takes work", sum(replicas))
+            self.front.wait("replica ready", sum(replicas))
         self.address = self.front.address()
         load(self.address, 8, 32)
 

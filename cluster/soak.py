@@ -76,7 +76,7 @@ class Soak:
         self.page = f"http://{page}/metrics"
         # The first replica of each stage stays, so that what piles up in a stage is seen.
         self.stages = {name: [self.cluster.stage(name) for _ in range(3)] for name in ["talker", "code2wav"]}
-        self.front.wait("a replica takes work", 6)
+        self.front.wait("replica ready", 6)
 
     def fault(self, what: str) -> None:
         said = f"after {time.monotonic() - self.begun:.0f} s: {what}"
@@ -265,7 +265,7 @@ class Soak:
         after = self.settled(before)
         for what in self.exceeded(before, after):
             self.fault(f"left behind: {what}")
-        again = self.front.text().count("goes on after a loss")
+        again = self.front.text().count("resumed after a loss")
         self.report(f"{self.minutes:g} minutes with {CALLERS} callers, seed {self.seed}, after {warmup / 60:g} of warm-up", before, after)
         print(f"A sentence went on after a loss {again} times, warm-up included.\n", flush=True)
         self.came.clear()

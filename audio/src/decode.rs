@@ -81,7 +81,7 @@ pub enum DecodeError {
         frame: usize,
     },
     /// Floats that mean nothing.
-    #[error("has samples that are infinite or no numbers")]
+    #[error("has samples that are infinite or not a number")]
     NotFinite,
     /// A WAV file that cannot be read.
     #[error("{0}")]
@@ -99,7 +99,7 @@ pub enum DecodeError {
         got: u16,
     },
     /// Bytes that are no Ogg Opus stream.
-    #[error("is no Ogg Opus stream: {0}")]
+    #[error("is not an Ogg Opus stream: {0}")]
     Ogg(&'static str),
     /// Bytes that are no Opus packet.
     #[error("has an Opus packet of {bytes} bytes that cannot be decoded")]
@@ -108,7 +108,7 @@ pub enum DecodeError {
         bytes: usize,
     },
     /// Bytes that are no FLAC file.
-    #[error("is no FLAC file that can be read")]
+    #[error("is not a readable FLAC file")]
     Flac,
     /// Nothing to hear.
     #[error("has no samples, expected at least one")]

@@ -195,7 +195,7 @@ pub enum FrameError {
         got: Duration,
     },
     /// It ends between two samples.
-    #[error("{got:?} is no whole number of samples at {rate}, expected one that is")]
+    #[error("{got:?} is not a whole number of samples at {rate}")]
     Rate {
         /// The rate.
         rate: SampleRate,
@@ -339,7 +339,7 @@ mod tests {
                 Encoding::Pcm16,
                 11_025,
                 10_000,
-                "10ms is no whole number of samples at 11025 Hz, expected one that is",
+                "10ms is not a whole number of samples at 11025 Hz",
             ),
         ];
         for (encoding, hz, micros, told) in cases {

@@ -115,7 +115,7 @@ pub enum WavError {
         expected: u32,
     },
     /// Floats that mean nothing.
-    #[error("the WAV file has samples that are infinite or no numbers")]
+    #[error("the WAV file has samples that are infinite or not a number")]
     NotFinite,
     /// No channel.
     #[error("the WAV file has no channels")]

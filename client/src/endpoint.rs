@@ -36,9 +36,7 @@ pub enum EndpointError {
         given: String,
     },
     /// Settings for encryption, and no encryption.
-    #[error(
-        "\"{given}\" is not encrypted, so that settings for TLS make no sense: expected https://HOST:PORT"
-    )]
+    #[error("\"{given}\" is not encrypted, but settings for TLS were given: expected https://HOST:PORT")]
     NotEncrypted {
         /// The address.
         given: String,

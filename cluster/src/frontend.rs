@@ -71,11 +71,11 @@ fn show_metrics(app: &App, runtime: &DistributedRuntime) {
             .and_then(|()| ensure_transport_metrics_registered_prometheus(&registry))
     };
     if let Err(error) = registered {
-        tracing::warn!(%error, "the figures of connections to stages are not shown");
+        tracing::warn!(%error, "metrics of stage connections unavailable");
     }
     app.show_metrics(move || {
         registry.prometheus_expfmt_combined().unwrap_or_else(|error| {
-            tracing::warn!(%error, "the figures of Dynamo's runtime cannot be read");
+            tracing::warn!(%error, "metrics of Dynamo's runtime unavailable");
             String::new()
         })
     });

@@ -106,7 +106,7 @@ impl Members {
                         event = events.next() => match event {
                             Some(Ok(event)) => self.take(event),
                             Some(Err(error)) => {
-                                tracing::warn!(%error, "discovery tells nothing, what runs goes on");
+                                tracing::warn!(%error, "discovery watch failed; known replicas stay in use");
                                 break;
                             }
                             None => break,
@@ -115,7 +115,7 @@ impl Members {
                         _ = look.tick() => self.try_again(),
                     }
                 },
-                Err(error) => tracing::warn!(%error, "discovery cannot be asked, what runs goes on"),
+                Err(error) => tracing::warn!(%error, "discovery query failed; known replicas stay in use"),
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -143,7 +143,7 @@ impl Members {
         let id = found.instance_id();
         let Some(card) = Card::of(found) else {
             if !self.known.contains_key(&id) {
-                tracing::warn!(id, "what was found has no card of a stage");
+                tracing::warn!(id, "discovered instance ignored: it has no stage card");
             }
             return;
         };
@@ -156,7 +156,7 @@ impl Members {
         if let Some(why) = self.identity.refuses(&card.identity) {
             let (stage, replica) = (card.stage(), card.replica);
             let address = card.instance.transport.address();
-            tracing::warn!(stage, replica, address, why, "a replica is refused");
+            tracing::warn!(stage, replica, address, why, "replica refused");
             return;
         }
         let format = &card.format;
@@ -168,7 +168,7 @@ impl Members {
                 replica,
                 format,
                 others,
-                "a replica computes in other numbers than another of its stage: what the one has begun does not go on at the other"
+                "stage has replicas of different number formats; a sequence cannot resume on a replica of another format"
             );
         }
         self.join_first(&card);
@@ -196,7 +196,7 @@ impl Members {
             if ready && !was {
                 member.unreached = false;
                 let (stage, replica) = (card.stage(), card.replica);
-                tracing::info!(stage, replica, "a replica takes work");
+                tracing::info!(stage, replica, "replica ready");
             }
         }
     }
@@ -206,12 +206,8 @@ impl Members {
         let (stage, replica, format) = (card.stage(), card.replica, &card.format);
         let address = card.instance.transport.address();
         match self.orchestrator.pool(stage) {
-            Some(_) => tracing::info!(stage, replica, address, format, "a replica has joined"),
-            None => tracing::warn!(
-                stage,
-                replica,
-                "a replica is not needed: the model has no such stage"
-            ),
+            Some(_) => tracing::info!(stage, replica, address, format, "replica joined"),
+            None => tracing::warn!(stage, replica, "replica ignored: the model has no such stage"),
         }
         self.join(card);
     }
@@ -225,7 +221,7 @@ impl Members {
         let limits = (self.mailbox, self.load_timeout);
         let make = joined(Box::new(tunnel), self.identity.greeting(), limits, self.clock);
         if let Err(error) = pool.join(ReplicaId(replica), (&card.format, card.address()), make) {
-            tracing::error!(stage, replica, %error, "a replica cannot join");
+            tracing::error!(stage, replica, %error, "replica cannot join");
         }
     }
 
@@ -242,17 +238,17 @@ impl Members {
         let mut others = self.known.iter();
         if let Some((&other, member)) = others.find(|(_, member)| place(&member.card) == place(&card)) {
             let next = member.card.clone();
-            tracing::info!(stage, replica, "a replica has left, another has its number");
+            tracing::info!(stage, replica, "replica left: another one has its number");
             self.join_first(&next);
             self.used.insert(place(&next), other);
             return;
         }
         self.used.remove(&place(&card));
-        tracing::info!(stage, replica, "a replica has left");
+        tracing::info!(stage, replica, "replica left");
         if let Some(pool) = self.orchestrator.pool(stage)
             && let Err(error) = pool.remove(ReplicaId(replica))
         {
-            tracing::debug!(stage, replica, %error, "a replica that left was not there");
+            tracing::debug!(stage, replica, %error, "replica that left was not in the pool");
         }
     }
 
@@ -275,7 +271,7 @@ impl Members {
                             stage,
                             replica,
                             message,
-                            "a replica could not be reached, it is tried until it can be"
+                            "replica unreachable; retrying until it is reached"
                         );
                     }
                     let wait = (member.again.1 * 2).min(LONGEST);

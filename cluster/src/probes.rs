@@ -81,7 +81,7 @@ impl Probes {
         let mut serving = JoinSet::new();
         serving.spawn(async move {
             if let Err(error) = axum::serve(listener, routes).await {
-                tracing::warn!(%error, "probes are not served any more");
+                tracing::warn!(%error, "probe server failed");
             }
         });
         Ok(serving)
@@ -143,7 +143,7 @@ impl Probes {
             ("relayed_sequences_total", "counter", links.relayed as f64),
         ];
         let mut page = runtime.prometheus_expfmt_combined().unwrap_or_else(|error| {
-            tracing::warn!(%error, "the figures of Dynamo's runtime cannot be read");
+            tracing::warn!(%error, "metrics of Dynamo's runtime unavailable");
             String::new()
         });
         for (name, kind, value) in all {

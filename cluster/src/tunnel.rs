@@ -117,13 +117,13 @@ impl AsyncEngine<ManyIn<ToStage>, ManyOut<ToFrontend>, anyhow::Error> for StageT
             .name("connection".to_owned())
             .spawn(
                 move || match listener.serve(there, |greeting| identity.refuses_greeting(greeting)) {
-                    Ok(Caller::FrontEnd) => tracing::info!("a front end has hung up"),
-                    Ok(Caller::Stage(stage, None)) => tracing::info!(stage, "a stage has hung up"),
+                    Ok(Caller::FrontEnd) => tracing::info!("front end disconnected"),
+                    Ok(Caller::Stage(stage, None)) => tracing::info!(stage, "stage disconnected"),
                     Ok(Caller::Stage(stage, Some(error))) => {
-                        tracing::warn!(stage, %error, "a stage was disconnected");
+                        tracing::warn!(stage, %error, "stage disconnected: connection failed");
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "a front end was disconnected");
+                        tracing::warn!(%error, "front end disconnected: connection failed");
                         if matches!(error, LinkError::Peer(_)) {
                             gave_up.notify_one();
                         }

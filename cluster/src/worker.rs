@@ -116,7 +116,7 @@ async fn told(member: &StageMember) {
         tokio::time::sleep(IN_TUNNEL).await;
     };
     if tokio::time::timeout(NOTIFY_TIMEOUT, hung_up).await.is_err() {
-        tracing::warn!("not every front end could be told");
+        tracing::warn!("shutdown notice did not reach every front end");
     }
 }
 
@@ -190,7 +190,7 @@ impl Stage<'_> {
             let (_, current) = held.insert((runtime.clone(), registration));
             self.keep_announced(&runtime, current, &peers).await;
             self.probes.unregistered();
-            tracing::warn!("discovery has lost this replica, connections go on; it registers again");
+            tracing::warn!("registration lost; connections continue, registering again");
             (runtime, registration) = self.register_again(&current.card, &peers).await;
             withdraw(held.take()).await;
         }
@@ -211,7 +211,9 @@ impl Stage<'_> {
                 () = self.forgotten(runtime, &registration.card) => {}
             }
             self.probes.unregistered();
-            tracing::warn!("this replica was taken for dead, connections go on; it registers again");
+            tracing::warn!(
+                "registration expired: discovery took this replica for dead; connections continue, registering again"
+            );
             // Discovery may tell of it already when this fails, under a number that was not compared.
             while let Err(error) = registration.announce_again(runtime, self).await {
                 tracing::warn!("{error:#}");
@@ -238,7 +240,7 @@ impl Stage<'_> {
             match runtime.discovery().list(all(&card.instance.namespace)).await {
                 Ok(found) if !found.iter().any(own) => return,
                 Ok(_) => {}
-                Err(error) => tracing::debug!(%error, "the files of the replicas cannot be read"),
+                Err(error) => tracing::debug!(%error, "discovery files cannot be read"),
             }
         }
     }
@@ -312,7 +314,7 @@ impl Stage<'_> {
             if self.given.is_some() {
                 tracing::warn!(
                     replica,
-                    "another replica has this number, the last one that joined is used"
+                    "replica number in use by another replica; front ends use the one that joined last"
                 );
                 return Ok((card, found));
             }
@@ -403,8 +405,8 @@ async fn withdraw(held: Held) {
     let Registration { found, endpoint, .. } = registration;
     match tokio::time::timeout(WITHDRAWAL, runtime.discovery().unregister(found)).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "the card of the replica could not be taken back"),
-        Err(_) => tracing::debug!("discovery does not answer, the card of the replica is not taken back"),
+        Ok(Err(error)) => tracing::debug!(%error, "deregistration failed"),
+        Err(_) => tracing::debug!("deregistration skipped: discovery does not answer"),
     }
     end(endpoint);
 }
@@ -413,7 +415,7 @@ async fn withdraw(held: Held) {
 fn end(endpoint: StartedEndpoint) {
     tokio::spawn(async move {
         if let Err(error) = endpoint.shutdown().await {
-            tracing::debug!(%error, "the endpoint of the replica did not end well");
+            tracing::debug!(%error, "endpoint shutdown failed");
         }
     });
 }
@@ -422,7 +424,7 @@ fn end(endpoint: StartedEndpoint) {
 async fn drain(listener: &StageListener, timeout: Duration, signals: &mut Signals) {
     tracing::info!(connections = listener.connections(), "draining");
     tokio::select! {
-        () = hung_up(listener) => tracing::info!("no front end is connected any more"),
+        () = hung_up(listener) => tracing::info!("last front end disconnected"),
         () = tokio::time::sleep(timeout) => {
             tracing::warn!(connections = listener.connections(), "the drain timeout is over");
         }

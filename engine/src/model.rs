@@ -20,7 +20,7 @@ pub enum ModelError {
     #[error("computation failed: {0}")]
     Compute(String),
     /// The device is lost to this process: neither this model nor another can do a step on it.
-    #[error("nothing can be computed any more: {0}")]
+    #[error("device lost: {0}")]
     Lost(String),
 }
 

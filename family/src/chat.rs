@@ -76,13 +76,13 @@ impl Hearing {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AudioInputError {
     /// The model does not hear.
-    #[error("{field}: the model cannot hear, send text")]
+    #[error("{field}: this model takes no audio, expected text")]
     NotSupported {
         /// The field that it came in.
         field: &'static str,
     },
     /// The model makes nothing of so little.
-    #[error("{field} has {} ms of audio, the model hears nothing shorter than {} ms", millis(.got), millis(.limit))]
+    #[error("{field} has {} ms of audio, expected at least {} ms", millis(.got), millis(.limit))]
     TooShort {
         /// The field that it came in.
         field: &'static str,

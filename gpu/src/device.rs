@@ -12,7 +12,7 @@ pub enum GpuError {
     #[error("no GPU can be used: {0}")]
     Unavailable(String),
     /// There is not enough memory.
-    #[error("{asked} bytes of device memory cannot be had: {reason}")]
+    #[error("out of device memory: {asked} bytes requested: {reason}")]
     Memory {
         /// Bytes asked for.
         asked: usize,
@@ -39,7 +39,7 @@ pub enum GpuError {
         bytes: usize,
     },
     /// The driver failed in a way after which this process can do nothing with the device any more.
-    #[error("{call}: {reason}; this process can use the device no more")]
+    #[error("{call}: {reason}; the device is lost to this process")]
     Lost {
         /// Name of the call.
         call: &'static str,

@@ -25,11 +25,11 @@ use crate::error::{ErrorKind, ServeError};
 pub enum AuthError {
     #[error("the call has no API key, expected \"authorization: Bearer KEY\" or \"x-api-key: KEY\"")]
     KeyMissing,
-    #[error("the API key is not known here")]
+    #[error("unknown API key")]
     KeyInvalid,
-    #[error("the API key does not open this: it lacks the scope {0}")]
+    #[error("the API key lacks the scope {0}")]
     ScopeMissing(Scope),
-    #[error("a page of another origin sent this, and --cors-origin does not name it")]
+    #[error("origin of the page not allowed: --cors-origin does not name it")]
     ForeignOrigin,
 }
 

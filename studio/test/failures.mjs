@@ -214,7 +214,7 @@ export async function refusals(url, { speaks, one }) {
   await useKey(studio, speaks);
   await studio.view("Talk");
   await say(studio, "Hello.");
-  await studio.until(alerted, "it lacks the scope chat");
+  await studio.until(alerted, "lacks the scope chat");
   await studio.judge("talk-refused");
 
   // Every place of this key is taken.

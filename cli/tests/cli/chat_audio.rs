@@ -228,7 +228,7 @@ fn recordings_that_cannot_be_used_are_named() {
         ("missing.wav", "cannot read missing.wav"),
         ("text.wav", "not a WAV file"),
         ("empty.wav", "holds no audio"),
-        ("text.ogg", "no Ogg Opus stream"),
+        ("text.ogg", "not an Ogg Opus stream"),
     ] {
         let outcome = place.run(&["chat", "--audio-in", file]);
         assert_eq!(outcome.code, Some(4), "{outcome:?}");

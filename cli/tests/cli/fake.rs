@@ -301,7 +301,7 @@ impl Service {
                 ))
             }
             Some(key) if sent != Some(&format!("Bearer {key}")) => {
-                Err(Status::unauthenticated("the API key is not known here"))
+                Err(Status::unauthenticated("unknown API key"))
             }
             _ => Ok(()),
         }

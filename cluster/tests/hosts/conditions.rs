@@ -116,7 +116,7 @@ async fn codec_frames_go_by_the_front_end_while_the_hosts_of_two_stages_cannot_r
         .cut(network.address(TALKER), network.address(CODE2WAV));
     assert!(speech.rest().await.expect("it goes on") == long);
     front.says("is retried on another replica");
-    talker.says("there is no link to a replica of the next stage");
+    talker.says("link to the next stage failed");
     assert!(counted("relayed_sequences_total") > relayed);
     assert_eq!(counted("links"), 0.0);
     network.relay.heal();

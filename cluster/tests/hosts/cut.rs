@@ -19,7 +19,7 @@ async fn cut_off_in_mid_speech(network: &Network, found: &[String]) {
     speech.begun().await;
     // Bound to the talker that was there.
     let other = network.stage("other", "talker", found, &[]);
-    front.says_times("a replica takes work", 3);
+    front.says_times("replica ready", 3);
     network.cut_off("talker");
     let heard = speech.rest().await.expect("it goes on elsewhere");
     assert!(heard == expected, "{} of {} bytes", heard.len(), expected.len());
@@ -28,7 +28,7 @@ async fn cut_off_in_mid_speech(network: &Network, found: &[String]) {
     assert!(front.spoken(1, SENTENCE).await.len() > 10_000);
 
     network.relay.heal();
-    front.says_times("a replica takes work", 4);
+    front.says_times("replica ready", 4);
     // There is no other one.
     drop(other);
     assert!(front.spoken(1, &long_text()).await == expected);
@@ -123,12 +123,12 @@ async fn what_runs_goes_on_at_a_front_end_that_is_cut_off_from_etcd() {
     assert!(front.spoken(1, SENTENCE).await.len() > 10_000);
     joined_meanwhile(&front, 2);
     network.relay.heal();
-    front.says_times("a replica takes work", 3);
+    front.says_times("replica ready", 3);
     assert!(front.spoken(1, &long_text()).await == expected);
 }
 
 /// The front end knows so many replicas.
 fn joined_meanwhile(front: &Part, count: usize) {
     let log = front.log();
-    assert_eq!(log.matches("a replica takes work").count(), count, "{log}");
+    assert_eq!(log.matches("replica ready").count(), count, "{log}");
 }

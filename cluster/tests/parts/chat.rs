@@ -144,6 +144,6 @@ async fn without_a_thinker_an_answer_fails_with_its_name_and_another_thinker_giv
     assert_eq!(error.code, Code::Unavailable, "{error:?}");
     assert!(error.message.contains("thinker"), "{error:?}");
     let _another = cluster.stage("thinker", &[]);
-    front.says_times("a replica takes work", 4);
+    front.says_times("replica ready", 4);
     assert!(answer(&front, &messages).await.expect("it answers") == expected);
 }

@@ -126,7 +126,7 @@ async fn parts_find_each_other_by_etcd_and_what_runs_goes_on_without_it() {
     etcd.process = Etcd::run(&etcd.folder, etcd.ports, None);
     etcd.listens().await;
     let _another = Part::stage("talker", &found, &["--replica", "5"]);
-    front.says_times("a replica takes work", 3);
+    front.says_times("replica ready", 3);
     assert!(front.spoken(1, &long_text()).await == expected);
 }
 
@@ -163,7 +163,7 @@ async fn stages_whose_lease_has_ended_live_on_and_register_again_at_the_same_por
     etcd.process.kill().expect("it runs");
     etcd.process.wait().expect("it was killed");
     for stage in &stages {
-        stage.says("discovery has lost this replica");
+        stage.says("registration lost");
         let probes = stage.probes();
         assert!(http(&probes, "/live").starts_with("HTTP/1.1 200"));
         assert!(http(&probes, "/health").starts_with("HTTP/1.1 503"));
@@ -180,7 +180,7 @@ async fn stages_whose_lease_has_ended_live_on_and_register_again_at_the_same_por
         })
         .await;
     }
-    front.says_times("a replica takes work", 4);
+    front.says_times("replica ready", 4);
     let linked = || {
         let (page, begin) = (
             http(&stages[0].probes(), "/metrics"),

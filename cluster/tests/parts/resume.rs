@@ -46,7 +46,7 @@ impl Parts {
             .map(|stage| self.cluster.stage(stage, &[]))
             .collect();
         self.joined += fresh.len();
-        self.front.says_times("a replica takes work", self.joined);
+        self.front.says_times("replica ready", self.joined);
         let mut old = Vec::new();
         for (stage, fresh) in stages.iter().zip(fresh) {
             let place = match *stage {
@@ -60,10 +60,7 @@ impl Parts {
 
     /// Number of sentences that continued after audio of them had been heard.
     fn resumed(&self) -> usize {
-        self.front
-            .log()
-            .matches("a sequence goes on after a loss")
-            .count()
+        self.front.log().matches("sequence resumed after a loss").count()
     }
 }
 
@@ -207,9 +204,9 @@ async fn a_sentence_does_not_go_on_where_it_would_be_computed_in_other_numbers()
     let mut speech = front.speak(1, &SENTENCE.repeat(SENTENCES)).await;
     speech.begun().await;
     let _other = cluster.stage("talker", &["--set", "stages.talker.weights=int4"]);
-    let warned = front.says("computes in other numbers");
+    let warned = front.says("different number formats");
     assert!(warned.contains("int4") && warned.contains("auto"), "{warned}");
-    front.says_times("a replica takes work", 3);
+    front.says_times("replica ready", 3);
     talker.kill();
     let status = speech.rest().await.expect_err("no talker of that kind is left");
     assert_eq!(status.code(), tonic::Code::Unavailable, "{status:?}");

@@ -82,7 +82,7 @@ async fn two_front_ends_share_the_replicas_and_name_them_alike() {
     let second = cluster.frontend(&[]);
     second.serves();
     for front in [&first, &second] {
-        front.says_times("a replica takes work", 3);
+        front.says_times("replica ready", 3);
     }
     let all = [(1, &first), (2, &second), (3, &first), (4, &second)];
     let said = all.map(|(seed, front)| front.spoken(seed, SENTENCE));
@@ -113,7 +113,7 @@ async fn a_front_end_counts_what_a_replica_has_of_another_front_end() {
     let second = cluster.frontend(&[]);
     let another = cluster.stage("talker", &["--replica", "7"]);
     second.serves();
-    second.says_times("a replica takes work", 3);
+    second.says_times("replica ready", 3);
     let labels = |replica: u32| format!("replica=\"{replica}\",stage=\"{TALKER}\"");
     let of = |family: &str, replica| value(&second, family, &labels(replica));
     until("it knows", || of("vllm:num_requests_running", 0) == 1.0).await;

@@ -21,7 +21,7 @@ async fn replicas_that_come_and_go_under_load_lose_nothing() {
         let stage = ["talker", "code2wav"][round % 2];
         let fresh = cluster.stage(stage, &[]);
         joined += 1;
-        front.says_times("a replica takes work", joined);
+        front.says_times("replica ready", joined);
         let begun = (0..8_u64).map(async |n| {
             let mut speech = front.speak(n % 4, &text).await;
             speech.begun().await;

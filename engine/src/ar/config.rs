@@ -167,7 +167,7 @@ pub enum AddError {
     NoOutputs(SeqId),
     /// The repetition it is to be watched for makes no sense.
     #[error(
-        "{0:?} cannot be looked for, expected patterns of 1 to {max} tokens and a count of at least 2",
+        "invalid repetition limit {0:?}, expected patterns of 1 to {max} tokens and a count of at least 2",
         max = RepetitionLimit::MAX_PATTERN
     )]
     Repetition(RepetitionLimit),

@@ -72,7 +72,7 @@ impl ChatNetworks {
             Some(Card { chat: None, .. }) => return Ok(Err("its omni.json says nothing of chat".to_owned())),
         };
         if let Err(error) = model.check_thinker() {
-            tracing::warn!(%error, "the thinker cannot be used: the model speaks only");
+            tracing::warn!(%error, "thinker unusable; the model serves speech only");
             // For callers, who learn no paths of this machine.
             return Ok(Err("its checkpoint has no thinker that can be used".to_owned()));
         }
@@ -144,7 +144,7 @@ impl ChatNetworks {
 
     pub(super) fn encoder(&self, target: ComputeTarget) -> Result<AudioEncoder, BackendError> {
         let encoders = self.encoders.get(&target).cloned();
-        encoders.ok_or_else(|| BackendError::Failed("the model cannot hear".to_owned()))
+        encoders.ok_or_else(|| BackendError::Failed("the model takes no audio".to_owned()))
     }
 
     pub(super) fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, PromptError> {
@@ -206,7 +206,7 @@ fn refusal(error: &ChatError) -> PromptError {
 fn audio_limits(model: &SpeechModel) -> Option<AudioLimits> {
     let limits = model.audio_limits();
     limits
-        .inspect_err(|error| tracing::info!(%error, "the model does not hear"))
+        .inspect_err(|error| tracing::info!(%error, "audio input unavailable"))
         .ok()
 }
 

@@ -187,7 +187,7 @@ impl LoadedModels {
         if let (ProcessRole::Server { .. }, Some(unused)) =
             (role, models.values().next().and_then(SpeechModel::unused))
         {
-            tracing::warn!("tensors of the checkpoint are ignored: {unused}");
+            tracing::warn!("unused tensors in the checkpoint: {unused}");
         }
         for (target, model) in models.iter().filter(|(target, _)| target.device.is_gpu()) {
             warn_of_fallbacks(model, target.device);
@@ -232,12 +232,12 @@ fn warn_of_fallbacks(model: &SpeechModel, device: Device) {
     let told = AtomicBool::new(false);
     model.tell_gpu_fallbacks(Box::new(move |why| {
         if told.swap(true, Ordering::Relaxed) {
-            tracing::debug!(%device, why, "a step is not a graph");
+            tracing::debug!(%device, why, "CUDA graph fallback");
         } else {
             tracing::warn!(
                 %device,
                 why,
-                "a step is not a graph: it is computed as well, but takes longer. More of them are only counted \
+                "CUDA graph fallback: kernels launched one by one (same result, slower); further ones are only counted \
                  (vllm:omni_gpu_graph_fallbacks_total)"
             );
         }

@@ -68,7 +68,7 @@ impl Qwen {
             Ok(tokens) => tokens.into_iter().map(UserRow::Token).collect(),
             // Every text has tokens where single bytes have, as in all published vocabularies.
             Err(error) => {
-                tracing::warn!(%error, "instructions are left out");
+                tracing::warn!(%error, "instructions ignored: tokenizing failed");
                 self.user.clone()
             }
         }
@@ -323,7 +323,7 @@ impl OneShotBackend for EncoderStage {
 
     fn warm_up(&self) -> Result<StageRequest, BackendError> {
         let hearing = self.0.chat().map_err(BackendError::Failed)?.hearing;
-        let hearing = hearing.ok_or_else(|| BackendError::Failed("the model does not hear".to_owned()))?;
+        let hearing = hearing.ok_or_else(|| BackendError::Failed("the model takes no audio".to_owned()))?;
         let samples = hearing.sample_rate.samples(WARM_UP_AUDIO.min(hearing.max_audio));
         Ok(StageRequest::Encode(vec![0.0; samples.len()].into()))
     }

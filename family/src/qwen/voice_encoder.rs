@@ -37,10 +37,8 @@ impl VoiceEncoders {
         }
         // Callers learn no paths of this machine.
         let failed = |error: &dyn std::fmt::Display| {
-            tracing::error!(%error, "the voice encoder cannot be loaded");
-            BackendError::Failed(
-                "the voice encoder cannot be loaded, the log of the server says why".to_owned(),
-            )
+            tracing::error!(%error, "voice encoder cannot be loaded");
+            BackendError::Failed("voice encoder cannot be loaded, the log of the server says why".to_owned())
         };
         let encoders = Arc::new(Encoders {
             model: model.load_voice_encoder().map_err(|error| failed(&error))?,

@@ -37,7 +37,7 @@ pub enum LinkError {
         got: usize,
     },
     /// The peer sent bytes that cannot be read.
-    #[error("the connection is of no use: {0}")]
+    #[error("the connection carries unreadable data: {0}")]
     Wire(#[from] WireError),
     /// The peer sent a message that the protocol does not allow here.
     #[error("the other process broke the protocol: {0}")]

@@ -282,7 +282,7 @@ impl Held {
         let thread = std::thread::Builder::new().name(format!("link-{}", next.stage));
         let thread = thread.spawn(move || outbound::run(&theirs, &parts, &next, again));
         if let Err(error) = &thread {
-            tracing::warn!(%error, "no thread can be had for a link to the next stage");
+            tracing::warn!(%error, "thread for a link to the next stage could not be started");
             *handle.state() = State::Failed(now);
         }
         Self {
@@ -304,7 +304,7 @@ impl Drop for Held {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("a link to the next stage has panicked");
+            tracing::error!("thread of a link to the next stage panicked");
         }
     }
 }

@@ -86,7 +86,7 @@ impl RemoteStats {
         }
         if news.missed > 0 {
             let (replica, missed) = (self.status.id(), news.missed);
-            tracing::error!(%replica, missed, "figures of a replica were lost, too many waited to be sent");
+            tracing::error!(%replica, missed, "metric events of a replica lost: too many waited to be sent");
         }
         Ok(())
     }

@@ -235,10 +235,9 @@ impl Core for Remote {
         self.fault = None;
         let line = match self.line.take() {
             Some(line) => line,
-            None => self
-                .wake
-                .line()
-                .map_err(|error| BackendError::Failed(format!("no socket could be made: {error}")))?,
+            None => self.wake.line().map_err(|error| {
+                BackendError::Failed(format!("socket pair could not be created: {error}"))
+            })?,
         };
         let connected = self.connect(&line);
         self.line = Some(line);
@@ -296,8 +295,8 @@ impl Core for Remote {
         let (stage, replica) = (self.status.stage(), self.status.id());
         match self.status.has_joined() {
             // The worker has logged the loss.
-            true => tracing::debug!(stage, %replica, ended, "the connection to a replica has ended"),
-            false => tracing::info!(stage, %replica, ended, "the process of a replica has ended"),
+            true => tracing::debug!(stage, %replica, ended, "connection to a replica closed"),
+            false => tracing::info!(stage, %replica, ended, "process of a replica ended"),
         }
         self.status.works_in(None);
     }

@@ -32,7 +32,7 @@ pub const MAX_FRAME: usize = 16 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// No message of the protocol.
-    #[error("a frame of {length} bytes is no message: {why}")]
+    #[error("malformed frame of {length} bytes: {why}")]
     Malformed {
         /// Bytes of the frame.
         length: usize,

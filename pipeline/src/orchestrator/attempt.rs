@@ -157,7 +157,7 @@ pub(super) fn given(stage: &'static str, taken: Recv<Item>) -> Result<Item, Ende
     match taken {
         Recv::Item(item) => Ok(item),
         Recv::End(end) => Err(end.into()),
-        Recv::Gone | Recv::Empty => Err(lost(stage, "the stage went away".to_owned()).into()),
+        Recv::Gone | Recv::Empty => Err(lost(stage, "the stage ended".to_owned()).into()),
     }
 }
 

@@ -367,7 +367,7 @@ impl Segment {
                     let after = self.pipeline.clock.since(lost);
                     tracing::info!(
                         after_ms = after.as_secs_f64() * 1e3,
-                        "a sequence goes on after a loss"
+                        "sequence resumed after a loss"
                     );
                 }
                 self.given.add(&piece);

@@ -68,7 +68,7 @@ pub enum End {
 
 /// Error of an edge without room, with the item.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("an item was put into an edge without room for it, expected a look at its room first")]
+#[error("an item was put into a full edge")]
 pub struct EdgeFull<T = Item>(pub T);
 
 /// Writing end of an edge, for the outputs of one sequence. Never blocks.

@@ -249,7 +249,7 @@ impl<C: Core> Worker<C> {
             Err(BackendError::Failed(message)) => {
                 // The caller that let a replica join tries again, and logs that.
                 if !self.status.is_given_up() && !self.status.has_joined() {
-                    tracing::error!(stage = self.name, replica = %self.status.id(), message, "a replica has no model");
+                    tracing::error!(stage = self.name, replica = %self.status.id(), message, "replica failed: its model cannot be built");
                 }
                 Err(ReplicaState::Failed { message })
             }
@@ -261,7 +261,7 @@ impl<C: Core> Worker<C> {
         tracing::warn!(
             stage = self.name,
             replica = %self.status.id(),
-            "a model has returned after its replica was given up; its thread ends"
+            "step returned after its replica was given up; the thread ends"
         );
         self.end_all(&lost(self.name));
     }
@@ -345,7 +345,7 @@ impl<C: Core> Worker<C> {
             stage = self.name,
             replica = %self.status.id(),
             message,
-            "a replica is lost: what it computes on is of no use to this process any more"
+            "replica failed permanently: device lost"
         );
         // The state first, so that work that learns of the loss does not come back here.
         let state = self.status.fail_for_good(&message);
@@ -368,10 +368,10 @@ impl<C: Core> Worker<C> {
         let delay = self.status.down(self.clock.now());
         let (stage, replica) = (self.name, self.status.id());
         if self.status.has_joined() {
-            tracing::warn!(stage, %replica, message, "a replica is lost, it is tried until it is there or has left");
+            tracing::warn!(stage, %replica, message, "replica lost; reconnecting until it is back or has left");
         } else {
             let again_in_ms = delay.as_millis();
-            tracing::error!(stage, %replica, message, again_in_ms, "a replica died, its model is built anew");
+            tracing::error!(stage, %replica, message, again_in_ms, "replica failed; rebuilding its model");
         }
         // The state first, so that work that learns of the loss does not come back here.
         self.status.die(&message, severed);
@@ -387,11 +387,7 @@ impl<C: Core> Worker<C> {
         let ended = catch_unwind(AssertUnwindSafe(|| self.core.end_all(end)));
         if let Err(panic) = ended {
             let message = panic_message(&*panic);
-            tracing::error!(
-                stage = self.name,
-                message,
-                "a model panicked while it was dropped"
-            );
+            tracing::error!(stage = self.name, message, "model panicked while it was dropped");
         }
         self.core.settle();
     }

@@ -75,7 +75,7 @@ fn asked(request: v1::SpeakRequest) -> Result<Asked, ServeError> {
 
 /// One message has more bytes than is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a message is larger than the {limit} bytes that are allowed")]
+#[error("message too large: at most {limit} bytes are accepted")]
 struct MessageTooLarge {
     limit: usize,
 }

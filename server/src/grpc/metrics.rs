@@ -61,7 +61,7 @@ pub(super) fn take(
 /// Reason why measurements are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 enum RecordError {
-    #[error("metrics of callers are not taken here: the server was not started with --metrics-service on")]
+    #[error("callers' metrics are disabled: the server needs --metrics-service on")]
     Off,
     #[error("{limit} calls record metrics, no more are accepted now")]
     TooManyCalls { limit: usize },
@@ -159,11 +159,7 @@ impl CustomSink {
         let errors = refusals(recorded);
         let recorded = samples - errors.len();
         if !errors.is_empty() {
-            tracing::debug!(
-                recorded,
-                refused = errors.len(),
-                "samples of a caller were refused"
-            );
+            tracing::debug!(recorded, refused = errors.len(), "metric samples refused");
         }
         Ok(v1::RecordMetricsResponse {
             recorded: recorded as u32,

@@ -317,7 +317,7 @@ fn needs_http2(request: &axum::extract::Request) -> axum::response::Response {
                         server for the content type application/grpc, as grpc_pass of nginx and h2c:// do";
     static SAID: Seldom = Seldom::new();
     if SAID.now() {
-        tracing::warn!("a call of gRPC came by HTTP/1.1: {TOLD}");
+        tracing::warn!("gRPC call by HTTP/1.1 refused: {TOLD}");
     }
     let error = ServeError::new(ErrorKind::FailedPrecondition, "HTTP2_NEEDED", TOLD);
     refusal(&error, request.headers())

@@ -10,13 +10,13 @@ const BOUNDARY: usize = 70;
 /// Reason why a body is not a form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum MultipartError {
-    #[error("no part begins with the boundary that the content type names")]
+    #[error("no part of the form begins with the boundary of the content type")]
     NoBoundary,
-    #[error("a part does not end")]
+    #[error("a part of the form has no end boundary")]
     Open,
-    #[error("a part has no head that names its field")]
+    #[error("a part of the form has no content-disposition header with a name")]
     Head,
-    #[error("there are more than {MOST} parts")]
+    #[error("the form has more than {MOST} parts")]
     TooMany,
 }
 

@@ -47,7 +47,7 @@ impl Notes {
 
     fn ignore(&mut self, fields: Vec<String>) {
         if !fields.is_empty() {
-            tracing::info!(field = fields.join(", "), "ignored a hint");
+            tracing::info!(field = fields.join(", "), "hint ignored");
         }
         self.ignored.extend(fields);
     }
@@ -83,7 +83,7 @@ pub(super) fn ignored(names: Vec<String>, strict: bool) -> Result<Vec<String>, A
             let problem = format!("unknown field '{name}'; a strict server ignores none");
             return Err(ApiError::coded("unknown_field", Some(name), problem));
         }
-        Some(_) => tracing::info!(fields = names.join(", "), "ignored unknown fields"),
+        Some(_) => tracing::info!(fields = names.join(", "), "unknown fields ignored"),
         None => {}
     }
     Ok(names)

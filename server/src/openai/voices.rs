@@ -84,7 +84,7 @@ pub(super) fn of_no_other_page(head: &Parts) -> Result<(), ApiError> {
     match head.extensions.get::<ForeignOrigin>() {
         None => Ok(()),
         Some(ForeignOrigin) => {
-            let problem = "a page of another origin sent this, and --cors-origin does not name it";
+            let problem = "origin of the page not allowed: --cors-origin does not name it";
             Err(ApiError::unread(
                 StatusCode::FORBIDDEN,
                 "origin_not_allowed",

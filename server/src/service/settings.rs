@@ -375,7 +375,7 @@ pub(super) fn hint(
         return Err(invalid(field, format!("{problem}; expected empty")));
     }
     // The answer names it.
-    tracing::debug!(field, problem, "ignored a hint");
+    tracing::debug!(field, problem, "hint ignored");
     let problem = problem.to_owned();
     ignored.push(IgnoredField { field, problem });
     Ok(())

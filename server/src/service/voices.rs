@@ -130,16 +130,11 @@ impl Voices {
         let Held { voices, bytes } = self.store.held();
         match pipeline.info.voice_support.source {
             VoiceSource::Recordings if voices == 0 => tracing::warn!(
-                "this model speaks with the voices of recordings, and none is kept yet: add one with `omni-client voices add NAME \
+                "no voices yet: this model speaks with the voices of recordings; add one with `omni-client voices add NAME \
                  --recording FILE --transcript TEXT --i-have-consent`"
             ),
             VoiceSource::Names if voices == 0 => {}
-            _ => tracing::info!(
-                voices,
-                bytes,
-                durable = self.store.is_durable(),
-                "voices are kept"
-            ),
+            _ => tracing::info!(voices, bytes, durable = self.store.is_durable(), "voices loaded"),
         }
     }
 
@@ -221,7 +216,7 @@ impl Voices {
         tracing::info!(
             voice = voice.name.as_str(),
             durable = self.store.is_durable(),
-            "kept a voice"
+            "voice stored"
         );
         Ok(self.view(voice))
     }

@@ -35,7 +35,7 @@ impl From<SessionCancelled> for ServeError {
 pub enum SessionTimeout {
     #[error("the deadline passed")]
     Deadline,
-    #[error("nothing happened in the session for {}", seconds(.0))]
+    #[error("the session was idle for {}", seconds(.0))]
     Idle(Duration),
     #[error("the session reached its age limit of {}", seconds(.0))]
     MaxAge(Duration),

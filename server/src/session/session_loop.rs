@@ -150,7 +150,7 @@ where
 
 /// The message of the panic is for the panic hook: it may hold what the caller sent.
 fn panicked(session: SessionId) -> ServeError {
-    tracing::error!(%session, "panic in a session");
+    tracing::error!(%session, "session panicked");
     StageError::panicked("session").into()
 }
 

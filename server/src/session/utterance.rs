@@ -469,7 +469,7 @@ impl Utterance {
 
     /// The message may name characters of the text, which no log has.
     fn warn(&mut self, out: &mut Outbox, reason: &'static str, message: String) {
-        tracing::info!(utterance = %self.id, reason, "warned of an utterance");
+        tracing::info!(utterance = %self.id, reason, "utterance warning");
         self.warnings.push(Warning {
             reason,
             message: message.clone(),

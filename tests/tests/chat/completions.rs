@@ -247,12 +247,12 @@ fn parts() -> Vec<(Value, &'static str, &'static str)> {
         ),
         (
             json!({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}),
-            "the model cannot hear, send text",
+            "this model takes no audio, expected text",
             "messages.input_audio",
         ),
         (
             json!({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "mp3"}}),
-            "the model cannot hear, send text",
+            "this model takes no audio, expected text",
             "messages.input_audio",
         ),
         (

@@ -482,10 +482,10 @@ async fn a_request_has_a_name_in_its_answer_and_in_every_line_about_it() {
     server.stop().await;
     let lines = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
     // Protocols that have no place for a warning leave it to the log.
-    let warned = |line: &str| line.contains("warned of an utterance") && line.contains("NOTHING_SPEAKABLE");
+    let warned = |line: &str| line.contains("utterance warning") && line.contains("NOTHING_SPEAKABLE");
     assert!(lines.lines().any(warned), "{lines}");
     for (line, name) in [
-        ("ignored a hint", "mine-1/2"),
+        ("hint ignored", "mine-1/2"),
         ("status=400", "mine-1/2"),
         ("outcome=\"stop\"", "mine-1/2"),
         ("outcome=\"stop\"", "call-7"),

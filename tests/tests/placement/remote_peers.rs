@@ -465,7 +465,7 @@ async fn items_that_must_not_be_sent_end_the_connection_and_say_what_was_wrong()
         ),
         (delimited(&[]), "the body of a frame is absent"),
         // A field of one byte that has none.
-        (delimited(&[8]), "a frame of 1 bytes is no message"),
+        (delimited(&[8]), "malformed frame of 1 bytes"),
     ];
     for (said, expected) in cases {
         match end_with(said).await {

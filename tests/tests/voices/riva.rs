@@ -74,7 +74,7 @@ async fn prompts_that_are_no_good_say_why_in_rivas_own_fields() {
         ),
         (
             request(b"no audio".to_vec(), AudioEncoding::Flac, ""),
-            "in no format that is read",
+            "unsupported format of the recording",
         ),
     ] {
         let refused = spoken(&server, prompt).await.expect_err(says);

@@ -30,7 +30,7 @@ pub(super) fn run(handle: &LinkHandle, parts: &PeerParts, next: &NextStage, agai
         Ok((mut outbound, peer)) => {
             let (jobs, taken) = mpsc::channel(MAILBOX);
             outbound.jobs = Some(taken);
-            tracing::info!(stage, "codec frames go to a replica of the next stage directly");
+            tracing::info!(stage, "link to the next stage open; items bypass the front ends");
             *handle.state() = State::Works(jobs);
             let ended = outbound.turns(handle);
             *handle.state() = State::Failed(parts.clock.now());
@@ -42,7 +42,7 @@ pub(super) fn run(handle: &LinkHandle, parts: &PeerParts, next: &NextStage, agai
                 .map(|error| format!("{error}; {}", peer.end(REASON_TIMEOUT)));
             if idle && let Some(message) = &ended {
                 // A replica that is removed ends when its work is done.
-                tracing::info!(stage, message, "a link to a replica of the next stage has ended");
+                tracing::info!(stage, message, "link to the next stage closed");
             }
             ended.filter(|_| !idle)
         }
@@ -55,7 +55,7 @@ pub(super) fn run(handle: &LinkHandle, parts: &PeerParts, next: &NextStage, agai
         tracing::warn!(
             stage,
             message,
-            "there is no link to a replica of the next stage, codec frames for it go by the front ends"
+            "link to the next stage failed; its items go by the front ends"
         );
     }
 }

@@ -116,7 +116,7 @@ impl<J: Send + 'static> StagePool<J> {
             stage,
             replica = %id,
             message,
-            "a replica hangs; its thread is left behind and another takes its place"
+            "replica hangs; its thread is left behind, another takes its place"
         );
         slots.left.push(thread.status.generation().clone());
         thread.status.give_up(&message, now);
@@ -140,7 +140,7 @@ impl<J: Send + 'static> StagePool<J> {
             } else if let Err(why) = self.start_successor(slots, &replica, limits, vacancy.delay) {
                 slots.vacant.push(vacancy);
                 if replica.status.unassigned(&why) {
-                    tracing::error!(stage = self.stage(), replica = %id, why, "a replica stays without a thread");
+                    tracing::error!(stage = self.stage(), replica = %id, why, "replica has no thread");
                 }
             }
         }

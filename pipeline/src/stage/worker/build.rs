@@ -48,13 +48,13 @@ impl<C: Core> Worker<C> {
         let delay = self.status.down(self.clock.now());
         let (stage, replica) = (self.name, self.status.id());
         if failures > 0 || self.status.has_joined() {
-            tracing::debug!(stage, %replica, message, failures, "the model of a replica could not be built anew");
+            tracing::debug!(stage, %replica, message, failures, "replica rebuild failed");
         } else {
             tracing::warn!(
                 stage,
                 %replica,
                 message,
-                "the model of a replica could not be built anew, it is tried until that works"
+                "replica rebuild failed; retrying"
             );
         }
         self.status.stays_down(message);
@@ -73,7 +73,7 @@ impl<C: Core> Worker<C> {
             replica = %self.status.id(),
             failures,
             after_s = self.clock.since(down_since).as_secs_f64(),
-            "a replica that died works again"
+            "replica recovered"
         );
     }
 

@@ -59,7 +59,7 @@ impl Hints {
     /// All of them.
     pub(super) fn names(self) -> Vec<String> {
         if !self.names.is_empty() {
-            tracing::info!(fields = self.names.join(", "), "ignored hints");
+            tracing::info!(fields = self.names.join(", "), "hints ignored");
         }
         self.names
     }

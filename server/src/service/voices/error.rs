@@ -32,19 +32,19 @@ pub enum VoiceError {
     Misfit { name: String, problem: String },
     #[error("not a file of a voice: {0}")]
     File(String),
-    #[error("no voice is made of {of} here: {possible}")]
+    #[error("this model makes no voices of {of}: {possible}")]
     NotPossible {
         of: &'static str,
         possible: &'static str,
     },
     #[error(
-        "the speaker's consent is not stated: say in words that, and how, the speaker agreed to this voice"
+        "the speaker's consent is missing: state in words that, and how, the speaker agreed to this voice"
     )]
     ConsentMissing,
     #[error("the description of the voice is empty, expected words that say how it sounds")]
     DescriptionMissing,
     #[error(
-        "the transcript is missing: say what is said in the recording, or ask for the speaker's vector alone (x_vector_only)"
+        "the transcript is missing: send the words of the recording, or request the speaker's vector alone (x_vector_only)"
     )]
     TranscriptMissing,
     #[error("the transcript cannot be read by the model: {0}")]
@@ -58,7 +58,7 @@ pub enum VoiceError {
     #[error("the recording {0}")]
     Decode(DecodeError),
     #[error(
-        "the recording is in no format that is read here, expected WAV, FLAC or Ogg Opus, or bare samples whose format is stated"
+        "unsupported format of the recording, expected WAV, FLAC or Ogg Opus, or bare samples whose format is stated"
     )]
     UnknownFormat,
     #[error("the recording is silent: nothing in it is louder than {limit:.0} dBFS")]
@@ -83,7 +83,7 @@ pub enum VoiceError {
     TooLarge { limit: usize },
     #[error("{field} has control characters, expected text")]
     ControlCharacters { field: &'static str },
-    #[error("as many recordings wait to be encoded as may ({limit})")]
+    #[error("{limit} recordings wait to be encoded, no more are accepted now")]
     Busy { limit: usize },
     #[error("the recording could not be encoded: {0}")]
     Encode(String),

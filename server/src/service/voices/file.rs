@@ -28,7 +28,7 @@ const MAX_WIDTH: usize = 1 << 14;
 pub(super) enum FileError {
     #[error("has {got} bytes, expected at most {MAX_FILE}")]
     Size { got: usize },
-    #[error("is no safetensors file: {0}")]
+    #[error("is not a safetensors file: {0}")]
     Safetensors(#[from] safetensors::SafeTensorError),
     #[error("says {field} {got:?}, expected {expected:?}")]
     Says {
@@ -36,16 +36,16 @@ pub(super) enum FileError {
         got: String,
         expected: &'static str,
     },
-    #[error("does not say {0}")]
+    #[error("lacks {0}")]
     Lacks(&'static str),
-    #[error("has a {field} that is no number: {error}")]
+    #[error("has an invalid number in {field}: {error}")]
     Number {
         field: &'static str,
         error: ParseIntError,
     },
     #[error("{0}")]
     Name(#[from] VoiceError),
-    #[error("has an owner that is none")]
+    #[error("has an invalid owner")]
     Owner,
     #[error("has {name} of {found:?} numbers, expected {expected}")]
     Shape {

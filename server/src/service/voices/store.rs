@@ -125,7 +125,7 @@ impl VoiceStore {
                 Some(PARTIAL) => drop(fs::remove_file(&path)),
                 Some(EXTENSION) => {
                     if let Err(problem) = store.take(&path) {
-                        tracing::warn!(file = %path.display(), problem, "skipped a file of a voice");
+                        tracing::warn!(file = %path.display(), problem, "voice file skipped");
                     }
                 }
                 _ => {}

@@ -169,7 +169,7 @@ impl Session {
     /// The notice was spoken, or could not be.
     pub(in crate::openai::realtime) fn ended_notice(&mut self, failed: Option<&ServeError>) {
         if let Some(error) = failed {
-            tracing::info!(%error, "a notice was written only");
+            tracing::info!(%error, "spoken notice unavailable; sent as text");
         }
         if self.active.as_ref().is_some_and(|active| active.notice) {
             self.end(ResponseEnd::of(Outcome::Stop));
@@ -228,7 +228,7 @@ pub(super) fn deaf() -> ApiError {
     ApiError::coded(
         "audio_input_not_supported",
         None,
-        "the model cannot hear, send text",
+        "this model takes no audio, expected text",
     )
 }
 

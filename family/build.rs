@@ -1,7 +1,7 @@
 //! Lists the files of the embedded checkpoint, to be compiled in.
 //!
-//! A checkout without them still builds; such a server has no embedded model and says so when it is asked for it. With
-//! `OMNI_SKIP_EMBEDDED=1` none is compiled in either: for a program that is to be small and finds the checkpoint elsewhere.
+//! A checkout without them still builds; such a server has no embedded model and says so when it is requested. With
+//! `OMNI_SKIP_EMBEDDED=1` none is compiled in either: for a small program that finds the checkpoint elsewhere.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

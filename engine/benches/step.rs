@@ -13,7 +13,7 @@ use omni_engine::{
 const SEQUENCES: u64 = 64;
 const PROMPT: u32 = 256;
 
-/// Gives the number 0 for ever; says what stands at its positions if `shares`.
+/// A model that gives the number 0 for ever; names the content of its positions if `shares`.
 #[derive(Debug)]
 struct Null {
     shares: bool,

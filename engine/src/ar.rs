@@ -53,16 +53,16 @@ pub struct ArEngine<M: ArModel> {
     max_len: u32,
     pool: BlockPool,
     slots: Slots,
-    /// Those with a place, in order.
+    /// Sequences with a place, in order.
     running: Vec<Slot>,
-    /// Those without a place that could run, in order.
+    /// Sequences without a place that could run, in order.
     ready: BTreeSet<(Arrival, Slot)>,
-    /// Known positions of all without a place.
+    /// Known positions of all sequences without a place.
     waiting_tokens: u64,
     next_arrival: u64,
     /// Steps begun.
     step: u64,
-    /// Turns at decoding given.
+    /// Number of decode turns given.
     turn: u64,
     /// Events since the last step.
     pending: Vec<SeqEvent<M::Output>>,
@@ -74,18 +74,19 @@ pub struct ArEngine<M: ArModel> {
     flights: VecDeque<Flight<M::Output>>,
     /// End of the last step.
     landed: Stamp,
-    /// Sequences that have ended, and that a step under way has.
+    /// Ended sequences that a step in flight still has.
     gone: Vec<SeqId>,
     /// Reason why the model can do no further step.
     lost: Option<String>,
 }
 
 impl<M: ArModel> ArEngine<M> {
-    /// Takes the model; its [`KvSpec`](crate::KvSpec) sizes the block pool.
+    /// Creates an engine over `model`, whose [`KvSpec`](crate::KvSpec) sizes the block pool.
     ///
     /// # Panics
-    /// If `config` has a zero limit, or a budget of one token for several sequences, or if the model's pool has fewer than
-    /// 2 blocks.
+    ///
+    /// If `config` has a zero limit, or a budget of one token for several sequences, or if the model's pool has fewer
+    /// than 2 blocks.
     pub fn new(model: M, config: ArConfig) -> Self {
         config.check();
         let spec = model.kv_spec();
@@ -111,13 +112,15 @@ impl<M: ArModel> ArEngine<M> {
         }
     }
 
-    /// Queues a sequence. One whose request brings as many outputs as it may have, or outputs that go round in circles, ends with the
-    /// next step.
+    /// Queues a sequence. A request that brings all its permitted outputs, or outputs that repeat, ends with the next
+    /// step.
     ///
     /// # Errors
+    ///
     /// [`AddError`]; nothing is kept then.
     ///
     /// # Panics
+    ///
     /// If the model opens the sequence with an empty prompt.
     pub fn add(
         &mut self,
@@ -163,7 +166,7 @@ impl<M: ArModel> ArEngine<M> {
         Ok(())
     }
 
-    /// Books the tokens of outputs that a request brought; whether they go round in circles.
+    /// Records the tokens of outputs that a request brought; returns true if they repeat.
     fn remember(&self, sequence: &mut Sequence, outputs: &[M::Output]) -> bool {
         let Some(tail) = &mut sequence.tail else {
             return false;
@@ -213,8 +216,8 @@ impl<M: ArModel> ArEngine<M> {
         self.max_len.min(self.pool.capacity())
     }
 
-    /// Hands over upstream rows; `last` says that no more will come. Unknown sequences are ignored: they may have
-    /// ended while the rows were under way.
+    /// Adds upstream rows; `last` if no more will come. Unknown sequences are ignored: they may have ended while the
+    /// rows were in flight.
     pub fn push(&mut self, seq: SeqId, rows: Vec<M::Row>, last: bool) {
         if let Some(slot) = self.slots.find(seq) {
             self.slots[slot].receive(rows.len() as u32, last);
@@ -223,8 +226,8 @@ impl<M: ArModel> ArEngine<M> {
         }
     }
 
-    /// Holds a sequence back between steps (its consumer is full), or lets it go on. It keeps its place unless another
-    /// needs it.
+    /// Pauses a sequence between steps (its consumer is full), or resumes it. It keeps its place unless another needs
+    /// it.
     pub fn set_paused(&mut self, seq: SeqId, paused: bool) {
         if let Some(slot) = self.slots.find(seq) {
             self.slots[slot].set_paused(paused);
@@ -232,13 +235,13 @@ impl<M: ArModel> ArEngine<M> {
         }
     }
 
-    /// Gives a sequence up: [`end`](Self::end) with [`FinishReason::Abort`].
+    /// Aborts a sequence: [`end`](Self::end) with [`FinishReason::Abort`].
     pub fn abort(&mut self, seq: SeqId) -> bool {
         self.end(seq, FinishReason::Abort)
     }
 
-    /// Ends a sequence now (a stop string was found, upstream failed). Returns whether it was still alive; if so its
-    /// blocks are free, the model has closed it or will after the steps under way, and the next report has its
+    /// Ends a sequence now (a stop string was found, upstream failed). Returns true if it was alive; its blocks are
+    /// then free, the model has closed it or will after the steps in flight, and the next report has its
     /// [`SeqEvent::Finished`].
     pub fn end(&mut self, seq: SeqId, reason: FinishReason) -> bool {
         let Some(slot) = self.slots.find(seq) else {
@@ -253,7 +256,7 @@ impl<M: ArModel> ArEngine<M> {
     /// Returns true while a step is in flight, or if [`step`](Self::step) would do anything. Otherwise only a call of
     /// `add`, `push`, `set_paused` or `end` can change that, so a worker may sleep until its next command.
     pub fn has_work(&self) -> bool {
-        // A ready sequence always can be served: if none with a place can run, they give theirs up.
+        // A ready sequence can always be served: if none with a place can run, they lose their places.
         self.is_under_way() || self.unreported_end || !self.ready.is_empty() || self.any_runs()
     }
 
@@ -288,9 +291,11 @@ impl<M: ArModel> ArEngine<M> {
         self.slots.len() == 0
     }
 
-    /// The `nth` piece of [`Warmup::prepare`](crate::Warmup::prepare), for steps of as many sequences as may run. Nothing of it is counted.
+    /// Runs the `nth` piece of [`Warmup::prepare`](crate::Warmup::prepare), for steps of as many sequences as may
+    /// run. It is not counted.
     ///
     /// # Errors
+    ///
     /// The model's.
     pub fn prepare(&mut self, nth: u32) -> Result<bool, ModelError> {
         self.model.prepare(nth, self.config.max_num_seqs)
@@ -301,16 +306,18 @@ impl<M: ArModel> ArEngine<M> {
         self.step_with(|| now)
     }
 
-    /// Does one step of work: plan, execute, sample. `clock` is read when it begins and when its results are there.
+    /// Runs one step: plan, execute, sample. `clock` is read when it begins and when its results are there.
     pub fn step_with(&mut self, mut clock: impl FnMut() -> Stamp) -> StepReport<M::Output> {
         self.begin_step(clock());
         self.end_step(clock)
     }
 
-    /// Begins a step: plans, executes, and requests samples. A model that works on the caller's thread has them then.
+    /// Begins a step: plans, executes, and requests samples. A model that computes on the caller's thread has them
+    /// then.
     ///
     /// # Panics
-    /// If a step is under way.
+    ///
+    /// If a step is in flight.
     pub fn begin_step(&mut self, now: Stamp) {
         assert!(!self.is_under_way(), "a step is under way");
         let mut report = StepReport::new(now);
@@ -320,8 +327,8 @@ impl<M: ArModel> ArEngine<M> {
         self.launch(&plan, report);
     }
 
-    /// Begins another step although one is under way: with sequences of that one, if no other could run. Those that
-    /// `has_room` does not say have room for two outputs stay out. Returns whether there was anything to begin.
+    /// Begins another step while one is in flight: with sequences of that one, if no other could run. Sequences
+    /// without room for two outputs, by `has_room`, stay out. Returns true if there was anything to begin.
     pub fn begin_step_ahead(&mut self, now: Stamp, has_room: impl FnMut(SeqId) -> bool) -> bool {
         if self.flights.len() != 1 || !self.flights[0].is_submitted() {
             return false;
@@ -334,10 +341,11 @@ impl<M: ArModel> ArEngine<M> {
         true
     }
 
-    /// Waits for the step that was begun first. `clock` is read when its results are there.
+    /// Waits for the oldest step in flight. `clock` is read when its results are there.
     ///
     /// # Panics
-    /// If none is under way.
+    ///
+    /// If none is in flight.
     pub fn end_step(&mut self, mut clock: impl FnMut() -> Stamp) -> StepReport<M::Output> {
         let mut report = self.land(&mut clock);
         let since = self.take_pending(report.ended);
@@ -357,7 +365,7 @@ impl<M: ArModel> ArEngine<M> {
         events
     }
 
-    /// Brings queue and hold up to date after a sequence's rows or consumer, or its place, have changed.
+    /// Updates queue and hold after a change of a sequence's rows, consumer or place.
     fn settle(&mut self, slot: Slot) {
         let sequence = &mut self.slots[slot];
         let runnable = sequence.is_runnable();
@@ -380,7 +388,7 @@ impl<M: ArModel> ArEngine<M> {
         assert!(changed, "the queue had lost track of {:?}", sequence.id);
     }
 
-    /// Takes a sequence out of everything; returns its last event.
+    /// Removes a sequence; returns its last event.
     fn remove(&mut self, slot: Slot, reason: FinishReason, now: Stamp) -> SeqEvent<M::Output> {
         match self.slots[slot].has_place() {
             true => self.running.retain(|other| *other != slot),
@@ -398,7 +406,7 @@ impl<M: ArModel> ArEngine<M> {
         }
     }
 
-    /// Closes what has ended and is in no step under way.
+    /// Closes ended sequences that are in no step in flight.
     fn close_gone(&mut self) {
         let (model, flights) = (&mut self.model, &self.flights);
         self.gone.retain(|seq| {

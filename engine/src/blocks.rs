@@ -149,8 +149,8 @@ impl BlockPool {
         true
     }
 
-    /// Says what a full, computed block contains. The first block of a content is found by others; a later one with the
-    /// same content stays its sequence's own.
+    /// Records the content of a full, computed block. The first block of a content is found by others; a later one
+    /// with the same content stays its sequence's own.
     pub(crate) fn publish(&mut self, id: BlockId, hash: BlockHash) {
         let block = &mut self.blocks[id.0 as usize];
         assert!(
@@ -169,7 +169,7 @@ impl BlockPool {
         block.refs == 1 && block.hash.is_none()
     }
 
-    /// Gives back everything in `held`. The last blocks of a sequence are reused before its first ones, which more
+    /// Releases everything in `held`. The last blocks of a sequence are reused before its first ones, which more
     /// others may share; those without known content go first of all.
     pub(crate) fn release(&mut self, held: &mut Vec<BlockId>) {
         for id in held.drain(..).rev() {

@@ -124,9 +124,10 @@ pub struct ChunkEngine<M: ChunkModel> {
 }
 
 impl<M: ChunkModel> ChunkEngine<M> {
-    /// Takes the model.
+    /// Creates an engine over `model`.
     ///
     /// # Panics
+    ///
     /// If `config` has an empty ramp, a zero in it, or a zero limit.
     pub fn new(model: M, config: ChunkConfig) -> Self {
         assert!(
@@ -155,9 +156,11 @@ impl<M: ChunkModel> ChunkEngine<M> {
         self.add_behind(Vec::new(), seq, options, now).map(drop)
     }
 
-    /// Opens a stream that goes on behind `lead`, of which nothing is wanted. Says what of it is not decoded; the samples of the rest come out.
+    /// Opens a stream that continues behind `lead`, for which no samples are needed. Returns the part of the lead
+    /// that is not decoded; the samples of the rest come out.
     ///
     /// # Errors
+    ///
     /// [`OpenError`]; nothing is kept then.
     pub fn add_behind(
         &mut self,
@@ -184,7 +187,7 @@ impl<M: ChunkModel> ChunkEngine<M> {
         })?;
         assert!(skipped.items <= count, "{seq:?}: more was skipped than there is");
         lead.drain(..skipped.items as usize);
-        // What is held back gives no lead either, until the stream ends.
+        // Samples held back for the look-ahead give no lead either, until the stream ends.
         let held = options.unplayed_items.saturating_add(options.look_ahead);
         let unplayed = held.saturating_add(count - skipped.items);
         let mut stream = Stream::new(self.next_arrival, unplayed, now);
@@ -194,22 +197,22 @@ impl<M: ChunkModel> ChunkEngine<M> {
         Ok(skipped)
     }
 
-    /// Hands over items; `last` says that no more will come. Unknown streams are ignored: they may have ended while
-    /// the items were under way.
+    /// Adds items; `last` if no more will come. Unknown streams are ignored: they may have ended while the items were
+    /// in flight.
     pub fn push(&mut self, seq: SeqId, items: impl IntoIterator<Item = M::Item>, last: bool) {
         if let Some(stream) = self.streams.get_mut(&seq) {
             stream.receive(items, last);
         }
     }
 
-    /// Holds a stream back between steps (its consumer is full), or lets it go on.
+    /// Pauses a stream between steps (its consumer is full), or resumes it.
     pub fn set_paused(&mut self, seq: SeqId, paused: bool) {
         if let Some(stream) = self.streams.get_mut(&seq) {
             stream.paused = paused;
         }
     }
 
-    /// Gives a stream up. Returns whether it was still open; if so its place is free, and the next step's report has its end.
+    /// Aborts a stream. Returns true if it was open; its place is then free, and the next step's report has its end.
     pub fn abort(&mut self, seq: SeqId) -> bool {
         let record = self.remove(seq);
         self.aborted.extend(record.map(|record| (seq, record)));
@@ -242,9 +245,10 @@ impl<M: ChunkModel> ChunkEngine<M> {
         self.streams.values().filter_map(|s| s.due_at(&self.config)).min()
     }
 
-    /// The `nth` piece of [`ChunkModel::prepare`], for steps as large as they may be. Nothing of it is counted.
+    /// Runs the `nth` piece of [`ChunkModel::prepare`], for steps as large as they may be. It is not counted.
     ///
     /// # Errors
+    ///
     /// The model's.
     pub fn prepare(&mut self, nth: u32) -> Result<bool, ModelError> {
         let bounds = ChunkBounds {
@@ -317,7 +321,7 @@ impl<M: ChunkModel> ChunkEngine<M> {
         chosen
     }
 
-    /// Decodes the next chunk of each; of those that are at their end, the rest too.
+    /// Decodes the next chunk of each, and the rest of those that are at their end.
     fn run(&mut self, chosen: &[SeqId]) -> Vec<Made<M::Sample>> {
         let mut made = Vec::with_capacity(chosen.len());
         let mut decoding = Vec::with_capacity(chosen.len());
@@ -367,7 +371,7 @@ impl<M: ChunkModel> ChunkEngine<M> {
         }
     }
 
-    /// Books and reports what a stream gave, and its end if it is at it.
+    /// Records and reports a stream's output, and its end.
     fn book(&mut self, made: Made<M::Sample>, report: &mut StepReport<ChunkOutput<M::Sample>>) {
         let Made { seq, samples, rest } = made;
         let mut samples = match samples {

@@ -22,7 +22,7 @@ impl ContentKey {
         Self(id as u128)
     }
 
-    /// Anything that is not a token, by its bytes. Never equal to a token's key.
+    /// Key of anything but a token, by its bytes. Never equal to a token's key.
     #[must_use]
     pub fn digest(bytes: &[u8]) -> Self {
         Self::finish(Sha256::new().chain_update(b"bytes").chain_update(bytes))
@@ -38,7 +38,7 @@ impl ContentKey {
         Self::finish(hash)
     }
 
-    /// Position `index` of something that takes several positions and has this key as a whole (an audio clip).
+    /// Key of position `index` of an object that takes several positions and has this key as a whole (an audio clip).
     #[must_use]
     pub fn nth(self, index: u32) -> Self {
         let hash = Sha256::new()
@@ -47,7 +47,7 @@ impl ContentKey {
         Self::finish(hash.chain_update(index.to_le_bytes()))
     }
 
-    /// Appends what tells this key from any other; no key's bytes begin another's.
+    /// Appends the bytes of the key; no key's bytes begin another's.
     fn write(self, bytes: &mut Vec<u8>) {
         match u32::try_from(self.0) {
             Ok(token) => {
@@ -85,7 +85,7 @@ impl std::hash::Hash for BlockHash {
     }
 }
 
-/// Passes a [`BlockHash`] on: it is evenly spread already.
+/// Hasher that passes a [`BlockHash`] on: it is evenly distributed already.
 #[derive(Debug, Default)]
 pub(crate) struct Spread(u64);
 

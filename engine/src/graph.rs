@@ -11,8 +11,8 @@ use std::fmt;
 pub struct StageGraph {
     /// As a deploy file names it.
     pub family: &'static str,
-    /// The place of a stage in this list is its id in metrics, so stages that not every checkpoint has come last, or first where
-    /// dashboards know them there.
+    /// The index of a stage in this list is its id in metrics, so stages that not every checkpoint has come last, or
+    /// first where dashboards know them there.
     pub stages: Cow<'static, [StageNode]>,
     /// In any order.
     pub edges: Cow<'static, [StageEdge]>,
@@ -115,8 +115,8 @@ impl fmt::Display for PayloadKind {
 pub enum Delivery {
     /// Whole, before the reader's first step: it is a part of the reader's request.
     Whole,
-    /// Item by item while both ends work. The output of an item is complete when the reader has so many items behind it, or when the
-    /// stream has ended.
+    /// Item by item while both ends work. The output of an item is complete when the reader has `look_ahead` items
+    /// behind it, or when the stream has ended.
     Stream {
         /// Items of look-ahead; 0 where an item alone decides its output.
         look_ahead: u32,
@@ -124,7 +124,7 @@ pub enum Delivery {
 }
 
 impl Delivery {
-    /// Item by item, each for itself.
+    /// Item by item, without look-ahead.
     pub const STREAM: Self = Self::Stream { look_ahead: 0 };
 
     /// Items that the reader needs behind one.
@@ -177,13 +177,15 @@ pub enum GraphError {
     Audio(Vec<&'static str>),
     /// Speech passes fewer than two stages.
     Speech(Vec<&'static str>),
-    /// Several edges bring a reader what it takes from one writer, or lead to several stages of which one does the work.
+    /// Several edges bring a reader the same payload from one writer, or lead to several stages of which one does the
+    /// work.
     Several(Vec<StageEdge>),
-    /// A stage is to answer conversations and to speak.
+    /// A stage both answers conversations and speaks.
     Parts(&'static str),
     /// A stage of this kind cannot be at this end of the edge.
     Kind(StageNode, StageEdge),
-    /// Whole what must come item by item, or the other way round, or a look-ahead of a reader other than a chunk stage.
+    /// Whole delivery of a payload that must come item by item, or the other way round, or a look-ahead of a reader
+    /// other than a chunk stage.
     Delivery(StageEdge),
     /// No request passes the edge.
     Unused(StageEdge),
@@ -322,7 +324,7 @@ impl StageGraph {
         self.only(|stage| kept.contains(&stage.name))
     }
 
-    /// The stages that `keep` keeps, and the edges between them.
+    /// The part of the graph with the stages that `keep` accepts, and the edges between them.
     #[must_use]
     pub fn only(&self, keep: impl Fn(&StageNode) -> bool) -> Self {
         let stages: Vec<_> = self.stages.iter().copied().filter(keep).collect();
@@ -338,11 +340,12 @@ impl StageGraph {
         }
     }
 
-    /// Checks that every request can be run: what is accepted has a stage for all that requests need, and every stage and every edge is
-    /// passed by some of them.
+    /// Checks that every request can be run: each kind of request that is accepted has all its stages, and every
+    /// stage and every edge is used by some request.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    ///
+    /// The first problem.
     pub fn check(&self) -> Result<(), GraphError> {
         self.check_stages()?;
         let path = self.checked_speech()?;
@@ -366,7 +369,7 @@ impl StageGraph {
         Ok(())
     }
 
-    /// Checks names and whether stages are connected at all.
+    /// Checks the names of stages, and that all are connected.
     fn check_stages(&self) -> Result<(), GraphError> {
         for (at, stage) in self.stages.iter().enumerate() {
             if self.stages[..at].iter().any(|other| other.name == stage.name) {
@@ -389,7 +392,7 @@ impl StageGraph {
         Ok(())
     }
 
-    /// The names of [`StageGraph::speech`], if there is one way only.
+    /// Names of [`StageGraph::speech`], if there is only one path.
     fn checked_speech(&self) -> Result<Vec<&'static str>, GraphError> {
         let audio: Vec<_> = self.writers(Port::Session, PayloadKind::Audio).collect();
         if audio.len() != 1 {
@@ -419,7 +422,7 @@ impl StageGraph {
         if !fits {
             return Err(GraphError::Delivery(*edge));
         }
-        // The text of an answer goes by the session, whether or not it is declared to go on to the stage that speaks.
+        // The text of an answer goes by the session, with or without a declared edge to the stage that speaks.
         if edge.payload != PayloadKind::Text {
             one_of(&self.edges_of(|other| other.to == edge.to && other.payload == edge.payload))?;
         }
@@ -452,7 +455,7 @@ fn one_of(edges: &[StageEdge]) -> Result<Option<&StageEdge>, GraphError> {
     }
 }
 
-/// An edge as it has to be declared, without a look-ahead.
+/// An edge in the form in which it has to be declared, without a look-ahead.
 fn edge_of(from: Port, to: Port, payload: PayloadKind) -> StageEdge {
     StageEdge {
         from,
@@ -466,7 +469,7 @@ fn edge_of(from: Port, to: Port, payload: PayloadKind) -> StageEdge {
     }
 }
 
-/// True if a stage of that kind writes, or else reads, such a payload.
+/// Returns true if a stage of that kind writes, or else reads, such a payload.
 fn is_kind_of(kind: StageKind, payload: PayloadKind, writes: bool) -> bool {
     match (payload, writes) {
         (PayloadKind::Recording, _) | (PayloadKind::Embedding, true) => kind == StageKind::OneShot,
@@ -486,7 +489,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// True if some request passes an edge whose ends are of the right kinds.
+    /// Returns true if some request uses an edge whose ends are of the right kinds.
     fn pass(&self, edge: &StageEdge) -> bool {
         let reads = |name| name == self.path[0] || Some(name) == self.answers;
         let answers = |name| Some(name) == self.answers;
@@ -500,13 +503,13 @@ impl Parts {
             (PayloadKind::Frames, Port::Stage(from), Port::Stage(to)) => {
                 self.path.windows(2).any(|pair| pair == [from, to])
             }
-            // Of those there is one.
+            // There is exactly one of these.
             (PayloadKind::Audio, Port::Stage(_), Port::Session) => true,
             _ => false,
         }
     }
 
-    /// The edges that the orchestrator opens whatever else is declared.
+    /// Edges that the orchestrator always opens.
     fn needed(&self) -> impl Iterator<Item = StageEdge> {
         let text = edge_of(Port::Session, Port::Stage(self.path[0]), PayloadKind::Text);
         let reply = |name| edge_of(Port::Stage(name), Port::Session, PayloadKind::Text);

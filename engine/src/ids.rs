@@ -12,7 +12,7 @@ pub struct BlockId(pub u32);
 
 /// A reading of the caller's monotonic clock, counted from any fixed origin.
 ///
-/// Engines read no clock: the caller says what time it is.
+/// Engines read no clock: the caller passes the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Stamp(pub Duration);
 

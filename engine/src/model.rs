@@ -110,25 +110,28 @@ pub trait StepExecutor {
     /// [`ModelError::Compute`]: the whole batch is lost.
     fn sample(&mut self, seqs: &[SeqId]) -> Result<Vec<Sampled<Self::Output>>, ModelError>;
 
-    /// Outputs that the request of a sequence brought: another one made them before, and this one goes on behind them. Asked for
-    /// once, when the sequence was opened. Their positions are computed as those of outputs that it gave, and they are not given again.
+    /// Outputs that the request of a sequence brought: another one made them before, and this one continues behind
+    /// them. Called once, when the sequence was opened. Their positions are computed as those of outputs that it
+    /// gave, and they are not given again.
     fn prior_outputs(&self, _seq: SeqId) -> Vec<Self::Output> {
         Vec::new()
     }
 
-    /// The token that an output stands for, if the engine is to watch for endless repetition.
+    /// Token of an output, if the engine is to watch for endless repetition.
     fn token(&self, _output: &Self::Output) -> Option<u32> {
         None
     }
 }
 
-/// Sampling by a device of its own: a request, and a wait for the result. Rows may be pushed and sequences opened in between. The
-/// default is a model whose work is done on the caller's thread.
+/// Sampling on a device: a request, and a wait for the result. Rows may be pushed and sequences opened in between.
+/// The default is a model that computes on the caller's thread.
 pub trait AsyncExecutor: StepExecutor {
-    /// Requests what [`sample`](StepExecutor::sample) gives and does not wait for it: [`wait_sample`](Self::wait_sample) does.
-    /// Returns `false`, having done nothing, where the caller's own thread does the work; then there is only `sample`.
+    /// Requests samples as of [`sample`](StepExecutor::sample) without waiting for them:
+    /// [`wait_sample`](Self::wait_sample) does. Returns false, having done nothing, where the caller's own thread
+    /// computes; then there is only `sample`.
     ///
     /// # Errors
+    ///
     /// [`ModelError::Compute`]: the whole batch is lost, and there will be no result.
     fn submit_sample(&mut self, _seqs: &[SeqId]) -> Result<bool, ModelError> {
         Ok(false)
@@ -169,12 +172,13 @@ pub trait KvCache {
 
 /// Work that would delay the first steps, done before them.
 pub trait Warmup {
-    /// Does the `nth` piece, from 0, of what would else be done when it is needed first: computes steps of up to `seqs`
-    /// sequences, as large as they come, on padding rows. Sequences and what they will give are left as they
-    /// are. Returns whether there was such a piece: not if all has been prepared, or if there is nothing to prepare.
+    /// Runs the `nth` piece, from 0, of work that would otherwise be done on first use: computes steps of up to
+    /// `seqs` sequences, in all sizes, on padding rows. Sequences and their coming outputs are left as they are.
+    /// Returns true if there was such a piece, false once all has been prepared, or if there is nothing to prepare.
     ///
     /// # Errors
-    /// [`ModelError::Compute`]: the model is of no use.
+    ///
+    /// [`ModelError::Compute`]: the model cannot be used.
     fn prepare(&mut self, _nth: u32, _seqs: u32) -> Result<bool, ModelError> {
         Ok(false)
     }
@@ -207,10 +211,11 @@ pub trait ChunkModel {
     /// One unit of output (for code2wav: one mono sample, f32 in [-1, 1]).
     type Sample: Send + 'static;
 
-    /// Begins a sequence, of whose first `lead` items no samples are wanted, and says which of them need not be decoded: the first
-    /// ones, if the samples behind the lead do not depend on them.
+    /// Opens a sequence. No samples are needed for its first `lead` items; returns those of them that need not be
+    /// decoded: the first ones, if the samples behind the lead do not depend on them.
     ///
     /// # Errors
+    ///
     /// [`ModelError::Rejected`] if it cannot be served.
     fn open(&mut self, seq: SeqId, lead: u32) -> Result<Skipped, ModelError>;
 
@@ -223,8 +228,8 @@ pub trait ChunkModel {
     /// of one moment any more; the engine closes them all.
     fn decode(&mut self, batch: &[(SeqId, &[Self::Item])]) -> Result<Vec<Decoded<Self::Sample>>, ModelError>;
 
-    /// The samples that are left when all items of a sequence were decoded, in a model that looks ahead: one that gives the samples of
-    /// an item when it has seen some items behind it.
+    /// Gives the remaining samples when all items of a sequence were decoded, in a model with look-ahead: one that
+    /// gives the samples of an item when it has seen some items behind it.
     fn flush(&mut self, _seq: SeqId) -> Decoded<Self::Sample> {
         Ok(Vec::new())
     }
@@ -235,7 +240,8 @@ pub trait ChunkModel {
     /// As [`Warmup::prepare`], for calls of [`ChunkModel::decode`] within these bounds.
     ///
     /// # Errors
-    /// [`ModelError::Compute`]: the model is of no use.
+    ///
+    /// [`ModelError::Compute`]: the model cannot be used.
     fn prepare(&mut self, _nth: u32, _bounds: ChunkBounds) -> Result<bool, ModelError> {
         Ok(false)
     }
@@ -244,9 +250,10 @@ pub trait ChunkModel {
 /// The beginning of a sequence that a [`ChunkModel`] does not decode.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Skipped {
-    /// Items that it does not take.
+    /// Number of items that are not taken.
     pub items: u32,
-    /// Samples that it does not give: those of these items, and of items behind them that it takes as context.
+    /// Number of samples that are not given: those of these items, and of items behind them that are taken as
+    /// context.
     pub samples: u64,
 }
 

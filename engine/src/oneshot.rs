@@ -60,7 +60,7 @@ pub enum OneShotError {
         /// The bound.
         limit: u32,
     },
-    /// It is larger than any request may be.
+    /// The request is larger than any may be.
     #[error("input of cost {cost} is too large, at most {limit} is served")]
     TooLarge {
         /// Its cost.
@@ -125,9 +125,10 @@ pub struct OneShotEngine<M: OneShotModel> {
 }
 
 impl<M: OneShotModel> OneShotEngine<M> {
-    /// Takes the model.
+    /// Creates an engine over `model`.
     ///
     /// # Panics
+    ///
     /// If `config` has a zero limit.
     pub fn new(model: M, config: OneShotConfig) -> Self {
         let limits = [
@@ -159,7 +160,7 @@ impl<M: OneShotModel> OneShotEngine<M> {
     /// # Errors
     /// [`OneShotError`]; nothing is kept then.
     pub fn add(&mut self, seq: SeqId, input: M::Input, now: Stamp) -> Result<(), OneShotError> {
-        // What costs nothing still takes part in a step.
+        // A request without cost still takes part in a step.
         let cost = self.model.cost(&input)?.max(1);
         self.check(seq, cost)?;
         let arrival = Arrival(self.next_arrival);
@@ -195,7 +196,7 @@ impl<M: OneShotModel> OneShotEngine<M> {
         Ok(())
     }
 
-    /// Gives a request up. Returns whether it was still waiting; if so the next step's report has its end.
+    /// Aborts a request. Returns true if it was waiting; the next step's report then has its end.
     pub fn abort(&mut self, seq: SeqId) -> bool {
         let Some(&arrival) = self.by_id.get(&seq) else {
             return false;
@@ -231,7 +232,7 @@ impl<M: OneShotModel> OneShotEngine<M> {
         self.step_with(|| now)
     }
 
-    /// Does one step of work. `clock` is read when it begins and when its results are there.
+    /// Runs one step. `clock` is read when it begins and when its results are there.
     pub fn step_with(&mut self, mut clock: impl FnMut() -> Stamp) -> StepReport<M::Output> {
         let mut report = StepReport::new(clock());
         let began = report.began;

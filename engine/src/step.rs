@@ -12,11 +12,11 @@ pub enum FinishReason {
     Stop,
     /// It reached `max_outputs`, the longest sequence allowed, or the size of the KV pool.
     Length,
-    /// The caller gave it up.
+    /// The caller aborted it.
     Abort,
     /// Its computation failed.
     Error(String),
-    /// Its outputs went round in circles.
+    /// Its outputs repeated.
     Repetition,
 }
 
@@ -61,12 +61,12 @@ pub enum SeqEvent<T> {
         seq: SeqId,
         /// Reason of the end.
         reason: FinishReason,
-        /// Its life in figures.
+        /// Record of its life.
         record: SeqRecord,
     },
 }
 
-/// One sequence's life in figures. All stamps are the caller's.
+/// Record of one sequence's life. All stamps are the caller's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SeqRecord {
     /// Time at which it was added.
@@ -129,9 +129,9 @@ impl SeqRecord {
 pub struct StepStats {
     /// Sequences that have a place, and hold KV blocks where there are any.
     pub running: u32,
-    /// Those without a place that could run if there were room.
+    /// Sequences without a place that could run if there were room.
     pub waiting_capacity: u32,
-    /// Those without a place that could not run even so: no row from upstream, or a full consumer.
+    /// Sequences without a place that could not run even so: no row from upstream, or a full consumer.
     pub waiting_deferred: u32,
     /// Share of the KV blocks that sequences hold, 0 to 1. Cached blocks without a holder are free.
     pub kv_usage: f64,
@@ -155,7 +155,7 @@ pub struct StepStats {
     pub prefill_tokens: u32,
     /// Decode positions computed in this step; items decoded; requests answered.
     pub decode_tokens: u32,
-    /// Streams that had nothing left although their playback had caught up (counted at the chunk that came too late).
+    /// Streams that had nothing left to play (counted at the chunk that came too late).
     pub late: u32,
 }
 
@@ -181,7 +181,7 @@ pub struct StepReport<T> {
 }
 
 impl<T> StepReport<T> {
-    /// Of a step that begins now.
+    /// Creates the report of a step that begins now.
     pub(crate) fn new(now: Stamp) -> Self {
         Self {
             events: Vec::new(),
@@ -191,7 +191,7 @@ impl<T> StepReport<T> {
         }
     }
 
-    /// A sequence ends with the step.
+    /// Adds the end of a sequence to the report.
     pub(crate) fn end(&mut self, seq: SeqId, reason: FinishReason, record: SeqRecord) {
         let record = SeqRecord {
             finished: self.ended,

@@ -32,33 +32,34 @@ pub struct ChatInfo {
 pub struct Hearing {
     /// Samples per second.
     pub sample_rate: omni_audio::SampleRate,
-    /// Shortest audio that it makes anything of.
+    /// Shortest audio accepted.
     pub min_audio: Duration,
     /// Longest audio of one message.
     pub max_audio: Duration,
     /// Positions that a second of audio takes.
     pub rows_per_second: u32,
-    /// Bytes of what the model makes of one such position.
+    /// Bytes of the embedding of one such position.
     pub row_bytes: u32,
 }
 
 impl Hearing {
-    /// Positions that so many samples take, less one at most.
+    /// Positions of `samples` samples, at most one too few.
     #[must_use]
     pub fn rows(&self, samples: usize) -> usize {
         let rows = samples as u64 * u64::from(self.rows_per_second) / u64::from(self.sample_rate.hz());
         usize::try_from(rows).unwrap_or(usize::MAX)
     }
 
-    /// Bytes of what the model makes of so many samples, at most.
+    /// Bytes of the embedding of `samples` samples, at most.
     #[must_use]
     pub fn row_bytes(&self, samples: usize) -> usize {
         (self.rows(samples) + 1) * self.row_bytes as usize
     }
 
-    /// Checks that so many samples, which came as `field`, are enough to be heard.
+    /// Checks that `samples` samples, which came as `field`, are enough.
     ///
     /// # Errors
+    ///
     /// If they are not.
     pub fn check_short(&self, samples: usize, field: &'static str) -> Result<(), AudioInputError> {
         match samples < self.sample_rate.samples(self.min_audio).len() {
@@ -75,23 +76,23 @@ impl Hearing {
 /// Audio that the model does not take.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AudioInputError {
-    /// The model does not hear.
+    /// The model takes no audio.
     #[error("{field}: this model takes no audio, expected text")]
     NotSupported {
         /// The field that it came in.
         field: &'static str,
     },
-    /// The model makes nothing of so little.
+    /// It is shorter than the model accepts.
     #[error("{field} has {} ms of audio, expected at least {} ms", millis(.got), millis(.limit))]
     TooShort {
         /// The field that it came in.
         field: &'static str,
         /// Its length.
         got: Duration,
-        /// The shortest that is heard.
+        /// The shortest accepted.
         limit: Duration,
     },
-    /// It is more than one message may have.
+    /// It is longer than one message may be.
     #[error("the audio of the message is longer than {:.0} s, which is the limit", .limit.as_secs_f64())]
     TooLong {
         /// The longest of one message.
@@ -115,7 +116,7 @@ pub enum Voicing {
 /// The speaker of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Says how the model shall behave.
+    /// System prompt.
     System,
     /// The caller's side.
     User,
@@ -123,24 +124,24 @@ pub enum Role {
     Assistant,
 }
 
-/// A piece of what is said.
+/// A part of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Part {
     /// Text.
     Text(Arc<str>),
-    /// Speech or other sound, at [`Hearing::sample_rate`]. A conversation is read anew for every answer, but every recording is encoded
-    /// once.
+    /// Speech or other sound, at [`Hearing::sample_rate`]. A conversation is read again for every answer, but every
+    /// recording is encoded once.
     Audio(Clip),
-    /// About functions that the model may ask for.
+    /// A part about functions that the model may call.
     Tool(ToolPart),
 }
 
 /// A part of a message that is about functions.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolPart {
-    /// One that the model may ask for, as JSON.
+    /// A function that the model may call, as JSON.
     Offer(Arc<str>),
-    /// The model asked for one.
+    /// A call of the model.
     Call {
         /// Name of the function.
         name: Arc<str>,
@@ -171,7 +172,7 @@ impl ToolPart {
     }
 }
 
-/// Opens a call in what a model writes, and closes it: between them stands JSON with `name` and `arguments`.
+/// Marks around a call in a model's text: between them stands JSON with `name` and `arguments`.
 pub const TOOL_CALL: [&str; 2] = ["<tool_call>", "</tool_call>"];
 
 /// Message of a conversation.
@@ -190,7 +191,7 @@ pub struct Prompt {
     pub pieces: Vec<PromptPiece>,
     /// For the stage that speaks: the user's turns, one after another.
     pub context: Vec<Vec<ContextRow>>,
-    /// Tokens of the answer that the template has written already; they are spoken first.
+    /// Tokens of the answer that the template has already written; they are spoken first.
     pub opening: Vec<u32>,
 }
 
@@ -224,7 +225,7 @@ impl Prompt {
 
 /// Turns the tokens of one answer into text.
 pub trait Detokenizer: Send {
-    /// The text that is certain with this token: whole characters, often none.
+    /// Adds a token; returns the text that is certain with it: whole characters, often none.
     fn push(&mut self, token: u32) -> String;
 
     /// Returns the rest of the text once no more tokens come.

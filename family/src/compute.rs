@@ -5,7 +5,7 @@ use std::fmt;
 
 use omni_pipeline::settings::of_replica;
 
-/// A place to compute.
+/// Device that computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Device {
     /// The processor.
@@ -19,7 +19,7 @@ pub enum Device {
 }
 
 impl fmt::Display for Device {
-    /// As it is written in flags and files.
+    /// Form in flags and files.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpu => f.write_str("cpu"),
@@ -73,7 +73,7 @@ pub enum Weights {
 }
 
 impl fmt::Display for Weights {
-    /// As it is written in files.
+    /// Form in files.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Auto => "auto",
@@ -98,7 +98,7 @@ pub enum Dtype {
 }
 
 impl fmt::Display for Dtype {
-    /// As it is written in files.
+    /// Form in files.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::F32 => "f32",
@@ -113,7 +113,7 @@ impl fmt::Display for Dtype {
 pub struct KvCache {
     /// Positions of a block.
     pub block_size: u32,
-    /// Blocks, unless `memory` says how many.
+    /// Number of blocks, unless `memory` decides it.
     pub blocks: u32,
     /// Bytes for the blocks.
     pub memory: Option<u64>,
@@ -128,11 +128,11 @@ pub struct StageCompute {
     pub dtype: Dtype,
     /// Number format of the matrices on the processor.
     pub weights: Weights,
-    /// On a GPU: every kernel launched on its own, without graphs.
+    /// On a GPU: launches every kernel on its own, without graphs.
     pub enforce_eager: bool,
     /// `true` if threads of the server compute the stage, false if processes of its own do.
     pub in_server: bool,
-    /// Of an autoregressive stage.
+    /// Cache of an autoregressive stage.
     pub kv: Option<KvCache>,
 }
 
@@ -148,14 +148,14 @@ impl StageCompute {
         match (device.is_gpu(), self.dtype, self.weights) {
             // A GPU keeps weights in `dtype`.
             (true, dtype, _) => (dtype, Weights::Auto),
-            // The processor's kernels compute in f32; what halves give is that less is read.
+            // The processor's kernels compute in f32; 16-bit weights only reduce memory traffic.
             (false, Dtype::Bf16, Weights::Auto) => (Dtype::F32, Weights::Bf16),
             (false, _, weights) => (Dtype::F32, weights),
         }
     }
 
-    /// In which numbers the replicas compute, in words: one for all, or one for each. Replicas of one checkpoint with the same words give the same
-    /// outputs, but for what the rounding of another processor or device changes.
+    /// Number formats of the replicas, as text: one for all, or one for each. Replicas of one checkpoint with equal
+    /// texts give the same outputs, except for the rounding of another processor or device.
     #[must_use]
     pub fn number_formats(&self) -> Vec<String> {
         let format = |device: &Device| {
@@ -201,7 +201,7 @@ pub struct FamilyError {
 pub enum ProcessRole {
     /// The stages whose replicas are threads of the server.
     Server {
-        /// Without the part that converses.
+        /// `true` without the part that converses.
         speech_only: bool,
     },
     /// One replica of one stage.

@@ -14,9 +14,11 @@ const SAMPLE: u64 = 64 << 10;
 /// Samples of a file, evenly spread: reading all of a large checkpoint takes minutes.
 const SAMPLES: u64 = 32;
 
-/// A name and a digest of the model. Of a directory it covers all names and lengths, small files as a whole and large ones in samples.
+/// Name and digest of the model. For a directory the digest covers all names and lengths, small files as a whole and
+/// large ones in samples.
 ///
 /// # Errors
+///
 /// If the files cannot be read.
 pub fn model_identity(source: &ModelSource) -> anyhow::Result<String> {
     let mut digest = Sha256::new();

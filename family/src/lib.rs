@@ -1,7 +1,9 @@
-//! Model families: what a model is to its callers (voices, languages, conversations, prompts), and the model of each stage of its graph.
+//! Model families: a model as its callers see it (voices, languages, conversations, prompts), and the model of each
+//! stage of its graph.
 //!
-//! Networks are `omni-models`', and how stages are run is `omni-pipeline`'s. Here the two meet: a family puts requests in its networks' form
-//! and their outputs in the pipeline's. A server knows the traits [`ModelInfo`] and [`Converse`], and no family.
+//! Networks are in `omni-models`, and running stages in `omni-pipeline`. A family joins the two: it converts requests
+//! to its networks' form and their outputs to the pipeline's. A server knows the traits [`ModelInfo`] and
+//! [`Converse`], and no family.
 
 mod chat;
 mod compute;

@@ -25,10 +25,11 @@ impl fmt::Debug for LoadedModel {
     }
 }
 
-/// Loads what `role` needs of a model. Takes its time; nothing is kept if it fails.
+/// Loads the part of a model that `role` needs. May take long; nothing is kept if it fails.
 ///
 /// # Errors
-/// With everything that is wrong with the checkpoint, or with a device; [`FamilyError`](crate::FamilyError) before anything is read.
+///
+/// All problems of the checkpoint, or of a device; [`FamilyError`](crate::FamilyError) before anything is read.
 pub fn load(source: &ModelSource, plan: &ComputePlan, role: ProcessRole) -> anyhow::Result<LoadedModel> {
     // All checkpoints that `omni-models` reads so far have the stages of one graph.
     plan.check_family(QWEN3_OMNI.family)?;

@@ -1,5 +1,5 @@
 //! The families Qwen3-Omni and Qwen3-TTS: a checkpoint (the embedded one, one from a directory, or one of random
-//! weights), what it is to callers, and the models of its stages.
+//! weights), its properties for callers, and the models of its stages.
 
 mod card;
 mod chat_networks;
@@ -40,17 +40,18 @@ pub(crate) struct Qwen {
     kv: KvOptions,
     /// Bounds of its speech, for a model that finds no end by itself.
     ends: Ends,
-    /// The part that converses, or why there is none.
+    /// The part that converses, or the reason why there is none.
     chat_networks: Result<ChatNetworks, String>,
     /// Encoders that turn recordings into voices, for a model whose voices are recordings.
     voice_encoders: VoiceEncoders,
 }
 
 impl Qwen {
-    /// Loads what `role` needs of a model. Takes its time; nothing is kept if it fails.
+    /// Loads the part of a model that `role` needs. May take long; nothing is kept if it fails.
     ///
     /// # Errors
-    /// With everything that is wrong with the checkpoint, or with a device.
+    ///
+    /// All problems of the checkpoint, or of a device.
     pub(crate) fn load(source: &ModelSource, plan: &ComputePlan, role: ProcessRole) -> anyhow::Result<Self> {
         let (checkpoint, name) = source.checkpoint()?;
         let loaded_models = LoadedModels::load(&checkpoint, &name, plan, role)?;

@@ -29,7 +29,8 @@ impl ModelSource {
     /// The checkpoint in a directory, or in the snapshot that a folder of Hugging Face's cache refers to.
     ///
     /// # Errors
-    /// What is there instead, and what helps.
+    ///
+    /// The actual content of the directory, and advice.
     pub fn in_directory(path: &Path) -> Result<Self, String> {
         let is_checkpoint = |path: &Path| path.join("config.json").is_file();
         if is_checkpoint(path) {
@@ -76,7 +77,7 @@ impl ModelSource {
         }
     }
 
-    /// The checkpoint, and its name to callers unless it gives itself one.
+    /// The checkpoint, and its default name for callers.
     pub(crate) fn checkpoint(&self) -> anyhow::Result<(CheckpointSource, String)> {
         Ok(match self {
             Self::Embedded => (embedded_checkpoint()?, "embedded".to_owned()),
@@ -89,6 +90,7 @@ impl ModelSource {
 /// The checkpoint that is compiled in.
 ///
 /// # Errors
+///
 /// If this build has none.
 pub fn embedded_checkpoint() -> anyhow::Result<CheckpointSource> {
     ensure!(

@@ -17,7 +17,7 @@ pub enum PromptError {
     /// The conversation is not one that this model takes.
     #[error("{0}")]
     Refused(String),
-    /// The model failed over it; the request is not at fault.
+    /// The model failed on it; the request is not at fault.
     #[error("{0}")]
     Failed(String),
 }
@@ -42,14 +42,14 @@ pub struct SpeechInfo {
     pub display_name: String,
     /// Description in a sentence; may be empty.
     pub description: String,
-    /// BCP-47 tags; empty if it does not say.
+    /// BCP-47 tags; empty if they are not known.
     pub languages: Vec<String>,
     /// `true` if it detects the language of the text where a caller names none.
     pub detects_language: bool,
     /// `true` if it follows instructions on the way of speaking.
     pub instructions: bool,
-    /// True if a sequence's text stands in front of its first frame where all of it is known from the start and a caller does not say;
-    /// `None` if the model reads text frame by frame only.
+    /// Default for text that is known from the start: `true` if the prompt contains the whole text; `None` if the
+    /// model reads text frame by frame only.
     pub non_streaming: Option<bool>,
     /// Its own, the default first. At least one, unless its voices come from recordings.
     pub voices: Vec<VoiceInfo>,
@@ -59,8 +59,7 @@ pub struct SpeechInfo {
     pub sample_rate: SampleRate,
     /// Audio of one codec frame.
     pub samples_per_frame: SamplesPerFrame,
-    /// Codec frames of silence that its sequences begin with, and that are cut off, unheard; 0 if it does not
-    /// say.
+    /// Codec frames of silence that its sequences begin with, and that are trimmed; 0 if it is not known.
     pub leading_silence_frames: u32,
     /// Most codec frames of one sequence.
     pub max_frames: u32,
@@ -79,9 +78,9 @@ pub struct SpeechInfo {
 /// The operator's reading of requests; not properties of a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// Other names of the model. In those of a kind, `*` stands for any characters and `?` for one.
+    /// Other names of the model. In a pattern, `*` stands for any characters and `?` for one.
     pub aliases: Vec<String>,
-    /// True if names of models that write speech down are names of it, too.
+    /// `true` if names of transcription models are accepted as its names, too.
     pub hears: bool,
     /// Refuses hints that the model cannot follow; otherwise they are ignored with a warning.
     pub strict: bool,
@@ -114,7 +113,7 @@ pub struct DeviceFigures {
 }
 
 impl DeviceFigures {
-    /// Nothing yet.
+    /// Creates figures that are all zero.
     #[must_use]
     pub fn new(device: Device) -> Self {
         Self {
@@ -128,7 +127,7 @@ impl DeviceFigures {
     }
 }
 
-/// A loaded model: its stages, and what it says about itself.
+/// A loaded model: its stages and its properties.
 pub trait ModelInfo: StageFamily {
     /// Properties of the model.
     fn info(&self) -> &SpeechInfo;
@@ -154,7 +153,7 @@ pub trait ModelInfo: StageFamily {
         ))
     }
 
-    /// The recording of a voice of its own, where its graph encodes that for every voice.
+    /// Recording of one of its own voices, if its graph encodes a recording for every voice.
     fn voice_recording(&self, _voice: &str) -> Option<Clip> {
         None
     }
@@ -169,13 +168,14 @@ pub trait Converse: ModelInfo {
     /// The reason if it holds no conversations; the methods below are not called then.
     fn chat(&self) -> Result<ChatInfo, String>;
 
-    /// A conversation as it reads it; every recording in it has been encoded. May take its time; not called on a thread that others wait
-    /// for.
+    /// Builds the prompt of a conversation; every recording in it has been encoded. May take long; not called on a
+    /// thread that others wait for.
     ///
     /// # Errors
+    ///
     /// [`PromptError::Refused`] if its template refuses it, [`PromptError::Failed`] if the model cannot do it.
     fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, PromptError>;
 
-    /// For the tokens of one answer.
+    /// Creates the detokenizer of one answer.
     fn detokenizer(&self) -> Box<dyn Detokenizer>;
 }

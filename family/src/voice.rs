@@ -1,4 +1,5 @@
-//! Voices of recordings, in plain data: what is computed once of a recording, and travels with every request that speaks in its voice.
+//! Voices from recordings, in plain data: computed once from a recording, and sent with every request that speaks in
+//! its voice.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,9 +28,9 @@ pub struct VoiceShape {
     pub width: u32,
     /// Codes of a frame.
     pub groups: u32,
-    /// Every code is below this.
+    /// Upper bound of a code, exclusive.
     pub codes: u32,
-    /// Every text token is below this.
+    /// Upper bound of a text token, exclusive.
     pub text_vocab: u32,
     /// Tells checkpoints of one shape apart: a part of a hash over their configuration.
     pub fingerprint: String,
@@ -57,30 +58,33 @@ pub enum VoiceContent {
 
 /// Voices that are kept beside a model's own, as one caller sees them.
 pub trait KeptVoices: fmt::Debug + Send + Sync {
-    /// The voice of that name, with the name as it was given; the error is why the model cannot speak with it.
+    /// Finds the voice of that name, with the name as it was given; the error is the reason why the model cannot
+    /// speak with it.
     fn find(&self, name: &str) -> Option<Result<(String, VoiceContent), String>>;
 
     /// The names of all that the model can speak with, sorted.
     fn names(&self) -> Vec<String>;
 }
 
-/// Makes voices of recordings. Every call may take seconds.
+/// Makes voices from recordings. Every call may take seconds.
 pub trait EncodeVoice: Send + Sync {
     /// Rate of the recordings that it takes.
     fn sample_rate(&self) -> SampleRate;
 
-    /// The speaker's vector of mono samples in `[-1, 1]`.
+    /// Speaker vector of mono samples in `[-1, 1]`.
     ///
     /// # Errors
+    ///
     /// If it cannot be computed.
     fn x_vector(&self, samples: &[f32]) -> Result<Vec<f32>, BackendError>;
 
-    /// The codec frames of the same; the last one may be cut short.
+    /// Codec frames of the same; the last one may be cut short.
     ///
     /// # Errors
+    ///
     /// If they cannot be computed.
     fn frames(&self, samples: &[f32]) -> Result<Vec<CodecFrame>, BackendError>;
 }
 
-/// Gives what makes voices of recordings, or says why the model has none. Reads its weights when it is first asked.
+/// Returns the voice encoder, or the reason why the model has none. The first call reads its weights.
 pub type VoiceEncoderSource = Arc<dyn Fn() -> Result<Arc<dyn EncodeVoice>, BackendError> + Send + Sync>;

@@ -1,4 +1,4 @@
-//! Giving places and taking them away; the prefix cache on the way in.
+//! Admission and preemption; the prefix cache on admission.
 
 use super::ArEngine;
 use super::plan::Entry;
@@ -51,8 +51,8 @@ impl<M: ArModel> ArEngine<M> {
         }
     }
 
-    /// A sequence that cannot run and has kept its place long enough. If none with a place can run, no time is too
-    /// short.
+    /// A sequence that cannot run and has held its place beyond the patience, which is zero if no sequence with a
+    /// place can run.
     fn outstayed(&self) -> Option<Slot> {
         let patience = match self.any_runs() {
             true => u64::from(self.config.hold_patience),

@@ -12,10 +12,10 @@ pub struct ArConfig {
     /// Positions computed per step, decodes and prompt chunks together. If there are more decodes than that, they take
     /// turns, the one served longest ago first.
     pub max_num_batched_tokens: u32,
-    /// Most prompt positions per step: the cap on how long a newcomer may hold up the streams in flight.
+    /// Most prompt positions per step: bounds the delay of running streams by a newcomer.
     pub max_prefill_tokens: u32,
-    /// Prompt positions that decodes leave room for in every step in which a prompt could be computed: the floor that
-    /// keeps newcomers coming in when decodes alone would fill the step. At most `max_prefill_tokens` and half of
+    /// Prompt positions that decodes leave room for in every step in which a prompt could be computed, so that
+    /// newcomers are admitted when decodes alone would fill the step. At most `max_prefill_tokens` and half of
     /// `max_num_batched_tokens` take effect.
     pub min_prefill_tokens: u32,
     /// Longest sequence, prompt and generated positions together; the model's own limit holds as well.
@@ -75,10 +75,10 @@ impl ArConfig {
 /// Options of one sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddOptions {
-    /// Every output needs one more row from upstream (see [`push`](crate::ArEngine::push)); without, the model feeds
+    /// Every output needs one more row from upstream (see [`push`](crate::ArEngine::push)); otherwise the model feeds
     /// itself.
     pub needs_rows: bool,
-    /// Rows that the prompt is made of besides the first one: with `needs_rows`, output `n` needs row `n` behind these.
+    /// Rows of the prompt besides the first one: with `needs_rows`, output `n` needs row `n` behind these.
     pub prompt_rows: u32,
     /// End with [`FinishReason::Length`](crate::FinishReason::Length) after this many outputs, at least 1.
     pub max_outputs: u32,
@@ -87,7 +87,7 @@ pub struct AddOptions {
     pub reuse_prefix: bool,
     /// Sequences with different salts never share KV rows.
     pub salt: CacheSalt,
-    /// End with [`FinishReason::Repetition`](crate::FinishReason::Repetition) when the outputs go round in circles.
+    /// End with [`FinishReason::Repetition`](crate::FinishReason::Repetition) when the outputs repeat.
     pub repetition: Option<RepetitionLimit>,
 }
 
@@ -116,7 +116,7 @@ pub struct RepetitionLimit {
 }
 
 impl RepetitionLimit {
-    /// Longest pattern that may be asked for: every token is compared once per length.
+    /// Longest pattern accepted: every token is compared once per length.
     pub const MAX_PATTERN: u32 = 256;
 
     /// Returns true if the bounds are consistent: patterns of 1 to at most `MAX_PATTERN` tokens, and a count above 1.
@@ -149,7 +149,7 @@ pub enum AddError {
         /// The bound.
         limit: u32,
     },
-    /// It could not run even alone.
+    /// The sequence could not run even alone.
     #[error("prompt of {prompt} positions does not fit: the model takes {max_len}, its KV cache {capacity}")]
     TooLong {
         /// Prompt positions.
@@ -162,10 +162,10 @@ pub enum AddError {
     /// The id is in use.
     #[error("sequence {0:?} exists already")]
     Duplicate(SeqId),
-    /// It may produce nothing, so there is nothing to do.
+    /// The limit of outputs is zero.
     #[error("sequence {0:?} asks for no outputs at all")]
     NoOutputs(SeqId),
-    /// The repetition it is to be watched for makes no sense.
+    /// The repetition limit is invalid.
     #[error(
         "invalid repetition limit {0:?}, expected patterns of 1 to {max} tokens and a count of at least 2",
         max = RepetitionLimit::MAX_PATTERN

@@ -16,10 +16,10 @@ pub(super) struct Entry {
 }
 
 impl<M: ArModel> ArEngine<M> {
-    /// Decodes first, then the prompts in progress, then newcomers.
+    /// Plans decodes first, then the prompts in progress, then newcomers.
     pub(super) fn plan(&mut self, report: &mut StepReport<M::Output>) -> Vec<Entry> {
         self.secure_decodes(report);
-        // After a preemption for want of blocks, admitting a sequence would only trade places.
+        // After a preemption for want of blocks, an admission would only swap sequences.
         let short = report.stats.preempted > 0;
         let admitting = !short && self.may_make_room();
         let all = self.config.max_num_batched_tokens;
@@ -56,7 +56,7 @@ impl<M: ArModel> ArEngine<M> {
         self.decodes = decodes;
     }
 
-    /// Whose blocks `slot` takes: those of a sequence that cannot run, or else of the last in order, which may be itself.
+    /// Sequence whose blocks `slot` takes: one that cannot run, or else the last in order, which may be itself.
     fn victim(&self, slot: Slot) -> Slot {
         let held = self.running.iter().filter(|s| !self.slots[**s].is_runnable());
         let last = || {
@@ -84,7 +84,7 @@ impl<M: ArModel> ArEngine<M> {
         })
     }
 
-    /// One position of each decode; if there are more than `budget`, of those served longest ago.
+    /// Plans one position of each decode; if there are more than `budget`, of those served longest ago.
     fn plan_decodes(&mut self, budget: u32, plan: &mut Vec<Entry>) {
         if self.decodes.len() > budget as usize {
             let slots = &self.slots;
@@ -96,7 +96,7 @@ impl<M: ArModel> ArEngine<M> {
         }
     }
 
-    /// A turn at decoding.
+    /// Plans one decode and counts its turn.
     fn decode(&mut self, slot: Slot) -> Entry {
         let sequence = &mut self.slots[slot];
         self.turn += 1;
@@ -109,9 +109,10 @@ impl<M: ArModel> ArEngine<M> {
         }
     }
 
-    /// One position more of those in the step under way, if no other could run. (A newcomer after that waits for what
-    /// is left of the step under way and for the whole of this one: a step longer than without it.) A sequence that will not be able to go
-    /// on after the step under way, as far as that is known, stays out, and so does one without room for two outputs.
+    /// Plans one more position of the sequences in flight, if no other could run. (A newcomer after that waits for
+    /// the rest of the step in flight and for all of this one: a step longer than without it.) A sequence that cannot
+    /// go on after the step in flight, as far as that is known, stays out, and so does one without room for two
+    /// outputs.
     pub(super) fn plan_ahead(&mut self, mut has_room: impl FnMut(SeqId) -> bool) -> Option<Vec<Entry>> {
         if self.may_make_room() {
             return None;
@@ -134,7 +135,7 @@ impl<M: ArModel> ArEngine<M> {
         if going.is_empty() || !fits || !self.model.can_run_ahead(&seqs) {
             return None;
         }
-        // A sequence that got a block before there were no more keeps it: it is needed one step later.
+        // A sequence that got a block before the pool was empty keeps it: it is needed one step later.
         if !going.iter().all(|slot| self.grow(*slot)) {
             return None;
         }
@@ -155,7 +156,7 @@ impl<M: ArModel> ArEngine<M> {
         budget
     }
 
-    /// The next chunk of a prompt, at most `budget` positions; returns its length.
+    /// Plans the next chunk of a prompt, at most `budget` positions; returns its length.
     pub(super) fn plan_chunk(&self, slot: Slot, budget: u32, plan: &mut Vec<Entry>) -> u32 {
         let sequence = &self.slots[slot];
         let len = sequence.pending().min(budget);
@@ -168,7 +169,7 @@ impl<M: ArModel> ArEngine<M> {
         len
     }
 
-    /// Makes a sequence hold blocks for all its known positions, and for those of the outputs asked for.
+    /// Takes blocks for all known positions of a sequence, and for those of the outputs requested.
     pub(super) fn grow(&mut self, slot: Slot) -> bool {
         let sequence = &mut self.slots[slot];
         self.pool

@@ -1,4 +1,4 @@
-//! Finding outputs that go round in circles.
+//! Detection of repeated outputs.
 
 use std::collections::VecDeque;
 
@@ -28,7 +28,7 @@ impl Tail {
         }
     }
 
-    /// Adds a token; whether the tail is now a repetition.
+    /// Adds a token; returns true if the tail is now a repetition.
     pub(super) fn push(&mut self, token: u32) -> bool {
         let mut found = false;
         for (length, run) in (self.limit.min_pattern..).zip(&mut self.runs) {

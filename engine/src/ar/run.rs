@@ -1,8 +1,9 @@
-//! Doing what was planned, and booking what came of it.
+//! Executing a plan, and recording its results.
 //!
-//! A step is begun, which books what it computes, and ended, which books what it gave. In between it is under way: a
-//! sequence may end meanwhile, and what the step gives for it is thrown away then. Its blocks are free at once, because
-//! steps are computed in the order in which they were begun; the model closes it when no step under way has it any more.
+//! A step is begun, which records its computed positions, and ended, which records its outputs. In between it is in
+//! flight: a sequence may end meanwhile, and its results in the step are discarded then. Its blocks are free at once,
+//! because steps are computed in the order in which they were begun; the model closes it when no step in flight has
+//! it any more.
 
 use super::ArEngine;
 use super::plan::Entry;
@@ -22,7 +23,7 @@ struct Member {
     arrival: Arrival,
     /// Positions computed when the step ends.
     computed: u32,
-    /// It has caught up then, and is sampled.
+    /// `true` if it has caught up then, and is sampled.
     sampled: bool,
 }
 
@@ -31,7 +32,7 @@ struct Member {
 enum Given<T> {
     /// No sequence has caught up.
     Nothing,
-    /// The model was asked for samples, and has not given them yet.
+    /// Samples were requested, and have not come yet.
     Submitted,
     Sampled(Vec<Sampled<T>>),
     Failed(ModelError),
@@ -57,7 +58,7 @@ impl<T> Flight<T> {
 }
 
 impl<M: ArModel> ArEngine<M> {
-    /// Begins what was planned.
+    /// Begins the planned step.
     pub(super) fn launch(&mut self, plan: &[Entry], mut report: StepReport<M::Output>) {
         let (mut members, mut given) = (self.members(plan), Given::Nothing);
         if !plan.is_empty() {
@@ -92,7 +93,7 @@ impl<M: ArModel> ArEngine<M> {
         plan.iter().map(member).collect()
     }
 
-    /// Books the computed positions, and which sequences have caught up.
+    /// Records the computed positions, and the sequences that have caught up.
     fn advance(&mut self, plan: &[Entry], members: &mut [Member], stats: &mut StepStats) {
         for (entry, member) in plan.iter().zip(members) {
             let sequence = &mut self.slots[entry.slot];
@@ -120,7 +121,7 @@ impl<M: ArModel> ArEngine<M> {
         given.unwrap_or_else(Given::Failed)
     }
 
-    /// Waits for the step that was begun first, and books what it gave.
+    /// Waits for the oldest step in flight, and records its results.
     pub(super) fn land(&mut self, clock: &mut impl FnMut() -> Stamp) -> StepReport<M::Output> {
         let flight = self.flights.pop_front().expect("a step was begun");
         let Flight {
@@ -137,7 +138,7 @@ impl<M: ArModel> ArEngine<M> {
         };
         if !members.is_empty() {
             report.ended = clock();
-            // One that was begun ahead was not worked on before the one in front of it had ended.
+            // A step begun ahead is not worked on before the one in front of it has ended.
             report.began = report.began.max(self.landed).min(report.ended);
             self.landed = report.ended;
         }
@@ -199,7 +200,7 @@ impl<M: ArModel> ArEngine<M> {
         report.events.push(event);
     }
 
-    /// Books and reports one output; says so if it was the last.
+    /// Records and reports one output; returns true if it was the last.
     fn emit(
         &mut self,
         slot: Slot,

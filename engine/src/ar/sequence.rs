@@ -71,24 +71,24 @@ pub(super) struct Sequence {
     pub(super) arrival: Arrival,
     pub(super) options: AddOptions,
     phase: Phase,
-    /// In the queue for a place.
+    /// `true` while it is queued for a place.
     pub(super) queued: bool,
     /// Step in which it was found unable to run, if it cannot and has a place.
     pub(super) held_since: Option<u64>,
-    /// Its last turn at decoding; the order in which turns were taken.
+    /// Number of its last decode turn; the order in which turns were taken.
     pub(super) served: u64,
     pub(super) waiting_since: Stamp,
     pub(super) blocks: Vec<BlockId>,
     pub(super) content: Content,
     /// Leading blocks that were shared or offered for sharing.
     pub(super) published: u32,
-    /// Positions whose KV rows are in `blocks`, or will be when the steps under way have ended.
+    /// Positions whose KV rows are in `blocks`, or will be when the steps in flight have ended.
     pub(super) computed: u32,
     /// Positions that can be computed: the prompt, and one per output.
     pub(super) known: u32,
     /// Outputs that its request brought.
     prior: u32,
-    /// Outputs asked for that have not come yet: one for each step under way that it is sampled in.
+    /// Outputs requested that have not come yet: one for each step in flight in which it is sampled.
     pub(super) asked: u32,
     pub(super) record: SeqRecord,
     pub(super) tail: Option<Tail>,
@@ -154,7 +154,7 @@ impl Sequence {
         self.outputs() >= self.options.max_outputs
     }
 
-    /// Books one output: the next position becomes known.
+    /// Records one output: the next position becomes known.
     pub(super) fn emitted(&mut self, at: Stamp) {
         self.record.outputs += 1;
         self.record.first_output.get_or_insert(at);
@@ -251,7 +251,7 @@ impl Sequence {
         self.record.finished = now;
     }
 
-    /// Every change of phase passes here.
+    /// Checks and makes every change of phase.
     fn enter(&mut self, next: Phase) {
         let allowed = match self.phase {
             Phase::Waiting | Phase::Preempted => matches!(next, Phase::Running | Phase::Finished),

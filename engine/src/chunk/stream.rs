@@ -14,11 +14,11 @@ pub(super) struct Stream<T> {
     queue: Vec<T>,
     staged: usize,
     closed: bool,
-    /// Items at the head, not yet decoded, whose output is not heard.
+    /// Items at the head, not yet decoded, whose output is not played.
     unplayed: u32,
-    /// Chunks handed out that held something to hear.
+    /// Number of chunks given out with audible samples.
     chunks: usize,
-    /// An ideal listener that started at the first sound, and waits whenever a chunk is late, runs dry at this time.
+    /// Time at which an ideal listener runs dry that started at the first sound and waits whenever a chunk is late.
     dry_at: Option<Stamp>,
     record: SeqRecord,
 }
@@ -92,8 +92,8 @@ impl<T> Stream<T> {
 
     /// Items that the next chunk would take now.
     pub(super) fn chunk(&self, config: &ChunkConfig) -> usize {
-        // The first chunk stays small even if a whole sentence is queued: its listener has been waiting longest. What
-        // is not heard goes with it, in the largest pieces.
+        // The first chunk stays small even if a whole sentence is queued: its listener has been waiting longest.
+        // Unplayed items go with it, in the largest pieces.
         let most = if self.chunks == 0 {
             (self.unplayed as usize + self.ramp(config)).min(config.largest_step() as usize)
         } else {
@@ -112,7 +112,7 @@ impl<T> Stream<T> {
         &self.queue[..self.staged]
     }
 
-    /// Books the staged chunk as handed out at `now`. Returns its items and whether the listener had run dry.
+    /// Records the staged chunk as given out at `now`. Returns its items, and true if the listener had run dry.
     pub(super) fn emitted(&mut self, now: Stamp, config: &ChunkConfig) -> (u32, bool) {
         let items = self.staged as u32;
         self.queue.drain(..self.staged);
@@ -135,7 +135,7 @@ impl<T> Stream<T> {
         self.closed && self.queue.len() == self.staged
     }
 
-    /// Notes an output of a step, and the `items` it was made of.
+    /// Records an output of a step, and its number of items.
     pub(super) fn gave(&mut self, items: u32, began: Stamp, ended: Stamp) {
         self.record.scheduled.get_or_insert(began);
         self.record.first_output.get_or_insert(ended);

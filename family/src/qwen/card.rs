@@ -1,4 +1,4 @@
-//! `omni.json`: what a checkpoint says about itself beyond what the reference implementation reads.
+//! `omni.json`: properties of a checkpoint beyond those that the reference implementation reads.
 
 use serde::Deserialize;
 
@@ -10,16 +10,16 @@ pub(super) struct Card {
     pub(super) name: Option<String>,
     /// For people.
     pub(super) description: Option<String>,
-    /// BCP-47 tags of what it speaks.
+    /// BCP-47 tags of the languages that it speaks.
     pub(super) languages: Vec<String>,
     /// Language whose numbers, dates and so on must be written as words for it.
     pub(super) text_normalization: Option<String>,
-    /// All it can speak; needed with `text_normalization`.
+    /// All characters that it can speak; needed with `text_normalization`.
     pub(super) speakable_characters: Option<String>,
-    /// Rate of its audio; must be what the model says.
+    /// Rate of its audio; must be that of the model.
     pub(super) sample_rate: Option<u32>,
-    /// Frames of silence it was trained to begin with. Silence is measured and trimmed; this only says how much of what is
-    /// decoded gives a listener no lead.
+    /// Frames of silence that it was trained to begin with. Silence is measured and trimmed; this only tells how much
+    /// decoded audio gives a listener no lead.
     pub(super) leading_silence_frames: Option<u32>,
     /// Most characters to speak in one piece.
     pub(super) max_characters: Option<usize>,
@@ -33,7 +33,7 @@ pub(super) struct Card {
     pub(super) license: Option<String>,
 }
 
-/// Lengths that everything has; none: as long as the model goes on.
+/// Limits of its outputs; none: as long as the model goes on.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Ends {
@@ -43,7 +43,7 @@ pub(super) struct Ends {
     pub(super) tokens: Option<u32>,
 }
 
-/// Conversations.
+/// Chat properties.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct CardChat {
@@ -57,7 +57,7 @@ pub(super) struct CardChat {
     pub(super) repetition: Option<CardRepetition>,
 }
 
-/// An answer whose last tokens are one pattern, this often in a row, goes round in circles.
+/// Repetition limit: an answer that ends in one pattern, `count` times in a row, is ended.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CardRepetition {

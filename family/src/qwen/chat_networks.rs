@@ -51,9 +51,10 @@ fn limit(card: CardRepetition) -> RepetitionLimit {
 }
 
 impl ChatNetworks {
-    /// Reads the thinker wherever `role` has it, or says why there is none.
+    /// Reads the thinker if `role` has it; the inner error is the reason why there is none.
     ///
     /// # Errors
+    ///
     /// If there is one that cannot be read.
     pub(super) fn load(
         loaded_models: &LoadedModels,
@@ -119,7 +120,7 @@ impl ChatNetworks {
         }))
     }
 
-    /// Speaks its answers as `voicing` says.
+    /// Sets the path of its answers to speech.
     pub(super) fn with_voicing(mut self, voicing: Voicing) -> Self {
         self.info.voicing = voicing;
         self
@@ -189,7 +190,7 @@ fn heard(part: &Part) -> Option<Result<Arc<[f32]>, PromptError>> {
     Some(rows.ok_or_else(|| PromptError::Failed("a recording was not encoded".to_owned())))
 }
 
-/// Whose fault it is that a conversation is no prompt.
+/// Error of a conversation that has no prompt: the caller's fault or the model's.
 fn refusal(error: &ChatError) -> PromptError {
     match error {
         ChatError::Template(_)
@@ -235,7 +236,7 @@ fn hearing(limits: &AudioLimits) -> anyhow::Result<Hearing> {
     })
 }
 
-/// Rows that say their own number: the talker's view of a prompt is built before the thinker has computed what stands there.
+/// Rows that hold their own number: the talker's view of a prompt is built before the thinker has computed the rows.
 fn numbered(rows: usize) -> HiddenRows {
     HiddenRows {
         width: 1,
@@ -324,7 +325,7 @@ pub(super) fn thinker_request(
     }
 }
 
-/// A token as it passes an edge.
+/// Converts a token to an item.
 pub(super) fn reply(token: ThinkerToken) -> ReplyToken {
     let hidden = token.hidden.unwrap_or_default();
     ReplyToken {
@@ -333,7 +334,7 @@ pub(super) fn reply(token: ThinkerToken) -> ReplyToken {
     }
 }
 
-/// The checkpoint's own way back from tokens to text.
+/// Decodes tokens to text by the checkpoint's own rules.
 #[derive(Debug)]
 pub(super) struct Text(pub(super) TextDecoder);
 

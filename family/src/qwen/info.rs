@@ -110,7 +110,7 @@ fn voices(card: &Card, limits: &SpeechLimits) -> anyhow::Result<Vec<VoiceInfo>> 
     Ok(voices)
 }
 
-/// The voice of a checkpoint that is told in words how to sound.
+/// Voice of a checkpoint whose sound is described in words.
 fn described() -> VoiceInfo {
     VoiceInfo {
         id: "described".to_owned(),

@@ -55,7 +55,7 @@ pub(super) fn bounded(kv: KvOptions, stage: &StageCompute, position: u64) -> KvO
     }
 }
 
-/// Positions of the longest sequence that a cache holds: its first block is not handed out.
+/// Positions of the longest sequence that a cache holds: its first block is never handed out.
 pub(super) fn longest(kv: &KvOptions) -> u32 {
     kv.block_size.saturating_mul(kv.num_blocks.saturating_sub(1))
 }

@@ -117,7 +117,7 @@ pub(super) fn options(stage: &StageCompute) -> LoadOptions {
     ComputeTarget::of(stage, 0).options(Parts::default())
 }
 
-/// The models' own word for a number format.
+/// Converts a number format.
 fn dtype(dtype: Dtype) -> DType {
     match dtype {
         Dtype::F32 => DType::F32,
@@ -131,10 +131,11 @@ fn dtype(dtype: Dtype) -> DType {
 pub(super) struct LoadedModels(BTreeMap<ComputeTarget, SpeechModel>);
 
 impl LoadedModels {
-    /// Loads what `role` needs.
+    /// Loads the part that `role` needs.
     ///
     /// # Errors
-    /// With everything that is wrong with the checkpoint, or with the device.
+    ///
+    /// All problems of the checkpoint, or of the device.
     pub(super) fn load(
         checkpoint: &CheckpointSource,
         name: &str,
@@ -149,7 +150,7 @@ impl LoadedModels {
         let mut wanted: BTreeMap<ComputeTarget, Parts> = BTreeMap::new();
         let speech = QWEN3_OMNI.speech_only();
         for stage in &*QWEN3_OMNI.stages {
-            // The others are read with what converses, from a model that is there.
+            // The others are read with the part that converses, from a model that is there.
             let speaks = speech.stage(stage.name).is_some();
             if !speaks && !converses(role) {
                 continue;
@@ -161,7 +162,7 @@ impl LoadedModels {
             }
         }
         if wanted.is_empty() {
-            // What is not computed here is asked about here all the same.
+            // Properties are needed here even of stages that are computed elsewhere.
             let target = ComputeTarget {
                 device: Device::Cpu,
                 dtype: Dtype::F32,
@@ -195,15 +196,16 @@ impl LoadedModels {
         Ok(Self(models))
     }
 
-    /// For what is the same in all of them.
+    /// Any of the models, for properties that all of them share.
     ///
     /// # Panics
+    ///
     /// Never: there is one.
     pub(super) fn any(&self) -> &SpeechModel {
         self.0.values().next().expect("at least one model is loaded")
     }
 
-    /// The model that computes there, if one does.
+    /// The model of that target, if there is one.
     pub(super) fn at(&self, target: ComputeTarget) -> Option<&SpeechModel> {
         self.0.get(&target)
     }
@@ -227,7 +229,7 @@ impl LoadedModels {
     }
 }
 
-/// One warning for each model; the rest is in the metrics.
+/// Logs one warning per model; the metrics count the rest.
 fn warn_of_fallbacks(model: &SpeechModel, device: Device) {
     let told = AtomicBool::new(false);
     model.tell_gpu_fallbacks(Box::new(move |why| {

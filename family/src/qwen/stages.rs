@@ -22,11 +22,11 @@ use crate::{ChatMessage, Converse as _, ModelInfo as _, Part, Role};
 
 /// Text that warms the talker up; the audio is discarded.
 const SPOKEN: &str = "hello.";
-/// Frames of it, most; and frames that warm code2wav up.
+/// Most frames of the warm-up text, and the frames that warm code2wav up.
 const WARM_UP_FRAMES: u32 = 8;
 /// Message that warms the thinker up; the answer is discarded.
 const ASKED: &str = "hello";
-/// Tokens of that answer, most.
+/// Most tokens of that answer.
 const WARM_UP_TOKENS: u32 = 2;
 /// Length of the silence that warms the encoder up.
 const WARM_UP_AUDIO: std::time::Duration = std::time::Duration::from_secs(1);
@@ -36,7 +36,7 @@ fn user_rows(rows: &[ContextRow]) -> Vec<UserRow> {
     let rows = rows.iter().filter_map(|row| match row {
         ContextRow::Token(id) => Some(UserRow::Token(*id)),
         ContextRow::Hidden(values) => Some(UserRow::Hidden(values.to_vec())),
-        // A request for speech waits for it first.
+        // A request for speech waits for these first.
         ContextRow::Awaited(_) => None,
     });
     rows.collect()
@@ -62,7 +62,7 @@ impl Qwen {
         Ok(ComputeTarget::of(planned, replica.0))
     }
 
-    /// The user turn that tells how to speak.
+    /// User turn with style instructions.
     fn instructed(&self, instructions: &str) -> Vec<UserRow> {
         match self.loaded_models.any().instruction(instructions) {
             Ok(tokens) => tokens.into_iter().map(UserRow::Token).collect(),
@@ -106,7 +106,7 @@ impl Qwen {
             repetition_penalty: asked.repetition_penalty.unwrap_or(own.repetition_penalty),
             ..own
         };
-        // Greedy means greedy throughout.
+        // Greedy sampling applies to the predictor, too.
         let predictor = match asked.temperature {
             Some(0.0) => defaults.predictor.greedy(),
             _ => defaults.predictor,
@@ -292,7 +292,7 @@ impl ChunkBackend for Code2WavStage {
         })
     }
 
-    /// Any frame that it decodes, whatever it sounds like.
+    /// Any valid frame; its sound does not matter.
     fn warm_up(&self) -> Vec<Item> {
         let groups = self.0.loaded_models.any().limits().code_groups as usize;
         let frame = CodecFrame(vec![0; groups].into());

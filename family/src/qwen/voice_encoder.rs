@@ -26,9 +26,10 @@ struct Encoders {
 }
 
 impl VoiceEncoders {
-    /// Those of `model`.
+    /// Encoders of `model`.
     ///
     /// # Errors
+    ///
     /// If it has none, or if they cannot be read; the next call tries again.
     pub(super) fn of(&self, model: &SpeechModel) -> Result<Arc<dyn EncodeVoice>, BackendError> {
         let mut kept = self.0.lock();
@@ -91,7 +92,7 @@ pub(super) fn support(model: &SpeechModel) -> anyhow::Result<VoiceSupport> {
     })
 }
 
-/// A part of a hash over both configurations of a checkpoint.
+/// Fingerprint of a checkpoint: a part of a hash over both its configurations.
 fn fingerprint(model: &SpeechModel) -> anyhow::Result<String> {
     let mut hash = Sha256::new();
     for file in ["config.json", "speech_tokenizer/config.json"] {

@@ -1,9 +1,10 @@
-//! One call: commands in, events out, every utterance accounted for.
+//! One call: commands in, events out, one record per utterance.
 //!
-//! In: a stream of [`Command`]s (checked and free of wire types) and an [`Orchestrator`](crate::orchestrator::Orchestrator)
-//! to work with. Out: [`Event`]s through a small bounded channel, and one [`UtteranceRecord`] per utterance to a
-//! [`RecordSink`]. A session never waits for its reader while it could listen to its caller: what cannot be sent stays in an
-//! outbox, production pauses behind it, and a cancel is still heard.
+//! In: a stream of [`Command`]s (checked and free of wire types) and an
+//! [`Orchestrator`](crate::orchestrator::Orchestrator) to work with. Out: [`Event`]s through a small bounded channel,
+//! and one [`UtteranceRecord`] per utterance to a [`RecordSink`]. A session never waits for its reader while it could
+//! listen to its caller: events that cannot be sent stay in an outbox, production pauses behind it, and a cancel is
+//! still received.
 
 mod alignment;
 mod alternate;

@@ -1,14 +1,13 @@
 //! Word times: maps a text to the audio in which it is heard.
 //!
-//! In: for each sequence in turn the words that it speaks, and the samples that the model made of it. Out: words with the samples
-//! of the caller's audio in which they are heard. The ends of sequences are known; within one the sounds that the words are
-//! expected to have are followed through the audio (`omni_audio::Follower`).
+//! In: for each sequence in turn the words that it speaks, and the samples that the model generated for it. Out:
+//! words with the samples of the caller's audio in which they are heard. The ends of sequences are known; within one
+//! the expected sounds of the words are followed through the audio (`omni_audio::Follower`).
 //!
-//! What was told is never changed. What was not told is judged by all the audio there is, so that a listener that stops
-//! long before what was made is judged best.
+//! Reported times never change. Times that were not reported use all audio so far, so that they are best for a
+//! listener that stops long before the end of the generated audio.
 //!
-//! Audio grows in samples that the model made; what was heard is counted in those that were sent, which may be at
-//! another rate and speed.
+//! Audio is added in generated samples; times are in output samples, which may have another rate and speed.
 
 mod letters;
 
@@ -22,7 +21,7 @@ use omni_audio::{Follower, SampleRate, Samples, Timeline};
 use letters::{is_pause, pause, sounds};
 use omni_text::is_syllable;
 
-/// No word that has a sound is told to take less, if there is audio for it.
+/// Shortest reported duration of a word that has a sound, if there is audio for it.
 const SHORTEST: Duration = Duration::from_millis(30);
 
 /// A part of the text that is spoken as one: a word, a number, an address.
@@ -34,18 +33,18 @@ pub(super) struct Word {
     pub(super) spoken: String,
 }
 
-/// A part of the text and when it is heard.
+/// A part of the text and the time at which it is heard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimedText {
     /// As it was written.
     pub text: String,
     /// Its characters in the utterance's text.
     pub characters: Range<usize>,
-    /// The samples in which it is heard, at the rate at which they are.
+    /// Samples in which it is heard, in the caller's audio.
     pub samples: Range<Samples>,
 }
 
-/// The account of one text.
+/// Word times of one text.
 #[derive(Clone)]
 pub(super) struct Alignment {
     rate: SampleRate,
@@ -54,14 +53,14 @@ pub(super) struct Alignment {
     /// Place in the text up to which words have been found, and up to which they were reported.
     found: Place,
     told: Place,
-    /// Sequences that are not over; the first is the one that sounds.
+    /// Sequences that have not ended; the first is the one being heard.
     sequences: VecDeque<Sequence>,
-    /// Words whose times are settled, and how many of them were told.
+    /// Words whose times are settled, and the number of them that were reported.
     known: Vec<Known>,
     known_told: usize,
     /// Length of the generated audio so far.
     made: Samples,
-    /// Audio up to here was sent after what there was to tell.
+    /// End of the audio that was sent after its words were reported.
     sent: Option<Samples>,
 }
 
@@ -78,13 +77,13 @@ struct Sequence {
     ends: Vec<(usize, bool)>,
     /// Number of words that are settled.
     known: usize,
-    /// Marks the beginning and the end of each.
+    /// Follows the beginning and the end of each word.
     follower: Follower,
     /// Start of its audio; none before the first.
     begin: Option<Samples>,
 }
 
-/// A word and when it is heard, in samples that are heard; of the sequence that sounds, in samples that were made.
+/// A word and its time, in output samples; for the sequence being heard, in generated samples.
 #[derive(Debug, Clone)]
 struct Known {
     end: usize,
@@ -94,7 +93,7 @@ struct Known {
 
 impl fmt::Debug for Alignment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Never the text itself.
+        // Never prints the text itself.
         f.debug_struct("Alignment")
             .field("known", &self.known.len())
             .field("made", &self.made)
@@ -103,7 +102,7 @@ impl fmt::Debug for Alignment {
 }
 
 impl Alignment {
-    /// For audio made at `rate` and heard as `timeline` says.
+    /// Creates the alignment of audio generated at `rate` and played as `timeline` says.
     pub(super) fn new(rate: SampleRate, timeline: Timeline) -> Self {
         Self {
             rate,
@@ -119,12 +118,12 @@ impl Alignment {
         }
     }
 
-    /// More of the text.
+    /// Adds text.
     pub(super) fn write(&mut self, text: &str) {
         self.text.push_str(text);
     }
 
-    /// A sequence begins with `words`, which stand for the text up to character `to`.
+    /// Begins a sequence with `words`, which stand for the text up to character `to`.
     pub(super) fn begin(&mut self, words: &[Word], to: usize) {
         let mut follower = Follower::new(self.rate);
         follower.expect(pause());
@@ -137,7 +136,7 @@ impl Alignment {
         self.extend(words, to);
     }
 
-    /// The sequence that began last goes on.
+    /// Continues the sequence that began last.
     pub(super) fn extend(&mut self, words: &[Word], to: usize) {
         for (n, word) in words.iter().enumerate() {
             let limit = words.get(n + 1).map_or(to, |next| next.source.start);
@@ -157,7 +156,7 @@ impl Alignment {
         }
     }
 
-    /// The sequence that began last ends with what it has.
+    /// Ends the sequence that began last at its last word.
     pub(super) fn close(&mut self) {
         if let Some(sequence) = self.sequences.back_mut() {
             sequence.follower.expect(pause());
@@ -181,7 +180,7 @@ impl Alignment {
         self.made += Samples::of(samples);
     }
 
-    /// The sequence that sounds is over; if it has said `everything`, that is heard by the end of its audio.
+    /// Ends the sequence being heard; `everything` if all its words were spoken by the end of its audio.
     pub(super) fn complete(&mut self, everything: bool) {
         let Some(sequence) = self.sequences.pop_front() else {
             return;
@@ -202,7 +201,7 @@ impl Alignment {
         self.told(count)
     }
 
-    /// Settles the times of words of the sequence that sounds, as far as they end by `until`.
+    /// Settles the times of words of the sequence being heard that end by `until`.
     fn settle(&mut self, until: Samples) {
         for word in self.sounding() {
             if self.timeline.heard(word.samples.end) > until {
@@ -249,21 +248,21 @@ impl Alignment {
         self.sent.map_or(Samples::ZERO, |sent| sent + Samples(1))
     }
 
-    /// The text that a listener has heard after samples up to `played`, of those that were sent, and the rest.
+    /// Splits the text into the part that a listener has heard after output samples up to `played`, and the rest.
     pub(super) fn split(&self, played: Samples) -> (&str, &str) {
         let characters = self.heard().characters(played);
         let at = self.text.char_indices().nth(characters);
         self.text.split_at(at.map_or(self.text.len(), |(at, _)| at))
     }
 
-    /// Words of the sequence that sounds, as far as they were heard, with samples that were made.
+    /// Words heard so far of the sequence being heard, in generated samples.
     fn sounding(&self) -> Vec<Known> {
         let sequence = self.sequences.front();
         let begun = sequence.and_then(|sequence| Some((sequence, sequence.begin?)));
         begun.map_or_else(Vec::new, |(sequence, begin)| sequence.words(begin, false))
     }
 
-    /// The times of a word are settled: it follows those before it.
+    /// Settles the times of a word: it follows those before it.
     fn know(&mut self, word: &Known) {
         let before = self.known.last();
         let earliest = before.map_or(Samples::ZERO, |before| before.samples.end);
@@ -278,8 +277,9 @@ impl Alignment {
         });
     }
 
-    /// Words that were found too late, when the audio in which they ended was sent already, share the time of those behind them, the
-    /// audio until `limit`, and the time of those before them that were not told either.
+    /// Distributes time among words that were found too late, when the audio in which they ended had already been
+    /// sent: they share the time of the words behind them, the audio until `limit`, and the time of unreported words
+    /// before them.
     fn spread(&mut self, limit: Samples) {
         let shortest = self.timeline.heard(self.rate.samples(SHORTEST)).0;
         let sent = self.sent.unwrap_or_default();
@@ -331,11 +331,11 @@ impl Alignment {
             .map(|known| (known.end, known.samples.clone()))
             .collect();
         let told = told.into_iter().map(|(end, samples)| self.span(end, samples));
-        // A word that a sequence was cut in has no text left for its second half.
+        // A word within which a sequence was cut has no text left for its second half.
         told.filter(|span| !span.characters.is_empty()).collect()
     }
 
-    /// The text from what was told last up to a character.
+    /// Text between the last report and a character.
     fn span(&mut self, to: usize, samples: Range<Samples>) -> TimedText {
         let from = self.told;
         self.told = self.place(from, to);
@@ -409,8 +409,8 @@ fn time_of(words: &[Known]) -> u64 {
     }
 }
 
-/// Divides time among words, the first of which begins behind character `before`: the shortest time for each, and the rest by their
-/// lengths.
+/// Divides time among words, the first of which begins behind character `before`: the shortest time for each, and the
+/// rest in proportion to their lengths.
 fn share(words: &mut [Known], before: usize, shortest: u64, time: Range<Samples>) {
     let all = words.last().map_or(0, |last| last.end - before).max(1) as u64;
     let length = time.end.saturating_sub(time.start).0;
@@ -434,7 +434,7 @@ impl Place {
 }
 
 impl Sequence {
-    /// Words that are not settled, as far as they were heard, with samples that were made.
+    /// Words heard so far that are not settled, in generated samples.
     fn words(&self, begin: Samples, over: bool) -> Vec<Known> {
         let passed = self.follower.passed(2 * self.known, over);
         let ends = self.ends[self.known..].iter();

@@ -1,22 +1,22 @@
-//! Listening to a caller and to the pipeline alternately.
+//! Alternating between a caller and the pipeline.
 //!
-//! A caller that always sends more must not keep the session from what is made for it, nor the other way
-//! round: whichever was listened to last comes second.
+//! A caller that always sends more must not keep the session from its pipeline, nor the other way round: the one that
+//! was served last comes second.
 
 use std::pin::pin;
 
 use futures::future::{Either, select};
 
-/// Whose turn it is.
+/// Order of the two.
 #[derive(Debug, Default)]
 pub(super) struct Alternate {
-    /// The caller was listened to last.
+    /// `true` if the caller was served last.
     heard: bool,
 }
 
 impl Alternate {
-    /// Whichever comes first; of two that are there, the one that was not taken last. The other is dropped, and must lose nothing
-    /// by that.
+    /// Waits for the first of two inputs; if both are ready, the one that was not served last. The other future is
+    /// dropped, which must lose nothing.
     pub(super) async fn next<C, P>(
         &mut self,
         caller: impl Future<Output = C>,
@@ -38,7 +38,7 @@ impl Alternate {
     }
 }
 
-/// `future`, if it is wanted.
+/// Awaits `future` if it is wanted, else never resolves.
 pub(super) async fn when<T>(wanted: bool, future: impl Future<Output = T>) -> T {
     match wanted {
         true => future.await,

@@ -1,9 +1,10 @@
-//! One conversation: turns in, answers out, written and spoken while they are being thought of.
+//! One conversation: turns in, answers out, written and spoken while they are being generated.
 //!
-//! In: a stream of [`ChatCommand`]s (checked and free of wire types). Out: [`ChatEvent`]s through a small bounded channel, and
-//! one [`TurnRecord`] per answer. the model's tokens become text; the text goes to the reader and, if the answer is to be
-//! heard, to an utterance of the same kind that speaks typed text. What a reader does not take stays in an outbox, behind
-//! which first the vocoder and then the model pause; an interruption is heard all the same.
+//! In: a stream of [`ChatCommand`]s (checked and free of wire types). Out: [`ChatEvent`]s through a small bounded
+//! channel, and one [`TurnRecord`] per answer. The model's tokens become text; the text goes to the reader and, if
+//! the answer is to be heard, to an utterance of the same kind that speaks typed text. Events that a reader does not
+//! take stay in an outbox, behind which first the vocoder and then the model pause; an interruption is received all
+//! the same.
 
 mod cut;
 mod figures;

@@ -1,7 +1,7 @@
-//! The requests that ended last, for watchers.
+//! The last requests that ended, for watchers.
 //!
-//! In: records of utterances and answers, as they end. Out: [`Course`]s in that order, which watchers share. Bounded: the oldest are
-//! forgotten first, and a reader that is slower than requests end misses some.
+//! In: records of utterances and answers, as they end. Out: [`Course`]s in that order, which watchers share. Bounded:
+//! the oldest are dropped first, and a reader that is slower than requests end misses some.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::chat::TurnRecord;
 use super::record::UtteranceRecord;
 
-/// Most requests that are held.
+/// Capacity.
 const MOST: usize = 100;
 
 /// A record of a request that ended, without the track of its trace.
@@ -35,7 +35,7 @@ pub struct Course {
     pub request: EndedRequest,
 }
 
-/// Keeps the courses of the requests that ended last.
+/// Buffer of the last requests that ended.
 #[derive(Debug)]
 pub struct Courses {
     held: Mutex<VecDeque<Arc<Course>>>,
@@ -52,12 +52,12 @@ impl Default for Courses {
 }
 
 impl Courses {
-    /// An utterance ended.
+    /// Adds an utterance that ended.
     pub fn utterance(&self, record: &UtteranceRecord) {
         self.add(EndedRequest::Utterance(Box::new(record.untracked())));
     }
 
-    /// An answer ended.
+    /// Adds an answer that ended.
     pub fn turn(&self, record: &TurnRecord) {
         self.add(EndedRequest::Turn(Box::new(record.untracked())));
     }
@@ -76,7 +76,7 @@ impl Courses {
         self.last.send_replace(number);
     }
 
-    /// The courses that are held and came after the one of this number.
+    /// Requests that ended after the one with this number, as far as they are kept.
     #[must_use]
     pub fn after(&self, number: u64) -> Vec<Arc<Course>> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +86,7 @@ impl Courses {
             .collect()
     }
 
-    /// The number of the last course, now and as it changes; 0 before the first.
+    /// Number of the last one, now and as it changes; 0 before the first.
     #[must_use]
     pub fn last(&self) -> watch::Receiver<u64> {
         self.last.subscribe()

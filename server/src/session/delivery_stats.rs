@@ -1,7 +1,8 @@
 //! Delivery times of one utterance's audio.
 //!
-//! In: what was sent, and when. Out: [`Timings`]. The player of `omni_audio::Continuity` judges gaps; while the server waits
-//! for the caller's text that player is paused, because a gap that the caller makes is not the server's.
+//! In: the audio that was sent, with its times. Out: [`Timings`]. The player of `omni_audio::Continuity` judges gaps;
+//! while the server waits for the caller's text that player is paused, because a gap that the caller causes is not
+//! the server's.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,11 +13,11 @@ use omni_engine::Stamp;
 use super::record::{Sound, StageFigures, Timings};
 use omni_pipeline::stage::{ReplicaId, StageSnapshot};
 
-/// The account of one utterance while it runs.
+/// Delivery times of one utterance while it runs.
 #[derive(Debug)]
 pub(super) struct DeliveryStats {
     rate: SampleRate,
-    /// The caller gets the audio in one piece, when it is complete.
+    /// `true` if the caller gets the audio in one piece, when it is complete.
     whole: bool,
     began: Stamp,
     first_audio: Option<Stamp>,
@@ -29,27 +30,27 @@ pub(super) struct DeliveryStats {
     paused: Duration,
     silence: LeadingSilence,
     sound: Sound,
-    /// Of the stages that speech passes, first to last.
+    /// Times of the stages of speech, first to last.
     stages: Vec<StageFigures>,
     first_started: Option<Stamp>,
     last_output: Option<Stamp>,
-    /// Since when it could be spoken.
+    /// Time from which it could be spoken.
     ready: Option<Stamp>,
     wait: Option<Duration>,
-    /// Its text is the model's: nothing waits for a caller.
+    /// `true` if its text is the model's: nothing waits for a caller.
     own_text: bool,
-    /// Waits for the caller's text after the first hand-over, and until when they are booked.
+    /// Waits for the caller's text after the first submission, and the time up to which they are counted.
     text_waits: Duration,
     text_waited: Stamp,
-    /// The part of them that fell into each sequence under way, first to last.
+    /// Part of them that fell into each running sequence, first to last.
     pauses: VecDeque<Duration>,
-    /// Time in which the vocoder could not give away what it made.
+    /// Time in which the vocoder found no room for its output.
     held: Duration,
     frames: u32,
 }
 
 impl DeliveryStats {
-    /// `stages` are those that speech passes, first to last.
+    /// `stages` are those of speech, first to last.
     pub(super) fn new(rate: SampleRate, stages: impl Iterator<Item = &'static str>, began: Stamp) -> Self {
         let figures = |stage| StageFigures {
             stage,
@@ -81,21 +82,23 @@ impl DeliveryStats {
         }
     }
 
-    /// Its caller gets its audio in one piece, when it is complete.
+    /// Sets if the caller gets the audio in one piece, when it is complete.
     pub(super) fn whole(mut self, whole: bool) -> Self {
         self.whole = whole;
         self
     }
 
-    /// Samples on their way out; they count as heard only when [`sent`](Self::sent). All of them until now are so loud.
+    /// Adds samples on their way out; they count as heard only when [`sent`](Self::sent). `sound` is the level of all
+    /// of them until now.
     pub(super) fn produced(&mut self, samples: &[f32], sound: Sound) {
         self.silence.add(samples);
         self.sound = sound;
     }
 
-    /// Audio was handed to the transport. Tells for all but the first how long after the packet before, pauses of the caller not
-    /// included, and how much a listener had left to play then. What is `joined` to the packet before is no packet of its own, and
-    /// neither is anything that waits until all is there.
+    /// Records audio that was passed to the transport. Returns for all but the first packet the time since the packet
+    /// before, without pauses of the caller, and the audio that a listener had left to play then. Audio that is
+    /// `joined` to the packet before is no packet of its own, and neither is audio that is sent only once it is
+    /// complete.
     pub(super) fn sent(
         &mut self,
         now: Stamp,
@@ -124,13 +127,13 @@ impl DeliveryStats {
         next
     }
 
-    /// Its text is the model's own.
+    /// Marks its text as the model's own.
     pub(super) fn answers(&mut self) {
         self.own_text = true;
     }
 
-    /// Text has come after the server had none since `since`: if the player ran dry meanwhile, it waited for the caller. The last sequence
-    /// is `open` if it waited, too.
+    /// Records text that came after the server had none since `since`: if the player ran dry meanwhile, it waited for
+    /// the caller. The last sequence is `open` if it waited, too.
     pub(super) fn resumed(&mut self, since: Stamp, now: Stamp, open: bool) {
         if self.wait.is_some() {
             let waited = now.since(since.max(self.text_waited));
@@ -159,20 +162,20 @@ impl DeliveryStats {
         )
     }
 
-    /// Something could be spoken now, if there is a place for it.
+    /// Records that text could be spoken now, given a permit.
     pub(super) fn ready(&mut self, now: Stamp) {
         self.ready.get_or_insert(now);
     }
 
-    /// A sequence is handed over.
+    /// Records the submission of a sequence.
     pub(super) fn handed_over(&mut self, now: Stamp) {
         let ready = *self.ready.get_or_insert(now);
         self.wait.get_or_insert(now.since(ready));
         self.pauses.push_back(Duration::ZERO);
     }
 
-    /// The first sequence under way, which was submitted at `submitted`, is over, or as far as it got; its audio found no room for so
-    /// long. Tells how long it waited for its caller's text.
+    /// Records the end of the first running sequence, which was submitted at `submitted`, or its progress; its audio
+    /// found no room for `held`. Returns the time that it waited for its caller's text.
     pub(super) fn sequence(
         &mut self,
         (submitted, held): (Stamp, Duration),
@@ -218,7 +221,7 @@ impl DeliveryStats {
         self.sent
     }
 
-    /// Since when the request is whole enough to be worked on.
+    /// Time from which the request is complete enough to be worked on.
     pub(super) fn speakable(&self) -> Option<Stamp> {
         if self.own_text {
             Some(self.began)
@@ -347,7 +350,7 @@ mod tests {
         ledger.resumed(at(1_000), at(5_000), true);
         ledger.sent(at(5_000), Samples(1_600), false);
         assert_eq!(ledger.timings(at(6_000)).worst_underrun, Duration::ZERO);
-        // What the server then adds is its own.
+        // The rest of the gap is the server's.
         ledger.sent(at(5_130), Samples(1_600), false);
         assert_eq!(ledger.timings(at(6_000)).worst_underrun, MS(30));
     }
@@ -373,7 +376,7 @@ mod tests {
     #[test]
     fn what_the_caller_took_to_write_is_told_apart_from_what_the_server_took() {
         let mut ledger = ledger();
-        // Four seconds until there was something to speak, one more in the midst of it, told of twice.
+        // Four seconds until there was something to speak, one more in the midst of it, reported twice.
         ledger.ready(at(5_000));
         ledger.handed_over(at(5_010));
         ledger.sent(at(5_050), Samples(1_600), false);

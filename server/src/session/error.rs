@@ -15,7 +15,7 @@ impl From<CallerGone> for ServeError {
     }
 }
 
-/// An operator ended the session, and why.
+/// An operator ended the session, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("an operator ended the session: {0}")]
 pub struct SessionCancelled(pub String);
@@ -30,7 +30,7 @@ impl From<SessionCancelled> for ServeError {
     }
 }
 
-/// A session has waited for too long, or lasts too long.
+/// A timeout or the age limit ended the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SessionTimeout {
     #[error("the deadline passed")]
@@ -39,7 +39,7 @@ pub enum SessionTimeout {
     Idle(Duration),
     #[error("the session reached its age limit of {}", seconds(.0))]
     MaxAge(Duration),
-    /// The caller does not read what it asked for.
+    /// The reader is too slow.
     #[error("client too slow: {} behind", seconds(.0))]
     SlowReader(Duration),
 }
@@ -56,7 +56,7 @@ impl From<SessionTimeout> for ServeError {
     }
 }
 
-/// A message that the session does not allow now.
+/// A message that the session does not accept now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     #[error("{0}")]
@@ -99,7 +99,7 @@ impl From<ProtocolError> for ServeError {
     }
 }
 
-/// Text that is not spoken.
+/// Text that cannot be spoken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UtteranceError {
     #[error("text of the utterance has {got} bytes, the limit is {limit}")]

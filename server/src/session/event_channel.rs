@@ -1,7 +1,7 @@
-//! The way from a session to its reader.
+//! Channel from a session to its reader.
 //!
-//! A bounded queue of events with one place that is kept for the status: however far a reader is behind, the error that ends the
-//! session is the last thing that it gets. Without it a cut stream would look like one that ended well.
+//! A bounded queue of events with one slot reserved for the status: for a reader any distance behind, the error that
+//! ends the session is the last message. Without it a cut stream would look like one that ended well.
 
 use tokio::sync::mpsc::{self, OwnedPermit, Receiver, Sender};
 
@@ -14,9 +14,10 @@ pub struct EventSender<E> {
     status: Option<OwnedPermit<Result<E, ServeError>>>,
 }
 
-/// Room for `capacity` events and for a status.
+/// Creates a channel for `capacity` events and a status.
 ///
 /// # Panics
+///
 /// If the capacity is more than a channel can have.
 #[must_use]
 pub fn event_channel<E>(capacity: usize) -> (EventSender<E>, Receiver<Result<E, ServeError>>) {

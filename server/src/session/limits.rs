@@ -13,13 +13,13 @@ pub struct SessionLimits {
     pub max_utterances: usize,
     /// Longest audio of one utterance.
     pub max_audio: Duration,
-    /// A session in which nothing happens for this long is ended.
+    /// Time without activity after which a session is ended.
     pub idle_timeout: Duration,
-    /// A sequence that waits for the rest of its sentence for this long is ended at its last word.
+    /// Time after which a sequence that waits for the rest of its sentence is ended at its last word.
     pub max_text_pause: Duration,
-    /// A session of this age takes no more utterances.
+    /// Age from which a session takes no more utterances.
     pub max_age: Duration,
-    /// A caller that falls so far behind what there is to read and to hear is let go.
+    /// Delay behind the available events from which a slow caller is disconnected.
     pub stall_timeout: Duration,
 }
 

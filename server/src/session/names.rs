@@ -1,4 +1,4 @@
-//! Utterance ids of one session: which were used, and what text that still comes under an old one means.
+//! Utterance ids of one session: those that were used, and the handling of text that comes under an old one.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -22,21 +22,21 @@ pub(super) struct Names {
     /// wrong.
     used: HashMap<UtteranceId, bool>,
     order: VecDeque<UtteranceId>,
-    /// An utterance failed while it was open: its text is dropped until the caller ends it.
+    /// `true` after an utterance failed while it was open: its text is dropped until the caller ends it.
     swallowing: bool,
 }
 
 /// Decision on the id of a new utterance.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Named {
-    /// It is free.
+    /// The id is free.
     New(UtteranceId),
-    /// It belongs to an utterance that ended early: the text is to be dropped.
+    /// The id belongs to an utterance that ended early: the text is to be dropped.
     Late,
 }
 
 impl Names {
-    /// A name for the utterance that begins now; `name` may be empty.
+    /// Takes the id of the utterance that begins now; `name` may be empty.
     pub(super) fn begin(&mut self, name: &str) -> Result<Named, ProtocolError> {
         let invalid = |problem| ProtocolError::UtteranceId {
             id: excerpt(name),
@@ -78,14 +78,14 @@ impl Names {
         id
     }
 
-    /// The utterance was cancelled: more text for it is late, not wrong.
+    /// Records that the utterance was cancelled: more text for it is late, not wrong.
     pub(super) fn cancelled(&mut self, id: &UtteranceId) {
         if let Some(late) = self.used.get_mut(id) {
             *late = true;
         }
     }
 
-    /// The utterance ended by itself; `open` if the caller may still send text for it.
+    /// Records that the utterance ended by itself; `open` if the caller may still send text for it.
     pub(super) fn ended(&mut self, id: &UtteranceId, open: bool) {
         if open {
             self.cancelled(id);
@@ -93,7 +93,7 @@ impl Names {
         }
     }
 
-    /// The caller ends what it has open. Returns whether that was an utterance that had ended already.
+    /// Ends the caller's open utterance. Returns true if it had already ended.
     pub(super) fn caller_ends(&mut self) -> bool {
         std::mem::take(&mut self.swallowing)
     }

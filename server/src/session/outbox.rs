@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::protocol::{Event, EventBody};
 
-/// Events that may wait in the outbox before the caller is no longer listened to. Audio stops far earlier.
+/// Number of events at which the caller's commands are no longer read. Audio stops far earlier.
 const OUTBOX: usize = 32;
-/// Audio events in the outbox at which no more is taken from the pipeline.
+/// Number of audio events at which no more audio is taken from the pipeline.
 const AUDIO_AHEAD: usize = 2;
 
 /// Events on their way to the reader.
@@ -52,7 +52,7 @@ impl Outbox {
         self.audio < AUDIO_AHEAD
     }
 
-    /// Playing time of the audio that is next, itself or behind the words that it is told with.
+    /// Playing time of the next audio, itself or behind its words.
     pub(super) fn next_audio(&self) -> Option<Duration> {
         let mut next = self.events.iter();
         let first = next.next().map(|event| &event.body);
@@ -68,7 +68,7 @@ impl Outbox {
         }
     }
 
-    /// Takes back audio that was not sent, and what tells of it.
+    /// Drops audio that was not sent, and the events about it.
     pub(super) fn drop_audio(&mut self) {
         let sounds = |body: &EventBody| matches!(body, EventBody::Audio(_) | EventBody::Alignment(_));
         self.events.retain(|event| !sounds(&event.body));

@@ -1,9 +1,9 @@
-//! From the vocoder's pieces to the bytes of one utterance.
+//! Vocoder output to the bytes of one utterance.
 //!
-//! Sequences are joined without audible seams (`omni_audio::Joiner`), made as fast, as loud and as finely sampled as the caller
-//! wants (`Renderer`), encoded and numbered (`Encoder`). A little audio is always held back until it is known whether more
-//! follows, so that the last piece can say that it is. What the model made goes on beside what the caller hears: in that the text is
-//! found again.
+//! Sequences are joined without audible seams (`omni_audio::Joiner`), changed in speed, level and rate (`Renderer`),
+//! encoded and numbered (`Encoder`). A little audio is always held back until it is known if more follows, so that
+//! the last piece is marked as the last. The generated samples are passed on beside the output: the alignment needs
+//! them.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ use super::settings::Delivery;
 /// The audio of one utterance on its way out.
 #[derive(Debug)]
 pub(super) struct Output {
-    /// Absent once nothing follows.
+    /// None once nothing follows.
     stages: Option<Stages>,
     rate: SampleRate,
     begun: bool,
     rendered: Samples,
     limit: Samples,
-    /// Longest stretch that is encoded at once.
+    /// Longest stretch that is encoded at once, in samples.
     stretch: usize,
 }
 
@@ -43,7 +43,8 @@ pub(super) struct Made {
 }
 
 impl Output {
-    /// From a model's samples at `made`, at most `limit` of audio. `serial` is what tells its stream from others in one file.
+    /// Creates the output for a model's samples at `made`, at most `limit` of audio. `serial` tells its stream from
+    /// others in one file.
     pub(super) fn new(made: SampleRate, delivery: &Delivery, limit: Duration, serial: u32) -> Self {
         let rate = delivery.format.rate();
         let joiner = Joiner::new(made, TrimSettings::default());
@@ -61,12 +62,12 @@ impl Output {
         }
     }
 
-    /// The next samples of the current sequence.
+    /// Adds samples of the current sequence.
     pub(super) fn push(&mut self, samples: &[f32]) -> Made {
         self.join(|joiner, out| joiner.push(samples, out))
     }
 
-    /// Another sequence follows, after a pause.
+    /// Begins another sequence, after a pause.
     pub(super) fn next_sequence(&mut self, pause: Duration) -> Made {
         self.join(|joiner, out| joiner.end_piece(pause, out))
     }
@@ -89,7 +90,7 @@ impl Output {
         self.made(chunks, samples, joined, false)
     }
 
-    /// Nothing follows. If there was nothing audible, there is so much `silence`.
+    /// Ends the audio. If there was nothing audible, adds `silence`.
     pub(super) fn finish(&mut self, silence: Duration) -> Made {
         let Some(Stages {
             joiner,
@@ -207,7 +208,7 @@ mod tests {
                     assert_eq!(piece.last, i + 1 == pieces.len());
                     next += piece.samples;
                 }
-                // Bare packets and frames have no place to say how much of them is filling.
+                // Bare packets and frames have no place to state their padding.
                 let filled = match encoding {
                     Encoding::Opus => hz as usize / 20,
                     Encoding::Mp3 | Encoding::Aac => 3 * 1_024,

@@ -1,8 +1,8 @@
 //! Pacing of audio by its listener's playback.
 //!
-//! The model of a listener: audio plays as it arrives, and playback pauses when none is left. Audio is due when the listener
-//! then has no more left to play than was asked for. Nothing here reads a clock: the session sleeps until audio is due, and
-//! everything behind that audio waits too.
+//! Model of a listener: audio plays as it arrives, and playback pauses when none is left. Audio is due when the
+//! listener has no more left to play than requested. Nothing here reads a clock: the session sleeps until audio is
+//! due, and everything behind that audio waits, too.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ impl PlayoutPacer {
     /// be left to play.
     pub(super) fn due(&self, max_lead: Option<Duration>, time: Duration, now: Stamp) -> Option<Stamp> {
         let (max_lead, dry) = (max_lead?, self.dry?);
-        // At this much left to play there is room for it.
+        // With this much left to play there is room for it.
         let room = max_lead.saturating_sub(time);
         let left = dry.since(now);
         (left > room).then(|| now + (left - room))
     }
 
-    /// Audio was sent.
+    /// Records that audio was sent.
     pub(super) fn sent(&mut self, time: Duration, now: Stamp) {
         self.dry = Some(self.dry.map_or(now, |dry| dry.max(now)) + time);
     }

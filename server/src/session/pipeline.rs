@@ -1,9 +1,10 @@
 //! The sequences of one utterance: one that is heard, at most one started ahead of it.
 //!
-//! The next sequence starts when the stage that reads text is done with the current one, while the stages behind it and the listener
-//! are still busy with its audio: no gap between sentences, and never more than one sequence per utterance in the first stage. The permit is held
-//! only while there is work, so that a caller that pauses between sentences holds up no other. One that pauses within a
-//! sentence keeps a permit and a place in that stage for it, and therefore only for a bounded time.
+//! The next sequence starts when the stage that reads text is done with the current one, while the stages behind it
+//! and the listener are still busy with its audio: no gap between sentences, and never more than one sequence per
+//! utterance in the first stage. The permit is held only while there is work, so that a caller that pauses between
+//! sentences delays no other. One that pauses within a sentence keeps a permit and a place in that stage, and
+//! therefore only for a bounded time.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,23 +21,23 @@ use omni_pipeline::orchestrator::{
 };
 use omni_pipeline::stage::{End, ReplicaId, StageSnapshot};
 
-/// The pipeline's side of an utterance.
+/// Pipeline of an utterance.
 pub(super) struct UtterancePipeline {
     orchestrator: Orchestrator,
     admission: Option<BoxFuture<'static, Result<UtterancePermit, AdmissionError>>>,
     permit: Option<UtterancePermit>,
-    /// The replicas it works with, from its first sequence on; given back with the permit.
+    /// Replicas of its sequences, from the first one on; released with the permit.
     binding: Option<Binding>,
-    /// Its owner holds a permit for as long as this lives.
+    /// `true` if its owner holds a permit for as long as this lives.
     lent: bool,
-    /// The first is heard, the last takes tokens.
+    /// Running sequences: the first is heard, the last takes tokens.
     running: VecDeque<Running>,
 }
 
 struct Running {
     segment: Segment,
     submitted: Stamp,
-    /// Silence before it, if something came before.
+    /// Silence before it, if other audio came before.
     pause: Duration,
     heard: bool,
 }
@@ -110,7 +111,7 @@ impl UtterancePipeline {
         }
     }
 
-    /// Since when the first stage has had nothing to do but wait for text, while a sequence is open.
+    /// Time since which the first stage only waits for text, while a sequence is open.
     pub(super) fn starved_since(&self) -> Option<Stamp> {
         self.running.back()?.segment.first().last_output
     }
@@ -121,7 +122,7 @@ impl UtterancePipeline {
         self.admission.is_some() || !self.is_starved()
     }
 
-    /// Makes sure there is a permit; asks for one if not.
+    /// Returns true if there is a permit; requests one if not.
     pub(super) fn has_permit(&mut self) -> bool {
         if self.lent {
             return true;
@@ -132,7 +133,7 @@ impl UtterancePipeline {
         self.permit.is_some()
     }
 
-    /// Gives the permit back, and with it the replicas. Under an owner's permit they are kept.
+    /// Releases the permit, and with it the replicas. Under an owner's permit they are kept.
     pub(super) fn release(&mut self) {
         self.permit = None;
         if !self.lent {
@@ -152,7 +153,7 @@ impl UtterancePipeline {
     /// The sequence that takes more tokens, if there is one.
     pub(super) fn open_segment(&mut self) -> Option<&mut Segment> {
         let last = self.running.back_mut()?;
-        // The model may come to an end of its own while more text is expected. Tokens for it would be lost then.
+        // The model may end a sequence while more text is expected. Tokens for it would be lost then.
         let takes = last.segment.is_open() && !last.segment.is_text_done();
         takes.then_some(&mut last.segment)
     }
@@ -167,7 +168,7 @@ impl UtterancePipeline {
         self.running.front()?.segment.last().replica
     }
 
-    /// Frames made so far by the sequences under way.
+    /// Frames made so far by the running sequences.
     pub(super) fn frames(&self) -> u32 {
         self.running.iter().map(|r| r.segment.first().outputs).sum()
     }
@@ -185,7 +186,7 @@ impl UtterancePipeline {
         Ok(())
     }
 
-    /// Drops everything under way; returns how far it got.
+    /// Drops all running sequences; returns their progress.
     pub(super) fn abort(&mut self) -> Vec<Ended> {
         self.admission = None;
         self.permit = None;
@@ -193,7 +194,7 @@ impl UtterancePipeline {
         self.running.drain(..).map(|r| r.ended(End::Stop)).collect()
     }
 
-    /// Waits for the next event; for ever if nothing is under way. Dropping the future loses nothing.
+    /// Waits for the next event; never resolves if nothing runs. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> PipelineEvent {
         if let Some(admission) = &mut self.admission {
             let admitted = admission.await;

@@ -1,9 +1,9 @@
 //! Post-processing of one utterance's audio after the vocoder: joining, rendering, encoding, and alignment with its
 //! text.
 //!
-//! That takes milliseconds per chunk, so it is done on threads for computing ([`Compute`]), one piece after the other. The tools go
-//! with each piece of work and come back with what was made, so that the session never waits
-//! for them. Text that comes meanwhile is noted, and taken up by the next piece of work, before its audio.
+//! A chunk takes milliseconds, so it is done on threads for computing ([`Compute`]), one job after the other. The
+//! tools move into each job and come back with its result, so that the session never waits for them. Text that comes
+//! meanwhile is noted, and processed by the next job, before its audio.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,27 +20,28 @@ use crate::compute::Compute;
 /// Change of the text for the alignment.
 #[derive(Debug)]
 pub(super) enum Note {
-    /// More of the text, as it was written.
+    /// Text, as it was written.
     Write(String),
-    /// A sequence begins with these words, which stand for the text up to a character.
+    /// Beginning of a sequence with these words, which stand for the text up to a character.
     Begin(Vec<Word>, usize),
-    /// The sequence that began last goes on.
+    /// Continuation of the sequence that began last.
     Extend(Vec<Word>, usize),
-    /// The sequence that began last ends with what it has.
+    /// End of the sequence that began last, at its last word.
     Close,
 }
 
-/// One piece of work.
+/// One job.
 #[derive(Debug)]
 pub(super) enum Task {
-    /// The next samples of the model; a sequence begins with them if a pause is to be before it.
+    /// Samples of the model; they begin a sequence if a pause precedes them.
     Audio {
         samples: Vec<f32>,
         after: Option<Duration>,
     },
-    /// The sequence that sounds is over, and has said everything or not.
+    /// The sequence being heard has ended; `everything` if all its words were spoken.
     Ended { everything: bool },
-    /// Nothing follows; the text was spoken to its end or not. If there was nothing audible, there is so much silence.
+    /// Nothing follows; `whole` if the text was spoken to its end. If there was nothing audible, silence of this
+    /// length is added.
     Finish { whole: bool, silence: Duration },
 }
 
@@ -65,17 +66,17 @@ pub(super) struct Done {
     heard: Heard,
 }
 
-/// The audio side of one utterance.
+/// Audio side of one utterance.
 pub(super) struct PostProcessing {
     compute: Compute,
-    /// Here while there is no work in progress.
+    /// Present while no job is in progress.
     tools: Option<Box<Tools>>,
-    /// The work in progress.
+    /// Job in progress.
     working: Option<BoxFuture<'static, (Box<Tools>, Done)>>,
     notes: Vec<Note>,
-    /// The text is found in the audio.
+    /// `true` if words are aligned with the audio.
     follows: bool,
-    /// The caller is told of words.
+    /// `true` if the caller is sent word times.
     tells: bool,
     /// Word times as of the last job.
     heard: Heard,
@@ -98,7 +99,7 @@ impl fmt::Debug for PostProcessing {
 }
 
 impl PostProcessing {
-    /// Words are told if it `tells`.
+    /// Creates the post-processing; word times are sent if `tells`.
     pub(super) fn new(compute: Compute, output: Output, alignment: Alignment, tells: bool) -> Self {
         let tools = Tools {
             output,
@@ -124,7 +125,7 @@ impl PostProcessing {
         self.follows = self.tells;
     }
 
-    /// Something about the text. Pieces of it that follow each other become one note.
+    /// Notes a change of the text. Consecutive texts become one note.
     pub(super) fn note(&mut self, note: Note) {
         if !self.follows {
             return;
@@ -138,7 +139,7 @@ impl PostProcessing {
         }
     }
 
-    /// Bytes of text in notes that no piece of work has taken up.
+    /// Bytes of text in notes that no job has processed.
     pub(super) fn noted_bytes(&self) -> usize {
         let texts = self.notes.iter().map(|note| match note {
             Note::Write(text) => text.len(),
@@ -152,7 +153,7 @@ impl PostProcessing {
         self.working.is_some()
     }
 
-    /// Begins a piece of work; there is none in progress.
+    /// Begins a job; none may be in progress.
     pub(super) fn begin(&mut self, task: Task) {
         debug_assert!(self.working.is_none(), "one piece of work at a time");
         let Some(mut tools) = self.tools.take() else {
@@ -182,7 +183,8 @@ impl PostProcessing {
         self.heard.clone()
     }
 
-    /// The text, cut where a listener stopped that has heard samples up to `played`; nothing while there is work in progress.
+    /// Splits the text at the place where a listener stopped after samples up to `played`; nothing while a job is in
+    /// progress.
     pub(super) fn split(&mut self, played: Samples) -> Option<(String, String)> {
         let tools = self.tools.as_mut()?;
         tools.take_up(std::mem::take(&mut self.notes));
@@ -312,7 +314,7 @@ mod tests {
     async fn nobody_waits_for_a_piece_of_work_to_learn_what_was_heard() {
         let mut post = post_processing();
         post.note(Note::Write("abc".to_owned()));
-        // It is never begun: its future is not polled.
+        // The job never begins: its future is not polled.
         post.begin(Task::Ended { everything: false });
         assert!(post.is_working() && post.split(Samples::ZERO).is_none());
         assert_eq!(post.heard().words("abc", Samples(u64::MAX)), 0);

@@ -59,7 +59,7 @@ pub enum EventBody {
     Alignment(Vec<TimedText>),
     /// Its end.
     Done(Box<Done>),
-    /// Something that stopped nothing.
+    /// A problem that stopped nothing.
     Warning {
         /// Stable, for programs.
         reason: &'static str,
@@ -90,7 +90,7 @@ pub struct AudioOut {
     pub samples: Samples,
     /// Their playing time.
     pub time: Duration,
-    /// True if it was encoded at once with what precedes it.
+    /// `true` if it was encoded at once with the audio before it.
     pub joined: bool,
     /// `true` if the utterance's audio is complete with it.
     pub last: bool,
@@ -115,7 +115,7 @@ pub struct Done {
     pub warnings: Vec<Warning>,
 }
 
-/// Something that stopped nothing.
+/// A problem that stopped nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     /// Stable, for programs.

@@ -1,7 +1,7 @@
 //! Outcomes of the requests of the last minute.
 //!
-//! In: records of utterances and answers, as they end. Out: [`RecentFigures`] for operators. Bounded: beyond what it holds the
-//! oldest are forgotten.
+//! In: records of utterances and answers, as they end. Out: [`RecentFigures`] for operators. Bounded: beyond the
+//! capacity the oldest are dropped.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,10 +15,10 @@ use super::record::{Timings, UtteranceRecord};
 
 /// Length of the window.
 const WINDOW: Duration = Duration::from_secs(60);
-/// Most requests that are held.
+/// Capacity.
 const MOST: usize = 1 << 15;
 
-/// Keeps what ended.
+/// Buffer of the requests that ended.
 #[derive(Debug)]
 pub struct Recent {
     began: Stamp,
@@ -40,7 +40,7 @@ struct Heard {
     gapless: bool,
 }
 
-/// Figures of what ended within the last minute.
+/// Figures of the requests that ended within the last minute.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RecentFigures {
     /// Requests, per second.
@@ -64,7 +64,7 @@ impl RecentFigures {
 }
 
 impl Recent {
-    /// Of a server that begins at `now`.
+    /// Creates the buffer of a server that begins at `now`.
     #[must_use]
     pub fn new(now: Stamp) -> Self {
         Self {
@@ -74,22 +74,22 @@ impl Recent {
         }
     }
 
-    /// An utterance ended.
+    /// Adds an utterance that ended.
     pub fn utterance(&self, record: &UtteranceRecord, now: Stamp) {
         self.ended(record.usage.audio, Some(&record.timings), now);
     }
 
-    /// An answer ended.
+    /// Adds an answer that ended.
     pub fn turn(&self, record: &TurnRecord, now: Stamp) {
         self.ended(record.usage.audio, record.timings.speech.as_ref(), now);
     }
 
-    /// A request was turned away at the door.
+    /// Counts a request that was refused before it began.
     pub fn refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Requests that were turned away at the door, ever.
+    /// Number of requests refused before they began, since the start.
     #[must_use]
     pub fn refusals(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
@@ -117,7 +117,7 @@ impl Recent {
     /// The figures at `now`.
     #[must_use]
     pub fn figures(&self, now: Stamp) -> RecentFigures {
-        // Sorted without the lock: a request that ends meanwhile must not wait for an operator's look.
+        // Sorted without the lock: a request that ends meanwhile must not wait for an operator's query.
         let ended: Vec<_> = {
             let mut ended = self.lock();
             forget(&mut ended, now);

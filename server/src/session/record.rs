@@ -1,4 +1,4 @@
-//! The one account of an utterance: for its `done` event, for the log, for metrics and traces.
+//! The one record of an utterance: for its `done` event, for the log, for metrics and traces.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use omni_pipeline::stage::ReplicaId;
 /// Outcome of an utterance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Naturally.
+    /// The whole text was spoken.
     Stop,
     /// At a limit.
     Length,
-    /// The model went round in circles, and was stopped.
+    /// The model repeated itself, and was stopped.
     Repetition,
     /// The caller cancelled it.
     Interrupted,
@@ -31,7 +31,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// For logs and traces.
+    /// Name in logs and traces.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ pub struct Usage {
     pub text_tokens: u32,
     /// Codec frames that the first stage made.
     pub frames: u32,
-    /// Audio handed to the transport.
+    /// Audio passed to the transport.
     pub samples: Samples,
     /// Its rate; none where nothing was to be spoken.
     pub sample_rate: Option<SampleRate>,
@@ -67,17 +67,17 @@ pub struct Usage {
 pub struct StageFigures {
     /// Its name.
     pub stage: &'static str,
-    /// From hand-over of the first sequence to its first step.
+    /// From the submission of the first sequence to its first step.
     pub queue: Option<Duration>,
     /// From the beginning of the request to that step.
     pub started: Option<Duration>,
-    /// Steps in which it took part.
+    /// Time of the steps in which it took part.
     pub busy: Duration,
     /// From the first text to the stage's first output.
     pub first_output: Option<Duration>,
     /// From the beginning of the request to the stage's last output.
     pub last_output: Option<Duration>,
-    /// From hand-over to its last output, its own queue included and waits for the caller's text left out.
+    /// From submission to its last output, including its own queue, without waits for the caller's text.
     pub span: Option<Duration>,
     /// Times that a sequence ran out of input although the stage before should have delivered.
     pub starved: u32,
@@ -88,9 +88,9 @@ pub struct StageFigures {
 /// Level of an utterance's audio.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sound {
-    /// As the model made it.
+    /// Level of the generated audio.
     pub made: Level,
-    /// As its caller gets it.
+    /// Level of the output.
     pub given: Level,
 }
 
@@ -99,24 +99,25 @@ pub struct Sound {
 pub struct Timings {
     /// To the moment something could be spoken.
     pub ready: Option<Duration>,
-    /// From asking for a place to the hand-over of the first sequence.
+    /// From the request of a permit to the submission of the first sequence.
     pub wait: Option<Duration>,
     /// To the first step of the first stage.
     pub queue: Option<Duration>,
-    /// To the first audio handed to the transport.
+    /// To the first audio passed to the transport.
     pub first_audio: Option<Duration>,
-    /// From the moment something could be spoken to the first audio handed to the transport: without the time that the caller
-    /// took to write it. Of an answer, from the request for it.
+    /// From the moment something could be spoken to the first audio passed to the transport: without the time that
+    /// the caller took to write it. For an answer, from the request for it.
     pub first_packet: Option<Duration>,
-    /// Time in which a sequence that had begun waited for its caller to write more, or no sequence was there for want of text.
+    /// Time in which a sequence that had begun waited for its caller's text, or no sequence was there for want of
+    /// text.
     pub text_pauses: Duration,
-    /// Time in which nothing but the caller's text was waited for: until something could be spoken, and whenever all that
-    /// had come was spoken. None of an answer, whose text is the model's.
+    /// Time in which only the caller's text was waited for: until something could be spoken, and whenever all text so
+    /// far was spoken. Zero for an answer, whose text is the model's.
     pub text_wait: Duration,
     /// To the last output of the last stage.
     pub last_output: Option<Duration>,
-    /// From the first hand-over to the last output of the last stage, without waits for the caller's text or for a listener with
-    /// no room for more.
+    /// From the first submission to the last output of the last stage, without waits for the caller's text or for a
+    /// listener without room.
     pub generation: Duration,
     /// Silence at the head of the audio.
     pub leading_silence: Duration,
@@ -126,30 +127,30 @@ pub struct Timings {
     pub real_time_factor: f64,
     /// Worst lateness of a chunk for a player without a buffer.
     pub worst_underrun: Duration,
-    /// Longest time between two packets, pauses of the caller not included.
+    /// Longest time between two packets, without pauses of the caller.
     pub longest_gap: Duration,
-    /// The audio was handed over in one piece: there are no packets to come late.
+    /// `true` if the audio was sent in one piece: there are no packets to be late.
     pub whole: bool,
     /// Level of its audio.
     pub sound: Sound,
-    /// The part of each stage that speech passes, first to last.
+    /// Times of each stage of speech, first to last.
     pub stages: Vec<StageFigures>,
 }
 
 impl Timings {
-    /// The part of the stage that reads text.
+    /// Times of the stage that reads text.
     #[must_use]
     pub fn first(&self) -> StageFigures {
         self.stages.first().copied().unwrap_or_default()
     }
 
-    /// The part of the stage that gives audio.
+    /// Times of the stage that gives audio.
     #[must_use]
     pub fn last(&self) -> StageFigures {
         self.stages.last().copied().unwrap_or_default()
     }
 
-    /// Steps of all stages.
+    /// Time of the steps of all stages.
     #[must_use]
     pub fn busy(&self) -> Duration {
         self.stages.iter().map(|stage| stage.busy).sum()
@@ -163,7 +164,7 @@ pub struct UtteranceRecord {
     pub session: SessionId,
     /// Its id.
     pub utterance: UtteranceId,
-    /// The voice that was asked for.
+    /// Requested voice.
     pub voice: String,
     /// Outcome.
     pub outcome: Outcome,
@@ -173,14 +174,14 @@ pub struct UtteranceRecord {
     pub usage: Usage,
     /// Times.
     pub timings: Timings,
-    /// The seed that was used.
+    /// Seed that was used.
     pub seed: u64,
     /// Further times for its trace, if it is traced.
     pub track: Option<Track>,
 }
 
 impl UtteranceRecord {
-    /// The same without its track, which is not copied: it has an entry for every packet.
+    /// Copies the record without its track, which has an entry for every packet.
     pub(super) fn untracked(&self) -> Self {
         Self {
             session: self.session,
@@ -217,35 +218,37 @@ pub enum SessionChange<'a> {
         /// Time since it began.
         after: Duration,
     },
-    /// A call or a request was turned away before anything was done for it, for want of places or because of the caller's quotas.
-    /// Utterances that waited in the queue in vain are not recorded here.
+    /// A call or a request was refused before any work was done for it, for want of places or because of the caller's
+    /// quotas. Utterances that waited in the queue in vain are not recorded here.
     Refused(&'a ServeError),
     /// It ended with an error before any utterance or answer of it began, or could not begin for want of a stage.
     NothingBegan(&'a ServeError),
 }
 
-/// Takes records. Called once per utterance and per answer, on the session's task: must not block.
+/// Receives records. Called once per utterance and per answer, on the session's task: must not block.
 pub trait RecordSink: Send + Sync {
-    /// An utterance or an answer begins, called by `caller` if that says so: where its spans belong, if it is traced.
+    /// Called when an utterance or an answer begins, with the caller's trace, if it sent one. Returns its trace
+    /// context, if it is traced.
     fn begins(&self, _caller: Option<&TraceParent>, _now: Stamp) -> Option<Arc<TraceContext>> {
         None
     }
 
-    /// An utterance is over.
+    /// Called when an utterance has ended.
     fn utterance(&self, record: &UtteranceRecord);
 
-    /// An answer of a conversation is over. Its speech is part of the record and no utterance of its own.
+    /// Called when an answer of a conversation has ended. Its speech is part of the record and no utterance of its
+    /// own.
     fn turn(&self, record: &TurnRecord);
 
-    /// Audio was handed to the transport, and not the first of its utterance or answer.
+    /// Called when audio was passed to the transport, except the first of an utterance or answer.
     fn packet(&self, _packet: &Packet) {}
 
-    /// Something happened to a session.
+    /// Called for an event of a session.
     fn session(&self, _change: SessionChange<'_>) {}
 }
 
 impl dyn RecordSink {
-    /// A call or a request was turned away ([`SessionChange::Refused`]).
+    /// Reports a call or a request that was refused ([`SessionChange::Refused`]).
     pub fn refused(&self, why: &ServeError) {
         self.session(SessionChange::Refused(why));
     }

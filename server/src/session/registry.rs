@@ -1,7 +1,7 @@
 //! Registry of open sessions, as operators see them, with the means to end one of them.
 //!
-//! A session writes what it does into its entry: atomics only, for audio passes there. The list itself is locked where a session
-//! begins, where it ends and where an operator looks. It is as long as there are places for calls.
+//! A session writes its state into its entry: atomics only, for audio passes there. The list itself is locked only
+//! when a session begins or ends, and when an operator lists it. It is bounded by the places for calls.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,7 +17,7 @@ use super::error::SessionCancelled;
 use crate::caller::{Caller, OverQuota};
 use crate::id::SessionId;
 
-/// The sessions that are open. Copies are the same list.
+/// Open sessions. Clones share the list.
 #[derive(Debug, Clone, Default)]
 pub struct Registry(Arc<Mutex<HashMap<SessionId, Arc<Entry>>>>);
 
@@ -39,14 +39,14 @@ struct Entry {
     why: OnceLock<String>,
 }
 
-/// A session in the list. Dropping it takes it out.
+/// Entry of a session in the list. Dropping it removes the entry.
 #[derive(Debug)]
 pub struct RegistryGuard {
     registry: Registry,
     handle: SessionHandle,
 }
 
-/// A session's caller, and its entry in the registry. Copies are the same handle.
+/// A session's caller, and its entry in the registry. Clones share it.
 #[derive(Clone)]
 pub struct SessionHandle {
     caller: Caller,
@@ -78,7 +78,7 @@ pub struct SessionView {
 }
 
 impl Registry {
-    /// A session begins at `now`.
+    /// Adds a session that begins at `now`.
     #[must_use]
     pub fn open(&self, method: &'static str, caller: Caller, now: Stamp) -> RegistryGuard {
         let handle = SessionHandle::new(method, caller, now);
@@ -102,7 +102,7 @@ impl Registry {
         self.entries().is_empty()
     }
 
-    /// Those that are open at `now`, the oldest first.
+    /// Sessions that are open at `now`, the oldest first.
     #[must_use]
     pub fn views(&self, now: Stamp) -> Vec<SessionView> {
         let entries: Vec<_> = self.entries().values().cloned().collect();
@@ -111,7 +111,7 @@ impl Registry {
         views
     }
 
-    /// Ends the session of that name, and says why to its caller. Whether there is one.
+    /// Ends the session of that id, with a reason for its caller. Returns false if there is none.
     #[must_use]
     pub fn cancel(&self, id: &str, why: &str) -> bool {
         let entry = self
@@ -133,7 +133,7 @@ impl Registry {
 }
 
 impl RegistryGuard {
-    /// For the session itself.
+    /// Handle for the session itself.
     #[must_use]
     pub fn handle(&self) -> SessionHandle {
         self.handle.clone()
@@ -147,7 +147,7 @@ impl Drop for RegistryGuard {
 }
 
 impl SessionHandle {
-    /// In no list.
+    /// Creates a handle outside of any registry.
     #[must_use]
     pub fn new(method: &'static str, caller: Caller, now: Stamp) -> Self {
         let entry = Entry {
@@ -181,10 +181,11 @@ impl SessionHandle {
         &self.caller
     }
 
-    /// An utterance or an answer of so many `characters` begins, if the caller's quotas have room for it.
+    /// Charges an utterance or an answer of `characters` characters to the caller's quotas.
     ///
     /// # Errors
-    /// If they have not.
+    ///
+    /// If they have no room for it.
     pub(super) fn begin(&self, characters: usize, now: Stamp) -> Result<(), OverQuota> {
         self.entry.requests.fetch_add(1, Ordering::Relaxed);
         self.caller.begin(characters, now)
@@ -194,19 +195,19 @@ impl SessionHandle {
     pub(super) fn set_active(&self, active: bool, now: Stamp) {
         let entry = &self.entry;
         if entry.active.swap(active, Ordering::Relaxed) != active && active {
-            // What was heard before is no measure for what begins.
+            // Earlier audio says nothing about the request that begins.
             let over = |dry| (dry <= nanos(now.0)).then_some(0);
             let _ = entry.dry.fetch_update(Ordering::Relaxed, Ordering::Relaxed, over);
         }
     }
 
-    /// Audio of this playing time was sent.
+    /// Records that audio of this playing time was sent.
     pub(super) fn sent(&self, audio: Duration, now: Stamp) {
         self.caller.heard(audio, now);
         let (entry, time) = (&self.entry, nanos(audio));
         entry.sent.fetch_add(time, Ordering::Relaxed);
         let dry = entry.dry.load(Ordering::Relaxed).max(nanos(now.0));
-        // The session alone writes it.
+        // Only the session writes it.
         entry.dry.store(dry.saturating_add(time), Ordering::Relaxed);
     }
 
@@ -298,7 +299,7 @@ mod tests {
         handle.sent(Duration::from_millis(200), at(150));
         assert_eq!(lead(&registry, 200), Some(0.2));
         assert_eq!(lead(&registry, 450), Some(-0.05));
-        // Playing goes on when there is something to play.
+        // Playback resumes when there is something to play.
         handle.sent(Duration::from_millis(100), at(500));
         assert_eq!(lead(&registry, 500), Some(0.1));
         handle.set_active(false, at(550));

@@ -1,4 +1,4 @@
-//! Sessions that speak: text in, audio and its end out, one utterance after the other.
+//! Speech sessions: text in, audio and its end out, one utterance after the other.
 
 mod commands;
 
@@ -61,7 +61,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that must have ended by `deadline`.
+    /// Creates a session that must have ended by `deadline`.
     #[must_use]
     pub fn new(deps: SessionDeps, deadline: Option<Stamp>) -> Self {
         Self {
@@ -72,14 +72,15 @@ impl Session {
         }
     }
 
-    /// Its caller has no word to cut an utterance short, and so never asks what was heard.
+    /// Protocol without a cancel: skips the alignment unless word times are requested.
     #[must_use]
     pub fn uncut(mut self) -> Self {
         self.uncut = true;
         self
     }
 
-    /// It speaks one text, which is all that its caller asks for: text with nothing to speak is an error, unless it is in no letters.
+    /// Speaks one text, which is all that the caller requests: text with nothing to speak is an error, unless it has
+    /// no letters.
     #[must_use]
     pub fn whole(mut self) -> Self {
         self.whole = true;
@@ -87,15 +88,15 @@ impl Session {
         self
     }
 
-    /// Its utterances are parts of what `caller` does, if that says so.
+    /// Sets the parent of its utterances' traces, if there is one.
     #[must_use]
     pub fn called_by(mut self, caller: Option<TraceParent>) -> Self {
         self.core.caller = caller;
         self
     }
 
-    /// Its caller is not listened to while as much waits as may wait. For protocols that have no word for "too much", and whose callers
-    /// have nothing to say but what is to be spoken: a cancel would not be heard either.
+    /// Stops reading commands while the most permitted text waits. For protocols that cannot report "too much", and
+    /// whose callers only send text: a cancel would not be read either.
     #[must_use]
     pub fn holding_back(mut self) -> Self {
         self.holds_back = true;
@@ -103,7 +104,7 @@ impl Session {
         self
     }
 
-    /// The caller that it serves, and where it tells what it does.
+    /// Sets its caller and its entry in the registry.
     #[must_use]
     pub fn with_handle(mut self, handle: SessionHandle) -> Self {
         self.core.handle = handle;
@@ -145,25 +146,25 @@ struct Run {
     holds_back: bool,
     uncut: bool,
     whole: bool,
-    /// Text without a character came, and no utterance is open.
+    /// `true` if text without a character came, and no utterance is open.
     blank: bool,
     settings: Option<Arc<Settings>>,
-    /// The first is being spoken, the last may be open.
+    /// Utterances: the first is being spoken, the last may be open.
     queue: VecDeque<Utterance>,
     names: Names,
     outbox: Outbox,
     /// Answers to `config`, each with the number of utterances that were opened before it.
     ready: VecDeque<(u64, Event)>,
-    /// Utterances that were opened.
+    /// Number of utterances opened.
     opened: u64,
     pacer: PlayoutPacer,
-    /// Commands are taken.
+    /// `true` while commands are read.
     listening: bool,
     /// Next alarm.
     alarm: Option<(Stamp, Alarm)>,
 }
 
-/// Something of the work that is due at a time.
+/// Work that is due at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Alarm {
     Flush,
@@ -181,14 +182,15 @@ impl SessionBody for Run {
         &mut self.core
     }
 
-    /// Lets the first utterance do what it can, and the next ones after it when it is done.
+    /// Advances the first utterance, and the next ones after it when it is done.
     fn advance(&mut self, now: Stamp) -> Wants {
         self.announce();
         while self.outbox.has_room()
             && let Some(front) = self.queue.front_mut()
             && front.advance(&mut self.outbox, now)
         {
-            // A failed utterance goes on swallowing its text until the caller ends it; its `done` does not wait for that.
+            // A failed utterance goes on dropping its text until the caller ends it; its `done` does not wait for
+            // that.
             let front = self.queue.pop_front().expect("it was there");
             self.names.ended(front.id(), front.is_open());
             let utterance = Some(front.id().clone());
@@ -229,7 +231,7 @@ impl SessionBody for Run {
             Input::Expired(due) => self.expired(due, now)?,
             // Nothing comes before `ready`. A session without settings ends at once, with the same reason.
             Input::Drain(_) if self.settings.is_none() => {}
-            // All is done that this caller asked for; only the reader is behind.
+            // Everything that this caller requested is done; only the reader is behind.
             Input::Drain(_) if self.core.hung_up && self.queue.is_empty() => {}
             Input::Drain(reason) => {
                 let message =
@@ -286,7 +288,7 @@ impl Run {
         let open = self.open().is_some();
         let waiting: usize = self.queue.iter().map(Utterance::waiting_bytes).sum();
         let text = waiting + limits.max_text_bytes <= limits.max_buffered_text_bytes;
-        // What an utterance has gathered is not spoken before its flush comes: nothing else can make room then.
+        // Gathered text of an utterance is not spoken before its flush comes: nothing else can make room then.
         let alone = self.queue.is_empty() || (open && self.queue.len() == 1);
         let utterances = open || self.queue.len() < limits.max_utterances;
         (text || alone) && utterances && self.has_room_for_config()
@@ -300,14 +302,14 @@ impl Run {
         }
     }
 
-    /// Until when the next event is held back, because its listener has enough.
+    /// Time until which the next event is held back, because its listener has enough.
     fn held_until(&self, now: Stamp) -> Option<Stamp> {
         let time = self.outbox.next_audio()?;
         self.pacer.due(self.queue.front()?.max_lead(), time, now)
     }
 
-    /// The session is too old. What is open is finished as it is, for a caller that kept it open would keep the session; what still
-    /// comes for it is dropped.
+    /// Ends the session for its age. Open work is finished as it is, for a caller that kept it open would keep the
+    /// session; further text for it is dropped.
     fn grow_old(&mut self, error: ServeError) {
         if let Some(open) = self.open() {
             let now = self.core.now();
@@ -338,7 +340,7 @@ impl Run {
 
     fn ring(&mut self, now: Stamp) {
         match self.alarm.map(|(_, alarm)| alarm) {
-            // It is looked at again in any case.
+            // It is checked again in any case.
             None | Some(Alarm::PlayoutPacer) => {}
             Some(Alarm::Pause) => {
                 if let Some(front) = self.queue.front_mut() {
@@ -357,7 +359,7 @@ impl Run {
         let error = self.core.timeouts.over(due);
         match due {
             Due::Age => self.grow_old(error.into()),
-            // How long a place may be waited for is decided where it is waited for, and how slow a stage may be where it is.
+            // Admission has a limit of its own for the wait, and stages for theirs.
             Due::Idle if self.queue.front().is_some_and(Utterance::is_busy) => self.core.timeouts.active(now),
             Due::Deadline | Due::Idle | Due::Stall => return Err(error.into()),
         }

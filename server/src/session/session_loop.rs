@@ -1,4 +1,4 @@
-//! The loop of every session: listens to the caller, to the work, to the reader and to the clock, all at once.
+//! The loop of every session: waits for the caller, the work, the reader and the clock at once.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -29,16 +29,16 @@ pub(super) struct SessionCore {
     pub(super) caller: Option<TraceParent>,
     pub(super) handle: SessionHandle,
     pub(super) timeouts: SessionTimeouts,
-    /// The caller sends no more commands.
+    /// `true` once the caller sends no more commands.
     pub(super) hung_up: bool,
-    /// An utterance or an answer was begun.
+    /// `true` once an utterance or an answer was begun.
     pub(super) began: bool,
-    /// Set when nothing new is begun; the session ends with it.
+    /// Set when no new work is begun; the session ends with this error.
     pub(super) closing: Option<ServeError>,
 }
 
 impl SessionCore {
-    /// Of a session that must have ended by `deadline`.
+    /// Creates the state of a session that must have ended by `deadline`.
     pub(super) fn new(deps: SessionDeps, deadline: Option<Stamp>) -> Self {
         let now = deps.clock.now();
         Self {
@@ -64,13 +64,13 @@ impl SessionCore {
 /// Conditions that a session waits for when all possible work is done.
 #[derive(Debug)]
 pub(super) struct Wants {
-    /// Work is under way.
+    /// `true` while work is in progress.
     pub(super) active: bool,
-    /// Nothing is on its way to the reader.
+    /// `true` if no event is queued for the reader.
     pub(super) sent: bool,
-    /// There is something that the reader may take now.
+    /// `true` if there is an event that the reader may take now.
     pub(super) sends: bool,
-    /// A command is taken now.
+    /// `true` if a command is read now.
     pub(super) listens: bool,
     /// Time at which the work must be polled again.
     pub(super) alarm: Option<Stamp>,
@@ -85,11 +85,11 @@ pub(super) enum Input<C, P> {
     Progress(P),
     /// The alarm that was wanted.
     Alarm,
-    /// The session has waited for too long, or is too old.
+    /// The session has reached a timeout or its age limit.
     Expired(Due),
-    /// The server ends: what was begun is finished. The reason is told.
+    /// The server drains: open work is finished. The reason is sent to the caller.
     Drain(&'static str),
-    /// The session has ended, for this reason: what is cut off by that is accounted for.
+    /// The session has ended with this error; records of interrupted work are written.
     End(ServeError),
 }
 
@@ -101,21 +101,21 @@ pub(super) trait SessionBody: Send {
 
     fn core(&mut self) -> &mut SessionCore;
 
-    /// Does what can be done now.
+    /// Does everything that is possible now.
     fn advance(&mut self, now: Stamp) -> Wants;
 
-    /// Waits for the work, if there is room for what it gives. Dropping the future loses nothing.
+    /// Waits for the work, if there is room for its output. Dropping the future loses nothing.
     fn next(&mut self) -> impl Future<Output = Self::Progress> + Send;
 
-    /// An error ends the session.
+    /// Handles an input; an error ends the session.
     fn take(&mut self, input: Input<Self::Command, Self::Progress>, now: Stamp) -> Result<(), ServeError>;
 
-    /// Hands over the next event, with the time that it takes to hear or to read.
+    /// Takes the next event, with the time that it takes to hear or to read.
     fn send(&mut self, now: Stamp) -> Option<(Self::Event, Duration)>;
 }
 
-/// Runs to the end: of the commands and the work they caused, or of the reader's interest. An error among the commands
-/// ends the session with it, as the last thing sent; so does a panic, which is nothing that a caller may take for an end.
+/// Runs until the commands and their work have ended, or the reader is gone. An error among the commands ends the
+/// session with it, as the last message; so does a panic, which a caller must not take for an end.
 pub(super) async fn run<B, S>(mut body: B, commands: S, events: EventSender<B::Event>)
 where
     B: SessionBody,
@@ -148,7 +148,7 @@ where
     }
 }
 
-/// The message of the panic is for the panic hook: it may hold what the caller sent.
+/// The message of the panic is left to the panic hook: it may hold data of the caller.
 fn panicked(session: SessionId) -> ServeError {
     tracing::error!(%session, "session panicked");
     StageError::panicked("session").into()
@@ -172,7 +172,7 @@ where
         let now = clock.now();
         let wants = body.advance(now);
         let core = body.core();
-        // What is held back is not the reader's to take.
+        // Audio that is held back is not offered to the reader.
         core.timeouts.offer(wants.sends, now);
         core.handle.set_active(wants.active, now);
         if !wants.active && wants.sent {
@@ -219,7 +219,7 @@ where
     }
 }
 
-/// The caller went away: its deadline passed, or it did not wait for that.
+/// Error of a caller that went away: its deadline passed, or it did not wait for that.
 fn gone(core: &SessionCore) -> ServeError {
     match core.timeouts.is_at_deadline(core.now()) {
         true => SessionTimeout::Deadline.into(),

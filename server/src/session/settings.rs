@@ -19,7 +19,7 @@ pub struct Delivery {
     pub leading_silence: Duration,
     /// Longest lead over its listener.
     pub max_lead: Option<Duration>,
-    /// Its caller gets it in one piece, when it is complete.
+    /// `true` if the caller gets it in one piece, when it is complete.
     pub whole: bool,
 }
 
@@ -37,7 +37,7 @@ pub enum Buffering {
     Manual,
 }
 
-/// A hint that has no effect: its field, as in the .proto files, and why.
+/// An ignored hint: its field, as in the .proto files, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IgnoredField {
     pub field: &'static str,
@@ -61,21 +61,21 @@ pub struct Settings {
     pub language: Option<String>,
     /// Style instructions in words, if the model follows them.
     pub instructions: Option<Arc<str>>,
-    /// The text of a sequence that is complete stands in front of its first frame.
+    /// `true` if the prompt contains the whole text of a complete sequence.
     pub non_streaming: bool,
     /// Delivery of audio to its listener.
     pub delivery: Delivery,
     /// Sampling of outputs; unset where the model's default holds.
     pub sampling: Sampling,
-    /// Start of the random numbers; without, every utterance gets its own.
+    /// Seed of the random numbers; without, every utterance gets its own.
     pub seed: Option<u64>,
     /// Most codec frames per utterance.
     pub max_frames: Option<u32>,
     /// Unit of text that is gathered.
     pub buffering: Buffering,
-    /// Speak what is gathered after this much silence of the caller.
+    /// Speaks gathered text after this much silence of the caller.
     pub max_buffer_delay: Option<Duration>,
-    /// Tell which words are heard when.
+    /// Sends word times.
     pub alignment: bool,
     /// Fields that the caller set and the model cannot follow.
     pub ignored: Vec<IgnoredField>,

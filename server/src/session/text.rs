@@ -16,7 +16,7 @@ use super::settings::Buffering;
 use crate::error::{InvalidField, ServeError};
 use crate::orchestrator::TextEncoder;
 
-/// Warnings per utterance; more say nothing new.
+/// Most warnings per utterance.
 const MAX_WARNINGS: usize = 8;
 
 /// Relation of a piece to the sequences.
@@ -24,9 +24,9 @@ const MAX_WARNINGS: usize = 8;
 pub(super) enum Position {
     /// It begins one.
     First,
-    /// It goes on in that of the piece before it; if the model has ended that, in another.
+    /// It continues the sequence of the piece before it; if the model has ended that, it begins another.
     Next,
-    /// It goes on in that of the piece before it and in no other: when the model has ended that, nothing comes after.
+    /// It continues the sequence of the piece before it and no other: if the model has ended that, it is dropped.
     Only,
 }
 
@@ -41,16 +41,16 @@ impl Position {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) tokens: Vec<u32>,
-    /// Characters that the tokens stand for.
+    /// Characters of its text.
     pub(super) chars: usize,
     pub(super) position: Position,
     /// `true` if its sequence ends with it.
     pub(super) ends: bool,
     /// Silence before it, if it begins a sequence.
     pub(super) pause: Duration,
-    /// Characters of the utterance's text up to the end of what it stands for.
+    /// End of its text, in characters of the utterance's text.
     pub(super) source_end: usize,
-    /// The parts of that text that are spoken as one, each with how it is.
+    /// Words of that text, each with its spoken form.
     pub(super) words: Vec<Word>,
     bytes: usize,
 }
@@ -86,13 +86,14 @@ pub(super) enum Unspeakable {
     /// A short silence and a warning: more may follow it.
     #[default]
     Silence,
-    /// The text is all that is asked for: nothing at all, and text in letters that the model does not know, are refused.
+    /// The text is the whole request: text without anything to speak, and text in letters that the model does not
+    /// know, are refused.
     Whole,
-    /// It is refused.
+    /// Refused.
     Refused,
 }
 
-/// The front end that a session of this model has.
+/// Options of the front end of this model's sessions.
 fn options(info: &SpeechInfo, buffering: Buffering, max_buffered_bytes: usize) -> FrontEndOptions {
     FrontEndOptions {
         buffering: match buffering {
@@ -119,7 +120,7 @@ pub fn explain(info: &SpeechInfo, buffering: Buffering, text: &str) -> Result<Ex
 
 impl fmt::Debug for TextFront {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Never the text itself.
+        // Never prints the text itself.
         f.debug_struct("TextFront")
             .field("pieces", &self.pieces.len())
             .finish_non_exhaustive()
@@ -155,7 +156,7 @@ impl TextFront {
         }
     }
 
-    /// The text is all that its caller asks for. A strict server refuses more than that.
+    /// Marks the text as the whole request. A strict server refuses more than other sessions do.
     pub(super) fn set_whole(&mut self) {
         if self.unspeakable == Unspeakable::Silence {
             self.unspeakable = Unspeakable::Whole;
@@ -177,13 +178,13 @@ impl TextFront {
         self.gathering = false;
         let pieces = self.front.flush().map_err(|error| refused(&error))?;
         self.add(pieces)?;
-        // If nothing was left that could be spoken, the sequence would wait for an end for ever.
+        // If nothing speakable was left, the sequence would wait for an end for ever.
         self.end_sequence();
         Ok(())
     }
 
-    /// Ends the sequence that the last piece left open, if it did. Text that comes later begins another; a word that is not
-    /// complete stays gathered.
+    /// Ends the sequence that the last piece left open, if it did. Later text begins another; an incomplete word
+    /// stays gathered.
     pub(super) fn end_sequence(&mut self) {
         if self.open_chars.take().is_none() {
             return;
@@ -201,14 +202,14 @@ impl TextFront {
         });
     }
 
-    /// Takes tokens as they are, for `text`; they go on in one sequence until it is ended. Not to be mixed with text.
+    /// Takes tokens as they are, for `text`; they continue one sequence until it is ended. Not to be mixed with text.
     pub(super) fn push_tokens(&mut self, tokens: Vec<u32>, text: &str) {
         let chars = text.chars().count();
         let open = self.open_chars;
         self.open_chars = Some(open.unwrap_or(0) + chars);
         let source = self.source_end..self.source_end + chars;
         self.source_end = source.end;
-        // Half a word may be a token: ends of words are found later, where words are asked for.
+        // A token may be half a word: ends of words are found later, where words are requested.
         let words = match chars {
             0 => Vec::new(),
             _ => vec![Word {
@@ -232,7 +233,7 @@ impl TextFront {
         });
     }
 
-    /// No more text will come. An utterance without any text is fine; one with nothing that can be spoken is warned of.
+    /// Ends the text. An utterance without any text is fine; one with nothing that can be spoken gets a warning.
     pub(super) fn finish(&mut self) -> Result<(), ServeError> {
         self.gathering = false;
         match self.front.finish() {
@@ -243,7 +244,7 @@ impl TextFront {
         }
     }
 
-    /// There was text, and nothing to speak in it.
+    /// Handles text with nothing to speak in it.
     fn unspeakable(&mut self, error: &TextError) -> Result<(), ServeError> {
         let in_other_letters = match error {
             TextError::NothingSpeakable { skipped } => {
@@ -363,7 +364,7 @@ impl TextFront {
         self.spoke
     }
 
-    /// Warnings that were not given out yet: reason and message.
+    /// Takes the warnings that were not taken yet: reason and message.
     pub(super) fn take_warnings(&mut self) -> Vec<(&'static str, String)> {
         std::mem::take(&mut self.warnings)
     }
@@ -382,7 +383,7 @@ fn refused(error: &TextError) -> UtteranceError {
     }
 }
 
-/// Silence after a piece, on top of what trimming leaves at both sides of the cut.
+/// Silence after a piece, in addition to the silence that trimming leaves at both sides of the cut.
 fn pause_after(end: EndKind) -> Duration {
     Duration::from_millis(match end {
         EndKind::Forced => 0,

@@ -15,8 +15,8 @@ pub(super) struct SessionTimeouts {
     born: Stamp,
     /// Time of the last activity of the caller, the reader or the work.
     active: Stamp,
-    /// Since when the reader has something to take. What it takes moves this on by the time that it takes to hear or to read, so
-    /// that a reader is as late as it is slower than that.
+    /// Time since which the reader has something to take. A taken event advances it by the time that it takes to hear
+    /// or to read, so that a reader is late only if it is slower than that.
     offered: Option<Stamp>,
 }
 
@@ -26,7 +26,7 @@ pub(super) const READING: Duration = Duration::from_secs(1);
 /// Longest time that a call takes to arrive here.
 const UNDER_WAY: Duration = Duration::from_millis(250);
 
-/// Something that is due at a time.
+/// A timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
     Deadline,
@@ -46,12 +46,12 @@ impl SessionTimeouts {
         }
     }
 
-    /// Something happened.
+    /// Records activity.
     pub(super) fn active(&mut self, now: Stamp) {
         self.active = now;
     }
 
-    /// The reader has taken something that takes it so long to hear or to read.
+    /// Records that the reader has taken an event that takes `time` to hear or to read.
     pub(super) fn taken(&mut self, time: Duration, now: Stamp) {
         self.active = now;
         self.offered = self.offered.map(|since| (since + time).min(now));
@@ -76,7 +76,8 @@ impl SessionTimeouts {
         age.into_iter().chain(deadline).fold(last, std::cmp::min)
     }
 
-    /// True if its deadline has passed, or passes as soon as its caller, whose clock began to run before the call came here, thinks so.
+    /// Returns true if its deadline has passed, or passes by the clock of the caller, which began to run before the
+    /// call came here.
     pub(super) fn is_at_deadline(&self, now: Stamp) -> bool {
         self.deadline.is_some_and(|at| at <= now + UNDER_WAY)
     }
@@ -120,7 +121,7 @@ mod tests {
         timeouts.taken(Duration::from_secs(2), at(6));
         timeouts.offer(true, at(6));
         assert_eq!(timeouts.next(false), (at(10), Due::Stall));
-        // However much it is, no reader is ahead of time.
+        // A reader is never ahead of time, for any amount taken.
         timeouts.taken(Duration::from_secs(60), at(7));
         assert_eq!(timeouts.next(false), (at(12), Due::Stall));
         timeouts.offer(false, at(8));

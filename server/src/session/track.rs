@@ -9,10 +9,10 @@ use omni_telemetry::TraceContext;
 use omni_pipeline::request::Sampling;
 use omni_pipeline::stage::StageSnapshot;
 
-/// Sequences of which everything is kept; of later ones only when they ended.
+/// Sequences that are kept in full; of later ones only their ends.
 const KEPT: usize = 64;
 
-/// The course of a request that is traced.
+/// Times of a traced request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Track {
     /// Trace context.
@@ -29,11 +29,11 @@ pub struct Track {
     pub submitted: Option<Stamp>,
     /// Sampling parameters of its first stage.
     pub sampling: Sampling,
-    /// Most outputs that were allowed of that.
+    /// Most outputs permitted there.
     pub max_outputs: Option<u32>,
-    /// The stage that answers, if it is an answer, and how far it got there.
+    /// Stage that answers, if it is an answer, and the progress there.
     pub answer: Option<(&'static str, Option<SeqId>, StageSnapshot)>,
-    /// In the stages that speak.
+    /// Sequences in the stages of speech.
     pub sequences: Sequences,
 }
 
@@ -46,7 +46,7 @@ pub struct SequenceRecord {
     pub submitted: Stamp,
     /// Time that it waited for its caller's text.
     pub text_wait: Duration,
-    /// The stages that it passed, first to last, and how far it got in each.
+    /// Stages that it passed, first to last, with the progress in each.
     pub stages: Vec<(&'static str, StageSnapshot)>,
 }
 
@@ -61,7 +61,7 @@ impl SequenceRecord {
     }
 }
 
-/// Those of one request, a bounded number.
+/// Sequences of one request, a bounded number.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Sequences {
     /// In the order of their ends.

@@ -1,7 +1,7 @@
 //! One utterance from its first text to its `done`.
 //!
-//! It gathers text into pieces, speaks them one after the other when its turn comes, and is closed exactly once: closing
-//! consumes it and gives both the `done` event and the record.
+//! It gathers text into pieces, speaks them one after the other when its turn comes, and is closed exactly once:
+//! closing consumes it and returns both the `done` event and the record.
 
 mod audio_out;
 mod close;
@@ -38,7 +38,7 @@ use omni_pipeline::trace::TraceHandle;
 /// Step between the seeds of an utterance's sequences (the golden ratio in 64 bits): distinct for all of them.
 const SEED_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Speech that takes longer than this and [`LONGEST_CHARACTER`] per character has gone wrong: people need 0.07 s for one
+/// Speech that takes longer than this plus [`LONGEST_CHARACTER`] per character has failed: people need 0.07 s for one
 /// of English, 0.25 s for one of Chinese.
 const LONGEST_START: Duration = Duration::from_secs(5);
 const LONGEST_CHARACTER: Duration = Duration::from_millis(500);
@@ -46,9 +46,9 @@ const LONGEST_CHARACTER: Duration = Duration::from_millis(500);
 /// Event of an utterance.
 #[derive(Debug)]
 pub(super) enum Progress {
-    /// In the pipeline.
+    /// Event of the pipeline.
     PipelineEvent(Box<PipelineEvent>),
-    /// To its audio.
+    /// Result of a job on its audio.
     Worked(Box<Worked>),
 }
 
@@ -60,19 +60,19 @@ pub(super) struct Utterance {
     info: Arc<SpeechInfo>,
     seed: u64,
     text: TextFront,
-    /// The caller sends no more text.
+    /// `true` if the caller sends no more text.
     finished: bool,
-    /// A limit was reached: what text still comes is dropped.
+    /// `true` if a limit was reached: further text is dropped.
     cut: bool,
     received: usize,
     characters: u32,
     text_tokens: u32,
     pipeline: UtterancePipeline,
     post_processing: PostProcessing,
-    /// There is audio of it.
+    /// `true` once there is audio.
     begun: bool,
     stats: DeliveryStats,
-    /// The cancel asked what was heard of its text after so many samples.
+    /// Samples heard, if the cancel requested the heard text.
     asked: Option<Samples>,
     /// Heard part of its text, and the rest, if that was requested.
     told: Option<(String, String)>,
@@ -84,15 +84,15 @@ pub(super) struct Utterance {
     trace: Option<(Arc<TraceContext>, Sequences)>,
     /// Turns that it answers, if it is the model's own text.
     context: Option<Arc<[ContextRow]>>,
-    /// Its text comes from the model: a gap is never the caller's.
+    /// `true` if its text comes from the model: a gap is never the caller's.
     own_text: bool,
     /// The replica that writes it.
     writer: Option<ReplicaId>,
     sequences: u64,
     started: bool,
-    /// The last audio is being made.
+    /// `true` while the last audio is being made.
     finishing: bool,
-    /// The last audio is in the outbox.
+    /// `true` once the last audio is in the outbox.
     complete: bool,
     outcome: Outcome,
     error: Option<ServeError>,
@@ -115,7 +115,7 @@ impl Utterance {
         let info = Arc::clone(&model.info);
         let rate = info.sample_rate;
         let delivery = &settings.delivery;
-        // Streams in one file need different serials, whatever their seeds.
+        // Streams in one file need different serials, for any seeds.
         let output = Output::new(rate, delivery, limits.max_audio, random_u64() as u32);
         let alignment = Alignment::new(rate, output.timeline(rate, delivery));
         Self {
@@ -164,7 +164,7 @@ impl Utterance {
         }
     }
 
-    /// It speaks what the model writes, under a permit that is held for both, as a part of `request`.
+    /// Speaks the text of an answer, under a permit that is held for both, as a part of `request`.
     pub(super) fn for_answer(mut self, request: Arc<CancelTimer>) -> Self {
         self.request = request;
         self.own_text = true;
@@ -173,25 +173,25 @@ impl Utterance {
         self
     }
 
-    /// Its caller cannot cut it short, and so never asks what was heard of it.
+    /// Protocol without a cancel: the heard text is never requested.
     pub(super) fn uncut(mut self) -> Self {
         self.post_processing.unasked();
         self
     }
 
-    /// Its text is all that its caller asks for.
+    /// Marks its text as the whole request of its caller.
     pub(super) fn whole(mut self) -> Self {
         self.text.set_whole();
         self
     }
 
-    /// It is traced, if there is a trace.
+    /// Sets its trace, if there is one.
     pub(super) fn traced(mut self, trace: Option<Arc<TraceContext>>) -> Self {
         self.trace = trace.map(|context| (context, Sequences::default()));
         self
     }
 
-    /// The replica that writes its text; before its first text.
+    /// Sets the replica that writes its text; before its first text.
     pub(super) fn written_by(&mut self, writer: Option<ReplicaId>) {
         self.writer = writer;
     }
@@ -230,7 +230,7 @@ impl Utterance {
         self.finished || self.cut
     }
 
-    /// Bytes of text that wait: to be spoken, or to be found in audio. Most of it waits for both.
+    /// Bytes of text that wait to be spoken, or to be aligned. Most of it waits for both.
     pub(super) fn waiting_bytes(&self) -> usize {
         self.text.waiting_bytes().max(self.post_processing.noted_bytes())
     }
@@ -248,14 +248,14 @@ impl Utterance {
             .then(|| self.last_text.max(self.last_spoken) + self.max_text_pause)
     }
 
-    /// Ends that sequence at its last word.
+    /// Ends the open sequence at its last word.
     pub(super) fn pause(&mut self, now: Stamp) {
-        // If its end cannot be passed on yet, that is tried again in due time and not at once.
+        // If its end cannot be passed on yet, that is retried in due time and not at once.
         self.last_spoken = now;
         self.text.end_sequence();
     }
 
-    /// The caller wants no more of it; if it says how many samples were heard, it is told which text that was.
+    /// Cancels it; if `played` is set, the caller is told the heard text.
     pub(super) fn cancel(&mut self, played: Option<Samples>) {
         self.finished = true;
         if !self.is_over() {
@@ -265,7 +265,7 @@ impl Utterance {
         }
     }
 
-    /// It cannot go on. The first error counts.
+    /// Fails it. The first error counts.
     pub(super) fn fail(&mut self, error: impl Into<ServeError>) {
         if !self.is_over() {
             self.error = Some(error.into());
@@ -286,7 +286,7 @@ impl Utterance {
         }
     }
 
-    /// Does whatever can be done now; true when only closing is left.
+    /// Does everything that is possible now; returns true when only closing is left.
     pub(super) fn advance(&mut self, out: &mut Outbox, now: Stamp) -> bool {
         if !self.started {
             self.started = true;
@@ -302,7 +302,7 @@ impl Utterance {
         }
         if self.is_over() {
             out.drop_audio();
-            // What is being made of it is not taken back from its maker.
+            // A job in progress is not interrupted.
             if self.post_processing.is_working() {
                 return false;
             }
@@ -317,13 +317,13 @@ impl Utterance {
         self.complete && out.is_empty()
     }
 
-    /// Starts what can be started, feeds what is open.
+    /// Starts sequences as far as possible, and feeds the open one.
     fn speak(&mut self, now: Stamp) -> Result<(), ServeError> {
         while let Some(piece) = self.text.peek() {
             let position = piece.position;
             if let Some(segment) = self.pipeline.open_segment() {
                 if !position.continues() {
-                    // The open sequence is as long as it may be.
+                    // The open sequence has its longest length.
                     segment.push(Vec::new(), true)?;
                     self.post_processing.note(Note::Close);
                 } else if segment.has_room()
@@ -340,8 +340,8 @@ impl Utterance {
                     break;
                 }
             } else if piece.tokens.is_empty() || position == Position::Only {
-                // What is left of a sequence that the model has ended by itself. A reply in tokens is one sequence, as for
-                // the reference: what was still to come is not spoken, however early or late it came.
+                // Drops the rest of a sequence that the model has ended by itself. A reply in tokens is one
+                // sequence, as for the reference: tokens that were still to come are not spoken, early or late.
                 self.text.next_piece();
             } else if self.pipeline.can_start()
                 && self.has_place(now)
@@ -394,7 +394,7 @@ impl Utterance {
         };
         self.sequences += 1;
         self.text_tokens += piece.tokens.len() as u32;
-        // By the edge, or with the request.
+        // The text comes by the edge, or with the request.
         let (tokens, whole_text) = match self.settings.non_streaming && piece.ends {
             true => (Vec::new(), Some(piece.tokens.into())),
             false => (piece.tokens, None),
@@ -406,7 +406,7 @@ impl Utterance {
             },
             open: !piece.ends,
             tokens,
-            // The first waited since it could be spoken (in an answer since that was asked for); what is spoken after it could
+            // The first waited since it could be spoken (in an answer since the request for it); a later one could
             // not have come earlier.
             arrived: match self.sequences {
                 1 => self.stats.speakable().unwrap_or(now),
@@ -435,7 +435,7 @@ impl Utterance {
         self.settings.max_frames.unwrap_or(u32::MAX).saturating_sub(made)
     }
 
-    /// Most frames that a sequence may take. A model that loses its way does not find the end by itself.
+    /// Most frames that a sequence may take. A model that fails does not find the end by itself.
     fn frame_limit(&self, piece: &Piece) -> u32 {
         if !piece.ends {
             return self.info.max_frames;
@@ -445,14 +445,14 @@ impl Utterance {
         self.info.max_frames.min(frames as u32)
     }
 
-    /// A limit is reached: what is under way is the end.
+    /// Handles a limit: the running sequences are the last.
     fn cut_short(&mut self) {
         self.outcome = Outcome::Length;
         self.cut = true;
         self.text.clear();
     }
 
-    /// Waits for what is made of its audio, or else for the pipeline's next event. Dropping the future loses nothing.
+    /// Waits for the result of a job, or else for the pipeline's next event. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Progress {
         match self.post_processing.done().await {
             Some(done) => Progress::Worked(Box::new(done)),
@@ -482,7 +482,7 @@ impl Utterance {
         self.post_processing.heard()
     }
 
-    /// Samples that were handed to the transport.
+    /// Samples passed to the transport.
     pub(super) fn sent(&self) -> Samples {
         self.stats.sent_samples()
     }
@@ -497,7 +497,7 @@ impl Utterance {
         self.settings.delivery.max_lead
     }
 
-    /// Audio of it was handed to the transport. Tells of every packet but the first.
+    /// Records that audio was passed to the transport. Returns the record of every packet but the first.
     pub(super) fn handed_over(&mut self, audio: &AudioOut, now: Stamp) -> Option<Packet> {
         let (gap, lead) = self.stats.sent(now, audio.samples, audio.joined)?;
         let replica = self.pipeline.last_replica().or(self.stats.last_replica());

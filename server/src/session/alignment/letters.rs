@@ -1,8 +1,8 @@
 //! Approximate sounds of letters: spectral character and duration.
 //!
-//! Measured on both embedded voices (`models/embedded/align.py` makes the table): the levels and the brightness of a voice's letters are
-//! much alike from voice to voice of a language, and what a reader does with them does not depend on exact figures. A script
-//! without letters of this table is followed by its lengths and pauses alone.
+//! Measured on both embedded voices (`models/embedded/align.py` makes the table): the levels and the brightness of
+//! letters are similar in all voices of a language, and the follower needs no exact figures. A script without letters
+//! of this table is followed by its lengths and pauses alone.
 
 use std::time::Duration;
 
@@ -46,8 +46,8 @@ const SILENCE: Timbre = timbre((0, -43.2, 8.0, 5.88, 1.31));
 
 /// A pause that is expected; it may be of any length.
 const PAUSE: Duration = Duration::from_millis(80);
-/// A letter of another alphabet, with the space between words; a character that is a syllable or a word; any other sign, which is
-/// read as a word.
+/// Durations in milliseconds: of a letter of another alphabet, with the space between words; of a character that is a
+/// syllable or a word; of any other sign, which is read as a word.
 const OTHER_LETTER: u64 = 65;
 const SYLLABLE: u64 = 220;
 const SIGN: u64 = 260;
@@ -57,10 +57,10 @@ const FIRST: u64 = 40;
 const MERGED: u64 = 25;
 const MUTE_E: u64 = 24;
 const DOUBLED: u64 = 34;
-/// No letter is shorter.
+/// Shortest letter, in milliseconds.
 const SHORTEST: u64 = 15;
 
-/// Signs that are read; others are only seen.
+/// Signs that are read aloud; others are silent.
 const READ: &str = "$€£¥%&@#+=§°©®";
 
 /// Letters that are one sound together.

@@ -1,8 +1,8 @@
-//! Shortening what is said once and at length: instructions and the last turn, where the model's context does not take them whole.
+//! Shortening the instructions and the last turn, where the model's context does not take them whole.
 //!
-//! The last turn is kept whole as long as the instructions can give way. They keep a quarter of what there is room for at least; then the
-//! longest texts of the turn are cut, all to the same length. Of a text its middle goes: the task mostly stands at its beginning and the
-//! question at its end.
+//! The last turn is kept whole as long as the instructions can be cut. They keep at least a quarter of the room; then
+//! the longest texts of the turn are cut, all to the same length. The middle of a text is removed: the task mostly
+//! stands at its beginning and the question at its end.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use omni_family::{ChatMessage, Part, Role, ToolPart};
 
 /// The reason of the warning.
 pub(super) const PROMPT_TRIMMED: &str = "PROMPT_TRIMMED";
-/// Stands for what was left out.
+/// Text in place of a removed part.
 const GAP: &str = " … ";
-/// Share of the room that instructions keep: this part.
+/// Divisor: the instructions keep this part of the room.
 const KEPT: usize = 4;
 /// Bytes by which a cut may move, so that it comes between words.
 const WORD: usize = 24;
@@ -33,7 +33,7 @@ struct Limits {
 }
 
 impl Lengths {
-    /// Of the system's message and the last turn.
+    /// Lengths of the system message and the last turn.
     pub(super) fn of(messages: &[ChatMessage]) -> Self {
         let of = |system: bool| {
             let own = messages
@@ -78,7 +78,7 @@ impl Lengths {
         Limits { instructions, turn }
     }
 
-    /// The system's message and the last turn with so many bytes of text, about.
+    /// The system message and the last turn with about `bytes` bytes of text.
     pub(super) fn cut(&self, messages: &[ChatMessage], bytes: usize) -> Vec<ChatMessage> {
         let limits = self.limits(bytes);
         let mut instructions = limits.instructions;

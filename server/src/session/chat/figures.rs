@@ -10,7 +10,7 @@ use crate::session::protocol::Done;
 use crate::session::record::StageFigures;
 use omni_pipeline::stage::StageSnapshot;
 
-/// The account of one answer while it runs.
+/// Figures of one answer while it runs.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
     pub(super) messages: usize,
@@ -22,11 +22,11 @@ pub(super) struct Figures {
     pub(super) submitted: Option<Stamp>,
     pub(super) first_text: Option<Stamp>,
     pub(super) intervals: TokenIntervals,
-    /// Of the stage that answers.
+    /// Progress in the stage that answers.
     pub(super) answer: StageReading,
-    /// Of the stage that encodes what was said, if something was.
+    /// Progress in the stage that encodes recordings, if there are any.
     pub(super) encoder: StageReading,
-    /// In the conversation.
+    /// Recordings in the conversation.
     pub(super) recordings: Recordings,
 }
 
@@ -48,7 +48,7 @@ impl StageReading {
 }
 
 impl Figures {
-    /// Nothing yet, of those stages.
+    /// Creates empty figures for those stages.
     pub(super) fn of(answers: Option<&'static str>, hears: Option<&'static str>) -> Self {
         Self {
             answer: StageReading::of(answers),

@@ -1,4 +1,5 @@
-//! Making a conversation one that the model takes: the oldest turns go first, then what is long of the instructions and the last turn.
+//! Fitting a conversation into the model's context: the oldest turns are dropped first, then the instructions and the
+//! last turn are shortened.
 
 use super::cut::Lengths;
 use super::history::{Conversation, characters};
@@ -9,7 +10,7 @@ use omni_pipeline::orchestrator::StageError;
 use omni_pipeline::request::Clip;
 use omni_pipeline::stage::CancelFlag;
 
-/// The conversation leaves no room for an answer, however much of it is left out.
+/// The conversation leaves no room for an answer, even after dropping all that can be dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the model's maximum context length is {} tokens: the last turn with the instructions takes at least {got}, and at most {limit} leave \
@@ -29,11 +30,11 @@ impl From<ContextTooLong> for ServeError {
     }
 }
 
-/// A share of the context that an answer should have: this part of it, or all that it may use if that is less.
+/// Divisor: the part of the context that an answer should have, or all that it may use if that is less.
 const ROOM: u32 = 4;
-/// Tokens of an answer for which the last turn is cut, where it may have so many.
+/// Tokens of an answer for which the last turn is cut, if it may have that many.
 const LEAST: u32 = 128;
-/// Bytes by which more could be kept of what is cut: at most so many, or this share.
+/// Accuracy of a cut: at most so many bytes, or this share, could have been kept in addition.
 const CLOSE: usize = 8;
 const CLOSE_SHARE: usize = 32;
 
@@ -50,7 +51,7 @@ pub(super) struct Fitted {
     pub(super) characters: usize,
 }
 
-/// Bytes of text that a position stands for, most: tokens are shorter than this but for runs of blanks.
+/// Most bytes of text per position: tokens are shorter than this except for runs of blanks.
 const TOKEN_BYTES: usize = 64;
 
 /// Room for a conversation and its answer.
@@ -74,12 +75,15 @@ impl Room {
     }
 }
 
-/// Builds the prompt, leaving out as few of the oldest turns as possible: those that are too much, and those up to one that the
-/// model's template refuses. Where the last turn alone is too much, its texts and the instructions are cut. What cannot fit by its length
-/// alone is not even read, and nothing more is when it is `abandoned`.
+/// Builds the prompt, dropping as few of the oldest turns as possible: those that are too much, and those up to one
+/// that the model's template refuses. Where the last turn alone is too much, its texts and the instructions are cut.
+/// A conversation that cannot fit by its length alone is not even built, and nothing more is built once it is
+/// `abandoned`.
 ///
 /// # Errors
-/// If the last turn alone leaves no room and cannot be cut, or is refused by the model's template, or if the model fails over it.
+///
+/// If the last turn alone leaves no room and cannot be cut, or is refused by the model's template, or if the model
+/// fails on it.
 pub(super) fn fit(
     conversation: &Conversation,
     build: &PromptBuilder,
@@ -143,8 +147,7 @@ pub(super) fn fit(
         Attempt::Fits(prompt) => return Ok(fitted(places[0], prompt)),
         other => other,
     };
-    // The shorter the conversation, the fewer positions, and the less to be refused: the first turn to begin with is found by
-    // halving.
+    // A shorter conversation has fewer positions, and less to be refused: the first turn is found by bisection.
     let (mut from, mut to) = (1, places.len());
     let mut best = None;
     while from < to {
@@ -160,7 +163,7 @@ pub(super) fn fit(
     if let Some((first, prompt)) = best {
         return Ok(fitted(first, prompt));
     }
-    // Not comfortable: what is left must do, or is cut.
+    // Little room is left: it must suffice, or texts are cut.
     let last = places[places.len() - 1];
     let tight = match if places.len() == 1 { whole } else { attempt(last)? } {
         Attempt::Fits(prompt) | Attempt::Tight(prompt) => prompt,
@@ -179,9 +182,11 @@ pub(super) fn fit(
     }
 }
 
-/// Recordings of a conversation that it may be built with and that were not heard yet, and how many were.
+/// Recordings of the conversation that its prompt may need and that were not encoded yet, and the number of those
+/// that were.
 ///
 /// # Errors
+///
 /// As for [`fit`].
 pub(super) fn unheard(conversation: &Conversation, room: &Room) -> Result<(Vec<Clip>, u32), ServeError> {
     let first = match possible(conversation, room)? {
@@ -210,9 +215,9 @@ enum Attempt {
 
 /// Places at which the conversation may begin.
 enum Possible {
-    /// So that it might fit, ascending and at least one.
+    /// Places at which it might fit, ascending and at least one.
     Places(Vec<usize>),
-    /// Nowhere, unless texts of the last turn are cut: it takes at least so many positions.
+    /// None, unless texts of the last turn are cut: it takes at least `least` positions.
     Cut { last: usize, least: usize },
 }
 
@@ -241,7 +246,7 @@ fn possible(conversation: &Conversation, room: &Room) -> Result<Possible, ServeE
     }
 }
 
-/// The fewest positions that a message may take, in bytes of text.
+/// Least number of positions of a message, by its bytes of text.
 fn least(message: &ChatMessage, room: &Room) -> usize {
     let parts = message.parts.iter().map(|part| match part {
         Part::Text(text) => text.len(),

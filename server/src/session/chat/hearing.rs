@@ -15,11 +15,12 @@ use omni_pipeline::stage::{CancelTimer, StageSnapshot};
 pub(super) struct Recordings {
     /// All of them.
     pub(super) all: u32,
-    /// Those that were heard before, and of which that was kept.
+    /// Recordings that were encoded before and whose embeddings were kept.
     pub(super) kept: u32,
 }
 
-/// Has the recordings of a conversation heard that were not heard yet, one after the other. Gives the figures of all of them.
+/// Encodes the recordings of a conversation that were not encoded yet, one after the other. Returns the progress of
+/// all of them.
 pub(super) async fn hear(
     orchestrator: &Orchestrator,
     conversation: &Conversation,

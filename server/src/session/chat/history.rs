@@ -17,7 +17,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Of what a model hears with `hearing`.
+    /// Creates the history for a model with this audio input.
     pub(super) fn new(hearing: Option<Hearing>) -> Self {
         Self {
             messages: VecDeque::new(),
@@ -52,14 +52,14 @@ impl History {
             .is_some_and(|(_, message)| message.role == Role::System)
     }
 
-    /// Adds to the end. After the last one [`trim`](Self::trim) is to be called.
+    /// Adds a message. After the last one [`trim`](Self::trim) is to be called.
     pub(super) fn add(&mut self, id: MessageId, message: ChatMessage) {
         self.bytes += self.size(&message);
         self.messages.push_back((id, message));
     }
 
-    /// Forgets the oldest messages until `limits` are kept, whole turns where there are any; never the system's message, and
-    /// never the last. Returns how many.
+    /// Drops the oldest messages until `limits` are kept, whole turns where there are any; never the system message,
+    /// and never the last. Returns their number.
     pub(super) fn trim(&mut self, limits: &ChatLimits) -> usize {
         let spoken = self.messages.iter().skip(usize::from(self.has_system()));
         let most = spoken.len().saturating_sub(1);
@@ -80,7 +80,7 @@ impl History {
         self.forget(turn.unwrap_or(surplus))
     }
 
-    /// Changes the text of the last message, which is `id`, or removes it if that is empty; nothing if it is not.
+    /// Replaces the text of the last message, if its id is `id`, or removes the message if the text is empty.
     pub(super) fn cut(&mut self, id: &MessageId, text: &str) {
         if self.messages.back().is_some_and(|(last, _)| last == id)
             && let Some((id, message)) = self.messages.pop_back()
@@ -99,7 +99,7 @@ impl History {
     fn turns(&self) -> impl Iterator<Item = usize> {
         let spoken = self.messages.iter().skip(usize::from(self.has_system()));
         let begins = |message: &ChatMessage| {
-            // What a function gave belongs to the turn that asked for it.
+            // The result of a function belongs to the turn that called it.
             let given = |part: &Part| matches!(part, Part::Tool(_));
             message.role == Role::User && !message.parts.iter().any(given)
         };
@@ -110,7 +110,7 @@ impl History {
         begins.filter(|(_, begins)| *begins).map(|(at, _)| at)
     }
 
-    /// Forgets the oldest `count` messages besides the system's; returns `count`.
+    /// Drops the oldest `count` messages besides the system message; returns `count`.
     pub(super) fn forget(&mut self, count: usize) -> usize {
         let first = usize::from(self.has_system());
         let forgotten = self.messages.range(first..first + count);
@@ -119,7 +119,7 @@ impl History {
         count
     }
 
-    /// The conversation to answer, with `instructions` in the place of the system's message if there are any.
+    /// The conversation to answer, with `instructions` in place of the system message if there are any.
     pub(super) fn conversation(&self, instructions: Option<&Arc<str>>) -> Conversation {
         let system = match instructions {
             Some(text) => Some(ChatMessage {
@@ -138,7 +138,7 @@ impl History {
     }
 }
 
-/// A conversation that was not remembered here.
+/// A conversation that the caller keeps.
 pub(super) fn given(messages: &[ChatMessage]) -> Conversation {
     let mut history = History::new(None);
     for message in messages {
@@ -147,13 +147,13 @@ pub(super) fn given(messages: &[ChatMessage]) -> Conversation {
     history.conversation(None)
 }
 
-/// A conversation to answer, and where it may be cut.
+/// A conversation to answer, and the places at which it may be cut.
 #[derive(Debug, Clone)]
 pub(super) struct Conversation {
     pub(super) system: Option<ChatMessage>,
-    /// Besides the system's.
+    /// Messages besides the system message.
     pub(super) messages: Vec<ChatMessage>,
-    /// Ascending: what comes before such a place can be left out.
+    /// Places before which everything can be left out, ascending.
     pub(super) turns: Vec<usize>,
 }
 
@@ -164,7 +164,7 @@ impl Conversation {
         parts.any(|part| matches!(part, Part::Tool(ToolPart::Offer(_))))
     }
 
-    /// The system's message and those from `first` on.
+    /// The system message and the messages from `first` on.
     pub(super) fn from(&self, first: usize) -> Vec<ChatMessage> {
         let system = self.system.iter();
         system.chain(&self.messages[first..]).cloned().collect()

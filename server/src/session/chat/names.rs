@@ -1,4 +1,4 @@
-//! Names of the messages and answers of one conversation: every one is used once.
+//! Ids of the messages and answers of one conversation, all distinct.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -21,7 +21,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Takes the caller's `name`, or makes one if that is empty.
+    /// Takes the caller's `name`, or generates one if it is empty.
     pub(super) fn take(&mut self, name: &str) -> Result<MessageId, ProtocolError> {
         let invalid = |problem| {
             Err(ProtocolError::MessageId {

@@ -10,10 +10,10 @@ use crate::id::MessageId;
 const TEXT_AHEAD: usize = 4 << 10;
 /// Audio events at which no more is taken from the vocoder.
 const AUDIO_AHEAD: usize = 2;
-/// Events at which the caller is no longer listened to and no more tokens are taken.
+/// Number of events at which the caller's commands are no longer read and no more tokens are taken.
 const FULL: usize = 32;
 
-/// In order. Text that waits grows instead of multiplying.
+/// Events in order. Pending text is joined to one event.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     events: VecDeque<ChatEvent>,
@@ -44,7 +44,7 @@ impl Outbox {
         });
     }
 
-    /// The next event; with `hold_audio` the next that is none: what is written is sent while audio is held back.
+    /// Takes the next event; with `hold_audio` the next one without audio: text is sent while audio is held back.
     pub(super) fn pop(&mut self, hold_audio: bool) -> Option<ChatEvent> {
         let event = self.events.remove(self.next(hold_audio)?)?;
         match &event.body {
@@ -95,7 +95,7 @@ impl Outbox {
         self.text > 0 || self.audio > 0
     }
 
-    /// Takes back text and audio that were not sent.
+    /// Drops text and audio that were not sent.
     pub(super) fn drop_content(&mut self) {
         self.events
             .retain(|event| !matches!(event.body, ChatEventBody::Text(_) | ChatEventBody::Audio(_)));

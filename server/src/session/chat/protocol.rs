@@ -28,11 +28,11 @@ pub enum ChatCommand {
     },
     /// A message of either side.
     Message(NewMessage),
-    /// The user is saying something: mono samples at the model's rate.
+    /// Audio of the user: mono samples at the model's rate.
     Audio(Vec<f32>),
-    /// The audio so far is what the user said.
+    /// Ends the user's message in audio.
     Commit {
-        /// Answer it.
+        /// `true` to answer it.
         respond: bool,
     },
     /// Answer the conversation.
@@ -44,7 +44,7 @@ pub enum ChatCommand {
         /// Length that the listener heard; all that was sent if unset.
         played: Option<Samples>,
     },
-    /// Nothing is asked for, but the caller is there: the session is not idle.
+    /// A sign that the caller is there: the session is not idle.
     Present,
 }
 
@@ -62,26 +62,27 @@ pub struct NewMessage {
 pub struct Respond {
     /// The caller's name for it; empty for none.
     pub id: String,
-    /// In place of those of the settings.
+    /// Replaces those of the settings.
     pub modalities: Option<Modalities>,
-    /// In place of those of the settings.
+    /// Replaces those of the settings.
     pub instructions: Option<Arc<str>>,
     /// Conversation to answer, in place of the session's history. Nothing of the answer is added to the history then.
     pub given: Option<Box<GivenConversation>>,
 }
 
-/// A conversation that its caller keeps, and how to answer it.
+/// A conversation that its caller keeps, with the settings of the answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GivenConversation {
-    /// In place of those of the session; a system message takes the place of their instructions.
+    /// Replaces the settings of the session; a system message replaces their instructions.
     pub settings: Arc<ChatSettings>,
-    /// Oldest first. Only the first may say how the model shall behave.
+    /// Messages, oldest first. Only the first may be a system message.
     pub messages: Vec<ChatMessage>,
-    /// Characters of it that no answer was asked for yet. If this one is refused, the next one pays for them.
+    /// Characters in it that were not charged to an answer yet. If this one is refused, the next one is charged for
+    /// them.
     pub characters: usize,
-    /// Characters that only this answer reads.
+    /// Characters in it that only this answer reads.
     pub own_characters: usize,
-    /// It is not the caller's conversation but beside that: the answer before it may still be cut.
+    /// `true` if it is a side conversation: the answer before it may still be cut.
     pub beside: bool,
 }
 
@@ -99,11 +100,11 @@ pub struct ChatEvent {
 pub enum ChatEventBody {
     /// Settings are in force.
     Ready(Box<ChatReady>),
-    /// The conversation has become longer.
+    /// A message was added to the conversation.
     MessageAdded {
         /// Name of the message.
         id: MessageId,
-        /// The side that said it.
+        /// Speaker of the message.
         role: Role,
         /// Playing time of the audio in it.
         audio: Option<Duration>,
@@ -116,14 +117,14 @@ pub enum ChatEventBody {
     Audio(AudioOut),
     /// Its end.
     Done(Box<ResponseDone>),
-    /// Something that stopped nothing.
+    /// A problem that stopped nothing.
     Warning {
         /// Stable, for programs.
         reason: &'static str,
         /// For people.
         message: String,
     },
-    /// An answer that was done has become shorter.
+    /// A finished answer was cut.
     Cut(Said),
 }
 

@@ -1,4 +1,4 @@
-//! The one account of an answer: for its `response_done`, for the log, for metrics and traces.
+//! The one record of an answer: for its `response_done`, for the log, for metrics and traces.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct TurnUsage {
     pub reply_tokens: u32,
     /// Codec frames that were made of them.
     pub frames: u32,
-    /// Audio handed to the transport.
+    /// Audio passed to the transport.
     pub samples: Samples,
     /// Its rate; none where nothing was to be spoken.
     pub sample_rate: Option<SampleRate>,
@@ -32,16 +32,16 @@ pub struct TurnUsage {
     pub audio: Duration,
     /// Recordings in the conversation.
     pub recordings: u32,
-    /// Of these, those of which it was kept what the encoder had made of them.
+    /// Of these, those whose embedding had been kept.
     pub kept_recordings: u32,
 }
 
-/// Times between the tokens of an answer, as they came from the model: a reader that does not keep up stretches them.
+/// Times between the tokens of an answer, as they came from the model: a slow reader stretches them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TokenIntervals {
     /// Number of intervals.
     pub count: u32,
-    /// Together.
+    /// Sum.
     pub sum: Duration,
     /// The longest.
     pub longest: Duration,
@@ -49,13 +49,13 @@ pub struct TokenIntervals {
 }
 
 impl TokenIntervals {
-    /// On average.
+    /// Mean.
     #[must_use]
     pub fn mean(&self) -> Option<Duration> {
         (self.count > 0).then(|| self.sum / self.count)
     }
 
-    /// A token has come.
+    /// Records a token.
     pub(super) fn token(&mut self, now: Stamp) {
         if let Some(last) = self.last.replace(now) {
             let interval = now.since(last);
@@ -69,9 +69,9 @@ impl TokenIntervals {
 /// Times of an answer. Intervals begin at the request for it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TurnTimings {
-    /// To its hand-over to the stage that answers.
+    /// To its submission to the stage that answers.
     pub submitted: Option<Duration>,
-    /// To its place among those that are worked on.
+    /// To its permit.
     pub admitted: Option<Duration>,
     /// To the first step of that stage.
     pub queue: Option<Duration>,
@@ -79,7 +79,7 @@ pub struct TurnTimings {
     pub prefill: Option<Duration>,
     /// To the first token.
     pub first_token: Option<Duration>,
-    /// To the first text handed to the transport.
+    /// To the first text passed to the transport.
     pub first_text: Option<Duration>,
     /// Between tokens.
     pub intervals: TokenIntervals,
@@ -87,9 +87,9 @@ pub struct TurnTimings {
     pub total: Duration,
     /// Busy time of all stages over playing time; 0 without audio.
     pub real_time_factor: f64,
-    /// The part of the stage that answers.
+    /// Times of the stage that answers.
     pub answer: StageFigures,
-    /// That of the stage that encodes recordings; absent if no recording was encoded for it.
+    /// Times of the stage that encodes recordings; absent if no recording was encoded for it.
     pub encoder: Option<StageFigures>,
     /// Of its speech; absent if it was not to be spoken.
     pub speech: Option<Timings>,
@@ -104,7 +104,7 @@ pub struct TurnRecord {
     pub response: MessageId,
     /// Its forms.
     pub modalities: Modalities,
-    /// The voice that was asked for.
+    /// Requested voice.
     pub voice: String,
     /// Messages that were answered, after trimming.
     pub messages: usize,
@@ -116,14 +116,14 @@ pub struct TurnRecord {
     pub usage: TurnUsage,
     /// Times.
     pub timings: TurnTimings,
-    /// The seed that was used.
+    /// Seed that was used.
     pub seed: u64,
     /// Further times for its trace, if it is traced.
     pub track: Option<Track>,
 }
 
 impl TurnRecord {
-    /// The same without its track, which is not copied: it has an entry for every packet.
+    /// Copies the record without its track, which has an entry for every packet.
     pub(in crate::session) fn untracked(&self) -> Self {
         Self {
             session: self.session,

@@ -1,4 +1,4 @@
-//! Sessions that converse: messages in, one answer at a time out.
+//! Conversation sessions: messages in, one answer at a time out.
 
 mod said;
 
@@ -30,20 +30,20 @@ use crate::session::timeouts::{Due, READING};
 pub struct ChatSession(SessionCore);
 
 impl ChatSession {
-    /// A conversation that must have ended by `deadline`.
+    /// Creates a conversation that must have ended by `deadline`.
     #[must_use]
     pub fn new(deps: SessionDeps, deadline: Option<Stamp>) -> Self {
         Self(SessionCore::new(deps, deadline))
     }
 
-    /// The caller that it serves, and where it tells what it does.
+    /// Sets its caller and its entry in the registry.
     #[must_use]
     pub fn with_handle(mut self, handle: SessionHandle) -> Self {
         self.0.handle = handle;
         self
     }
 
-    /// Its answers are parts of what `caller` does, if that says so.
+    /// Sets the parent of its answers' traces, if there is one.
     #[must_use]
     pub fn called_by(mut self, caller: Option<TraceParent>) -> Self {
         self.0.caller = caller;
@@ -81,26 +81,26 @@ impl ChatSession {
 struct Run {
     core: SessionCore,
     limits: ChatLimits,
-    /// Keeps what the model computes for this conversation apart from others'.
+    /// Keeps the model's cache entries for this conversation apart from those of others.
     salt: CacheSalt,
     settings: Option<Arc<ChatSettings>>,
     history: History,
     names: Names,
     /// Audio of the user's message in progress.
     audio: Vec<f32>,
-    /// Characters that have come since an answer was last begun.
+    /// Characters that came since the last answer began.
     characters: usize,
     turn: Option<Turn>,
-    /// The answer in progress is one to what is remembered here, and will be.
+    /// `true` if the answer in progress is to the session's own history, and will be added to it.
     remembers: bool,
-    /// It is beside the conversation.
+    /// `true` if it is a side conversation.
     beside: bool,
-    /// The answer that was done last, while it may still be cut.
+    /// Last finished answer, while it may still be cut.
     last: Option<Last>,
     outbox: Outbox,
-    /// An answer was asked for that is not begun any more: nothing else is listened to.
+    /// `true` if a requested answer will not begin any more: no commands are read.
     refused: bool,
-    /// The alarm that was asked for is for a model that gives nothing, and not for audio that is held back.
+    /// `true` if the alarm is for a model that gives nothing, and not for audio that is held back.
     stalls: bool,
 }
 
@@ -113,7 +113,7 @@ impl SessionBody for Run {
         &mut self.core
     }
 
-    /// Lets the answer do what it can, and ends it when it is done.
+    /// Advances the answer, and ends it when it is done.
     fn advance(&mut self, now: Stamp) -> Wants {
         if let Some(turn) = &mut self.turn
             && turn.advance(&mut self.outbox, now)
@@ -148,7 +148,7 @@ impl SessionBody for Run {
             Input::Command(command) => self.command(command)?,
             Input::HangUp => {}
             Input::Progress(event) => self.progress(event, now),
-            // Audio that was held back is looked at again in any case.
+            // Audio that was held back is checked again in any case.
             Input::Alarm => {
                 if self.stalls
                     && let Some(turn) = &mut self.turn
@@ -159,7 +159,7 @@ impl SessionBody for Run {
             Input::Expired(due) => self.expired(due, now)?,
             // Nothing comes before `ready`. A session without settings ends at once, with the same reason.
             Input::Drain(_) if self.settings.is_none() => {}
-            // All is done that this caller asked for; only the reader is behind.
+            // Everything that this caller requested is done; only the reader is behind.
             Input::Drain(_) if self.core.hung_up && self.turn.is_none() => {}
             Input::Drain(reason) => {
                 let message =
@@ -232,9 +232,9 @@ impl Run {
         let error = self.core.timeouts.over(due);
         match (due, &mut self.turn) {
             (Due::Age, _) => self.core.closing = Some(error.into()),
-            // How long a place may be waited for is decided where it is waited for.
+            // Admission has a limit of its own for the wait.
             (Due::Idle, Some(turn)) if turn.waits() => self.core.timeouts.active(now),
-            // Nothing comes of the answer, and that is not the caller's fault.
+            // The answer gives nothing, and that is not the caller's fault.
             (Due::Idle, Some(turn)) => {
                 turn.give_up(self.core.deps.limits.idle_timeout);
                 self.core.timeouts.active(now);
@@ -244,14 +244,14 @@ impl Run {
         Ok(())
     }
 
-    /// Until when audio is held back, because its listener has enough.
+    /// Time until which audio is held back, because its listener has enough.
     fn held_until(&self, now: Stamp) -> Option<Stamp> {
         self.turn.as_ref()?.due(self.outbox.next_audio()?, now)
     }
 
     fn command(&mut self, command: ChatCommand) -> Result<(), ServeError> {
         let now = self.core.now();
-        // A caller that is there must not keep alive an answer of which nothing comes.
+        // A caller that is only present must not keep alive an answer that gives nothing.
         if self.turn.is_none() || !matches!(command, ChatCommand::Present) {
             self.core.timeouts.active(now);
         }
@@ -321,7 +321,7 @@ impl Run {
         let mut turn = Turn::new(question, orchestrator, limits, self.core.deps.clock, now)?;
         self.remembers = given.is_none();
         self.characters += given.map_or(0, |given| given.characters);
-        // Those that no answer paid for yet are paid for by the one that reads them.
+        // Characters that were not charged yet are charged to the answer that reads them.
         let read = if self.beside { 0 } else { self.characters };
         let own = given.map_or(0, |given| given.own_characters)
             + respond.instructions.as_deref().map_or(0, characters);

@@ -10,9 +10,9 @@ use omni_pipeline::request::Sampling;
 /// Forms of an answer; at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Modalities {
-    /// It is written.
+    /// `true` for text.
     pub text: bool,
-    /// It is spoken.
+    /// `true` for speech.
     pub audio: bool,
 }
 
@@ -25,7 +25,7 @@ pub struct ChatSettings {
     pub modalities: Modalities,
     /// Sampling of the text; unset where the model's default holds.
     pub sampling: Sampling,
-    /// Start of the random numbers; without, every answer gets its own.
+    /// Seed of the random numbers; without, every answer gets its own.
     pub seed: Option<u64>,
     /// Most tokens of an answer.
     pub max_tokens: u32,
@@ -40,7 +40,7 @@ pub struct ChatSettings {
 /// Limits of a conversation, besides the bounds of every session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChatLimits {
-    /// Messages that are remembered.
+    /// Messages that are kept.
     pub max_messages: usize,
     /// Size of the history in bytes: text, and samples.
     pub max_history_bytes: usize,

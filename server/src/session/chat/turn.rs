@@ -1,7 +1,8 @@
 //! One answer from the request for it to its `response_done`.
 //!
-//! It waits for its place, has its prompt built, and then passes on what the model writes, to the reader and to the voice.
-//! It is closed exactly once: closing consumes it and gives the end, the record, and what is needed to cut it afterwards.
+//! It waits for its permit, has its prompt built, and then passes the model's text on, to the reader and to the
+//! voice. It is closed exactly once: closing consumes it and returns the end, the record, and the state needed to cut
+//! it afterwards.
 
 mod close;
 mod prepare;
@@ -51,7 +52,7 @@ pub(super) struct Question {
     pub(super) modalities: Modalities,
     pub(super) conversation: Conversation,
     pub(super) seed: u64,
-    /// Keeps what is computed for it apart from what is for others.
+    /// Keeps its cache entries apart from those of others.
     pub(super) salt: CacheSalt,
     /// Trace context, if it is traced.
     pub(super) trace: Option<Arc<TraceContext>>,
@@ -72,23 +73,23 @@ pub(super) struct Turn {
     seq: Option<SeqId>,
     began: Stamp,
     phase: Phase,
-    /// Set when it has its place.
+    /// Set when it has its permit.
     placed: Arc<AtomicBool>,
-    /// Held to the end: the voice works under it too.
+    /// Held to the end: the voice works under it, too.
     permit: Option<UtterancePermit>,
     writing: Writing,
     /// Part of it that is spoken, if that is not all.
     aloud: Option<Aloud>,
     voice: Option<Voice>,
     started: bool,
-    /// Everything that was written.
+    /// All text so far.
     text: String,
-    /// Bytes of it that were handed to the transport.
+    /// Bytes of it that were passed to the transport.
     sent: usize,
     /// Bytes of it that an interruption leaves.
     kept: Option<usize>,
     forgotten: usize,
-    /// Since when the next token is waited for, after the first, and how often that had an excuse until then.
+    /// Start of the wait for the next token, after the first, and the number of idle times of the stage until then.
     waits: Option<(Stamp, u32)>,
     /// Longest such wait.
     max_wait: Duration,
@@ -99,7 +100,7 @@ pub(super) struct Turn {
 
 impl fmt::Debug for Turn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Never the text itself.
+        // Never prints the text itself.
         f.debug_struct("Turn")
             .field("id", &self.id)
             .field("phase", &self.phase)
@@ -109,11 +110,11 @@ impl fmt::Debug for Turn {
 
 /// Progress of the text.
 enum Phase {
-    /// A place is waited for and the prompt is built.
+    /// The permit is pending, and the prompt is built.
     Preparing(BoxFuture<'static, Result<Prepared, ServeError>>),
     /// The stage that answers works.
     Thinking(Box<Reply>),
-    /// There are no more.
+    /// All tokens have come.
     Over,
 }
 
@@ -139,6 +140,7 @@ impl Turn {
     /// Begins to answer.
     ///
     /// # Errors
+    ///
     /// If the model does not converse.
     pub(super) fn new(
         question: Question,
@@ -234,7 +236,7 @@ impl Turn {
         &self.id
     }
 
-    /// Messages that the conversation was too long by; once.
+    /// Takes the number of messages that did not fit into the context.
     pub(super) fn take_forgotten(&mut self) -> usize {
         std::mem::take(&mut self.forgotten)
     }
@@ -244,7 +246,7 @@ impl Turn {
         self.voice.is_some()
     }
 
-    /// Waits for its next event; for words and for audio only where they are taken. Dropping the future loses nothing.
+    /// Waits for its next event; for text and for audio only where they are taken. Dropping the future loses nothing.
     pub(super) async fn next(&mut self, text: bool, audio: bool) -> TurnEvent {
         let phase = &mut self.phase;
         let words = async {
@@ -264,7 +266,7 @@ impl Turn {
         }
     }
 
-    /// Takes its event.
+    /// Handles its event.
     pub(super) fn take(&mut self, event: TurnEvent, out: &mut Outbox, now: Stamp) {
         match event {
             TurnEvent::Prepared(prepared) => {
@@ -363,7 +365,7 @@ impl Turn {
         }
     }
 
-    /// The stage that answers has ended.
+    /// Handles the end of the stage that answers.
     fn thought(&mut self, end: End, out: &mut Outbox, now: Stamp) {
         let written = self.writing.finish();
         let aloud = self.aloud.as_mut().map(match end {
@@ -383,7 +385,7 @@ impl Turn {
         }
     }
 
-    /// Passes text on, to the voice that of it which is `aloud` if that is not all.
+    /// Passes text on; to the voice only the part `aloud`, if that is set.
     fn write(&mut self, written: DecodedText, aloud: Option<&DecodedText>, out: &mut Outbox, now: Stamp) {
         if let Some(voice) = &mut self.voice {
             voice.push(aloud.unwrap_or(&written), now);
@@ -397,7 +399,7 @@ impl Turn {
         }
     }
 
-    /// There are no more words. The stage that answers stops if it has not.
+    /// Ends the text. The stage that answers is stopped if it has not ended.
     fn finish(&mut self, now: Stamp) {
         self.stop_thinking();
         if let Some(voice) = &mut self.voice {
@@ -412,7 +414,7 @@ impl Turn {
         }
     }
 
-    /// It cannot go on. The first error counts.
+    /// Fails the answer. The first error counts.
     pub(super) fn fail(&mut self, error: impl Into<ServeError>) {
         if !self.is_over() {
             self.error = Some(error.into());
@@ -420,7 +422,7 @@ impl Turn {
         }
     }
 
-    /// The caller wants no more of it and has heard samples up to `played`.
+    /// Interrupts the answer: the caller has heard samples up to `played`.
     pub(super) fn interrupt(&mut self, played: Option<Samples>) {
         if !self.is_over() {
             let echo = self.voice.as_ref().and_then(Voice::echo);
@@ -443,7 +445,7 @@ impl Turn {
         matches!(self.outcome, Outcome::Interrupted | Outcome::Error)
     }
 
-    /// Does whatever can be done now; true when only closing is left.
+    /// Does everything that is possible now; returns true when only closing is left.
     pub(super) fn advance(&mut self, out: &mut Outbox, now: Stamp) -> bool {
         if !self.started {
             self.started = true;
@@ -457,7 +459,7 @@ impl Turn {
         let is_spoken = spoken.is_some();
         match spoken {
             Some(VoiceEnd::Length) => {
-                // What is still to be written would not be heard.
+                // Further text would not be heard.
                 self.stop_thinking();
                 self.outcome = Outcome::Length;
             }
@@ -475,7 +477,7 @@ impl Turn {
         out.push(Some(&self.id), ChatEventBody::Warning { reason, message });
     }
 
-    /// Text of it was handed to the transport.
+    /// Records that text was passed to the transport.
     pub(super) fn text_sent(&mut self, bytes: usize, now: Stamp) {
         self.sent += bytes;
         self.figures.first_text.get_or_insert(now);
@@ -486,7 +488,7 @@ impl Turn {
         self.voice.as_ref()?.due(time, now)
     }
 
-    /// Audio of it was handed to the transport. Tells of every packet but the first.
+    /// Records that audio was passed to the transport. Returns the record of every packet but the first.
     pub(super) fn audio_sent(&mut self, audio: &AudioOut, now: Stamp) -> Option<Packet> {
         self.voice.as_mut()?.handed_over(audio, now)
     }

@@ -28,7 +28,7 @@ use omni_pipeline::orchestrator::StageError;
 use omni_pipeline::request::ContextRow;
 use omni_pipeline::stage::{CancelTimer, ReplicaId};
 
-/// The share of the context of speech that the user's turns may take: one part in this many. The rest is for the answer.
+/// Divisor: the part of the context of speech that the user's turns may take. The rest is for the answer.
 const SHARE: usize = 2;
 
 /// The spoken side of an answer.
@@ -44,16 +44,16 @@ pub(super) struct Voice {
     held: Vec<u32>,
     unspoken: String,
     encode: TextEncoder,
-    /// The user's turns, while what the model makes of their audio is awaited.
+    /// Turns of the user, while the embeddings of their audio are awaited.
     awaiting: Option<Vec<ContextRow>>,
     max_rows: usize,
-    /// The text cannot be spoken, or not from here on; it is written all the same.
+    /// `true` if the text cannot be spoken, or not from here on; it is written all the same.
     mute: bool,
 }
 
 impl fmt::Debug for Voice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Never the text itself.
+        // Never prints the text itself.
         f.debug_struct("Voice")
             .field("utterance", &self.utterance)
             .finish_non_exhaustive()
@@ -79,7 +79,7 @@ pub(super) struct HeardText {
 }
 
 impl HeardText {
-    /// Bytes of `text` that a listener has heard after samples up to `played`, of those that were sent: whole words.
+    /// Bytes of `text` that a listener has heard after output samples up to `played`: whole words.
     pub(super) fn heard(&self, text: &str, played: Option<Samples>) -> usize {
         self.heard.words(text, played.unwrap_or(self.sent).min(self.sent))
     }
@@ -120,7 +120,7 @@ impl Voice {
         })
     }
 
-    /// It is a part of what is traced, if there is a trace.
+    /// Sets its trace, if there is one.
     pub(super) fn traced(mut self, trace: Option<Arc<TraceContext>>) -> Self {
         self.utterance = self.utterance.traced(trace);
         self
@@ -148,7 +148,7 @@ impl Voice {
         false
     }
 
-    /// The replica that writes the answer.
+    /// Sets the replica that writes the answer.
     pub(super) fn written_by(&mut self, writer: Option<ReplicaId>) {
         self.utterance.written_by(writer);
     }
@@ -156,7 +156,8 @@ impl Voice {
     /// Sets the hidden states of the user's audio, which `stage` gives with the first token of the answer.
     ///
     /// # Errors
-    /// If there is less of it than was asked for.
+    ///
+    /// If there are fewer than requested.
     pub(super) fn hear_user(&mut self, heard: &[Arc<[f32]>], stage: &'static str) -> Result<(), ServeError> {
         let Some(rows) = self.awaiting.take() else {
             return Ok(());
@@ -177,16 +178,16 @@ impl Voice {
         Ok(())
     }
 
-    /// More of the answer.
+    /// Adds text of the answer.
     pub(super) fn push(&mut self, written: &DecodedText, now: Stamp) {
         match self.voicing {
             Voicing::Words if written.text.is_empty() => {}
-            // The length of an answer is bounded by its tokens.
+            // The tokens of an answer bound its length.
             Voicing::Words => self.utterance.push(&written.text, usize::MAX, now),
             Voicing::Tokens => {
                 self.held.extend(&written.tokens);
                 self.unspoken.push_str(&written.text);
-                // Nothing is heard before anything is written.
+                // Speech without any text has no utterance.
                 if !self.unspoken.is_empty() {
                     self.push_tokens();
                 }
@@ -203,7 +204,7 @@ impl Voice {
         }
     }
 
-    /// A stop string began within a token, which is not spoken with it: what was written before gets tokens of its own.
+    /// Encodes the text before a stop string that began within a token, which is not spoken.
     fn encode_rest(&mut self) {
         match (self.encode)(&self.unspoken) {
             Ok(tokens) => self.held = tokens,
@@ -214,9 +215,9 @@ impl Voice {
         }
     }
 
-    /// No more of it comes.
+    /// Ends the text.
     pub(super) fn finish(&mut self, now: Stamp) {
-        // Without a first token nothing was made of the user's audio, and nothing is to be spoken.
+        // Without a first token there are no hidden states, and nothing is spoken.
         self.awaiting = None;
         if !self.unspoken.is_empty() {
             if self.held.is_empty() {
@@ -227,22 +228,22 @@ impl Voice {
         self.utterance.finish(now);
     }
 
-    /// The listener is gone, or wants no more.
+    /// Cancels the speech: the listener is gone, or wants no more.
     pub(super) fn cancel(&mut self) {
         self.utterance.cancel(None);
     }
 
-    /// Waits for what happens next to it.
+    /// Waits for its next event.
     pub(super) async fn next(&mut self) -> Progress {
         self.utterance.next().await
     }
 
-    /// Takes what happened.
+    /// Handles its event.
     pub(super) fn take(&mut self, progress: Progress, now: Stamp) {
         self.utterance.take(progress, &mut self.events, now);
     }
 
-    /// Does whatever can be done now; says how it ended when all its audio is in the outbox.
+    /// Does everything that is possible now; returns its end once all its audio is in the outbox.
     pub(super) fn advance(&mut self, id: &MessageId, out: &mut Outbox, now: Stamp) -> Option<VoiceEnd> {
         if self.mute {
             self.pass_on(id, out);
@@ -251,7 +252,7 @@ impl Voice {
         if self.awaiting.is_some() {
             return None;
         }
-        // What was made before it failed is not taken back.
+        // Audio from before the failure is still sent.
         self.pass_on(id, out);
         loop {
             let over = self.utterance.advance(&mut self.events, now);
@@ -283,7 +284,7 @@ impl Voice {
     fn end(&mut self, id: &MessageId, out: &mut Outbox) -> Option<VoiceEnd> {
         Some(match self.utterance.outcome() {
             (Outcome::Length, _) => VoiceEnd::Length,
-            // A model writes what no voice can say, which is no failure of it.
+            // A model may write text that no voice can say; its answer has not failed.
             (_, Some(error)) if error.kind() == ErrorKind::Unspeakable => {
                 let (reason, message) = (error.reason(), format!("the answer is not spoken: {error}"));
                 out.push(Some(id), ChatEventBody::Warning { reason, message });
@@ -300,7 +301,7 @@ impl Voice {
         self.pacer.due(self.utterance.max_lead(), time, now)
     }
 
-    /// Audio of it was handed to the transport.
+    /// Records that audio was passed to the transport.
     pub(super) fn handed_over(&mut self, audio: &AudioOut, now: Stamp) -> Option<Packet> {
         self.pacer.sent(audio.time, now);
         self.utterance.handed_over(audio, now)
@@ -315,7 +316,7 @@ impl Voice {
         })
     }
 
-    /// Its figures, and its sequences if it is traced.
+    /// Closes it; returns its figures, and its sequences if it is traced.
     pub(super) fn close(self, session: SessionId, now: Stamp) -> (Done, Option<Sequences>) {
         let (done, record) = self.utterance.close(session, None, now);
         (done, record.track.map(|track| track.sequences))

@@ -1,7 +1,7 @@
-//! From the tokens of one answer to its text: whole characters, up to the first stop string.
+//! Decodes the tokens of one answer to text: whole characters, up to the first stop string.
 //!
-//! Text that may be the beginning of a stop string is held back until it is known not to be, and the tokens that wrote it with
-//! it, so that what is written and what is spoken end at the same place.
+//! Text that may be the beginning of a stop string is held back until it is known not to be, together with its
+//! tokens, so that text and speech end at the same place.
 
 use std::collections::VecDeque;
 
@@ -12,11 +12,11 @@ use omni_family::{Detokenizer, TOOL_CALL};
 /// Decoded text of a token.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct DecodedText {
-    /// Text that is certain.
+    /// Text that no later token changes.
     pub(super) text: String,
-    /// The tokens that wrote it.
+    /// Tokens of that text.
     pub(super) tokens: Vec<u32>,
-    /// The answer is over: a stop string was about to come.
+    /// `true` if the answer has ended before a stop string.
     pub(super) stopped: bool,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct DecodedText {
 pub(super) struct Writing {
     detokenizer: Box<dyn Detokenizer>,
     stops: StopStrings,
-    /// Bytes decoded so far, and those of them that are certain.
+    /// Bytes decoded so far, and the part of them that no later token changes.
     decoded: usize,
     released: usize,
     /// Tokens held back, each with the bytes decoded when it came.
@@ -33,7 +33,7 @@ pub(super) struct Writing {
 
 impl std::fmt::Debug for Writing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Never the text itself.
+        // Never prints the text itself.
         f.debug_struct("Writing")
             .field("released", &self.released)
             .finish_non_exhaustive()
@@ -53,7 +53,7 @@ impl Writing {
         })
     }
 
-    /// The next token.
+    /// Adds a token.
     pub(super) fn push(&mut self, token: u32) -> DecodedText {
         let text = self.detokenizer.push(token);
         self.decoded += text.len();
@@ -62,7 +62,7 @@ impl Writing {
         self.release(text, stop.is_some())
     }
 
-    /// No more tokens come.
+    /// Ends the tokens.
     pub(super) fn finish(&mut self) -> DecodedText {
         let rest = self.detokenizer.finish();
         self.decoded += rest.len();
@@ -86,7 +86,7 @@ impl Writing {
     }
 }
 
-/// The part of an answer that is spoken where the model may ask for functions: all up to the first that it asks for.
+/// The part of an answer that is spoken where the model may call functions: all up to the first call.
 #[derive(Debug)]
 pub(super) struct Aloud {
     writing: Writing,
@@ -105,17 +105,17 @@ impl Aloud {
         })
     }
 
-    /// The next token.
+    /// Adds a token.
     pub(super) fn push(&mut self, token: u32) -> DecodedText {
         self.unless_over(|writing| writing.push(token))
     }
 
-    /// No more tokens come.
+    /// Ends the tokens.
     pub(super) fn finish(&mut self) -> DecodedText {
         self.unless_over(Writing::finish)
     }
 
-    /// The answer was cut short: the beginning of a call is not spoken either.
+    /// Ends the text of an interrupted answer: the beginning of a call is not spoken either.
     pub(super) fn cut(&mut self) -> DecodedText {
         let [opens, _] = TOOL_CALL;
         let rest = self.finish();

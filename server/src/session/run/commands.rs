@@ -39,7 +39,7 @@ impl Run {
         }
     }
 
-    /// Text without a character says nothing, nor does a flush of nothing: they do not keep a session open.
+    /// Returns false for text without a character and a flush of nothing: they do not keep a session open.
     fn says_something(&self, command: &Command) -> bool {
         match command {
             Command::Text { text, .. } => !text.is_empty(),
@@ -56,7 +56,7 @@ impl Run {
             let limit = self.core.deps.limits.max_utterances;
             return Err(ProtocolError::TooManyConfigs { limit }.into());
         }
-        // Whatever still came for an utterance that failed, this is something new.
+        // A command after the text of a failed utterance begins something new.
         self.names.caller_ends();
         self.settings = Some(Arc::new(settings.clone()));
         let ready = Ready {
@@ -106,7 +106,7 @@ impl Run {
                 Named::Late => return Ok(()),
             },
         };
-        // What is dropped costs nothing and fills nothing.
+        // Dropped text costs nothing and fills nothing.
         if self.queue[open].takes_text() {
             if !begun {
                 self.core.handle.caller().more(characters, now);
@@ -121,7 +121,7 @@ impl Run {
         Ok(())
     }
 
-    /// Opens an utterance; `None` if no new ones are taken.
+    /// Opens an utterance; `None` if no new ones are accepted.
     fn begin(&mut self, id: UtteranceId, now: Stamp) -> Result<Option<usize>, ServeError> {
         if self.core.closing.is_some() {
             self.listening = false;
@@ -150,7 +150,7 @@ impl Run {
         Ok(Some(self.queue.len() - 1))
     }
 
-    /// The utterance that was just opened fails if its caller's quotas have no room for it.
+    /// Charges the quotas of the caller for the utterance that was just opened; it fails if they have no room.
     fn charge(&mut self, open: usize, characters: usize, now: Stamp) {
         if let Err(over) = self.core.handle.begin(characters, now) {
             let over = ServeError::from(over);
@@ -159,7 +159,8 @@ impl Run {
         }
     }
 
-    /// Ends the open utterance. Where none is open, text without a character stands for one; without any text there is none to end.
+    /// Ends the open utterance. If none is open, text without a character counts as one; without any text there is
+    /// none to end.
     fn finish(&mut self, now: Stamp) -> Result<(), ServeError> {
         let blank = std::mem::take(&mut self.blank);
         if self.names.caller_ends() {
@@ -197,7 +198,7 @@ impl Run {
         }
     }
 
-    /// The caller sends no more: the open utterance is finished.
+    /// Finishes the open utterance: the caller sends no more.
     pub(super) fn hang_up(&mut self) {
         self.listening = false;
         let now = self.core.now();

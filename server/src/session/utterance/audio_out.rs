@@ -15,11 +15,11 @@ use crate::session::record::Outcome;
 use crate::session::track::SequenceRecord;
 use omni_pipeline::stage::End;
 
-/// The audio of text that has no sound: players and files need some.
+/// Length of the silence for text that has no sound: players and files need some.
 const SILENCE: Duration = Duration::from_millis(200);
 
 impl Utterance {
-    /// Takes what happened.
+    /// Handles an event.
     pub(in crate::session) fn take(&mut self, progress: Progress, out: &mut Outbox, now: Stamp) {
         match progress {
             Progress::PipelineEvent(spoken) => self.spoken(*spoken, now),
@@ -27,7 +27,7 @@ impl Utterance {
         }
     }
 
-    /// Nothing comes of the pipeline before it is known what came of the audio before it.
+    /// Handles an event of the pipeline, after the job before it has ended.
     fn spoken(&mut self, spoken: PipelineEvent, now: Stamp) {
         self.last_spoken = now;
         match spoken {
@@ -41,7 +41,7 @@ impl Utterance {
         }
     }
 
-    /// Something was made of its audio. After an interruption it is dropped.
+    /// Handles the result of a job. After an interruption it is dropped.
     fn worked(&mut self, done: Done, out: &mut Outbox) {
         if self.outcome == Outcome::Interrupted {
             return;
@@ -93,7 +93,7 @@ impl Utterance {
         }
     }
 
-    /// Everything is spoken: the held-back rest goes out as the last audio.
+    /// Ends the audio: the rest that was held back is the last audio.
     pub(super) fn finish_audio(&mut self) {
         if !self.finishing && !self.post_processing.is_working() {
             self.finishing = true;
@@ -107,7 +107,7 @@ impl Utterance {
         }
     }
 
-    /// It goes no further, and what was given out of it ends like any other audio; true when that is done.
+    /// Ends the audio early, like any other; returns true when that is done.
     pub(in crate::session) fn end_audio(&mut self) -> bool {
         if self.begun {
             self.finish_audio();

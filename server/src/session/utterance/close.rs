@@ -1,4 +1,4 @@
-//! The end of an utterance: what its caller and the log are told of it.
+//! The end of an utterance: its results for the caller and the log.
 
 use omni_engine::Stamp;
 

@@ -37,7 +37,7 @@ impl Utterance {
         }
     }
 
-    /// Speaks what is gathered.
+    /// Speaks gathered text.
     pub(in crate::session) fn flush(&mut self, now: Stamp) {
         if self.takes_text() {
             self.resume(now);
@@ -46,7 +46,7 @@ impl Utterance {
         }
     }
 
-    /// No more text will come.
+    /// Ends the text.
     pub(in crate::session) fn finish(&mut self, now: Stamp) {
         self.finished = true;
         if self.takes_text() {
@@ -62,7 +62,7 @@ impl Utterance {
         }
     }
 
-    /// A gap that ends now was the caller's if there was nothing to speak.
+    /// Ends a gap, which was the caller's if there was nothing to speak.
     fn resume(&mut self, now: Stamp) {
         if !self.own_text && self.text.peek().is_none() && self.pipeline.is_starved() {
             let since = self.pipeline.starved_since().unwrap_or(self.last_spoken);

@@ -52,7 +52,7 @@ impl Run {
         Ok(())
     }
 
-    /// Warns of messages that came without so many of their characters.
+    /// Warns of messages that were shortened by `cut` characters.
     pub(super) fn tell_cut(&mut self, cut: usize) {
         if cut > 0 {
             let message = format!(
@@ -63,7 +63,7 @@ impl Run {
         }
     }
 
-    /// A system message comes first and in the place of instructions, or not at all.
+    /// Checks that a system message comes first and without instructions, or not at all.
     fn check_system(&self, message: &ChatMessage, field: &'static str) -> Result<(), ServeError> {
         let instructed = self
             .settings
@@ -87,7 +87,7 @@ impl Run {
         self.add(id, message)
     }
 
-    /// Adds a message that the caller is told of.
+    /// Adds a message and reports it to the caller.
     fn add(&mut self, id: MessageId, message: ChatMessage) -> Result<(), ServeError> {
         let audio: usize = message.parts.iter().map(samples).sum();
         let rate = self
@@ -111,7 +111,7 @@ impl Run {
         Ok(())
     }
 
-    /// Counts what the caller wrote.
+    /// Counts the characters of the caller.
     fn count(&mut self, message: &ChatMessage) {
         let written = message.parts.iter().map(|part| match part {
             Part::Text(text) => characters(text),
@@ -126,7 +126,7 @@ impl Run {
         self.trim();
     }
 
-    /// Forgets what is more than may be remembered.
+    /// Drops the messages beyond the limits of the history.
     fn trim(&mut self) {
         let forgotten = self.history.trim(&self.limits);
         if forgotten > 0 {
@@ -138,7 +138,7 @@ impl Run {
         }
     }
 
-    /// More of what the user is saying.
+    /// Adds audio of the user's message in progress.
     pub(super) fn hear(&mut self, samples: Vec<f32>) -> Result<(), ServeError> {
         let field = "input_audio";
         let hearing = self.core.deps.orchestrator.chat()?.info.hearing;

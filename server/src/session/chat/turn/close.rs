@@ -1,4 +1,4 @@
-//! The end of an answer: what its caller, the log and the conversation are told of it.
+//! The end of an answer: its results for the caller, the log and the conversation.
 
 use omni_audio::Samples;
 use omni_engine::Stamp;
@@ -20,20 +20,20 @@ pub(in crate::session::chat) struct Closed {
     pub(in crate::session::chat) last: Last,
 }
 
-/// An answer that is done, for a cut that comes late.
+/// A finished answer, for a late cut.
 #[derive(Debug)]
 pub(in crate::session::chat) struct Last {
     /// Message that the conversation keeps of it.
     pub(in crate::session::chat) said: Said,
     /// `true` if it was to be heard.
     pub(in crate::session::chat) is_spoken: bool,
-    /// All of it, as it was written.
+    /// Its whole text.
     text: String,
     echo: Option<HeardText>,
 }
 
 impl Last {
-    /// Cuts it to what was heard; it never grows again.
+    /// Cuts it to the part that was heard; it never grows again.
     pub(in crate::session::chat) fn cut(&mut self, played: Samples) {
         if let Some(echo) = &self.echo {
             let heard = self.text[..echo.heard(&self.text, Some(played))].trim_end();

@@ -24,7 +24,7 @@ pub(super) struct Preparation {
     pub(super) room: Room,
     /// Held by every stage that works on it.
     pub(super) request: Arc<CancelTimer>,
-    /// Set when it has its place.
+    /// Set when it has its permit.
     pub(super) placed: Arc<AtomicBool>,
     pub(super) clock: Clock,
     pub(super) asked: Stamp,
@@ -68,8 +68,8 @@ impl Preparation {
         let (encoder, recordings) = hear(&orchestrator, &conversation, &room, asked, &request).await?;
         let abandoned = Abandoned::default();
         let flag = abandoned.0.clone();
-        // Templates and tokenizers take their time, which other sessions must not wait for. The permit goes with them: a
-        // caller that asks and goes away keeps the place until they are done.
+        // Templates and tokenizers may take long, which other sessions must not wait for. The permit goes with them:
+        // a caller that asks and goes away keeps the place until they are done.
         let fitting = move || {
             let fitted = fit(&conversation, &prompt, &room, &flag);
             fitted.map(|fitted| (permit, fitted))
@@ -86,7 +86,7 @@ impl Preparation {
     }
 }
 
-/// The message of the panic is for the panic hook: it may hold what the caller sent.
+/// The message of the panic is left to the panic hook: it may hold data of the caller.
 fn panicked() -> ServeError {
     StageError::panicked("prompt").into()
 }

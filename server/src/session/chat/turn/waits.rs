@@ -23,7 +23,8 @@ impl Turn {
         Some(waits.0 + self.max_wait)
     }
 
-    /// It has. One that had no room for this answer meanwhile is busy, and not broken: it is waited for anew.
+    /// Handles a stall: fails the answer. A stage that had no room for this answer meanwhile is busy, and not broken:
+    /// the wait begins again.
     pub(in crate::session::chat) fn stalled(&mut self, now: Stamp) {
         let (Phase::Thinking(reply), Some((since, idles))) = (&self.phase, &mut self.waits) else {
             return;
@@ -45,7 +46,7 @@ impl Turn {
         }
     }
 
-    /// The prompt or the stage that answers gave nothing for so long.
+    /// Fails the answer because the prompt or the stage that answers gave nothing for `waited`.
     pub(in crate::session::chat) fn give_up(&mut self, waited: Duration) {
         let stage = match self.phase {
             Phase::Preparing(_) => "prompt",

@@ -15,9 +15,10 @@ fn main() {
     let directory = Path::new(&root).join(DIRECTORY);
     println!("cargo::rerun-if-changed={}", directory.display());
     println!("cargo::rerun-if-env-changed={SKIP}");
-    let files = match env::var_os(SKIP).is_some_and(|skip| skip == "1") {
-        true => Vec::new(),
-        false => files(&directory),
+    let files = if env::var_os(SKIP).is_some_and(|skip| skip == "1") {
+        Vec::new()
+    } else {
+        files(&directory)
     };
 
     let mut table = String::from("&[\n");

@@ -221,7 +221,9 @@ mod tests {
             let mut now = 0;
             let timed: Vec<(u64, u64)> = chunks.iter().map(|&(wait, samples)| { now += wait; (now, samples) }).collect();
             let report = play(24_000, &timed);
-            let (mut worst, mut late, mut received) = (0.0f64, 0, 0.0);
+            let mut worst = 0.0f64;
+            let mut late = 0;
+            let mut received = 0.0;
             for (i, &(at, samples)) in timed.iter().enumerate() {
                 let deficit = (at - timed[0].0) as f64 / 1e3 - received / 24_000.0;
                 if i > 0 && deficit > 1e-12 {

@@ -235,9 +235,10 @@ impl Decoder {
             }
         }
         self.give(out, true)?;
-        match self.given.is_empty() {
-            true => Err(DecodeError::Empty),
-            false => Ok(()),
+        if self.given.is_empty() {
+            Err(DecodeError::Empty)
+        } else {
+            Ok(())
         }
     }
 
@@ -254,9 +255,10 @@ impl Decoder {
             .iter_mut()
             .for_each(|sample| *sample = sample.clamp(-1.0, 1.0));
         self.given += Samples::of(&out[before..]);
-        match self.given > self.limit {
-            true => Err(DecodeError::TooLong { limit: self.limit }),
-            false => Ok(()),
+        if self.given > self.limit {
+            Err(DecodeError::TooLong { limit: self.limit })
+        } else {
+            Ok(())
         }
     }
 }
@@ -265,9 +267,10 @@ fn check(rate: SampleRate, channels: u16) -> Result<(), DecodeError> {
     if !(Decoder::MIN_HZ..=Decoder::MAX_HZ).contains(&rate.hz()) {
         return Err(DecodeError::Rate { got: rate.hz() });
     }
-    match (1..=Decoder::MAX_CHANNELS).contains(&channels) {
-        true => Ok(()),
-        false => Err(DecodeError::Channels { got: channels }),
+    if (1..=Decoder::MAX_CHANNELS).contains(&channels) {
+        Ok(())
+    } else {
+        Err(DecodeError::Channels { got: channels })
     }
 }
 

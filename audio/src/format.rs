@@ -243,12 +243,13 @@ impl Format {
             return Err(FrameError::Encoding { encoding, got: time });
         }
         let frame = rate.samples(time);
-        match rate.duration(frame) == time {
-            true => Ok(Self {
+        if rate.duration(frame) == time {
+            Ok(Self {
                 frame: Some(frame),
                 ..self
-            }),
-            false => Err(FrameError::Rate { rate, got: time }),
+            })
+        } else {
+            Err(FrameError::Rate { rate, got: time })
         }
     }
 

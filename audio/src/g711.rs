@@ -39,7 +39,8 @@ mod tests {
     fn table_mu(byte: u8) -> i32 {
         // On the wire all bits are inverted.
         let character = !byte;
-        let (segment, step) = (u32::from(character >> 4 & 7), i32::from(character & 15));
+        let segment = u32::from(character >> 4 & 7);
+        let step = i32::from(character & 15);
         let magnitude = ((2 * step + 33) << segment) - 33;
         4 * if character & 0x80 == 0 {
             magnitude
@@ -52,7 +53,8 @@ mod tests {
     fn table_a(byte: u8) -> i32 {
         // On the wire every other bit is inverted.
         let character = byte ^ 0x55;
-        let (segment, step) = (u32::from(character >> 4 & 7), i32::from(character & 15));
+        let segment = u32::from(character >> 4 & 7);
+        let step = i32::from(character & 15);
         let magnitude = match segment {
             0 => 2 * step + 1,
             _ => (2 * step + 33) << (segment - 1),
@@ -83,7 +85,8 @@ mod tests {
             Law::Mu => !byte,
             Law::A => byte ^ 0x55,
         };
-        let (segment, step) = (u32::from(character >> 4 & 7), i32::from(character & 15));
+        let segment = u32::from(character >> 4 & 7);
+        let step = i32::from(character & 15);
         let ends = |from: i32, shift: u32, offset: i32, unit: i32| {
             let end = |step: i32| unit * ((step << shift) - offset);
             (end(from), end(from + 1))

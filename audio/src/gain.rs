@@ -22,9 +22,10 @@ impl Gain {
     /// # Errors
     /// [`GainError`] outside -96 to +16 dB.
     pub fn new(db: f32) -> Result<Self, GainError> {
-        match RANGE.contains(&db) {
-            true => Ok(Self(db)),
-            false => Err(GainError { got: db }),
+        if RANGE.contains(&db) {
+            Ok(Self(db))
+        } else {
+            Err(GainError { got: db })
         }
     }
 
@@ -41,11 +42,12 @@ impl Gain {
             return;
         }
         let factor = 10f32.powf(self.0 / 20.0);
-        match self.0 > 0.0 {
-            true => samples
+        if self.0 > 0.0 {
+            samples
                 .iter_mut()
-                .for_each(|sample| *sample = limited(*sample * factor)),
-            false => samples.iter_mut().for_each(|sample| *sample *= factor),
+                .for_each(|sample| *sample = limited(*sample * factor));
+        } else {
+            samples.iter_mut().for_each(|sample| *sample *= factor);
         }
     }
 }
@@ -53,9 +55,10 @@ impl Gain {
 /// Straight up to the knee, then a hyperbolic tangent of the same slope towards full scale.
 fn limited(sample: f32) -> f32 {
     let above = sample.abs() - KNEE;
-    match above > 0.0 {
-        true => (KNEE + (1.0 - KNEE) * (above / (1.0 - KNEE)).tanh()).copysign(sample),
-        false => sample,
+    if above > 0.0 {
+        (KNEE + (1.0 - KNEE) * (above / (1.0 - KNEE)).tanh()).copysign(sample)
+    } else {
+        sample
     }
 }
 

@@ -172,7 +172,8 @@ mod tests {
 
     #[test]
     fn some_sound_is_left_for_the_end_whatever_came_behind_it() {
-        let (mut joiner, mut out) = (Joiner::new(rate(), TrimSettings::default()), Vec::new());
+        let mut joiner = Joiner::new(rate(), TrimSettings::default());
+        let mut out = Vec::new();
         joiner.push(&tone(300), &mut out);
         for _ in 0..3 {
             joiner.end_piece(PAUSE, &mut out);

@@ -26,9 +26,10 @@ impl Loudness {
     /// # Errors
     /// [`LoudnessError`] outside -40 to -10 LUFS.
     pub fn new(lufs: f32) -> Result<Self, LoudnessError> {
-        match RANGE.contains(&lufs) {
-            true => Ok(Self(lufs)),
-            false => Err(LoudnessError { got: lufs }),
+        if RANGE.contains(&lufs) {
+            Ok(Self(lufs))
+        } else {
+            Err(LoudnessError { got: lufs })
         }
     }
 

@@ -84,16 +84,18 @@ impl Filter {
     fn new(from: SampleRate, to: SampleRate) -> Self {
         let (from, to) = (u64::from(from.hz()), u64::from(to.hz()));
         let divisor = gcd(from, to);
-        let (down, up) = (from / divisor, to / divisor);
+        let down = from / divisor;
+        let up = to / divisor;
         let exact = up <= MOST_PHASES;
         let phases = if exact { up as usize } else { SHARED_PHASES };
         // A multiple of 8, as the library wants it.
         let len = (PERIODS as u64 * from).div_ceil(from.min(to)).next_multiple_of(8) as usize;
         let parameters = SincInterpolationParameters {
             oversampling_factor: phases,
-            interpolation: match exact {
-                true => SincInterpolationType::Nearest,
-                false => SincInterpolationType::Cubic,
+            interpolation: if exact {
+                SincInterpolationType::Nearest
+            } else {
+                SincInterpolationType::Cubic
             },
             ..SincInterpolationParameters::new(len, WindowFunction::BlackmanHarris2)
         };

@@ -38,9 +38,10 @@ impl Speed {
     /// # Errors
     /// [`SpeedError`] outside 0.25 to 4.
     pub fn new(speed: f32) -> Result<Self, SpeedError> {
-        match RANGE.contains(&speed) {
-            true => Ok(Self(speed)),
-            false => Err(SpeedError { got: speed }),
+        if RANGE.contains(&speed) {
+            Ok(Self(speed))
+        } else {
+            Err(SpeedError { got: speed })
         }
     }
 
@@ -190,7 +191,8 @@ mod tests {
         let len = 8_192;
         let middle = &samples[samples.len() / 2 - len..samples.len() / 2 + len];
         let phase = |part: &[f32], from: usize| {
-            let (mut re, mut im) = (0.0, 0.0);
+            let mut re = 0.0;
+            let mut im = 0.0;
             for (n, &sample) in part.iter().enumerate() {
                 // A window, so that what lies beside the tone does not turn it.
                 let window = 0.5 - 0.5 * (TAU * n as f64 / part.len() as f64).cos();

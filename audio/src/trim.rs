@@ -408,7 +408,9 @@ mod tests {
         fn the_result_does_not_depend_on_the_chunking(samples in pieces(), cuts in prop::collection::vec(1usize..4_000, 1..20)) {
             let (whole, report) = trim(&samples, samples.len().max(1));
             let mut trimmer = Trimmer::new(rate(), TrimSettings::default());
-            let (mut out, mut rest, mut sizes) = (Vec::new(), &samples[..], cuts.iter().cycle());
+            let mut out = Vec::new();
+            let mut rest = &samples[..];
+            let mut sizes = cuts.iter().cycle();
             while !rest.is_empty() {
                 let (now, later) = rest.split_at(rest.len().min(*sizes.next().unwrap()));
                 trimmer.push(now, &mut out);

@@ -196,7 +196,9 @@ fn parse_format(body: &[u8], at: usize) -> Result<(WavHeader, SampleFormat), Wav
     if body.len() < 16 {
         return Err(WavError::Truncated { at: at + body.len() });
     }
-    let (tag, channels, bits) = (u16_at(body, 0), u16_at(body, 2), u16_at(body, 14));
+    let tag = u16_at(body, 0);
+    let channels = u16_at(body, 2);
+    let bits = u16_at(body, 14);
     // The extensible form keeps the real format in the first bytes of a GUID.
     let format = if tag == FORMAT_EXTENSIBLE && body.len() >= 26 {
         u16_at(body, 24)
@@ -207,7 +209,8 @@ fn parse_format(body: &[u8], at: usize) -> Result<(WavHeader, SampleFormat), Wav
     if channels == 0 {
         return Err(WavError::NoChannels);
     }
-    let (got, expected) = (u16_at(body, 12), samples.bytes() as u32 * u32::from(channels));
+    let got = u16_at(body, 12);
+    let expected = samples.bytes() as u32 * u32::from(channels);
     if u32::from(got) != expected {
         return Err(WavError::FrameSize { got, expected });
     }

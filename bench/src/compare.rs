@@ -38,7 +38,8 @@ struct Compared {
 /// # Errors
 /// If a file is no report, or the two have no load in common.
 pub fn compare(before: &Path, after: &Path, style: Style) -> Result<String, BenchError> {
-    let (before, after) = (Report::read(before)?, Report::read(after)?);
+    let before = Report::read(before)?;
+    let after = Report::read(after)?;
     let compared = levels(&before, &after);
     if compared.is_empty() {
         return Err(BenchError::NothingInCommon);
@@ -51,7 +52,8 @@ pub fn compare(before: &Path, after: &Path, style: Style) -> Result<String, Benc
 /// # Errors
 /// If a file is no report.
 pub fn compare_json(before: &Path, after: &Path) -> Result<Value, BenchError> {
-    let (before, after) = (Report::read(before)?, Report::read(after)?);
+    let before = Report::read(before)?;
+    let after = Report::read(after)?;
     let change = |change: &Change| {
         json!({
             "figure": change.name,
@@ -116,7 +118,8 @@ fn percentiles(
     let each = |point: &Point<'_>| -> Vec<Vec<f64>> {
         point.each().map(|trial| trial.values(figure.value)).collect()
     };
-    let (old, new) = (each(before), each(after));
+    let old = each(before);
+    let new = each(after);
     let ratio = |old: &[f64], new: &[f64]| {
         let old = percentile(old, share).filter(|&old| old > 0.0)?;
         Some(percentile(new, share)? / old)
@@ -145,7 +148,8 @@ fn shares(
             .map(|trial| trial.requests().filter_map(of).collect())
             .collect()
     };
-    let (old, new) = (values(before), values(after));
+    let old = values(before);
+    let new = values(after);
     let written = |values: &[Vec<f64>]| {
         mean(&values.concat()).map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", 100.0 * share))
     };
@@ -200,7 +204,8 @@ fn write(before: &Report, after: &Report, compared: &[Compared], style: Style) -
         }
     }
     let about = |name: &str, report: &Report| {
-        let (when, machine) = (utc(report.started_unix_seconds), report.machine.line());
+        let when = utc(report.started_unix_seconds);
+        let machine = report.machine.line();
         wrapped(&format!(
             "{name}: {when}, client {}, {machine}; {}.",
             report.client_version,

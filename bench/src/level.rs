@@ -195,7 +195,8 @@ impl<'l> Point<'l> {
 
 /// Share of `records` for which `holds`; 0 of none.
 fn share<'r>(records: impl Iterator<Item = &'r Record>, holds: impl Fn(&Record) -> bool) -> f64 {
-    let (mut all, mut holding) = (0_u32, 0_u32);
+    let mut all = 0_u32;
+    let mut holding = 0_u32;
     for record in records {
         all += 1;
         holding += u32::from(holds(record));

@@ -168,7 +168,8 @@ impl Load {
                 take((number, unsent(number, due, &asking)));
                 continue;
             }
-            let (asking, client) = (asking.clone(), clients[number as usize % clients.len()].clone());
+            let asking = asking.clone();
+            let client = clients[number as usize % clients.len()].clone();
             tasks.spawn(async move {
                 let mut caller = Caller::new(&asking, client);
                 (number, caller.request(number, Some(due)).await)

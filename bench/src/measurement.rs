@@ -68,7 +68,9 @@ pub struct Failures {
 
 impl Failures {
     pub(crate) fn of<'r>(requests: impl Iterator<Item = &'r Record>) -> Option<Self> {
-        let (mut all, mut failed, mut first) = (0, 0, None);
+        let mut all = 0;
+        let mut failed = 0;
+        let mut first = None;
         for request in requests {
             all += 1;
             if let Some(failure) = &request.failure {

@@ -72,9 +72,10 @@ impl Pair {
 /// Turn of request `number`, of which even and odd ones begin with other sides. Every one of the texts comes to be
 /// first on either side: an odd count of them changes places by itself, an even one by a step more in every round.
 fn turn(number: usize, texts: usize) -> usize {
-    match texts.is_multiple_of(2) {
-        true => number + number / texts,
-        false => number,
+    if texts.is_multiple_of(2) {
+        number + number / texts
+    } else {
+        number
     }
 }
 
@@ -106,8 +107,10 @@ pub async fn pairs(
     for number in 0..pairs {
         progress("pairs", number, pairs);
         let turn = turn(number as usize, asking.texts.len());
-        let (this, that) = (turn % these.len(), turn % those.len());
-        let (this, that) = (&mut these[this], &mut those[that]);
+        let this = turn % these.len();
+        let that = turn % those.len();
+        let this = &mut these[this];
+        let that = &mut those[that];
         let pair = if turn.is_multiple_of(2) {
             Pair {
                 these: this.request(number, None).await,

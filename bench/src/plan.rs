@@ -56,7 +56,9 @@ impl fmt::Display for Progress {
         if self.trials > 1 {
             write!(f, "trial {} of {} · ", self.trial, self.trials)?;
         }
-        let (offered, done, requests) = (self.offered, self.done, self.requests);
+        let offered = self.offered;
+        let done = self.done;
+        let requests = self.requests;
         write!(f, "{offered} {} · {done} of {requests} requests", offered.title())
     }
 }
@@ -154,7 +156,8 @@ impl Plan {
 
     /// The head of the report; nothing is measured yet.
     fn report(&self) -> Report {
-        let (load, asking) = (&self.load, &self.load.asking);
+        let load = &self.load;
+        let asking = &self.load.asking;
         let (voice, model, seed) = asking.work.chosen();
         Report {
             client_version: env!("CARGO_PKG_VERSION").to_owned(),

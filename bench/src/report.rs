@@ -146,7 +146,9 @@ impl Report {
         );
         parts.extend(self.real_time_readers.then(|| "readers in real time".to_owned()));
         parts.extend(self.cancel.map(|mix| {
-            let (share, from, to) = (mix.share * 100.0, mix.from_seconds, mix.to_seconds);
+            let share = mix.share * 100.0;
+            let from = mix.from_seconds;
+            let to = mix.to_seconds;
             format!("{share} % cancelled after {from} to {to} s")
         }));
         let trials = if self.trials == 1 { "trial" } else { "trials" };

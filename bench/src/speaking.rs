@@ -113,7 +113,8 @@ async fn feed(say: SpeechSender, text: &str, manner: Manner, sent: Instant) -> O
         return None;
     };
     let complete = first_sentence(text);
-    let (mut at, mut sentence) = (0, None);
+    let mut at = 0;
+    let mut sentence = None;
     for (number, token) in (0_u32..).zip(tokens(text)) {
         sleep_until(sent + Duration::from_secs_f64(f64::from(number) / rate)).await;
         say.text(token).await.ok()?;

@@ -62,7 +62,8 @@ pub(crate) fn ratio_of_trials(before: &[f64], after: &[f64]) -> Option<Interval>
         return None;
     }
     let logs = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<_>>();
-    let (before, after) = (logs(before), logs(after));
+    let before = logs(before);
+    let after = logs(after);
     let parts = [
         variance(&before)? / before.len() as f64,
         variance(&after)? / after.len() as f64,
@@ -217,7 +218,8 @@ mod tests {
     #[test]
     fn trials_that_differ_from_each_other_make_the_interval_wide() {
         let trial = |center: f64| (0..100).map(|i| center + f64::from(i % 10)).collect::<Vec<_>>();
-        let (before, after) = ([100.0, 150.0, 100.0].map(trial), [110.0, 110.0, 160.0].map(trial));
+        let before = [100.0, 150.0, 100.0].map(trial);
+        let after = [110.0, 110.0, 160.0].map(trial);
         assert!(!bootstrap(&before, &after, ratio).unwrap().excludes(1.0));
         // Taken for one trial each, the same values would show a difference.
         let pooled = |trials: &[Vec<f64>; 3]| vec![trials.concat()];

@@ -199,7 +199,8 @@ impl Tables<'_> {
     /// Result of the search for the most streams.
     fn capacity(&self) -> Option<String> {
         let found = self.report.max_streams.as_ref()?;
-        let (sure, bounds) = (if found.at_least { "at least " } else { "" }, self.slo);
+        let sure = if found.at_least { "at least " } else { "" };
+        let bounds = self.slo;
         let mut text = format!(
             "Most streams: {sure}{} (success at least 99.9 %, without a gap over 100 ms at least 99 %, p95 of {bounds}).\n",
             found.streams
@@ -239,7 +240,8 @@ fn of_repetitions(values: &[f64], most: f64, written: impl Fn(f64) -> String) ->
         values => of_trials(values).map_or_else(
             || "-".to_owned(),
             |known| {
-                let (low, high) = (known.low.max(0.0), known.high.min(most));
+                let low = known.low.max(0.0);
+                let high = known.high.min(most);
                 format!("{} [{}, {}]", written(known.value), written(low), written(high))
             },
         ),

@@ -65,9 +65,10 @@ fn offline(command: &BenchCommand, ui: &Ui) -> Result<(), Failure> {
         json,
     } = command;
     ui.progress(|| "comparing".to_owned());
-    let text = match json {
-        true => omni_bench::compare_json(before, after).map(|json| format!("{json:#}\n")),
-        false => omni_bench::compare(before, after, style(*format)),
+    let text = if *json {
+        omni_bench::compare_json(before, after).map(|json| format!("{json:#}\n"))
+    } else {
+        omni_bench::compare(before, after, style(*format))
     };
     ui.clear();
     print(text?.as_bytes())
@@ -90,9 +91,10 @@ impl Bench {
             model: self.voice.model.clone(),
             voice: self.voice.voice.clone(),
             language: self.voice.language.clone(),
-            outputs: match self.text_only {
-                true => Outputs::Text,
-                false => Outputs::TextAndAudio,
+            outputs: if self.text_only {
+                Outputs::Text
+            } else {
+                Outputs::TextAndAudio
             },
             text_sampling: Sampling {
                 seed: self.seed(),

@@ -50,9 +50,10 @@ pub(crate) async fn stats(args: &StatsArgs, ui: &Ui) -> Result<(), Failure> {
     };
     let ask = Deadline::after(Some(args.timeout)).within(ask);
     let (info, stats) = ui.patiently(|| format!("waiting for {endpoint}"), ask).await?;
-    match args.json {
-        true => print(format!("{:#}\n", figures(&info, &stats)).as_bytes()),
-        false => print(page(&info, &stats).as_bytes()),
+    if args.json {
+        print(format!("{:#}\n", figures(&info, &stats)).as_bytes())
+    } else {
+        print(page(&info, &stats).as_bytes())
     }
 }
 
@@ -191,7 +192,8 @@ fn confirm(consequence: &str, ui: &Ui) -> Result<(), Failure> {
 }
 
 async fn set(which: &Which, state: ReplicaState, ui: &Ui) -> Result<(), Failure> {
-    let (stage, id) = (&which.stage, &which.replica);
+    let stage = &which.stage;
+    let id = &which.replica;
     let set = async { connect(&which.server).await?.set_replica(stage, id, state).await };
     let replica = soon(&which.server.endpoint, ui, set).await?;
     ui.note(&rows::now(stage, &replica));

@@ -120,9 +120,10 @@ impl Summary {
             .filter(|voice| !voice.is_empty());
         parts.extend(voice.map(|voice| format!("voice {voice}")));
         let name = &self.destination.name;
-        parts.push(match self.destination.replaced {
-            true => format!("{name} (replaced)"),
-            false => name.clone(),
+        parts.push(if self.destination.replaced {
+            format!("{name} (replaced)")
+        } else {
+            name.clone()
         });
         parts.join(" · ")
     }

@@ -143,7 +143,8 @@ fn read<R: Read>(
 /// read waits for its rest.
 fn read_pieces(mut input: impl Read, mut take: impl FnMut(String) -> bool) -> io::Result<()> {
     let mut buffer = vec![0; READ_SIZE];
-    let (mut waiting, mut position) = (0, 0u64);
+    let mut waiting = 0;
+    let mut position = 0u64;
     loop {
         let read = match input.read(&mut buffer[waiting..]) {
             Ok(read) => read,

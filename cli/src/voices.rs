@@ -66,9 +66,10 @@ async fn design(design: &Design, ui: &Ui) -> Result<(), Failure> {
 async fn show(show: &Show, ui: &Ui) -> Result<(), Failure> {
     let ask = async |client: Client| client.kept_voice(&show.name).await;
     let voice = asked(&show.server.endpoint, show.timeout, ui, ask).await?;
-    match show.json {
-        true => print(format!("{:#}\n", voice_json(&voice)).as_bytes()),
-        false => print(lines(&voice).as_bytes()),
+    if show.json {
+        print(format!("{:#}\n", voice_json(&voice)).as_bytes())
+    } else {
+        print(lines(&voice).as_bytes())
     }
 }
 
@@ -132,9 +133,10 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 fn kept(voice: &KeptVoice, ui: &Ui) {
-    let until = match voice.durable {
-        true => "",
-        false => " until the server ends (it was started without --voices)",
+    let until = if voice.durable {
+        ""
+    } else {
+        " until the server ends (it was started without --voices)"
     };
     ui.note(&format!("voice {} is kept{until}", voice.name));
 }
@@ -151,9 +153,10 @@ fn kind(voice: &KeptVoice) -> &'static str {
 /// One line per fact that there is.
 fn lines(voice: &KeptVoice) -> String {
     let seconds = voice.duration.as_secs_f64();
-    let recording = match seconds > 0.0 {
-        true => format!("{seconds:.1} s"),
-        false => String::new(),
+    let recording = if seconds > 0.0 {
+        format!("{seconds:.1} s")
+    } else {
+        String::new()
     };
     let facts = [
         ("name", voice.name.clone()),

@@ -47,7 +47,8 @@ impl Track {
             return Err("it sent audio after the last".to_owned());
         }
         if chunk.data.is_empty() || chunk.data.len() != chunk.sample_count as usize * 2 {
-            let (bytes, samples) = (chunk.data.len(), chunk.sample_count);
+            let bytes = chunk.data.len();
+            let samples = chunk.sample_count;
             return Err(format!(
                 "an audio message says {samples} samples and has {bytes} bytes"
             ));

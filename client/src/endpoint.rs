@@ -144,14 +144,15 @@ impl Endpoint {
     /// # Errors
     /// If its address does not ask for encryption.
     pub fn with_tls(self, settings: TlsSettings) -> Result<Self, EndpointError> {
-        match self.is_encrypted() {
-            true => Ok(Self {
+        if self.is_encrypted() {
+            Ok(Self {
                 tls: Some(Arc::new(settings)),
                 ..self
-            }),
-            false => Err(EndpointError::NotEncrypted {
+            })
+        } else {
+            Err(EndpointError::NotEncrypted {
                 given: self.to_string(),
-            }),
+            })
         }
     }
 

@@ -65,7 +65,8 @@ async fn measure(delay: Duration) {
     let [one, three] =
         figures.map(|figures| [0, 1].map(|n| median(figures.iter().map(|of| of[n]).collect())));
     let way = delay.as_secs_f64() * 1e3;
-    let (first, whole) = (three[0] - one[0], three[1]);
+    let first = three[0] - one[0];
+    let whole = three[1];
     let [alone, cluster] = [one[0], three[0]];
     let line = format!(
         "| {way} ms | {alone:.1} ms | {cluster:.1} ms | {first:.1} ms | {:.1} ms | {whole:.1} ms |",

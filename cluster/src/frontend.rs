@@ -24,7 +24,9 @@ pub async fn run(mut config: Config, network: Option<&Network>) -> anyhow::Resul
     if network.is_some() {
         config.deploy.place_elsewhere();
     }
-    let (source, deploy, speech_only) = (config.model.clone(), config.deploy.clone(), config.speech_only);
+    let source = config.model.clone();
+    let deploy = config.deploy.clone();
+    let speech_only = config.speech_only;
     let mut app = App::start(&config, Sinks::log(), move || {
         load_model(&source, &deploy, speech_only)
     })

@@ -41,9 +41,10 @@ fn main() -> ExitCode {
             return ExitCode::from(USAGE);
         }
     };
-    let outcome = match worker {
-        true => serve_stage(&config),
-        false => run(config, &part),
+    let outcome = if worker {
+        serve_stage(&config)
+    } else {
+        run(config, &part)
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -154,7 +154,8 @@ impl Members {
             None => {}
         }
         if let Some(why) = self.identity.refuses(&card.identity) {
-            let (stage, replica) = (card.stage(), card.replica);
+            let stage = card.stage();
+            let replica = card.replica;
             let address = card.instance.transport.address();
             tracing::warn!(stage, replica, address, why, "replica refused");
             return;
@@ -162,7 +163,9 @@ impl Members {
         let format = &card.format;
         let mut others = self.known.values().map(|member| &member.card);
         if let Some(other) = others.find(|other| other.stage() == card.stage() && other.format != *format) {
-            let (stage, replica, others) = (card.stage(), card.replica, &other.format);
+            let stage = card.stage();
+            let replica = card.replica;
+            let others = &other.format;
             tracing::warn!(
                 stage,
                 replica,
@@ -195,7 +198,8 @@ impl Members {
             let was = std::mem::replace(&mut member.ready, ready);
             if ready && !was {
                 member.unreached = false;
-                let (stage, replica) = (card.stage(), card.replica);
+                let stage = card.stage();
+                let replica = card.replica;
                 tracing::info!(stage, replica, "replica ready");
             }
         }
@@ -203,7 +207,9 @@ impl Members {
 
     /// For the first time with that card.
     fn join_first(&self, card: &Card) {
-        let (stage, replica, format) = (card.stage(), card.replica, &card.format);
+        let stage = card.stage();
+        let replica = card.replica;
+        let format = &card.format;
         let address = card.instance.transport.address();
         match self.orchestrator.pool(stage) {
             Some(_) => tracing::info!(stage, replica, address, format, "replica joined"),
@@ -213,7 +219,8 @@ impl Members {
     }
 
     fn join(&self, card: &Card) {
-        let (stage, replica) = (card.stage(), card.replica);
+        let stage = card.stage();
+        let replica = card.replica;
         let Some(pool) = self.orchestrator.pool(stage) else {
             return;
         };
@@ -230,7 +237,8 @@ impl Members {
         let Some(Member { card, .. }) = self.known.remove(&id) else {
             return;
         };
-        let (stage, replica) = (card.stage(), card.replica);
+        let stage = card.stage();
+        let replica = card.replica;
         // The same replica may be there again, as another instance.
         if self.used.get(&place(&card)) != Some(&id) {
             return;
@@ -262,7 +270,8 @@ impl Members {
             if used.get(&place(card)) != Some(id) {
                 continue;
             }
-            let (stage, replica) = (card.stage(), card.replica);
+            let stage = card.stage();
+            let replica = card.replica;
             match state(&self.orchestrator, card) {
                 Some(ReplicaState::Failed { message }) => {
                     // It may be gone, and its card be left for a while.

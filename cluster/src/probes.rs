@@ -73,7 +73,8 @@ impl Probes {
         let bound = TcpListener::bind(address).await;
         let listener = bound.with_context(|| format!("--cluster-probes {address}"))?;
         tracing::info!(address = %listener.local_addr()?, "serving probes");
-        let (health, metrics) = (self.clone(), self.clone());
+        let health = self.clone();
+        let metrics = self.clone();
         let routes = Router::new()
             .route("/live", get(async || "the process answers\n"))
             .route("/health", get(async move || health.health()))
@@ -105,9 +106,10 @@ impl Probes {
     }
 
     fn health(&self) -> impl IntoResponse + use<> {
-        match self.lock().now {
-            true => (StatusCode::OK, "registered\n"),
-            false => (StatusCode::SERVICE_UNAVAILABLE, "not registered\n"),
+        if self.lock().now {
+            (StatusCode::OK, "registered\n")
+        } else {
+            (StatusCode::SERVICE_UNAVAILABLE, "not registered\n")
         }
     }
 
@@ -127,7 +129,8 @@ impl Probes {
         else {
             return String::new();
         };
-        let (stats, links) = (listener.stats(), peers.counts());
+        let stats = listener.stats();
+        let links = peers.counts();
         let all: [(&str, &str, f64); 12] = [
             ("running", "gauge", f64::from(stats.running)),
             ("waiting", "gauge", f64::from(stats.waiting)),

@@ -137,9 +137,10 @@ impl ClusterArgs {
                 problems.push(format!("{flag}: only --role stage has one"));
             }
         }
-        match problems.is_empty() {
-            true => Ok(part),
-            false => Err(problems),
+        if problems.is_empty() {
+            Ok(part)
+        } else {
+            Err(problems)
         }
     }
 

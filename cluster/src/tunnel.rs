@@ -110,7 +110,8 @@ impl AsyncEngine<ManyIn<ToStage>, ManyOut<ToFrontend>, anyhow::Error> for StageT
         let (here, there) = Socket::pair()?;
         here.set_nonblocking(true)?;
         let (reader, mut writer) = UnixStream::from_std(here)?.into_split();
-        let (listener, identity) = (self.listener.clone(), Arc::clone(&self.identity));
+        let listener = self.listener.clone();
+        let identity = Arc::clone(&self.identity);
         let gave_up = Arc::clone(&self.gave_up);
         // It ends when the other end of its socket does.
         std::thread::Builder::new()
@@ -187,7 +188,8 @@ impl StageTransport for Tunnel {
     fn connect(&mut self) -> io::Result<Connected> {
         let (here, there) = Socket::pair()?;
         there.set_nonblocking(true)?;
-        let (router, instance) = (Arc::clone(&self.router), self.instance.clone());
+        let router = Arc::clone(&self.router);
+        let instance = self.instance.clone();
         let (ends, ended) = oneshot::channel();
         let carrying = self.runtime.spawn(async move {
             let why = match carry(&router, instance, there).await {

@@ -74,7 +74,8 @@ pub async fn run(config: &Config, stage: &str, number: Option<u32>, network: &Ne
         Some(address) => Some(probes.serve(address).await?),
         None => None,
     };
-    let (mut held, gave_up) = (None, Arc::new(Notify::new()));
+    let mut held = None;
+    let gave_up = Arc::new(Notify::new());
     let formats = config.deploy.number_formats(member.stage());
     let format = of_replica(&formats, number.unwrap_or_default());
     let part = Stage {
@@ -122,7 +123,8 @@ async fn told(member: &StageMember) {
 
 /// The stage, when it is warm.
 async fn load(config: &Config, stage: &str, replica: u32) -> anyhow::Result<StageMember> {
-    let (config, stage) = (config.clone(), stage.to_owned());
+    let config = config.clone();
+    let stage = stage.to_owned();
     let starting = tokio::task::spawn_blocking(move || StageMember::start(&config, &stage, replica));
     let member = starting.await??;
     let mut changes = member.changes();
@@ -279,7 +281,8 @@ impl Stage<'_> {
         endpoint: &StartedEndpoint,
         had: Option<&Card>,
     ) -> anyhow::Result<(Card, DiscoveryInstance)> {
-        let (discovery, instance) = (runtime.discovery(), endpoint.instance());
+        let discovery = runtime.discovery();
+        let instance = endpoint.instance();
         let before = had.map(|card| card.instance.instance_id);
         let taken = |cards: &[(DiscoveryInstance, Card)]| -> BTreeSet<u32> {
             let own = |id| id == instance.instance_id || Some(id) == before;
@@ -353,7 +356,8 @@ impl Registration {
         peers: &Peers,
         had: Option<&Card>,
     ) -> anyhow::Result<Self> {
-        let (member, identity) = (stage.member, stage.identity);
+        let member = stage.member;
+        let identity = stage.identity;
         let tunnel = StageTunnel::new(
             member.listener().reaching(peers.clone()),
             identity.clone(),

@@ -62,9 +62,12 @@ impl KvCache for Null {
 
     fn content_keys(&self, seq: SeqId, positions: Range<u32>) -> Option<Vec<ContentKey>> {
         // Half of every prompt is the same in all sequences.
-        let key = |p| match p < PROMPT / 2 {
-            true => ContentKey::token(p),
-            false => ContentKey::token(seq.0 as u32 ^ p << 16),
+        let key = |p| {
+            if p < PROMPT / 2 {
+                ContentKey::token(p)
+            } else {
+                ContentKey::token(seq.0 as u32 ^ p << 16)
+            }
         };
         self.shares.then(|| positions.map(key).collect())
     }

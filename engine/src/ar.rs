@@ -151,9 +151,10 @@ impl<M: ArModel> ArEngine<M> {
         };
         let mut sequence = Sequence::new(seq, (prompt, count), options, Arrival(self.next_arrival), now);
         let repeats = self.remember(&mut sequence, &prior);
-        let over = match sequence.is_full() {
-            true => Some(FinishReason::Length),
-            false => repeats.then_some(FinishReason::Repetition),
+        let over = if sequence.is_full() {
+            Some(FinishReason::Length)
+        } else {
+            repeats.then_some(FinishReason::Repetition)
         };
         self.next_arrival += 1;
         self.waiting_tokens += u64::from(sequence.known);
@@ -179,7 +180,8 @@ impl<M: ArModel> ArEngine<M> {
         if self.slots.find(seq).is_some() || self.gone.contains(&seq) {
             return Err(AddError::Duplicate(seq));
         }
-        let (waiting, limit) = (self.waiting(), self.config.max_waiting);
+        let waiting = self.waiting();
+        let limit = self.config.max_waiting;
         if waiting >= limit {
             return Err(AddError::QueueFull { waiting, limit });
         }
@@ -370,9 +372,10 @@ impl<M: ArModel> ArEngine<M> {
         let sequence = &mut self.slots[slot];
         let runnable = sequence.is_runnable();
         if sequence.has_place() {
-            sequence.held_since = match runnable {
-                true => None,
-                false => Some(sequence.held_since.unwrap_or(self.step)),
+            sequence.held_since = if runnable {
+                None
+            } else {
+                Some(sequence.held_since.unwrap_or(self.step))
             };
             return;
         }
@@ -381,18 +384,20 @@ impl<M: ArModel> ArEngine<M> {
         }
         sequence.queued = runnable;
         let key = (sequence.arrival, slot);
-        let changed = match runnable {
-            true => self.ready.insert(key),
-            false => self.ready.remove(&key),
+        let changed = if runnable {
+            self.ready.insert(key)
+        } else {
+            self.ready.remove(&key)
         };
         assert!(changed, "the queue had lost track of {:?}", sequence.id);
     }
 
     /// Removes a sequence; returns its last event.
     fn remove(&mut self, slot: Slot, reason: FinishReason, now: Stamp) -> SeqEvent<M::Output> {
-        match self.slots[slot].has_place() {
-            true => self.running.retain(|other| *other != slot),
-            false => self.leave_queue(slot),
+        if self.slots[slot].has_place() {
+            self.running.retain(|other| *other != slot);
+        } else {
+            self.leave_queue(slot);
         }
         let mut sequence = self.slots.remove(slot);
         self.pool.release(&mut sequence.blocks);
@@ -408,7 +413,8 @@ impl<M: ArModel> ArEngine<M> {
 
     /// Closes ended sequences that are in no step in flight.
     fn close_gone(&mut self) {
-        let (model, flights) = (&mut self.model, &self.flights);
+        let model = &mut self.model;
+        let flights = &self.flights;
         self.gone.retain(|seq| {
             let flies = flights.iter().any(|flight| flight.has(*seq));
             if !flies {

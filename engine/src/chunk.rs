@@ -356,7 +356,8 @@ impl<M: ChunkModel> ChunkEngine<M> {
             .collect();
         match self.model.decode(&batch) {
             Ok(outputs) => {
-                let (found, expected) = (outputs.len(), seqs.len());
+                let found = outputs.len();
+                let expected = seqs.len();
                 assert_eq!(found, expected, "the model must answer for every stream");
                 seqs.into_iter().zip(outputs).collect()
             }

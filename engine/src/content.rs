@@ -159,11 +159,9 @@ mod tests {
 
     #[test]
     fn a_blocks_hash_depends_on_everything_before_it_and_on_the_tenant() {
-        let (a, b, c) = (
-            chain(1, &[1, 2, 3, 4]),
-            chain(1, &[9, 2, 3, 4]),
-            chain(2, &[1, 2, 3, 4]),
-        );
+        let a = chain(1, &[1, 2, 3, 4]);
+        let b = chain(1, &[9, 2, 3, 4]);
+        let c = chain(2, &[1, 2, 3, 4]);
         assert_eq!(
             a.hashes()[0],
             chain(1, &[1, 2, 7]).hashes()[0],

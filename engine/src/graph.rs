@@ -238,9 +238,10 @@ impl fmt::Display for GraphError {
                 )
             }
             Self::Delivery(edge) => {
-                let expected = match edge.payload.is_whole() {
-                    true => "whole",
-                    false => "a stream, with a look-ahead only where a chunk stage reads it",
+                let expected = if edge.payload.is_whole() {
+                    "whole"
+                } else {
+                    "a stream, with a look-ahead only where a chunk stage reads it"
                 };
                 write!(
                     f,
@@ -426,9 +427,10 @@ impl StageGraph {
         if edge.payload != PayloadKind::Text {
             one_of(&self.edges_of(|other| other.to == edge.to && other.payload == edge.payload))?;
         }
-        match parts.pass(edge) {
-            true => Ok(()),
-            false => Err(GraphError::Unused(*edge)),
+        if parts.pass(edge) {
+            Ok(())
+        } else {
+            Err(GraphError::Unused(*edge))
         }
     }
 

@@ -181,7 +181,8 @@ impl<M: OneShotModel> OneShotEngine<M> {
         if self.by_id.contains_key(&seq) {
             return Err(OneShotError::Duplicate(seq));
         }
-        let (waiting, limit) = (self.waiting.len() as u32, self.config.max_waiting);
+        let waiting = self.waiting.len() as u32;
+        let limit = self.config.max_waiting;
         if waiting >= limit {
             return Err(OneShotError::QueueFull { waiting, limit });
         }
@@ -189,7 +190,8 @@ impl<M: OneShotModel> OneShotEngine<M> {
         if cost > limit {
             return Err(OneShotError::TooLarge { cost, limit });
         }
-        let (waiting, limit) = (self.waiting_cost, self.config.max_waiting_cost);
+        let waiting = self.waiting_cost;
+        let limit = self.config.max_waiting_cost;
         if cost > limit - waiting {
             return Err(OneShotError::QueueCost { waiting, cost, limit });
         }
@@ -250,7 +252,8 @@ impl<M: OneShotModel> OneShotEngine<M> {
                 resumed: false,
             });
         }
-        let (count, cost) = (batch.len() as u32, batch.iter().map(Request::cost).sum());
+        let count = batch.len() as u32;
+        let cost = batch.iter().map(Request::cost).sum();
         report.stats = StepStats {
             waiting_capacity: self.waiting.len() as u32,
             prompt_tokens: cost,
@@ -303,7 +306,8 @@ impl<M: OneShotModel> OneShotEngine<M> {
             .collect();
         match self.model.run(&inputs) {
             Ok(results) => {
-                let (found, expected) = (results.len(), batch.len());
+                let found = results.len();
+                let expected = batch.len();
                 assert_eq!(found, expected, "the model must answer for every request");
                 let answer = |result: Result<_, String>| result.map_err(FinishReason::Error);
                 results.into_iter().map(answer).collect()

@@ -62,13 +62,14 @@ impl Hearing {
     ///
     /// If they are not.
     pub fn check_short(&self, samples: usize, field: &'static str) -> Result<(), AudioInputError> {
-        match samples < self.sample_rate.samples(self.min_audio).len() {
-            true => Err(AudioInputError::TooShort {
+        if samples < self.sample_rate.samples(self.min_audio).len() {
+            Err(AudioInputError::TooShort {
                 field,
                 got: self.sample_rate.duration(Samples(samples as u64)),
                 limit: self.min_audio,
-            }),
-            false => Ok(()),
+            })
+        } else {
+            Ok(())
         }
     }
 }

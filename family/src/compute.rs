@@ -160,9 +160,10 @@ impl StageCompute {
     pub fn number_formats(&self) -> Vec<String> {
         let format = |device: &Device| {
             let (dtype, weights) = self.numbers(*device);
-            match device.is_gpu() {
-                true => format!("{dtype} on a GPU"),
-                false => format!("{dtype} with weights {weights} on a processor"),
+            if device.is_gpu() {
+                format!("{dtype} on a GPU")
+            } else {
+                format!("{dtype} with weights {weights} on a processor")
             }
         };
         self.devices.iter().map(format).collect()

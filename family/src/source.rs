@@ -66,14 +66,15 @@ impl ModelSource {
             name.starts_with(CACHED) || is_checkpoint(inner)
         });
         let within: Vec<_> = within.map(|path| path.display().to_string()).collect();
-        match within.is_empty() {
-            true => Err(format!(
+        if within.is_empty() {
+            Err(format!(
                 "expected \"embedded\", \"random:NAME\" or a directory with a config.json, such as this command fetches: {FETCH}"
-            )),
-            false => Err(format!(
+            ))
+        } else {
+            Err(format!(
                 "has no config.json, expected one of the directories in it: {}",
                 within[..within.len().min(NAMED)].join(", ")
-            )),
+            ))
         }
     }
 

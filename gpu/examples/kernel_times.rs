@@ -66,7 +66,8 @@ impl Bench {
                 elements * 2,
                 |i| {
                     let w = self.matrix(i, elements);
-                    let (out, x) = (self.out.address(), self.x.address());
+                    let out = self.out.address();
+                    let x = self.x.address();
                     let linear = Linear::product(out, x, w, [rows, outputs, inputs]);
                     vec![linear.launch(Float::Bf16)]
                 },
@@ -75,13 +76,16 @@ impl Bench {
         if rows > FEW_ROWS {
             return Ok(());
         }
-        let (half, inputs) = (3072, 1024);
+        let half = 3072;
+        let inputs = 1024;
         let elements = 2 * half as usize * inputs as usize;
         self.row(
             &format!("gate and up {inputs} to {half}, {rows} rows"),
             elements * 2,
             |i| {
-                let (out, x, w) = (self.out.address(), self.x.address(), self.matrix(i, elements));
+                let out = self.out.address();
+                let x = self.x.address();
+                let w = self.matrix(i, elements);
                 vec![
                     Gated {
                         out,
@@ -102,7 +106,9 @@ impl Bench {
 
     /// A decoding step's attention: 16 query heads of 128 over 2 key heads, every row with `keys` keys of its own.
     fn attention(&self, rows: u32, keys: u32) -> Result<()> {
-        let (heads, kv_heads, head_dim) = (16, 2, 128);
+        let heads = 16;
+        let kv_heads = 2;
+        let head_dim = 128;
         let ranges: Vec<u8> = (0..rows)
             .flat_map(|row| [row * keys, 0, keys])
             .flat_map(u32::to_le_bytes)

@@ -336,7 +336,8 @@ impl Device for Cuda {
         for (param, bits) in params.iter_mut().zip(bits) {
             *param = std::ptr::from_ref(bits).cast_mut().cast();
         }
-        let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (launch.grid.0, launch.block.0);
+        let [grid_x, grid_y, grid_z] = launch.grid.0;
+        let [block_x, block_y, block_z] = launch.block.0;
         // In a graph a launch may begin while the one before it ends: its kernel waits where it has to.
         let overlaps = self.device.overlaps && *self.recording();
         let cooperative = launch.kernel.cooperative;

@@ -154,7 +154,8 @@ impl Emulated {
     pub fn kernels() -> Vec<(String, String, u32)> {
         let mut kernels = Vec::new();
         loop {
-            let (mut params, mut threads) = (std::ptr::null(), 0);
+            let mut params = std::ptr::null();
+            let mut threads = 0;
             #[expect(unsafe_code, reason = "the emulator is C++")]
             // SAFETY: the outputs are valid for writing; the texts are constants of the program.
             let (name, params) = unsafe {

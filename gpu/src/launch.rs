@@ -196,7 +196,8 @@ impl Launch {
                 self.grid.0
             ));
         }
-        let (given, taken) = (self.args.params(), self.kernel.params);
+        let given = self.args.params();
+        let taken = self.kernel.params;
         (given != taken.as_bytes()).then(|| {
             let given = String::from_utf8_lossy(given);
             format!("arguments of types {given:?}, expected {taken:?}")

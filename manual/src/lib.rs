@@ -14,7 +14,8 @@ use page::{Footer, Page};
 /// The script that completes the arguments of `command` in `shell`.
 #[must_use]
 pub fn completions(mut command: Command, shell: Shell) -> String {
-    let (name, mut script) = (command.get_name().to_owned(), Vec::new());
+    let name = command.get_name().to_owned();
+    let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, &name, &mut script);
     // clap_complete cuts the program's name at its hyphen in the labels of commands only, so that bash meets none of them.
     String::from_utf8_lossy(&script).replace(&name.replace('-', "__subcmd__"), &name.replace('-', "__"))

@@ -37,7 +37,8 @@ fn load(dir: &str, weights: Weights) -> Fallible<SpeechModel> {
 
 fn speak_all(model: &SpeechModel, sentences: &[String]) -> Fallible<Vec<Spoken>> {
     let mut talker = model.talker(KvOptions::default())?;
-    let (user, voices) = (model.opening_turn()?, &model.limits().voices);
+    let user = model.opening_turn()?;
+    let voices = &model.limits().voices;
     let mut all = Vec::new();
     for ((id, sentence), voice) in (0..).zip(sentences).zip(voices.iter().cycle()) {
         let mut request = request(tokens(&user), voice, MOST);

@@ -13,7 +13,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (Some(name), Some(dir)) = (arguments.next(), arguments.next()) else {
         return Err("expected: write_random random:NAME DIR".into());
     };
-    let (model, dir) = (name.parse::<RandomModel>()?, PathBuf::from(dir));
+    let model = name.parse::<RandomModel>()?;
+    let dir = PathBuf::from(dir);
     write_random(model, &dir)?;
     println!("{model} is in {}", dir.display());
     Ok(())

@@ -165,7 +165,8 @@ impl AudioEncoder {
     }
 
     fn check(&self, samples: &[f32]) -> Result<(), AudioError> {
-        let (found, most) = (samples.len(), self.limits.max_samples());
+        let found = samples.len();
+        let most = self.limits.max_samples();
         if found < HOP {
             return Err(AudioError::TooShort { found, least: HOP });
         }

@@ -254,10 +254,12 @@ impl Checkpoint {
             return model.checkpoint(folder);
         }
         let inside = |file: &str| folder.map_or_else(|| file.to_owned(), |folder| format!("{folder}/{file}"));
-        let (index_file, single) = (inside(INDEX), inside(SINGLE));
+        let index_file = inside(INDEX);
+        let single = inside(SINGLE);
         let index = source.file(&index_file)?;
         let mut problems = Vec::new();
-        let (mut tensors, mut absent) = (BTreeMap::new(), BTreeMap::new());
+        let mut tensors = BTreeMap::new();
+        let mut absent = BTreeMap::new();
         let listing = if let Some(bytes) = index {
             let mut index: Index = serde_json::from_slice(&bytes).map_err(|e| {
                 LoadError::one(Problem::Malformed {
@@ -356,7 +358,8 @@ impl Checkpoint {
         let failed = |e| LoadError::read(&info.file, &e);
         let file = File::open(dir.join(&info.file)).map_err(failed)?;
         let stamp = FileStamp::of(&file).map_err(failed)?;
-        let (begin, dtype) = (*begin, info.dtype.clone());
+        let begin = *begin;
+        let dtype = info.dtype.clone();
         Ok(Some(FileRows {
             file,
             begin,
@@ -370,14 +373,16 @@ impl Checkpoint {
     /// Reads a tensor, or says how it is made.
     pub(crate) fn read(&self, name: &str) -> Result<HostTensor, LoadError> {
         let info = self.info(name).ok_or_else(|| {
-            let (file, tensor) = (self.listing.clone(), name.to_owned());
+            let file = self.listing.clone();
+            let tensor = name.to_owned();
             LoadError::one(Problem::MissingTensor {
                 file,
                 tensor,
                 expected: Vec::new(),
             })
         })?;
-        let (dtype, shape) = (info.dtype.clone(), info.shape.clone());
+        let dtype = info.dtype.clone();
+        let shape = info.shape.clone();
         // Also of weights that are made, or in memory already.
         PROGRESS.fetch_add(1, Ordering::Relaxed);
         match info.content {
@@ -445,7 +450,9 @@ mod tests {
         ];
         for source in sources {
             let error = source.range("a", 2, 9).expect_err("too short");
-            let (file, expected, found) = ("a".into(), 9, 5);
+            let file = "a".into();
+            let expected = 9;
+            let found = 5;
             assert_eq!(
                 error.problems(),
                 [Problem::Truncated {

@@ -80,12 +80,13 @@ pub(crate) fn find<S>(sequences: &HashMap<SeqId, S>, seq: SeqId) -> std::result:
 
 /// Refuses to open a sequence twice.
 pub(crate) fn check_new<S>(sequences: &HashMap<SeqId, S>, seq: SeqId) -> std::result::Result<(), ModelError> {
-    match sequences.contains_key(&seq) {
-        true => Err(ModelError::Rejected(format!(
+    if sequences.contains_key(&seq) {
+        Err(ModelError::Rejected(format!(
             "sequence {} is already open",
             seq.0
-        ))),
-        false => Ok(()),
+        )))
+    } else {
+        Ok(())
     }
 }
 

@@ -51,9 +51,10 @@ impl Family {
         if self != Self::Qwen3Omni || !(silent || value.get("talker_config").is_none_or(Value::is_null)) {
             return Ok(());
         }
-        let (field, found) = match silent {
-            true => ("enable_audio_output", "is false"),
-            false => ("talker_config", "is missing"),
+        let (field, found) = if silent {
+            ("enable_audio_output", "is false")
+        } else {
+            ("talker_config", "is missing")
         };
         Err(LoadError::one(Problem::Config {
             file: FILE.into(),

@@ -151,7 +151,8 @@ pub(crate) fn rates(tensor: &str, c: &Code2WavConfig) -> (usize, usize) {
         return (1, 1);
     };
     // The entry is before all stages; what comes after them has the rows of the last.
-    let (entry, stages) = (of(&c.upsampling_ratios), c.upsample_rates.len());
+    let entry = of(&c.upsampling_ratios);
+    let stages = c.upsample_rates.len();
     match place(tensor)[..] {
         [stage, 1, ..] if (1..=stages).contains(&stage) => (
             entry * of(&c.upsample_rates[..stage - 1]),

@@ -105,7 +105,8 @@ impl<'a, P: Params> Loader<'a, P> {
         parts: &[(String, usize)],
         inputs: usize,
     ) -> Result<P::Matrix, LoadError> {
-        let (mut weights, mut biases) = (Vec::new(), Vec::new());
+        let mut weights = Vec::new();
+        let mut biases = Vec::new();
         for (name, out) in parts {
             weights.push(self.tensor(&format!("{name}.weight"), &[*out, inputs])?);
             let bias = self.tensor(&format!("{name}.bias"), &[*out])?;
@@ -199,7 +200,8 @@ impl<'a, P: Params> Loader<'a, P> {
         if P::DRY {
             return Ok(values);
         }
-        let (mut rows, usage) = (values.to_f32(), usage.to_f32());
+        let mut rows = values.to_f32();
+        let usage = usage.to_f32();
         for (row, usage) in rows.chunks_mut(width.max(1)).zip(usage) {
             row.iter_mut().for_each(|v| *v /= usage.max(LEAST));
         }
@@ -340,7 +342,8 @@ impl<'a, P: Params> Loader<'a, P> {
     }
 
     fn flaw(&self, name: &str, expected: &[usize]) -> Option<Problem> {
-        let (tensor, expected) = (name.to_owned(), expected.to_vec());
+        let tensor = name.to_owned();
+        let expected = expected.to_vec();
         if let Some(problem) = self.checkpoint.absent(name) {
             return Some(problem.clone());
         }

@@ -46,7 +46,8 @@ impl MelBands {
 
     /// Bands `[count, bands]` of the first `count` frames; `weigh` turns the power of a bin into what is summed up.
     pub(crate) fn frames(&self, samples: &[f32], count: usize, weigh: impl Fn(f64) -> f64) -> Vec<f64> {
-        let (mut input, mut spectrum) = (self.fft.make_input_vec(), self.fft.make_output_vec());
+        let mut input = self.fft.make_input_vec();
+        let mut spectrum = self.fft.make_output_vec();
         let mut scratch = self.fft.make_scratch_vec();
         let mut bands = Vec::with_capacity(count * self.filters.len());
         for frame in 0..count {

@@ -16,7 +16,8 @@ pub(crate) fn spec(kv: KvOptions, max_positions: usize) -> Result<(KvSpec, usize
         ));
     }
     let max_len = offset(max_positions.min(slots));
-    let (block_size, num_blocks) = (kv.block_size, kv.num_blocks);
+    let block_size = kv.block_size;
+    let num_blocks = kv.num_blocks;
     let spec = KvSpec {
         block_size,
         num_blocks,
@@ -48,7 +49,8 @@ pub(crate) fn push(
     step: &SeqStep<'_>,
     axes: impl Fn(usize) -> [u32; 3],
 ) -> Result<(), ModelError> {
-    let (size, blocks) = (spec.block_size as usize, step.blocks);
+    let size = spec.block_size as usize;
+    let blocks = step.blocks;
     let Range { start, end } = positions(step);
     let wrong = blocks.iter().any(|b| b.0 >= spec.num_blocks);
     if start == end || wrong || blocks.len() * size < end {

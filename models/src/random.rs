@@ -211,7 +211,8 @@ impl RandomModel {
         let empty = Checkpoint::of(CheckpointSource::Random(*self), BTreeMap::new());
         let json = self.shapes.config.as_bytes();
         let family = Family::of(json)?;
-        let (own, codec) = (Loader::new(&empty, &DryRun), Loader::new(&empty, &DryRun));
+        let own = Loader::new(&empty, &DryRun);
+        let codec = Loader::new(&empty, &DryRun);
         let apart = family.codec_folder().is_some();
         let config = family.config(&empty)?;
         speech::nets(&own, if apart { &codec } else { &own }, &config)?;

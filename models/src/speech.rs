@@ -125,7 +125,8 @@ impl SpeechModel {
     /// # Errors
     /// As there.
     pub fn load_each(source: CheckpointSource, options: &[LoadOptions]) -> Result<Vec<Self>, LoadError> {
-        let (place, opened) = (source.place(), source.clone());
+        let place = source.place();
+        let opened = source.clone();
         let loaded = Self::load_from(source, options, &place);
         loaded.map_err(|e| {
             let hint = family::fetch_hint(&opened, &e);
@@ -232,7 +233,8 @@ impl SpeechModel {
     /// [`LoadError`] with all that is missing or wrong; nothing is kept then.
     pub fn load_thinker(&self) -> Result<ThinkerModel, LoadError> {
         self.check_thinker()?;
-        let (checkpoint, config) = (&self.read.checkpoint, self.thinker_config()?);
+        let checkpoint = &self.read.checkpoint;
+        let config = self.thinker_config()?;
         self.nets
             .thinker(checkpoint, &config)
             .map_err(|e| e.at(self.place.clone()))
@@ -256,7 +258,8 @@ impl SpeechModel {
     /// [`LoadError`] with all that is missing or wrong; nothing is kept then.
     pub fn load_audio_encoder(&self) -> Result<AudioEncoder, LoadError> {
         self.audio_limits()?;
-        let (checkpoint, config) = (&self.read.checkpoint, self.audio_config()?);
+        let checkpoint = &self.read.checkpoint;
+        let config = self.audio_config()?;
         self.nets
             .audio_encoder(checkpoint, &config)
             .map_err(|e| e.at(self.place.clone()))
@@ -455,9 +458,10 @@ fn check_tensors(
     }
     unused.retain(|name| family.speaks_with(name));
     let known = |name: &&str| {
-        let reader = match name.starts_with(audio_encoder::NAME) {
-            true => hears.is_ok(),
-            false => thinker.is_ok(),
+        let reader = if name.starts_with(audio_encoder::NAME) {
+            hears.is_ok()
+        } else {
+            thinker.is_ok()
         };
         reader && family.converses_with(name)
     };

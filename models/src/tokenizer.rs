@@ -155,7 +155,8 @@ fn assemble(checkpoint: &Checkpoint) -> Result<Vec<u8>, LoadError> {
     let value = |file: &str| -> Result<Value, LoadError> {
         serde_json::from_slice(&checkpoint.required(file)?).map_err(|e| malformed(file, &e))
     };
-    let (vocab, config) = (value(VOCAB)?, value(CONFIG)?);
+    let vocab = value(VOCAB)?;
+    let config = value(CONFIG)?;
     let merges = checkpoint.required(MERGES)?;
     let merges = std::str::from_utf8(&merges).map_err(|e| malformed(MERGES, &e))?;
     let tokenizer = json!({

@@ -40,7 +40,8 @@ mod tests {
 
     #[test]
     fn clocks_agree_and_never_go_back() {
-        let (first, second) = (Clock::start(), Clock::start());
+        let first = Clock::start();
+        let second = Clock::start();
         let mut last = first.now();
         for clock in [second, first].into_iter().cycle().take(100) {
             let now = clock.now();

@@ -147,7 +147,8 @@ impl App {
         let started = SystemTime::now();
         let (stop, close) = Default::default();
         let phases = Phases::new(config.drain_closes_port);
-        let (drain, registry) = (Drain::default(), Registry::default());
+        let drain = Drain::default();
+        let registry = Registry::default();
         let tasks = Arc::new(Tasks::default());
         let clock = Clock::start();
         let recent = Arc::new(Recent::new(clock.now()));
@@ -202,7 +203,8 @@ impl App {
             (&access.keys, has_keys),
             config.allowed_hosts.clone(),
         )?;
-        let (max_sessions, most) = (config.max_sessions, config.connections.message_bytes);
+        let max_sessions = config.max_sessions;
+        let most = config.connections.message_bytes;
         let bodies = BodyBudget::new(config.connections.body_bytes, Arc::clone(&deps.records));
         let gate = CallGate::new(deps, Arc::clone(&tasks), registry.clone(), max_sessions);
         let voices = limits::voices(config, &orchestrator, gate.clone(), metrics.voices())?;
@@ -270,9 +272,10 @@ impl App {
             catalog: GrpcCatalog::new(catalog),
             bodies,
             measurements: metrics.measurements(&stop),
-            routes: tidied(metrics.routes(match config.studio {
-                true => openai.routes().merge(studio::routes()),
-                false => openai.routes(),
+            routes: tidied(metrics.routes(if config.studio {
+                openai.routes().merge(studio::routes())
+            } else {
+                openai.routes()
             })),
         };
         let closing = CancellationToken::clone(&close).cancelled_owned();
@@ -531,7 +534,8 @@ async fn keep<B, L>(
     L: FnOnce() -> anyhow::Result<B> + Send + 'static,
 {
     let begun = start.clock.now();
-    let (clock, bridge) = (start.clock, Arc::clone(&start.bridge));
+    let clock = start.clock;
+    let bridge = Arc::clone(&start.bridge);
     let loaded = || _ = readiness.send_replace(Readiness::Loaded);
     match start.run(load, &orchestrator, loaded).await {
         Ok(()) => {

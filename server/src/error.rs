@@ -256,9 +256,10 @@ impl From<InvalidField> for ServeError {
 /// Message about a field: "speed is 10, ..." or "speed: ...".
 pub(crate) fn about(field: &str, problem: &str) -> String {
     let first = problem.split(' ').next().unwrap_or_default();
-    match VERBS.contains(&first) {
-        true => format!("{field} {problem}"),
-        false => format!("{field}: {problem}"),
+    if VERBS.contains(&first) {
+        format!("{field} {problem}")
+    } else {
+        format!("{field}: {problem}")
     }
 }
 

@@ -134,7 +134,8 @@ fn run(config: &Config) -> anyhow::Result<()> {
 
 async fn serve(config: &Config) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
-    let (source, deploy) = (config.model.clone(), config.deploy.clone());
+    let source = config.model.clone();
+    let deploy = config.deploy.clone();
     let speech_only = config.speech_only;
     let app = App::start(config, Sinks::log(), move || {
         load_model(&source, &deploy, speech_only)

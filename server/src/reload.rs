@@ -153,9 +153,10 @@ impl<S: Source> Reload<S> {
             told: false,
         });
         other.looks += 1;
-        let pause = match state.is_replaced(&versions) {
-            true => Duration::ZERO,
-            false => SETTLED,
+        let pause = if state.is_replaced(&versions) {
+            Duration::ZERO
+        } else {
+            SETTLED
         };
         let told = other.told || other.looks < 2;
         let settled = now.saturating_duration_since(other.since);

@@ -39,7 +39,8 @@ mod tests {
 
     #[test]
     fn a_line_is_written_once_a_minute() {
-        let (line, begun) = (Seldom::new(), Instant::now());
+        let line = Seldom::new();
+        let begun = Instant::now();
         let after = |seconds| line.at(begun + Duration::from_secs(seconds));
         assert_eq!(
             [0, 1, 59, 60, 61, 130].map(after),

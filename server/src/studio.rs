@@ -95,9 +95,10 @@ impl Prepared {
     }
 
     fn answer(&self, asked: &HeaderMap) -> Response {
-        let mut response = match lists(asked, &header::IF_NONE_MATCH, |tag| tag == self.tag) {
-            true => StatusCode::NOT_MODIFIED.into_response(),
-            false => self.whole(asked),
+        let mut response = if lists(asked, &header::IF_NONE_MATCH, |tag| tag == self.tag) {
+            StatusCode::NOT_MODIFIED.into_response()
+        } else {
+            self.whole(asked)
         };
         response.headers_mut().insert(header::ETAG, self.tag.clone());
         response

@@ -96,7 +96,8 @@ impl PullEndpoint {
             let Some((stream, permit)) = accepted else {
                 continue;
             };
-            let (this, stop) = (self.clone(), stop.clone());
+            let this = self.clone();
+            let stop = stop.clone();
             connections.spawn(async move {
                 this.connection(stream, stop).await;
                 drop(permit);

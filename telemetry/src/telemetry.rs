@@ -109,7 +109,8 @@ impl Telemetry {
     }
 
     fn around(foundation: &Foundation, options: &TelemetryOptions, mut sinks: Vec<Sink>) -> Self {
-        let (schema, drops) = (Arc::clone(&foundation.schema), Arc::clone(&foundation.drops));
+        let schema = Arc::clone(&foundation.schema);
+        let drops = Arc::clone(&foundation.drops);
         let catalogue = Arc::clone(schema.catalogue());
         let known = Arc::new(KnownSeries::default());
         let exposition = Arc::new(Exposition::new(Arc::clone(&schema), Arc::clone(&drops)));

@@ -67,7 +67,9 @@ fn request(engine: &EngineInstruments, prompt: u64, tokens: u64) {
 fn the_counts_of_sequential_requests_are_vllms() {
     let telemetry = telemetry();
     let engine = telemetry.engine(REPLICA);
-    let (n, p, m) = (10, 6, 10);
+    let n = 10;
+    let p = 6;
+    let m = 10;
     for _ in 0..n {
         request(&engine, p, m);
     }

@@ -200,7 +200,8 @@ fn a_server_that_is_off_has_nothing_but_its_process() {
 
 #[test]
 fn two_servers_in_one_process_count_for_themselves() {
-    let (one, two) = (telemetry(), telemetry());
+    let one = telemetry();
+    let two = telemetry();
     SessionInstruments::new(one.meter()).opened();
     let _idle = SessionInstruments::new(two.meter());
     let active = |telemetry| value(telemetry, "vllm:omni_sessions_active", "");

@@ -180,7 +180,8 @@ async fn a_pushgateway_takes_the_group_shows_it_and_loses_it_on_exit() {
         interval: Duration::from_millis(100),
         ..PushOptions::new(target)
     };
-    let (drained, exit) = (CancellationToken::new(), CancellationToken::new());
+    let drained = CancellationToken::new();
+    let exit = CancellationToken::new();
     let pusher = Pusher::new(&telemetry, options).expect("a pusher");
     let pushing = tokio::spawn(pusher.run(drained.clone(), exit.clone()));
     let ours = |answer: &str, value: &str| {

@@ -205,7 +205,8 @@ pub async fn audio_of_request(
 ) -> Result<(Vec<u8>, v1::Outcome), Status> {
     use v1::synthesize_response::Event as E;
     let mut responses = client.synthesize(request).await?.into_inner();
-    let (mut audio, mut outcome) = (Vec::new(), None);
+    let mut audio = Vec::new();
+    let mut outcome = None;
     let mut rules = Whole::default();
     while let Some(response) = responses.message().await? {
         rules.response(&response);

@@ -29,10 +29,8 @@ impl Signed {
     /// If it cannot be written in.
     #[must_use]
     pub fn write(&self, folder: &Path, name: &str) -> (PathBuf, PathBuf) {
-        let (certificate, key) = (
-            folder.join(format!("{name}.pem")),
-            folder.join(format!("{name}.key")),
-        );
+        let certificate = folder.join(format!("{name}.pem"));
+        let key = folder.join(format!("{name}.key"));
         // The key first, as careful operators write them: a reader in between finds two that do not belong together.
         fs::write(&key, &self.key).expect("a folder to write in");
         fs::write(&certificate, &self.certificate).expect("a folder to write in");

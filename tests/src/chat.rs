@@ -271,7 +271,10 @@ pub async fn generate_request(
 ) -> Result<Answer, Status> {
     use v1::generate_response::Event as E;
     let mut responses = client.generate(request).await?.into_inner();
-    let (mut text, mut audio, mut warnings, mut end) = (String::new(), Vec::new(), Vec::new(), None);
+    let mut text = String::new();
+    let mut audio = Vec::new();
+    let mut warnings = Vec::new();
+    let mut end = None;
     let mut ready = false;
     while let Some(response) = responses.message().await? {
         assert!(end.is_none(), "nothing follows done");

@@ -133,7 +133,8 @@ impl Checker {
     }
 
     fn audio(&mut self, id: &str, audio: &v1::AudioChunk) {
-        let (output, writes) = (self.output(), self.writes());
+        let output = self.output();
+        let writes = self.writes();
         let open = self.inside(id, "audio");
         assert!(
             !writes || !open.text.is_empty(),

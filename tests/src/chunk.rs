@@ -16,7 +16,8 @@ pub(crate) fn check_chunk(output: &v1::AudioDelivery, chunk: &v1::AudioChunk, be
     let format = output.format.expect("the format is filled in");
     assert!(chunk.sample_count > 0 && !chunk.data.is_empty(), "empty audio");
     assert_eq!(chunk.start_sample, before, "audio is contiguous");
-    let (count, len) = (chunk.sample_count as usize, chunk.data.len());
+    let count = chunk.sample_count as usize;
+    let len = chunk.data.len();
     let first = before == 0;
     if let Some(frame) = frame(output) {
         check_frame(format, chunk, frame, first);

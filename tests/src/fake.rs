@@ -344,9 +344,10 @@ impl Converse for FakeSpeech {
                 rows_per_second: FAKE_RATE / thinker::ROW as u32,
                 row_bytes: 4,
             }),
-            voicing: match self.script.speaks_words {
-                true => Voicing::Words,
-                false => Voicing::Tokens,
+            voicing: if self.script.speaks_words {
+                Voicing::Words
+            } else {
+                Voicing::Tokens
             },
             speech_context: !self.script.speaks_words,
             tools: !self.script.no_tools,

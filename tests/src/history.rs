@@ -195,9 +195,10 @@ impl Checker {
             &open.played,
             format.expect("it was announced").sample_rate_hz,
         );
-        match self.alignment {
-            true => open.words.are_of(outcome, &open.played),
-            false => open.words.none(),
+        if self.alignment {
+            open.words.are_of(outcome, &open.played);
+        } else {
+            open.words.none();
         }
         assert!(
             outcome.finish_reason() == v1::FinishReason::Interrupted

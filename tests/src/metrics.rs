@@ -60,7 +60,9 @@ impl Reading {
     /// Reads the metrics served at `address`.
     pub async fn at(address: SocketAddr) -> Self {
         let text = get_from(address, "/metrics").await;
-        let (mut samples, mut types, mut seen) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
+        let mut samples = Vec::new();
+        let mut types = BTreeMap::new();
+        let mut seen = BTreeSet::new();
         for line in text.lines() {
             if let Some(family) = line.strip_prefix("# TYPE ") {
                 let (name, kind) = family.split_once(' ').expect("a type");

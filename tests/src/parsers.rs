@@ -303,10 +303,8 @@ fn key_header(bytes: &[u8]) {
         let Some(colon) = line.iter().position(|byte| *byte == b':') else {
             continue;
         };
-        let (name, value) = (
-            HeaderName::from_bytes(&line[..colon]),
-            HeaderValue::from_bytes(&line[colon + 1..]),
-        );
+        let name = HeaderName::from_bytes(&line[..colon]);
+        let value = HeaderValue::from_bytes(&line[colon + 1..]);
         if let (Ok(name), Ok(value)) = (name, value) {
             headers.append(name, value);
         }

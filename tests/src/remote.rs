@@ -97,7 +97,8 @@ impl RemoteStage {
                 lives.push(Life::Open(there.try_clone()?));
                 Ok(lives.len() - 1)
             })?;
-            let (make, kept) = (Arc::clone(&make), kept.clone());
+            let make = Arc::clone(&make);
+            let kept = kept.clone();
             let host = std::thread::spawn(move || {
                 let ended = host(there, &make, step_timeout);
                 kept.with(|lives| lives[life] = Life::Ended(ended));

@@ -175,9 +175,10 @@ impl TestServer {
             "127.0.0.1:0",
         ];
         // What a test says must not depend on the machine's processors.
-        let active: &[&str] = match args.contains(&"--max-active") {
-            true => &[],
-            false => &["--max-active", "64"],
+        let active: &[&str] = if args.contains(&"--max-active") {
+            &[]
+        } else {
+            &["--max-active", "64"]
         };
         let args = own.iter().chain(active).chain(args);
         let mut config = RawConfig::arguments_only(args)
@@ -185,7 +186,8 @@ impl TestServer {
             .validate()
             .expect("a configuration");
         adjust(&mut config);
-        let (records, edges) = (Records::default(), Edges::default());
+        let records = Records::default();
+        let edges = Edges::default();
         let sinks = sinks.unwrap_or_else(|| Sinks {
             records: Arc::new(records.clone()),
             edges: Arc::new(edges.clone()),

@@ -125,17 +125,16 @@ async fn callers_who_vanish_at_any_moment_leave_nothing_behind() {
     server.app.ready().await.expect("the embedded model loads");
 
     storm(&server, WARMUP * CALLERS, 1).await;
-    let (before, memory) = (Held::settled(None).await, resident_kib());
+    let before = Held::settled(None).await;
+    let memory = resident_kib();
     let began = Instant::now();
     for round in 0..calls.div_ceil(ROUND) {
         let left = calls - round * ROUND;
         storm(&server, left.min(ROUND), 1_000 * (round + 1)).await;
     }
     let took = began.elapsed();
-    let (after, grown) = (
-        Held::settled(Some(&before)).await,
-        resident_kib().saturating_sub(memory),
-    );
+    let after = Held::settled(Some(&before)).await;
+    let grown = resident_kib().saturating_sub(memory);
 
     println!(
         "{calls} aborted calls in {took:.1?}: before {before:?}, after {after:?}, memory {memory} KiB + {grown} KiB"

@@ -100,7 +100,8 @@ fn imports(source: &Path) -> Vec<(PathBuf, String, String)> {
 
 fn imports_run_down(crate_: &str, levels: &[&[&str]]) {
     for (file, module, imported) in imports(&root().join(crate_).join("src")) {
-        let (from, to) = (level(levels, &module), level(levels, &imported));
+        let from = level(levels, &module);
+        let to = level(levels, &imported);
         assert!(
             to <= from,
             "{crate_}: {} (level {}) imports {imported} (level {})",

@@ -68,9 +68,10 @@ impl FrontEnd {
         let manual = options.buffering == Buffering::Manual;
         let segmenter = SegmenterOptions {
             // Text that waits for a flush waits here, with its marks.
-            buffering: match manual {
-                true => Buffering::Sentence,
-                false => options.buffering,
+            buffering: if manual {
+                Buffering::Sentence
+            } else {
+                options.buffering
             },
             max_chars: options.max_chars,
             max_token_chars: options.max_chars.saturating_mul(4),

@@ -264,7 +264,8 @@ proptest! {
     #[test]
     fn spans_are_in_order_and_inside(text in any_text()) {
         let Ok(out) = normalizer().normalize(&text) else { return Ok(()) };
-        let (spoken, written) = (out.text.chars().count(), text.chars().count());
+        let spoken = out.text.chars().count();
+        let written = text.chars().count();
         for span in &out.spans {
             prop_assert!(!span.spoken.is_empty() && !span.source.is_empty());
             prop_assert!(span.spoken.end <= spoken && span.source.end <= written);

@@ -39,7 +39,9 @@ proptest! {
     ) {
         let (expected, stop) = whole(&text, &stops);
         let mut stream = StopStrings::new(&stops).expect("none is empty");
-        let (mut released, mut found, mut seen) = (String::new(), None, String::new());
+        let mut released = String::new();
+        let mut found = None;
+        let mut seen = String::new();
         for piece in pieces(&text, &cuts) {
             let now = stream.push(&piece);
             seen.push_str(&piece);

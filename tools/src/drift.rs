@@ -52,9 +52,10 @@ impl SpeakerModel {
     /// # Errors
     /// What is missing or wrong.
     pub fn open(model: &str) -> anyhow::Result<Self> {
-        let source = match RandomModel::is_meant(model) {
-            true => CheckpointSource::Random(model.parse()?),
-            false => CheckpointSource::Dir(model.into()),
+        let source = if RandomModel::is_meant(model) {
+            CheckpointSource::Random(model.parse()?)
+        } else {
+            CheckpointSource::Dir(model.into())
         };
         Self::of(source)
     }
@@ -221,16 +222,14 @@ fn slope(windows: &[Window]) -> f64 {
     let minutes = |window: &Window| window.from.as_secs_f64() / 60.0;
     let middle = windows.iter().map(minutes).sum::<f64>() / windows.len().max(1) as f64;
     let mean = mean(windows.iter());
-    let (mut above, mut below) = (0.0, 0.0);
+    let mut above = 0.0;
+    let mut below = 0.0;
     for window in windows {
         let x = minutes(window) - middle;
         above += x * (f64::from(window.distance) - mean);
         below += x * x;
     }
-    match below > 0.0 {
-        true => above / below,
-        false => 0.0,
-    }
+    if below > 0.0 { above / below } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -258,7 +257,8 @@ mod tests {
 
     #[test]
     fn speech_of_one_voice_stays_near_it_and_another_voice_is_told_apart() {
-        let (speaker, window) = (speaker(), Duration::from_secs(2));
+        let speaker = speaker();
+        let window = Duration::from_secs(2);
         let same = babble(2, 120.0);
         let voice = speaker.vector(&same).unwrap();
         let speech = [
@@ -308,16 +308,15 @@ mod tests {
 
     #[test]
     fn voices_are_read_of_what_was_exported_and_of_recordings() {
-        let (speaker, dir) = (speaker(), tempfile::tempdir().unwrap());
+        let speaker = speaker();
+        let dir = tempfile::tempdir().unwrap();
         let said = babble(2, 120.0);
         let vector = speaker.vector(&said).unwrap();
         let bytes: Vec<u8> = vector.iter().flat_map(|x| x.to_le_bytes()).collect();
         let tensor = safetensors::tensor::TensorView::new(Dtype::F32, vec![vector.len()], &bytes).unwrap();
-        let (voice, recording, other) = (
-            dir.path().join("a.safetensors"),
-            dir.path().join("a.wav"),
-            dir.path().join("b"),
-        );
+        let voice = dir.path().join("a.safetensors");
+        let recording = dir.path().join("a.wav");
+        let other = dir.path().join("b");
         std::fs::write(
             &voice,
             safetensors::serialize([("x_vector", tensor)], None).unwrap(),

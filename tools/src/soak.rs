@@ -179,7 +179,8 @@ async fn visit(
     dice: &mut Dice,
 ) -> Option<Line> {
     // The caller's own, whatever the others do meanwhile: the same seed is the same visits.
-    let (shared, own) = (Arc::clone(shared), dice.part(0));
+    let shared = Arc::clone(shared);
+    let own = dice.part(0);
     let tally = Arc::clone(&shared);
     dice.roll();
     let work = tokio::spawn(async move {

@@ -44,7 +44,8 @@ impl std::io::Write for Paper {
 }
 
 fn check_emulated(only: &str, minutes: u64, references: &References) -> (Verdict, String) {
-    let (paper, budget) = (Paper::default(), Budget::of(Duration::from_secs(60 * minutes)));
+    let paper = Paper::default();
+    let budget = Budget::of(Duration::from_secs(60 * minutes));
     let mut report = Report::new(paper.clone());
     let verdict = check(
         Place::Emulated,

@@ -21,9 +21,10 @@ pub(super) struct Packets {
 impl Packets {
     /// At `to` if libopus can do that, else at 48 kHz.
     pub(super) fn new(to: SampleRate) -> Self {
-        let rate = match Encoding::Opus.takes(to) {
-            true => to,
-            false => SampleRate::new(FULL_HZ).unwrap_or(to),
+        let rate = if Encoding::Opus.takes(to) {
+            to
+        } else {
+            SampleRate::new(FULL_HZ).unwrap_or(to)
         };
         Self {
             decoder: opus::Decoder::new(rate.hz(), Channels::Mono)

@@ -241,9 +241,10 @@ proptest! {
         ),
         begun in any::<bool>(),
     ) {
-        let mut file = match begun {
-            true => bytes(Encoding::OggOpus, HEARD, &tone(HEARD, 3_000)),
-            false => Vec::new(),
+        let mut file = if begun {
+            bytes(Encoding::OggOpus, HEARD, &tone(HEARD, 3_000))
+        } else {
+            Vec::new()
         };
         // Without its last page, which ends it.
         if let Some(last) = file.windows(4).rposition(|four| four == b"OggS") {

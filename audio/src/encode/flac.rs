@@ -80,7 +80,8 @@ impl FlacFrames {
     pub(super) fn push(&mut self, samples: &[f32], out: &mut Vec<Encoded>) {
         self.waiting
             .extend(samples.iter().map(|&sample| i32::from(to_i16(sample))));
-        let (mut whole, mut given) = (0, 0);
+        let mut whole = 0;
+        let mut given = 0;
         while self.waiting.len() - whole > self.frame {
             self.write(whole..whole + self.frame);
             whole += self.frame;

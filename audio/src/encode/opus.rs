@@ -234,9 +234,10 @@ impl OggOpus {
                 .write_packet(packet, self.serial, info, position)
                 .expect("memory takes all bytes");
         }
-        match end {
-            true => self.packets.taken,
-            false => (self.paged * frame).saturating_sub(before),
+        if end {
+            self.packets.taken
+        } else {
+            (self.paged * frame).saturating_sub(before)
         }
     }
 

@@ -304,7 +304,8 @@ fn from_mp3(file: &[u8], hz: u32) -> Vec<f32> {
 /// Decodes ADTS frames with another library's decoder.
 fn from_adts(file: &[u8], hz: u32) -> Vec<f32> {
     let mut decoder = rusty_aac::AacDecoder::new();
-    let (mut at, mut out) = (0, Vec::new());
+    let mut at = 0;
+    let mut out = Vec::new();
     while at < file.len() {
         let head = rusty_aac::parse_adts(&file[at..]).unwrap();
         assert_eq!((head.sample_rate, head.channels), (hz, 1));

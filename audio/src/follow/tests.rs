@@ -57,7 +57,8 @@ const WORDS: [&[(Sound, u64)]; 4] = [
 /// Expects the words, and speaks them with every sound as long as `tempo` makes it; gives where each word really ends.
 fn speech(tempo: impl Fn(u64) -> usize) -> (Follower, Vec<f32>, Vec<usize>) {
     let mut follower = Follower::new(rate());
-    let (mut samples, mut ends) = (Vec::new(), Vec::new());
+    let mut samples = Vec::new();
+    let mut ends = Vec::new();
     for word in WORDS {
         for &(sound, ms) in word {
             follower.expect(sound.expected(ms));
@@ -160,7 +161,8 @@ fn without_anything_expected_nothing_is_passed() {
 #[test]
 fn hours_take_no_more_memory_than_a_minute_and_lose_no_mark() {
     let mut follower = Follower::new(rate());
-    let (hum, hiss) = (Hum.samples(500), Hiss.samples(500));
+    let hum = Hum.samples(500);
+    let hiss = Hiss.samples(500);
     for _ in 0..150 {
         follower.expect(Hum.expected(500));
         follower.mark();
@@ -181,7 +183,8 @@ proptest! {
         let (mut whole, samples, _) = speech(|ms| ms as usize);
         let mut cut = whole.clone();
         whole.push(&samples);
-        let (mut rest, mut sizes) = (&samples[..], cuts.iter().cycle());
+        let mut rest = &samples[..];
+        let mut sizes = cuts.iter().cycle();
         while !rest.is_empty() {
             let (now, later) = rest.split_at(rest.len().min(*sizes.next().unwrap()));
             cut.push(now);
@@ -196,7 +199,8 @@ proptest! {
 fn speech_that_is_over_has_passed_every_mark_at_a_time_of_its_own_however_slowly_it_was_followed() {
     let mut follower = Follower::new(rate());
     // Far more is expected than one is ahead of, and it is said three times as fast.
-    let (mut samples, mut ends) = (Vec::new(), Vec::new());
+    let mut samples = Vec::new();
+    let mut ends = Vec::new();
     for round in 0..30 {
         let word = WORDS[round % WORDS.len()];
         for &(sound, ms) in word {

@@ -80,9 +80,12 @@ fn double(eight: &[u8]) -> f32 {
 
 /// All samples, cut off at full scale; refused if one of them means nothing.
 fn finite(samples: impl Iterator<Item = f32>) -> Result<Vec<f32>, WavError> {
-    let finite = |sample: f32| match sample.is_finite() {
-        true => Ok(sample.clamp(-1.0, 1.0)),
-        false => Err(WavError::NotFinite),
+    let finite = |sample: f32| {
+        if sample.is_finite() {
+            Ok(sample.clamp(-1.0, 1.0))
+        } else {
+            Err(WavError::NotFinite)
+        }
     };
     samples.map(finite).collect()
 }

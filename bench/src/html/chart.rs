@@ -37,7 +37,8 @@ pub(super) struct Chart {
 impl Chart {
     pub(super) fn html(&self) -> String {
         let key = |line: &Line| {
-            let (class, name) = (&line.class, escaped(&line.name));
+            let class = &line.class;
+            let name = escaped(&line.name);
             format!("<li><i class=\"{class}\"></i>{name}</li>")
         };
         let title = escaped(&self.title);
@@ -57,7 +58,9 @@ impl Chart {
             self.line(&mut svg, line);
         }
         for (value, text) in &self.bounds {
-            let (left, right, y) = (MARGIN.0, width - MARGIN.2, self.y_at(*value));
+            let left = MARGIN.0;
+            let right = width - MARGIN.2;
+            let y = self.y_at(*value);
             let _ = writeln!(
                 svg,
                 "<line class=\"bound\" x1=\"{left}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
@@ -72,7 +75,8 @@ impl Chart {
 
     fn axes(&self, svg: &mut String) {
         let (width, height) = SIZE;
-        let (left, right) = (MARGIN.0, width - MARGIN.2);
+        let left = MARGIN.0;
+        let right = width - MARGIN.2;
         let bottom = height - MARGIN.3;
         for (value, text) in &self.y.ticks {
             let y = self.y_at(*value);
@@ -115,7 +119,8 @@ impl Chart {
     fn line(&self, svg: &mut String, line: &Line) {
         let mut path = String::new();
         for (i, &(x, y)) in line.points.iter().enumerate() {
-            let (x, y) = (self.x_at(x), self.y_at(y));
+            let x = self.x_at(x);
+            let y = self.y_at(y);
             let _ = match (i, line.steps) {
                 (0, _) => write!(path, "M{x:.1} {y:.1}"),
                 (_, true) => write!(path, "H{x:.1}V{y:.1}"),

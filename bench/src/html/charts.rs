@@ -28,7 +28,8 @@ pub(super) fn charts(tables: &Tables<'_>) -> Vec<Chart> {
 /// Cumulative distribution of a time at every load.
 pub(super) fn distribution(tables: &Tables<'_>, figure: &Figure) -> Option<Chart> {
     let mut lines = Vec::new();
-    let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
+    let mut least = f64::INFINITY;
+    let mut most = 0.0_f64;
     for (i, point) in tables.points.iter().enumerate() {
         let mut values: Vec<f64> = point
             .values(figure.value)

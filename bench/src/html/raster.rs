@@ -23,9 +23,10 @@ pub(super) fn html(point: &Point<'_>) -> String {
         return String::new();
     }
     let rows = chosen(&spoken);
-    let of = match rows.len() == spoken.len() {
-        true => String::new(),
-        false => format!(", {} of {} requests", rows.len(), spoken.len()),
+    let of = if rows.len() == spoken.len() {
+        String::new()
+    } else {
+        format!(", {} of {} requests", rows.len(), spoken.len())
     };
     format!(
         "<figure class=\"card\"><h2>When audio came, at {}{of}</h2><ul class=\"key\">\
@@ -80,7 +81,8 @@ fn svg(rows: &[&Record]) -> String {
 
 fn row(svg: &mut String, record: &Record, top: f64, at: impl Fn(f64) -> f64) {
     let first = record.chunks.first().map_or(0.0, |chunk| chunk.0);
-    let (middle, thick) = (top + ROW / 2.0, ROW - 4.0);
+    let middle = top + ROW / 2.0;
+    let thick = ROW - 4.0;
     let mut bar = |class: &str, from: f64, to: f64| {
         let _ = write!(
             svg,

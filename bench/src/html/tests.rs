@@ -57,9 +57,10 @@ fn assert_well_formed(page: &str) {
         if tag.starts_with('!') || tag.ends_with('/') || name == "meta" {
             continue;
         }
-        match tag.starts_with('/') {
-            true => assert_eq!(open.pop(), Some(name), "in {tag}"),
-            false => open.push(name),
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(name), "in {tag}");
+        } else {
+            open.push(name);
         }
         assert!(tag.matches('"').count() % 2 == 0, "{tag}");
     }

@@ -76,10 +76,7 @@ impl Access {
     /// user of the machine. Certificates for endpoints of which none is encrypted are a mistake where these are `wanted`.
     pub(super) fn authorise(&self, endpoints: Vec<&mut Endpoint>, wanted: bool) -> Result<(), Failure> {
         let encrypted = endpoints.iter().any(|endpoint| endpoint.is_encrypted());
-        let tls = match encrypted || wanted {
-            true => self.tls()?,
-            false => None,
-        };
+        let tls = if encrypted || wanted { self.tls()? } else { None };
         let key = self.key()?;
         for endpoint in endpoints {
             if let Some(tls) = tls.clone().filter(|_| endpoint.is_encrypted() || !encrypted) {

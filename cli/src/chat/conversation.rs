@@ -136,9 +136,10 @@ impl<'a> Conversation<'a> {
             tokio::select! {
                 biased;
                 signal = self.interrupts.next() => {
-                    return match self.input.interactive() && signal == SIGINT {
-                        true => Ok(Line::Interrupt),
-                        false => Err(Failure::Interrupted(signal)),
+                    return if self.input.interactive() && signal == SIGINT {
+                        Ok(Line::Interrupt)
+                    } else {
+                        Err(Failure::Interrupted(signal))
                     };
                 }
                 line = self.input.next() => return line,
@@ -242,7 +243,8 @@ impl<'a> Conversation<'a> {
             return Ok(());
         }
         saved?;
-        let (count, file) = (self.transcript.len(), file.display());
+        let count = self.transcript.len();
+        let file = file.display();
         self.ui.note(&format!("{count} messages saved to {file}"));
         Ok(())
     }

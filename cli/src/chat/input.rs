@@ -106,9 +106,10 @@ fn can_edit() -> bool {
 type LineEditor = Editor<Editing, MemHistory>;
 
 fn editor(lines: &[String]) -> Result<LineEditor, Failure> {
-    let behavior = match io::stdout().is_terminal() {
-        true => Behavior::Stdio,
-        false => Behavior::PreferTerm,
+    let behavior = if io::stdout().is_terminal() {
+        Behavior::Stdio
+    } else {
+        Behavior::PreferTerm
     };
     let config = Config::builder()
         .auto_add_history(true)

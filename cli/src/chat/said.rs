@@ -36,7 +36,8 @@ impl Speech {
             return Self::decode(&bytes, encoding).map_err(|error| wrong(format!("the file {error}")));
         }
         let wav = Wav::parse(&fs::read(path).map_err(failed)?).map_err(|error| wrong(error.to_string()))?;
-        let (rate, channels) = (wav.header.rate, wav.header.channels);
+        let rate = wav.header.rate;
+        let channels = wav.header.channels;
         if channels > 2 {
             return Err(wrong(format!(
                 "the WAV file has {channels} channels, expected one or two"
@@ -68,7 +69,8 @@ impl Speech {
             channels: 1,
         };
         let mut decoder = Decoder::new(format, heard, heard.samples(LONGEST))?;
-        let (mut samples, mut pcm) = (Vec::new(), Vec::new());
+        let mut samples = Vec::new();
+        let mut pcm = Vec::new();
         decoder.push(bytes, &mut samples)?;
         decoder.finish(&mut samples)?;
         encode_s16le(&samples, &mut pcm);

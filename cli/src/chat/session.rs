@@ -44,9 +44,10 @@ impl Session {
     /// First message to a person at the prompt.
     pub(super) fn greeting(&self) -> String {
         let ready = &self.ready;
-        let voice = match ready.outputs.audio() {
-            true => format!(", voice {}", ready.voice),
-            false => String::new(),
+        let voice = if ready.outputs.audio() {
+            format!(", voice {}", ready.voice)
+        } else {
+            String::new()
         };
         format!(
             "{} at {}{voice}. /help lists the commands, Ctrl-D leaves.",

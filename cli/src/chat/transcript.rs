@@ -103,9 +103,10 @@ impl Transcript {
         let json = path
             .extension()
             .is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
-        let text = match json {
-            true => format!("{:#}\n", self.json(about)),
-            false => self.text(about),
+        let text = if json {
+            format!("{:#}\n", self.json(about))
+        } else {
+            self.text(about)
         };
         fs::write(path, text).map_err(|error| Failure::io(format!("cannot write {}", path.display()), error))
     }

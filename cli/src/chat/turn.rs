@@ -108,7 +108,8 @@ impl Turn<'_> {
             // A session that has ended says why in its events.
             let _ = said.send(&chat).await;
         }));
-        let (mut text, mut audio) = (None, None);
+        let mut text = None;
+        let mut audio = None;
         let mut patience: Option<Instant> = None;
         let mut hearing = Hearing::new();
         loop {
@@ -123,7 +124,8 @@ impl Turn<'_> {
                     }
                     // What waits to be written was not heard yet.
                     (text, audio) = (None, None);
-                    let (response, played) = (hearing.response.clone(), hearing.played(self.session));
+                    let response = hearing.response.clone();
+                    let played = hearing.played(self.session);
                     let chat = &chat;
                     sending = Some(Box::pin(async move {
                         let _ = chat.interrupt(response.as_ref(), played).await;
@@ -179,9 +181,10 @@ impl Hearing {
 
     /// The session has ended.
     fn lost(&self, error: ClientError) -> Stop {
-        match self.response.is_none() && ended_by_age(&error) {
-            true => Stop::Expired(error.into()),
-            false => error.into(),
+        if self.response.is_none() && ended_by_age(&error) {
+            Stop::Expired(error.into())
+        } else {
+            error.into()
         }
     }
 

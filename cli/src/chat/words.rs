@@ -32,9 +32,10 @@ pub(super) struct Words {
 impl Words {
     /// To standard output, or to standard error if that is taken.
     pub(super) fn start(output_is_taken: bool) -> Self {
-        match output_is_taken {
-            true => Self::to("standard error", io::stderr(), io::stderr().is_terminal()),
-            false => Self::to("standard output", io::stdout(), io::stdout().is_terminal()),
+        if output_is_taken {
+            Self::to("standard error", io::stderr(), io::stderr().is_terminal())
+        } else {
+            Self::to("standard output", io::stdout(), io::stdout().is_terminal())
         }
     }
 

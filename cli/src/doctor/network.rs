@@ -256,9 +256,10 @@ pub(super) async fn voices(args: &Doctor, ui: &Ui, client: &Client) -> Check {
     let has =
         |voice: &omni_client::Voice| voice.id == asked || voice.aliases.iter().any(|alias| alias == asked);
     let check = if !asked.is_empty() && !voices.iter().any(has) {
-        let advice = match ids.is_empty() {
-            true => ADD_VOICE.to_owned(),
-            false => format!("use one of {}", ids.join(", ")),
+        let advice = if ids.is_empty() {
+            ADD_VOICE.to_owned()
+        } else {
+            format!("use one of {}", ids.join(", "))
         };
         Check::wrong("voices", format!("there is no voice {asked}"), advice)
     } else if ids.is_empty() {

@@ -46,7 +46,9 @@ async fn speak(args: &Doctor, client: &Client) -> Result<Heard, ClientError> {
     let _ = say.text(SENTENCE).await;
     let _ = say.finish().await;
     drop(say);
-    let (mut meter, mut outcome, mut peak) = (None::<Meter>, None, 0.0_f32);
+    let mut meter = None::<Meter>;
+    let mut outcome = None;
+    let mut peak = 0.0_f32;
     while let Some(event) = events.next().await? {
         match event {
             SpeechEvent::Audio(_, audio) => {

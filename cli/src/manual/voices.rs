@@ -41,9 +41,12 @@ fn bash(script: &str) -> String {
 /// In fish every option is a line.
 fn fish(script: &str) -> String {
     let names = NAMES.replace('\'', "\\'");
-    let mut lines = script.lines().map(|line| match line.contains(" -l voice ") {
-        true => format!("{line} -f -a '({names})'\n"),
-        false => format!("{line}\n"),
+    let mut lines = script.lines().map(|line| {
+        if line.contains(" -l voice ") {
+            format!("{line} -f -a '({names})'\n")
+        } else {
+            format!("{line}\n")
+        }
     });
     lines.by_ref().collect()
 }

@@ -31,9 +31,10 @@ pub(super) const SESSIONS: [&str; 8] = [
 
 /// State of the whole server, in three lines; behind them its problems.
 pub(super) fn head(info: &ServerInfo, stats: &Stats) -> Vec<String> {
-    let models = match info.models.is_empty() {
-        true => "no model yet".to_owned(),
-        false => info.models.join(", "),
+    let models = if info.models.is_empty() {
+        "no model yet".to_owned()
+    } else {
+        info.models.join(", ")
     };
     let up = info
         .started
@@ -93,9 +94,10 @@ fn why_idle(stage: &Stage) -> String {
     let states: Vec<_> = there
         .map(|replica| format!("{} is {}", replica.id, replica.state))
         .collect();
-    match states.is_empty() {
-        true => format!("no replica of {} is left", stage.name),
-        false => format!("no replica of {} takes work ({})", stage.name, states.join(", ")),
+    if states.is_empty() {
+        format!("no replica of {} is left", stage.name)
+    } else {
+        format!("no replica of {} takes work ({})", stage.name, states.join(", "))
     }
 }
 
@@ -106,7 +108,8 @@ pub(super) fn last_of(stages: &[Stage], stage: &str, replica: &str) -> Option<St
         .replicas
         .iter()
         .filter(|replica| replica.state == ReplicaState::Ready);
-    let (last, others) = (ready.next()?, ready.next());
+    let last = ready.next()?;
+    let others = ready.next();
     (last.id == replica && others.is_none()).then(|| {
         format!(
             "{} {replica} is the last replica of its stage that takes work: without it the server is not ready and refuses all speech",

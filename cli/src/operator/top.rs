@@ -59,7 +59,8 @@ async fn lines(mut feed: Feed) -> Result<(), Failure> {
 
 async fn show(terminal: &mut DefaultTerminal, feed: Feed) -> Result<(), Failure> {
     let broken = |error| Failure::io("cannot use the terminal", error);
-    let (endpoint, interval) = (feed.operator_at.clone(), feed.interval);
+    let endpoint = feed.operator_at.clone();
+    let interval = feed.interval;
     let mut state = State::new(feed.info.clone(), feed.first.clone());
     let mut keys = EventStream::new();
     let mut looks = Looks::On(Box::new(feed));

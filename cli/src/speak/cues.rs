@@ -63,11 +63,14 @@ impl Form {
     }
 
     fn cue(self, number: u32, cue: &Cue) -> String {
-        let (from, to, text) = (time(cue.from), time(cue.to), lines(&cue.text));
+        let from = time(cue.from);
+        let to = time(cue.to);
+        let text = lines(&cue.text);
         match self {
             // The two write the mark of the decimals as the languages of their authors do.
             Self::SubRip => {
-                let (from, to) = (from.replace('.', ","), to.replace('.', ","));
+                let from = from.replace('.', ",");
+                let to = to.replace('.', ",");
                 format!("{number}\n{from} --> {to}\n{text}\n\n")
             }
             Self::WebVtt => format!("{from} --> {to}\n{}\n\n", escaped(&text)),
@@ -77,13 +80,15 @@ impl Form {
 
     /// A word for programs.
     fn line(self, text: &str, from: Duration, to: Duration) -> String {
-        let (start, end) = (from.as_secs_f64(), to.as_secs_f64());
+        let start = from.as_secs_f64();
+        let end = to.as_secs_f64();
         format!("{}\n", json!({"text": text, "start": start, "end": end}))
     }
 }
 
 fn time(time: Duration) -> String {
-    let (ms, s) = (time.subsec_millis(), time.as_secs());
+    let ms = time.subsec_millis();
+    let s = time.as_secs();
     format!("{:02}:{:02}:{:02}.{ms:03}", s / 3_600, s / 60 % 60, s % 60)
 }
 
@@ -144,7 +149,8 @@ impl Cues {
         let mut text = String::new();
         for word in words {
             let time = |at: Samples| self.before + rate.duration(at);
-            let (from, to) = (time(word.samples.start), time(word.samples.end));
+            let from = time(word.samples.start);
+            let to = time(word.samples.end);
             match self.form {
                 Form::JsonLines => text.push_str(&self.form.line(&word.text, from, to)),
                 _ if from == to => text.push_str(&self.silent_word(&word.text)),
@@ -247,9 +253,10 @@ impl End {
         // "Dr.", "St.", "J.", "U.S.", "p.m.": short and with a capital, or with a full stop within.
         let letters = before.trim_start_matches(|c: char| !c.is_alphanumeric());
         let name = letters.chars().count() <= 3 && letters.starts_with(char::is_uppercase);
-        match word.ends_with('.') && (name || letters.contains('.')) {
-            true => Self::Perhaps,
-            false => Self::Likely,
+        if word.ends_with('.') && (name || letters.contains('.')) {
+            Self::Perhaps
+        } else {
+            Self::Likely
         }
     }
 }

@@ -33,13 +33,12 @@ impl<'a> Place<'a> {
 
     /// Opens it; what was there is gone.
     pub(super) fn open(self) -> Result<Subtitles, Failure> {
-        let (name, to): (_, Box<dyn Write + Send>) = match self.path == Path::new("-") {
-            true => ("standard output".to_owned(), Box::new(io::stdout())),
-            false => {
-                let name = self.path.display().to_string();
-                let file = File::create(self.path).map_err(|error| Failure::write(&name, error))?;
-                (name, Box::new(file))
-            }
+        let (name, to): (_, Box<dyn Write + Send>) = if self.path == Path::new("-") {
+            ("standard output".to_owned(), Box::new(io::stdout()))
+        } else {
+            let name = self.path.display().to_string();
+            let file = File::create(self.path).map_err(|error| Failure::write(&name, error))?;
+            (name, Box::new(file))
         };
         Ok(Subtitles {
             cues: Cues::new(self.form),

@@ -271,10 +271,13 @@ fn every_server_of_a_comparison_gets_the_key_and_the_certificates() {
         ..Script::default()
     };
     let encrypted = || Fake::encrypted(script(), &identity, None);
-    let (one, beside, other) = (encrypted(), encrypted(), Fake::start(script()));
+    let one = encrypted();
+    let beside = encrypted();
+    let other = Fake::start(script());
     let place = Place::with(&one);
     fs::write(place.path("ca.pem"), &identity.certificate).unwrap();
-    let (beside, other) = (beside.endpoint(), other.endpoint());
+    let beside = beside.endpoint();
+    let other = other.endpoint();
     let args = [
         "bench", "-n", "4", "--versus", &other, "--beside", &beside, "--tls-ca", "ca.pem",
     ];

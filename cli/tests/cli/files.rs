@@ -41,7 +41,8 @@ fn a_flac_file_says_how_long_it_is() {
     let samples = u64::from(5 * CHUNK);
     let length = |name: &str| {
         let mut reader = FlacSampleReader::new(fs::File::open(place.path(name)).unwrap()).unwrap();
-        let (mut read, mut buffer) = (0, vec![0; 4_096]);
+        let mut read = 0;
+        let mut buffer = vec![0; 4_096];
         loop {
             match reader.read(&mut buffer).unwrap() {
                 0 => break,
@@ -238,7 +239,8 @@ fn an_old_file_survives_when_there_is_no_audio_and_a_new_one_is_not_left_empty()
         refuse: Some(Status::internal("broken")),
         ..Script::default()
     });
-    let (refused, unreachable) = (Place::with(&fake), Place::at(nowhere()));
+    let refused = Place::with(&fake);
+    let unreachable = Place::at(nowhere());
     for place in [refused, unreachable] {
         fs::write(place.path("old.wav"), "precious").unwrap();
         assert_ne!(place.run(&["speak", "Hello.", "-o", "old.wav"]).code, Some(0));

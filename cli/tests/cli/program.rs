@@ -153,7 +153,8 @@ impl Terminal {
     /// Everything the program showed. Call it when the program has ended.
     pub(crate) fn shown(self) -> String {
         drop(self.programs);
-        let (mut shown, mut buffer) = (Vec::new(), [0; 4_096]);
+        let mut shown = Vec::new();
+        let mut buffer = [0; 4_096];
         let mut users = self.users;
         // Without a program on the other end, reading fails once everything is read.
         while let Ok(read @ 1..) = users.read(&mut buffer) {

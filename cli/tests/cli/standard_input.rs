@@ -71,9 +71,10 @@ fn texts_longer_than_the_server_takes_are_spoken_in_parts_into_one_file() {
             ..Script::default()
         });
         let place = Place::with(&fake);
-        let outcome = match as_input {
-            true => place.run_with(&["speak", "-", "-o", "a.wav"], text.as_bytes()),
-            false => place.run(&["speak", "-o", "a.wav", &text]),
+        let outcome = if as_input {
+            place.run_with(&["speak", "-", "-o", "a.wav"], text.as_bytes())
+        } else {
+            place.run(&["speak", "-o", "a.wav", &text])
         };
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
         let seen = fake.until(&Seen::Closed);

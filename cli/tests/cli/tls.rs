@@ -94,7 +94,8 @@ fn a_call_without_encryption_to_a_server_with_it_is_told_so() {
 
 #[test]
 fn a_server_that_asks_for_a_certificate_is_shown_one() {
-    let (identity, own) = (certificate(&LOCAL), certificate(&["backend"]));
+    let identity = certificate(&LOCAL);
+    let own = certificate(&["backend"]);
     let fake = Fake::encrypted(Script::default(), &identity, Some(&own.certificate));
     let place = Place::with(&fake);
     fs::write(place.path("ca.pem"), &identity.certificate).unwrap();

@@ -94,7 +94,8 @@ impl ChatSettings {
 
 impl Outputs {
     pub(crate) fn to_proto(self) -> Vec<i32> {
-        let (text, audio) = (v1::Modality::Text.into(), v1::Modality::Audio.into());
+        let text = v1::Modality::Text.into();
+        let audio = v1::Modality::Audio.into();
         match self {
             Self::TextAndAudio => vec![text, audio],
             Self::Text => vec![text],

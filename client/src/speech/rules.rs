@@ -102,14 +102,16 @@ pub(crate) fn from_synthesize(message: v1::SynthesizeResponse) -> Incoming<Event
 impl Words {
     /// The next word, or what is wrong with it.
     fn word(&mut self, span: v1::TimedText) -> Result<TimedText, String> {
-        let (from, to) = (span.char_start, span.char_end);
+        let from = span.char_start;
+        let to = span.char_end;
         if from != self.character || to <= from {
             return Err(format!(
                 "it sent characters {from} to {to} of the text, expected more from {} on",
                 self.character
             ));
         }
-        let (start, end) = (span.start_sample, span.end_sample);
+        let start = span.start_sample;
+        let end = span.end_sample;
         if start < self.sample || end < start {
             return Err(format!(
                 "it sent a word at samples {start} to {end}, expected none before {}",

@@ -198,7 +198,8 @@ mod tests {
     /// End of each of `work`, which comes to a thread at some time and needs some.
     fn ends(cores: usize, work: &[(u8, u64, u64)]) -> Vec<u64> {
         let mut shared = Cores::new(cores);
-        let (mut waiting, mut ends) = (work.iter().enumerate().peekable(), vec![0; work.len()]);
+        let mut waiting = work.iter().enumerate().peekable();
+        let mut ends = vec![0; work.len()];
         loop {
             let next = shared.next();
             match waiting.peek() {

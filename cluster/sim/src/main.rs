@@ -113,7 +113,8 @@ fn plan(args: &Args, costs: Costs) -> anyhow::Result<Plan> {
         [first, second] => Ok(Some([*first, *second])),
         _ => bail!("{flag}: expected two numbers, for talkers and for code2wav"),
     };
-    let (lose, scale) = (pair(&args.lose, "--lose")?, pair(&args.scale, "--scale")?);
+    let lose = pair(&args.lose, "--lose")?;
+    let scale = pair(&args.scale, "--scale")?;
     let stages = [Stage::Talker, Stage::Code2Wav];
     let lost = |shares: [f64; 2]| {
         let at = seconds(args.length / 2.0);
@@ -184,12 +185,14 @@ fn fewest(args: &Args, plan: &Plan) -> anyhow::Result<([usize; 2], Outcome)> {
         args.gaps
     );
     let least = |with: &dyn Fn(usize) -> [usize; 2]| {
-        let (mut low, mut high) = (1, plenty);
+        let mut low = 1;
+        let mut high = plenty;
         while low < high {
             let middle = (low + high) / 2;
-            match keeps(&simulate(plan, with(middle))) {
-                true => high = middle,
-                false => low = middle + 1,
+            if keeps(&simulate(plan, with(middle))) {
+                high = middle
+            } else {
+                low = middle + 1
             }
         }
         low

@@ -150,9 +150,12 @@ pub(crate) fn stamp(at: Duration) -> Stamp {
 
 impl Pools {
     pub(crate) fn new(plan: &Plan) -> Self {
-        let routing = || match plan.random_routing {
-            true => Routing::Random(plan.seed),
-            false => Routing::LeastQueue,
+        let routing = || {
+            if plan.random_routing {
+                Routing::Random(plan.seed)
+            } else {
+                Routing::LeastQueue
+            }
         };
         let costs = plan.costs;
         let talker = move || {
@@ -185,7 +188,8 @@ impl Pools {
 
     /// A replica of each stage, if both have one.
     pub(crate) fn bind(&mut self) -> Option<[usize; 2]> {
-        let (talker, vocoder) = (self.talkers.pick()?, self.vocoders.pick()?);
+        let talker = self.talkers.pick()?;
+        let vocoder = self.vocoders.pick()?;
         self.talkers.replicas[talker].leases += 1;
         self.vocoders.replicas[vocoder].leases += 1;
         Some([talker, vocoder])
@@ -305,9 +309,12 @@ fn clock(now: Duration, last: &LastStep) -> impl FnMut() -> Stamp {
     let last = LastStep::clone(last);
     last.set(Duration::ZERO);
     let mut begun = false;
-    move || match std::mem::replace(&mut begun, true) {
-        false => stamp(now),
-        true => stamp(now + last.get()),
+    move || {
+        if std::mem::replace(&mut begun, true) {
+            stamp(now + last.get())
+        } else {
+            stamp(now)
+        }
     }
 }
 

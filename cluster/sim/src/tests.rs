@@ -91,7 +91,8 @@ fn more_callers_need_more_replicas_and_the_fewest_keep_what_is_asked() {
         ]);
         fewest(&args, &plan(&args, costs()).unwrap()).unwrap()
     };
-    let ((few, _), (many, outcome)) = (of("10"), of("400"));
+    let (few, _) = of("10");
+    let (many, outcome) = of("400");
     assert!(many[0] > few[0] && many[1] >= few[1], "{few:?}, {many:?}");
     assert!(outcome.first_audio_at(0.95) <= 0.3 && outcome.gaps() <= 0.01);
 }
@@ -99,10 +100,8 @@ fn more_callers_need_more_replicas_and_the_fewest_keep_what_is_asked() {
 #[test]
 fn what_is_lost_goes_on_and_is_heard_once() {
     let plan = plan_of(&["--callers", "40", "--lose", "0.5,0"]);
-    let (lost, whole) = (
-        simulate(&plan, [4, 2]),
-        simulate(&plan_of(&["--callers", "40"]), [4, 2]),
-    );
+    let lost = simulate(&plan, [4, 2]);
+    let whole = simulate(&plan_of(&["--callers", "40"]), [4, 2]);
     assert!(lost.again > 0 && whole.again == 0);
     assert!(
         lost.done as f64 > whole.done as f64 * 0.9,
@@ -145,7 +144,8 @@ fn what_goes_on_is_not_computed_from_its_beginning() {
         };
         simulate(&Plan { costs, ..plan }, [4, 2])
     };
-    let (free, dear) = (lost(0.0), lost(2_000.0));
+    let free = lost(0.0);
+    let dear = lost(2_000.0);
     assert_eq!(free.gapped, 0, "{free:?}");
     // What was heard is a prompt: a hundred frames of it take a fifth of a second, and nothing of them is spoken twice.
     assert!(dear.again > 0 && dear.busy[0] > free.busy[0], "{dear:?}");
@@ -237,7 +237,8 @@ fn silence_at_the_head_of_an_utterance_is_made_and_waited_for_and_not_heard() {
         };
         simulate(&Plan { costs, ..plan }, [1, 1])
     };
-    let (without, with) = (of(0), of(3));
+    let without = of(0);
+    let with = of(3);
     // Chunks of one, two and four frames: the first audio that is heard is in the third, behind three more steps of the talker at least.
     let later = with.first_audio_at(0.5) - without.first_audio_at(0.5);
     assert!((0.025..0.060).contains(&later), "{later} s");
@@ -266,7 +267,8 @@ fn callers_that_stay_together_wait_for_each_others_heads() {
         let plan = plan_of(&[&load, more].concat());
         simulate(&Plan { costs, ..plan }, [1, 1]).first_audio_at(0.5)
     };
-    let (apart, together) = (first(&[]), first(&["--together", "--spread", "0.06"]));
+    let apart = first(&[]);
+    let together = first(&["--together", "--spread", "0.06"]);
     assert!(together > 1.2 * apart, "{together} and {apart} s");
 }
 

@@ -99,9 +99,10 @@ impl World {
         };
         for caller in 0..world.plan.callers {
             // As a rule not all at once, even without a ramp: an utterance apart at most.
-            let utterance = match world.plan.together {
-                true => 0.0,
-                false => world.plan.frames * world.plan.costs.frame_ms / 1e3,
+            let utterance = if world.plan.together {
+                0.0
+            } else {
+                world.plan.frames * world.plan.costs.frame_ms / 1e3
             };
             let spread = world.plan.ramp.as_secs_f64().max(utterance);
             let at = spread * (caller as f64 + world.dice.unit()) / world.plan.callers as f64;
@@ -246,9 +247,10 @@ impl World {
     fn work(&mut self, stage: Stage, replica: usize) {
         if let Some(took) = self.pools.step(stage, replica, self.now) {
             let ends = Event::StepEnds(stage, replica);
-            match self.cores.is_some() {
-                true => self.after_work([(Thread::Steps(stage, replica), took)], Duration::ZERO, ends),
-                false => self.after(took, ends),
+            if self.cores.is_some() {
+                self.after_work([(Thread::Steps(stage, replica), took)], Duration::ZERO, ends)
+            } else {
+                self.after(took, ends)
             }
         } else if stage == Stage::Code2Wav
             && let Some(wake) = self.pools.wake_at(replica)
@@ -303,7 +305,8 @@ impl World {
             return;
         };
         self.after(scale.every, Event::Looks(stage));
-        let (count, load) = (self.pools.counts()[stage as usize], self.pools.load(stage) as f64);
+        let count = self.pools.counts()[stage as usize];
+        let load = self.pools.load(stage) as f64;
         let ratio = load / (scale.target * count.max(1) as f64);
         // The autoscaler's tolerance.
         let wanted = if (ratio - 1.0).abs() <= 0.1 {

@@ -99,10 +99,8 @@ async fn codec_frames_go_by_the_front_end_while_the_hosts_of_two_stages_cannot_r
         return;
     };
     let [alone, front, talker, _vocoder] = three(&network, &["--max-buffered-audio", "200ms"]);
-    let (short, long) = (
-        alone.spoken(1, SENTENCE).await,
-        alone.spoken(2, &long_text()).await,
-    );
+    let short = alone.spoken(1, SENTENCE).await;
+    let long = alone.spoken(2, &long_text()).await;
     let counted = |name| figure(&network, TALKER, name);
     assert!(front.spoken(1, SENTENCE).await == short);
     until("there is a link", || counted("links") == 1.0).await;

@@ -63,7 +63,8 @@ async fn etcd(network: &Network) -> Option<(Etcd, Vec<String>)> {
     }
     let [clients, peers] = [2379, 2380].map(|port| format!("http://{}:{port}", network.address(ETCD)));
     let folder = network.folder().join("etcd");
-    let (at, cluster) = (clients.clone(), format!("default={peers}"));
+    let at = clients.clone();
+    let cluster = format!("default={peers}");
     let started = network.on(ETCD, move || {
         bound_to_its_host("etcd")
             .arg("--data-dir")

@@ -125,11 +125,12 @@ fn become_host(address: Ipv4Addr) -> io::Result<File> {
 
 fn ip(args: &[&str]) -> io::Result<()> {
     let done = Command::new("ip").args(args).output()?;
-    match done.status.success() {
-        true => Ok(()),
-        false => Err(io::Error::other(
+    if done.status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(
             String::from_utf8_lossy(&done.stderr).into_owned(),
-        )),
+        ))
     }
 }
 
@@ -161,7 +162,8 @@ impl Network {
     }
 
     fn made(names: &[&'static str]) -> io::Result<Self> {
-        let (mut hosts, mut devices) = (Vec::new(), Vec::new());
+        let mut hosts = Vec::new();
+        let mut devices = Vec::new();
         for (name, number) in [HERE].iter().chain(names).zip(1..) {
             let (host, device) = Host::new(name, Ipv4Addr::new(10, 0, 0, number))?;
             devices.push((host.address, device));

@@ -105,7 +105,8 @@ fn pass(devices: &[(Ipv4Addr, File)], shared: &Shared) {
         .map(|(address, device)| (*address, device))
         .collect();
     let mut on_their_way: BinaryHeap<OnItsWay> = BinaryHeap::new();
-    let (mut order, mut chance) = (0, 1_u64);
+    let mut order = 0;
+    let mut chance = 1_u64;
     let mut packet = vec![0; PACKET];
     while !shared.ends.load(Ordering::Relaxed) {
         let now = Instant::now();

@@ -37,7 +37,8 @@ async fn answer(server: &Part, messages: &[Message]) -> Result<Answer, Box<RpcEr
     let endpoint = Endpoint::parse(&server.address()).expect("an address");
     let client = Client::connect(&endpoint).await.expect("it listens");
     let mut events = client.generate(&settings(), messages);
-    let (mut text, mut pcm) = (String::new(), Vec::new());
+    let mut text = String::new();
+    let mut pcm = Vec::new();
     loop {
         let event = match events.next().await {
             Err(ClientError::Rpc(error)) => return Err(error),

@@ -60,10 +60,8 @@ impl Etcd {
                 ("https", [&flags[..], &["--client-cert-auth".to_owned()]].concat())
             }
         };
-        let (clients, peers) = (
-            format!("{scheme}://127.0.0.1:{clients}"),
-            format!("http://127.0.0.1:{peers}"),
-        );
+        let clients = format!("{scheme}://127.0.0.1:{clients}");
+        let peers = format!("http://127.0.0.1:{peers}");
         let cluster = format!("default={peers}");
         Command::new("etcd")
             .args(trust)
@@ -182,10 +180,8 @@ async fn stages_whose_lease_has_ended_live_on_and_register_again_at_the_same_por
     }
     front.says_times("replica ready", 4);
     let linked = || {
-        let (page, begin) = (
-            http(&stages[0].probes(), "/metrics"),
-            "omni_stage_linked_sequences_total{",
-        );
+        let page = http(&stages[0].probes(), "/metrics");
+        let begin = "omni_stage_linked_sequences_total{";
         let line = page
             .lines()
             .find(|line| line.starts_with(begin))

@@ -196,10 +196,8 @@ async fn a_stage_that_is_told_to_stop_ends_what_it_has_and_gets_nothing_new() {
     let mut talker = cluster.stage("talker", &["--drain-timeout", "3m"]);
     let front = cluster.frontend(&SLOWLY);
     front.serves();
-    let (expected, short) = (
-        front.spoken(1, &long_text()).await,
-        front.spoken(2, SENTENCE).await,
-    );
+    let expected = front.spoken(1, &long_text()).await;
+    let short = front.spoken(2, SENTENCE).await;
     let mut speech = front.speak(1, &long_text()).await;
     speech.begun().await;
     let _another = cluster.stage("talker", &[]);

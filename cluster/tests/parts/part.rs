@@ -110,7 +110,8 @@ impl Part {
             .spawn()
             .expect("the program starts");
         let log = Arc::new(Mutex::new(Vec::new()));
-        let (lines, kept) = (process.stderr.take().expect("it is piped"), Arc::clone(&log));
+        let lines = process.stderr.take().expect("it is piped");
+        let kept = Arc::clone(&log);
         std::thread::spawn(move || {
             for line in BufReader::new(lines).lines().map_while(Result::ok) {
                 kept.lock().expect("no panic holds it").push(line);

@@ -16,7 +16,8 @@ fn borrowed(flags: &[String]) -> Vec<&str> {
 
 #[tokio::test]
 async fn parts_with_certificates_of_one_authority_speak() {
-    let (cluster, authority) = (Cluster::new(), Authority::new());
+    let cluster = Cluster::new();
+    let authority = Authority::new();
     let [front, talker, vocoder] =
         ["front", "talker", "code2wav"].map(|name| authority.part(&folder(&cluster, name)));
     let talker = cluster.stage("talker", &borrowed(&talker));
@@ -54,14 +55,17 @@ enum Why {
 
 #[tokio::test]
 async fn a_front_end_without_a_certificate_reaches_no_stage() {
-    let (cluster, authority) = (Cluster::new(), Authority::new());
+    let cluster = Cluster::new();
+    let authority = Authority::new();
     let stage = authority.part(&folder(&cluster, "stage"));
     not_reached(&[], &stage, &cluster, Why::StageSays("TLS handshake failed")).await;
 }
 
 #[tokio::test]
 async fn a_front_end_with_a_certificate_of_another_authority_reaches_no_stage() {
-    let (cluster, authority, other) = (Cluster::new(), Authority::new(), Authority::new());
+    let cluster = Cluster::new();
+    let authority = Authority::new();
+    let other = Authority::new();
     let stage = authority.part(&folder(&cluster, "stage"));
     let front = other.part(&folder(&cluster, "front"));
     let why = Why::FrontEndSays("invalid peer certificate");
@@ -70,7 +74,8 @@ async fn a_front_end_with_a_certificate_of_another_authority_reaches_no_stage() 
 
 #[tokio::test]
 async fn a_stage_without_a_certificate_is_not_spoken_to() {
-    let (cluster, authority) = (Cluster::new(), Authority::new());
+    let cluster = Cluster::new();
+    let authority = Authority::new();
     let front = authority.part(&folder(&cluster, "front"));
     let why = Why::FrontEndSays("TLS handshake timed out");
     not_reached(&front, &[], &cluster, why).await;

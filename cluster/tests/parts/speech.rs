@@ -21,7 +21,8 @@ pub(crate) fn alone() -> Part {
 #[tokio::test]
 async fn three_processes_say_what_one_process_says() {
     let cluster = Cluster::new();
-    let (alone, [front, talker, vocoder]) = (alone(), cluster.speaking(&[]));
+    let alone = alone();
+    let [front, talker, vocoder] = cluster.speaking(&[]);
     for (seed, text) in [
         (1, SENTENCE),
         (2, "At 3 pm it was 5 degrees."),
@@ -47,7 +48,8 @@ async fn one_process_whose_stages_are_processes_says_what_one_process_says() {
         "--set",
         "stages.code2wav.placement=process",
     ];
-    let (alone, placed) = (alone(), Part::start(&args));
+    let alone = alone();
+    let placed = Part::start(&args);
     placed.serves();
     assert!(placed.spoken(1, SENTENCE).await == alone.spoken(1, SENTENCE).await);
 }
@@ -135,7 +137,8 @@ async fn of_what_a_caller_gives_up_little_more_is_computed() {
     let front = cluster.frontend(&["--max-buffered-audio", "1m"]);
     front.serves();
     let figure = |name: &str| {
-        let (page, begin) = (http(&address, "/metrics"), format!("omni_stage_{name}{{"));
+        let page = http(&address, "/metrics");
+        let begin = format!("omni_stage_{name}{{");
         let line = page.lines().find(|line| line.starts_with(&begin));
         let figure = line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
         figure.expect("it is on the page")
@@ -197,7 +200,8 @@ const CODE2WAV: u32 = 1;
 
 /// The sum of all series of a family that have these labels.
 fn value(front: &Part, family: &str, labels: &str) -> f64 {
-    let (page, begin) = (front.metrics(), format!("{family}{{"));
+    let page = front.metrics();
+    let begin = format!("{family}{{");
     let series = page
         .lines()
         .filter(|line| line.starts_with(&begin) && line.contains(labels));

@@ -160,7 +160,8 @@ async fn heard(speech: &mut Streaming<v1::SynthesizeResponse>, all: bool) -> boo
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_callers_trace_has_the_spans_of_three_processes() {
-    let (cluster, collector) = (Cluster::new(), Collector::start().await);
+    let cluster = Cluster::new();
+    let collector = Collector::start().await;
     let _talker = cluster.stage("talker", &["--replica", "4"]);
     let _vocoder = cluster.stage("code2wav", &["--replica", "9"]);
     let mut front = cluster.frontend(&["--otlp-traces-endpoint", &collector.url]);
@@ -199,7 +200,8 @@ async fn a_callers_trace_has_the_spans_of_three_processes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_goes_on_after_a_kill_is_in_the_same_trace_with_both_replicas() {
-    let (cluster, collector) = (Cluster::new(), Collector::start().await);
+    let cluster = Cluster::new();
+    let collector = Collector::start().await;
     let mut victim = cluster.stage("talker", &["--replica", "4"]);
     let _vocoder = cluster.stage("code2wav", &[]);
     let args = [

@@ -54,9 +54,10 @@ impl<M: ArModel> ArEngine<M> {
     /// A sequence that cannot run and has held its place beyond the patience, which is zero if no sequence with a
     /// place can run.
     fn outstayed(&self) -> Option<Slot> {
-        let patience = match self.any_runs() {
-            true => u64::from(self.config.hold_patience),
-            false => 0,
+        let patience = if self.any_runs() {
+            u64::from(self.config.hold_patience)
+        } else {
+            0
         };
         let held = self.running.iter().filter(|slot| {
             let since = self.slots[**slot].held_since;
@@ -93,7 +94,8 @@ impl<M: ArModel> ArEngine<M> {
         if !self.config.prefix_cache {
             return Content::Private;
         }
-        let (sequence, size) = (&self.slots[slot], self.pool.block_size());
+        let sequence = &self.slots[slot];
+        let size = self.pool.block_size();
         let positions = 0..sequence.known / size * size;
         let count = positions.len();
         match self.model.content_keys(sequence.id, positions) {

@@ -23,9 +23,10 @@ impl<M: ArModel> ArEngine<M> {
         let short = report.stats.preempted > 0;
         let admitting = !short && self.may_make_room();
         let all = self.config.max_num_batched_tokens;
-        let floor = match admitting || self.prompts_in_progress() {
-            true => self.config.prefill_floor(),
-            false => 0,
+        let floor = if admitting || self.prompts_in_progress() {
+            self.config.prefill_floor()
+        } else {
+            0
         };
         let mut plan = Vec::with_capacity(self.running.len() + 1);
         self.plan_decodes(all - floor, &mut plan);

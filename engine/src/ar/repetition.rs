@@ -52,7 +52,8 @@ mod tests {
     /// The definition: the tail is `count` copies of some pattern.
     fn repeats(tokens: &[u32], limit: RepetitionLimit) -> bool {
         (limit.min_pattern..=limit.max_pattern).any(|length| {
-            let (length, count) = (length as usize, limit.count as usize);
+            let length = length as usize;
+            let count = limit.count as usize;
             let Some(start) = tokens.len().checked_sub(length * count) else {
                 return false;
             };

@@ -60,9 +60,11 @@ impl<T> Flight<T> {
 impl<M: ArModel> ArEngine<M> {
     /// Begins the planned step.
     pub(super) fn launch(&mut self, plan: &[Entry], mut report: StepReport<M::Output>) {
-        let (mut members, mut given) = (self.members(plan), Given::Nothing);
+        let mut members = self.members(plan);
+        let mut given = Given::Nothing;
         if !plan.is_empty() {
-            let (slots, pool) = (&self.slots, &self.pool);
+            let slots = &self.slots;
+            let pool = &self.pool;
             let batch: Vec<SeqStep<'_>> = plan.iter().map(|entry| seq_step(entry, slots, pool)).collect();
             given = match self.model.execute(&batch) {
                 Ok(()) => {
@@ -98,9 +100,10 @@ impl<M: ArModel> ArEngine<M> {
         for (entry, member) in plan.iter().zip(members) {
             let sequence = &mut self.slots[entry.slot];
             sequence.computed += entry.len;
-            match entry.prefill {
-                true => stats.prefill_tokens += entry.len,
-                false => stats.decode_tokens += entry.len,
+            if entry.prefill {
+                stats.prefill_tokens += entry.len;
+            } else {
+                stats.decode_tokens += entry.len;
             }
             member.sampled = sequence.computed == sequence.known + sequence.asked;
             sequence.asked += u32::from(member.sampled);
@@ -177,7 +180,8 @@ impl<M: ArModel> ArEngine<M> {
         report: &mut StepReport<M::Output>,
     ) {
         let sampled: Vec<&Member> = members.iter().filter(|member| member.sampled).collect();
-        let (found, expected) = (results.len(), sampled.len());
+        let found = results.len();
+        let expected = sampled.len();
         assert_eq!(found, expected, "the model must answer for every sequence");
         for (member, result) in sampled.into_iter().zip(results) {
             if self.lives(member) {
@@ -244,7 +248,8 @@ impl<M: ArModel> ArEngine<M> {
 }
 
 fn seq_step<'a>(entry: &Entry, slots: &'a Slots, pool: &BlockPool) -> SeqStep<'a> {
-    let (sequence, size) = (&slots[entry.slot], pool.block_size());
+    let sequence = &slots[entry.slot];
+    let size = pool.block_size();
     let blocks = &sequence.blocks;
     let written = entry.start / size..(entry.start + entry.len).div_ceil(size);
     for at in written {

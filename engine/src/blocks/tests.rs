@@ -19,7 +19,9 @@ impl BlockPool {
         }
         let hashed = self.blocks.iter().filter(|block| block.hash.is_some()).count();
         assert_eq!(hashed, self.published.len(), "published blocks");
-        let (mut at, mut before, mut seen) = (self.head, NIL, 0);
+        let mut at = self.head;
+        let mut before = NIL;
+        let mut seen = 0;
         while at != NIL {
             let block = &self.blocks[at as usize];
             assert_eq!((block.refs, block.prev), (0, before), "free block {at}");
@@ -94,7 +96,8 @@ fn a_shared_block_is_free_only_when_its_last_holder_lets_go() {
 #[test]
 fn free_blocks_keep_their_content_until_they_are_needed_least_recently_freed_first() {
     let mut pool = BlockPool::new(5, 2);
-    let (old, new) = ([1, 2, 3, 4], [5, 6, 7, 8]);
+    let old = [1, 2, 3, 4];
+    let new = [5, 6, 7, 8];
     for content in [old, new] {
         let mut held = filled(&mut pool, &content);
         pool.release(&mut held);

@@ -23,7 +23,9 @@ const WHO: StageNode = node("who", StageKind::OneShot);
 
 /// A voice that is cloned from a recording, and whose last stage looks two frames ahead; no conversations.
 fn clones() -> StageGraph {
-    let (say, sound, who) = (Port::Stage("say"), Port::Stage("sound"), Port::Stage("who"));
+    let say = Port::Stage("say");
+    let sound = Port::Stage("sound");
+    let who = Port::Stage("who");
     StageGraph {
         family: "clones",
         stages: vec![SAY, SOUND, WHO].into(),
@@ -69,7 +71,8 @@ fn a_graph_without_a_stage_has_no_edges_to_it() {
 
 /// A graph that answers, too: what hears for it is not what knows voices.
 fn answers() -> StageGraph {
-    let (think, hear) = (Port::Stage("think"), Port::Stage("hear"));
+    let think = Port::Stage("think");
+    let hear = Port::Stage("hear");
     let mut graph = clones();
     graph.stages.to_mut().extend([
         node("think", StageKind::Autoregressive),
@@ -93,8 +96,12 @@ fn what_cannot_be_run_is_refused_by_stage_and_edge() {
     const STREAM: Delivery = Delivery::STREAM;
     assert_eq!(answers().check(), Ok(()));
     let at = Port::Stage;
-    let (say, sound, who) = (at("say"), at("sound"), at("who"));
-    let (think, hear, more) = (at("think"), at("hear"), at("more"));
+    let say = at("say");
+    let sound = at("sound");
+    let who = at("who");
+    let think = at("think");
+    let hear = at("hear");
+    let more = at("more");
     type Change<'a> = &'a dyn Fn(&mut Vec<StageNode>, &mut Vec<StageEdge>);
     let cases: &[(Change<'_>, &str)] = &[
         (&|stages, _| stages.push(SAY), "stage say is declared twice"),

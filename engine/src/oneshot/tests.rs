@@ -239,7 +239,8 @@ proptest! {
     ) {
         let config = OneShotConfig { max_batch, max_batch_cost, max_waiting: 6, ..OneShotConfig::default() };
         let mut engine = engine(config);
-        let (mut live, mut last) = (HashSet::new(), 0);
+        let mut live = HashSet::new();
+        let mut last = 0;
         let mut check = |engine: &mut OneShotEngine<Squares>, live: &mut HashSet<u64>| {
             let could_work = !engine.is_empty();
             let report = engine.step(NOW);

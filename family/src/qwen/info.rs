@@ -22,7 +22,8 @@ pub(super) fn card(model: &SpeechModel) -> anyhow::Result<Option<Card>> {
 }
 
 pub(super) fn info(model: &SpeechModel, card: Card, name: String) -> anyhow::Result<SpeechInfo> {
-    let (limits, defaults) = (model.limits(), model.defaults());
+    let limits = model.limits();
+    let defaults = model.defaults();
     if let Some(rate) = card.sample_rate {
         ensure!(
             rate == limits.sample_rate,
@@ -36,9 +37,10 @@ pub(super) fn info(model: &SpeechModel, card: Card, name: String) -> anyhow::Res
         .try_into()
         .context("a frame has no samples")?;
     let voices = voices(&card, limits)?;
-    let languages = match card.languages.is_empty() {
-        true => limits.languages.iter().map(|l| l.tag.to_owned()).collect(),
-        false => card.languages,
+    let languages = if card.languages.is_empty() {
+        limits.languages.iter().map(|l| l.tag.to_owned()).collect()
+    } else {
+        card.languages
     };
     let talker = defaults.talker;
     let name = card.name.unwrap_or(name);

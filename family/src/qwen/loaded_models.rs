@@ -20,9 +20,10 @@ pub(super) fn targets(role: ProcessRole, name: &str, plan: &ComputePlan) -> Vec<
     let mut targets: Vec<_> = match role {
         ProcessRole::Server { speech_only } => {
             let left_out = speech_only && QWEN3_OMNI.speech_only().stage(name).is_none();
-            match stage.in_server && !left_out {
-                true => (0..).take(stage.devices.len()).collect(),
-                false => Vec::new(),
+            if stage.in_server && !left_out {
+                (0..).take(stage.devices.len()).collect()
+            } else {
+                Vec::new()
             }
         }
         ProcessRole::Stage { stage, replica } if stage == name => vec![replica],

@@ -98,7 +98,8 @@ impl Qwen {
 
     fn talker_request(&self, request: SpeechRequest) -> omni_models::TalkerRequest {
         let defaults = self.loaded_models.any().defaults();
-        let (asked, own) = (request.sampling, defaults.talker);
+        let asked = request.sampling;
+        let own = defaults.talker;
         let talker = omni_models::Sampling {
             temperature: asked.temperature.unwrap_or(own.temperature),
             top_p: asked.top_p.unwrap_or(own.top_p),
@@ -141,7 +142,8 @@ impl Qwen {
 
     fn thinker_request(&self, request: TextRequest) -> omni_models::ThinkerRequest {
         let model = self.loaded_models.any();
-        let (own, end) = (model.defaults().thinker, model.text_tokens().im_end);
+        let own = model.defaults().thinker;
+        let end = model.text_tokens().im_end;
         let mut request = chat_networks::thinker_request(request, own, end);
         request.max_tokens = self.ends.tokens.unwrap_or(request.max_tokens);
         request

@@ -103,15 +103,18 @@ pub(crate) fn read(text: &str) -> Result<Table, String> {
 
 /// Figures worse than the table's, and notes on those that are better or only in one of the two.
 pub(crate) fn compare(asked: &Rows, found: &Rows) -> (Vec<String>, Vec<String>) {
-    let (mut failures, mut notes) = (Vec::new(), Vec::new());
+    let mut failures = Vec::new();
+    let mut notes = Vec::new();
     for (kernel, wanted) in asked {
         let Some(has) = found.get(kernel) else {
             failures.push(format!("{kernel}: it is in the table and not in the build"));
             continue;
         };
-        let (mut wanted, mut has) = (*wanted, *has);
+        let mut wanted = *wanted;
+        let mut has = *has;
         for (name, bound, get) in COLUMNS {
-            let (wanted, has) = (*get(&mut wanted), *get(&mut has));
+            let wanted = *get(&mut wanted);
+            let has = *get(&mut has);
             let (worse, word) = match bound {
                 Bound::AtMost => (has > wanted, "most"),
                 Bound::AtLeast => (has < wanted, "least"),

@@ -136,7 +136,8 @@ pub(super) fn probe(ordinal: usize) -> Result<String> {
         )));
     }
     if capability < OLDEST {
-        let ((major, minor), (least, _)) = (capability, OLDEST);
+        let (major, minor) = capability;
+        let (least, _) = OLDEST;
         return Err(unavailable(format!(
             "{name} has compute capability {major}.{minor}, expected at least {least}.0"
         )));

@@ -89,7 +89,8 @@ impl Attention {
     #[must_use]
     pub fn launches(&self, float: Float) -> (Launch, Option<Launch>) {
         debug_assert!(self.head_dim <= super::MAX_HEAD_DIM, "heads of {}", self.head_dim);
-        let (together, lanes) = (together(self), lanes(self));
+        let together = together(self);
+        let lanes = lanes(self);
         let kernel = match together {
             4 => &ATTENTION_4,
             2 => &ATTENTION_2,

@@ -193,7 +193,8 @@ impl Convolve {
     /// Windows are read where they are.
     #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
-        let (linear, s) = (&self.linear, &self.signals);
+        let linear = &self.linear;
+        let s = &self.signals;
         let tiling = pick(float, linear.rows, linear.outputs);
         let source = Source {
             index: Address::NONE,

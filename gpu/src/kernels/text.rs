@@ -149,7 +149,8 @@ impl Text {
     /// refused by every device.
     #[must_use]
     pub fn launches(&self, float: Float) -> [Launch; 3] {
-        let (rows, slices) = (self.rows as usize, Self::slices(self.vocab));
+        let rows = self.rows as usize;
+        let slices = Self::slices(self.vocab);
         let weights = self.scratch;
         let counts = weights.offset(rows * BINS as usize * 8);
         let told = counts.offset(rows * BINS as usize * 4);

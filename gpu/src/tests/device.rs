@@ -34,7 +34,8 @@ fn every_kernel_is_in_the_file_that_the_table_names() {
 fn what_is_recorded_runs_when_it_is_replayed_and_not_before() {
     let lab = Lab::new(Float::F32, Order::Forwards);
     let device = lab.device.as_emulated();
-    let (from, to) = (lab.words(&[1, 2, 3]), lab.words(&[0; 3]));
+    let from = lab.words(&[1, 2, 3]);
+    let to = lab.words(&[0; 3]);
     let copy = Copy { to, from, words: 3 };
     device.record().expect("idle");
     lab.run(&copy.launch());

@@ -59,7 +59,9 @@ fn a_context_that_is_lost_is_told_from_a_call_that_failed() {
     assert!(matches!(refused, Err(GpuError::Driver { .. })), "{refused:?}");
     assert_eq!((device.lost(), other.lost()), (None, None));
     // Two words of the last are beyond the buffer.
-    let (to, from, words) = (memory.address(), memory.address().offset(248), 4);
+    let to = memory.address();
+    let from = memory.address().offset(248);
+    let words = 4;
     device
         .launch(&Copy { to, from, words }.launch())
         .expect("asked for");

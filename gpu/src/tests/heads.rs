@@ -45,7 +45,8 @@ fn heads() -> impl Strategy<Value = Heads> {
 
 /// The head as it is after its norm and rotation.
 fn rotated(head: &[f32], norm: Option<&[f32]>, angles: &[f32], eps: f32) -> Vec<f32> {
-    let (dim, half) = (head.len(), head.len() / 2);
+    let dim = head.len();
+    let half = head.len() / 2;
     let mean = head.iter().map(|v| v * v).sum::<f32>() / dim as f32;
     let root = (mean + eps).sqrt();
     let v: Vec<f32> = (0..dim)
@@ -75,9 +76,11 @@ proptest! {
     #[test]
     fn heads_are_rotated_and_stored(h in heads(), rows in 1_usize..5, normed in any::<bool>()) {
         let capacity = 7;
-        let (qkv, angles) = (numbers(rows * h.width(), 1), numbers(rows * h.dim / 2, 2));
+        let qkv = numbers(rows * h.width(), 1);
+        let angles = numbers(rows * h.dim / 2, 2);
         let angles: Vec<f32> = angles.iter().map(|a| a * 400.0).collect();
-        let (q_norm, k_norm) = (numbers(h.dim, 3), numbers(h.dim, 4));
+        let q_norm = numbers(h.dim, 3);
+        let k_norm = numbers(h.dim, 4);
         // The last row has no place.
         let slots: Vec<u32> = (0..rows).map(|r| if r + 1 == rows { NO_ROW } else { (r as u32 * 3 + 2) % 7 }).collect();
         let cache = numbers(capacity * h.kv_width(), 5);
@@ -90,8 +93,11 @@ proptest! {
                 (lab.read(rotate.qkv, rows * h.width()), lab.read(rotate.k, size), lab.read(rotate.v, size))
             },
             |float, (got, k, v)| {
-                let (before, cache) = (rounded(float, &qkv), rounded(float, &cache));
-                let (mut expected, mut new_k, mut new_v) = (before.clone(), cache.clone(), cache);
+                let before = rounded(float, &qkv);
+                let cache = rounded(float, &cache);
+                let mut expected = before.clone();
+                let mut new_k = cache.clone();
+                let mut new_v = cache;
                 for (r, row) in before.chunks(h.width()).enumerate() {
                     let angles = &angles[r * h.dim / 2..][..h.dim / 2];
                     let (queries, rest) = row.split_at(h.q_width());
@@ -170,7 +176,8 @@ fn attends_as_in_two(h: Heads, rows: usize, normed: bool, blocks: usize, (kernel
     let capacity = rows * keys;
     let qkv = numbers(rows * h.width(), 1);
     let angles: Vec<f32> = numbers(rows * h.dim / 2, 2).iter().map(|a| a * 400.0).collect();
-    let (q_norm, k_norm) = (numbers(h.dim, 3), numbers(h.dim, 4));
+    let q_norm = numbers(h.dim, 3);
+    let k_norm = numbers(h.dim, 4);
     let slots: Vec<u32> = (0..rows)
         .map(|r| {
             if r + 1 == rows {
@@ -250,11 +257,9 @@ fn rows_attend(h: Heads, ranges: &[(u32, u32)], paged: Option<u32>, splits: u32,
         .iter()
         .map(|&(from, len)| [if paged { 2 } else { 9 }, from, (from + len).min(120)])
         .collect();
-    let (q, k, v) = (
-        numbers(rows * h.width(), 1),
-        numbers(160 * h.kv_width(), 2),
-        numbers(160 * h.kv_width(), 3),
-    );
+    let q = numbers(rows * h.width(), 1);
+    let k = numbers(160 * h.kv_width(), 2);
+    let v = numbers(160 * h.kv_width(), 3);
     let scale = 1.0 / (h.dim as f32).sqrt();
     each_type(
         |lab| {
@@ -348,13 +353,12 @@ fn a_few_rows_are_the_same_to_the_last_bit_whatever_their_neighbours_see() {
         kv_heads: 2,
         dim: 16,
     };
-    let (q, k, v) = (
-        numbers(2 * h.width(), 1),
-        numbers(700 * h.kv_width(), 2),
-        numbers(700 * h.kv_width(), 3),
-    );
+    let q = numbers(2 * h.width(), 1);
+    let k = numbers(700 * h.kv_width(), 2);
+    let v = numbers(700 * h.kv_width(), 3);
     let width = h.q_width();
-    let (one, other) = ([0, 3, 260], [0, 0, 700]);
+    let one = [0, 3, 260];
+    let other = [0, 0, 700];
     let seen = |rows: &[[u32; 3]], most| {
         let parts = Attention::parts(rows.len() as u32, h.kv_heads as u32, most);
         let got = RefCell::new(Vec::new());
@@ -381,7 +385,8 @@ fn heads_are_the_same_to_the_last_bit_however_many_a_block_has() {
             .map(|row| if row == 0 { [0, 1, 150] } else { [0, 0, 1] })
             .collect();
         let q = numbers(rows * h.width(), 1);
-        let (k, v) = (numbers(150 * h.kv_width(), 2), numbers(150 * h.kv_width(), 3));
+        let k = numbers(150 * h.kv_width(), 2);
+        let v = numbers(150 * h.kv_width(), 3);
         let got = RefCell::new(Vec::new());
         each_type(
             |lab| {
@@ -426,7 +431,9 @@ fn attention(
     [q, k, v]: [&Vec<f32>; 3],
 ) -> Attention {
     let rows = ranges.len() as u32;
-    let (heads, kv_heads, head_dim) = (h.heads as u32, h.kv_heads as u32, h.dim as u32);
+    let heads = h.heads as u32;
+    let kv_heads = h.kv_heads as u32;
+    let head_dim = h.dim as u32;
     let partial = Attention::partial_bytes(rows, heads, head_dim, splits);
     let out = lab.room(ranges.len() * h.q_width());
     Attention {

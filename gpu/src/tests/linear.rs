@@ -57,8 +57,11 @@ proptest! {
         extras in any::<[bool; 5]>(),
     ) {
         let [with_bias, with_scale, with_add, with_activation, shared] = extras;
-        let (x, w) = (numbers(rows * inputs, 1), numbers(outputs * inputs, 2));
-        let (bias, scale, add) = (numbers(outputs, 3), numbers(outputs, 4), numbers(rows * outputs, 5));
+        let x = numbers(rows * inputs, 1);
+        let w = numbers(outputs * inputs, 2);
+        let bias = numbers(outputs, 3);
+        let scale = numbers(outputs, 4);
+        let add = numbers(rows * outputs, 5);
         each_type(
             |lab| {
                 let out = if with_add { lab.rows(&add) } else { lab.room(rows * outputs) };
@@ -117,8 +120,14 @@ proptest! {
         each_type(
             |lab| {
                 let out = lab.room(rows * half);
-                let (x, w, rows, half, inputs) = (lab.rows(&x), lab.rows(&w), rows as u32, half as u32, inputs as u32);
-                let (norm, eps, none) = (Address::NONE, 0.0, Scratch::default());
+                let x = lab.rows(&x);
+                let w = lab.rows(&w);
+                let rows = rows as u32;
+                let half = half as u32;
+                let inputs = inputs as u32;
+                let norm = Address::NONE;
+                let eps = 0.0;
+                let none = Scratch::default();
                 let mut gated = Gated { out, x, w, norm, eps, scratch: none, rows, half, inputs };
                 if shared {
                     gated.scratch = scratch(lab, gated.scratch_bytes(lab.float));
@@ -143,13 +152,17 @@ proptest! {
         outputs in 1_usize..60,
         inputs in prop_oneof![1_usize..200, Just(256), Just(1088), Just(3200)],
     ) {
-        let (x, norm, eps) = (numbers(rows * inputs, 1), numbers(inputs, 3), 1e-5);
+        let x = numbers(rows * inputs, 1);
+        let norm = numbers(inputs, 3);
+        let eps = 1e-5;
         let w: Vec<f32> = numbers(2 * outputs * inputs, 2).iter().map(|w| w / (inputs as f32).sqrt()).collect();
         let add = numbers(rows * outputs, 4);
         each_type(
             |lab| {
                 let [plain, gated] = [lab.room(rows * outputs), lab.room(rows * outputs)];
-                let (at_x, w, at_norm) = (lab.rows(&x), lab.rows(&w), lab.floats(&norm));
+                let at_x = lab.rows(&x);
+                let w = lab.rows(&w);
+                let at_norm = lab.floats(&norm);
                 let linear = Linear {
                     out: plain,
                     x: at_x,
@@ -204,13 +217,18 @@ proptest! {
         outputs in 1_usize..60,
         inputs in prop_oneof![1_usize..200, Just(256), Just(1088), Just(3200)],
     ) {
-        let (x, norm, eps) = (numbers(rows * inputs, 1), numbers(inputs, 3), 1e-5);
-        let (of_gated, of_other) = (numbers(2 * half * inputs, 2), numbers(outputs * inputs, 5));
+        let x = numbers(rows * inputs, 1);
+        let norm = numbers(inputs, 3);
+        let eps = 1e-5;
+        let of_gated = numbers(2 * half * inputs, 2);
+        let of_other = numbers(outputs * inputs, 5);
         each_type(
             |lab| {
                 let made = || [lab.room(rows * half), lab.room(rows * outputs)];
-                let (alone, beside) = (made(), made());
-                let (x, norm) = (lab.rows(&x), lab.floats(&norm));
+                let alone = made();
+                let beside = made();
+                let x = lab.rows(&x);
+                let norm = lab.floats(&norm);
                 let mut gated = Gated {
                     out: alone[0],
                     x,
@@ -253,12 +271,11 @@ proptest! {
 
 #[test]
 fn a_row_is_the_same_whatever_it_is_multiplied_with() {
-    let (inputs, outputs) = (3400, 37);
-    let (x, w, norm) = (
-        numbers(8 * inputs, 1),
-        numbers(outputs * inputs, 2),
-        numbers(inputs, 3),
-    );
+    let inputs = 3400;
+    let outputs = 37;
+    let x = numbers(8 * inputs, 1);
+    let w = numbers(outputs * inputs, 2);
+    let norm = numbers(inputs, 3);
     let each = |lab: &Lab, normed: bool| {
         let mut results = Vec::new();
         for rows in [1, 2, 3, 4, 7, 8] {
@@ -300,7 +317,8 @@ fn a_row_is_the_same_whatever_it_is_multiplied_with() {
 #[test]
 fn blocks_that_share_inputs_add_them_up_in_their_order() {
     for (rows, outputs, inputs) in [(16, 40, 2048), (33, 100, 1536), (150, 200, 1024)] {
-        let (x, w) = (numbers(rows * inputs, 1), numbers(outputs * inputs, 2));
+        let x = numbers(rows * inputs, 1);
+        let w = numbers(outputs * inputs, 2);
         each_type(
             |lab| {
                 let out = lab.room(rows * outputs);
@@ -334,8 +352,11 @@ fn blocks_that_share_inputs_add_them_up_in_their_order() {
 /// Its tiles are 96 wide, which no whole number of passes fills: what is asked for ahead must end with the matrix.
 #[test]
 fn a_gated_product_asks_for_nothing_beyond_its_matrix() {
-    let (rows, half, inputs) = (70, 48, 64);
-    let (x, w) = (numbers(rows * inputs, 1), numbers(2 * half * inputs, 2));
+    let rows = 70;
+    let half = 48;
+    let inputs = 64;
+    let x = numbers(rows * inputs, 1);
+    let w = numbers(2 * half * inputs, 2);
     let lab = Lab::new(crate::Float::Bf16, crate::Order::Forwards);
     let out = lab.room(rows * half);
     let gated = Gated {

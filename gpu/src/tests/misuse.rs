@@ -112,7 +112,8 @@ fn blocks_that_wait_for_each_other_run_at_once_and_end_when_one_fails() {
 #[test]
 fn vectors_must_be_aligned() {
     let lab = Lab::new(Float::F32, Order::Forwards);
-    let (out, x) = (lab.floats(&[0.0; 64]), lab.floats(&[1.0; 64]));
+    let out = lab.floats(&[0.0; 64]);
+    let x = lab.floats(&[1.0; 64]);
     lab.run(&launch(&NOT_ALIGNED, &[out.arg(), x.arg(), 4_u32.arg()]));
     let error = lab
         .device
@@ -137,7 +138,8 @@ fn the_order_of_threads_shows_where_a_barrier_is_missing() {
 #[test]
 fn what_is_copied_is_no_number_before_it_was_waited_for() {
     let lab = Lab::new(Float::F32, Order::Forwards);
-    let (out, x) = (lab.floats(&[0.0; 64]), lab.floats(&[1.0; 64]));
+    let out = lab.floats(&[0.0; 64]);
+    let x = lab.floats(&[1.0; 64]);
     let copy = |late: u32, left: u32| {
         lab.device
             .launch(&launch(&COPIES, &[out.arg(), x.arg(), late.arg(), left.arg()]))

@@ -44,13 +44,15 @@ proptest! {
         normalise in any::<bool>(),
         seed in 0_usize..50,
     ) {
-        let (top_k, width) = (top_k.min(experts), experts + usize::from(shared));
+        let top_k = top_k.min(experts);
+        let width = experts + usize::from(shared);
         // Some tie.
         let scores: Vec<f32> = numbers(rows * width, seed).iter().map(|s| (s * 40.0).round() / 10.0).collect();
         each_type(
             |lab| {
                 let ids = lab.words(&vec![0; rows * top_k]);
-                let (weights, gates) = (lab.floats(&vec![0.0; rows * top_k]), lab.floats(&vec![0.0; rows]));
+                let weights = lab.floats(&vec![0.0; rows * top_k]);
+                let gates = lab.floats(&vec![0.0; rows]);
                 let route = Route {
                     ids,
                     weights,
@@ -91,18 +93,26 @@ proptest! {
         let experts = 9;
         let x = numbers(rows * hidden, 1);
         let scaled = |n: usize, seed, by: usize| numbers(n, seed).iter().map(|w| w / (by as f32).sqrt()).collect::<Vec<_>>();
-        let (gate_up, down) = (scaled(experts * 2 * half * hidden, 2, hidden), scaled(experts * hidden * half, 3, half));
+        let gate_up = scaled(experts * 2 * half * hidden, 2, hidden);
+        let down = scaled(experts * hidden * half, 3, half);
         // The last has one expert only.
         let mut ids: Vec<u32> = (0..rows * top_k).map(|i| (i * 3 % experts) as u32).collect();
         ids[rows * top_k - 1] = NO_ROW;
-        let (weights, gates) = (numbers(rows * top_k, 4), numbers(rows, 5));
-        let (others, add) = (numbers(rows * hidden, 6), numbers(rows * hidden, 7));
-        let (shared_h, shared_w) = (numbers(rows * shared_half, 8), scaled(hidden * shared_half, 9, shared_half));
-        let (norm, eps) = (numbers(hidden, 10), 1e-5);
+        let weights = numbers(rows * top_k, 4);
+        let gates = numbers(rows, 5);
+        let others = numbers(rows * hidden, 6);
+        let add = numbers(rows * hidden, 7);
+        let shared_h = numbers(rows * shared_half, 8);
+        let shared_w = scaled(hidden * shared_half, 9, shared_half);
+        let norm = numbers(hidden, 10);
+        let eps = 1e-5;
         each_type(
             |lab| {
-                let (h, out) = (lab.room(rows * top_k * half), lab.rows(&add));
-                let (at_ids, top_k_, experts_) = (lab.words(&ids), top_k as u32, experts as u32);
+                let h = lab.room(rows * top_k * half);
+                let out = lab.rows(&add);
+                let at_ids = lab.words(&ids);
+                let top_k_ = top_k as u32;
+                let experts_ = experts as u32;
                 let first = ExpertGated {
                     out: h,
                     x: lab.rows(&x),
@@ -157,7 +167,8 @@ proptest! {
                         assert!(made.iter().all(|h| *h == 0.0));
                         continue;
                     }
-                    let (id, row) = (id as usize, pair / top_k);
+                    let id = id as usize;
+                    let row = pair / top_k;
                     let both = product(&x[row * hidden..][..hidden], &gate_up[id * 2 * half * hidden..][..2 * half * hidden], hidden);
                     let gated: Vec<f32> = (0..half).map(|c| silu(both[c]) * both[half + c]).collect();
                     close("first half", float, made, &gated);
@@ -183,7 +194,8 @@ proptest! {
         top_k in 1_usize..4,
         seed in 0_usize..100,
     ) {
-        let (inputs, outputs) = (24, 40);
+        let inputs = 24;
+        let outputs = 40;
         let pairs = rows * top_k;
         let ids: Vec<u32> = (0..pairs)
             .map(|i| (i * i * 7 + i * seed) % (experts + 1))
@@ -197,7 +209,10 @@ proptest! {
             |lab| {
                 let [order, places] = [0; 2].map(|_| lab.words(&vec![0; pairs]));
                 let tiles = lab.words(&vec![0; 3 * tile_count as usize]);
-                let (at_ids, rows, experts, top_k) = (lab.words(&ids), rows as u32, experts as u32, top_k as u32);
+                let at_ids = lab.words(&ids);
+                let rows = rows as u32;
+                let experts = experts as u32;
+                let top_k = top_k as u32;
                 lab.run(&Dispatch { order, places, tiles, ids: at_ids, rows, experts, top_k }.launch());
                 let y = lab.room(pairs * outputs);
                 let linear = Linear::product(y, lab.rows(&x), lab.rows(&w), [pairs as u32, outputs as u32, inputs as u32]);
@@ -232,10 +247,12 @@ proptest! {
                         assert!(tile.len() == 1 && tile[0][0] == id && tile[0][2] - tile[0][1] <= most);
                     }
                 }
-                let (x, w) = (rounded(float, &x), rounded(float, &w));
+                let x = rounded(float, &x);
+                let w = rounded(float, &w);
                 let mut expected = vec![0.0; rows * outputs];
                 for (pair, &id) in ids.iter().enumerate().filter(|(_, id)| **id != NO_ROW) {
-                    let (row, of) = (pair / top_k, outputs * inputs);
+                    let row = pair / top_k;
+                    let of = outputs * inputs;
                     let y = product(&x[row * inputs..][..inputs], &w[id as usize * of..][..of], inputs);
                     for (e, y) in expected[row * outputs..].iter_mut().zip(rounded(float, &y)) {
                         *e += weights[pair] * y;
@@ -251,9 +268,13 @@ proptest! {
 fn scores_that_are_no_numbers_choose_nobody() {
     each_type(
         |lab| {
-            let (ids, weights) = (lab.words(&[9; 4]), lab.floats(&[9.0; 4]));
+            let ids = lab.words(&[9; 4]);
+            let weights = lab.floats(&[9.0; 4]);
             let scores = lab.rows(&[f32::NAN; 6]);
-            let (rows, experts, width, top_k) = (2, 3, 3, 2);
+            let rows = 2;
+            let experts = 3;
+            let width = 3;
+            let top_k = 2;
             let route = Route {
                 ids,
                 weights,

@@ -9,12 +9,15 @@ proptest! {
 
     #[test]
     fn rms_norm_adds_and_normalises(rows in 1_usize..5, width in 1_usize..700, add in any::<bool>(), scaled in any::<bool>()) {
-        let (x, y) = (numbers(rows * width, 1), numbers(rows * width, 2));
-        let (scale, weight) = (numbers(width, 3), numbers(width, 4));
+        let x = numbers(rows * width, 1);
+        let y = numbers(rows * width, 2);
+        let scale = numbers(width, 3);
+        let weight = numbers(width, 4);
         let eps = 1e-5;
         each_type(
             |lab| {
-                let (out, at) = (lab.room(rows * width), lab.rows(&x));
+                let out = lab.room(rows * width);
+                let at = lab.rows(&x);
                 let norm = RmsNorm {
                     out,
                     x: at,
@@ -29,7 +32,8 @@ proptest! {
                 (lab.read(at, rows * width), lab.read(out, rows * width))
             },
             |float, (sum, normal)| {
-                let (x, y) = (rounded(float, &x), rounded(float, &y));
+                let x = rounded(float, &x);
+                let y = rounded(float, &y);
                 let factor = |c: usize| if scaled { scale[c % width] } else { 1.0 };
                 let added = |i: usize| if add { x[i] + factor(i) * y[i] } else { x[i] };
                 let expected: Vec<f32> = (0..rows * width).map(added).collect();
@@ -48,12 +52,17 @@ proptest! {
     #[test]
     fn layer_norm_centres(rows in 1_usize..5, width in 1_usize..700) {
         let x: Vec<f32> = numbers(rows * width, 1).iter().map(|v| v + 3.0).collect();
-        let (weight, bias, eps) = (numbers(width, 3), numbers(width, 4), 1e-5);
+        let weight = numbers(width, 3);
+        let bias = numbers(width, 4);
+        let eps = 1e-5;
         each_type(
             |lab| {
                 let out = lab.room(rows * width);
-                let (rows, width) = (rows as u32, width as u32);
-                let (x, weight, bias) = (lab.rows(&x), lab.floats(&weight), lab.floats(&bias));
+                let rows = rows as u32;
+                let width = width as u32;
+                let x = lab.rows(&x);
+                let weight = lab.floats(&weight);
+                let bias = lab.floats(&bias);
                 lab.run(&LayerNorm { out, x, weight, bias, rows, width, eps }.launch(lab.float));
                 lab.read(out, (rows * width) as usize)
             },
@@ -74,7 +83,8 @@ proptest! {
 
 #[test]
 fn without_an_output_only_the_sum_is_made() {
-    let (x, y) = (numbers(32, 1), numbers(32, 2));
+    let x = numbers(32, 1);
+    let y = numbers(32, 2);
     each_type(
         |lab| {
             let at = lab.rows(&x);
@@ -92,7 +102,8 @@ fn without_an_output_only_the_sum_is_made() {
             lab.read(at, 32)
         },
         |float, sum| {
-            let (x, y) = (rounded(float, &x), rounded(float, &y));
+            let x = rounded(float, &x);
+            let y = rounded(float, &y);
             let expected: Vec<f32> = x.iter().zip(&y).map(|(x, y)| x + y).collect();
             close("sum", float, &sum, &expected);
         },

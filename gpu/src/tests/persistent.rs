@@ -41,16 +41,17 @@ impl Passes {
         let width = (HEADS + 2 * KV_HEADS) * DIM;
         let kv_width = KV_HEADS * DIM;
         let x = lab.room(rows * HIDDEN);
-        let (qkv, heads) = (lab.room(rows * width), lab.room(rows * HEADS * DIM));
-        let (inner, logits) = (lab.room(rows * INNER), lab.room(rows * CODES));
+        let qkv = lab.room(rows * width);
+        let heads = lab.room(rows * HEADS * DIM);
+        let inner = lab.room(rows * INNER);
+        let logits = lab.room(rows * CODES);
         let ids = lab.words(&vec![7; rows * (KEYS + 1)]);
         let norm = lab.floats(&numbers(HIDDEN, 1));
-        let (q_norm, k_norm) = (lab.floats(&numbers(DIM, 2)), lab.floats(&numbers(DIM, 3)));
+        let q_norm = lab.floats(&numbers(DIM, 2));
+        let k_norm = lab.floats(&numbers(DIM, 3));
         let table = lab.rows(&numbers(CODES * HIDDEN, 4));
-        let (keys, values) = (
-            lab.rows(&vec![0.0; LAYERS * rows * KEYS * kv_width]),
-            lab.rows(&vec![0.0; LAYERS * rows * KEYS * kv_width]),
-        );
+        let keys = lab.rows(&vec![0.0; LAYERS * rows * KEYS * kv_width]);
+        let values = lab.rows(&vec![0.0; LAYERS * rows * KEYS * kv_width]);
         let matrices: Vec<[Address; 4]> = (0..LAYERS)
             .map(|layer| {
                 [
@@ -94,7 +95,8 @@ impl Passes {
             let ranges = lab.words(&ranges);
             for (layer, [to_qkv, to_out, to_inner, to_down]) in matrices.iter().enumerate() {
                 let at = layer * rows * KEYS * kv_width * lab.float.bytes();
-                let (k, v) = (keys.offset(at), values.offset(at));
+                let k = keys.offset(at);
+                let v = values.offset(at);
                 let project = Linear {
                     norm,
                     ..linear(qkv, x, *to_qkv, width, HIDDEN)
@@ -154,9 +156,10 @@ impl Passes {
                 };
                 launches.push(project.launch(lab.float));
                 // Rows are of different sequences.
-                match fused {
-                    true => launches.push(Attend { rotate, attention }.launch(lab.float)),
-                    false => launches.extend([rotate.launch(lab.float), attention.launches(lab.float).0]),
+                if fused {
+                    launches.push(Attend { rotate, attention }.launch(lab.float));
+                } else {
+                    launches.extend([rotate.launch(lab.float), attention.launches(lab.float).0]);
                 }
                 launches.extend([
                     out.launch(lab.float),

@@ -28,7 +28,8 @@ pub(super) fn silu(x: f32) -> f32 {
 /// From the series of the error function, in f64.
 fn gelu(x: f32) -> f32 {
     let z = f64::from(x) / 2_f64.sqrt();
-    let (mut term, mut sum) = (z, z);
+    let mut term = z;
+    let mut sum = z;
     for n in 1..60 {
         term *= -z * z / f64::from(n);
         sum += term / f64::from(2 * n + 1);
@@ -43,16 +44,20 @@ proptest! {
     #[test]
     fn sums_are_scaled_per_channel(rows in 1_u32..9, width in 1_u32..300, scaled in any::<bool>()) {
         let count = rows * width;
-        let (x, y, scale) = (numbers(count as usize, 1), numbers(count as usize, 2), numbers(width as usize, 3));
+        let x = numbers(count as usize, 1);
+        let y = numbers(count as usize, 2);
+        let scale = numbers(width as usize, 3);
         each_type(
             |lab| {
-                let (x, y) = (lab.rows(&x), lab.rows(&y));
+                let x = lab.rows(&x);
+                let y = lab.rows(&y);
                 let scale = if scaled { lab.floats(&scale) } else { Address::NONE };
                 lab.run(&Add { out: x, x, y, scale, count, width }.launch(lab.float));
                 lab.read(x, count as usize)
             },
             |float, got| {
-                let (x, y) = (rounded(float, &x), rounded(float, &y));
+                let x = rounded(float, &x);
+                let y = rounded(float, &y);
                 let factor = |i: usize| if scaled { scale[i % width as usize] } else { 1.0 };
                 let expected: Vec<f32> = (0..x.len()).map(|i| x[i] + factor(i) * y[i]).collect();
                 close("sum", float, &got, &expected);
@@ -82,7 +87,8 @@ proptest! {
     #[test]
     fn snakes_bend_per_channel(rows in 1_u32..5, width in 1_u32..100) {
         let x = numbers((rows * width) as usize, 1);
-        let (a, b) = (numbers(width as usize, 2), numbers(width as usize, 3));
+        let a = numbers(width as usize, 2);
+        let b = numbers(width as usize, 3);
         let count = rows * width;
         let made = |lab: &Lab, out, x| Snake { out, x, a: lab.floats(&a), b: lab.floats(&b), count, width }.launch(lab.float);
         map(&x, count as usize, made, |x| {
@@ -99,7 +105,8 @@ proptest! {
         let x = numbers(count as usize, 1);
         each_type(
             |lab| {
-                let (narrow, wide) = (lab.room(count as usize), lab.floats(&x));
+                let narrow = lab.room(count as usize);
+                let wide = lab.floats(&x);
                 lab.run(&FromF32 { out: narrow, x: wide, count }.launch(lab.float));
                 let back = lab.floats(&x);
                 lab.run(&ToF32 { out: back, x: narrow, count }.launch(lab.float));

@@ -19,10 +19,14 @@ proptest! {
         let index: Vec<u32> = index.iter().map(|&i| if i % 5 == 0 { NO_ROW } else { i % rows as u32 }).collect();
         each_type(
             |lab| {
-                let (out, count) = (lab.room(index.len() * width), index.len() as u32);
+                let out = lab.room(index.len() * width);
+                let count = index.len() as u32;
                 let apart = index.iter().flat_map(|&i| std::iter::once(i).chain(std::iter::repeat_n(3, stride - 1)));
-                let (x, index) = (lab.rows(&x), lab.words(&apart.collect::<Vec<_>>()));
-                let (rows, width, stride) = (rows as u32, width as u32, stride as u32);
+                let x = lab.rows(&x);
+                let index = lab.words(&apart.collect::<Vec<_>>());
+                let rows = rows as u32;
+                let width = width as u32;
+                let stride = stride as u32;
                 lab.run(&Gather { out, x, index, stride, count, rows, width }.launch(lab.float));
                 lab.read(out, (count * width) as usize)
             },
@@ -41,8 +45,10 @@ proptest! {
         width in prop_oneof![1_usize..300, Just(1024)],
         seed in any::<u32>(),
     ) {
-        let (rows, table_rows) = (5, 9);
-        let (x, table) = (numbers(rows * width, 1), numbers(table_rows * width, 2));
+        let rows = 5;
+        let table_rows = 9;
+        let x = numbers(rows * width, 1);
+        let table = numbers(table_rows * width, 2);
         // Some name nothing.
         let name = |i: usize, most: usize| if (i as u32 + seed).is_multiple_of(5) { NO_ROW } else { ((i * 7 + seed as usize) % most) as u32 };
         let index: Vec<u32> = (0..count).map(|i| name(i, rows)).collect();
@@ -66,7 +72,8 @@ proptest! {
                 lab.read(out, 2 * count * width)
             },
             |float, got| {
-                let (x, table) = (rounded(float, &x), rounded(float, &table));
+                let x = rounded(float, &x);
+                let table = rounded(float, &table);
                 let row = |of: &[f32], i: u32| of.chunks(width).nth(i as usize).map_or_else(|| vec![0.0; width], <[f32]>::to_vec);
                 let expected: Vec<f32> = (0..count).flat_map(|i| [row(&x, index[i]), row(&table, ids[i * stride])].concat()).collect();
                 assert_eq!(got, expected);
@@ -79,7 +86,8 @@ proptest! {
         each_type(
             |lab| {
                 let values: Vec<u32> = (0..words).collect();
-                let (from, to) = (lab.words(&values), lab.words(&values));
+                let from = lab.words(&values);
+                let to = lab.words(&values);
                 lab.run(&Fill { to, word: 7, words }.launch());
                 let filled = lab.read_words(to, words as usize);
                 lab.run(&Copy { to, from, words }.launch());
@@ -105,7 +113,9 @@ proptest! {
         } else {
             index.iter().map(|i| i % (rows as u32 + 1)).collect()
         };
-        let (acc, x, weight) = (numbers(rows * width, 1), numbers(index.len() * width, 2), numbers(index.len(), 3));
+        let acc = numbers(rows * width, 1);
+        let x = numbers(index.len() * width, 2);
+        let weight = numbers(index.len(), 3);
         each_type(
             |lab| {
                 let at = lab.rows(&acc);
@@ -123,7 +133,8 @@ proptest! {
                 lab.read(at, rows * width)
             },
             |float, got| {
-                let (mut acc, x) = (rounded(float, &acc), rounded(float, &x));
+                let mut acc = rounded(float, &acc);
+                let x = rounded(float, &x);
                 for (i, &row) in index.iter().enumerate().filter(|(_, row)| (**row as usize) < rows) {
                     let factor = if weighted { weight[i] } else { 1.0 };
                     for c in 0..width {
@@ -169,7 +180,8 @@ proptest! {
     #[test]
     fn lookups_in_many_tables_are_summed(count in 1_usize..5, groups in 1_usize..16, width in 1_usize..200, indexed in any::<bool>(), picked in any::<bool>()) {
         let tables: Vec<Vec<f32>> = (0..groups).map(|g| numbers((5 + g) * width, g)).collect();
-        let (rows, stride) = (8, groups + 2);
+        let rows = 8;
+        let stride = groups + 2;
         let acc = numbers(rows * width, 99);
         let ids: Vec<u32> = (0..count * stride).map(|i| (i * 7 % 9) as u32).collect();
         let index: Vec<u32> = (0..count as u32).map(|i| 7 - 2 * i).collect();
@@ -219,7 +231,8 @@ proptest! {
 fn rows_of_words_are_put_and_taken_by_index() {
     each_type(
         |lab| {
-            let (to, out) = (lab.words(&[7; 8]), lab.words(&[0; 8]));
+            let to = lab.words(&[7; 8]);
+            let out = lab.words(&[0; 8]);
             let from = lab.words(&[10, 11, 12, 13, 0x7f80_0001, 0xffff_ffff]);
             let index = lab.words(&[3, NO_ROW, 0]);
             let put = Put {

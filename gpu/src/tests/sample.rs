@@ -11,7 +11,8 @@ use crate::{Address, Float, Order};
 pub(super) fn philox(mut c: [u32; 4], seed: u64) -> [u32; 4] {
     let mut k = [seed as u32, (seed >> 32) as u32];
     for _ in 0..10 {
-        let (a, b) = (u64::from(c[0]) * 0xD251_1F53, u64::from(c[2]) * 0xCD9E_8D57);
+        let a = u64::from(c[0]) * 0xD251_1F53;
+        let b = u64::from(c[2]) * 0xCD9E_8D57;
         c = [
             (b >> 32) as u32 ^ c[1] ^ k[0],
             b as u32,
@@ -153,7 +154,8 @@ fn sample_and_embed(
     generated: &[u32],
     embedded: Option<Embedded>,
 ) -> Vec<u32> {
-    let (count, stride) = (rows.len(), 3);
+    let count = rows.len();
+    let stride = 3;
     let out = lab.words(&vec![77; count * stride]);
     let of_all = 1 + rows.iter().map(|row| row.logits as usize).max().unwrap_or(0);
     let sample = Sample {
@@ -234,7 +236,8 @@ proptest! {
         each_type(
             |lab| {
                 let out = lab.words(&vec![0; 2 * rows]);
-                let (rows, vocab) = (rows as u32, vocab as u32);
+                let rows = rows as u32;
+                let vocab = vocab as u32;
                 lab.run(&Argmax { out, logits: lab.rows(&logits), rows, vocab, stride: 2 }.launch(lab.float));
                 lab.read_words(out, 2 * rows as usize)
             },
@@ -287,7 +290,9 @@ proptest! {
 
     #[test]
     fn the_chosen_ids_rows_of_a_table_come_with_them(width in prop_oneof![1_usize..300, Just(1024)], few in any::<bool>(), seed in 0_usize..100) {
-        let (vocab, width_, ids) = (40, width as u32, if few { 20 } else { 40 });
+        let vocab = 40;
+        let width_ = width as u32;
+        let ids = if few { 20 } else { 40 };
         let mut logits: Vec<f32> = numbers(3 * vocab, seed).iter().map(|l| l * 4.0).collect();
         // This row fails and has no id.
         logits[vocab + 7] = f32::NAN;
@@ -302,7 +307,8 @@ proptest! {
                 (chosen, lab.read(out, rows.len() * width))
             },
             |float, (chosen, embedded)| {
-                let (logits, table) = (rounded(float, &logits), rounded(float, &table));
+                let logits = rounded(float, &logits);
+                let table = rounded(float, &table);
                 for (i, (row, got)) in rows.iter().zip(embedded.chunks(width)).enumerate() {
                     let id = choose(&logits[i * vocab..][..vocab], row, &[], None);
                     assert_eq!(chosen[i], id);
@@ -345,7 +351,8 @@ fn too_many_ids_are_refused() {
     let lab = Lab::new(Float::F32, Order::Forwards);
     let vocab = MAX_SAMPLED + 1;
     let out = lab.words(&[0]);
-    let (logits, settings) = (lab.rows(&vec![0.0; vocab as usize]), lab.words(&plain().words()));
+    let logits = lab.rows(&vec![0.0; vocab as usize]);
+    let settings = lab.words(&plain().words());
     let sample = |vocab| Sample {
         out,
         logits,

@@ -60,7 +60,9 @@ proptest! {
         lacking in prop::option::of(0_usize..5),
     ) {
         let rows: usize = lens.iter().sum();
-        let (x, a, b) = (numbers(rows * width, 1), numbers(width, 2), numbers(width, 3));
+        let x = numbers(rows * width, 1);
+        let a = numbers(width, 2);
+        let b = numbers(width, 3);
         let before = pasts(lens.len(), keep, width);
         each_type(
             |lab| {
@@ -102,8 +104,11 @@ proptest! {
         dilation in 1_usize..4,
         width in widths(),
     ) {
-        let (rows, keep) = (lens.iter().sum::<usize>(), (taps - 1) * dilation);
-        let (x, w, bias) = (numbers(rows * width, 1), numbers(taps * width, 2), numbers(width, 3));
+        let rows = lens.iter().sum::<usize>();
+        let keep = (taps - 1) * dilation;
+        let x = numbers(rows * width, 1);
+        let w = numbers(taps * width, 2);
+        let bias = numbers(width, 3);
         let before = pasts(lens.len(), keep, width);
         let whole = padded(&x, &lens, &before, width);
         each_type(
@@ -146,8 +151,11 @@ proptest! {
         outputs in 1_usize..70,
         snake in any::<bool>(),
     ) {
-        let (factors, others) = (numbers(outputs, 4), numbers(outputs, 5));
-        let (rows, keep, inputs) = (lens.iter().sum::<usize>(), (taps - 1) * dilation, taps * channels);
+        let factors = numbers(outputs, 4);
+        let others = numbers(outputs, 5);
+        let rows = lens.iter().sum::<usize>();
+        let keep = (taps - 1) * dilation;
+        let inputs = taps * channels;
         let x = numbers(rows * channels, 1);
         let w: Vec<f32> = numbers(outputs * inputs, 2).iter().map(|w| w / (inputs as f32).sqrt()).collect();
         let bias = numbers(outputs, 3);

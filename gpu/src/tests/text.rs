@@ -23,9 +23,10 @@ fn changed(logits: &[f32], row: &TextRow, changes: &[TextChange]) -> Vec<f32> {
         };
         let finite = |v: f32| v.clamp(f32::MIN, f32::MAX);
         if change.said {
-            *value = finite(match *value < 0.0 {
-                true => *value * row.repetition_penalty,
-                false => *value / row.repetition_penalty,
+            *value = finite(if *value < 0.0 {
+                *value * row.repetition_penalty
+            } else {
+                *value / row.repetition_penalty
             });
         }
         *value = finite(*value - change.less);
@@ -146,7 +147,8 @@ fn choose(
     rows: &[TextRow],
     changes: &[TextChange],
 ) -> Vec<(u32, f32)> {
-    let (count, stride) = (rows.len() as u32, 3);
+    let count = rows.len() as u32;
+    let stride = 3;
     let out = lab.words(&vec![77; rows.len() * 3]);
     let words = |changes: &[TextChange]| changes.iter().flat_map(TextChange::words).collect::<Vec<_>>();
     let text = Text {
@@ -178,9 +180,10 @@ fn check(float: Float, logits: &[f32], vocab: usize, row: &TextRow, changes: &[T
         "{float:?}: {} is none of {right:?}: {row:?}, {changes:?}",
         got.0
     );
-    let expected = match row.logprob && got.0 & FAILED == 0 {
-        true => log_probability(&logits, got.0),
-        false => 0.0,
+    let expected = if row.logprob && got.0 & FAILED == 0 {
+        log_probability(&logits, got.0)
+    } else {
+        0.0
     };
     let difference = (f64::from(got.1) - expected).abs();
     assert!(

@@ -132,7 +132,8 @@ impl<B: Products + RowIndexing + Normalisation + Attention> Tower<B> {
 
     /// The first `len` rows `[len, width]` of one chunk `[frames, mel bins]`, with their places in the chunk.
     fn shorten(&self, b: &B, chunk: &[f32], frames: usize, len: usize) -> Result<Vec<f32>> {
-        let (mut times, mut bands) = (frames, self.config.mel_bins);
+        let mut times = frames;
+        let mut bands = self.config.mel_bins;
         let mut x: Option<B::Rows> = None;
         for conv in &self.convs {
             let index = windows(times, bands);

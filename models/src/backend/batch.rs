@@ -130,7 +130,8 @@ impl Batch {
 
     /// Cache rows of a span's keys from the `from`-th on.
     fn some_slots<'a>(&'a self, span: &'a Span, from: usize) -> impl Iterator<Item = u32> + 'a {
-        let (table, size) = (self.table(span), 1_usize << self.shift);
+        let table = self.table(span);
+        let size = 1_usize << self.shift;
         (from..span.keys()).map(move |key| {
             let within = u32::try_from(key % size).unwrap_or(u32::MAX);
             (table[key / size] << self.shift) + within
@@ -173,7 +174,8 @@ impl Batch {
         expect(dead_code, reason = "only a GPU asks")
     )]
     pub(crate) fn table_room(&self) -> usize {
-        let (each, rows) = (self.blocks_of(self.room), self.rows());
+        let each = self.blocks_of(self.room);
+        let rows = self.rows();
         self.prompted
             .map_or(each * rows, |sequences| each * sequences + rows)
     }

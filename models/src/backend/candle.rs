@@ -106,7 +106,8 @@ impl Sampler for Candle {
         ids: &mut HostIds,
         column: usize,
     ) -> Result<()> {
-        let (width, mut logits) = (logits.dim(1)?, self.host(logits)?);
+        let width = logits.dim(1)?;
+        let mut logits = self.host(logits)?;
         let rows = logits.chunks_mut(width).zip(choices);
         for ((logits, choice), ids) in rows.zip(ids.values.chunks_mut(ids.columns)) {
             ids[column] = choice.make(logits, column);

@@ -166,7 +166,8 @@ impl Embedding for Cpu {
     }
 
     fn lookup_mean(&self, table: &Table, ids: &HostIds) -> Result<Rows> {
-        let (group, width) = (ids.columns, table.width);
+        let group = ids.columns;
+        let width = table.width;
         let mut rows = Rows::with_capacity(ids.values.len() * width, width);
         for &id in &ids.values {
             table.row(id, rows.buffer())?;
@@ -278,13 +279,16 @@ impl Convolutions for Cpu {
         signals: &Signals<Self>,
         past: &mut Past,
     ) -> Result<Rows> {
-        let (w, taps, lens) = (&conv.matrix, conv.taps, signals.lens());
+        let w = &conv.matrix;
+        let taps = conv.taps;
+        let lens = signals.lens();
         let padded = self.pad(taps, act, x, signals, past);
         let short = lens.len() > 1 && lens.iter().any(|&len| len < SHORT_SIGNAL);
         if short || w.needs_groups() && !x.width().is_multiple_of(gemm::GROUP_OF_INPUTS) {
             return self.linear(w, &padded.windows(taps, lens));
         }
-        let (width, mut dst) = (x.width(), 0);
+        let width = x.width();
+        let mut dst = 0;
         let mut segments = Vec::with_capacity(lens.len());
         for (&start, &rows) in padded.starts.iter().zip(lens) {
             segments.push(Segment {
@@ -320,7 +324,8 @@ impl Convolutions for Cpu {
         signals: &Signals<Self>,
         past: &mut Past,
     ) -> Result<Rows> {
-        let (taps, lens) = (conv.taps, signals.lens());
+        let taps = conv.taps;
+        let lens = signals.lens();
         let padded = self.pad(taps, None, x, signals, past);
         let width = x.width();
         let mut out = Rows::with_capacity(x.data().len(), width);

@@ -289,7 +289,9 @@ pub(crate) fn add_mixture<B: Products>(
     let scores = b.linear(mixture.router, &normal)?;
     let shared = |(gate_up, down)| b.linear(down, &b.gated(gate_up, &normal)?);
     let shared = mixture.shared.map(shared).transpose()?;
-    let (experts, routing, shared) = (mixture.experts, mixture.routing, shared.as_ref());
+    let experts = mixture.experts;
+    let routing = mixture.routing;
+    let shared = shared.as_ref();
     match scale {
         None => b.mixture_add(x, experts, routing, &scores, &normal, shared),
         Some(_) => b.add(x, &b.mixture(experts, routing, &scores, &normal, shared)?, scale),

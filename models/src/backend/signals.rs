@@ -81,7 +81,8 @@ impl<B: StreamMemory> Signals<B> {
         if lens == self.lens {
             return None;
         }
-        let (mut kept, mut end) = (Vec::new(), 0);
+        let mut kept = Vec::new();
+        let mut end = 0;
         for (before, now) in lens.iter().zip(&self.lens) {
             end += before;
             kept.extend((end - now..end).map(|row| u32::try_from(row).unwrap_or(u32::MAX)));
@@ -100,7 +101,8 @@ impl<B: StreamMemory> Signals<B> {
     }
 
     fn measure(&mut self) {
-        let (rate, lacking) = (self.rate, self.lacking);
+        let rate = self.rate;
+        let lacking = self.lacking;
         self.lens.clear();
         self.lens
             .extend(self.parts.iter().map(|part| rows(part, rate, lacking)));

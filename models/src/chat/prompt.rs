@@ -90,15 +90,18 @@ impl ChatPrompt {
         hidden: &HiddenRows,
     ) -> Result<TalkerPrompt, ChatError> {
         self.check_audio(audio_rows.len())?;
-        let (found, expected) = (hidden.rows().len(), audio_rows.iter().sum());
+        let found = hidden.rows().len();
+        let expected = audio_rows.iter().sum();
         if found != expected {
             return Err(ChatError::HiddenRows { found, expected });
         }
         let turns = self.turns();
-        let (mut user, mut opening) = (Vec::new(), None);
+        let mut user = Vec::new();
+        let mut opening = None;
         let mut rows = hidden.rows();
         for (i, turn) in turns.iter().enumerate() {
-            let (pieces, role) = (&self.pieces[turn.clone()], self.pieces.get(turn.start + 1));
+            let pieces = &self.pieces[turn.clone()];
+            let role = self.pieces.get(turn.start + 1);
             let heard = role == Some(&ChatPiece::Token(self.ids.roles.user));
             for piece in pieces {
                 match *piece {

@@ -130,7 +130,9 @@ impl ChatTemplate {
 
     /// A message as templates expect it, or several: what functions gave stands in messages of its own, and tools in none.
     fn messages(&self, message: &Message) -> Result<Vec<minijinja::Value>, ChatError> {
-        let (mut said, mut calls, mut results) = (Vec::new(), Vec::new(), Vec::new());
+        let mut said = Vec::new();
+        let mut calls = Vec::new();
+        let mut results = Vec::new();
         for part in &message.parts {
             match part {
                 MessagePart::Text(_) | MessagePart::Audio => said.push(part),
@@ -202,7 +204,9 @@ impl ChatTemplate {
 
     /// Tokens of the rendered text. What looks like a special token here is the template's.
     fn pieces(&self, rendered: &str) -> Result<Vec<ChatPiece>, ChatError> {
-        let (mut pieces, mut audio, mut rest) = (Vec::new(), 0, rendered);
+        let mut pieces = Vec::new();
+        let mut audio = 0;
+        let mut rest = rendered;
         let plain = |pieces: &mut Vec<ChatPiece>, text: &str| -> Result<(), ChatError> {
             let text: String = text.chars().filter(|&c| c != GUARD).collect();
             let ids = self.tokenizer.encode_plain(&text)?;
@@ -230,7 +234,8 @@ fn pairs(fields: impl IntoIterator<Item = (&'static str, minijinja::Value)>) -> 
 
 /// If a token that opens or closes something were text like any other, a caller could write it.
 fn check_special(tokenizer: &Tokenizer, ids: Ids) -> Result<(), LoadError> {
-    let (text, audio) = (ids.text, ids.audio);
+    let text = ids.text;
+    let audio = ids.audio;
     let named = [
         ("im_start", text.im_start),
         ("im_end", text.im_end),

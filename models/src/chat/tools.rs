@@ -57,10 +57,7 @@ struct Python;
 
 impl Python {
     fn next<W: io::Write + ?Sized>(writer: &mut W, is_first: bool) -> io::Result<()> {
-        match is_first {
-            true => Ok(()),
-            false => writer.write_all(b", "),
-        }
+        if is_first { Ok(()) } else { writer.write_all(b", ") }
     }
 }
 

@@ -50,9 +50,10 @@ impl Header {
         let begins = size;
         let size = u64::from_le_bytes(size);
         if size > MAX_HEADER {
-            let reason = match &begins == POINTER {
-                true => "is a Git LFS pointer and not the file that it stands for".to_owned(),
-                false => format!("its header claims {size} bytes, at most {MAX_HEADER} are allowed"),
+            let reason = if &begins == POINTER {
+                "is a Git LFS pointer and not the file that it stands for".to_owned()
+            } else {
+                format!("its header claims {size} bytes, at most {MAX_HEADER} are allowed")
             };
             return Ok(Err(Problem::Malformed {
                 file: file.into(),

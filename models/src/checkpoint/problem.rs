@@ -189,7 +189,8 @@ fn lines(problems: &[Problem]) -> Vec<String> {
             continue;
         }
         told.push((file, what));
-        let (count, first) = (alike.len(), alike[..EXAMPLES].join(", "));
+        let count = alike.len();
+        let first = alike[..EXAMPLES].join(", ");
         lines.push(format!(
             "{file}: {count} tensors {what}: {first} and {} more",
             count - EXAMPLES

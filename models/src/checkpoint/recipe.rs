@@ -43,7 +43,8 @@ impl Uniform {
     /// Elements `8 * block .. 8 * block + 8`.
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of a number")]
     fn draw(&self, block: u32, step: f32) -> [bf16; DRAWN] {
-        let (tensor, seed) = (self.tensor, self.seed);
+        let tensor = self.tensor;
+        let seed = self.seed;
         let counter = [block, tensor as u32, (tensor >> 32) as u32, 0];
         let words = philox(counter, [seed as u32, (seed >> 32) as u32]);
         std::array::from_fn(|i| {
@@ -54,7 +55,9 @@ impl Uniform {
     }
 
     fn each(&self, from: usize, count: usize) -> impl Iterator<Item = bf16> {
-        let (this, step, first) = (*self, self.step(), from / DRAWN);
+        let this = *self;
+        let step = self.step();
+        let first = from / DRAWN;
         let blocks = first..(from + count).div_ceil(DRAWN);
         let drawn = blocks.flat_map(move |block| this.draw(u32::try_from(block).unwrap_or(u32::MAX), step));
         drawn.skip(from - first * DRAWN).take(count)

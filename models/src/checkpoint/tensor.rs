@@ -108,7 +108,8 @@ fn reorder<const N: usize>(
     let fill = |bytes: &mut [u8]| {
         let blocks = bytes.as_chunks_mut::<N>().0.par_chunks_mut((rows * width).max(1));
         blocks.enumerate().for_each(|(block, elements)| {
-            let (i, j) = ((block / dims[1]).cast_signed(), (block % dims[1]).cast_signed());
+            let i = (block / dims[1]).cast_signed();
+            let j = (block % dims[1]).cast_signed();
             let mut row = start.cast_signed() + i * steps[0] + j * steps[1];
             for elements in elements.chunks_mut(width.max(1)) {
                 let mut at = row;
@@ -142,7 +143,8 @@ impl HostTensor {
     }
 
     pub(crate) fn made(shape: Vec<usize>, recipe: Recipe) -> Self {
-        let (dtype, values) = (DType::Bf16, Values::Made(recipe));
+        let dtype = DType::Bf16;
+        let values = Values::Made(recipe);
         Self { dtype, shape, values }
     }
 
@@ -259,7 +261,9 @@ impl HostTensor {
 
     /// `[out, in, k, k]` of a convolution over two dimensions to `[out, k * k * in]`, the second dimension first.
     pub(crate) fn conv2d_as_matrix(&self) -> Self {
-        let (out, inputs, k) = (self.shape[0], self.shape[1], self.shape[2]);
+        let out = self.shape[0];
+        let inputs = self.shape[1];
+        let k = self.shape[2];
         let order = Reordering {
             dims: [out, k, k, inputs],
             steps: [inputs * k * k, 1, k, k * k].map(usize::cast_signed),
@@ -316,21 +320,29 @@ mod tests {
     fn conv_is_over_its_taps([out, inputs, k]: [usize; 3]) {
         let matrix = counted(&[out, inputs, k]).conv_as_matrix();
         is(&matrix, &[out, k * inputs], |i| {
-            let (o, tap, c) = (i / (k * inputs), i / inputs % k, i % inputs);
+            let o = i / (k * inputs);
+            let tap = i / inputs % k;
+            let c = i % inputs;
             (o * inputs + c) * k + tap
         });
     }
 
     #[test]
     fn convolutions_become_matrices_over_their_taps() {
-        let (out, inputs) = (5, 3);
+        let out = 5;
+        let inputs = 3;
         conv_is_over_its_taps([out, inputs, 7]);
         let stride = 2;
-        let (k, taps) = (3 * stride, 3);
+        let k = 3 * stride;
+        let taps = 3;
         let transposed = counted(&[inputs, out, k]).conv_transpose_as_matrix(stride);
         is(&transposed, &[stride * out, taps * inputs], |i| {
-            let (row, tap, c) = (i / (taps * inputs), i / inputs % taps, i % inputs);
-            let (j, o, back) = (row / out, row % out, taps - 1 - tap);
+            let row = i / (taps * inputs);
+            let tap = i / inputs % taps;
+            let c = i % inputs;
+            let j = row / out;
+            let o = row % out;
+            let back = taps - 1 - tap;
             (c * out + o) * k + back * stride + j
         });
         let k = 3;
@@ -338,8 +350,11 @@ mod tests {
             &counted(&[out, inputs, k, k]).conv2d_as_matrix(),
             &[out, k * k * inputs],
             |i| {
-                let (o, tap, c) = (i / (k * k * inputs), i / inputs % (k * k), i % inputs);
-                let (second, first) = (tap / k, tap % k);
+                let o = i / (k * k * inputs);
+                let tap = i / inputs % (k * k);
+                let c = i % inputs;
+                let second = tap / k;
+                let first = tap % k;
                 ((o * inputs + c) * k + first) * k + second
             },
         );

@@ -55,7 +55,8 @@ pub(crate) struct Core<B: Backend> {
 impl<B: Backend> Core<B> {
     pub(crate) fn new(b: B, net: Arc<Code2WavNet<B>>) -> Result<Self, ModelError> {
         let window = net.config.stack.window.unwrap_or(1);
-        let (kv, pasts) = (net.stack.kv(&b, 0)?, net.pasts(&b)?);
+        let kv = net.stack.kv(&b, 0)?;
+        let pasts = net.pasts(&b)?;
         Ok(Self {
             kv,
             pasts,
@@ -111,7 +112,8 @@ impl<B: Backend> Core<B> {
 
     /// Fault in the frames of one stream; `None` if they are valid.
     fn flaw(&self, frames: &[CodecFrame]) -> Option<String> {
-        let (groups, codebook) = (self.net.config.groups, self.net.config.codebook);
+        let groups = self.net.config.groups;
+        let codebook = self.net.config.codebook;
         let is_bad = |frame: &&CodecFrame| {
             frame.0.len() != groups || frame.0.iter().any(|&code| code as usize >= codebook)
         };
@@ -123,10 +125,14 @@ impl<B: Backend> Core<B> {
 
     /// Lays the next frames of streams out, of every stream at least one and at most as many as the ring has room for.
     fn lay(&self, work: &[(&mut Stream, &[CodecFrame])]) -> Laid {
-        let (window, ring) = (self.net.config.stack.window.unwrap_or(1), self.ring);
-        let (mut batch, mut codes, mut parts) = (Batch::default(), Vec::new(), Vec::new());
+        let window = self.net.config.stack.window.unwrap_or(1);
+        let ring = self.ring;
+        let mut batch = Batch::default();
+        let mut codes = Vec::new();
+        let mut parts = Vec::new();
         for (stream, frames) in work {
-            let (start, region) = (stream.position, stream.region);
+            let start = stream.position;
+            let region = stream.region;
             let first_key = start.saturating_sub(window - 1).max(stream.first);
             batch.push(start, frames.len(), first_key, |p| {
                 small(region * ring + p % ring)
@@ -144,7 +150,9 @@ impl<B: Backend> Core<B> {
     /// Passes frames through the transformer only, of which no samples are wanted.
     fn attend(&mut self, work: &mut [(&mut Stream, &[CodecFrame])]) -> Result<(), ModelError> {
         let Laid { batch, codes, parts } = self.lay(work);
-        let (net, kv, pasts) = (&self.net, &mut self.kv, &mut self.pasts);
+        let net = &self.net;
+        let kv = &mut self.kv;
+        let pasts = &mut self.pasts;
         self.b.step_once("code2wav", |b| {
             let signals = b.signals(parts)?;
             net.attend(b, &codes, &signals, &batch, kv, &mut pasts.iter_mut())
@@ -164,13 +172,15 @@ impl<B: Backend> Core<B> {
         rows: usize,
         signals: usize,
     ) -> Result<Asked<B>, ModelError> {
-        let (window, ring) = (self.net.config.stack.window.unwrap_or(1), self.ring);
+        let window = self.net.config.stack.window.unwrap_or(1);
+        let ring = self.ring;
         let Laid {
             mut batch,
             mut codes,
             mut parts,
         } = self.lay(work);
-        let (streams, frames) = (parts.len(), batch.rows());
+        let streams = parts.len();
+        let frames = batch.rows();
         let rows = self.b.bucket(frames.max(rows));
         let signals = self.b.bucket(signals.max(streams + usize::from(rows > frames)));
         for i in frames..rows {
@@ -193,7 +203,9 @@ impl<B: Backend> Core<B> {
             also: signals,
             ends: 0,
         };
-        let (net, kv, pasts) = (&self.net, &mut self.kv, &mut self.pasts);
+        let net = &self.net;
+        let kv = &mut self.kv;
+        let pasts = &mut self.pasts;
         let (x, signals) = self.b.step(key, |b| {
             let mut signals = b.signals(parts)?;
             let x = net.forward(b, &codes, &mut signals, &batch, kv, pasts)?;
@@ -264,7 +276,8 @@ impl<B: Backend> Core<B> {
             return None;
         }
         let end = start + (B::SIGNAL.in_all / live).clamp(1, B::SIGNAL.per_stream);
-        let (mut parts, mut work) = (Vec::new(), Vec::new());
+        let mut parts = Vec::new();
+        let mut work = Vec::new();
         for (i, (stream, frames)) in streams.iter_mut().zip(frames).enumerate() {
             if start < frames.len() {
                 parts.push(i);

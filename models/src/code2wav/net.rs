@@ -71,7 +71,8 @@ pub(crate) struct Code2WavNet<P: Params> {
 
 impl<P: Params> Code2WavNet<P> {
     pub(crate) fn load(l: &Loader<'_, P>, c: &Code2WavConfig) -> Load<Self> {
-        let (latent, stages) = (c.latent(), c.upsample_rates.len());
+        let latent = c.latent();
+        let stages = c.upsample_rates.len();
         let name = match c.front {
             Code2WavFront::Mean => "code2wav",
             Code2WavFront::Quantizer { .. } => "decoder",

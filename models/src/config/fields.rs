@@ -33,7 +33,8 @@ impl<'a> Fields<'a> {
 
     /// Notes a problem with a field.
     pub(crate) fn wrong(&self, field: &str, reason: impl Into<String>) {
-        let (file, field) = (self.file.to_owned(), format!("{}{field}", self.path));
+        let file = self.file.to_owned();
+        let field = format!("{}{field}", self.path);
         self.problems.borrow_mut().push(Problem::Config {
             file,
             field,

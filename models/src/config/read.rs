@@ -276,10 +276,8 @@ pub(crate) fn code2wav(section: &Fields<'_>) -> Code2WavConfig {
 
 /// Reads the fields that all stacks have.
 pub(crate) fn stack(section: &Fields<'_>) -> StackConfig {
-    let (hidden, heads) = (
-        section.count(&["hidden_size"]),
-        section.count_to(&["num_attention_heads"], MOST_HEADS),
-    );
+    let hidden = section.count(&["hidden_size"]);
+    let heads = section.count_to(&["num_attention_heads"], MOST_HEADS);
     let kv_heads = section
         .count_or(&["num_key_value_heads"], heads, MOST_HEADS)
         .max(1);
@@ -341,9 +339,12 @@ pub(crate) struct Paths {
 
 /// Fields that are fine alone and impossible together; the vocoder's are in `codec`.
 pub(crate) fn contradictions(root: &Fields<'_>, codec: &Fields<'_>, paths: &Paths, config: &SpeechConfig) {
-    let (talker, predictor, code2wav) = (&config.talker, &config.predictor, &config.code2wav);
+    let talker = &config.talker;
+    let predictor = &config.predictor;
+    let code2wav = &config.code2wav;
     if code2wav.groups != predictor.groups {
-        let (found, expected) = (code2wav.groups, predictor.groups);
+        let found = code2wav.groups;
+        let expected = predictor.groups;
         codec.wrong(
             paths.quantizers,
             format!("is {found}, but talker_config.num_code_groups is {expected}"),
@@ -381,9 +382,11 @@ pub(crate) fn contradictions(root: &Fields<'_>, codec: &Fields<'_>, paths: &Path
 
 /// Restrictions of Qwen3-Omni: nothing is projected between talker and predictor, and voices have names.
 fn single_width(root: &Fields<'_>, config: &SpeechConfig) {
-    let (talker, predictor) = (&config.talker, &config.predictor);
+    let talker = &config.talker;
+    let predictor = &config.predictor;
     if predictor.stack.hidden != talker.stack.hidden {
-        let (found, expected) = (predictor.stack.hidden, talker.stack.hidden);
+        let found = predictor.stack.hidden;
+        let expected = talker.stack.hidden;
         root.wrong(
             "talker_config.code_predictor_config.hidden_size",
             format!("is {found}, but the talker's hidden states that it continues have {expected}"),

@@ -80,7 +80,8 @@ pub(crate) fn repository(json: &[u8]) -> Option<String> {
 
 /// Reads and checks both configurations.
 pub(crate) fn config(json: &[u8], codec: &[u8]) -> Result<SpeechConfig, LoadError> {
-    let (value, codec) = (parsed(FILE, json)?, parsed(CODEC_CONFIG, codec)?);
+    let value = parsed(FILE, json)?;
+    let codec = parsed(CODEC_CONFIG, codec)?;
     known_codec(&value, &codec)?;
     let problems = RefCell::new(Vec::new());
     let root = Fields::root(FILE, &value, &problems);

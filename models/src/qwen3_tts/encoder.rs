@@ -86,7 +86,8 @@ pub(crate) fn encoder_nets(
 impl VoiceEncoder {
     /// Checks the tensors of both encoders by name and shape, then reads them.
     pub(crate) fn load(checkpoint: &Checkpoint, codec: &Checkpoint) -> Result<Self, LoadError> {
-        let (own, its) = (Loader::new(checkpoint, &DryRun), Loader::new(codec, &DryRun));
+        let own = Loader::new(checkpoint, &DryRun);
+        let its = Loader::new(codec, &DryRun);
         encoder_nets(checkpoint, &own, &its)?;
         let configs = config::configs(&checkpoint.required(FILE)?, &checkpoint.required(CODEC_CONFIG)?)?;
         let (speaker, encoder) = &configs;
@@ -134,11 +135,12 @@ impl VoiceEncoder {
     /// As of [`VoiceEncoder::voice`].
     pub fn x_vector(&self, samples: &[f32]) -> Result<Vec<f32>, VoiceError> {
         let vector = self.speaker.forward(&self.b, self.mel(samples)?)?;
-        match vector.iter().all(|v| v.is_finite()) {
-            true => Ok(vector),
-            false => Err(VoiceError::Compute(
+        if vector.iter().all(|v| v.is_finite()) {
+            Ok(vector)
+        } else {
+            Err(VoiceError::Compute(
                 "the speaker's vector has a number that is not finite".into(),
-            )),
+            ))
         }
     }
 

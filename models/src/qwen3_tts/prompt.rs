@@ -98,7 +98,8 @@ fn language(request: &TalkerRequest, own: &Qwen3TtsConfig) -> Result<Option<u32>
 
 /// Checks that a recording's voice fits the talker.
 fn check(voice: &VoicePrompt, ids: &Vocabulary, config: &TalkerConfig) -> Result<(), String> {
-    let (found, expected) = (voice.x_vector.len(), config.stack.hidden);
+    let found = voice.x_vector.len();
+    let expected = config.stack.hidden;
     if found != expected {
         return Err(format!(
             "the voice was made for another model: its vector has {found} numbers, this one's have {expected}"
@@ -142,7 +143,8 @@ fn streamed(mut rows: Vec<PromptRow>, ids: &Vocabulary) -> Prompt {
 
 /// All text, then the row that the first frame comes from.
 fn whole(mut rows: Vec<PromptRow>, text: &[u32], ids: &Vocabulary) -> Prompt {
-    let (t, c) = (&ids.text, &ids.codec);
+    let t = &ids.text;
+    let c = &ids.codec;
     rows.extend(written(text, ids));
     rows.push(PromptRow::coded(t.tts_pad, RowCodec::Code(c.bos)));
     Prompt {
@@ -154,7 +156,8 @@ fn whole(mut rows: Vec<PromptRow>, text: &[u32], ids: &Vocabulary) -> Prompt {
 
 /// Text and its end, beside padding.
 fn written(text: &[u32], ids: &Vocabulary) -> impl Iterator<Item = PromptRow> {
-    let (end, pad) = (ids.text.tts_eos, ids.codec.pad);
+    let end = ids.text.tts_eos;
+    let pad = ids.codec.pad;
     let text = text.iter().copied().chain([end]).collect::<Vec<_>>();
     text.into_iter()
         .map(move |id| PromptRow::coded(id, RowCodec::Code(pad)))

@@ -31,7 +31,8 @@ impl<P: Params> Quantizer<P> {
         width: usize,
         latent: usize,
     ) -> std::result::Result<Self, LoadError> {
-        let (inner, hidden) = (width / 2, c.stack.hidden);
+        let inner = width / 2;
+        let hidden = c.stack.hidden;
         let codebook = |part: &str, layer: usize| {
             let name = format!("{NAME}.{part}.vq.layers.{layer}._codebook");
             l.codebook(&name, "embedding_sum", c.codebook, inner)

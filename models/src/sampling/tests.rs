@@ -90,7 +90,8 @@ proptest! {
         }
         for (id, (&count, p)) in counts.iter().zip(expected).enumerate() {
             prop_assert!(p > 0.0 || count == 0, "{id} is impossible and was drawn {count} times");
-            let (mean, deviation) = (p * f64::from(draws), (p * (1.0 - p) * f64::from(draws)).sqrt());
+            let mean = p * f64::from(draws);
+            let deviation = (p * (1.0 - p) * f64::from(draws)).sqrt();
             let off = (f64::from(count) - mean).abs();
             prop_assert!(off <= 6.0 * deviation + 3.0, "{id}: drawn {count} times, expected {mean}");
         }

@@ -135,21 +135,19 @@ impl<P: Params> Nets<P> {
     fn load(sources: Sources<'_>, config: &SpeechConfig, params: P, parts: Parts) -> Result<Self, LoadError> {
         let loader = Loader::new(sources.talker, &params);
         let embed_tokens = OnceLock::new();
-        let talker = match parts.talker {
-            true => {
-                let (table, talker) = talker_net(&loader, config)?;
-                let _ = embed_tokens.set(table);
-                Some(Arc::new(talker))
-            }
-            false => None,
+        let talker = if parts.talker {
+            let (table, talker) = talker_net(&loader, config)?;
+            let _ = embed_tokens.set(table);
+            Some(Arc::new(talker))
+        } else {
+            None
         };
-        let code2wav = match parts.code2wav {
-            true => {
-                let params = params.with_least(Precision::Stored);
-                let loader = Loader::new(sources.code2wav, &params);
-                Some(Arc::new(Code2WavNet::load(&loader, &config.code2wav)?))
-            }
-            false => None,
+        let code2wav = if parts.code2wav {
+            let params = params.with_least(Precision::Stored);
+            let loader = Loader::new(sources.code2wav, &params);
+            Some(Arc::new(Code2WavNet::load(&loader, &config.code2wav)?))
+        } else {
+            None
         };
         Ok(Self {
             params,

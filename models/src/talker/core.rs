@@ -117,7 +117,8 @@ impl<B: Backend> Core<B> {
                     ));
                 }
                 UserRow::Hidden(state) if state.len() != config.text_hidden => {
-                    let (found, expected) = (state.len(), config.text_hidden);
+                    let found = state.len();
+                    let expected = config.text_hidden;
                     return rejected(format!(
                         "row {i} of the user turn has {found} numbers, expected {expected}"
                     ));
@@ -151,7 +152,8 @@ impl<B: Backend> Core<B> {
             PromptFormat::Qwen3Tts(own) => qwen3_tts::prompt(request, ids, config, own),
         };
         let prompt = prompt.map_err(ModelError::Rejected)?;
-        let (len, most) = (prompt.rows.len(), self.spec.max_len as usize);
+        let len = prompt.rows.len();
+        let most = self.spec.max_len as usize;
         if len >= most {
             return Err(ModelError::Rejected(format!(
                 "the prompt has {len} positions, at most {} fit",
@@ -218,7 +220,10 @@ impl<B: Backend> Core<B> {
             also: keys,
             ends: 0,
         };
-        let (net, kv, kept, frames) = (&self.net, &mut self.kv, &mut self.kept, &self.frame_slots.frames);
+        let net = &self.net;
+        let kv = &mut self.kv;
+        let kept = &mut self.kept;
+        let frames = &self.frame_slots.frames;
         let computed = self.b.step(key, |b| {
             let x = net.embed_frames(b, texts, frames, &slots)?;
             let x = net.stack.forward(b, x, &batch, kv)?;
@@ -236,7 +241,10 @@ impl<B: Backend> Core<B> {
             let size = self.prompt_size(steps.len(), &batch);
             return Ok(Computed::of(steps, self.prompts(plain, batch, size)?));
         }
-        let (net, kv, kept, batch) = (&self.net, &mut self.kv, &mut self.kept, &batch);
+        let net = &self.net;
+        let kv = &mut self.kv;
+        let kept = &mut self.kept;
+        let batch = &batch;
         let computed = self.b.step_once("talker", |b| {
             let x = net.stack.forward(b, net.embed(b, &inputs)?, batch, kv)?;
             let last = b.gather(&x, &batch.last_rows())?;
@@ -303,7 +311,8 @@ impl<B: Backend> StepExecutor for Core<B> {
         }
         let batch = self.batch(steps)?;
         self.computed = Some(if let Some(slots) = self.frame_slots_of(steps)? {
-            let (rows, keys) = (self.b.bucket(steps.len()), self.b.bucket_keys(batch.keys()));
+            let rows = self.b.bucket(steps.len());
+            let keys = self.b.bucket_keys(batch.keys());
             self.decode(steps, batch, slots, rows, keys)?
         } else {
             self.mixed(steps, batch)?

@@ -68,9 +68,12 @@ impl<B: Backend> TalkerNet<B> {
     /// Input rows `[inputs, hidden]`: a text track plus a codec track.
     pub(super) fn embed(&self, b: &B, inputs: &[Input<'_>]) -> Result<B::Rows> {
         let mut rows = self.embed_text(b, inputs)?;
-        let (mut vector_index, mut vectors) = (Vec::new(), Vec::new());
-        let (mut index, mut first) = (Vec::new(), Vec::new());
-        let (mut frame_index, mut frames) = (Vec::new(), Vec::new());
+        let mut vector_index = Vec::new();
+        let mut vectors = Vec::new();
+        let mut index = Vec::new();
+        let mut first = Vec::new();
+        let mut frame_index = Vec::new();
+        let mut frames = Vec::new();
         for (row, input) in (0..).zip(inputs) {
             match input.codec {
                 CodecTrack::None => continue,
@@ -149,8 +152,10 @@ impl<B: Backend> TalkerNet<B> {
     }
 
     fn embed_text(&self, b: &B, inputs: &[Input<'_>]) -> Result<B::Rows> {
-        let (mut token_index, mut tokens) = (Vec::new(), Vec::new());
-        let (mut hidden_index, mut hidden) = (Vec::new(), Vec::new());
+        let mut token_index = Vec::new();
+        let mut tokens = Vec::new();
+        let mut hidden_index = Vec::new();
+        let mut hidden = Vec::new();
         for (row, input) in (0..).zip(inputs) {
             match input.text {
                 TextTrack::Token(id) => {
@@ -216,7 +221,8 @@ mod tests {
     #[test]
     fn the_bits_of_an_input_row_depend_neither_on_the_rows_beside_it_nor_on_how_it_is_made() {
         let (b, net) = talker();
-        let (hidden, groups) = (net.config.stack.hidden, net.predictor.groups);
+        let hidden = net.config.stack.hidden;
+        let groups = net.predictor.groups;
         let frame: Vec<u32> = (1..).step_by(3).take(groups).collect();
         let vector: Vec<f32> = (0..hidden).map(|i| (i as f32).sin()).collect();
         let own = [

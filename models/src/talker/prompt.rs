@@ -140,7 +140,8 @@ pub(super) fn qwen3_omni(
     if request.text.is_some() {
         return Err("Qwen3-Omni reads its text frame by frame, found all of it in the request".into());
     }
-    let (c, t) = (&ids.codec, &ids.text);
+    let c = &ids.codec;
+    let t = &ids.text;
     let mut rows: Vec<PromptRow> = user_rows(std::mem::take(&mut request.user)).collect();
     rows.extend(ids.assistant());
     let code = |text, code| PromptRow::coded(text, RowCodec::Code(code));

@@ -109,9 +109,10 @@ pub fn deviation(got: &[f32], expected: &[f32]) -> f32 {
     let apart: f64 = got.iter().zip(expected).map(|(g, e)| square(g - e)).sum();
     let length: f64 = expected.iter().copied().map(square).sum();
     let relative = (apart / length).sqrt() as f32;
-    match got.len() == expected.len() && !relative.is_nan() {
-        true => relative,
-        false => f32::INFINITY,
+    if got.len() == expected.len() && !relative.is_nan() {
+        relative
+    } else {
+        f32::INFINITY
     }
 }
 

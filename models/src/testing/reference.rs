@@ -142,7 +142,8 @@ impl Heard {
 /// If there is none.
 #[must_use]
 pub fn codes_by_frame(g: &Goldens) -> Vec<Vec<u32>> {
-    let (codes, shape) = (g.ids("c2w.codes"), g.shape("c2w.codes"));
+    let codes = g.ids("c2w.codes");
+    let shape = g.shape("c2w.codes");
     (0..shape[1])
         .map(|t| (0..shape[0]).map(|q| codes[q * shape[1] + t]).collect())
         .collect()

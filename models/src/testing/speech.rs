@@ -251,7 +251,9 @@ pub fn decode(
 ) -> Result<Vec<f32>, ModelError> {
     let seq = SeqId(id);
     code2wav.open(seq, 0)?;
-    let (mut samples, mut rest, mut sizes) = (Vec::new(), frames, sizes.iter().copied().peekable());
+    let mut samples = Vec::new();
+    let mut rest = frames;
+    let mut sizes = sizes.iter().copied().peekable();
     let mut size = 1;
     while !rest.is_empty() {
         size = sizes.next().unwrap_or(size);

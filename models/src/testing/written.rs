@@ -75,15 +75,16 @@ impl View for Lazy {
     }
 
     fn data(&self) -> Cow<'_, [u8]> {
-        match self.wide {
-            false => self.tensor.bytes(),
-            true => Cow::Owned(
+        if self.wide {
+            Cow::Owned(
                 self.tensor
                     .to_f32()
                     .into_iter()
                     .flat_map(f32::to_le_bytes)
                     .collect(),
-            ),
+            )
+        } else {
+            self.tensor.bytes()
         }
     }
 

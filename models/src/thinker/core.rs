@@ -59,7 +59,8 @@ impl<B: Backend> Core<B> {
         if let Err(e) = request.sampling.validate() {
             return rejected(format!("sampling: {e}"));
         }
-        let (vocab, hidden) = (self.net.config.vocab, self.net.config.stack.hidden);
+        let vocab = self.net.config.vocab;
+        let hidden = self.net.config.stack.hidden;
         let mut positions = 0;
         for (i, piece) in request.prompt.iter().enumerate() {
             match piece {
@@ -139,7 +140,9 @@ impl<B: Backend> Core<B> {
             also: keys,
             ends: 0,
         };
-        let (net, kv, kept) = (&self.net, &mut self.kv, &mut self.kept);
+        let net = &self.net;
+        let kv = &mut self.kv;
+        let kept = &mut self.kept;
         let computed = self.b.step(key, |b| {
             let x = net.stack.forward(b, net.embed(b, &inputs)?, &batch, kv)?;
             net.finish(b, &x, kept)
@@ -151,7 +154,9 @@ impl<B: Backend> Core<B> {
     fn mixed(&mut self, steps: &[SeqStep<'_>], batch: &Batch) -> Result<(B::Rows, B::Rows), ModelError> {
         let inputs = inputs(&self.sequences, steps)?;
         let (rows, exports) = self.exports(steps);
-        let (net, kv, kept) = (&self.net, &mut self.kv, &mut self.kept);
+        let net = &self.net;
+        let kv = &mut self.kv;
+        let kept = &mut self.kept;
         let tap = Tap {
             layer: net.config.accept_layer,
             rows: &rows,
@@ -173,7 +178,9 @@ impl<B: Backend> Core<B> {
 
     /// The rows of the batch whose hidden states are to be exported, and their sequences.
     fn exports(&self, steps: &[SeqStep<'_>]) -> (Vec<u32>, Vec<Export>) {
-        let (mut rows, mut exports, mut first) = (Vec::new(), Vec::new(), 0);
+        let mut rows = Vec::new();
+        let mut exports = Vec::new();
+        let mut first = 0;
         for step in steps {
             let sequence = self.sequences.get(&step.seq);
             for (row, p) in (first..).zip(paged::positions(step)) {
@@ -189,7 +196,8 @@ impl<B: Backend> Core<B> {
 
     /// Chooses the next token of every sequence.
     fn choose(&self, seqs: &[SeqId], computed: &Computed<B>) -> Result<Vec<TextChosen>, ModelError> {
-        let (mut rows, mut choices) = (Vec::new(), Vec::new());
+        let mut rows = Vec::new();
+        let mut choices = Vec::new();
         for seq in seqs {
             rows.push(computed.row(*seq)?);
             choices.push(find(&self.sequences, *seq)?.choice());
@@ -278,7 +286,8 @@ impl<B: Backend> StepExecutor for Core<B> {
         });
         let decode = known.try_fold(true, |all, one| Ok::<_, ModelError>(one? && all))?;
         let computed = if decode {
-            let (rows, keys) = (self.b.bucket(steps.len()), self.b.bucket_keys(batch.keys()));
+            let rows = self.b.bucket(steps.len());
+            let keys = self.b.bucket_keys(batch.keys());
             self.decode(steps, batch, rows, keys)?
         } else {
             self.mixed(steps, &batch)?
@@ -335,7 +344,8 @@ impl<B: Backend> Warmup for Core<B> {
         };
         self.computed = None;
         let (_, logits) = self.decode(&[], paged::batch(&self.spec), rows, keys)?;
-        let (sampling, tally) = (TextSampling::default(), Tally::default());
+        let sampling = TextSampling::default();
+        let tally = Tally::default();
         let padding = TextChoice {
             sampling: &sampling,
             said: Said {

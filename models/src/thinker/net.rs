@@ -59,8 +59,10 @@ impl<B: Backend> ThinkerNet<B> {
 
     /// Input rows `[inputs, hidden]`.
     pub(super) fn embed(&self, b: &B, inputs: &[Input<'_>]) -> Result<B::Rows> {
-        let (mut token_index, mut tokens) = (Vec::new(), Vec::new());
-        let (mut audio_index, mut audio) = (Vec::new(), Vec::new());
+        let mut token_index = Vec::new();
+        let mut tokens = Vec::new();
+        let mut audio_index = Vec::new();
+        let mut audio = Vec::new();
         for (row, input) in (0..).zip(inputs) {
             match input {
                 Input::Token(id) => {

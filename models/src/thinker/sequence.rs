@@ -51,7 +51,9 @@ pub(super) struct Sequence {
 impl Sequence {
     /// `width` is the thinker's hidden size; the request has been checked.
     pub(super) fn new(request: ThinkerRequest, width: usize) -> Self {
-        let (mut places, mut prompt_tokens, mut nth) = (Vec::new(), Vec::new(), 0);
+        let mut places = Vec::new();
+        let mut prompt_tokens = Vec::new();
+        let mut nth = 0;
         for (piece, content) in (0..).zip(&request.prompt) {
             match content {
                 PromptPiece::Token(id) => {

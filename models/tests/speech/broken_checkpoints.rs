@@ -63,7 +63,8 @@ fn read_tensors(path: &Path) -> Tensors {
 }
 
 fn write_tensors(path: &Path, tensors: &Tensors) {
-    let (mut header, mut data) = (serde_json::Map::new(), Vec::<u8>::new());
+    let mut header = serde_json::Map::new();
+    let mut data = Vec::<u8>::new();
     for (name, (entry, bytes)) in tensors {
         let begin = data.len();
         data.extend(bytes);
@@ -311,7 +312,8 @@ fn a_type_that_cannot_be_computed_with_is_named() {
         entry["dtype"] = json!("I32");
         assert_eq!(bytes.len(), 128);
     });
-    let (file, tensor) = (WEIGHTS.to_owned(), NORM.to_owned());
+    let file = WEIGHTS.to_owned();
+    let tensor = NORM.to_owned();
     assert_eq!(
         problems(&dir),
         [Problem::Type {
@@ -442,7 +444,8 @@ fn a_code_without_numbers_ends_its_own_stream_and_no_other() {
             heard.extend(code2wav.decode(&after).expect("a pass"));
             heard
         };
-        let (whole, broken) = (heard(2), heard(BAD));
+        let whole = heard(2);
+        let broken = heard(BAD);
         assert!(whole.iter().all(Result::is_ok), "{kernels:?}");
         for i in [0, 2, 3, 4] {
             assert!(broken[i] == whole[i], "{kernels:?}: stream {i}");
@@ -480,7 +483,8 @@ fn sharded_weights_load_and_their_flaws_name_the_shard() {
     let mut part = read_tensors(&first);
     part.remove(NORM);
     write_tensors(&first, &part);
-    let (file, tensor) = (shard_name(1, 2), NORM.to_owned());
+    let file = shard_name(1, 2);
+    let tensor = NORM.to_owned();
     assert_eq!(
         problems(&dir),
         [Problem::MissingTensor {

@@ -37,7 +37,8 @@ fn half_precision_stays_near() {
             half_logits.iter().chain(&half_wav).all(|v| v.is_finite()),
             "{dtype:?}"
         );
-        let (l, w) = (deviation(&half_logits, &logits), deviation(&half_wav, &wav));
+        let l = deviation(&half_logits, &logits);
+        let w = deviation(&half_wav, &wav);
         assert!(l < tolerance, "{dtype:?}: logits deviate by {l}");
         // The random vocoder amplifies roundings, and its samples are clipped: only the order of size is expected.
         assert!(w < 20.0 * tolerance, "{dtype:?}: waveform deviates by {w}");

@@ -12,7 +12,9 @@ fn floor(name: &str) -> CountedFloor {
 /// The vision tower, which is not used here, from its published configuration: depth 27, width 1152, inner width
 /// 4304, patches of 3 channels, 2 frames and 16 by 16 pixels, 2304 places, and four mergers of 2 by 2 patches to 2048.
 fn vision() -> u64 {
-    let (width, inner, out) = (1152, 4304, 2048);
+    let width = 1152;
+    let inner = 4304;
+    let out = 2048;
     let layer = 4 * width * width + 4 * width + 2 * width * inner + inner + width + 4 * width;
     let merger = |norm: u64| 2 * norm + (4 * width) * (4 * width) + 4 * width + 4 * width * out + out;
     let patches = 3 * 2 * 16 * 16 * width + width + 2304 * width;
@@ -88,10 +90,8 @@ fn more_rows_read_more_experts_and_never_more_than_there_are() {
 
 #[test]
 fn the_part_that_speaks_has_no_thinker_and_the_same_steps() {
-    let (all, speech) = (
-        floor("random:qwen3-omni-30b-a3b"),
-        floor("random:qwen3-omni-30b-a3b-speech"),
-    );
+    let all = floor("random:qwen3-omni-30b-a3b");
+    let speech = floor("random:qwen3-omni-30b-a3b-speech");
     assert_eq!((speech.thinker, speech.audio_encoder), (None, None));
     assert_eq!(
         (speech.talker, speech.predictor, speech.code2wav),

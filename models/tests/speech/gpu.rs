@@ -101,7 +101,9 @@ fn together(model: &SpeechModel) -> (Vec<Vec<Vec<u32>>>, Vec<Vec<f32>>) {
 
 #[test]
 fn graphs_change_nothing_and_a_batch_is_what_its_parts_are() {
-    let (own, launched, graphs) = (load(Kernels::Auto, DType::F32), emulated(false), emulated(true));
+    let own = load(Kernels::Auto, DType::F32);
+    let launched = emulated(false);
+    let graphs = emulated(true);
     let (expected, wav) = together(&own);
     let (codes, samples) = together(&launched);
     assert_eq!(codes, expected, "launched");
@@ -203,7 +205,8 @@ fn bf16_stays_near() {
         let wav = decode(&mut model.code2wav().expect("a vocoder"), 1, &codes, &[2]);
         (logits, wav)
     };
-    let ((l, w), (expected, wav)) = (logits(&half), logits(&load(Kernels::Auto, DType::F32)));
+    let (l, w) = logits(&half);
+    let (expected, wav) = logits(&load(Kernels::Auto, DType::F32));
     assert!(
         deviation(&l, &expected) < 0.05,
         "logits: {}",

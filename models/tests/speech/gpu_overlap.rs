@@ -133,7 +133,8 @@ fn frames_are_those_of_steps_in_turn() {
         let overlapped = played(model, *blocks, true);
         assert_eq!(overlapped.told, *expected, "{blocks} blocks");
         assert_eq!(overlapped.told.len(), 5);
-        let (ahead, steps) = (overlapped.ahead, overlapped.steps);
+        let ahead = overlapped.ahead;
+        let steps = overlapped.steps;
         assert!(
             2 * ahead > steps,
             "{blocks} blocks: {ahead} of {steps} steps were begun ahead"

@@ -39,7 +39,8 @@ fn launches(model: &SpeechModel) -> u64 {
 fn spoken(model: &SpeechModel, before: impl Fn(&mut omni_models::Talker)) -> (Vec<Vec<Vec<u32>>>, u64, u64) {
     let mut talker = model.talker(kv()).expect("a talker");
     before(&mut talker);
-    let (recorded, launched) = (graphs(model), launches(model));
+    let recorded = graphs(model);
+    let launched = launches(model);
     let text: Vec<u32> = (40..60).collect();
     let mut runs: Vec<Run> = (0..u64::from(SEQS))
         .map(|id| open(&mut talker, id, sampled(id, 7), &text))

@@ -8,9 +8,10 @@ use crate::support::{kv, load};
 use crate::thinker_support::{Reply, ask, audio_prompt, open, say, step, tokens};
 
 fn emulated(graphs: bool) -> SpeechModel {
-    let kernels = match graphs {
-        true => Kernels::EmulatedLate,
-        false => Kernels::Emulated { graphs },
+    let kernels = if graphs {
+        Kernels::EmulatedLate
+    } else {
+        Kernels::Emulated { graphs }
     };
     load(kernels, DType::F32)
 }
@@ -69,8 +70,10 @@ fn together(thinker: &mut Thinker) -> Vec<Reply> {
 #[test]
 fn replies_are_those_of_the_processor_and_graphs_change_nothing() {
     let expected = together(&mut thinker(&load(Kernels::Auto, DType::F32)));
-    let (launched, graphs) = (emulated(false), emulated(true));
-    let (plain, with) = (together(&mut thinker(&launched)), together(&mut thinker(&graphs)));
+    let launched = emulated(false);
+    let graphs = emulated(true);
+    let plain = together(&mut thinker(&launched));
+    let with = together(&mut thinker(&graphs));
     for ((expected, plain), with) in expected.iter().zip(&plain).zip(&with) {
         assert_eq!(plain.ids(), expected.ids(), "sequence {}", expected.seq.0);
         assert_eq!(with.said, plain.said, "to the last bit");

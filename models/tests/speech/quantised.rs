@@ -28,7 +28,8 @@ fn share(weights: Weights) -> f64 {
         ..LoadOptions::default()
     });
     let groups = model.limits().code_groups as usize;
-    let (mut same, mut all) = (0, 0);
+    let mut same = 0;
+    let mut all = 0;
     for case in cases(&model) {
         same += kept(&model, case.request, &case.text, &case.codes);
         all += case.codes.len() / groups;
@@ -45,7 +46,8 @@ fn the_reference_goes_on_with_its_own_frames() {
 /// The reference's own frames were 89 and 19 of 100 (AVX512-VNNI).
 #[test]
 fn frames_stay_what_they_are_as_often_as_the_bits_of_the_weights_allow() {
-    let (eight, four) = (share(Weights::Int8), share(Weights::Int4));
+    let eight = share(Weights::Int8);
+    let four = share(Weights::Int4);
     assert!(eight > 0.85, "{eight} of the frames with 8 bits");
     assert!(four > 0.15, "{four} of the frames with 4 bits");
 }

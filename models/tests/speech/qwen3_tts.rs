@@ -234,7 +234,8 @@ fn sequences_do_not_change_by_a_bit_in_a_batch() {
 
 /// The frames of the codec's golden, which is `[codebooks, frames]`.
 fn codec_frames(g: &Goldens) -> Vec<Vec<u32>> {
-    let (codes, shape) = (g.ids("codec.codes"), g.shape("codec.codes"));
+    let codes = g.ids("codec.codes");
+    let shape = g.shape("codec.codes");
     let frame = |t| (0..shape[0]).map(|q| codes[q * shape[1] + t]).collect();
     (0..shape[1]).map(frame).collect()
 }
@@ -284,7 +285,8 @@ fn refusal(model: &SpeechModel, request: TalkerRequest) -> String {
 #[test]
 fn requests_that_a_checkpoint_cannot_follow_are_told_what_it_can() {
     let [(_, _, streamed), ..] = cases();
-    let (custom, base) = (load(TINY_TTS, Kernels::Auto), load(TINY_TTS_BASE, Kernels::Auto));
+    let custom = load(TINY_TTS, Kernels::Auto);
+    let base = load(TINY_TTS_BASE, Kernels::Auto);
     let with = |change: &dyn Fn(&mut TalkerRequest)| {
         let mut request = streamed.request.clone();
         change(&mut request);
@@ -386,7 +388,8 @@ fn a_recording_becomes_the_references_voice() {
         .expect("it clones");
     let samples = g.floats("ref.wav24k");
     let mel = encoder.mel(&samples).expect("a spectrogram");
-    let (bands, frames) = (g.shape("ref.mel")[0], g.shape("ref.mel")[1]);
+    let bands = g.shape("ref.mel")[0];
+    let frames = g.shape("ref.mel")[1];
     let expected = g.floats("ref.mel");
     let by_frame: Vec<f32> = (0..bands * frames)
         .map(|i| expected[i % bands * frames + i / bands])

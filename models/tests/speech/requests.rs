@@ -108,10 +108,8 @@ fn a_sequence_opens_once() {
 #[test]
 fn talkers_and_vocoders_move_to_threads_of_their_own() {
     let model = load(Kernels::Auto, DType::F32);
-    let (mut talker, mut code2wav) = (
-        model.talker(kv()).expect("a talker"),
-        model.code2wav().expect("a vocoder"),
-    );
+    let mut talker = model.talker(kv()).expect("a talker");
+    let mut code2wav = model.code2wav().expect("a vocoder");
     let speak = move || crate::support::speak(&mut talker, 1, request(Vec::new(), "ethan", 3), &[30, 31, 32]);
     let frames = std::thread::spawn(speak).join().expect("speaks");
     let frames = crate::support::frames(&frames);
@@ -181,10 +179,8 @@ fn code2wav_refuses_frames_and_streams_that_do_not_exist() {
         "open twice"
     );
     let good = [CodecFrame(vec![0; 16].into())];
-    let (short, large) = (
-        [CodecFrame(vec![0; 15].into())],
-        [CodecFrame(vec![64; 16].into())],
-    );
+    let short = [CodecFrame(vec![0; 15].into())];
+    let large = [CodecFrame(vec![64; 16].into())];
     for (what, batch) in [
         ("an unknown stream", vec![(SeqId(2), &good[..])]),
         (

@@ -127,10 +127,8 @@ fn behind(
     let skipped = code2wav
         .open(seq, u32::try_from(lead).expect("few frames"))
         .expect("a stream opens");
-    let (first, unheard) = (
-        skipped.items as usize,
-        usize::try_from(skipped.samples).expect("few samples"),
-    );
+    let first = skipped.items as usize;
+    let unheard = usize::try_from(skipped.samples).expect("few samples");
     assert!(
         unheard >= model.samples_of(first),
         "no samples of what is left out"
@@ -163,9 +161,10 @@ fn check_samples(what: &str, model: &SpeechModel, stream: &[CodecFrame], exact: 
             let (samples, skipped) = behind(model, &mut code2wav, stream, lead, size);
             let expected = &whole[model.samples_of(lead)..];
             let what = format!("{what}: behind {lead} in pieces of {size}");
-            match exact {
-                true => assert!(samples == expected, "{what}"),
-                false => assert_close(&what, &samples, expected, 1e-4),
+            if exact {
+                assert!(samples == expected, "{what}");
+            } else {
+                assert_close(&what, &samples, expected, 1e-4);
             }
             most = most.max(skipped);
         }
@@ -252,9 +251,10 @@ fn streams_behind_recordings_of_any_length_do_not_change_by_a_bit_in_a_batch() {
         }
         for (i, (_, lead)) in streams.iter().enumerate() {
             let from = model.samples_of(*lead) - usize::try_from(unheard[i]).expect("few");
-            match exact {
-                true => assert!(together[i][from..] == alone[i], "stream {i}"),
-                false => assert_close("a gpu", &together[i][from..], &alone[i], 1e-4),
+            if exact {
+                assert!(together[i][from..] == alone[i], "stream {i}");
+            } else {
+                assert_close("a gpu", &together[i][from..], &alone[i], 1e-4);
             }
         }
     }

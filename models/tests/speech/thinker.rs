@@ -30,7 +30,8 @@ fn own() -> Thinker {
 
 /// Logits of every prompt position and of every token, computed one position at a time.
 fn logits_of(thinker: &mut Thinker, request: ThinkerRequest, most: usize) -> (Vec<f32>, Vec<f32>) {
-    let (mut prompt, mut steps) = (Vec::new(), Vec::new());
+    let mut prompt = Vec::new();
+    let mut steps = Vec::new();
     let mut reply = open(thinker, 1, request, most);
     while !reply.done {
         step(thinker, &mut [&mut reply], 1);
@@ -381,7 +382,8 @@ fn hidden_rows_that_were_never_computed_fail_their_own_reply_only() {
     let mut whole = open(&mut thinker, 2, ask(tokens(&[1, 2, 3])), 3);
     // As if the first positions' keys and values had been there already.
     skipped.computed = 20;
-    let (a, b) = (skipped.prompt - 20, whole.prompt);
+    let a = skipped.prompt - 20;
+    let b = whole.prompt;
     let steps = [(&skipped, a), (&whole, b)].map(|(r, len)| omni_engine::SeqStep {
         seq: r.seq,
         start: r.computed,
@@ -450,7 +452,8 @@ fn a_shared_prefix_changes_nothing() {
         engine
             .add(SeqId(id), ask(tokens(ids)), options, Stamp::default())
             .expect("admitted");
-        let (mut said, mut computed) = (Vec::new(), 0);
+        let mut said = Vec::new();
+        let mut computed = 0;
         loop {
             let report = engine.step(Stamp::default());
             computed += report.stats.prefill_tokens;

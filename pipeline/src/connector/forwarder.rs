@@ -60,9 +60,10 @@ impl EngineSink for EventForwarder {
         }
         let mut heard = self.heard();
         let rings = heard.reports.is_empty() && !heard.attended;
-        match heard.reports.told.len() < MOST {
-            true => heard.reports.told.push(event.clone()),
-            false => heard.reports.missed += 1,
+        if heard.reports.told.len() < MOST {
+            heard.reports.told.push(event.clone());
+        } else {
+            heard.reports.missed += 1;
         }
         drop(heard);
         if rings {

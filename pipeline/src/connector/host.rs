@@ -282,13 +282,15 @@ impl Host {
                 continue;
             }
             // Statistics change without a notification: after a message was sent, they are polled once more.
-            let again = match self.link.attend(std::mem::take(&mut spoke)) {
-                true => AFTERTHOUGHT,
-                false => self.work.look_again(),
+            let again = if self.link.attend(std::mem::take(&mut spoke)) {
+                AFTERTHOUGHT
+            } else {
+                self.work.look_again()
             };
-            let again = match gathers {
-                true => self.hold.left(self.work.clock.now()),
-                false => again,
+            let again = if gathers {
+                self.hold.left(self.work.clock.now())
+            } else {
+                again
             };
             self.link.wait(line, Some(again))?;
         }

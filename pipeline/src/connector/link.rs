@@ -119,9 +119,10 @@ impl Link {
 
     /// Queues reports, at most once in [`AFTERTHOUGHT`]: messages that depend on them queue them first.
     pub(super) fn pass_on_late(&mut self) -> Result<(), WireError> {
-        match self.clock.since(self.passed_on) >= AFTERTHOUGHT {
-            true => self.pass_on(),
-            false => Ok(()),
+        if self.clock.since(self.passed_on) >= AFTERTHOUGHT {
+            self.pass_on()
+        } else {
+            Ok(())
         }
     }
 
@@ -161,7 +162,8 @@ impl Link {
         ) {
             self.pass_on()?;
         }
-        let (clock, peer) = (self.clock, self.peer);
+        let clock = self.clock;
+        let peer = self.peer;
         if matches!(body, Body::Item(_)) {
             self.items += 1;
         }

@@ -278,7 +278,9 @@ impl Held {
     /// Starts a link to `next`; `again` if one has failed before.
     fn start(parts: &Arc<PeerParts>, next: &NextStage, again: bool, now: Stamp) -> Self {
         let handle = Arc::<LinkHandle>::default();
-        let (theirs, parts, next) = (Arc::clone(&handle), Arc::clone(parts), next.clone());
+        let theirs = Arc::clone(&handle);
+        let parts = Arc::clone(parts);
+        let next = next.clone();
         let thread = std::thread::Builder::new().name(format!("link-{}", next.stage));
         let thread = thread.spawn(move || outbound::run(&theirs, &parts, &next, again));
         if let Err(error) = &thread {

@@ -85,7 +85,8 @@ impl RemoteStats {
             return Err(LinkError::Protocol(what));
         }
         if news.missed > 0 {
-            let (replica, missed) = (self.status.id(), news.missed);
+            let replica = self.status.id();
+            let missed = news.missed;
             tracing::error!(%replica, missed, "metric events of a replica lost: too many waited to be sent");
         }
         Ok(())
@@ -95,9 +96,10 @@ impl RemoteStats {
     /// cancelled before.
     fn end(&mut self, lives: impl Fn(SeqId) -> bool, now: Stamp) {
         for (seq, taken) in std::mem::take(&mut self.taken) {
-            let reason = match lives(seq) {
-                true => FinishReason::Error("its process was lost".to_owned()),
-                false => FinishReason::Abort,
+            let reason = if lives(seq) {
+                FinishReason::Error("its process was lost".to_owned())
+            } else {
+                FinishReason::Abort
             };
             self.status.tell(&taken.lost(reason, now));
         }
@@ -245,7 +247,8 @@ impl ProxyState {
     /// Handles a frame. A frame of an unknown sequence was in flight when the sequence ended, and is ignored.
     fn frame(&mut self, frame: Received, clock: PeerClock) -> Result<(), LinkError> {
         self.silent_since = self.clock.now();
-        let (came, seq) = (Came::of(&frame, clock), frame.seq);
+        let came = Came::of(&frame, clock);
+        let seq = frame.seq;
         match (self.phase, frame.body) {
             (Phase::Silent, Body::Hello(hello)) => self.greeted(&checked(hello)?),
             (Phase::Silent, body) => Err(unexpected(&body, "hello")),

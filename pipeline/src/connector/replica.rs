@@ -101,7 +101,8 @@ impl fmt::Debug for RemoteParts {
 
 /// Creates a replica whose stage runs at the other end of a connection, and the body of its thread here.
 pub fn remote_stage(parts: RemoteParts, status: ReplicaStatus, clock: Clock) -> (StageHandle, StageBody) {
-    let (wake, stop) = (Notifier::default(), CancelFlag::default());
+    let wake = Notifier::default();
+    let stop = CancelFlag::default();
     let core = Remote {
         transport: parts.transport,
         settings: parts.settings,
@@ -164,9 +165,10 @@ impl Remote {
                 return Err("the replica was told to stop".to_owned());
             }
             // The process has timeouts of its own for loading; only one that hangs as a whole is silent.
-            let (patience, phase) = match proxy.is_greeted() {
-                false => (GREETING, "when it was started"),
-                true => (self.load_timeout, "while it was loading its model"),
+            let (patience, phase) = if proxy.is_greeted() {
+                (self.load_timeout, "while it was loading its model")
+            } else {
+                (GREETING, "when it was started")
             };
             let left = (proxy.silent_since() + patience).since(self.clock.now());
             if left == Duration::ZERO {
@@ -184,7 +186,8 @@ impl Remote {
             .connect()
             .map_err(|error| format!("no process could be reached: {error}"))?;
         let figures = RemoteStats::new(self.status.clone());
-        let (settings, stages) = (self.settings.clone(), Arc::clone(&self.stages));
+        let settings = self.settings.clone();
+        let stages = Arc::clone(&self.stages);
         let greeted = Proxy::new(socket, settings, figures, stages, self.clock)
             .map_err(|error| error.to_string())
             .and_then(|proxy| self.greet(proxy, line));
@@ -292,7 +295,8 @@ impl Core for Remote {
             _ => EXIT_TIMEOUT,
         };
         let ended = peer.end(patience);
-        let (stage, replica) = (self.status.stage(), self.status.id());
+        let stage = self.status.stage();
+        let replica = self.status.id();
         match self.status.has_joined() {
             // The worker has logged the loss.
             true => tracing::debug!(stage, %replica, ended, "connection to a replica closed"),

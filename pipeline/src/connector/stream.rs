@@ -132,7 +132,8 @@ impl Sending {
                 return Forwarded::End(end);
             }
         };
-        let (units, put) = (item.units(), put.unwrap_or_else(|| link.now()));
+        let units = item.units();
+        let put = put.unwrap_or_else(|| link.now());
         let item = wire::Item {
             number: self.number,
             put: link.peer_clock().to_wire(put),
@@ -235,7 +236,8 @@ impl Receiving {
         message: wire::Item,
         now: Stamp,
     ) -> Result<TransferStamps, LinkError> {
-        let (number, found) = (self.number, message.number);
+        let number = self.number;
+        let found = message.number;
         let tx_start = came.clock.to_local(message.put);
         let item = item(payload_of(message)?);
         if self.kind != Some(item.kind()) {

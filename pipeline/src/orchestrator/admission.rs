@@ -93,9 +93,10 @@ impl State {
     fn longest(&self, limits: &AdmissionLimits, now: Stamp) -> Duration {
         let lasts = |since: Option<Stamp>, time: Duration| since.map(|since| now.since(since) >= time);
         let stands = lasts(self.waited_since, STANDING) == Some(true);
-        match stands || lasts(self.turned_away, OVERLOADED) == Some(false) {
-            true => limits.max_wait.min(limits.overload_wait),
-            false => limits.max_wait,
+        if stands || lasts(self.turned_away, OVERLOADED) == Some(false) {
+            limits.max_wait.min(limits.overload_wait)
+        } else {
+            limits.max_wait
         }
     }
 }
@@ -229,16 +230,18 @@ impl Shared {
             drop(state);
             return Ok(Asked::Admitted(self.permit(tenant)));
         }
-        let (ahead, longest) = (state.queue.ahead(tenant), state.longest(&self.limits, now));
+        let ahead = state.queue.ahead(tenant);
+        let longest = state.longest(&self.limits, now);
         // A refused request is told when to try again; the lock is released before that is computed.
         let refuse = |problem: String| {
             let retry = self.state().pace.retry(ahead, longest, now);
             self.refuse(problem, retry)
         };
         let stands = longest < self.limits.max_wait;
-        let wait = match stands {
-            true => state.pace.rough_wait(ahead, now),
-            false => state.pace.wait(ahead, now),
+        let wait = if stands {
+            state.pace.rough_wait(ahead, now)
+        } else {
+            state.pace.wait(ahead, now)
         };
         if let Some(wait) = wait.filter(|wait| *wait > longest) {
             // An empty queue is a full server, and no overload.
@@ -246,11 +249,12 @@ impl Shared {
                 state.turned_away = Some(now);
             }
             drop(state);
-            let problem = match stands {
-                true => format!(
+            let problem = if stands {
+                format!(
                     "a place is expected in {wait:.1?}, and while more is asked for than can be done no request waits longer than {longest:?}"
-                ),
-                false => format!("a place is expected in {wait:.1?}, the longest wait is {longest:?}"),
+                )
+            } else {
+                format!("a place is expected in {wait:.1?}, the longest wait is {longest:?}")
             };
             return Err(refuse(problem));
         }
@@ -430,7 +434,8 @@ mod tests {
         tokio::task::yield_now().await;
         let modest = tokio::spawn(admission.admit(tenant(2)));
         let mut crowd = crowd.into_iter();
-        let (first, last) = (crowd.next().unwrap(), crowd.next().unwrap());
+        let first = crowd.next().unwrap();
+        let last = crowd.next().unwrap();
         assert!(is_refusal(&last.await.unwrap()));
         drop(held);
         drop(first.await.unwrap().unwrap());

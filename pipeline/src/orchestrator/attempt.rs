@@ -59,9 +59,10 @@ impl Ended {
 
     /// Adds the state of the replicas that had the work: if one has died, the cause of its death counts.
     pub(super) fn with(self, leases: &[Lease]) -> Self {
-        let severed = match leases.iter().all(Lease::is_alive) {
-            true => self.severed,
-            false => leases.iter().any(Lease::is_severed),
+        let severed = if leases.iter().all(Lease::is_alive) {
+            self.severed
+        } else {
+            leases.iter().any(Lease::is_severed)
         };
         Self { severed, ..self }
     }
@@ -114,7 +115,8 @@ impl Attempt {
         request: StageRequest,
         client: &Client,
     ) -> Result<Self, JobRefused> {
-        let (wake, seq) = (lease.wake().clone(), pipeline.seqs.next());
+        let wake = lease.wake().clone();
+        let seq = pipeline.seqs.next();
         let hop = Hop {
             seq,
             from: place(&lease),

@@ -75,7 +75,8 @@ impl SpeechAttempt {
         (spec, passage): (&SegmentSpec, Passage),
         client: &Client,
     ) -> Result<Self, JobRefused> {
-        let (seq, cancel) = (pipeline.seqs.next(), CancelFlag::default());
+        let seq = pipeline.seqs.next();
+        let cancel = CancelFlag::default();
         let leases = binding.leases();
         let guard = CancelGuard {
             flag: cancel.clone(),
@@ -89,7 +90,8 @@ impl SpeechAttempt {
         let progress: Vec<_> = leases.iter().map(|lease| client.progress(lease)).collect();
         let (text_in, mut inputs) = edges.text(spec, &leases[0]);
         let (first_finished, first_done) = oneshot::channel();
-        let (mut finished, mut jobs) = (Some(first_finished), Vec::with_capacity(leases.len()));
+        let mut finished = Some(first_finished);
+        let mut jobs = Vec::with_capacity(leases.len());
         let requests = requests(&spec.request, leases.len(), passage.with_codes);
         let mut expects = None;
         for (nth, request) in requests.into_iter().enumerate() {
@@ -202,7 +204,8 @@ impl SpeechAttempt {
 
 /// The stage behind the `nth`, if the two can reach each other.
 fn next_stage(pipeline: &Pipeline, leases: &[Lease], nth: usize) -> Option<NextStage> {
-    let (lease, next) = (&leases[nth], leases.get(nth + 1)?);
+    let lease = &leases[nth];
+    let next = leases.get(nth + 1)?;
     lease.address()?;
     Some(NextStage {
         stage: next.stage().to_owned(),
@@ -215,18 +218,20 @@ fn next_stage(pipeline: &Pipeline, leases: &[Lease], nth: usize) -> Option<NextS
 /// voice goes to the last stage, and so do the frames that were made and given out before.
 fn requests(speech: &SpeechRequest, stages: usize, with_codes: bool) -> Vec<StageRequest> {
     let lead = speech.voice_prompt.as_deref().map(VoicePrompt::lead);
-    let lead = match speech.prior_frames.is_empty() {
-        true => lead.unwrap_or_default(),
-        false => [&lead.unwrap_or_default()[..], &speech.prior_frames]
+    let lead = if speech.prior_frames.is_empty() {
+        lead.unwrap_or_default()
+    } else {
+        [&lead.unwrap_or_default()[..], &speech.prior_frames]
             .concat()
-            .into(),
+            .into()
     };
     let decode = |nth: usize| {
         let into_frames = nth + 1 < stages;
         StageRequest::Decode(DecodeRequest {
-            lead: match into_frames {
-                true => Arc::default(),
-                false => Arc::clone(&lead),
+            lead: if into_frames {
+                Arc::default()
+            } else {
+                Arc::clone(&lead)
             },
             into_frames,
             with_codes: with_codes && !into_frames,
@@ -268,7 +273,8 @@ impl Edges<'_> {
 
     /// The edge from the `nth` stage to the next one, or to the session.
     fn behind(&self, nth: usize, leases: &[Lease]) -> (EdgeWriter, EdgeReader) {
-        let (writer, reader) = (&leases[nth], leases.get(nth + 1));
+        let writer = &leases[nth];
+        let reader = leases.get(nth + 1);
         let hop = Hop {
             seq: self.seq,
             from: place(writer),

@@ -142,14 +142,16 @@ mod tests {
     /// A change of a graph, by numbers that say which and of what.
     fn change(graph: &mut StageGraph, [what, at, a, b, c]: [usize; 5]) {
         let port = |n: usize| NAMES.get(n % 7).map_or(Port::Session, |name| Port::Stage(name));
-        let (stages, edges) = (graph.stages.to_mut(), graph.edges.to_mut());
+        let stages = graph.stages.to_mut();
+        let edges = graph.edges.to_mut();
         let any = StageEdge {
             from: port(a),
             to: port(b),
             payload: PAYLOADS[c % 6],
             delivery: DELIVERIES[at % 3],
         };
-        let (stage, at) = (at % stages.len().max(1), at % edges.len().max(1));
+        let stage = at % stages.len().max(1);
+        let at = at % edges.len().max(1);
         match what % 8 {
             0 => edges.push(any),
             1 => edges[at] = any,

@@ -294,7 +294,8 @@ pub(super) fn unexpected(stage: &'static str, item: &Item) -> End {
 /// behind is told why nothing comes: an input is awaited, for which its writer answers, or the sequence is
 /// `placeless` here, with too many others.
 fn is_starved(sequence: &mut Sequence<Reading>, placeless: bool, now: Stamp) -> bool {
-    let (sink, reading) = (&mut sequence.sink, &mut sequence.course);
+    let sink = &mut sequence.sink;
+    let reading = &mut sequence.course;
     let idle = !sink.is_paused() && reading.rows <= sequence.outputs.saturating_add(reading.rows_before);
     let inputs = reading.inputs.as_mut();
     let want = inputs.map_or(Want::Nothing, |inputs| inputs.observe(idle, now));

@@ -73,7 +73,8 @@ mod tests {
     #[test]
     fn what_is_given_up_is_told_once_when_the_last_stage_lets_go() {
         let (request, told) = watched();
-        let (talker, code2wav) = (StageProgress::default(), StageProgress::default());
+        let talker = StageProgress::default();
+        let code2wav = StageProgress::default();
         talker.hold(Arc::clone(&request));
         code2wav.hold(Arc::clone(&request));
         request.give_up();

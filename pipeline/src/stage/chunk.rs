@@ -128,7 +128,8 @@ impl<B: ChunkBackend> Core for Chunk<B> {
         if job.cancel.is_set() {
             return;
         }
-        let (sink, stage) = (Sink::new(job.outputs), self.driver.stage());
+        let sink = Sink::new(job.outputs);
+        let stage = self.driver.stage();
         let StageRequest::Decode(decode) = &job.request else {
             return sink.end(failed(stage, BackendError::unexpected(&job.request).to_string()));
         };
@@ -136,9 +137,10 @@ impl<B: ChunkBackend> Core for Chunk<B> {
             return sink.end(failed(stage, NO_INPUTS));
         };
         let lead = u32::try_from(decode.lead.len()).unwrap_or(u32::MAX);
-        let led = match decode.lead.is_empty() {
-            true => Ok(Vec::new()),
-            false => inputs::<B::Model>(vec![Item::Frames(decode.lead.to_vec())]),
+        let led = if decode.lead.is_empty() {
+            Ok(Vec::new())
+        } else {
+            inputs::<B::Model>(vec![Item::Frames(decode.lead.to_vec())])
         };
         let led = match led {
             Ok(led) => led,
@@ -168,9 +170,12 @@ impl<B: ChunkBackend> Core for Chunk<B> {
     }
 
     fn tend(&mut self) {
-        let (queue, now, (upstream, patience)) = (self.queue, self.clock.now(), self.upstream);
+        let queue = self.queue;
+        let now = self.clock.now();
+        let (upstream, patience) = self.upstream;
         self.driver.tend(|seq, sequence, turn| {
-            let (feed, stage) = (&mut sequence.course, turn.status.stage());
+            let feed = &mut sequence.course;
+            let stage = turn.status.stage();
             let fed = feed.fill(seq, stage, turn.engine, queue);
             let idle = turn.engine.queued(seq) == 0 && !sequence.sink.is_paused();
             feed.inputs.observe(idle, now);
@@ -205,7 +210,8 @@ impl<B: ChunkBackend> Core for Chunk<B> {
 
     /// Reports a stream that was opened, of which no step has reported yet.
     fn settle(&mut self) {
-        let (streams, status) = (self.driver.live().count() as u32, self.driver.status());
+        let streams = self.driver.live().count() as u32;
+        let status = self.driver.status();
         if streams > 0 && status.stats().running != streams {
             status.tell(&EngineEvent::Running(streams));
         }

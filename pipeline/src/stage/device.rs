@@ -80,7 +80,8 @@ mod tests {
     #[test]
     fn only_threads_that_still_use_a_device_are_told_and_the_first_reason_stays() {
         let device = SharedDevice::default();
-        let (stays, leaves) = (Notifier::default(), Notifier::default());
+        let stays = Notifier::default();
+        let leaves = Notifier::default();
         let held = device.used_by(&stays);
         drop(device.used_by(&leaves));
         let copy = device.clone();

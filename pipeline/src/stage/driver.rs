@@ -409,7 +409,8 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
     }
 
     fn deliver(&mut self, report: StepReport<E::Output>) {
-        let (from, until) = (report.began, report.ended);
+        let from = report.began;
+        let until = report.ended;
         for event in report.events {
             match event {
                 SeqEvent::Output { seq, item } => self.output(seq, (self.item)(item), from, until),
@@ -436,7 +437,8 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
         let Some(output) = sequence.course.passed_on(output) else {
             return;
         };
-        let (from, items) = (sequence.course.began(from), output.outputs());
+        let from = sequence.course.began(from);
+        let items = output.outputs();
         self.status.tell_of(seq, &sequence.timeline.output(until));
         sequence.progress.step(from, until, items);
         sequence.residency.worked();

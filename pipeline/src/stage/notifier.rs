@@ -154,7 +154,8 @@ impl Notifier {
 
     /// Sleeps until a notification, or for `timeout`.
     pub(crate) fn sleep(&self, timeout: Option<Duration>) {
-        let (line, changed) = (self.0.line(), &self.0.changed);
+        let line = self.0.line();
+        let changed = &self.0.changed;
         match timeout {
             None => drop(changed.wait_while(line, |_| !self.0.take())),
             Some(timeout) => drop(changed.wait_timeout_while(line, timeout, |_| !self.0.take())),

@@ -122,9 +122,10 @@ impl<J> Replica<J> {
     fn queue(&self, shared: bool) -> usize {
         let own = self.leases.load(Ordering::SeqCst);
         let stats = self.status.stats();
-        match shared {
-            true => own.max((stats.running + stats.waiting) as usize),
-            false => own,
+        if shared {
+            own.max((stats.running + stats.waiting) as usize)
+        } else {
+            own
         }
     }
 
@@ -286,9 +287,10 @@ impl<J: Send + 'static> StagePool<J> {
     /// The reason why none does.
     pub fn check(&self) -> Result<(), NoReplica> {
         let slots = self.slots();
-        match slots.replicas.iter().any(|replica| replica.takes_work()) {
-            true => Ok(()),
-            false => Err(slots.why_none()),
+        if slots.replicas.iter().any(|replica| replica.takes_work()) {
+            Ok(())
+        } else {
+            Err(slots.why_none())
         }
     }
 
@@ -326,9 +328,10 @@ impl<J> Slots<J> {
 
     /// Reason why no replica takes work: of all replicas' reasons, the one most likely to pass.
     fn why_none(&self) -> NoReplica {
-        let mut why = match self.joined {
-            true => NoReplica::Absent(None),
-            false => NoReplica::Closed,
+        let mut why = if self.joined {
+            NoReplica::Absent(None)
+        } else {
+            NoReplica::Closed
         };
         for replica in self.replicas.iter().filter(|replica| replica.is(Wanted::Serving)) {
             match replica.status.state() {

@@ -366,7 +366,8 @@ impl<C: Core> Worker<C> {
     /// Records the death of the model. Returns the wait before it is rebuilt.
     fn die(&mut self, Fault { message, severed }: Fault) -> Duration {
         let delay = self.status.down(self.clock.now());
-        let (stage, replica) = (self.name, self.status.id());
+        let stage = self.name;
+        let replica = self.status.id();
         if self.status.has_joined() {
             tracing::warn!(stage, %replica, message, "replica lost; reconnecting until it is back or has left");
         } else {

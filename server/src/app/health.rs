@@ -52,18 +52,19 @@ impl HealthBoard {
 
     /// Reports.
     pub(super) async fn update(&self, orchestrator: &Orchestrator) {
-        let (speaks, converses) = (
-            orchestrator.available().is_ok(),
-            orchestrator.chat_available().is_ok(),
-        );
+        let speaks = orchestrator.available().is_ok();
+        let converses = orchestrator.chat_available().is_ok();
         let stays = !self.phases.is_leaving();
         self.set(speaks && stays, converses && stays).await;
     }
 
     async fn set(&self, speaks: bool, converses: bool) {
-        let status = |serving| match serving {
-            true => ServingStatus::Serving,
-            false => ServingStatus::NotServing,
+        let status = |serving| {
+            if serving {
+                ServingStatus::Serving
+            } else {
+                ServingStatus::NotServing
+            }
         };
         for service in SERVICE_NAMES.into_iter().chain([""]) {
             self.reporter.set_service_status(service, status(speaks)).await;

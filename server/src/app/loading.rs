@@ -68,9 +68,10 @@ impl Watch {
         if progress != self.progress {
             (self.progress, self.since) = (progress, now);
         }
-        match now.since(self.since) >= self.patience {
-            true => Err(LoadError::Stalled(self.patience)),
-            false => Ok(()),
+        if now.since(self.since) >= self.patience {
+            Err(LoadError::Stalled(self.patience))
+        } else {
+            Ok(())
         }
     }
 }
@@ -171,7 +172,8 @@ mod tests {
     #[test]
     fn what_is_loaded_slowly_is_waited_for_as_long_as_something_is_read() {
         let mut watch = Watch::new(Clock::start(), SOON);
-        let (progress, mut now) = (watch.progress, watch.since);
+        let progress = watch.progress;
+        let mut now = watch.since;
         for read in 1..=20 {
             now = now + SOON * 9 / 10;
             assert!(watch.seen(progress + read, now).is_ok(), "read {read}");

@@ -231,9 +231,10 @@ impl Metrics {
 
     /// The service that records metrics of callers until `stop`.
     pub(super) fn measurements(&self, stop: &CancellationToken) -> Measurements {
-        match self.service {
-            true => Measurements::on(Arc::clone(&self.custom), stop.clone()),
-            false => Measurements::off(),
+        if self.service {
+            Measurements::on(Arc::clone(&self.custom), stop.clone())
+        } else {
+            Measurements::off()
         }
     }
 

@@ -115,7 +115,9 @@ impl ModelStart {
             .model(&info, &graph, &deploy, longest.max(info.max_context), move || {
                 computing.devices()
             });
-        let (reader, speaker, voices) = (Arc::clone(backend), Arc::clone(backend), Arc::clone(backend));
+        let reader = Arc::clone(backend);
+        let speaker = Arc::clone(backend);
+        let voices = Arc::clone(backend);
         Ok(Model {
             sampling: first_sampling(&graph, &deploy),
             encode: Arc::new(move |text| reader.encode(text)),
@@ -169,7 +171,9 @@ impl ModelStart {
         node: &StageNode,
         devices: &BTreeMap<Device, SharedDevice>,
     ) -> anyhow::Result<MakeReplica> {
-        let (settings, clock, stage) = (stages.settings(node), self.clock, node.name);
+        let settings = stages.settings(node);
+        let clock = self.clock;
+        let stage = node.name;
         match stages.deploy.stage(stage).placement {
             Placement::Thread => {}
             Placement::Process => return stage_process::replicas(&self.config, settings.mailbox, clock),
@@ -255,7 +259,8 @@ fn chat<B: Converse>(backend: &Arc<B>, stages: &Stages<'_>) -> Result<ChatPath, 
     let (stage, info) = found.inspect_err(|why| tracing::info!("chat is off: {why}"))?;
     let deploy = stages.deploy.ar_of(stage);
     let longest = deploy.and_then(|deploy| deploy.max_model_len).unwrap_or(u32::MAX);
-    let (reader, writer) = (Arc::clone(backend), Arc::clone(backend));
+    let reader = Arc::clone(backend);
+    let writer = Arc::clone(backend);
     Ok(ChatPath {
         info: Arc::new(ChatInfo {
             default_sampling: deploy.map(sampling).unwrap_or_default().or(info.default_sampling),

@@ -12,7 +12,8 @@ pub struct LogRecords;
 
 impl RecordSink for LogRecords {
     fn utterance(&self, record: &UtteranceRecord) {
-        let (usage, timings) = (&record.usage, &record.timings);
+        let usage = &record.usage;
+        let timings = &record.timings;
         // The wait for the caller's text is told apart: it is no queue of the server's.
         let queue = timings
             .wait
@@ -43,8 +44,10 @@ impl RecordSink for LogRecords {
     }
 
     fn turn(&self, record: &TurnRecord) {
-        let (usage, timings) = (&record.usage, &record.timings);
-        let (intervals, speech) = (&timings.intervals, timings.speech.as_ref());
+        let usage = &record.usage;
+        let timings = &record.timings;
+        let intervals = &timings.intervals;
+        let speech = timings.speech.as_ref();
         let spoken = speech.iter().flat_map(|speech| &speech.stages);
         let stages = timings.encoder.iter().chain([&timings.answer]).chain(spoken);
         tracing::info!(

@@ -82,7 +82,8 @@ impl HostedStage<'_> {
         clock: Clock,
         beat: impl FnMut() -> anyhow::Result<()>,
     ) -> anyhow::Result<Arc<LoadedModel>> {
-        let (source, plan) = (source.clone(), self.deploy.compute_plan());
+        let source = source.clone();
+        let plan = self.deploy.compute_plan();
         let role = ProcessRole::Stage {
             stage: self.node.name,
             replica: self.replica.0,
@@ -101,14 +102,16 @@ impl HostedStage<'_> {
         sink: Arc<dyn EngineSink>,
         clock: Clock,
     ) -> anyhow::Result<RunningStage> {
-        let (stage, replica) = (self.node.name, self.replica);
+        let stage = self.node.name;
+        let replica = self.replica;
         let stages = Stages {
             graph: self.graph,
             deploy: self.deploy,
             info: model.info(),
             max_active: self.max_active,
         };
-        let (settings, deploy) = (stages.settings(self.node), self.deploy.stage(stage));
+        let settings = stages.settings(self.node);
+        let deploy = self.deploy.stage(stage);
         let changes = Changes::default();
         let status = ReplicaStatus::new(stage, replica, deploy.restart, changes.clone()).observed_by(sink);
         let launch = Launch::new(settings, status.clone(), clock);

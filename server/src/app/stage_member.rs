@@ -141,12 +141,13 @@ impl StageListener {
         refuses: impl Fn(&[u8]) -> Option<String>,
     ) -> Result<Caller, LinkError> {
         let mut session = called(socket, names(), self.clock)?;
-        let wrong = match session.stage == self.stage {
-            true => refuses(&session.settings),
-            false => Some(format!(
+        let wrong = if session.stage == self.stage {
+            refuses(&session.settings)
+        } else {
+            Some(format!(
                 "stage {} runs here, the other part asks for {}",
                 self.stage, session.stage
-            )),
+            ))
         };
         let sender = session.sender;
         let served = session.answer().and_then(|()| match (wrong, sender) {

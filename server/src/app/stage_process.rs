@@ -44,10 +44,12 @@ pub(super) fn replicas(config: &Config, mailbox: usize, clock: Clock) -> anyhow:
         replica: 0,
     };
     serde_json::to_vec(&order).context("the path of the model cannot be passed on")?;
-    let (level, format) = (config.log_level.clone(), config.log_format);
+    let level = config.log_level.clone();
+    let format = config.log_format;
     let load_timeout = config.deploy.load_timeout;
     Ok(Box::new(move |status: ReplicaStatus| {
-        let (replica, level) = (status.id().0, level.clone());
+        let replica = status.id().0;
+        let level = level.clone();
         let order = Order {
             replica,
             ..order.clone()
@@ -82,9 +84,10 @@ pub(super) fn absent(mailbox: usize, clock: Clock) -> MakeReplica {
 
 /// This very program, also when its file was replaced since it was started.
 fn this_program(log_level: &LogLevel, log_format: LogFormat) -> std::io::Result<Command> {
-    let program = match cfg!(target_os = "linux") {
-        true => PathBuf::from("/proc/self/exe"),
-        false => std::env::current_exe()?,
+    let program = if cfg!(target_os = "linux") {
+        PathBuf::from("/proc/self/exe")
+    } else {
+        std::env::current_exe()?
     };
     let mut command = Command::new(program);
     // What is set there for this process is not meant for that one.

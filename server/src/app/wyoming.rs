@@ -47,7 +47,8 @@ impl WyomingListener {
         let address = socket.local_addr()?;
         let (opening, opened) = watch::channel(None);
         let close = CancellationToken::new();
-        let (closing, name) = (close.clone(), settings.zeroconf.clone());
+        let closing = close.clone();
+        let name = settings.zeroconf.clone();
         let task = tokio::spawn(async move {
             tokio::select! {
                 () = closing.cancelled() => return,

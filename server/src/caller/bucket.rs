@@ -160,7 +160,9 @@ mod tests {
         fn the_rate_holds_and_the_wait_that_is_told_is_true(
             requests in proptest::collection::vec((0_u64..800, 0.1_f64..6.0), 1..100),
         ) {
-            let (bucket, mut now, mut taken) = (Bucket::default(), 0, 0.0);
+            let bucket = Bucket::default();
+            let mut now = 0;
+            let mut taken = 0.0;
             for (pause, cost) in requests {
                 now += pause;
                 match bucket.take(cost, TWO, at(now)) {

@@ -245,7 +245,8 @@ mod tests {
             streams: Some(2),
             ..Quotas::default()
         });
-        let (first, _second) = (account.open(at(0)).unwrap(), account.open(at(0)).unwrap());
+        let first = account.open(at(0)).unwrap();
+        let _second = account.open(at(0)).unwrap();
         let refused = account.open(at(0)).unwrap_err();
         assert_eq!((refused.quota, refused.limit.as_str()), (Quota::Streams, "2"));
         drop(first);

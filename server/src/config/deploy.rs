@@ -154,11 +154,12 @@ fn resolved(
 ) -> Result<Resolution, Vec<String>> {
     let (resolved, wrong) = Resolved::new(tree, given);
     problems.extend(wrong);
-    match problems.is_empty() {
-        true => Ok(Resolution {
+    if problems.is_empty() {
+        Ok(Resolution {
             deploy: Deploy::new(&resolved),
             resolved,
-        }),
-        false => Err(problems.iter().map(ToString::to_string).collect()),
+        })
+    } else {
+        Err(problems.iter().map(ToString::to_string).collect())
     }
 }

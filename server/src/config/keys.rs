@@ -94,7 +94,8 @@ impl KeyFile {
     /// # Errors
     /// Everything that is wrong with it, each with the number of its line.
     pub fn parse(text: &str) -> Result<Self, Vec<(usize, String)>> {
-        let (mut keys, mut problems) = (HashMap::new(), Vec::new());
+        let mut keys = HashMap::new();
+        let mut problems = Vec::new();
         let lines = (1..).zip(text.lines()).map(|(line, text)| {
             let text = text.split('#').next().unwrap_or_default();
             (line, text.split_whitespace().collect::<Vec<_>>())
@@ -121,12 +122,13 @@ impl KeyFile {
             }
         }
         problems.sort_by_key(|(line, _)| *line);
-        match problems.is_empty() {
-            true => Ok(Self {
+        if problems.is_empty() {
+            Ok(Self {
                 keys,
                 unfinished: !text.is_empty() && !text.ends_with('\n'),
-            }),
-            false => Err(problems),
+            })
+        } else {
+            Err(problems)
         }
     }
 

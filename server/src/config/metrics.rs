@@ -257,9 +257,10 @@ impl RawMetrics {
             log_tables: self.log_request_tables,
             look_interval: self.metrics_log_interval,
             service: self.metrics_service == "on",
-            undeclared: match self.metrics_auto_declare {
-                true => Undeclared::Declared,
-                false => Undeclared::Refused,
+            undeclared: if self.metrics_auto_declare {
+                Undeclared::Declared
+            } else {
+                Undeclared::Refused
             },
         };
         match Catalogue::built_in().with(&settings.catalogue()) {

@@ -441,8 +441,9 @@ fn at(host: &str, port: u16) -> Result<SocketAddr, String> {
 
 /// A name that is one word of a line.
 fn parse_name(text: &str) -> Result<String, String> {
-    match text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '#') {
-        true => Err("expected a name without spaces and #".to_owned()),
-        false => Ok(text.to_owned()),
+    if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '#') {
+        Err("expected a name without spaces and #".to_owned())
+    } else {
+        Ok(text.to_owned())
     }
 }

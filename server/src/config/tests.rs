@@ -13,7 +13,8 @@ fn the_defaults_are_usable() {
 
 #[test]
 fn studio_is_served_to_this_machine_and_to_others_only_if_that_is_asked_for() {
-    let (own, open) = ("127.0.0.1:1", "0.0.0.0:1");
+    let own = "127.0.0.1:1";
+    let open = "0.0.0.0:1";
     for (listen, flags, served, shown) in [
         (own, &[][..], true, true),
         (own, &["--studio=off"], false, false),

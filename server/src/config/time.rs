@@ -24,12 +24,13 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
         "h" => seconds(3600)?,
         _ => return Err(wrong()),
     };
-    match time > LONGEST {
-        true => Err(format!(
+    if time > LONGEST {
+        Err(format!(
             "{text:?} is too long, expected a duration of at most {}",
             written(LONGEST)
-        )),
-        false => Ok(time),
+        ))
+    } else {
+        Ok(time)
     }
 }
 

@@ -144,9 +144,10 @@ fn certificates(flag: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>,
     if found.is_empty() {
         return Err(failed("holds no certificate, expected PEM (BEGIN CERTIFICATE)"));
     }
-    match found.iter().all(|found| Certificate::from_der(found).is_ok()) {
-        true => Ok(found),
-        false => Err(failed("holds something that is no certificate")),
+    if found.iter().all(|found| Certificate::from_der(found).is_ok()) {
+        Ok(found)
+    } else {
+        Err(failed("holds something that is no certificate"))
     }
 }
 

@@ -118,9 +118,10 @@ impl Environment<'_> {
             limits: self.limits(raw),
             resource: self.resource(),
         };
-        match self.problems.is_empty() {
-            true => Ok(Some(settings)),
-            false => Err(self.problems),
+        if self.problems.is_empty() {
+            Ok(Some(settings))
+        } else {
+            Err(self.problems)
         }
     }
 

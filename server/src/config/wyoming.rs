@@ -101,7 +101,8 @@ impl RawWyoming {
     }
 
     pub(super) fn settings(self) -> Option<WyomingSettings> {
-        let (holder, zeroconf) = (self.wyoming_holder, self.zeroconf);
+        let holder = self.wyoming_holder;
+        let zeroconf = self.zeroconf;
         self.wyoming.map(|listen| WyomingSettings {
             listen,
             holder,

@@ -50,7 +50,8 @@ impl Refusal<'_> {
         };
         let suppressed = (suppressed > 0).then_some(suppressed);
         let problem = Some(self.message).filter(|message| !message.is_empty());
-        let (status, reason) = (self.status, self.reason);
+        let status = self.status;
+        let reason = self.reason;
         match self.fault {
             Fault::Caller => tracing::info!(%status, reason, problem, suppressed, "refused"),
             Fault::Server => tracing::warn!(%status, reason, problem, suppressed, "failed"),

@@ -28,7 +28,8 @@ impl From<StageError> for ServeError {
 
 impl From<EdgeFull> for ServeError {
     fn from(full: EdgeFull) -> Self {
-        let (stage, message) = ("session", full.to_string());
+        let stage = "session";
+        let message = full.to_string();
         StageError::Failed { stage, message }.into()
     }
 }

@@ -147,7 +147,8 @@ impl Admin {
         let known: Vec<_> = pipeline.pools().map(StagePool::stage).collect();
         let pool = pipeline.pool(stage);
         pool.ok_or_else(|| {
-            let (got, known) = (excerpt(stage), known.join(", "));
+            let got = excerpt(stage);
+            let known = known.join(", ");
             AdminError::StageNotFound { got, known }.into()
         })
     }
@@ -200,18 +201,15 @@ impl Admin {
             "" => "no reason was given",
             reason => reason,
         };
-        match self.state.registry.cancel(&request.session_id, reason) {
-            true => {
-                tracing::info!(
-                    session = request.session_id,
-                    "session cancelled over the admin API"
-                );
-                Ok(())
-            }
-            false => {
-                let got = excerpt(&request.session_id);
-                Err(AdminError::SessionNotFound { got }.into())
-            }
+        if self.state.registry.cancel(&request.session_id, reason) {
+            tracing::info!(
+                session = request.session_id,
+                "session cancelled over the admin API"
+            );
+            Ok(())
+        } else {
+            let got = excerpt(&request.session_id);
+            Err(AdminError::SessionNotFound { got }.into())
         }
     }
 }
@@ -263,9 +261,10 @@ impl AdminState {
         let now = self.clock.now();
         let admission = self.orchestrator.admission();
         let recent = self.recent.figures(now);
-        let views = match sessions {
-            true => self.registry.views(now),
-            false => Vec::new(),
+        let views = if sessions {
+            self.registry.views(now)
+        } else {
+            Vec::new()
         };
         let running = admission.limits().max_active.saturating_sub(admission.free());
         v1::WatchStatsResponse {
@@ -312,7 +311,8 @@ impl Course {
         self.state.orchestrator.draining().cancelled().await;
         loop {
             self.look.tick().await;
-            let (now, drained) = (self.state.clock.now(), self.state.drained());
+            let now = self.state.clock.now();
+            let drained = self.state.drained();
             self.over = drained.sessions == 0;
             let news = self
                 .told
@@ -359,9 +359,11 @@ impl AdminService for Admin {
         let interval = convert::interval(request.interval, INTERVAL, INTERVALS);
         let interval = interval.map_err(|error| status(&error))?;
         let place = self.watch().map_err(|error| status(&error))?;
-        let (state, close) = (self.state.clone(), self.state.close.clone());
+        let state = self.state.clone();
+        let close = self.state.close.clone();
         let looks = stream::unfold(every(interval), move |mut ticks| {
-            let (state, _held) = (state.clone(), &place);
+            let state = state.clone();
+            let _held = &place;
             async move {
                 ticks.tick().await;
                 Some((Ok(state.stats(request.include_sessions)), ticks))

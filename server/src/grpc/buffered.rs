@@ -40,7 +40,8 @@ where
     }
 
     fn call(&mut self, request: Request<tonic::body::Body>) -> Self::Future {
-        let (answer, buffered) = (self.inner.call(request), self.buffered.clone());
+        let answer = self.inner.call(request);
+        let buffered = self.buffered.clone();
         Box::pin(async move {
             let mut response = answer.await?;
             Ok(match response.extensions_mut().remove::<ResponseSlot>() {

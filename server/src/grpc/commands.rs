@@ -23,7 +23,8 @@ pub(super) fn spoken(
     max_message: usize,
 ) -> impl Stream<Item = Result<Command, ServeError>> + Unpin {
     let commands = requests.then(move |request| {
-        let (info, service) = (Arc::clone(&info), service.clone());
+        let info = Arc::clone(&info);
+        let service = service.clone();
         async move {
             let request = request.map_err(|status| broken(&status, max_message))?;
             match asked(request)? {

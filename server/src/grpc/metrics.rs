@@ -210,9 +210,10 @@ impl CustomSink {
 }
 
 fn at_most(field: &'static str, got: usize, limit: usize) -> Result<(), ServeError> {
-    match got <= limit {
-        true => Ok(()),
-        false => Err(RecordError::TooManyItems { field, got, limit }.into()),
+    if got <= limit {
+        Ok(())
+    } else {
+        Err(RecordError::TooManyItems { field, got, limit }.into())
     }
 }
 

@@ -27,7 +27,8 @@ pub(super) fn with_warnings(
         _ => Vec::new(),
     };
     let warnings = ignored.into_iter().map(|ignored| {
-        let (reason, message) = (FIELD_IGNORED, ignored.to_string());
+        let reason = FIELD_IGNORED;
+        let message = ignored.to_string();
         Ok(Event {
             utterance: None,
             body: EventBody::Warning { reason, message },

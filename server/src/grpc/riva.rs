@@ -94,7 +94,8 @@ impl RivaSpeechSynthesis for Riva {
         drop(extensions);
         let id = request.id.take();
         let (refuse, refused) = oneshot::channel();
-        let (mut refuse, mut long) = (Some(refuse), false);
+        let mut refuse = Some(refuse);
+        let mut long = false;
         let context = CallContext::from_headers(metadata.as_ref());
         let imitated = imitated(&self.service, tenant, &request).await;
         let commands = whole(request, imitated, &info, refused);

@@ -174,7 +174,8 @@ pub async fn serve<H: Health>(
     };
     let layers = Layers { calls, body_time };
     let mut routes = Routes::default();
-    let (speaks, converses) = (Some(Scope::Speech), Some(Scope::Chat));
+    let speaks = Some(Scope::Speech);
+    let converses = Some(Scope::Chat);
     routes = with(routes, &layers, Guarded::new(&keys, speaks, speech));
     routes = with(routes, &layers, Guarded::new(&keys, converses, chat));
     routes = with(routes, &layers, Guarded::new(&keys, None, catalog));
@@ -255,10 +256,12 @@ pub async fn serve_admin<H: Health>(
     access: Access,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    let (scope, keys) = (Some(Scope::Admin), access.keys);
+    let scope = Some(Scope::Admin);
+    let keys = access.keys;
     let admin = zipped!(AdminServiceServer::new(admin)).max_decoding_message_size(MAX_ADMIN_MESSAGE);
     let reflection = || reflection([ADMIN_SERVICE_NAME].into_iter());
-    let (v1, v1alpha) = (reflection().build_v1()?, reflection().build_v1alpha()?);
+    let v1 = reflection().build_v1()?;
+    let v1alpha = reflection().build_v1alpha()?;
     let routes = Routes::default()
         .add_service(calls.layer(Guarded::new(&keys, scope, admin)))
         .add_service(calls.layer(Guarded::new(&keys, scope, v1)))
@@ -418,9 +421,10 @@ fn cors(origins: &[HeaderValue]) -> CorsLayer {
     if origins.is_empty() {
         return CorsLayer::new();
     }
-    let allowed = match origins.iter().any(|origin| origin == "*") {
-        true => AllowOrigin::any(),
-        false => AllowOrigin::list(origins.to_vec()),
+    let allowed = if origins.iter().any(|origin| origin == "*") {
+        AllowOrigin::any()
+    } else {
+        AllowOrigin::list(origins.to_vec())
     };
     CorsLayer::new()
         .allow_origin(allowed)

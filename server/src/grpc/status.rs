@@ -123,7 +123,8 @@ mod tests {
     #[test]
     fn a_quota_that_is_used_up_is_named_with_its_limit_and_when_to_try_again() {
         let over = |quota| {
-            let (limit, retry) = ("4".to_owned(), Duration::from_millis(700));
+            let limit = "4".to_owned();
+            let retry = Duration::from_millis(700);
             status(&OverQuota { quota, limit, retry }.into())
         };
         for (quota, reason) in [
@@ -157,7 +158,8 @@ mod tests {
 
     #[test]
     fn an_outcome_carries_the_same_details() {
-        let (stage, message) = ("talker", "x".to_owned());
+        let stage = "talker";
+        let message = "x".to_owned();
         let rpc = rpc_status(&StageError::Failed { stage, message }.into());
         assert_eq!(rpc.code, Code::Internal as i32);
         assert!(

@@ -175,9 +175,10 @@ fn new_voice(request: v1::CreateVoiceRequest) -> Result<NewVoice, ServeError> {
 
 /// Speech request of a preview, and its text.
 fn preview(request: v1::PreviewVoiceRequest) -> (Result<SpeechRequest, ServeError>, String) {
-    let text = match request.text.is_empty() {
-        true => PREVIEW.to_owned(),
-        false => request.text,
+    let text = if request.text.is_empty() {
+        PREVIEW.to_owned()
+    } else {
+        request.text
     };
     if text.len() > MAX_PREVIEW {
         let problem = format!("has {} bytes, expected at most {MAX_PREVIEW}", text.len());

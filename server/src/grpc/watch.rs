@@ -73,7 +73,8 @@ impl WatchService for Watch {
         let begun = stream::iter([Ok(told(&begun))]);
         let courses = Arc::clone(&self.courses);
         let news = stream::unfold((last, seen), move |(mut last, seen)| {
-            let (courses, _held) = (Arc::clone(&courses), &place);
+            let courses = Arc::clone(&courses);
+            let _held = &place;
             async move {
                 last.wait_for(|number| *number > seen).await.ok()?;
                 let news = courses.after(seen);

@@ -110,9 +110,10 @@ impl Answer {
     }
 
     pub(super) fn text(&mut self, text: &str) -> Value {
-        match self.spoken {
-            true => self.heard(json!({"transcript": text})),
-            false => self.chunk(&json!({"content": text}), None),
+        if self.spoken {
+            self.heard(json!({"transcript": text}))
+        } else {
+            self.chunk(&json!({"content": text}), None)
         }
     }
 

@@ -62,9 +62,10 @@ impl Calls {
             let rest = self.held.split_off(at + name.len());
             let mut before = std::mem::replace(&mut self.held, rest);
             before.truncate(at);
-            match self.inside {
-                true => pieces.extend(self.call(&before, closes)),
-                false => push_text(&mut pieces, before.trim_end()),
+            if self.inside {
+                pieces.extend(self.call(&before, closes));
+            } else {
+                push_text(&mut pieces, before.trim_end());
             }
             self.inside = !self.inside;
         }
@@ -146,7 +147,8 @@ mod tests {
             .flat_map(|chunk| calls.push(&chunk.iter().collect::<String>()))
             .collect();
         pieces.extend(calls.finish());
-        let (mut said, mut asked) = (String::new(), Vec::new());
+        let mut said = String::new();
+        let mut asked = Vec::new();
         for piece in pieces {
             match piece {
                 Piece::Text(text) => said.push_str(&text),

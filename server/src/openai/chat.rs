@@ -195,7 +195,8 @@ fn succeeded(event: ChatEvent) -> Result<ChatEventBody, ServeError> {
 }
 
 fn unended() -> ServeError {
-    let (stage, message) = ("session", "the answer ended without an end".to_owned());
+    let stage = "session";
+    let message = "the answer ended without an end".to_owned();
     StageError::Failed { stage, message }.into()
 }
 

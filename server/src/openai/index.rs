@@ -47,9 +47,10 @@ const STUDIO_BELOW: &str = "studio/";
 pub(super) async fn root(openai: State<OpenAi>, head: Parts) -> Response {
     let accepts = head.headers.get(ACCEPT).and_then(|kinds| kinds.to_str().ok());
     let browses = accepts.is_some_and(|kinds| kinds.contains("text/html"));
-    let mut response = match browses && openai.sites.studio {
-        true => Redirect::temporary(STUDIO_BELOW).into_response(),
-        false => index(openai, head).await,
+    let mut response = if browses && openai.sites.studio {
+        Redirect::temporary(STUDIO_BELOW).into_response()
+    } else {
+        index(openai, head).await
     };
     let by = HeaderValue::from_static("accept");
     response.headers_mut().insert(VARY, by);
@@ -80,9 +81,10 @@ pub(super) async fn index(State(openai): State<OpenAi>, head: Parts) -> Response
 
 /// `GET /health`: 200 when speech can be asked for now, else 503 and why. Probes have no keys.
 pub(super) async fn health(State(openai): State<OpenAi>) -> Response {
-    let stays = match openai.phases.is_leaving() {
-        true => Err(ServeError::from(ShutdownError::Draining)),
-        false => Ok(()),
+    let stays = if openai.phases.is_leaving() {
+        Err(ServeError::from(ShutdownError::Draining))
+    } else {
+        Ok(())
     };
     let speaks = stays.clone().and_then(|()| openai.catalog.speaks());
     let converses = stays.and_then(|()| openai.catalog.converses());

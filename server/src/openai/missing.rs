@@ -39,15 +39,17 @@ pub(super) async fn route(State(openai): State<OpenAi>, head: Parts) -> ApiError
 /// A path that exists, asked for with a method that it does not take.
 pub(super) async fn method(head: Parts) -> ApiError {
     let path = head.uri.path();
-    let route = match path.starts_with("/v1/audio/voices/") {
-        true => VOICE,
-        false => path,
+    let route = if path.starts_with("/v1/audio/voices/") {
+        VOICE
+    } else {
+        path
     };
     let taken = ROUTES.iter().filter(|(_, known)| *known == route);
     let taken: Vec<_> = taken.map(|(method, _)| *method).collect();
-    let taken = match taken.is_empty() {
-        true => "GET".to_owned(),
-        false => taken.join(" and "),
+    let taken = if taken.is_empty() {
+        "GET".to_owned()
+    } else {
+        taken.join(" and ")
     };
     let problem = format!("{} takes {taken}, not {}", excerpt(route), head.method);
     ApiError::unread(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &problem)

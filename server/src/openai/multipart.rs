@@ -45,9 +45,10 @@ impl Multipart {
     pub(super) fn read(body: &Bytes, boundary: &str) -> Result<Vec<Field>, MultipartError> {
         let first = format!("--{boundary}");
         let next = format!("\r\n--{boundary}");
-        let mut at = match body.starts_with(first.as_bytes()) {
-            true => first.len(),
-            false => find(body, next.as_bytes()).ok_or(MultipartError::NoBoundary)? + next.len(),
+        let mut at = if body.starts_with(first.as_bytes()) {
+            first.len()
+        } else {
+            find(body, next.as_bytes()).ok_or(MultipartError::NoBoundary)? + next.len()
         };
         let mut fields = Vec::new();
         loop {

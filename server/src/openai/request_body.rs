@@ -140,10 +140,7 @@ impl OpenAi {
             let notes = Notes::unknown(names, strict)?;
             Ok((then(value)?, notes))
         };
-        match long {
-            true => blocking(parse).await,
-            false => parse(),
-        }
+        if long { blocking(parse).await } else { parse() }
     }
 }
 

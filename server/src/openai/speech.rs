@@ -258,7 +258,8 @@ fn succeeded(event: Event) -> Result<EventBody, ServeError> {
 }
 
 fn unended() -> ServeError {
-    let (stage, message) = ("session", "the speech ended without an end".to_owned());
+    let stage = "session";
+    let message = "the speech ended without an end".to_owned();
     StageError::Failed { stage, message }.into()
 }
 
@@ -276,7 +277,8 @@ async fn whole(
     notes: &mut Notes,
     mut events: impl Stream<Item = Result<EventBody, ServeError>> + Send + Unpin + 'static,
 ) -> Result<Gathered, ApiError> {
-    let (mut file, mut samples) = (Vec::new(), 0);
+    let mut file = Vec::new();
+    let mut samples = 0;
     while let Some(event) = events.next().await.transpose().map_err(|error| named(&error))? {
         match event {
             EventBody::Audio(audio) => {
@@ -329,6 +331,7 @@ fn told(
 }
 
 fn usage(done: &Done) -> Value {
-    let (input, output) = (done.usage.text_tokens, done.usage.frames);
+    let input = done.usage.text_tokens;
+    let output = done.usage.frames;
     json!({"input_tokens": input, "output_tokens": output, "total_tokens": input + output})
 }

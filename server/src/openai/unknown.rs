@@ -81,9 +81,10 @@ fn written(path: &Path<'_>) -> String {
 }
 
 fn below(path: &str, key: &str) -> String {
-    match path.is_empty() {
-        true => key.to_owned(),
-        false => format!("{path}.{key}"),
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
     }
 }
 
@@ -108,9 +109,10 @@ impl<'de> DeserializeSeed<'de> for Look<'_> {
             let rest = path.strip_prefix(&self.at);
             rest.is_some_and(|rest| self.at.is_empty() || rest.starts_with('.'))
         };
-        match self.paths.iter().any(leads) {
-            true => deserializer.deserialize_any(self),
-            false => IgnoredAny::deserialize(deserializer).map(|_| ()),
+        if self.paths.iter().any(leads) {
+            deserializer.deserialize_any(self)
+        } else {
+            IgnoredAny::deserialize(deserializer).map(|_| ())
         }
     }
 }

@@ -29,9 +29,12 @@ pub(super) fn listed(terms: &Terms) -> impl Iterator<Item = &String> {
 /// True if a request for a model of this name is for the one that is served.
 pub(super) fn is_model(name: &str, info: &SpeechInfo) -> bool {
     let Terms { aliases, hears, .. } = &info.terms;
-    let name_is = |alias: &String| match is_kind(alias) {
-        false => alias.eq_ignore_ascii_case(name),
-        true => matches(alias.as_bytes(), name.as_bytes()) && (alias == ANY || does(name, *hears)),
+    let name_is = |alias: &String| {
+        if is_kind(alias) {
+            matches(alias.as_bytes(), name.as_bytes()) && (alias == ANY || does(name, *hears))
+        } else {
+            alias.eq_ignore_ascii_case(name)
+        }
     };
     name.is_empty() || name == info.id || aliases.iter().any(name_is)
 }

@@ -125,24 +125,23 @@ impl Catalog {
         let info = &self.orchestrator.model()?.info;
         check_model(model, info)?;
         let mut spoken = info.languages.iter();
-        match language.is_empty() || spoken.any(|spoken| language::same(language, spoken)) {
-            true => {
-                let kept = self.voices.list(caller);
-                let kept: Vec<_> = kept.iter().filter(|kept| kept.problem.is_none()).collect();
-                // Where the model has none, they take the places of its voices.
-                let places = if info.voices.is_empty() { kept.len() } else { 0 };
-                let kept = kept.iter().enumerate().map(|(index, kept)| VoiceDescription {
-                    id: kept.voice.name.to_string(),
-                    display_name: kept.voice.name.to_string(),
-                    description: kept.voice.description.clone(),
-                    languages: info.languages.clone(),
-                    model: info.id.clone(),
-                    aliases: aliases::of(index, places),
-                    is_default: places > 0 && index == 0,
-                });
-                Ok(voices(info).into_iter().chain(kept).collect())
-            }
-            false => Ok(Vec::new()),
+        if language.is_empty() || spoken.any(|spoken| language::same(language, spoken)) {
+            let kept = self.voices.list(caller);
+            let kept: Vec<_> = kept.iter().filter(|kept| kept.problem.is_none()).collect();
+            // Where the model has none, they take the places of its voices.
+            let places = if info.voices.is_empty() { kept.len() } else { 0 };
+            let kept = kept.iter().enumerate().map(|(index, kept)| VoiceDescription {
+                id: kept.voice.name.to_string(),
+                display_name: kept.voice.name.to_string(),
+                description: kept.voice.description.clone(),
+                languages: info.languages.clone(),
+                model: info.id.clone(),
+                aliases: aliases::of(index, places),
+                is_default: places > 0 && index == 0,
+            });
+            Ok(voices(info).into_iter().chain(kept).collect())
+        } else {
+            Ok(Vec::new())
         }
     }
 }

@@ -78,10 +78,8 @@ impl ChatModel {
                 format!("has {} messages, expected at most {most}", history.len()),
             ));
         }
-        let (mut settings, mut said) = (
-            settings::settings(&request, self)?,
-            Vec::with_capacity(history.len()),
-        );
+        let mut settings = settings::settings(&request, self)?;
+        let mut said = Vec::with_capacity(history.len());
         let is_users =
             |one: &MessageRequest| one.role == Role::User && !one.parts.iter().any(PartRequest::is_result);
         let newest = history.iter().rposition(is_users);

@@ -136,23 +136,23 @@ fn max_lead(
     let frame = format
         .frame()
         .map_or(Duration::ZERO, |frame| format.rate().duration(frame));
-    match lead >= 2 * frame {
-        true => Ok(Some(lead)),
-        false => {
-            let problem = format!("is {lead:?}; expected at least twice the frame duration of {frame:?}");
-            Err(invalid(fields.max_lead, problem))
-        }
+    if lead >= 2 * frame {
+        Ok(Some(lead))
+    } else {
+        let problem = format!("is {lead:?}; expected at least twice the frame duration of {frame:?}");
+        Err(invalid(fields.max_lead, problem))
     }
 }
 
 fn leading_silence(got: Option<Duration>, fields: &DeliveryFields) -> Result<Duration, ServeError> {
     let silence = got.unwrap_or(LEADING_SILENCE);
-    match silence <= MAX_LEADING_SILENCE {
-        true => Ok(silence),
-        false => Err(invalid(
+    if silence <= MAX_LEADING_SILENCE {
+        Ok(silence)
+    } else {
+        Err(invalid(
             fields.leading_silence,
             "is out of range; expected 0 to 10 s",
-        )),
+        ))
     }
 }
 

@@ -109,7 +109,8 @@ mod tests {
         let greedy = take(&limiter, 1, 99);
         assert_eq!(greedy.len(), 13);
         assert_eq!(limiter.take(Tenant::Key(1)).unwrap_err(), 13);
-        let (second, third) = (take(&limiter, 2, 1), take(&limiter, 3, 1));
+        let second = take(&limiter, 2, 1);
+        let third = take(&limiter, 3, 1);
         assert_eq!((first.len(), second.len(), third.len()), (1, 1, 1));
         assert!(limiter.take(Tenant::Key(4)).is_err());
     }

@@ -302,9 +302,10 @@ fn aligned(language: Option<&str>, info: &SpeechInfo) -> Result<(), ServeError> 
 
 fn join<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.collect();
-    match names.is_empty() {
-        true => "none".to_owned(),
-        false => names.join(", "),
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
     }
 }
 

@@ -191,7 +191,8 @@ impl SpeechService {
         text: String,
         shape: impl FnOnce(Session) -> Session,
     ) -> Result<(Arc<SpeechInfo>, Events), ServeError> {
-        let (clock, tenant) = (self.gate.deps.clock, caller.tenant());
+        let clock = self.gate.deps.clock;
+        let tenant = caller.tenant();
         let began = clock.now();
         let (info, permit) = self.admit("SpeechService/Synthesize", caller)?;
         let request = match request {

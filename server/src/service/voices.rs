@@ -242,7 +242,9 @@ impl Voices {
     /// # Errors
     /// If there is none of that name, if it is shared and the caller has a key, or if the file cannot be removed.
     pub async fn delete(&self, caller: &Caller, name: &str) -> Result<(), ServeError> {
-        let (store, owner, name) = (Arc::clone(&self.store), Owner::of(caller), name.to_owned());
+        let store = Arc::clone(&self.store);
+        let owner = Owner::of(caller);
+        let name = name.to_owned();
         let figures = self.figures.clone();
         let removed = on_disk(move || {
             let removed = store.remove(&owner, &name);
@@ -330,11 +332,10 @@ impl Voices {
         if let Some(known) = known {
             return Ok((known, transcript));
         }
-        let tokens = match in_context {
-            true => Some(
-                (pipeline.encode)(&transcript).map_err(|error| VoiceError::Transcript(error.to_string()))?,
-            ),
-            false => None,
+        let tokens = if in_context {
+            Some((pipeline.encode)(&transcript).map_err(|error| VoiceError::Transcript(error.to_string()))?)
+        } else {
+            None
         };
         let source = Arc::clone(&pipeline.voice_encoder);
         let encoded = self.encoders.encode(tenant, source, recording, tokens).await?;
@@ -423,11 +424,12 @@ fn own_name(name: &VoiceName, info: &SpeechInfo) -> Result<(), VoiceError> {
         .voices
         .iter()
         .any(|voice| VoiceName::key(&voice.id) == VoiceName::key(name.as_str()));
-    match taken {
-        true => Err(VoiceError::Exists {
+    if taken {
+        Err(VoiceError::Exists {
             name: name.to_string(),
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }
 

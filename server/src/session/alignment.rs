@@ -292,7 +292,8 @@ impl Alignment {
                 at += 1;
                 continue;
             }
-            let (mut first, mut last) = (at, at);
+            let mut first = at;
+            let mut last = at;
             while lacks(&self.known[first..=last]) && sounds(last + 1) {
                 last += 1;
             }
@@ -383,7 +384,8 @@ impl Heard {
     /// Number of bytes of `text` that a listener has heard: whole words, independent of its pieces.
     pub(super) fn words(&self, text: &str, played: Samples) -> usize {
         let characters = self.characters(played);
-        let (mut last, mut before) = (0, ' ');
+        let mut last = 0;
+        let mut before = ' ';
         let ends = text.char_indices().chain([(text.len(), ' ')]);
         for (at, c) in ends.take(characters + 1) {
             if c.is_whitespace() || before.is_whitespace() || is_syllable(c) || is_syllable(before) {

@@ -22,16 +22,18 @@ impl Alternate {
         caller: impl Future<Output = C>,
         pipeline: impl Future<Output = P>,
     ) -> Either<C, P> {
-        let (caller, pipeline) = (pin!(caller), pin!(pipeline));
-        let next = match self.heard {
-            false => match select(caller, pipeline).await {
-                Either::Left((command, _)) => Either::Left(command),
-                Either::Right((progress, _)) => Either::Right(progress),
-            },
-            true => match select(pipeline, caller).await {
+        let caller = pin!(caller);
+        let pipeline = pin!(pipeline);
+        let next = if self.heard {
+            match select(pipeline, caller).await {
                 Either::Left((progress, _)) => Either::Right(progress),
                 Either::Right((command, _)) => Either::Left(command),
-            },
+            }
+        } else {
+            match select(caller, pipeline).await {
+                Either::Left((command, _)) => Either::Left(command),
+                Either::Right((progress, _)) => Either::Right(progress),
+            }
         };
         self.heard = matches!(next, Either::Left(_));
         next
@@ -40,9 +42,10 @@ impl Alternate {
 
 /// Awaits `future` if it is wanted, else never resolves.
 pub(super) async fn when<T>(wanted: bool, future: impl Future<Output = T>) -> T {
-    match wanted {
-        true => future.await,
-        false => std::future::pending().await,
+    if wanted {
+        future.await
+    } else {
+        std::future::pending().await
     }
 }
 

@@ -183,7 +183,8 @@ impl DeliveryStats {
     ) -> Duration {
         let waited = self.pauses.pop_front().unwrap_or_default();
         let end = |stage: Option<&(&'static str, StageSnapshot)>| stage.map(|(_, stage)| *stage);
-        let (first, last) = (end(stages.first()).unwrap_or_default(), end(stages.last()));
+        let first = end(stages.first()).unwrap_or_default();
+        let last = end(stages.last());
         self.frames += first.outputs;
         self.held += held;
         self.last_output = self.last_output.max(last.and_then(|last| last.last_output));
@@ -231,9 +232,10 @@ impl DeliveryStats {
     }
 
     fn text_wait(&self, now: Stamp) -> Duration {
-        match self.own_text {
-            true => Duration::ZERO,
-            false => self.ready.unwrap_or(now).since(self.began) + self.text_waits,
+        if self.own_text {
+            Duration::ZERO
+        } else {
+            self.ready.unwrap_or(now).since(self.began) + self.text_waits
         }
     }
 
@@ -271,14 +273,16 @@ impl DeliveryStats {
             },
             last_output: self.last_output.map(|at| at.since(self.began)),
             generation: self.generation(),
-            leading_silence: match self.sent.is_empty() {
-                true => Duration::ZERO,
-                false => self.rate.duration(self.silence.leading()),
+            leading_silence: if self.sent.is_empty() {
+                Duration::ZERO
+            } else {
+                self.rate.duration(self.silence.leading())
             },
             total: now.since(self.began),
-            real_time_factor: match audio.is_zero() {
-                true => 0.0,
-                false => busy.as_secs_f64() / audio.as_secs_f64(),
+            real_time_factor: if audio.is_zero() {
+                0.0
+            } else {
+                busy.as_secs_f64() / audio.as_secs_f64()
             },
             worst_underrun: self.player.report().worst(),
             longest_gap: self.longest_gap,

@@ -46,9 +46,10 @@ impl Names {
             return Err(invalid("is longer than 128 bytes"));
         }
         if name.is_empty() {
-            return Ok(match self.swallowing {
-                true => Named::Late,
-                false => Named::New(self.number()),
+            return Ok(if self.swallowing {
+                Named::Late
+            } else {
+                Named::New(self.number())
             });
         }
         match self.used.get(name) {

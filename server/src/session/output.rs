@@ -81,7 +81,9 @@ impl Output {
         else {
             return Made::default();
         };
-        let (mut joined, mut samples, mut chunks) = (Vec::new(), Vec::new(), Vec::new());
+        let mut joined = Vec::new();
+        let mut samples = Vec::new();
+        let mut chunks = Vec::new();
         step(joiner, &mut joined);
         renderer.push(&joined, &mut samples);
         for part in samples.chunks(self.stretch) {
@@ -100,7 +102,9 @@ impl Output {
         else {
             return Made::default();
         };
-        let (mut joined, mut samples, mut chunks) = (Vec::new(), Vec::new(), Vec::new());
+        let mut joined = Vec::new();
+        let mut samples = Vec::new();
+        let mut chunks = Vec::new();
         joiner.finish(&mut joined);
         renderer.push(&joined, &mut samples);
         renderer.finish(&mut samples);
@@ -327,10 +331,8 @@ mod tests {
             assert_eq!(made.samples, [0.0; 1_600], "{encoding:?}");
             assert!(made.audio.last().is_some_and(|audio| audio.last), "{encoding:?}");
             assert!(!nothing.has_begun());
-            let (mut plain, mut other) = (
-                output(&delivery(encoding, 8_000)),
-                output(&delivery(encoding, 8_000)),
-            );
+            let mut plain = output(&delivery(encoding, 8_000));
+            let mut other = output(&delivery(encoding, 8_000));
             plain.push(&tone(8_000));
             other.push(&tone(8_000));
             assert_eq!(

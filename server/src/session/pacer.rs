@@ -19,7 +19,8 @@ impl PlayoutPacer {
     /// Time at which audio of the duration `time` may be sent, if that is after `now` and no more than `max_lead` may
     /// be left to play.
     pub(super) fn due(&self, max_lead: Option<Duration>, time: Duration, now: Stamp) -> Option<Stamp> {
-        let (max_lead, dry) = (max_lead?, self.dry?);
+        let max_lead = max_lead?;
+        let dry = self.dry?;
         // With this much left to play there is room for it.
         let room = max_lead.saturating_sub(time);
         let left = dry.since(now);
@@ -77,8 +78,10 @@ mod tests {
             chunks in prop::collection::vec((1u64..50, 0u64..3), 1..200),
         ) {
             let rate = SampleRate::new(16_000).unwrap();
-            let (mut pacer, mut player) = (PlayoutPacer::default(), Continuity::new(rate));
-            let (mut now, mut sent) = (at(0), Duration::ZERO);
+            let mut pacer = PlayoutPacer::default();
+            let mut player = Continuity::new(rate);
+            let mut now = at(0);
+            let mut sent = Duration::ZERO;
             for (percent, late) in chunks {
                 // At most half of what may be ahead.
                 let samples = Samples((16 * lead * percent / 100).max(1));

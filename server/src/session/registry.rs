@@ -204,7 +204,8 @@ impl SessionHandle {
     /// Records that audio of this playing time was sent.
     pub(super) fn sent(&self, audio: Duration, now: Stamp) {
         self.caller.heard(audio, now);
-        let (entry, time) = (&self.entry, nanos(audio));
+        let entry = &self.entry;
+        let time = nanos(audio);
         entry.sent.fetch_add(time, Ordering::Relaxed);
         let dry = entry.dry.load(Ordering::Relaxed).max(nanos(now.0));
         // Only the session writes it.
@@ -272,7 +273,8 @@ mod tests {
         let _second = registry.open("Converse", Caller::default(), at(5));
         let methods: Vec<_> = registry.views(at(9)).iter().map(|view| view.method).collect();
         assert_eq!(methods, ["Speak", "Converse"]);
-        let (id, handle) = (first.handle().id().to_string(), first.handle());
+        let id = first.handle().id().to_string();
+        let handle = first.handle();
         drop(first);
         assert_eq!(registry.len(), 1);
         assert!(!registry.cancel(&id, "too late"));

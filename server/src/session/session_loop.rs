@@ -134,10 +134,8 @@ where
             core.deps.records.session(SessionChange::NothingBegan(error));
         }
         let cause = result.as_ref().err().cloned();
-        let (cause, now) = (
-            cause.unwrap_or_else(|| ShutdownError::Stopped.into()),
-            body.core().now(),
-        );
+        let cause = cause.unwrap_or_else(|| ShutdownError::Stopped.into());
+        let now = body.core().now();
         body.take(Input::End(cause), now)
     };
     if catch_unwind(AssertUnwindSafe(close)).is_err() {
@@ -166,7 +164,8 @@ where
     let core = body.core();
     let clock = core.deps.clock;
     let draining = core.deps.orchestrator.draining().clone();
-    let (stop, handle) = (core.deps.stop.clone(), core.handle.clone());
+    let stop = core.deps.stop.clone();
+    let handle = core.handle.clone();
     let mut alternate = Alternate::default();
     loop {
         let now = clock.now();
@@ -186,7 +185,8 @@ where
         let open = core.closing.is_none();
         let (at, due) = core.timeouts.next(!open);
         let now = clock.now();
-        let (due_in, alarm_in) = (at.since(now), wants.alarm.map(|at| at.since(now)));
+        let due_in = at.since(now);
+        let alarm_in = wants.alarm.map(|at| at.since(now));
         tokio::select! {
             biased;
             () = events.closed() => return Err(gone(body.core())),
@@ -221,9 +221,10 @@ where
 
 /// Error of a caller that went away: its deadline passed, or it did not wait for that.
 fn gone(core: &SessionCore) -> ServeError {
-    match core.timeouts.is_at_deadline(core.now()) {
-        true => SessionTimeout::Deadline.into(),
-        false => CallerGone.into(),
+    if core.timeouts.is_at_deadline(core.now()) {
+        SessionTimeout::Deadline.into()
+    } else {
+        CallerGone.into()
     }
 }
 

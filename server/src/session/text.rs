@@ -148,9 +148,10 @@ impl TextFront {
             warnings: Vec::new(),
             warned: 0,
             visible: false,
-            unspeakable: match info.terms.strict {
-                true => Unspeakable::Refused,
-                false => Unspeakable::Silence,
+            unspeakable: if info.terms.strict {
+                Unspeakable::Refused
+            } else {
+                Unspeakable::Silence
             },
             languages: info.languages.join(", "),
         }

@@ -59,9 +59,10 @@ impl SessionTimeouts {
 
     /// Records if there is something for the reader.
     pub(super) fn offer(&mut self, something: bool, now: Stamp) {
-        match something {
-            true => _ = self.offered.get_or_insert(now),
-            false => self.offered = None,
+        if something {
+            _ = self.offered.get_or_insert(now);
+        } else {
+            self.offered = None;
         }
     }
 

@@ -75,9 +75,10 @@ pub struct Sequences {
 impl Sequences {
     pub(super) fn add(&mut self, sequence: SequenceRecord) {
         self.last_output = self.last_output.max(sequence.first().last_output);
-        match self.kept.len() < KEPT {
-            true => self.kept.push(sequence),
-            false => self.left_out += 1,
+        if self.kept.len() < KEPT {
+            self.kept.push(sequence);
+        } else {
+            self.left_out += 1;
         }
     }
 }

@@ -395,9 +395,10 @@ impl Utterance {
         self.sequences += 1;
         self.text_tokens += piece.tokens.len() as u32;
         // The text comes by the edge, or with the request.
-        let (tokens, whole_text) = match self.settings.non_streaming && piece.ends {
-            true => (Vec::new(), Some(piece.tokens.into())),
-            false => (piece.tokens, None),
+        let (tokens, whole_text) = if self.settings.non_streaming && piece.ends {
+            (Vec::new(), Some(piece.tokens.into()))
+        } else {
+            (piece.tokens, None)
         };
         let spec = SegmentSpec {
             request: SpeechRequest {

@@ -99,9 +99,10 @@ impl Keys {
         let found = own.min_by_key(|(key, holder)| (!holder.scopes.contains(&scope), **key));
         let (key, holder) = found.ok_or(AuthError::KeyInvalid)?;
         let account = state.accounts.get(key).ok_or(AuthError::KeyInvalid)?;
-        match holder.scopes.contains(&scope) {
-            true => Ok(Caller::holder(Arc::clone(account)).at(Some(address))),
-            false => Err(AuthError::ScopeMissing(scope)),
+        if holder.scopes.contains(&scope) {
+            Ok(Caller::holder(Arc::clone(account)).at(Some(address)))
+        } else {
+            Err(AuthError::ScopeMissing(scope))
         }
     }
 }
@@ -218,7 +219,8 @@ mod tests {
     fn what_a_key_has_used_is_the_keys_whatever_its_file_says_meanwhile() {
         let line = |name: &str| format!("{name} speech sha256:{}\n", "0".repeat(64));
         let file = |text: &str| KeyFile::parse(text).unwrap();
-        let (mut kept, now) = (Kept::default(), Instant::now());
+        let mut kept = Kept::default();
+        let now = Instant::now();
         let accounts = |kept: &mut Kept, text: &str, seconds| {
             let found = kept.accounts(&file(text), now + Duration::from_secs(seconds));
             found.into_values().next()

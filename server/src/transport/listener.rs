@@ -72,7 +72,8 @@ impl Source for Certificate {
     }
 
     fn compare(&self, old: &TlsIdentity, new: &TlsIdentity) -> Change {
-        let ((chain, authorities), (before, others)) = (new.certificates, old.certificates);
+        let (chain, authorities) = new.certificates;
+        let (before, others) = old.certificates;
         if chain < before || authorities < others {
             return Change::Less("there are fewer certificates".to_owned());
         }
@@ -390,20 +391,18 @@ impl Shared {
 
     /// Once at a level that is seen: a client that tries again and again fills no log.
     fn say_plaintext(&self, peer: CallerAddress) {
-        match self.said_plaintext.swap(true, Ordering::Relaxed) {
-            true => {
-                tracing::debug!(%peer, "a client speaks plaintext to a port that speaks TLS");
-            }
-            false => {
-                tracing::warn!(%peer, "a client speaks plaintext to a port that speaks TLS, expected https:// or a channel with TLS");
-            }
+        if self.said_plaintext.swap(true, Ordering::Relaxed) {
+            tracing::debug!(%peer, "a client speaks plaintext to a port that speaks TLS");
+        } else {
+            tracing::warn!(%peer, "a client speaks plaintext to a port that speaks TLS, expected https:// or a channel with TLS");
         }
     }
 }
 
 fn refused(peer: CallerAddress, full: &Full) {
-    match full.said {
-        true => tracing::debug!(%peer, limit = full.limit, "a connection is refused"),
-        false => tracing::warn!(%peer, limit = full.limit, "connections are refused: {full}"),
+    if full.said {
+        tracing::debug!(%peer, limit = full.limit, "a connection is refused");
+    } else {
+        tracing::warn!(%peer, limit = full.limit, "connections are refused: {full}");
     }
 }

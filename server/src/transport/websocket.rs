@@ -148,7 +148,8 @@ impl Handshake {
     where
         F: Future<Output = ()> + Send,
     {
-        let (on_upgrade, closing) = (self.on_upgrade, self.upgrades.closing.clone());
+        let on_upgrade = self.on_upgrade;
+        let closing = self.upgrades.closing.clone();
         let work = async move {
             match on_upgrade.await {
                 Ok(upgraded) => serve(WebSocket::new(upgraded, limits, closing).await).await,
@@ -401,9 +402,10 @@ impl WebSocket {
         }
         self.is_read |= reads;
         let now = [self.takes_audio(), self.takes_more()];
-        match now.into_iter().zip(before).any(|(now, before)| now && !before) {
-            true => Poll::Ready(Ok(Turned::Room)),
-            false => Poll::Pending,
+        if now.into_iter().zip(before).any(|(now, before)| now && !before) {
+            Poll::Ready(Ok(Turned::Room))
+        } else {
+            Poll::Pending
         }
     }
 

@@ -118,7 +118,8 @@ impl Connection {
 
     /// The next event. One that has begun must come within the time for a request, and begin within `patience`.
     async fn next(&mut self, patience: Duration) -> Result<Option<Event>, End> {
-        let (begun, each) = (Instant::now(), self.shared.limits.request_time.min(patience));
+        let begun = Instant::now();
+        let each = self.shared.limits.request_time.min(patience);
         let mut within = false;
         loop {
             match timeout(each, self.reader.next()).await {
@@ -173,7 +174,8 @@ impl Connection {
     /// Speaks one whole text.
     async fn synthesize(&mut self, data: Data) -> Result<(), End> {
         let (request, text) = spoken(data)?;
-        let (speech, caller) = (&self.shared.speech, self.caller()?);
+        let speech = &self.shared.speech;
+        let caller = self.caller()?;
         let opened = speech
             .synthesize(CallContext::default(), caller, Ok(request), text, Session::uncut)
             .await;
@@ -270,7 +272,8 @@ impl Connection {
 
     /// Ends the connection so that its peer reads why: one that is still talking would only see a reset.
     async fn farewell(self) {
-        let (mut reader, mut writer) = (self.reader.into_inner(), self.writer.stream);
+        let mut reader = self.reader.into_inner();
+        let mut writer = self.writer.stream;
         let ended = async {
             writer.shutdown().await?;
             tokio::io::copy(&mut (&mut reader).take(LAST_BYTES), &mut tokio::io::sink()).await
@@ -331,6 +334,7 @@ fn unserved(kind: &str) -> End {
 }
 
 fn unended() -> ServeError {
-    let (stage, message) = ("session", "the speech ended without an end".to_owned());
+    let stage = "session";
+    let message = "the speech ended without an end".to_owned();
     StageError::Failed { stage, message }.into()
 }

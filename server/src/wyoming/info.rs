@@ -35,7 +35,8 @@ fn attribution() -> Value {
 
 /// Home Assistant's menu shows the description, so that it has the name, too.
 fn voice(voice: &VoiceDescription) -> Value {
-    let (name, about) = (voice.display_name.as_str(), voice.description.as_str());
+    let name = voice.display_name.as_str();
+    let about = voice.description.as_str();
     let name = if name.is_empty() { voice.id.as_str() } else { name };
     let description = match (about.is_empty(), about.starts_with(name)) {
         (true, _) => name.to_owned(),

@@ -8,7 +8,8 @@ use super::wire::EventDecoder;
 
 /// The bytes of a connection, in pieces.
 pub fn events(bytes: &[u8]) {
-    let (mut decoder, mut buffer) = (EventDecoder::default(), BytesMut::new());
+    let mut decoder = EventDecoder::default();
+    let mut buffer = BytesMut::new();
     for piece in bytes.chunks(61) {
         buffer.extend_from_slice(piece);
         loop {

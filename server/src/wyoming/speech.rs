@@ -26,9 +26,10 @@ pub(super) fn spoken(data: Data) -> Result<(SpeechRequest, String), ServeError> 
     let named = voice.name.unwrap_or_default();
     let request = SpeechRequest {
         // A name says more than a language.
-        language: match named.is_empty() {
-            true => voice.language.unwrap_or_default(),
-            false => String::new(),
+        language: if named.is_empty() {
+            voice.language.unwrap_or_default()
+        } else {
+            String::new()
         },
         voice: named,
         ..SpeechRequest::default()

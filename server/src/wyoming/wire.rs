@@ -122,9 +122,10 @@ impl EventDecoder {
         let new = bytes.get(self.searched..).unwrap_or_default();
         let Some(end) = new.iter().position(|byte| *byte == b'\n') else {
             self.searched = bytes.len();
-            return match bytes.len() > MAX_LINE {
-                true => Err(too_long("the first line", bytes.len() as u64, MAX_LINE)),
-                false => Ok(false),
+            return if bytes.len() > MAX_LINE {
+                Err(too_long("the first line", bytes.len() as u64, MAX_LINE))
+            } else {
+                Ok(false)
             };
         };
         let line = bytes.split_to(std::mem::take(&mut self.searched) + end);
@@ -183,9 +184,10 @@ impl Decoder for EventDecoder {
                         return Ok(None);
                     }
                     let more = bytes.split_to(data_length);
-                    let data = match more.is_empty() {
-                        true => data,
-                        false => data.merged(json::read_pieces(&more)?),
+                    let data = if more.is_empty() {
+                        data
+                    } else {
+                        data.merged(json::read_pieces(&more)?)
                     };
                     let event = Event { kind, data };
                     self.state = State::Payload {
@@ -219,9 +221,10 @@ impl Decoder for EventDecoder {
 
 /// An event of the server as bytes.
 pub(super) fn encoded(kind: &str, data: &Value, payload: &Bytes) -> Vec<u8> {
-    let data = match data.is_null() {
-        true => String::new(),
-        false => data.to_string(),
+    let data = if data.is_null() {
+        String::new()
+    } else {
+        data.to_string()
     };
     let mut header = json!({"type": kind, "version": VERSION});
     if !data.is_empty() {
@@ -249,7 +252,9 @@ mod tests {
     use super::*;
 
     fn events(bytes: &[u8], piece: usize) -> Result<Vec<Event>, WireError> {
-        let (mut decoder, mut buffer, mut found) = (EventDecoder::default(), BytesMut::new(), Vec::new());
+        let mut decoder = EventDecoder::default();
+        let mut buffer = BytesMut::new();
+        let mut found = Vec::new();
         for piece in bytes.chunks(piece) {
             buffer.extend_from_slice(piece);
             while let Some(event) = decoder.decode(&mut buffer)? {
@@ -343,7 +348,8 @@ mod tests {
 
     #[test]
     fn a_payload_is_dropped_as_it_comes() {
-        let (mut decoder, mut buffer) = (EventDecoder::default(), BytesMut::new());
+        let mut decoder = EventDecoder::default();
+        let mut buffer = BytesMut::new();
         buffer.extend_from_slice(b"{\"type\":\"audio-chunk\",\"payload_length\":1048576}\n");
         for _ in 0..255 {
             buffer.extend_from_slice(&[0; 4_096]);

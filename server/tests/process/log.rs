@@ -292,11 +292,9 @@ fn a_panic_is_a_line_of_the_log_also_where_it_is_caught() {
         .iter()
         .map(|line| (&line["level"], &line["message"]))
         .collect();
-    let (error, first, second) = (
-        "ERROR".into(),
-        "panic: lost 3 \"frames\"".into(),
-        "panic: in a thread".into(),
-    );
+    let error = "ERROR".into();
+    let first = "panic: lost 3 \"frames\"".into();
+    let second = "panic: in a thread".into();
     assert_eq!(panics, [(&error, &first), (&error, &second)]);
     assert_eq!(lines[1]["thread"], "decoder");
     assert!(

@@ -51,9 +51,10 @@ impl Server {
             .spawn()
             .expect("the program starts");
         let mut log = BufReader::new(process.stderr.take().expect("it is piped"));
-        let operators = match command.get_args().any(|arg| arg == "--admin-listen") {
-            true => field(&line_with(&mut log, "admin API listening"), "address"),
-            false => String::new(),
+        let operators = if command.get_args().any(|arg| arg == "--admin-listen") {
+            field(&line_with(&mut log, "admin API listening"), "address")
+        } else {
+            String::new()
         };
         let address = field(&line_with(&mut log, "listening"), "address");
         let ready = line_with(&mut log, "ready in");

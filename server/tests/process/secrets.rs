@@ -63,8 +63,10 @@ impl Gateway {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address").to_string();
-        let (seen, over) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
-        let (noted, ends) = (Arc::clone(&seen), Arc::clone(&over));
+        let seen = Arc::<AtomicBool>::default();
+        let over = Arc::<AtomicBool>::default();
+        let noted = Arc::clone(&seen);
+        let ends = Arc::clone(&over);
         let thread = std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if ends.load(Ordering::SeqCst) {

@@ -51,8 +51,10 @@ fn path(dir: &TempDir) -> String {
 
 #[tokio::test]
 async fn a_voice_that_finds_no_room_on_the_disk_leaves_nothing_and_the_server_goes_on() {
-    let (model, dir) = (checkpoint(), tempfile::tempdir().expect("a directory"));
-    let (model_path, voices_path) = (path(&model), path(&dir));
+    let model = checkpoint();
+    let dir = tempfile::tempdir().expect("a directory");
+    let model_path = path(&model);
+    let voices_path = path(&dir);
     let args = ["--model", &model_path, "--voices", &voices_path];
     let server = without_room(&args, true);
     let refused = keep(&server.address, "anna", "")
@@ -69,8 +71,10 @@ async fn a_voice_that_finds_no_room_on_the_disk_leaves_nothing_and_the_server_go
 
 #[tokio::test]
 async fn a_server_that_ends_while_it_stores_a_voice_starts_again_without_it() {
-    let (model, dir) = (checkpoint(), tempfile::tempdir().expect("a directory"));
-    let (model_path, voices_path) = (path(&model), path(&dir));
+    let model = checkpoint();
+    let dir = tempfile::tempdir().expect("a directory");
+    let model_path = path(&model);
+    let voices_path = path(&dir);
     let args = ["--model", &model_path, "--voices", &voices_path];
     let whole = Server::start(&args);
     keep(&whole.address, "otto", "").await.expect("a voice");

@@ -45,7 +45,8 @@ impl Server {
             .spawn()
             .expect("the program starts");
         let mut log = BufReader::new(process.stderr.take().expect("it is piped"));
-        let (mut address, mut metrics) = (String::new(), String::new());
+        let mut address = String::new();
+        let mut metrics = String::new();
         let mut line = String::new();
         while !line.contains("ready in") {
             line.clear();
@@ -54,9 +55,10 @@ impl Server {
                 "it ended early"
             );
             if let Some((before, rest)) = line.split_once("address=") {
-                let which = match before.contains("metrics") {
-                    true => &mut metrics,
-                    false => &mut address,
+                let which = if before.contains("metrics") {
+                    &mut metrics
+                } else {
+                    &mut address
                 };
                 let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
                 rest[..end].clone_into(which);
@@ -206,13 +208,15 @@ const SENTENCES: [&str; 3] = [
 
 #[tokio::test]
 async fn stages_in_processes_of_their_own_make_the_same_audio() {
-    let (here, there) = (Server::start(&[]), Server::start(&IN_PROCESSES));
+    let here = Server::start(&[]);
+    let there = Server::start(&IN_PROCESSES);
     assert_eq!((here.children().len(), there.children().len()), (0, 2));
     for (seed, text) in (1..).zip(SENTENCES) {
         let expected = speak(&here, seed, text).await.rest().await.unwrap();
         assert!(expected.len() > 10_000);
         // In company, too.
-        let (mut first, second) = (speak(&there, seed, text).await, speak(&there, seed, text).await);
+        let mut first = speak(&there, seed, text).await;
+        let second = speak(&there, seed, text).await;
         first.begun().await;
         assert!(second.rest().await.unwrap() == expected, "{text}");
         assert!(first.rest().await.unwrap() == expected, "{text}");
@@ -257,10 +261,8 @@ async fn what_a_killed_code2wav_decoded_goes_on_with_the_same_samples() {
 
 /// Two utterances on two replicas, each in a process; one of the processes is killed when both are heard.
 async fn killed_in_mid_speech(stage: &str) {
-    let (placement, replicas) = (
-        format!("stages.{stage}.placement=process"),
-        format!("stages.{stage}.replicas=2"),
-    );
+    let placement = format!("stages.{stage}.placement=process");
+    let replicas = format!("stages.{stage}.replicas=2");
     let args = [
         "--set",
         &placement,
@@ -270,10 +272,8 @@ async fn killed_in_mid_speech(stage: &str) {
         "200ms",
     ];
     let server = Server::start(&args);
-    let (mut first, mut second) = (
-        speak(&server, 1, &long_text()).await,
-        speak(&server, 1, &long_text()).await,
-    );
+    let mut first = speak(&server, 1, &long_text()).await;
+    let mut second = speak(&server, 1, &long_text()).await;
     first.begun().await;
     second.begun().await;
     let victim = server.children()[0];
@@ -284,7 +284,8 @@ async fn killed_in_mid_speech(stage: &str) {
     })
     .await;
     let (first, second) = tokio::join!(first.rest(), second.rest());
-    let (first, second) = (first.unwrap(), second.unwrap());
+    let first = first.unwrap();
+    let second = second.unwrap();
     assert!(first == second, "{} and {} bytes", first.len(), second.len());
     // Both replicas work, and say what was said.
     for _ in 0..2 {

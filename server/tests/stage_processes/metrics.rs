@@ -135,7 +135,8 @@ async fn engines_in_processes_have_the_same_families_and_the_same_figures() {
     assert_eq!(series(&reading), series(&expected));
     let mut made = BTreeMap::new();
     for name in ["thinker", "talker", "code2wav"] {
-        let (stage, stop) = (reading.stage(name), "finished_reason=\"stop\"");
+        let stage = reading.stage(name);
+        let stop = "finished_reason=\"stop\"";
         let sequences = reading.sum("vllm:request_success_total", &[&stage]);
         assert!(sequences > 0.0, "{name}");
         assert_eq!(
@@ -154,7 +155,8 @@ async fn engines_in_processes_have_the_same_families_and_the_same_figures() {
             "vllm:request_generation_tokens_sum",
             "vllm:num_preemptions_total",
         ] {
-            let (got, wanted) = (reading.sum(family, &[&stage]), expected.sum(family, &[&stage]));
+            let got = reading.sum(family, &[&stage]);
+            let wanted = expected.sum(family, &[&stage]);
             assert_eq!(got, wanted, "{name} {family}");
         }
         made.insert(name, reading.sum("vllm:generation_tokens_total", &[&stage]));

@@ -23,9 +23,11 @@ async fn spoken(server: &Server, voice: &str) -> Vec<u8> {
 
 #[tokio::test]
 async fn a_kept_voice_is_the_same_whether_stages_are_threads_or_processes() {
-    let (model, dir) = (checkpoint(), tempfile::tempdir().expect("a directory"));
+    let model = checkpoint();
+    let dir = tempfile::tempdir().expect("a directory");
     let path = |dir: &TempDir| dir.path().to_str().expect("text").to_owned();
-    let (model_path, voices_path) = (path(&model), path(&dir));
+    let model_path = path(&model);
+    let voices_path = path(&dir);
     let args = ["--model", &model_path, "--voices", &voices_path];
     let here = Server::start(&args);
     keep(&here.address, "context", "Short ref.")

@@ -317,7 +317,8 @@ fn unique_names(raw: &RawCatalogue, families: &[Family], problems: &mut Problems
 fn deprecated(raw: &RawCatalogue, families: &[Family], problems: &mut Problems) -> Vec<Deprecated> {
     let mut all: Vec<Deprecated> = Vec::new();
     for entry in &raw.deprecated {
-        let (name, family) = (&entry.name, &entry.family);
+        let name = &entry.name;
+        let family = &entry.family;
         if !families.iter().any(|known| *known.name == family.value) {
             problems.at(family, format!("{} is no family", family.value));
         }

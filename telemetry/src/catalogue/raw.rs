@@ -240,7 +240,8 @@ fn absent(node: &Node, problems: &mut Problems) -> Option<RawAbsent> {
             .map(|node| problems.texts(node, key))
             .unwrap_or_default()
     };
-    let (names, prefixes) = (texts("names"), texts("prefixes"));
+    let names = texts("names");
+    let prefixes = texts("prefixes");
     Some(RawAbsent {
         reason: problems.text(reason, "reason")?.value,
         names,

@@ -79,7 +79,8 @@ fn metric(
     }
     let bounds = entries.get("buckets").map(|node| bounds(node, problems));
     let help = entries.get("help").and_then(|node| problems.text(node, "help"));
-    let (name, unit) = (name?, unit?);
+    let name = name?;
+    let unit = unit?;
     let mut labels: Vec<_> = labels.into_iter().map(|label| label.value).collect();
     if model && !labels.iter().any(|label| label == HOSTNAME) {
         labels.push(HOSTNAME.to_owned());

@@ -101,7 +101,8 @@ pub(super) fn append(
 impl<'a> Block<'a> {
     /// Its name and its kind on a page of that format.
     fn shown(&self, format: Format) -> (&'a str, &'a str) {
-        let (name, kind) = (self.name, self.kind.unwrap_or("untyped"));
+        let name = self.name;
+        let kind = self.kind.unwrap_or("untyped");
         match (format, kind, name.strip_suffix("_total")) {
             (Format::OpenMetrics, "counter", Some(base)) => (base, kind),
             (Format::OpenMetrics, "counter" | "untyped", _) => (name, "unknown"),

@@ -145,7 +145,8 @@ impl Page<'_> {
 
     fn head(&mut self, help: &str) {
         let mut help = help.replace('\\', "\\\\").replace('\n', "\\n");
-        let (mut name, mut kind) = (self.name, self.family.kind.exposed());
+        let mut name = self.name;
+        let mut kind = self.family.kind.exposed();
         if self.format == Format::OpenMetrics {
             help = help.replace('"', "\\\"");
             if kind == "counter" {

@@ -25,8 +25,10 @@ impl EdgeInstruments {
     /// Instruments for the edge between two ends.
     #[must_use]
     pub fn new(meter: &Meter, from: impl Into<EdgeEnd>, to: impl Into<EdgeEnd>) -> Self {
-        let (from, to) = (from.into(), to.into());
-        let (of_from, of_to) = (from.ids(), to.ids());
+        let from = from.into();
+        let to = to.into();
+        let of_from = from.ids();
+        let of_to = to.ids();
         let edge = [of_from.0.as_str(), &of_from.1, &of_to.0, &of_to.1];
         Self {
             log: None,

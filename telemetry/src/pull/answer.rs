@@ -108,7 +108,8 @@ pub(super) fn taken(headers: &HeaderMap) -> Format {
     let ranges = values
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','));
-    let (mut open, mut plain) = (0.0_f64, 0.0_f64);
+    let mut open = 0.0_f64;
+    let mut plain = 0.0_f64;
     for range in ranges {
         let mut parts = range.split(';').map(str::trim);
         let kind = parts.next().unwrap_or_default();

@@ -22,9 +22,11 @@ async fn gateway(statuses: Vec<StatusCode>) -> (String, mpsc::Receiver<Seen>) {
     let statuses = Arc::new(Mutex::new(statuses));
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let (seen, statuses) = (seen.clone(), Arc::clone(&statuses));
+            let seen = seen.clone();
+            let statuses = Arc::clone(&statuses);
             let service = service_fn(move |request: Request<Incoming>| {
-                let (seen, statuses) = (seen.clone(), Arc::clone(&statuses));
+                let seen = seen.clone();
+                let statuses = Arc::clone(&statuses);
                 async move {
                     let (head, body) = request.into_parts();
                     let body = body.collect().await?.to_bytes();
@@ -77,7 +79,8 @@ fn options(url: &str) -> PushOptions {
 async fn the_group_is_put_at_once_again_and_when_drained_and_is_deleted_on_exit() {
     let (url, mut requests) = gateway(vec![StatusCode::OK]).await;
     let telemetry = telemetry();
-    let (drained, exit) = (CancellationToken::new(), CancellationToken::new());
+    let drained = CancellationToken::new();
+    let exit = CancellationToken::new();
     let pusher = Pusher::new(&telemetry, options(&url)).expect("a pusher");
     let task = tokio::spawn(pusher.run(drained.clone(), exit.clone()));
     for _ in 0..3 {

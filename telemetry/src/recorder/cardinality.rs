@@ -84,7 +84,8 @@ mod tests {
 
     #[test]
     fn beyond_the_cap_new_label_sets_are_refused_and_known_ones_pass() {
-        let (probe, drops) = (Probe::default(), Arc::new(Drops::default()));
+        let probe = Probe::default();
+        let drops = Arc::new(Drops::default());
         let layer = Cardinality::new(schema(), Arc::clone(&drops), Arc::default(), probe.clone());
         let versions: Vec<&'static str> = (0..520).map(|n| &*n.to_string().leak()).collect();
         for version in &versions {
@@ -106,7 +107,8 @@ mod tests {
 
     #[test]
     fn a_replica_that_is_gone_makes_room_for_another_one() {
-        let (probe, drops) = (Probe::default(), Arc::new(Drops::default()));
+        let probe = Probe::default();
+        let drops = Arc::new(Drops::default());
         let known = Arc::new(KnownSeries::default());
         let layer = Cardinality::new(schema(), Arc::clone(&drops), Arc::clone(&known), probe);
         for replica in 0..5_000 {

@@ -109,7 +109,8 @@ mod tests {
     use crate::recorder::tests::{Probe, key, register, schema};
 
     fn refused(key: &Key, call: Call) -> Option<DropReason> {
-        let (probe, drops) = (Probe::default(), Arc::new(Drops::default()));
+        let probe = Probe::default();
+        let drops = Arc::new(Drops::default());
         register(
             &Check::new(schema(), Arc::clone(&drops), probe.clone()),
             key,

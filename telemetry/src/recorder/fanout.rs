@@ -133,7 +133,8 @@ mod tests {
 
     #[test]
     fn a_family_reaches_the_sinks_that_take_it() {
-        let (all, logged) = (Probe::default(), Probe::default());
+        let all = Probe::default();
+        let logged = Probe::default();
         let sink = |takes, probe: &Probe| Sink {
             takes,
             recorder: Arc::new(probe.clone()),

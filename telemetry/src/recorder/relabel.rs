@@ -78,7 +78,8 @@ mod tests {
 
     #[test]
     fn an_engine_that_names_no_replica_is_refused_and_counted() {
-        let (probe, drops) = (Probe::default(), Arc::new(Drops::default()));
+        let probe = Probe::default();
+        let drops = Arc::new(Drops::default());
         let layer = Relabel::new(Arc::clone(&drops), probe.clone());
         for engine in ["1", "first", ""] {
             register(

@@ -160,7 +160,8 @@ fn the_whole_stack_hands_a_sink_the_exposed_labels_in_order() {
 
 #[test]
 fn the_gate_is_outermost_so_that_what_is_off_is_not_even_checked() {
-    let (probe, around) = (Probe::default(), around(false));
+    let probe = Probe::default();
+    let around = around(false);
     let stack = stack(&around, into(&probe));
     register(stack.as_ref(), &key("no such metric", &[]), Call::Gauge);
     assert!(probe.seen().is_empty());
@@ -169,7 +170,8 @@ fn the_gate_is_outermost_so_that_what_is_off_is_not_even_checked() {
 
 #[test]
 fn two_recorders_in_one_process_know_nothing_of_each_other() {
-    let (one, two) = (Probe::default(), Probe::default());
+    let one = Probe::default();
+    let two = Probe::default();
     let stacks = [stack(&around(true), into(&one)), stack(&around(true), into(&two))];
     register(stacks[0].as_ref(), &key("process_open_fds", &[]), Call::Gauge);
     assert_eq!((one.seen().len(), two.seen().len()), (1, 0));

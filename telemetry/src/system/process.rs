@@ -26,7 +26,8 @@ impl OneProcess {
     /// The process of that id. None if it has gone, or is not to be looked at.
     #[must_use]
     pub fn read(id: u32) -> Option<Self> {
-        let (process, ticks_per_second) = (id.to_string(), ticks_per_second());
+        let process = id.to_string();
+        let ticks_per_second = ticks_per_second();
         let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
         Some(Self {
             cpu: Stat::read(&process)?.cpu_ticks as f64 / ticks_per_second,

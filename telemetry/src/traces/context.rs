@@ -55,7 +55,8 @@ impl TraceParent {
     pub fn parse(header: &str) -> Option<Self> {
         let mut parts = header.trim().split('-');
         let version = digits(parts.next()?, 2)?;
-        let (trace, span) = (trace_id(parts.next()?)?, span_id(parts.next()?)?);
+        let trace = trace_id(parts.next()?)?;
+        let span = span_id(parts.next()?)?;
         let flags = digits(parts.next()?, 2)?;
         // Later versions may say more behind this.
         let whole = version != 0 || parts.next().is_none();

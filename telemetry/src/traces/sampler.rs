@@ -78,9 +78,10 @@ impl TraceSampler {
 
     fn sampler(&self) -> Sampler {
         let own = Sampler::TraceIdRatioBased(self.share);
-        match self.asks_parent {
-            true => Sampler::ParentBased(Box::new(own)),
-            false => own,
+        if self.asks_parent {
+            Sampler::ParentBased(Box::new(own))
+        } else {
+            own
         }
     }
 }
@@ -104,7 +105,8 @@ mod tests {
 
     #[test]
     fn callers_decide_where_they_are_asked() {
-        let (yes, no) = (parent("01"), parent("00"));
+        let yes = parent("01");
+        let no = parent("00");
         let takes = |name: &str, parent: Option<&TraceParent>| {
             let sampler = TraceSampler::parse(name, None).expect("a sampler");
             sampler.takes(new_trace_id(), parent)

@@ -91,7 +91,8 @@ pub(crate) fn rules(path: &str) -> Vec<Rule> {
     // How far an expression is indented, while inside of one.
     let mut inside: Option<usize> = None;
     for line in text.lines() {
-        let (trimmed, indent) = (line.trim(), line.len() - line.trim_start().len());
+        let trimmed = line.trim();
+        let indent = line.len() - line.trim_start().len();
         if inside.is_some_and(|least| indent <= least) {
             inside = None;
         }

@@ -122,7 +122,8 @@ impl Observed {
         let mut tasks = tokio::task::JoinSet::new();
         let endpoint = PullEndpoint::new(load.telemetry(), Arc::new(|| true));
         tasks.spawn(endpoint.serve(listener, stop.clone()));
-        let (busy, stopped) = (Arc::clone(&load), stop.clone());
+        let busy = Arc::clone(&load);
+        let stopped = stop.clone();
         tasks.spawn(async move {
             for number in 0.. {
                 busy.request(number);
@@ -280,9 +281,10 @@ async fn variables_offer_what_there_is_and_rules_can_be_evaluated() {
             let inner = query.split_once('(').expect("a call").1.trim_end_matches(')');
             let (selector, label) = inner.rsplit_once(", ").unwrap_or((inner, "stage_name"));
             // A comma inside a selector is none before a label.
-            let (selector, label) = match label.contains('}') {
-                true => (inner, "stage_name"),
-                false => (selector, label),
+            let (selector, label) = if label.contains('}') {
+                (inner, "stage_name")
+            } else {
+                (selector, label)
             };
             let path = format!("/api/v1/label/{label}/values?match[]={}", encoded(selector));
             let answer: Value = serde_json::from_str(&observed.answer(&path).await).expect("JSON");

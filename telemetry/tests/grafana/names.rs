@@ -222,9 +222,10 @@ fn legends_name_labels_that_the_answer_has() {
             .iter()
             .flat_map(|selector| known.labels(&selector.name));
         // What is summed up has the labels that it is summed up by.
-        let labels: BTreeSet<String> = match query.expression.contains(" by (") {
-            true => expression.labels.clone(),
-            false => own.collect(),
+        let labels: BTreeSet<String> = if query.expression.contains(" by (") {
+            expression.labels.clone()
+        } else {
+            own.collect()
         };
         for label in query.legend.split("{{").skip(1) {
             let label = label.split("}}").next().unwrap_or_default();

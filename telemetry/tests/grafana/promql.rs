@@ -73,9 +73,10 @@ pub(crate) fn read(expression: &str) -> Result<Expression, String> {
             Token::Text(_) | Token::Sign(_) => {}
         }
     }
-    match around.is_empty() {
-        true => Ok(found),
-        false => Err(format!("a bracket is not closed in {expression:?}")),
+    if around.is_empty() {
+        Ok(found)
+    } else {
+        Err(format!("a bracket is not closed in {expression:?}"))
     }
 }
 

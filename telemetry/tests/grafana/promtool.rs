@@ -72,7 +72,8 @@ fn the_tests_fail_for_every_alert_that_is_missing_or_compares_the_wrong_way() {
     let directory = tempfile::tempdir().expect("a directory");
     let write = |file: &str, text: &str| fs::write(directory.path().join(file), text).expect("a file");
     write("rules.yml", &text("prometheus/rules.yml"));
-    let (alerts, all) = (text("prometheus/alerts.yml"), rules("prometheus/alerts.yml"));
+    let alerts = text("prometheus/alerts.yml");
+    let all = rules("prometheus/alerts.yml");
     for rule in &all {
         let tests = tests_of(&rule.name);
         assert!(!tests.is_empty(), "{} fires in no test", rule.name);

@@ -79,13 +79,14 @@ fn share_is(pages: &[(&str, BTreeMap<String, f64>)], expected: f64) -> Result<()
         .args(["test", "rules", "tests.yml"])
         .output()
         .expect("promtool runs");
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(format!(
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(format!(
             "{}{}\n{tests}",
             String::from_utf8_lossy(&output.stdout),
             String::from_utf8_lossy(&output.stderr)
-        )),
+        ))
     }
 }
 
@@ -104,7 +105,8 @@ async fn the_share_of_late_first_packets_is_the_same_whoever_serves_the_series()
         interval: Duration::from_millis(100),
         ..PushOptions::new(target)
     };
-    let (drained, exit) = (CancellationToken::new(), CancellationToken::new());
+    let drained = CancellationToken::new();
+    let exit = CancellationToken::new();
     let pusher = Pusher::new(&telemetry, options).expect("a pusher");
     let pushing = tokio::spawn(pusher.run(drained.clone(), exit.clone()));
     let page = until(web, "/metrics", |answer| !first_packets(answer).is_empty()).await;

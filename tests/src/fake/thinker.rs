@@ -184,9 +184,10 @@ impl FakeThinker {
 
     fn write(&mut self, seq: SeqId) -> Sampled<ReplyToken> {
         let answering = self.answering.get_mut(&seq).expect("sampled a known sequence");
-        let at = match answering.forever {
-            true => answering.said % answering.text.len(),
-            false => answering.said,
+        let at = if answering.forever {
+            answering.said % answering.text.len()
+        } else {
+            answering.said
         };
         let Some(&byte) = answering.text.get(at) else {
             return Sampled::End;
@@ -230,9 +231,10 @@ impl Sequences for FakeThinker {
             },
             forever,
             said: 0,
-            heard: match request.export_hidden {
-                true => vec![Arc::from([0.5]); prompt.audio_rows()],
-                false => Vec::new(),
+            heard: if request.export_hidden {
+                vec![Arc::from([0.5]); prompt.audio_rows()]
+            } else {
+                Vec::new()
             },
         };
         self.answering.insert(seq, answering);

@@ -210,7 +210,8 @@ async fn operators_need_a_key_of_their_own_where_keys_are_asked_for() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("keys");
     let key = |scope| new_key("somebody", &[scope], &Quotas::default()).unwrap();
-    let ((operator, first), (speaker, second)) = (key(Scope::Admin), key(Scope::Speech));
+    let (operator, first) = key(Scope::Admin);
+    let (speaker, second) = key(Scope::Speech);
     std::fs::write(&file, format!("{first}\n{second}\n")).unwrap();
     let (server, mut admin) = server(&FakeScript::default(), &["--api-keys", file.to_str().unwrap()]).await;
     let mut ask = async |key: Option<&str>| {

@@ -69,7 +69,8 @@ fn refusal(answer: Result<(), Status>) -> (Code, String) {
 async fn a_key_opens_what_its_scopes_say() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("keys");
-    let ((speaker, first), (talker, second)) = (key(&[Scope::Speech]), key(&[Scope::Chat]));
+    let (speaker, first) = key(&[Scope::Speech]);
+    let (talker, second) = key(&[Scope::Chat]);
     let (meter, third) = key(&[Scope::Metrics]);
     fs::write(&file, format!("{first}\n{second}\n{third}\n")).unwrap();
     let server = server(&file).await;
@@ -100,7 +101,8 @@ async fn a_key_opens_what_its_scopes_say() {
             text: "Hello.".to_owned(),
             ..v1::ExplainRequest::default()
         };
-        let (request, mut client) = (with_key(message, key), server.speech());
+        let request = with_key(message, key);
+        let mut client = server.speech();
         async move { client.explain(request).await.map(drop) }
     };
     assert_eq!(refusal(explain(None).await), missing);
@@ -141,7 +143,8 @@ async fn a_key_opens_what_its_scopes_say() {
 async fn openais_routes_ask_for_the_same_keys() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("keys");
-    let ((speaker, first), (talker, second)) = (key(&[Scope::Speech]), key(&[Scope::Chat]));
+    let (speaker, first) = key(&[Scope::Speech]);
+    let (talker, second) = key(&[Scope::Chat]);
     fs::write(&file, format!("{first}\n{second}\n")).unwrap();
     let server = server(&file).await;
     let body = r#"{"model": "fake", "input": "Hello."}"#;
@@ -190,7 +193,8 @@ async fn openais_routes_ask_for_the_same_keys() {
 async fn keys_come_and_go_while_the_server_runs() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("keys");
-    let ((old, first), (new, second)) = (key(&[Scope::Speech]), key(&[Scope::Speech]));
+    let (old, first) = key(&[Scope::Speech]);
+    let (new, second) = key(&[Scope::Speech]);
     fs::write(&file, &first).unwrap();
     let server = server(&file).await;
     speak(&server, Some(&old)).await.unwrap();

@@ -454,7 +454,8 @@ async fn only_hosts_that_the_server_is_called_by_are_answered_on_every_port() {
 #[tokio::test]
 async fn before_it_drains_a_server_says_that_it_is_not_ready_and_serves_on() {
     let server = server(&["--drain-delay", "1h", "--drain-timeout", "1h"], |_| {}).await;
-    let (address, metrics) = (server.app.address(), server.app.metrics_address().unwrap());
+    let address = server.app.address();
+    let metrics = server.app.metrics_address().unwrap();
     let mut kept = Raw::to(address).await;
     assert!(kept.get("/livez").await.contains("keep-alive"));
     let mut speech = server.speech();

@@ -36,7 +36,8 @@ async fn audio_does_not_depend_on_who_else_speaks() {
 #[tokio::test]
 async fn calls_beyond_those_of_a_connection_wait_for_one_to_end_and_other_connections_do_not() {
     let server = TestServer::fake(FakeScript::default(), &["--max-streams-per-connection", "2"]).await;
-    let (first, _second) = (server.call().await, server.call().await);
+    let first = server.call().await;
+    let _second = server.call().await;
     let mut third = Box::pin(async {
         let mut client = server.speech();
         audio_of(&mut client, seeded(1), TEXT).await
@@ -101,10 +102,8 @@ async fn a_reader_that_never_reads_is_let_go() {
 #[tokio::test]
 async fn more_sessions_than_allowed_are_refused_with_a_time_to_retry() {
     let server = TestServer::fake(FakeScript::default(), &["--max-sessions", "2"]).await;
-    let (first, second) = (
-        server.call().await.configured(v1::SpeechConfig::default()).await,
-        server.call().await.configured(v1::SpeechConfig::default()).await,
-    );
+    let first = server.call().await.configured(v1::SpeechConfig::default()).await;
+    let second = server.call().await.configured(v1::SpeechConfig::default()).await;
     let refused = Call::try_open(&mut server.speech(), None).await.unwrap_err();
     assert_eq!(
         (refused.code(), reason(&refused).as_str()),

@@ -123,7 +123,8 @@ async fn streams_are_limited_per_key_and_given_back() {
         streams: Some(1),
         ..Quotas::default()
     };
-    let ((first, line), (second, other)) = (key(&quotas), key(&quotas));
+    let (first, line) = key(&quotas);
+    let (second, other) = key(&quotas);
     let keyed = Keyed::with(&FakeScript::default(), &[&line, &other], &[]).await;
     let server = &keyed.server;
     let (held, _) = open(server, &first).await.unwrap();
@@ -258,7 +259,8 @@ async fn answers(
     let (sender, receiver) = tokio::sync::mpsc::channel(1);
     let stream = tokio_stream::wrappers::ReceiverStream::new(receiver);
     let answer = server.chat().converse(with_key(stream, key)).await.unwrap();
-    let (mut responses, mut reasons) = (answer.into_inner(), Vec::new());
+    let mut responses = answer.into_inner();
+    let mut reasons = Vec::new();
     for event in requests {
         let awaits = asked(&event);
         let event = Some(event);
@@ -396,7 +398,8 @@ async fn new_quotas_count_for_open_streams_too_and_none_is_dropped() {
 #[tokio::test]
 async fn a_party_with_many_waiting_does_not_hold_up_one_with_few() {
     let script = FakeScript::default();
-    let ((greedy, first), (modest, second)) = (key(&Quotas::default()), key(&Quotas::default()));
+    let (greedy, first) = key(&Quotas::default());
+    let (modest, second) = key(&Quotas::default());
     let keyed = Keyed::with(
         &script,
         &[&first, &second],
@@ -406,7 +409,8 @@ async fn a_party_with_many_waiting_does_not_hold_up_one_with_few() {
     let server = &keyed.server;
     script.talker.close();
     let spoken = |key: &str, text: &'static str| {
-        let (mut client, key) = (server.speech(), key.to_owned());
+        let mut client = server.speech();
+        let key = key.to_owned();
         tokio::spawn(async move {
             let config = Some(seeded(1));
             let text = text.to_owned();

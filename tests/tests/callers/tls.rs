@@ -68,7 +68,8 @@ async fn speaks(server: &TestServer, authority: &Authority, identity: Option<&Si
 #[tokio::test]
 async fn speech_is_encrypted_for_whoever_trusts_the_authority() {
     let place = tempfile::tempdir().unwrap();
-    let (ours, other) = (Authority::new("ours"), Authority::new("another"));
+    let ours = Authority::new("ours");
+    let other = Authority::new("another");
     let server = server(&ours.server().write(place.path(), "server"), None).await;
     assert!(speaks(&server, &ours, None).await);
     assert!(!speaks(&server, &other, None).await);
@@ -112,11 +113,9 @@ async fn http_1_is_encrypted_too() {
 #[tokio::test]
 async fn with_an_authority_for_clients_only_those_are_served() {
     let place = tempfile::tempdir().unwrap();
-    let (ours, clients, others) = (
-        Authority::new("ours"),
-        Authority::new("clients"),
-        Authority::new("others"),
-    );
+    let ours = Authority::new("ours");
+    let clients = Authority::new("clients");
+    let others = Authority::new("others");
     let trusted = clients.write(place.path(), "clients");
     let server = server(&ours.server().write(place.path(), "server"), Some(&trusted)).await;
     assert!(speaks(&server, &ours, Some(&clients.client("backend"))).await);
@@ -136,7 +135,8 @@ async fn with_an_authority_for_clients_only_those_are_served() {
 #[tokio::test]
 async fn a_new_certificate_is_taken_while_the_server_runs_and_a_bad_one_is_not() {
     let place = tempfile::tempdir().unwrap();
-    let (old, new) = (Authority::new("old"), Authority::new("new"));
+    let old = Authority::new("old");
+    let new = Authority::new("new");
     let server = server(&old.server().write(place.path(), "server"), None).await;
     let open = connect(&server, &old, None).await.unwrap();
 
@@ -265,7 +265,9 @@ fn files_that_cannot_be_used_stop_the_start_with_what_is_wrong() {
     let ours = Authority::new("ours");
     let (certificate, key) = ours.server().write(place.path(), "server");
     let (_, other) = ours.server().write(place.path(), "other");
-    let (certificate, key, other) = (text(&certificate), text(&key), text(&other));
+    let certificate = text(&certificate);
+    let key = text(&key);
+    let other = text(&other);
     assert_eq!(problems(&["--tls-cert", certificate, "--tls-key", key]), [""; 0]);
     for (args, says) in [
         (vec!["--tls-cert", certificate], "expected --tls-key"),

@@ -73,7 +73,8 @@ async fn it_holds_a_conversation_aloud() {
     ] {
         let answer = expect(&mut chat, question, word).await;
         // No word of it takes less than a fifth of a second, and no character half a second.
-        let (least, most) = (rate / 5, answer.text.len() * rate / 2);
+        let least = rate / 5;
+        let most = answer.text.len() * rate / 2;
         let samples = answer.samples();
         assert!((least..most).contains(&samples), "{question}: {samples} samples");
         assert!(chunks(&chat, &answer) > 1, "{question}: its audio is streamed");

@@ -380,7 +380,8 @@ async fn recordings_of_several_callers_share_a_step_and_each_gets_his_own() {
     script.ears.close();
     let mut first = speaker(&server, 100).await;
     script.ears.reached().await;
-    let (mut second, mut third) = (speaker(&server, 200).await, speaker(&server, 300).await);
+    let mut second = speaker(&server, 200).await;
+    let mut third = speaker(&server, 300).await;
     at_the_encoder(&server, 3).await;
     script.ears.open();
     for (chat, samples) in [(&mut first, 100), (&mut second, 200), (&mut third, 300)] {

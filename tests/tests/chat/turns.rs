@@ -322,7 +322,8 @@ async fn what_was_computed_for_one_caller_is_used_for_another_only_if_the_operat
             instructions: "be kind. ".repeat(300),
             ..chat_config(false)
         };
-        let (mut first, mut second) = (server.converse().await, server.converse().await);
+        let mut first = server.converse().await;
+        let mut second = server.converse().await;
         for chat in [&mut first, &mut second] {
             chat.configure(config.clone()).await;
         }

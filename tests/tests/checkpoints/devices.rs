@@ -77,7 +77,8 @@ const F32: [&str; 6] = [
 #[tokio::test]
 async fn what_a_gpu_says_is_what_a_processor_says() {
     let cpu = server(&["--device", "cpu"]).await;
-    let (expected, text) = (spoken(&cpu).await, answered(&cpu).await);
+    let expected = spoken(&cpu).await;
+    let text = answered(&cpu).await;
     cpu.stop().await;
     let args = [
         &["--device", "emulated", "--admin-listen", "127.0.0.1:0"][..],

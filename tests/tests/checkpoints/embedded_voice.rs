@@ -171,7 +171,8 @@ async fn numbers_are_read_and_what_cannot_be_spoken_is_warned_of() {
     let spoken = call.utterance().await;
     assert!(spoken.samples() > 0);
     assert_eq!(spoken.warnings[0].reason, "CHARACTERS_SKIPPED");
-    let (all, silence) = (spoken.samples(), 3_200);
+    let all = spoken.samples();
+    let silence = 3_200;
     assert!(all > silence);
     for (said, reasons) in [
         ("", &["NOTHING_SPEAKABLE"][..]),
@@ -403,7 +404,8 @@ const SENTENCES: [&str; 20] = [
 async fn words_of_everyday_sentences_take_time() {
     let server = server(&[]).await;
     let rate = rate(&server).await;
-    let (mut words, mut bare) = (0, Vec::new());
+    let mut words = 0;
+    let mut bare = Vec::new();
     for (number, sentence) in SENTENCES.iter().enumerate() {
         for voice in ["aria", "basil"] {
             let settings = v1::SpeechConfig {
@@ -430,7 +432,8 @@ async fn words_of_everyday_sentences_take_time() {
                     span.end_sample > span.start_sample,
                     "{voice}: {span:?} of {sentence:?}"
                 );
-                let (begin, end) = (ms(span.start_sample), ms(span.end_sample));
+                let begin = ms(span.start_sample);
+                let end = ms(span.end_sample);
                 if end < begin + 20 {
                     bare.push(format!(
                         "{voice}: {:?} of {sentence:?} at {begin} to {end} ms",

@@ -171,11 +171,9 @@ async fn openais_route_takes_the_mode_by_the_name_that_vllm_omni_gives_it() {
         assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
         answer.body
     };
-    let (usual, whole, by_frame) = (
-        heard(None).await,
-        heard(Some(true)).await,
-        heard(Some(false)).await,
-    );
+    let usual = heard(None).await;
+    let whole = heard(Some(true)).await;
+    let by_frame = heard(Some(false)).await;
     assert!(usual == whole, "the text of a request is whole");
     assert!(whole != by_frame);
     server.stop().await;

@@ -169,7 +169,8 @@ async fn the_work_is_shown_to_this_machine_and_to_keys_for_operators() {
     let folder = tempfile::tempdir().expect("a directory");
     let file = folder.path().join("keys");
     let made = |scope| new_key("somebody", &[scope], &Quotas::default()).expect("random bytes");
-    let ((admin, first), (speaks, second)) = (made(Scope::Admin), made(Scope::Speech));
+    let (admin, first) = made(Scope::Admin);
+    let (speaks, second) = made(Scope::Speech);
     fs::write(&file, format!("{first}\n{second}\n")).expect("written");
     let server = open(&["--studio=on", "--api-keys", file.to_str().expect("text")]).await;
     assert_eq!(shows(&server, None).await, Code::Unauthenticated);

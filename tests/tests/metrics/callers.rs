@@ -55,7 +55,8 @@ async fn record(
         .into_iter()
         .map(|samples| v1::RecordMetricsRequest { samples });
     let call = server.measurements().record(stream::iter(requests)).await?;
-    let (mut answers, mut call) = (Vec::new(), call.into_inner());
+    let mut answers = Vec::new();
+    let mut call = call.into_inner();
     while let Some(answer) = call.message().await? {
         answers.push(answer);
     }
@@ -83,7 +84,8 @@ async fn what_callers_measure_is_read_with_what_the_server_measures() {
     )
     .await;
     assert_eq!(declared, []);
-    let (hall, yard) = ([("room", "hall")], [("room", "yard")]);
+    let hall = [("room", "hall")];
+    let yard = [("room", "yard")];
     let messages = vec![
         vec![
             sample("app_turns_total", &hall, 2.0),
@@ -295,7 +297,8 @@ async fn all_metrics_are_listed_page_by_page() {
     let own = declaration("app_answer_ms", Kind::Histogram, &["room"]);
     assert_eq!(declare(&server, vec![own]).await, []);
     let mut client = server.measurements();
-    let (mut metrics, mut token) = (Vec::new(), String::new());
+    let mut metrics = Vec::new();
+    let mut token = String::new();
     loop {
         let request = v1::ListMetricsRequest {
             page_size: 7,

@@ -145,7 +145,8 @@ async fn every_hop_between_stages_is_measured_and_has_the_size_of_what_it_carrie
     let before = server.edges.all().len();
     speak(&server, 1).await;
     let reading = Reading::of(&server).await;
-    let (talker, code2wav) = (reading.stage("talker"), reading.stage("code2wav"));
+    let talker = reading.stage("talker");
+    let code2wav = reading.stage("code2wav");
     let edge = [("from_stage", talker.as_str()), ("to_stage", code2wav.as_str())];
     let edges = server.edges.all();
     // Those before are of warming up.

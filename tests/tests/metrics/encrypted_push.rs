@@ -111,7 +111,8 @@ async fn metrics_arrive_at_a_gateway_behind_tls() {
 #[tokio::test]
 async fn a_gateway_that_is_not_trusted_gets_nothing_and_is_counted() {
     let place = tempfile::tempdir().expect("a folder");
-    let (ours, others) = (Authority::new("ours"), Authority::new("others"));
+    let ours = Authority::new("ours");
+    let others = Authority::new("others");
     let (url, mut asked, task) = gateway(&others.server()).await;
     let server = server(&url, &ours.write(place.path(), "ours")).await;
     let fails = tokio::time::timeout(PATIENCE, async {

@@ -83,7 +83,8 @@ async fn token_buckets_end_at_the_longest_sequence_of_the_model() {
     for name in ["vllm:request_prompt_tokens", "vllm:request_generation_tokens"] {
         for stage in ["thinker", "talker"] {
             let id = reading.stage(stage);
-            let (bucket, at) = (format!("{name}_bucket"), [("stage", id.as_str())]);
+            let bucket = format!("{name}_bucket");
+            let at = [("stage", id.as_str())];
             let bounds: Vec<_> = reading
                 .of_name(&bucket, &at)
                 .map(|sample| sample.labels["le"].clone())

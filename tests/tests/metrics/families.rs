@@ -64,7 +64,8 @@ async fn wyoming(server: &TestServer) {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     let request = b"{\"type\": \"synthesize\", \"data\": {\"text\": \"Hello.\"}}\n";
     stream.write_all(request).await.expect("the server reads");
-    let (mut answer, end) = (Vec::new(), b"audio-stop");
+    let mut answer = Vec::new();
+    let end = b"audio-stop";
     while !answer.windows(end.len()).any(|window| window == end) {
         assert_ne!(stream.read_buf(&mut answer).await.expect("an answer"), 0);
     }

@@ -132,7 +132,8 @@ fn check(reading: &Reading, check: &str) -> Result<(), String> {
                 .ok_or_else(|| format!("{name} has the bounds {known}"))
         }
         [left, relation, right] => {
-            let (a, b) = (value(reading, left)?, value(reading, right)?);
+            let a = value(reading, left)?;
+            let b = value(reading, right)?;
             let holds = match relation {
                 "==" => a == b,
                 ">" => a.zip(b).is_some_and(|(a, b)| a > b),

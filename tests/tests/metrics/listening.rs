@@ -54,10 +54,8 @@ async fn the_newer_prefix_stands_before_the_same_names() {
 
 #[tokio::test]
 async fn two_servers_in_one_process_know_nothing_of_each_other() {
-    let (one, other) = (
-        TestServer::fake(FakeScript::default(), &[]).await,
-        TestServer::fake(FakeScript::default(), &[]).await,
-    );
+    let one = TestServer::fake(FakeScript::default(), &[]).await;
+    let other = TestServer::fake(FakeScript::default(), &[]).await;
     speak(&one, 2).await;
     let requests = |reading: &Reading| reading.sum("vllm:omni_requests_success_total", &[]);
     assert_eq!(requests(&Reading::of(&one).await), 2.0);
@@ -82,7 +80,8 @@ async fn readers_need_a_key_for_metrics_where_that_is_asked_for_and_probes_need_
     let place = tempfile::tempdir().expect("a folder");
     let file = place.path().join("keys");
     let new = |scope| new_key("somebody", &[scope], &Quotas::default()).expect("random bytes");
-    let (reader, speaker) = (new(Scope::Metrics), new(Scope::Speech));
+    let reader = new(Scope::Metrics);
+    let speaker = new(Scope::Speech);
     std::fs::write(&file, format!("{}\n{}\n", reader.1, speaker.1)).expect("a file");
     let file = file.to_str().expect("text");
     let server = TestServer::fake(FakeScript::default(), &["--api-keys", file, "--metrics-keys"]).await;

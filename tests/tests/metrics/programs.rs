@@ -86,7 +86,8 @@ async fn prometheus_finds_what_was_asked_for_and_nothing_twice() {
     let samples = load(&server, &script).await;
     measure(&server).await;
     let directory = tempfile::tempdir().expect("a directory");
-    let (web, target) = (free_address(), server.app.metrics_address().expect("an address"));
+    let web = free_address();
+    let target = server.app.metrics_address().expect("an address");
     let settings = format!(
         "global: {{scrape_interval: 200ms}}\nscrape_configs:\n- job_name: omni\n  static_configs: [{{targets: ['{target}']}}]\n"
     );

@@ -93,7 +93,8 @@ impl Process {
         processes: &Processes,
         reach: &Arc<AtomicBool>,
     ) -> Self {
-        let (changes, router) = (Changes::default(), EventRouter::default());
+        let changes = Changes::default();
+        let router = EventRouter::default();
         let status = ReplicaStatus::new(stage, ReplicaId(0), restart(), changes.clone())
             .observed_by(Arc::new(router.clone()));
         let model = Arc::new(FakeSpeech::new(script.clone()));
@@ -110,7 +111,9 @@ impl Process {
             load: PATIENCE,
         };
         let links = Arc::<Mutex<Vec<UnixStream>>>::default();
-        let (processes, reach, made) = (Arc::clone(processes), Arc::clone(reach), Arc::clone(&links));
+        let processes = Arc::clone(processes);
+        let reach = Arc::clone(reach);
+        let made = Arc::clone(&links);
         let dial = move |address: &[u8]| {
             if !reach.load(Ordering::SeqCst) {
                 return Err(io::Error::other("the network says no"));
@@ -162,8 +165,10 @@ impl Cluster {
 
     /// Gives up processes that have said nothing for `silence`.
     async fn that_waits(silence: Duration, script: &FakeScript, replicas_each: u32) -> Self {
-        let (processes, changes) = (Processes::default(), Changes::default());
-        let (reach, chunks) = (Arc::new(AtomicBool::new(true)), Chunks::default());
+        let processes = Processes::default();
+        let changes = Changes::default();
+        let reach = Arc::new(AtomicBool::new(true));
+        let chunks = Chunks::default();
         let graph = QWEN3_OMNI.speech_only();
         let stage = |node: &StageNode| {
             let parts = PoolParts {
@@ -218,10 +223,12 @@ impl Cluster {
         let address = address(stage, id);
         let process = Process::start(stage, script, &self.processes, &self.reach);
         self.processes.lock().insert(address.clone(), Arc::new(process));
-        let (processes, there, silence_timeout) =
-            (Arc::clone(&self.processes), address.clone(), self.silence);
+        let processes = Arc::clone(&self.processes);
+        let there = address.clone();
+        let silence_timeout = self.silence;
         let make: MakeReplica = Box::new(move |status| {
-            let (processes, there) = (Arc::clone(&processes), there.clone());
+            let processes = Arc::clone(&processes);
+            let there = there.clone();
             let parts = RemoteParts {
                 transport: Box::new(move || connect(&processes, &there)),
                 settings: SETTINGS.to_vec(),

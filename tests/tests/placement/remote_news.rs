@@ -72,7 +72,8 @@ fn talker(script: FakeScript, status: ReplicaStatus) -> (StageHandle, StageBody)
 }
 
 async fn remote_talker(script: &FakeScript) -> (RemoteStage, Heard) {
-    let (heard, script) = (Heard::default(), script.clone());
+    let heard = Heard::default();
+    let script = script.clone();
     let listener = Arc::new(heard.clone());
     let remote = RemoteStage::observed_by(listener, move |status| talker(script.clone(), status)).await;
     (remote, heard)
@@ -158,7 +159,8 @@ fn account(events: &[EngineEvent]) -> Account {
         EngineEvent::Finished(end) => {
             let record = end.record.expect("its engine tells it");
             assert!(end.latency >= BEFORE, "{end:?} counts from the edge");
-            let (prompt, outputs) = (record.prompt_tokens, record.outputs);
+            let prompt = record.prompt_tokens;
+            let outputs = record.outputs;
             Some((end.seq, end.reason.clone(), prompt, outputs, end.max_outputs))
         }
         EngineEvent::FirstOutput { after } => {

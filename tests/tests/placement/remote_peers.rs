@@ -128,7 +128,8 @@ fn fate_of(transport: Box<dyn StageTransport>) -> String {
 
 #[test]
 fn a_peer_of_another_version_is_refused_by_both_sides_with_both_versions() {
-    let (theirs, ours) = (VERSION + 1, VERSION);
+    let theirs = VERSION + 1;
+    let ours = VERSION;
     let expected = format!("version {theirs} of the protocol, expected version {ours}");
     let (mut peer, host) = UnixStream::pair().unwrap();
     peer.write_all(&hello_of_version(theirs)).unwrap();
@@ -269,7 +270,8 @@ fn jobs_for_a_host_that_reads_nothing_wait_where_they_are_bounded() {
         job.finished = Some(finished);
         job
     };
-    let (mut taken, mut full) = (0, 0);
+    let mut taken = 0;
+    let mut full = 0;
     // A full mailbox that is worked off is not full for half a second.
     while taken < 64 && full < 25 {
         match stage.submit(job(taken)) {

@@ -22,7 +22,8 @@ struct Shared {
 
 impl Shared {
     fn start(script: FakeScript) -> Self {
-        let (changes, router) = (Changes::default(), EventRouter::default());
+        let changes = Changes::default();
+        let router = EventRouter::default();
         let status = status(changes.clone()).observed_by(Arc::new(router.clone()));
         let (stage, body) = code2wav(script, 4, status.clone());
         let timeouts = TurnTimeouts {
@@ -41,7 +42,8 @@ impl Shared {
         let (hosts, ended) = std::sync::mpsc::channel();
         let transport = move || {
             let (here, there) = UnixStream::pair()?;
-            let (socket, replica) = (there.try_clone()?, replica.clone());
+            let socket = there.try_clone()?;
+            let replica = replica.clone();
             let host = std::thread::spawn(move || {
                 let mut session = called(there, stage_names(), Clock::start())?;
                 session.answer()?;
@@ -125,7 +127,8 @@ impl Near {
 #[tokio::test]
 async fn two_connections_speak_with_one_replica_under_the_same_numbers() {
     let shared = Shared::start(FakeScript::default());
-    let (first, second) = (shared.connect().await, shared.connect().await);
+    let first = shared.connect().await;
+    let second = shared.connect().await;
     assert_eq!(shared.replica.connections(), 2);
     let said = [(&first, "one of them"), (&second, "and another one")];
     let mut streams = said.map(|(near, text)| {
@@ -156,7 +159,8 @@ async fn two_connections_speak_with_one_replica_under_the_same_numbers() {
 async fn a_connection_that_breaks_gives_up_what_it_had_and_the_other_goes_on() {
     let script = FakeScript::default();
     let shared = Shared::start(script);
-    let (first, second) = (shared.connect().await, shared.connect().await);
+    let first = shared.connect().await;
+    let second = shared.connect().await;
     // Its reader takes nothing, so that it is not over.
     let mut lost = Stream::open(1, &first.handle, 64, 1);
     lost.speak("what will not be heard to its end");

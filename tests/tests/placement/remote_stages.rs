@@ -201,7 +201,8 @@ fn metered(
 #[tokio::test]
 async fn every_chunk_is_stamped_and_its_size_is_that_of_its_frame() {
     let remote = remote_code2wav(FakeScript::default(), 8).await;
-    let (input, output) = (Chunks::default(), Chunks::default());
+    let input = Chunks::default();
+    let output = Chunks::default();
     let wake = Some(remote.handle().wake().clone());
     let frames = metered("talker", "code2wav", &input, (None, wake.clone()));
     let audio = metered("code2wav", "session", &output, (wake, None));
@@ -215,7 +216,8 @@ async fn every_chunk_is_stamped_and_its_size_is_that_of_its_frame() {
     drop(stream);
     let _ = remote.stop();
 
-    let ((input, into), (output, out)) = (input.all(), output.all());
+    let (input, into) = input.all();
+    let (output, out) = output.all();
     let sizes = |chunks: &[TransferStamps]| chunks.iter().map(|chunk| chunk.bytes).collect::<Vec<_>>();
     // The length in front, sequence and time, and an item with its number and time; what differs from run to run is the times.
     let least = |content: u64| (PREFIX as u64 + content, PREFIX as u64 + content + 64);

@@ -83,7 +83,9 @@ fn serve(stage: &'static str, script: FakeScript, socket: UnixStream) -> Result<
 
 fn replicas(stage: &'static str, scripts: Vec<FakeScript>, lines: Lines) -> MakeReplica {
     Box::new(move |status| {
-        let (id, lines, scripts) = (status.id(), Arc::clone(&lines), scripts.clone());
+        let id = status.id();
+        let lines = Arc::clone(&lines);
+        let scripts = scripts.clone();
         let mut lives = 0;
         let transport = move || {
             let (here, there) = UnixStream::pair()?;
@@ -107,7 +109,8 @@ fn replicas(stage: &'static str, scripts: Vec<FakeScript>, lines: Lines) -> Make
 
 impl Machine {
     async fn start(scripts: Vec<FakeScript>, replicas_each: u32, attempts: u32) -> Self {
-        let (lines, changes) = (Lines::default(), Changes::default());
+        let lines = Lines::default();
+        let changes = Changes::default();
         let graph = QWEN3_OMNI.speech_only();
         let stage = |node: &StageNode| {
             let parts = PoolParts {

@@ -96,7 +96,8 @@ impl StageFamily for Chain {
             payload,
             delivery,
         };
-        let (whole, stream) = (Delivery::Whole, Delivery::STREAM);
+        let whole = Delivery::Whole;
+        let stream = Delivery::STREAM;
         use {PayloadKind as P, Port::Session, Port::Stage};
         StageGraph {
             family: "chain",
@@ -443,7 +444,8 @@ async fn spoken(server: &TestServer, voice: &str) -> (Vec<u8>, v1::Outcome) {
         text: TEXT.to_owned(),
     };
     let mut responses = server.speech().synthesize(request).await.unwrap().into_inner();
-    let (mut audio, mut outcome) = (Vec::new(), None);
+    let mut audio = Vec::new();
+    let mut outcome = None;
     while let Some(response) = responses.message().await.unwrap() {
         match response.event.expect("an event") {
             E::Audio(chunk) => audio.extend_from_slice(&chunk.data),

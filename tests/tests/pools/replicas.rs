@@ -505,7 +505,8 @@ async fn cordoning_and_removing_replicas_under_load_loses_nothing() {
     let server = two(&script, &[]).await;
     let alone = expected(seeded(2), TEXT).await;
     let speak = |count: usize| {
-        let (server, alone) = (&server, &alone);
+        let server = &server;
+        let alone = &alone;
         futures::future::join_all((0..8).map(move |_| async move {
             for _ in 0..count {
                 let (audio, _) = audio_of(&mut server.speech(), seeded(2), TEXT).await.unwrap();

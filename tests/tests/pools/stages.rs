@@ -55,8 +55,10 @@ fn speak(seq: u64, tokens: EdgeReader, frames: EdgeWriter) -> StageJob {
 
 /// Steps that a talker takes to warm up.
 async fn warm_up(config: ArConfig) -> u64 {
-    let (script, changes) = (FakeScript::default(), Changes::default());
-    let (status, mut changed) = (seat_of(changes.clone()), changes.follow());
+    let script = FakeScript::default();
+    let changes = Changes::default();
+    let status = seat_of(changes.clone());
+    let mut changed = changes.follow();
     let backend = Arc::new(FakeSpeech::new(script.clone()));
     let (handle, body) = talker_stage(backend, (16, config), status.clone());
     let thread = std::thread::spawn(move || body.run());

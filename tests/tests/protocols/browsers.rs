@@ -24,7 +24,8 @@ fn request() -> Vec<u8> {
 
 /// Messages and trailers of a gRPC-Web answer.
 fn frames(mut body: &[u8]) -> (Vec<v1::SynthesizeResponse>, String) {
-    let (mut messages, mut trailers) = (Vec::new(), String::new());
+    let mut messages = Vec::new();
+    let mut trailers = String::new();
     while let [flags, a, b, c, d, rest @ ..] = body {
         let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
         let (frame, rest) = rest.split_at(length);

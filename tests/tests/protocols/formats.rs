@@ -116,7 +116,8 @@ fn spectrum(samples: &[f32], hz: u32) -> Vec<f32> {
         let step = hz as usize / 100;
         let mut power = 0.0;
         for window in samples.windows(2 * step).step_by(step) {
-            let (mut re, mut im) = (0.0, 0.0);
+            let mut re = 0.0;
+            let mut im = 0.0;
             for (n, &sample) in window.iter().enumerate() {
                 let angle = turn * n as f64;
                 let fade = (std::f64::consts::PI * n as f64 / window.len() as f64)
@@ -139,7 +140,8 @@ fn assert_same_sound(a: (&[f32], u32), b: (&[f32], u32), what: &str) {
         .map(|(a, b)| (a - b).abs())
         .fold(0.0, f32::max);
     assert!(worst < 3.0, "{what}: a band differs by {worst} dB");
-    let (a, b) = (Level::of(a.0).rms_dbfs(), Level::of(b.0).rms_dbfs());
+    let a = Level::of(a.0).rms_dbfs();
+    let b = Level::of(b.0).rms_dbfs();
     assert!((a - b).abs() < 0.5, "{what}: {a} dB, {b} dB");
 }
 

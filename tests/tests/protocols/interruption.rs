@@ -43,7 +43,8 @@ async fn both_stages_stop_within_a_step_of_a_cancel() {
     script.talker.reached().await;
     call.send(cancel("")).await;
     assert_eq!(call.utterance().await.finish(), v1::FinishReason::Interrupted);
-    let (talker, code2wav) = (script.talker.passed(), script.code2wav.passed());
+    let talker = script.talker.passed();
+    let code2wav = script.code2wav.passed();
     script.talker.open();
     // What comes after it takes as many steps as ever: one per frame, and one to end.
     call.send(text("ab.")).await;

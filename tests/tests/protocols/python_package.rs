@@ -31,7 +31,8 @@ sys.exit(ran.returncode and ran.stdout)
 #[tokio::test]
 async fn the_wheel_is_built_and_its_tests_pass_against_a_server() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
-    let (folder, address) = (tempfile::tempdir().unwrap(), server.app.address().to_string());
+    let folder = tempfile::tempdir().unwrap();
+    let address = server.app.address().to_string();
     let arguments = [PACKAGE, &address, folder.path().to_str().expect("text")];
     let Some(said) = python("omni", "omni-speech", WHEEL, &arguments).await else {
         return;
@@ -96,7 +97,9 @@ async fn keys_and_certificates_are_those_of_the_client() {
     fs::write(place("authority"), &authority.certificate).unwrap();
     let (certificate, private) = authority.server().write(folder.path(), "server");
     let text = |path: &Path| path.to_str().expect("text").to_owned();
-    let (keys, certificate, private) = (place("keys"), text(&certificate), text(&private));
+    let keys = place("keys");
+    let certificate = text(&certificate);
+    let private = text(&private);
     let arguments = [
         "--api-keys",
         &keys,

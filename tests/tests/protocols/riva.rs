@@ -434,7 +434,8 @@ async fn nvidias_own_client_lists_voices_and_synthesises() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
     let own = audio_of(&mut server.speech(), v1::SpeechConfig::default(), TEXT).await;
     let bytes = own.unwrap().0.len();
-    let (address, rate) = (server.app.address().to_string(), FAKE_RATE.to_string());
+    let address = server.app.address().to_string();
+    let rate = FAKE_RATE.to_string();
     let Some(said) = python("riva", "nvidia-riva-client", SCRIPT, &[&address, &rate, TEXT]).await else {
         return;
     };

@@ -231,9 +231,12 @@ async fn every_port_tells_the_health_of_the_services_that_it_has() {
             operators.check(ask()).await.map_err(|status| status.code()),
         ];
         let told = told.map(|answer| answer.map(|answer| answer.into_inner().status()));
-        let expected = [to_callers, to_operators].map(|known| match known {
-            true => Ok(ServingStatus::Serving),
-            false => Err(Code::NotFound),
+        let expected = [to_callers, to_operators].map(|known| {
+            if known {
+                Ok(ServingStatus::Serving)
+            } else {
+                Err(Code::NotFound)
+            }
         });
         assert_eq!(told, expected, "{service:?}");
     }

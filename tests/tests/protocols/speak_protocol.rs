@@ -246,7 +246,8 @@ async fn settings_change_between_utterances_only() {
     .await;
     call.send(text("one voice.")).await;
     call.send(finish()).await;
-    let (alto, bass) = (call.utterance().await, call.utterance().await);
+    let alto = call.utterance().await;
+    let bass = call.utterance().await;
     assert!(alto.audio != bass.audio && alto.audio.len() == bass.audio.len());
     let voices: Vec<_> = call
         .history()

@@ -378,7 +378,8 @@ async fn keys_come_by_header_and_from_pages_by_subprotocol() {
         refused(&[("authorization", &chatty)]).await,
         Some(StatusCode::FORBIDDEN)
     );
-    let (own, bearer) = (offered(&key), bearer(&key));
+    let own = offered(&key);
+    let bearer = bearer(&key);
     let foreign = [
         ("sec-websocket-protocol", own.as_str()),
         ("origin", "https://evil.example"),
@@ -709,7 +710,8 @@ asyncio.run(main())
 #[tokio::test]
 async fn a_websocket_is_encrypted_where_the_port_is() {
     let folder = tempfile::tempdir().unwrap();
-    let (keys, roots) = (folder.path().join("keys"), folder.path().join("roots"));
+    let keys = folder.path().join("keys");
+    let roots = folder.path().join("roots");
     let (key, line) = new_key("somebody", &[Scope::Speech], &Quotas::default()).expect("random bytes");
     fs::write(&keys, format!("{line}\n")).unwrap();
     let authority = Authority::new("ours");

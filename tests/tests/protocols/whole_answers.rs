@@ -139,7 +139,8 @@ async fn drained(room: u32, method: &str, message: &impl Message) -> Vec<Vec<u8>
     assert_eq!(status.code(), Code::Ok);
     let ended = tokio::time::timeout(PATIENCE, ends).await;
     ended.expect("it ends").expect("well");
-    let (bytes, mut messages) = (body.to_bytes(), Vec::new());
+    let bytes = body.to_bytes();
+    let mut messages = Vec::new();
     let mut rest = &bytes[..];
     while let [0, a, b, c, d, more @ ..] = rest {
         let (message, more) = more.split_at(u32::from_be_bytes([*a, *b, *c, *d]) as usize);

@@ -51,12 +51,14 @@ impl Client {
         }
         let head: Value = serde_json::from_str(&line).expect("JSON");
         let length = |name: &str| head[name].as_u64().unwrap_or(0) as usize;
-        let (mut data, mut payload) = (vec![0; length("data_length")], vec![0; length("payload_length")]);
+        let mut data = vec![0; length("data_length")];
+        let mut payload = vec![0; length("payload_length")];
         self.0.read_exact(&mut data).await.expect("data");
         self.0.read_exact(&mut payload).await.expect("a payload");
-        let data = match data.is_empty() {
-            true => Value::Null,
-            false => serde_json::from_slice(&data).expect("JSON"),
+        let data = if data.is_empty() {
+            Value::Null
+        } else {
+            serde_json::from_slice(&data).expect("JSON")
         };
         let kind = head["type"].as_str().expect("a type").to_owned();
         Some(Event { kind, data, payload })
@@ -347,7 +349,8 @@ async fn the_network_is_told_where_wyoming_is_spoken_and_that_it_is_not_any_more
     let flags = [&WYOMING[..], &["--zeroconf", &name]].concat();
     let server = TestServer::fake(FakeScript::default(), &flags).await;
     let port = server.app.wyoming_address().expect("--wyoming").port();
-    let (events, own) = (events, name.clone());
+    let events = events;
+    let own = name.clone();
     let looked = tokio::task::spawn_blocking(move || {
         let port = found(&events, &own, false);
         (events, port)
@@ -413,12 +416,11 @@ async fn a_client_that_vanishes_leaves_nothing_behind() {
     script.talker.close();
     for streamed in [false, true] {
         let mut client = Client::connect(&server).await;
-        match streamed {
-            false => client.send("synthesize", json!({"text": TEXT})).await,
-            true => {
-                client.send("synthesize-start", json!({})).await;
-                client.send("synthesize-chunk", json!({"text": TEXT})).await;
-            }
+        if streamed {
+            client.send("synthesize-start", json!({})).await;
+            client.send("synthesize-chunk", json!({"text": TEXT})).await;
+        } else {
+            client.send("synthesize", json!({"text": TEXT})).await;
         }
         server
             .until("the session runs", || server.app.sessions() == 1)

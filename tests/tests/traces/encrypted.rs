@@ -38,7 +38,8 @@ async fn spans_arrive_at_a_collector_behind_tls() {
 #[tokio::test]
 async fn a_collector_that_is_not_trusted_gets_nothing_and_its_spans_are_counted() {
     let place = tempfile::tempdir().expect("a folder");
-    let (ours, others) = (Authority::new("ours"), Authority::new("others"));
+    let ours = Authority::new("ours");
+    let others = Authority::new("others");
     let collector = Collector::encrypted(&others.server()).await;
     let trust = trusting(ours.write(place.path(), "ours"));
     let adjust = |config: &mut Config| {

@@ -36,7 +36,8 @@ fn check_tree(spans: &[Seen], before: u64, after: u64) {
 
 /// Checks the order of the spans of speech.
 fn check_speech(spans: &[Seen], text: &str) {
-    let (talker, code2wav) = (only(spans, "talker"), only(spans, "code2wav"));
+    let talker = only(spans, "talker");
+    let code2wav = only(spans, "code2wav");
     let text = only(spans, text);
     let frames = only(spans, "edge talker->code2wav");
     let audio = only(spans, "edge code2wav->session");
@@ -118,7 +119,8 @@ async fn a_spoken_text_is_one_trace_from_the_queue_through_every_stage_and_edge(
     check_speech(&spans, "edge session->talker");
     let root = only(&spans, "llm_request");
     check_latencies(root);
-    let (text, queue) = (only(&spans, "text"), only(&spans, "queue"));
+    let text = only(&spans, "text");
+    let queue = only(&spans, "queue");
     assert_eq!((text.start, text.end), (root.start, queue.start));
     assert_eq!(root.parent, "", "the call came from no span");
     let queue = only(&spans, "queue");
@@ -169,8 +171,10 @@ async fn an_answer_is_one_trace_with_the_thinker_before_those_who_speak() {
     check_speech(&spans, "edge thinker->talker");
     let root = only(&spans, "llm_request");
     check_latencies(root);
-    let (queue, prompt) = (only(&spans, "queue"), only(&spans, "prompt"));
-    let (thinker, tokens) = (only(&spans, "thinker"), only(&spans, "edge thinker->session"));
+    let queue = only(&spans, "queue");
+    let prompt = only(&spans, "prompt");
+    let thinker = only(&spans, "thinker");
+    let tokens = only(&spans, "edge thinker->session");
     assert_eq!(queue.end, prompt.start);
     assert_eq!(prompt.end, thinker.start);
     assert!(thinker.event("first output") <= tokens.start);

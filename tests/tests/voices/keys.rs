@@ -18,8 +18,10 @@ fn with_key<T>(message: T, key: &str) -> Request<T> {
 async fn a_voice_is_its_keys_and_what_has_no_owner_is_everybodys() {
     let place = tempfile::tempdir().expect("a directory");
     let make = |name| new_key(name, &[Scope::Speech], &Quotas::default()).expect("random bytes");
-    let ((anna, first), (otto, second)) = (make("anna"), make("otto"));
-    let (keys, dir) = (place.path().join("keys"), place.path().join("voices"));
+    let (anna, first) = make("anna");
+    let (otto, second) = make("otto");
+    let keys = place.path().join("keys");
+    let dir = place.path().join("voices");
     std::fs::write(&keys, format!("{first}\n{second}\n")).expect("written");
     std::fs::create_dir(&dir).expect("a folder");
     let shared = file("shared", &goldens().floats("ref.spk_embedding"), None);
@@ -120,7 +122,8 @@ async fn a_voice_is_its_keys_and_what_has_no_owner_is_everybodys() {
 async fn a_voice_that_is_exported_belongs_to_the_key_that_imports_it() {
     let place = tempfile::tempdir().expect("a directory");
     let make = |name| new_key(name, &[Scope::Speech], &Quotas::default()).expect("random bytes");
-    let ((anna, first), (otto, second)) = (make("anna"), make("otto"));
+    let (anna, first) = make("anna");
+    let (otto, second) = make("otto");
     let keys = place.path().join("keys");
     std::fs::write(&keys, format!("{first}\n{second}\n")).expect("written");
     let args = [

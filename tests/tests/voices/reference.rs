@@ -38,7 +38,8 @@ async fn voices_of_recordings_speak_as_the_reference_does() {
     let server = base(&[]).await;
     let x_vector = g.floats("ref.spk_embedding");
     import(&server, file("vector", &x_vector, None)).await;
-    let (codes, ids) = (g.ids("ref.codes"), g.ids("vc_icl.ref_ids"));
+    let codes = g.ids("ref.codes");
+    let ids = g.ids("vc_icl.ref_ids");
     // Without the marks of its turn.
     let text = &ids[3..ids.len() - 2];
     let reference = Some((&codes[..], g.shape("ref.codes")[1], text));
@@ -59,7 +60,8 @@ async fn a_long_recording_is_continued_as_the_reference_continues_it() {
     let server = served(checkpoint(published_window(), None), &[]).await;
     for name in ["icl30", "icl80"] {
         let part = |part: &str| format!("{name}.{part}");
-        let (codes, ids) = (g.ids(&part("ref_codes")), g.ids(&part("ref_ids")));
+        let codes = g.ids(&part("ref_codes"));
+        let ids = g.ids(&part("ref_ids"));
         let reference = Some((&codes[..], g.shape(&part("ref_codes"))[1], &ids[3..ids.len() - 2]));
         import(&server, file(name, &g.floats(&part("spk_embedding")), reference)).await;
         let frames = u32::try_from(g.shape(&part("codes"))[0]).expect("few frames");
@@ -74,7 +76,8 @@ async fn a_long_recording_is_continued_as_the_reference_continues_it() {
 async fn text_in_pieces_changes_nothing_of_a_voice_in_context() {
     let g = goldens();
     let server = base(&[]).await;
-    let (codes, ids) = (g.ids("ref.codes"), g.ids("vc_icl.ref_ids"));
+    let codes = g.ids("ref.codes");
+    let ids = g.ids("vc_icl.ref_ids");
     let reference = Some((&codes[..], g.shape("ref.codes")[1], &ids[3..ids.len() - 2]));
     import(&server, file("anna", &g.floats("ref.spk_embedding"), reference)).await;
     let eager = v1::SpeechConfig {
@@ -105,7 +108,8 @@ async fn every_replica_speaks_with_a_voice() {
     ];
     let server = base(&sets).await;
     let x_vector = g.floats("ref.spk_embedding");
-    let (codes, groups) = (g.ids("ref.codes"), g.shape("ref.codes")[1]);
+    let codes = g.ids("ref.codes");
+    let groups = g.shape("ref.codes")[1];
     import(
         &server,
         file("anna", &x_vector, Some((&codes, groups, &[5, 6, 7]))),
@@ -139,7 +143,8 @@ async fn every_sentence_of_a_long_text_is_spoken_from_the_same_recording() {
     const SENTENCES: usize = 8;
     let g = goldens();
     let server = base(&[]).await;
-    let (codes, ids) = (g.ids("ref.codes"), g.ids("vc_icl.ref_ids"));
+    let codes = g.ids("ref.codes");
+    let ids = g.ids("vc_icl.ref_ids");
     let reference = Some((&codes[..], g.shape("ref.codes")[1], &ids[3..ids.len() - 2]));
     import(&server, file("anna", &g.floats("ref.spk_embedding"), reference)).await;
     let config = || greedy("anna", "en", 400);

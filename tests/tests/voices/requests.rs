@@ -182,7 +182,8 @@ async fn a_soft_recording_gives_the_voice_of_a_loud_one_unless_levels_are_left_a
                 .map(|four| f32::from_le_bytes(four.try_into().expect("four bytes")))
                 .collect::<Vec<_>>()
         };
-        let (loud, soft) = (vector("loud").await, vector("soft").await);
+        let loud = vector("loud").await;
+        let soft = vector("soft").await;
         let apart = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         let most = loud.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
         assert_eq!(
@@ -208,7 +209,8 @@ async fn no_more_voices_are_kept_than_may_be() {
 
 #[tokio::test]
 async fn a_voice_goes_to_another_server_and_one_of_another_width_is_refused() {
-    let (first, second) = (base(&[]).await, base(&[]).await);
+    let first = base(&[]).await;
+    let second = base(&[]).await;
     let made = create(&first, recorded("Anna", wav(&babble(2.0, 120.0))))
         .await
         .expect("a voice");
@@ -232,7 +234,8 @@ async fn a_voice_goes_to_another_server_and_one_of_another_width_is_refused() {
             ..made
         }
     );
-    let (anna, berta) = (greedy("anna", "en", 5), greedy("berta", "en", 5));
+    let anna = greedy("anna", "en", 5);
+    let berta = greedy("berta", "en", 5);
     assert!(spoken(&first, anna).await.expect("audio") == spoken(&second, berta).await.expect("audio"));
 
     let wide = file("wide", &[0.5; 33], None);

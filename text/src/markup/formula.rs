@@ -48,9 +48,10 @@ pub(super) fn dollar(held: &[char], context: &super::notation::Context, whole: b
         }
         at += 1;
     }
-    match whole || held.len() > LONGEST {
-        true => Judged::Text,
-        false => Judged::Open(""),
+    if whole || held.len() > LONGEST {
+        Judged::Text
+    } else {
+        Judged::Open("")
     }
 }
 

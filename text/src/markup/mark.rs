@@ -87,9 +87,10 @@ pub(super) fn plain_element(held: &str, chars: usize) -> Verdict {
 /// declarations and comments; without it those are text.
 pub(super) fn first_element(held: &str, chars: usize) -> Verdict {
     const NAME: &str = "<speak";
-    let open = match chars < LONGEST_ELEMENT {
-        true => Verdict::Open,
-        false => Verdict::Text,
+    let open = if chars < LONGEST_ELEMENT {
+        Verdict::Open
+    } else {
+        Verdict::Text
     };
     let rest = match behind_prologue(held) {
         Prologue::Open => return open,
@@ -140,9 +141,10 @@ pub(super) fn element(held: &str, chars: usize) -> Result<Verdict, TextError> {
     let refused = |element: String| TextError::Markup { element };
     let beginning = || held.chars().take(40).collect();
     if !is_whole(held) {
-        return match chars < LONGEST_ELEMENT {
-            true => Ok(Verdict::Open),
-            false => Err(refused("an element that does not end".to_owned())),
+        return if chars < LONGEST_ELEMENT {
+            Ok(Verdict::Open)
+        } else {
+            Err(refused("an element that does not end".to_owned()))
         };
     }
     if held.starts_with("<?") || held.starts_with("<!--") {
@@ -159,9 +161,10 @@ pub(super) fn element(held: &str, chars: usize) -> Result<Verdict, TextError> {
 /// The pause that a `break` asks for; nothing if it is the end of one. None outside: its attributes make no sense.
 #[allow(clippy::option_option, reason = "no pause and no sense are two things")]
 fn pause(element: &Element<'_>) -> Option<Option<Duration>> {
-    match element.closes {
-        true => Some(None),
-        false => element.pause().map(|pause| Some(pause.min(LONGEST_PAUSE))),
+    if element.closes {
+        Some(None)
+    } else {
+        element.pause().map(|pause| Some(pause.min(LONGEST_PAUSE)))
     }
 }
 

@@ -137,9 +137,10 @@ pub(super) fn judge(held: &[char], context: &Context, whole: bool) -> Judged {
 fn fence(held: &[char], context: &Context, whole: bool) -> Judged {
     let run = held.iter().take_while(|&&c| c == held[0]).count();
     if run == held.len() && !whole {
-        return match run > LONGEST_FENCE {
-            true => Judged::Taken(vec![Edit::Skip(run)]),
-            false => Judged::Open(""),
+        return if run > LONGEST_FENCE {
+            Judged::Taken(vec![Edit::Skip(run)])
+        } else {
+            Judged::Open("")
         };
     }
     let is_fence = run >= 3 && context.line_start;
@@ -229,9 +230,10 @@ fn bracket(held: &[char], context: &Context, whole: bool) -> Judged {
     let cited = is_citation(label, context);
     let behind = close + 1;
     let next = held.get(behind).copied();
-    let said = match cited || is_note(label) {
-        true => Edit::Skip(label.len()),
-        false => Edit::Inner(label.len()),
+    let said = if cited || is_note(label) {
+        Edit::Skip(label.len())
+    } else {
+        Edit::Inner(label.len())
     };
     // An index of code: "m[i][j]".
     let indexed = context.last.is_alphanumeric() && !cited;
@@ -271,9 +273,10 @@ fn closing(held: &[char], from: usize) -> Result<usize, Judged> {
             _ => {}
         }
     }
-    match held.len() - from > LONGEST_LABEL {
-        true => Err(Judged::Text),
-        false => Err(Judged::Open("[]\n\\")),
+    if held.len() - from > LONGEST_LABEL {
+        Err(Judged::Text)
+    } else {
+        Err(Judged::Open("[]\n\\"))
     }
 }
 
@@ -300,9 +303,10 @@ fn address(held: &[char], from: usize, whole: bool) -> Result<usize, Judged> {
             _ => {}
         }
     }
-    match whole || held.len() > LONGEST_LINK {
-        true => Err(Judged::Text),
-        false => Err(Judged::Open(if spaced { "" } else { ")(<>[ \t\n\"'" })),
+    if whole || held.len() > LONGEST_LINK {
+        Err(Judged::Text)
+    } else {
+        Err(Judged::Open(if spaced { "" } else { ")(<>[ \t\n\"'" }))
     }
 }
 
@@ -417,9 +421,10 @@ fn superscript(held: &[char], context: &Context, whole: bool) -> Judged {
         .take_while(|&&c| is_superscript(c) || matches!(c, '⁻' | '˒' | '⁾' | '⁽'))
         .count();
     if run == held.len() && !whole {
-        return match run > LONGEST_ENTITY {
-            true => Judged::Taken(vec![Edit::Text(run)]),
-            false => Judged::Open(""),
+        return if run > LONGEST_ENTITY {
+            Judged::Taken(vec![Edit::Text(run)])
+        } else {
+            Judged::Open("")
         };
     }
     let behind_word =

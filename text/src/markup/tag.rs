@@ -92,9 +92,10 @@ impl Tag {
         let word_end = held[from..]
             .iter()
             .position(|c| c.is_whitespace() || matches!(c, '>' | '<' | ','));
-        let open = match held.len() > LONGEST {
-            true => Judged::Text,
-            false => Judged::Open(""),
+        let open = if held.len() > LONGEST {
+            Judged::Text
+        } else {
+            Judged::Open("")
         };
         let Some(word_end) = word_end.map(|end| from + end) else {
             return Err(open);

@@ -127,7 +127,8 @@ fn split_camel(word: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut from = 0;
     for at in 1..bytes.len() {
-        let (before, here) = (bytes[at - 1], bytes[at]);
+        let before = bytes[at - 1];
+        let here = bytes[at];
         let hump = before.is_ascii_lowercase() && here.is_ascii_uppercase();
         let after_capitals = before.is_ascii_uppercase()
             && here.is_ascii_uppercase()

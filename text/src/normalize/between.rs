@@ -40,12 +40,15 @@ pub(super) fn read<'a>(
     let dash = text.dash(end)?;
     let equals = |end: usize| text.is(text.past_space(end), "=");
     let is = |other: Rule| std::ptr::fn_addr_eq(rule, other);
-    let to = || match text
-        .before(at)
-        .is_some_and(|b| text.str(b).eq_ignore_ascii_case("between"))
-    {
-        true => Some(("and", dash)),
-        false => Some(("to", dash)),
+    let to = || {
+        if text
+            .before(at)
+            .is_some_and(|b| text.str(b).eq_ignore_ascii_case("between"))
+        {
+            Some(("and", dash))
+        } else {
+            Some(("to", dash))
+        }
     };
     // "8 am - noon", "2019 - present"
     let open = text.is_any(
@@ -63,9 +66,10 @@ pub(super) fn read<'a>(
     if !is(measure::read) {
         let like = is(time::read) || is(date::read) || is(super::currency::read);
         let other = like.then(|| rule(text, dash.next)).flatten()?;
-        return match equals(other.end) {
-            true => Some(("minus", dash)),
-            false => to(),
+        return if equals(other.end) {
+            Some(("minus", dash))
+        } else {
+            to()
         };
     }
     let first = Numeral::signed(text, at).filter(|n| n.end == end);

@@ -163,7 +163,8 @@ fn with_slashes(text: &Text<'_>, at: usize) -> Option<Reading> {
     if text.is_any(at + 5, &["/", "."]) && text.is_digits(at + 6) {
         return None;
     }
-    let (first, second) = (small(text, at)?, small(text, at + 2)?);
+    let first = small(text, at)?;
+    let second = small(text, at + 2)?;
     let year = match text.str(at + 4) {
         digits if digits.len() == 2 && sign == "/" => digits,
         _ => year(text, at + 4)?,

@@ -90,9 +90,10 @@ fn in_a_row(text: &Text<'_>, at: usize) -> Option<Reading> {
         parts.push(format!("{} {name}{plural}", n.words()));
         units.push(unit);
         end = sign + 1;
-        at_part = match text.is(end, ",") && text.is_space(end + 1) {
-            true => end + 2,
-            false => text.past_space(end),
+        at_part = if text.is(end, ",") && text.is_space(end + 1) {
+            end + 2
+        } else {
+            text.past_space(end)
         };
     }
     let more = matches!(text.kind(end), Some(Kind::Word | Kind::Digits));
@@ -142,10 +143,7 @@ fn beside(text: &Text<'_>, at: usize, end: usize, wanted: &[&str]) -> bool {
     let words = |mut at: usize, back: bool| {
         let mut found = false;
         for _ in 0..8 {
-            let next = match back {
-                true => at.checked_sub(1),
-                false => Some(at + 1),
-            };
+            let next = if back { at.checked_sub(1) } else { Some(at + 1) };
             let Some(next) =
                 next.filter(|&next| text.kind(next).is_some() && !text.is_any(next, &[".", "!", "?"]))
             else {
@@ -196,9 +194,10 @@ fn clock(text: &Text<'_>, at: usize) -> Option<Reading> {
         .filter(|(digits, _)| !digits.trim_start_matches('0').is_empty())
         .map(|&(digits, unit)| part(digits, unit))
         .collect();
-    match said.is_empty() {
-        true => Some(Reading::new("zero seconds", end)),
-        false => Some(Reading::new(said.join(" "), end)),
+    if said.is_empty() {
+        Some(Reading::new("zero seconds", end))
+    } else {
+        Some(Reading::new(said.join(" "), end))
     }
 }
 

@@ -35,7 +35,8 @@ fn parts(text: &Text<'_>, top: &Numeral) -> Option<(String, usize)> {
     if !text.is(top.end, "/") || !text.is_digits(top.end + 1) || text.is(top.end + 2, "/") {
         return None;
     }
-    let (over, under) = (top.small()?, text.str(top.end + 1));
+    let over = top.small()?;
+    let under = text.str(top.end + 1);
     let end = top.end + 2;
     let equal = top.whole == under;
     if equal || matches!((over, under), (24, "7") | (9, "11")) {

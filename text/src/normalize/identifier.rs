@@ -70,9 +70,12 @@ pub(super) fn spelled(code: &str) -> String {
     let names: Vec<String> = code
         .chars()
         .filter(char::is_ascii_alphanumeric)
-        .map(|c| match c.is_ascii_digit() {
-            true => number::spelled(&c.to_string()),
-            false => c.to_ascii_lowercase().to_string(),
+        .map(|c| {
+            if c.is_ascii_digit() {
+                number::spelled(&c.to_string())
+            } else {
+                c.to_ascii_lowercase().to_string()
+            }
         })
         .collect();
     names.join(" ")
@@ -119,10 +122,7 @@ fn grouped_number(text: &Text<'_>, at: usize) -> Option<Reading> {
     if !text.is_digits(at) {
         return None;
     }
-    let separator = match text.is_space(at + 1) {
-        true => " ",
-        false => "-",
-    };
+    let separator = if text.is_space(at + 1) { " " } else { "-" };
     let mut groups = vec![text.str(at)];
     let mut end = at + 1;
     while groups.len() < 6 && text.is(end, separator) && text.is_digits(end + 1) {
@@ -161,9 +161,10 @@ fn toll_free(chunk: &str, end: usize) -> Option<Reading> {
     let said: Vec<String> = words
         .split('-')
         .map(|word| {
-            match word.bytes().any(|b| b"AEIOUY".contains(&b)) && !word.bytes().any(|b| b.is_ascii_digit()) {
-                true => word.to_ascii_lowercase(),
-                false => spelled(word),
+            if word.bytes().any(|b| b"AEIOUY".contains(&b)) && !word.bytes().any(|b| b.is_ascii_digit()) {
+                word.to_ascii_lowercase()
+            } else {
+                spelled(word)
             }
         })
         .collect();

@@ -82,7 +82,8 @@ fn handle(text: &Text<'_>, at: usize, name: &str) -> Option<Reading> {
 
 /// "192.168.0.1", with a port or a mask
 fn ip(chunk: &Chunk<'_, '_>) -> Option<Reading> {
-    let (text, at) = (chunk.text, chunk.from);
+    let text = chunk.text;
+    let at = chunk.from;
     let byte = |i: usize| text.is_digits(i) && text.str(i).len() <= 3 && text.str(i).parse::<u8>().is_ok();
     if !(0..4).all(|i| byte(at + 2 * i)) || !(0..3).all(|i| text.is(at + 2 * i + 1, ".")) {
         return None;
@@ -116,7 +117,8 @@ fn mail(chunk: &Chunk<'_, '_>) -> Option<Reading> {
 
 /// `https://www.example.com/path`, `example.com`. The scheme is not said if it is that of the web.
 fn web(chunk: &Chunk<'_, '_>) -> Option<Reading> {
-    let (text, from) = (chunk.text, chunk.from);
+    let text = chunk.text;
+    let from = chunk.from;
     if text.is_word(from) && text.is(from + 1, ":") && text.is(from + 2, "/") && text.is(from + 3, "/") {
         let host = from + 4;
         if host >= chunk.end {
@@ -165,7 +167,8 @@ pub(super) fn code(text: &Text<'_>, at: usize) -> Option<Reading> {
 
 /// "--flag", "-v"
 fn is_flag(chunk: &Chunk<'_, '_>) -> bool {
-    let (text, at) = (chunk.text, chunk.from);
+    let text = chunk.text;
+    let at = chunk.from;
     if !text.is(at, "-") {
         return false;
     }
@@ -177,7 +180,8 @@ fn is_flag(chunk: &Chunk<'_, '_>) -> bool {
 
 /// "/usr/bin", "./run", "~/notes.txt", "C:\Users", "src/main.rs"
 fn is_path(chunk: &Chunk<'_, '_>) -> bool {
-    let (text, at) = (chunk.text, chunk.from);
+    let text = chunk.text;
+    let at = chunk.from;
     let start = text.slice(at, at + 3);
     let rooted = ["/", "./", "~/", "../"]
         .iter()

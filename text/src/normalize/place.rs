@@ -199,9 +199,10 @@ fn in_a_place(text: &Text<'_>, at: usize) -> bool {
 fn zip_code(text: &Text<'_>, at: usize) -> (String, usize) {
     let first = number::spelled(text.str(at));
     let more = text.is(at + 1, "-") && text.is_digits(at + 2) && text.str(at + 2).len() == 4;
-    match more {
-        true => (format!("{first}, {}", number::spelled(text.str(at + 2))), at + 3),
-        false => (first, at + 1),
+    if more {
+        (format!("{first}, {}", number::spelled(text.str(at + 2))), at + 3)
+    } else {
+        (first, at + 1)
     }
 }
 
@@ -214,9 +215,10 @@ fn direction(text: &Text<'_>, at: usize) -> Option<Reading> {
     let numbered = text.is_digits(before) && before + 2 == at && text.is_space(end);
     let next = end + 1;
     let named = text.is_capitalised(next) || text.is_digits(next) && is_suffix(text, next + 1);
-    let word = match text.is(before, ".") {
-        true => before.checked_sub(1)?,
-        false => before,
+    let word = if text.is(before, ".") {
+        before.checked_sub(1)?
+    } else {
+        before
     };
     let street = text.lower(word).is_some_and(|word| is_street(&word)) && text.is_capitalised(word);
     (numbered && named || street && text.is_space(at - 1))

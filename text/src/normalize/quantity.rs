@@ -50,10 +50,8 @@ fn feet_and_inches(text: &Text<'_>, n: &Numeral, words: &str) -> Option<Reading>
     if !text.is(inches.end, "\"") {
         return None;
     }
-    let (foot, inch) = (
-        if n.is_one() { "foot" } else { "feet" },
-        if inches.is_one() { "inch" } else { "inches" },
-    );
+    let foot = if n.is_one() { "foot" } else { "feet" };
+    let inch = if inches.is_one() { "inch" } else { "inches" };
     Some(Reading::new(
         format!("{words} {foot} {} {inch}", inches.words()),
         inches.end + 1,
@@ -91,9 +89,10 @@ fn unit_of(text: &Text<'_>, at: usize, counts: bool) -> Option<(NamedUnit, usize
             Near::Sure => is_sure(text, at, end, written, touching) || abbreviated && written == "in",
             Near::Per => text.is(end, "/"),
         };
-    let power = match square {
-        true => "square ",
-        false => power_of(text, written, &mut end),
+    let power = if square {
+        "square "
+    } else {
+        power_of(text, written, &mut end)
     };
     // The direction of a street: "123 N. Main St.", "45 W 25th St".
     let next = text.past_space(end + usize::from(text.is(end, ".")));

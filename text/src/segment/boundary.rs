@@ -436,9 +436,10 @@ pub(super) fn early_space(before: &[char], next: char) -> Option<bool> {
         return Some(counts && named && next.is_alphabetic());
     }
     // A year is one or an amount, by what follows.
-    match numeric && word.len() != 4 && word.iter().all(|c| c.is_numeric()) {
-        true => None,
-        false => Some(false),
+    if numeric && word.len() != 4 && word.iter().all(|c| c.is_numeric()) {
+        None
+    } else {
+        Some(false)
     }
 }
 

@@ -145,9 +145,10 @@ fn minutes(given: &str) -> Result<f64, String> {
 /// A folder with a checkpoint in it.
 fn checkpoint(given: &str) -> Result<PathBuf, String> {
     let folder = PathBuf::from(given);
-    match folder.join("config.json").is_file() {
-        true => Ok(folder),
-        false => Err("expected the folder of a checkpoint, there is no config.json".to_owned()),
+    if folder.join("config.json").is_file() {
+        Ok(folder)
+    } else {
+        Err("expected the folder of a checkpoint, there is no config.json".to_owned())
     }
 }
 

@@ -162,7 +162,8 @@ impl Run<'_> {
     }
 
     fn ceilings(&mut self) -> anyhow::Result<()> {
-        let (place, bytes) = (self.place, self.asked.bytes);
+        let place = self.place;
+        let bytes = self.asked.bytes;
         self.report.heading(2, "Ceilings")?;
         let found = self.part("the ceilings", Duration::ZERO, || device_figures(place, bytes));
         let Some(figures) = found else {

@@ -141,7 +141,9 @@ pub fn check(
     anyhow::ensure!(!cases.is_empty(), "no case has a name like {only:?}");
     report.heading(2, "Checks")?;
     report.table(&["case", "", "what was found", "s"])?;
-    let (mut holding, mut broken, mut left_out) = (0, Vec::new(), Vec::new());
+    let mut holding = 0;
+    let mut broken = Vec::new();
+    let mut left_out = Vec::new();
     // What a case needs is not known; hardly any needs more than the longest so far.
     let mut longest = Duration::ZERO;
     for case in cases {
@@ -159,11 +161,13 @@ pub fn check(
         } else {
             "**DOES NOT HOLD**"
         };
-        let (figures, seconds) = (judge.figures(), format!("{:.1}", took.as_secs_f64()));
+        let figures = judge.figures();
+        let seconds = format!("{:.1}", took.as_secs_f64());
         report.row(&[case.name.as_str(), word, figures.as_str(), seconds.as_str()])?;
-        match judge.holds() {
-            true => holding += 1,
-            false => broken.push(case.name),
+        if judge.holds() {
+            holding += 1;
+        } else {
+            broken.push(case.name);
         }
     }
     let judge = fallbacks(&models);
@@ -174,9 +178,10 @@ pub fn check(
     };
     let name = "every step that can be a graph was one";
     report.row(&[name, word, &judge.figures(), "0.0"])?;
-    match judge.holds() {
-        true => holding += 1,
-        false => broken.push(name.to_owned()),
+    if judge.holds() {
+        holding += 1;
+    } else {
+        broken.push(name.to_owned());
     }
     report.line("")?;
     report.paragraph(format!(
@@ -212,7 +217,10 @@ fn look(look: Look, models: &Models) -> Judge {
 /// Nothing may have been launched without its graph where there are graphs.
 fn fallbacks(models: &Models) -> Judge {
     let mut judge = Judge::default();
-    let (mut graphs, mut replays, mut fallbacks, mut reasons) = (0, 0, 0, Vec::new());
+    let mut graphs = 0;
+    let mut replays = 0;
+    let mut fallbacks = 0;
+    let mut reasons = Vec::new();
     let with_graphs = models.take_graphs();
     let computed = !with_graphs.is_empty();
     for of_model in with_graphs {

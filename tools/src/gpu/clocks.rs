@@ -70,9 +70,10 @@ impl Look {
     fn told(&self) -> String {
         let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
         let held: Vec<_> = self.held().collect();
-        let held = match held.is_empty() {
-            true => "nothing".to_owned(),
-            false => held.join(", "),
+        let held = if held.is_empty() {
+            "nothing".to_owned()
+        } else {
+            held.join(", ")
         };
         format!(
             "Clocks at the beginning: SM {} of {} MHz, memory {} MHz, {} W, {} degrees C; held back by {held}.",
@@ -169,9 +170,10 @@ impl Seen {
             format!("{reason} in {percent:.0} %")
         };
         let held: Vec<_> = self.held.iter().map(share).collect();
-        let held = match held.is_empty() {
-            true => "nothing".to_owned(),
-            false => held.join(", "),
+        let held = if held.is_empty() {
+            "nothing".to_owned()
+        } else {
+            held.join(", ")
         };
         format!(
             "Clocks meanwhile, in {} looks at a device at work: SM {} MHz, memory {} MHz, {} W, {} degrees C; held back by {held}.",

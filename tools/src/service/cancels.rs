@@ -23,7 +23,9 @@ pub async fn cancels(program: &Path, rounds: usize) -> anyhow::Result<String> {
         Line::open(server.target().address).await?,
     ];
     warm(&lines[0].channel).await?;
-    let (mut done, mut next, mut alone) = (Vec::new(), Vec::new(), Vec::new());
+    let mut done = Vec::new();
+    let mut next = Vec::new();
+    let mut alone = Vec::new();
     for round in 0..rounds {
         let mut first = speaking(&lines[0]).await?;
         first.send(text(&LONG.repeat(4))).await;

@@ -77,7 +77,9 @@ async fn cost(program: &Path, sessions: usize, per_line: usize, manner: Manner) 
     warm(&first.channel).await?;
     tokio::time::sleep(SETTLING).await;
     let before = resident(target.process)?;
-    let (mut lines, mut calls, mut chats) = (Vec::new(), Vec::new(), Vec::new());
+    let mut lines = Vec::new();
+    let mut calls = Vec::new();
+    let mut chats = Vec::new();
     for number in 0..sessions {
         if number % per_line == 0 {
             lines.push(Line::open(target.address).await?);

@@ -57,16 +57,14 @@ pub async fn overload(program: &Path, seconds: u64, args: &[&str]) -> anyhow::Re
     for (turn, factor) in OFFERED.into_iter().enumerate() {
         let time = Duration::from_secs(seconds);
         let came = open_loop(&lines, factor * capacity, time, turn as u64).await;
-        let (first, refused) = (
-            sorted(&came, |came| match came {
-                Came::Whole(after) => Some(*after),
-                _ => None,
-            }),
-            sorted(&came, |came| match came {
-                Came::Refused(after) => Some(*after),
-                _ => None,
-            }),
-        );
+        let first = sorted(&came, |came| match came {
+            Came::Whole(after) => Some(*after),
+            _ => None,
+        });
+        let refused = sorted(&came, |came| match came {
+            Came::Refused(after) => Some(*after),
+            _ => None,
+        });
         let good = first.partition_point(|after| *after <= PROMISE.as_secs_f64());
         let rate = |count: usize| count as f64 / seconds as f64;
         let _ = writeln!(
@@ -92,11 +90,12 @@ fn sorted(came: &[Came], seconds: impl Fn(&Came) -> Option<f64>) -> Vec<f64> {
 
 /// Percentiles of sorted seconds, in milliseconds.
 fn millis(sorted: &[f64], shares: [f64; 3]) -> String {
-    match sorted.is_empty() {
-        true => "-".to_owned(),
-        false => shares
+    if sorted.is_empty() {
+        "-".to_owned()
+    } else {
+        shares
             .map(|share| format!("{:.1}", 1e3 * percentile(sorted, share)))
-            .join(" / "),
+            .join(" / ")
     }
 }
 
@@ -107,7 +106,8 @@ async fn capacity(lines: &Arc<Vec<Line>>, time: Duration) -> f64 {
     for number in 0..CALLERS {
         let lines = Arc::clone(lines);
         callers.spawn(async move {
-            let (mut dice, mut answered) = (Dice::new(number as u64), 0_u32);
+            let mut dice = Dice::new(number as u64);
+            let mut answered = 0_u32;
             while begun.elapsed() < time {
                 let came = ask(&lines[number % lines.len()], &mut dice, Instant::now()).await;
                 answered += u32::from(matches!(came, Came::Whole(_)));
@@ -131,7 +131,8 @@ async fn open_loop(lines: &Arc<Vec<Line>>, rate: f64, time: Duration, seed: u64)
             break;
         }
         tokio::time::sleep_until(begun + due).await;
-        let (lines, mut own) = (Arc::clone(lines), dice.part(number));
+        let lines = Arc::clone(lines);
+        let mut own = dice.part(number);
         requests
             .spawn(async move { ask(&lines[number as usize % lines.len()], &mut own, begun + due).await });
     }

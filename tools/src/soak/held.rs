@@ -90,7 +90,8 @@ impl Held {
     ) -> anyhow::Result<Self> {
         let late = Instant::now() + patience;
         let mut asked: Option<Instant> = None;
-        let (mut last, mut since) = (Process::now(target.process)?, Instant::now());
+        let mut last = Process::now(target.process)?;
+        let mut since = Instant::now();
         loop {
             tokio::time::sleep(LOOK).await;
             let now = Process::now(target.process)?;

@@ -107,7 +107,8 @@ pub(super) async fn speech(visit: &mut Visit) -> String {
 
 /// `POST /v1/chat/completions`, written or spoken, streamed or not.
 pub(super) async fn chat(visit: &mut Visit) -> String {
-    let (spoken, streamed) = (visit.dice.one_in(2), visit.dice.one_in(2));
+    let spoken = visit.dice.one_in(2);
+    let streamed = visit.dice.one_in(2);
     let messages = json!([{"role": "user", "content": "Please spell the word library."}]);
     let mut body =
         json!({"model": visit.model, "messages": messages, "stream": streamed, "max_completion_tokens": 30});

@@ -129,7 +129,8 @@ impl fmt::Display for Report {
             warmup,
             allowance,
         } = self.plan;
-        let (before, after) = (&self.before, &self.after);
+        let before = &self.before;
+        let after = &self.after;
         let mb = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
         writeln!(
             f,

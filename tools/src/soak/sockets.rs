@@ -45,7 +45,8 @@ async fn say(socket: &mut WebSocketStream<TcpStream>, text: &str) {
 
 /// The frames of one utterance to its end; the code of an error, if there is one.
 async fn utterance(socket: &mut WebSocketStream<TcpStream>, index: u64) -> Option<String> {
-    let (mut bytes, mut refused) = (0, None);
+    let mut bytes = 0;
+    let mut refused = None;
     loop {
         let message = socket
             .next()
@@ -155,19 +156,16 @@ async fn heard(stream: &mut BufReader<TcpStream>, last: &str) -> Option<String> 
 pub(super) async fn wyoming_speaks(visit: &mut Visit) -> String {
     let mut stream = wyoming(visit).await;
     let text = words(&mut visit.dice);
-    let last = match visit.dice.one_in(2) {
-        true => {
-            event(&mut stream, "synthesize", json!({"text": text})).await;
-            "audio-stop"
+    let last = if visit.dice.one_in(2) {
+        event(&mut stream, "synthesize", json!({"text": text})).await;
+        "audio-stop"
+    } else {
+        event(&mut stream, "synthesize-start", json!({})).await;
+        for piece in text.split_inclusive(' ') {
+            event(&mut stream, "synthesize-chunk", json!({"text": piece})).await;
         }
-        false => {
-            event(&mut stream, "synthesize-start", json!({})).await;
-            for piece in text.split_inclusive(' ') {
-                event(&mut stream, "synthesize-chunk", json!({"text": piece})).await;
-            }
-            event(&mut stream, "synthesize-stop", json!({})).await;
-            "synthesize-stopped"
-        }
+        event(&mut stream, "synthesize-stop", json!({})).await;
+        "synthesize-stopped"
     };
     match heard(&mut stream, last).await {
         None => "answered".to_owned(),

@@ -322,7 +322,8 @@ pub(super) async fn synthesizes(visit: &mut Visit) -> String {
         Ok(answer) => answer.into_inner(),
         Err(status) => return refused(&status),
     };
-    let (mut checker, mut came) = (omni_tests::Whole::default(), "gone");
+    let mut checker = omni_tests::Whole::default();
+    let mut came = "gone";
     let most = if visit.dice.one_in(4) {
         visit.dice.below(5)
     } else {

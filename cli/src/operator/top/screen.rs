@@ -157,7 +157,8 @@ fn told_line(state: &State) -> Line<'static> {
 
 /// Lines at the foot of the screen: a question may take several.
 fn foot_height(state: &State, width: u16) -> u16 {
-    let (told, width) = (told_line(state).width(), usize::from(width.max(1)));
+    let told = told_line(state).width();
+    let width = usize::from(width.max(1));
     // Lines are cut between words, which may take one more.
     let lines = (told.div_ceil(width) + usize::from(told > width)).clamp(1, 5);
     u16::try_from(lines).unwrap_or(1) + 1
@@ -203,26 +204,29 @@ fn table(frame: &mut Frame<'_>, area: Rect, content: Content<'_>) {
     let mut widths = Vec::with_capacity(columns.len());
     for (nth, column) in columns.iter().enumerate() {
         let last = nth + 1 == columns.len();
-        let width = match last {
-            true => head[*column].chars().count(),
-            false => widest(*column),
+        let width = if last {
+            head[*column].chars().count()
+        } else {
+            widest(*column)
         };
         // A column that is cut says nothing, and so does every one behind it.
         if width > room && nth > 0 {
             break;
         }
-        widths.push(match last {
-            true => Constraint::Fill(1),
-            false => Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX)),
+        widths.push(if last {
+            Constraint::Fill(1)
+        } else {
+            Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX))
         });
         room = room.saturating_sub(width + usize::from(SPACING));
     }
     let cell = |column: usize, text: String| {
         // The last column is as wide as the screen: figures at its far end belong to nothing.
         let figures = rows::FIGURES.contains(&head[column]) && columns.last() != Some(&column);
-        Cell::from(match figures {
-            true => Text::from(text).right_aligned(),
-            false => Text::from(text),
+        Cell::from(if figures {
+            Text::from(text).right_aligned()
+        } else {
+            Text::from(text)
         })
     };
     let shown = rows.iter().zip(marks).map(|(cells, mark)| {
@@ -236,9 +240,10 @@ fn table(frame: &mut Frame<'_>, area: Rect, content: Content<'_>) {
     let titles = columns
         .iter()
         .map(|column| cell(*column, head[*column].to_owned()));
-    let border = match content.active {
-        true => Style::new().fg(Color::Cyan),
-        false => Style::new(),
+    let border = if content.active {
+        Style::new().fg(Color::Cyan)
+    } else {
+        Style::new()
     };
     let widget = Widget::new(shown, widths)
         .header(Row::new(titles).style(bold))

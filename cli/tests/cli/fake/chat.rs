@@ -202,9 +202,10 @@ impl Conversation {
     async fn respond(&mut self, request: v1::CreateResponse) -> bool {
         self.responses += 1;
         let id = format!("r{}", self.responses);
-        let modalities = match request.output_modalities.is_empty() {
-            true => self.config.output_modalities.clone(),
-            false => request.output_modalities,
+        let modalities = if request.output_modalities.is_empty() {
+            self.config.output_modalities.clone()
+        } else {
+            request.output_modalities
         };
         self.reply
             .send(&id, Out::ResponseStarted(v1::ResponseStarted {}))

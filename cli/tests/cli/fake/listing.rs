@@ -73,9 +73,10 @@ impl Health for Service {
         if !request.get_ref().service.is_empty() {
             return Err(Status::not_found("no such service"));
         }
-        let status = match self.serving.load(Ordering::SeqCst) {
-            true => ServingStatus::Serving,
-            false => ServingStatus::NotServing,
+        let status = if self.serving.load(Ordering::SeqCst) {
+            ServingStatus::Serving
+        } else {
+            ServingStatus::NotServing
         };
         self.see(Seen::Health);
         Ok(Response::new(HealthCheckResponse {

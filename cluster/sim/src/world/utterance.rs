@@ -91,7 +91,8 @@ impl World {
         let Some(utterance) = self.utterances.get(&seq) else {
             return;
         };
-        let ([talker, vocoder], came) = (utterance.bound, utterance.came);
+        let [talker, vocoder] = utterance.bound;
+        let came = utterance.came;
         // The talker computes what came as a prompt.
         let text = Text {
             prompt: self.plan.prompt + came,
@@ -141,7 +142,8 @@ impl World {
         let Some([talker, vocoder]) = self.utterances.get(&seq).map(|utterance| utterance.bound) else {
             return;
         };
-        let (beside, hop) = (self.plan.costs.beside, self.plan.costs.hop());
+        let beside = self.plan.costs.beside;
+        let hop = self.plan.costs.hop();
         let of = |us: f64| micros(us * f64::from(frames));
         let work = [
             (Thread::Passes(Stage::Talker, talker), of(beside.talker_frame_us)),
@@ -155,7 +157,8 @@ impl World {
 
     /// From a vocoder to a caller.
     fn give_out(&mut self, seq: SeqId, vocoder: usize, frames: u32) {
-        let (beside, hop) = (self.plan.costs.beside, self.plan.costs.hop());
+        let beside = self.plan.costs.beside;
+        let hop = self.plan.costs.hop();
         let of = |us: f64| micros(us * f64::from(frames));
         let work = [
             (
@@ -179,7 +182,8 @@ impl World {
     }
 
     pub(super) fn decoded(&mut self, seq: SeqId, replica: usize, frames: u32) {
-        let (hop, frame) = (self.plan.costs.hop(), self.plan.costs.frame());
+        let hop = self.plan.costs.hop();
+        let frame = self.plan.costs.frame();
         let Some(utterance) = self.utterances.get_mut(&seq) else {
             return;
         };
@@ -209,7 +213,8 @@ impl World {
     }
 
     pub(super) fn audio(&mut self, seq: SeqId, frames: u32) {
-        let (now, frame) = (self.now, self.plan.costs.frame());
+        let now = self.now;
+        let frame = self.plan.costs.frame();
         let Some(utterance) = self.utterances.get_mut(&seq) else {
             return;
         };

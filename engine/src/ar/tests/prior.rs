@@ -43,7 +43,8 @@ proptest! {
         let mut expected = Vec::new();
         for (seq, (prompt, life, made, fed_by_rows)) in (1..).zip(sequences) {
             let whole = Request { shares, ..request(seq, prompt, life) };
-            let (made, rows) = (made.min(life as usize), if fed_by_rows { &rows[..] } else { &[] });
+            let made = made.min(life as usize);
+            let rows = if fed_by_rows { &rows[..] } else { &[] };
             let options = if fed_by_rows { fed() } else { AddOptions::default() };
             add_with(&mut engine, seq, resumed(&whole, seq, rows, made), options);
             if fed_by_rows {

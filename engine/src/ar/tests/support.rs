@@ -85,7 +85,8 @@ impl Life {
     }
 
     fn content(&self, p: u32) -> u32 {
-        let (p, prompt) = (p as usize, &self.request.prompt);
+        let p = p as usize;
+        let prompt = &self.request.prompt;
         prompt
             .get(p)
             .copied()
@@ -101,9 +102,10 @@ impl Life {
         let n = self.tokens.len();
         let value = mix(row, u64::from(self.rows.get(n).copied().unwrap_or(0)));
         let scripted = &self.request.tokens;
-        let token = match scripted.is_empty() {
-            true => (value % 97) as u32,
-            false => scripted[n % scripted.len()],
+        let token = if scripted.is_empty() {
+            (value % 97) as u32
+        } else {
+            scripted[n % scripted.len()]
         };
         Out {
             name: seq.0 * 1000 + n as u64,
@@ -437,22 +439,21 @@ impl Engine {
         self.pool.audit(all.iter().map(|slot| &*self.slots[*slot].blocks));
         let order = |slot: &Slot| self.slots[*slot].arrival;
         assert!(self.running.is_sorted_by_key(order), "places are out of order");
-        let (mut running, mut ready, mut tokens) = (0, 0, 0);
+        let mut running = 0;
+        let mut ready = 0;
+        let mut tokens = 0;
         for slot in all {
             let sequence = &self.slots[slot];
-            match sequence.has_place() {
-                true => {
-                    running += 1;
-                    assert!(self.running.contains(&slot), "{:?} lost its place", sequence.id);
-                    assert_eq!(sequence.held_since.is_none(), sequence.is_runnable());
-                }
-                false => {
-                    assert!(sequence.blocks.is_empty(), "{:?} waits with blocks", sequence.id);
-                    let queued = self.ready.contains(&(sequence.arrival, slot));
-                    assert_eq!((queued, queued), (sequence.queued, sequence.is_runnable()));
-                    ready += usize::from(queued);
-                    tokens += u64::from(sequence.known);
-                }
+            if sequence.has_place() {
+                running += 1;
+                assert!(self.running.contains(&slot), "{:?} lost its place", sequence.id);
+                assert_eq!(sequence.held_since.is_none(), sequence.is_runnable());
+            } else {
+                assert!(sequence.blocks.is_empty(), "{:?} waits with blocks", sequence.id);
+                let queued = self.ready.contains(&(sequence.arrival, slot));
+                assert_eq!((queued, queued), (sequence.queued, sequence.is_runnable()));
+                ready += usize::from(queued);
+                tokens += u64::from(sequence.known);
             }
         }
         assert_eq!(

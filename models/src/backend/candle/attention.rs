@@ -49,7 +49,9 @@ impl Candle {
         (k, v): (&Tensor, &Tensor),
         mask: Option<&Tensor>,
     ) -> Result<Tensor> {
-        let (len, keys, group) = (q.dim(1)?, k.dim(1)?, shape.heads / shape.kv_heads);
+        let len = q.dim(1)?;
+        let keys = k.dim(1)?;
+        let group = shape.heads / shape.kv_heads;
         let scale = 1.0 / (shape.head_dim as f64).sqrt();
         // The queries of a group share their keys, so that they are rows of one product.
         let q = q.reshape((shape.kv_heads, group * len, shape.head_dim))?;
@@ -75,7 +77,8 @@ impl Candle {
     ) -> Result<Tensor> {
         let index = self.indices(slots)?;
         let cached = |pool: &Tensor| heads(&pool.index_select(&index, 0)?, 0, shape.kv_heads, shape.head_dim);
-        let (k, v) = (cached(&kv.k)?, cached(&kv.v)?);
+        let k = cached(&kv.k)?;
+        let v = cached(&kv.v)?;
         let mask = self.mask(shape, span, slots.len())?;
         self.attend(shape, q, (&k, &v), Some(&mask))
     }
@@ -144,17 +147,20 @@ impl Attention for Candle {
         batch: &Batch,
         kv: &mut Kv,
     ) -> Result<Tensor> {
-        let (q_width, kv_width) = (shape.q_width(), shape.kv_width());
+        let q_width = shape.q_width();
+        let kv_width = shape.kv_width();
         let mut q = heads(&qkv, 0, shape.heads, shape.head_dim)?;
         let mut k = heads(&qkv, q_width, shape.kv_heads, shape.head_dim)?;
         if let Some((q_norm, k_norm)) = norms {
             q = self.rms_norm(q_norm, shape.eps, &q)?;
             k = self.rms_norm(k_norm, shape.eps, &k)?;
         }
-        let (q, k) = (rotations.apply(&q)?, rotations.apply(&k)?);
+        let q = rotations.apply(&q)?;
+        let k = rotations.apply(&k)?;
         let v = qkv.narrow(1, q_width + kv_width, kv_width)?;
         self.store(batch, kv, &rows(&k)?, &v)?;
-        let (mut row, mut outputs) = (0, Vec::new());
+        let mut row = 0;
+        let mut outputs = Vec::new();
         for span in batch.spans() {
             let q = q.narrow(1, row, span.len)?;
             row += span.len;
@@ -164,11 +170,13 @@ impl Attention for Candle {
     }
 
     fn attention_within(&self, shape: &AttentionShape, qkv: &Tensor, lens: &[usize]) -> Result<Tensor> {
-        let (mut row, mut outputs) = (0, Vec::new());
+        let mut row = 0;
+        let mut outputs = Vec::new();
         for &len in lens {
             let block = qkv.narrow(0, row, len)?;
             row += len;
-            let (q_width, kv_width) = (shape.q_width(), shape.kv_width());
+            let q_width = shape.q_width();
+            let kv_width = shape.kv_width();
             let q = heads(&block, 0, shape.heads, shape.head_dim)?;
             let k = heads(&block, q_width, shape.kv_heads, shape.head_dim)?;
             let v = heads(&block, q_width + kv_width, shape.kv_heads, shape.head_dim)?;

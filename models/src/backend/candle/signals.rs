@@ -25,7 +25,8 @@ impl Candle {
         signals: &Signals<Self>,
         past: &mut Past,
     ) -> Result<Option<Tensor>> {
-        let (mut row, mut windows) = (0, Vec::new());
+        let mut row = 0;
+        let mut windows = Vec::new();
         for (&len, part) in signals.lens().iter().zip(signals.parts()) {
             let past = &mut past.streams[part.stream as usize];
             let signal = Tensor::cat(&[&*past, &x.narrow(0, row, len)?], 0)?;
@@ -38,9 +39,10 @@ impl Candle {
                 windows.push(Tensor::stack(&parts, 1)?);
             }
         }
-        Ok(match windows.is_empty() {
-            true => None,
-            false => Some(Tensor::cat(&windows, 0)?),
+        Ok(if windows.is_empty() {
+            None
+        } else {
+            Some(Tensor::cat(&windows, 0)?)
         })
     }
 }

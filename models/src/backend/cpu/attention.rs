@@ -103,7 +103,8 @@ fn rotate_heads_body<const FUSED: bool>(
     cos: &[f32],
     sin: &[f32],
 ) {
-    let (dim, half) = (shape.head_dim, shape.head_dim / 2);
+    let dim = shape.head_dim;
+    let half = shape.head_dim / 2;
     let rotations = cos.chunks_exact(half).zip(sin.chunks_exact(half));
     for (row, (cos, sin)) in qkv.chunks_exact_mut(row_width(shape)).zip(rotations) {
         let heads = row[..shape.q_width() + shape.kv_width()].chunks_exact_mut(dim);
@@ -126,7 +127,8 @@ fn rotate_heads_body<const FUSED: bool>(
 
 /// Copies new keys and values to their places in the cache.
 pub(super) fn store<N: Number>(qkv: &[f32], shape: &AttentionShape, batch: &Batch, k: &mut [N], v: &mut [N]) {
-    let (q, width) = (shape.q_width(), shape.kv_width());
+    let q = shape.q_width();
+    let width = shape.kv_width();
     let slots = batch.spans().iter().flat_map(|span| batch.new_slots(span));
     for (row, slot) in qkv.chunks_exact(row_width(shape)).zip(slots) {
         let at = slot as usize * width;
@@ -157,7 +159,8 @@ pub(super) fn attend_cached<N: Number>(
     store(qkv.data(), shape, batch, &mut lists.k, &mut lists.v);
     let width = shape.q_width();
     let mut out = Rows::scratch(qkv.rows(), width);
-    let (mut row, mut scratch) = (0, Scratch::default());
+    let mut row = 0;
+    let mut scratch = Scratch::default();
     for span in batch.spans() {
         let seen = Seen {
             k: &lists.k,
@@ -169,7 +172,8 @@ pub(super) fn attend_cached<N: Number>(
         };
         let end = row + span.len;
         let heads = &mut out.data_mut()[row * width..end * width];
-        let (block, order) = (qkv.range(row, end), Order::of(span, shape));
+        let block = qkv.range(row, end);
+        let order = Order::of(span, shape);
         attend(isa, heads, block, shape, order, &seen, &mut scratch);
         row = end;
     }
@@ -178,12 +182,14 @@ pub(super) fn attend_cached<N: Number>(
 
 /// Attends the queries of every block of so many rows of `qkv [rows, q | k | v]` to that block.
 pub(super) fn attend_within(isa: Isa, shape: &AttentionShape, qkv: &Rows, lens: &[usize]) -> Rows {
-    let (q_width, kv_width) = (shape.q_width(), shape.kv_width());
+    let q_width = shape.q_width();
+    let kv_width = shape.kv_width();
     let mut out = Rows::scratch(qkv.rows(), q_width);
     let longest = lens.iter().copied().max().unwrap_or(0);
     let mut k = vec![0.0; keys_size(longest, kv_width)];
     let slots: Vec<u32> = (0..).take(longest).collect();
-    let (mut row, mut scratch) = (0, Scratch::default());
+    let mut row = 0;
+    let mut scratch = Scratch::default();
     for &len in lens {
         let block = qkv.range(row, row + len);
         for (slot, row) in block.chunks_exact(row_width(shape)).enumerate() {
@@ -215,7 +221,8 @@ pub(super) fn attend<N: Number>(
     scratch: &mut Scratch,
 ) {
     find_runs(seen.slots, &mut scratch.runs);
-    let (runs, scores) = (&scratch.runs, &mut scratch.scores);
+    let runs = &scratch.runs;
+    let scores = &mut scratch.scores;
     let job = Job {
         qkv,
         shape,
@@ -267,7 +274,8 @@ impl<N: Number> Job<'_, N> {
         for head in 0..self.shape.kv_heads {
             let mut first = 0;
             while first < count {
-                let (seen, runs) = (self.seen, self.runs);
+                let seen = self.seen;
+                let runs = self.runs;
                 // SAFETY: the caller's promise.
                 first += unsafe {
                     match count - first {
@@ -314,10 +322,13 @@ impl<N: Number> Job<'_, N> {
         head: usize,
         first: usize,
     ) -> [Query<'a>; R] {
-        let (dim, group) = (self.shape.head_dim, self.shape.heads / self.shape.kv_heads);
-        let (mut rest, mut taken) = (out, 0);
+        let dim = self.shape.head_dim;
+        let group = self.shape.heads / self.shape.kv_heads;
+        let mut rest = out;
+        let mut taken = 0;
         std::array::from_fn(|r| {
-            let (row, h) = ((first + r) / group, head * group + (first + r) % group);
+            let row = (first + r) / group;
+            let h = head * group + (first + r) % group;
             let from = row * row_width(self.shape) + h * dim;
             let at = row * self.shape.q_width() + h * dim;
             let (out, others) = std::mem::take(&mut rest)[at - taken..].split_at_mut(dim);

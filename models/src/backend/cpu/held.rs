@@ -31,7 +31,8 @@ enum Values {
 
 impl Table {
     pub(super) fn of(values: HostTensor) -> Self {
-        let (rows, width) = (values.shape[0], values.shape[1]);
+        let rows = values.shape[0];
+        let width = values.shape[1];
         // What is made can be made row by row.
         let large = 2 * values.elements() as u64 >= LARGE;
         let values = if large { values } else { values.in_memory() };
@@ -58,7 +59,9 @@ impl Table {
             out.resize(out.len() + self.width, 0.0);
             return Ok(());
         }
-        let (id, rows, width) = (id as usize, self.rows, self.width);
+        let id = id as usize;
+        let rows = self.rows;
+        let width = self.width;
         if id >= rows {
             return Err(ComputeError::Failed(format!(
                 "id {id} is outside a table of [{rows}, {width}]"
@@ -121,7 +124,8 @@ impl<N: Number> Lists<N> {
 
     /// Makes room for `slots` in all.
     pub(super) fn grow(&mut self, slots: usize, width: usize) {
-        let (keys, values) = (attention::keys_size(slots, width), slots * width);
+        let keys = attention::keys_size(slots, width);
+        let values = slots * width;
         self.k.resize(keys.max(self.k.len()), N::ZERO);
         self.v.resize(values.max(self.v.len()), N::ZERO);
     }

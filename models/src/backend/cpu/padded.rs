@@ -23,10 +23,12 @@ impl Cpu {
         signals: &Signals<Self>,
         past: &mut Past,
     ) -> Padded {
-        let (width, keep) = (x.width(), taps.past());
+        let width = x.width();
+        let keep = taps.past();
         let lens = signals.lens();
         let mut rows = Rows::scratch(x.rows() + lens.len() * keep, width);
-        let (mut starts, mut from) = (Vec::with_capacity(lens.len()), 0);
+        let mut starts = Vec::with_capacity(lens.len());
+        let mut from = 0;
         let mut rest = rows.data_mut();
         for (i, (&len, part)) in lens.iter().zip(signals.parts()).enumerate() {
             let past = past.of(part.stream);

@@ -158,8 +158,10 @@ impl Pattern {
 
 #[inline(always)]
 fn snake_body<const FUSED: bool>(out: &mut [f32], x: &[f32], a: &[f32], b: &[f32]) {
-    let (wide_a, wide_b) = (Pattern::of(a), Pattern::of(b));
-    let (a, b) = (wide_a.row(a), wide_b.row(b));
+    let wide_a = Pattern::of(a);
+    let wide_b = Pattern::of(b);
+    let a = wide_a.row(a);
+    let b = wide_b.row(b);
     for (out, x) in out.chunks_mut(a.len()).zip(x.chunks(a.len())) {
         for (((out, &x), &a), &b) in out.iter_mut().zip(x).zip(a).zip(b) {
             *out = fma::<FUSED>(sin_squared::<FUSED>(x * a), b, x);
@@ -169,8 +171,10 @@ fn snake_body<const FUSED: bool>(out: &mut [f32], x: &[f32], a: &[f32], b: &[f32
 
 #[inline(always)]
 fn snake_in_place_body<const FUSED: bool>(x: &mut [f32], a: &[f32], b: &[f32]) {
-    let (wide_a, wide_b) = (Pattern::of(a), Pattern::of(b));
-    let (a, b) = (wide_a.row(a), wide_b.row(b));
+    let wide_a = Pattern::of(a);
+    let wide_b = Pattern::of(b);
+    let a = wide_a.row(a);
+    let b = wide_b.row(b);
     for x in x.chunks_mut(a.len()) {
         for ((x, &a), &b) in x.iter_mut().zip(a).zip(b) {
             *x = fma::<FUSED>(sin_squared::<FUSED>(*x * a), b, *x);

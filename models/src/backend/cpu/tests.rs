@@ -42,7 +42,9 @@ fn close(what: &str, got: &[f32], expected: &[f32]) {
 /// A stream of steps through one backend: two signals of changing lengths through a dilated convolution with Snake,
 /// and a depthwise one.
 fn convolve<B: Backend>(b: &B, lens: &[[usize; 2]]) -> Result<Vec<Vec<f32>>> {
-    let (channels, out, taps) = (12, 20, Taps { taps: 7, dilation: 3 });
+    let channels = 12;
+    let out = 20;
+    let taps = Taps { taps: 7, dilation: 3 };
     let matrix = b.matrix(&[host(&[out, taps.taps * channels], 1)], Some(&host(&[out], 2)))?;
     let conv = Conv { matrix, taps };
     let snake = Snake {
@@ -54,10 +56,12 @@ fn convolve<B: Backend>(b: &B, lens: &[[usize; 2]]) -> Result<Vec<Vec<f32>>> {
         bias: b.vector(&host(&[channels], 6))?,
         taps: Taps { taps: 7, dilation: 1 },
     };
-    let (mut dilated, mut near) = (b.past(taps, channels)?, b.past(plain.taps, channels)?);
+    let mut dilated = b.past(taps, channels)?;
+    let mut near = b.past(plain.taps, channels)?;
     b.grow_past(&mut dilated, 3)?;
     b.grow_past(&mut near, 3)?;
-    let (mut outputs, mut before) = (Vec::new(), [0; 2]);
+    let mut outputs = Vec::new();
+    let mut before = [0; 2];
     for (i, lens) in lens.iter().enumerate() {
         let part = |(stream, signal): (u32, usize)| Part {
             stream,
@@ -108,7 +112,8 @@ fn attend<B: Backend>(b: &B, shape: &AttentionShape, norms: bool, lens: [usize; 
 fn operations<B: Backend>(b: &B, rows: usize, width: usize) -> Result<Vec<Vec<f32>>> {
     let x = || b.rows(2 * width, numbers(rows * 2 * width, 30));
     let vector = |seed| b.vector(&host(&[2 * width], seed));
-    let (w, bias) = (vector(31)?, vector(32)?);
+    let w = vector(31)?;
+    let bias = vector(32)?;
     let table = b.table(host(&[9, width], 33))?;
     let index: Vec<u32> = (0..)
         .take(rows)
@@ -146,7 +151,8 @@ fn mix<B: Backend>(
     top_k: usize,
     normalise: bool,
 ) -> Result<Vec<Vec<f32>>> {
-    let (hidden, inner) = (24, 12);
+    let hidden = 24;
+    let inner = 12;
     let expert = |i: usize| {
         let up = host(&[inner, hidden], 41 + 2 * i);
         let gate_up = b.matrix(&[host(&[inner, hidden], 40 + 2 * i), up], None)?;
@@ -156,10 +162,8 @@ fn mix<B: Backend>(
     let scores = (0..rows * (experts + 1))
         .map(|i| (i * 37 % 11) as f32 / 3.0)
         .collect();
-    let (scores, x) = (
-        b.rows(experts + 1, scores)?,
-        b.rows(hidden, numbers(rows * hidden, 50))?,
-    );
+    let scores = b.rows(experts + 1, scores)?;
+    let x = b.rows(hidden, numbers(rows * hidden, 50))?;
     let shared = b.rows(hidden, numbers(rows * hidden, 51))?;
     let routing = Routing {
         experts,
@@ -177,7 +181,8 @@ fn mix<B: Backend>(
 
 /// Ids chosen from the same logits by all kinds of settings, one row with a number that is none.
 fn choose<B: Backend>(b: &B, seed: u64) -> Result<Vec<u32>> {
-    let (rows, vocab) = (12, 130);
+    let rows = 12;
+    let vocab = 130;
     let mut logits: Vec<f32> = numbers(rows * vocab, 60).into_iter().map(|v| 4.0 * v).collect();
     logits[7 * vocab + 3] = f32::INFINITY;
     let generated: Vec<u32> = (0..20).map(|i| i * 13 % 130).collect();
@@ -255,7 +260,8 @@ proptest! {
         lens in prop::collection::vec(1..20_usize, 1..4),
     ) {
         let shape = AttentionShape { heads, kv_heads: heads, head_dim, eps: 0.0, window: None };
-        let (rows, width) = (lens.iter().sum::<usize>(), 3 * heads * head_dim);
+        let rows = lens.iter().sum::<usize>();
+        let width = 3 * heads * head_dim;
         let values = numbers(rows * width, 40);
         let within = |b: &Cpu| b.host(&b.attention_within(&shape, &b.rows(width, values.clone())?, &lens)?);
         let b = candle();

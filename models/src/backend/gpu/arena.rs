@@ -153,9 +153,11 @@ mod tests {
         /// Pieces never overlap, and the same requests get the same places again.
         #[test]
         fn places_are_apart_and_repeat(requests in prop::collection::vec((1..3_000_000_usize, any::<bool>()), 1..60)) {
-            let (device, arena) = (Emulated::default(), Arena::<Emulated>::new());
+            let device = Emulated::default();
+            let arena = Arena::<Emulated>::new();
             let run = || {
-                let (mut out, mut places) = (Vec::<Piece<Emulated>>::new(), Vec::new());
+                let mut out = Vec::<Piece<Emulated>>::new();
+                let mut places = Vec::new();
                 for &(bytes, give) in &requests {
                     let piece = arena.take(&device, bytes).expect("memory");
                     let from = piece.address().0;

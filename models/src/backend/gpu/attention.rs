@@ -30,7 +30,8 @@ pub(crate) struct Places<D: Device> {
 impl<D: Device> Gpu<D> {
     pub(super) fn prepare(&self, batch: &Batch, angles: &Angles, window: Option<usize>) -> Result<Places<D>> {
         let rows = batch.rows();
-        let (mut table, mut slots) = (Vec::new(), Vec::with_capacity(rows));
+        let mut table = Vec::new();
+        let mut slots = Vec::with_capacity(rows);
         let mut ranges = Vec::with_capacity(rows * RANGE);
         for span in batch.spans() {
             let begin = small(table.len());
@@ -100,7 +101,8 @@ impl<D: Device> Gpu<D> {
         qkv: &Rows<D>,
         lens: &[usize],
     ) -> Result<Rows<D>> {
-        let (mut ranges, mut begin) = (Vec::with_capacity(qkv.rows * RANGE), 0);
+        let mut ranges = Vec::with_capacity(qkv.rows * RANGE);
+        let mut begin = 0;
         for &len in lens {
             ranges.extend([begin, 0, small(len)].repeat(len));
             begin += small(len);
@@ -128,7 +130,9 @@ impl<D: Device> Gpu<D> {
         first: Option<(RotateAndStore, bool)>,
     ) -> Result<Rows<D>> {
         let out = self.scratch(qkv.rows, shape.q_width())?;
-        let (rows, heads, dim) = (small(qkv.rows), small(shape.heads), small(shape.head_dim));
+        let rows = small(qkv.rows);
+        let heads = small(shape.heads);
+        let dim = small(shape.head_dim);
         let kv_heads = small(shape.kv_heads);
         let (splits, part) = Attention::parts(rows, kv_heads, keys.most);
         let partial = Attention::partial_bytes(rows, heads, dim, splits);

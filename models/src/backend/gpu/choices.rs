@@ -122,7 +122,8 @@ impl<D: Device> Gpu<D> {
 }
 
 fn sample_row(choice: &Choice<'_>, group: usize, from: usize, count: usize) -> SampleRow {
-    let (s, limits) = (choice.sampling, choice.limits);
+    let s = choice.sampling;
+    let limits = choice.limits;
     // Whether the end is near is known here, where all ids are counted.
     let generated = limits.generated.len() + usize::from(choice.said.is_some());
     let early = generated < s.min_tokens as usize;

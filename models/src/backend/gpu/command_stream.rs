@@ -147,7 +147,8 @@ impl<D: Device> CommandStream<D> {
         if let Some(open) = &mut self.open
             && let Some(stage) = self.stages.get_mut(open.key.stage)
         {
-            let (from, end) = (open.staged, open.staged + bytes.len());
+            let from = open.staged;
+            let end = open.staged + bytes.len();
             if end <= STAGED {
                 let staging = &mut stage.host[open.host].staging;
                 staging.content_mut()[from..end].copy_from_slice(bytes);

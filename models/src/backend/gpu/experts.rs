@@ -97,7 +97,8 @@ impl<D: Device> Gpu<D> {
         };
         let routed = self.route(mixture.routing, &scores, mixture.shared.is_some())?;
         let place = Place::Fixed(x.address());
-        let (rows, width) = (x.rows, x.width);
+        let rows = x.rows;
+        let width = x.width;
         let from = Rows { place, rows, width };
         let ends = Ends {
             shared,
@@ -187,7 +188,8 @@ impl<D: Device> Gpu<D> {
         (x, norm): (&Rows<D>, Option<Norm<'_, Self>>),
         Ends { shared, onto }: Ends<'_, D>,
     ) -> Result<Rows<D>> {
-        let (rows, top_k) = (small(x.rows), small(routing.top_k));
+        let rows = small(x.rows);
+        let top_k = small(routing.top_k);
         let inner = self.scratch(x.rows * routing.top_k, experts.inner)?;
         let first = ExpertGated {
             out: inner.address(),
@@ -232,10 +234,13 @@ impl<D: Device> Gpu<D> {
         shared: Option<&Rows<D>>,
         onto: Option<Rows<D>>,
     ) -> Result<Rows<D>> {
-        let (rows, top_k, count) = (small(x.rows), small(routing.top_k), small(routing.experts));
+        let rows = small(x.rows);
+        let top_k = small(routing.top_k);
+        let count = small(routing.experts);
         let pairs = x.rows * routing.top_k;
         let tile_count = Dispatch::tiles(rows, count, top_k);
-        let (order, places) = (self.words(pairs)?, self.words(pairs)?);
+        let order = self.words(pairs)?;
+        let places = self.words(pairs)?;
         let tiles = self.words(3 * tile_count as usize)?;
         let dispatch = Dispatch {
             order: order.address(),
@@ -267,7 +272,8 @@ impl<D: Device> Gpu<D> {
                 self.launch(kernel.launch(self.float))?;
                 Result::Ok(out)
             };
-        let (inner, width) = (experts.inner, x.width);
+        let inner = experts.inner;
+        let width = x.width;
         let h = product(
             x.address(),
             &experts.gate_up,

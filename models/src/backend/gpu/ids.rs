@@ -59,7 +59,8 @@ impl<D: Device> Gpu<D> {
         let described = self.commands().bring(&described)?;
         let bring = |rows: Option<&[u32]>| rows.map(|rows| self.bring(rows.iter().copied())).transpose();
         let count = from.map_or(ids.rows, <[u32]>::len);
-        let (index, from) = (bring(index)?, bring(from)?);
+        let index = bring(index)?;
+        let from = bring(from)?;
         let kernel = LookupSum {
             acc: acc.address(),
             tables: described.address(),
@@ -134,7 +135,8 @@ impl<D: Device> Gpu<D> {
         if rows <= ids.rows && matches!(ids.place, Place::Own(_)) {
             return Ok(());
         }
-        let (before, bytes) = (ids.rows * ids.columns * 4, rows.max(1) * ids.columns * 4);
+        let before = ids.rows * ids.columns * 4;
+        let bytes = rows.max(1) * ids.columns * 4;
         let memory = self.commands().device.alloc(bytes)?;
         self.fill(memory.address(), bytes)?;
         self.copy(memory.address(), ids.place.address(), before)?;

@@ -42,7 +42,8 @@ impl<D: Device> Gpu<D> {
                     .alloc((rows.max(KEPT_ROWS) * row).next_multiple_of(4))?
             }
         };
-        let (at, room) = (memory.address(), memory.bytes() / row);
+        let at = memory.address();
+        let room = memory.bytes() / row;
         kept.0 = Some(memory);
         let part = |rows: usize| Rows {
             place: Place::Fixed(at),

@@ -53,9 +53,10 @@ impl<D: Device> CommandStream<D> {
             let most = run.iter().map(|launch| launch.grid.count()).max().unwrap_or(0);
             let shared = run.iter().map(|launch| launch.shared).max().unwrap_or(0);
             let fits = run.len() >= FEWEST && Persistent::takes(&run[0], float);
-            let blocks = match fits {
-                true => self.device.resident(Persistent::kernel(float), shared)?,
-                false => 0,
+            let blocks = if fits {
+                self.device.resident(Persistent::kernel(float), shared)?
+            } else {
+                0
             };
             let blocks = blocks.min(u32::try_from(most).unwrap_or(u32::MAX));
             if blocks == 0 {

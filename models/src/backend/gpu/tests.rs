@@ -86,8 +86,10 @@ fn step(b: &Gpu<Emulated>, net: &Net, ids: [u32; 4], more: usize) -> Vec<f32> {
 
 #[test]
 fn steps_that_are_alike_are_replayed_with_what_they_bring() {
-    let (plain, graphs) = (gpu(false), gpu(true));
-    let (without, with) = (net(&plain), net(&graphs));
+    let plain = gpu(false);
+    let graphs = gpu(true);
+    let without = net(&plain);
+    let with = net(&graphs);
     for ids in [[0, 1, 2, 3], [9, 9, 0, 5], [4, 3, 2, 1]] {
         assert_eq!(step(&graphs, &with, ids, 0), step(&plain, &without, ids, 0));
     }
@@ -99,8 +101,10 @@ fn steps_that_are_alike_are_replayed_with_what_they_bring() {
 
 #[test]
 fn a_step_that_differs_is_right_and_told_and_no_graph_any_more() {
-    let (plain, graphs) = (gpu(false), gpu(true));
-    let (without, with) = (net(&plain), net(&graphs));
+    let plain = gpu(false);
+    let graphs = gpu(true);
+    let without = net(&plain);
+    let with = net(&graphs);
     // As recorded; with one operation more; with one less than the graph has; as recorded again.
     for more in [1, 2, 0, 1] {
         let ids = [3, 1, 4, 1];
@@ -123,8 +127,10 @@ fn a_step_that_differs_is_right_and_told_and_no_graph_any_more() {
 
 #[test]
 fn a_step_with_fewer_operations_than_recorded_does_not_run_the_rest() {
-    let (plain, graphs) = (gpu(false), gpu(true));
-    let (without, with) = (net(&plain), net(&graphs));
+    let plain = gpu(false);
+    let graphs = gpu(true);
+    let without = net(&plain);
+    let with = net(&graphs);
     for more in [3, 1] {
         let ids = [3, 1, 4, 1];
         assert_eq!(
@@ -230,7 +236,8 @@ fn a_step_that_is_like_no_other_is_launched_when_all_of_it_is_known() {
 
 #[test]
 fn a_device_that_is_lost_is_told_from_a_step_that_failed() {
-    let (call, reason) = ("cuStreamSynchronize", String::from("an illegal address"));
+    let call = "cuStreamSynchronize";
+    let reason = String::from("an illegal address");
     let lost = GpuError::Lost {
         call,
         reason: reason.clone(),
@@ -353,7 +360,9 @@ fn launches_that_say_where_others_read_are_not_left_out() {
             .collect();
         HostTensor::from_f32(shape.to_vec(), &values)
     };
-    let (rows, count, width) = (40, 4, 8);
+    let rows = 40;
+    let count = 4;
+    let width = 8;
     let expert = |_| {
         let gate_up = b.matrix(&[host(&[width, width]), host(&[width, width])], None)?;
         Ok((gate_up, b.matrix(&[host(&[width, width])], None)?))

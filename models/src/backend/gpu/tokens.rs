@@ -92,9 +92,10 @@ impl<D: Device> Gpu<D> {
     ) -> Result<Ids<D>> {
         let rows = settings.len();
         let settings = self.bring(settings.iter().flat_map(TextRow::words))?;
-        let changes = match changes.is_empty() {
-            true => None,
-            false => Some(self.bring(changes.into_iter())?),
+        let changes = if changes.is_empty() {
+            None
+        } else {
+            Some(self.bring(changes.into_iter())?)
         };
         let (out, scratch) = {
             let commands = self.commands();
@@ -123,7 +124,8 @@ impl<D: Device> Gpu<D> {
 }
 
 fn text_row(choice: &TextChoice<'_>, logits: u32, changes_from: usize, changes: &[Change]) -> TextRow {
-    let (s, place) = (choice.sampling, choice.place);
+    let s = choice.sampling;
+    let place = choice.place;
     TextRow {
         temperature: s.temperature,
         top_k: s.top_k,

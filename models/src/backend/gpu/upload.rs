@@ -91,7 +91,8 @@ impl<D: Device> Gpu<D> {
 
     pub(super) fn copy(&self, to: Address, from: Address, bytes: usize) -> Result<()> {
         for (at, words) in pieces(bytes) {
-            let (to, from) = (to.offset(at), from.offset(at));
+            let to = to.offset(at);
+            let from = from.offset(at);
             self.launch(Copy { to, from, words }.launch())?;
         }
         Ok(())

@@ -83,7 +83,8 @@ impl<P: Params> Norm<P> {
 impl<P: Params> Layer<P> {
     fn load(l: &Loader<'_, P>, index: usize, c: &CodecEncoderConfig) -> Load<Self> {
         let name = format!("{NAME}encoder_transformer.layers.{index}");
-        let (hidden, width) = (c.hidden, c.heads * c.head_dim);
+        let hidden = c.hidden;
+        let width = c.heads * c.head_dim;
         let qkv = ["q_proj", "k_proj", "v_proj"].map(|part| (format!("{name}.self_attn.{part}"), width));
         let linear = |part: &str, out, inputs| l.linear(&format!("{name}.{part}"), out, inputs, false);
         Ok(Self {
@@ -103,7 +104,8 @@ impl<P: Params> CodecEncoder<P> {
     pub(super) fn load(l: &Loader<'_, P>, c: &CodecEncoderConfig) -> Load<Self> {
         // Activations have numbers in the published list of layers, too: three per stage.
         let stage = |(i, &ratio): (usize, &usize)| {
-            let (at, channels) = (1 + 3 * i, c.filters << i);
+            let at = 1 + 3 * i;
+            let channels = c.filters << i;
             let inner = (channels / c.compress).max(1);
             Ok(Stage {
                 unit: (
@@ -186,7 +188,8 @@ impl<B: Products + Normalisation + Attention> CodecEncoder<B> {
     }
 
     fn transform(&self, b: &B, x: Signal) -> Result<Signal> {
-        let (len, width) = (x.len(), x.channels);
+        let len = x.len();
+        let width = x.channels;
         let mut batch = Batch::default();
         batch.push(0, len, 0, |p| u32::try_from(p).unwrap_or(u32::MAX));
         let places = b.places(&batch, &self.angles, &self.shape)?;

@@ -64,7 +64,8 @@ impl CodecEncoderConfig {
 
 /// Reads and checks both configurations.
 pub(super) fn configs(json: &[u8], codec: &[u8]) -> Result<(SpeakerConfig, CodecEncoderConfig), LoadError> {
-    let (value, codec) = (parsed(FILE, json)?, parsed(CODEC_CONFIG, codec)?);
+    let value = parsed(FILE, json)?;
+    let codec = parsed(CODEC_CONFIG, codec)?;
     let problems = RefCell::new(Vec::new());
     let root = Fields::root(FILE, &value, &problems);
     let speaker = speaker(&root.section("speaker_encoder_config"));

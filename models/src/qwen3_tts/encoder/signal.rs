@@ -124,7 +124,8 @@ impl<B: Products> WholeConv<B> {
     }
 
     fn lay_out(&self, x: &Signal, at: isize, out: &mut Vec<f32>) {
-        let (len, channels) = (x.len(), x.channels);
+        let len = x.len();
+        let channels = x.channels;
         let inside = usize::try_from(at).ok().filter(|&at| at < len);
         let at = match (inside, self.stride.beyond) {
             (Some(at), _) => at,
@@ -156,7 +157,8 @@ mod tests {
     #[test]
     fn parts_of_channels_make_the_whole_again() {
         let whole = Signal::new((0..12_u8).map(f32::from).collect(), 4);
-        let (left, right) = (whole.channels(0, 1), whole.channels(1, 3));
+        let left = whole.channels(0, 1);
+        let right = whole.channels(1, 3);
         assert_eq!((left.values.as_slice(), left.len()), (&[0.0, 4.0, 8.0][..], 3));
         assert_eq!(Signal::beside(&[&left, &right]).values, whole.values);
     }

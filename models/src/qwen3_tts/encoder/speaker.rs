@@ -50,7 +50,8 @@ fn conv<P: Params>(
 
 impl<P: Params> Block<P> {
     fn load(l: &Loader<'_, P>, index: usize, c: &SpeakerConfig) -> Load<Self> {
-        let (name, channels) = (format!("blocks.{index}"), c.channels[index]);
+        let name = format!("blocks.{index}");
+        let channels = c.channels[index];
         let part = channels / c.parts;
         let inner = |i: usize| {
             let name = format!("{name}.res2net_block.blocks.{i}.conv");
@@ -70,7 +71,8 @@ impl<P: Params> Block<P> {
 impl<P: Params> SpeakerEncoder<P> {
     pub(super) fn load(l: &Loader<'_, P>, c: &SpeakerConfig) -> Load<Self> {
         let [first, a, b, d, last] = c.channels;
-        let (kernel, dilation) = (c.kernels[4], c.dilations[4]);
+        let kernel = c.kernels[4];
+        let dilation = c.dilations[4];
         let point = |name: &str, shape| conv(l, name, shape, 1, 1);
         Ok(Self {
             first: conv(l, "blocks.0.conv", (first, c.bands), c.kernels[0], c.dilations[0])?,
@@ -154,7 +156,8 @@ fn mean(x: &Signal) -> Vec<f32> {
 
 /// Mean and standard deviation of every channel, with a weight for every number.
 fn statistics(x: &Signal, weights: &Signal) -> (Vec<f32>, Vec<f32>) {
-    let (mut means, mut squares) = (vec![0.0; x.channels], vec![0.0; x.channels]);
+    let mut means = vec![0.0; x.channels];
+    let mut squares = vec![0.0; x.channels];
     let rows = || x.values.chunks(x.channels).zip(weights.values.chunks(x.channels));
     for (row, weights) in rows() {
         for ((mean, v), w) in means.iter_mut().zip(row).zip(weights) {

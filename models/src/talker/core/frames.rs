@@ -53,7 +53,8 @@ impl<B: Backend> Core<B> {
         padding: Choice<'_>,
     ) -> Result<Frames<B>, ModelError> {
         self.assign_slots(seqs)?;
-        let (net, groups) = (&self.net, self.net.predictor.groups);
+        let net = &self.net;
+        let groups = self.net.predictor.groups;
         let sequences = seqs
             .iter()
             .map(|seq| find(&self.sequences, *seq))

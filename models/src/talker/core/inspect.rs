@@ -18,7 +18,8 @@ impl<B: Backend> Inspect for Core<B> {
     }
 
     fn predictor_logits(&mut self, seq: SeqId, codes: &[u32]) -> Result<Vec<f32>, ModelError> {
-        let (net, computed) = (&self.net, self.computed.as_ref().ok_or_else(nothing_computed)?);
+        let net = &self.net;
+        let computed = self.computed.as_ref().ok_or_else(nothing_computed)?;
         let groups = net.predictor.groups;
         if codes.is_empty() || codes.len() >= groups {
             return Err(ModelError::Compute(format!(

@@ -109,7 +109,9 @@ impl<B: Backend> Core<B> {
             also: keys,
             ends,
         };
-        let (net, kv, kept) = (&self.net, &mut self.kv, &mut self.kept);
+        let net = &self.net;
+        let kv = &mut self.kv;
+        let kept = &mut self.kept;
         let computed: ComputeResult<_> = self.b.step(key, |b| {
             let x = net.embed_codes(b, texts, codes)?;
             let x = net.stack.forward(b, x, &batch, kv)?;

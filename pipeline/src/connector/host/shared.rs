@@ -253,8 +253,10 @@ mod tests {
     #[test]
     fn each_connection_hears_of_its_own_sequences_by_its_own_numbers_and_all_hear_of_the_replica() {
         let router = EventRouter::default();
-        let ((first, one), (second, two)) = (connection(&router), connection(&router));
-        let (ours, theirs) = (one.own(SeqId(7)).unwrap(), two.own(SeqId(7)).unwrap());
+        let (first, one) = connection(&router);
+        let (second, two) = connection(&router);
+        let ours = one.own(SeqId(7)).unwrap();
+        let theirs = two.own(SeqId(7)).unwrap();
         assert_ne!(ours, theirs);
         let after = Duration::from_millis(3);
         router.on_event(&taken(ours));

@@ -114,7 +114,8 @@ impl StreamState {
                     return Ok(Tended::Over);
                 }
                 Forwarded::TooLong(error) => {
-                    let (stage, message) = (own, error.to_string());
+                    let stage = own;
+                    let message = error.to_string();
                     link.say(seq, Body::End(end_message(End::Failed { stage, message })))?;
                     return Ok(Tended::Failed);
                 }

@@ -67,7 +67,8 @@ impl Work {
     /// Handles a frame. A frame of an unknown sequence was in flight when the sequence ended, and is ignored.
     pub(super) fn frame(&mut self, frame: Received, link: &mut Link) -> Result<(), LinkError> {
         let clock = link.peer_clock();
-        let (came, seq) = (Came::of(&frame, clock), frame.seq);
+        let came = Came::of(&frame, clock);
+        let seq = frame.seq;
         if let Body::Open(open) = frame.body {
             return self.open(seq, open, clock);
         }
@@ -110,9 +111,11 @@ impl Work {
     fn open(&mut self, seq: SeqId, open: Open, clock: PeerClock) -> Result<(), LinkError> {
         let message = open.request;
         let request = request(message.ok_or_else(|| WireError::absent("what is asked", "a request"))?)?;
-        let (here, stage) = (Some(self.wake.clone()), Some(self.stage.wake().clone()));
+        let here = Some(self.wake.clone());
+        let stage = Some(self.stage.wake().clone());
         let (finished, done) = oneshot::channel();
-        let (kind, reports) = (request.input(), request.reports_done());
+        let kind = request.input();
+        let reports = request.reports_done();
         let expects = (!open.expects.is_empty())
             .then(|| token(&open.expects))
             .transpose()?;

@@ -75,7 +75,8 @@ impl Inbound {
 
     /// Handles a frame. A frame of an unknown sequence was in flight when the sequence ended, and is ignored.
     fn frame(&mut self, frame: Received, sequences: &mut Sequences) -> Result<(), LinkError> {
-        let (came, seq) = (Came::of(&frame, self.link.peer_clock()), frame.seq);
+        let came = Came::of(&frame, self.link.peer_clock());
+        let seq = frame.seq;
         if let Body::Attach(attach) = &frame.body {
             if sequences.contains_key(&seq) {
                 let what = format!("sequence {} was attached twice", seq.0);

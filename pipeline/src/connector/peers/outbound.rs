@@ -164,9 +164,10 @@ impl Outbound {
             if handle.wake.will_look(gathers) && !gathers {
                 continue;
             }
-            let again = match gathers {
-                true => Some(self.hold.left(self.link.now())),
-                false => Some(HEARTBEAT.min(self.unused.1)),
+            let again = if gathers {
+                Some(self.hold.left(self.link.now()))
+            } else {
+                Some(HEARTBEAT.min(self.unused.1))
             };
             self.link.wait(&self.notified, again)?;
         }
@@ -241,7 +242,8 @@ impl Outbound {
             && let Ok(outgoing) = jobs.try_recv()
         {
             self.last += 1;
-            let (seq, token) = (SeqId(self.last), token_message(outgoing.token));
+            let seq = SeqId(self.last);
+            let token = token_message(outgoing.token);
             self.link.say(seq, Body::Attach(Attach { token }))?;
             let outflow = Outflow {
                 sending: Sending::linked(Box::new(outgoing.outputs)),
@@ -256,7 +258,8 @@ impl Outbound {
     /// Serves every sequence; items that may wait do so if it `holds`. Returns false if the queue did not take
     /// everything that can be sent.
     fn tend(&mut self, holds: bool) -> Result<bool, LinkError> {
-        let (mut all, mut over) = (true, Vec::new());
+        let mut all = true;
+        let mut over = Vec::new();
         for (&seq, outflow) in &mut self.sequences {
             if self.link.is_backed_up() {
                 all = false;

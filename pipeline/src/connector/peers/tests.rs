@@ -101,15 +101,19 @@ impl Far {
 
     /// A stage that reaches this one.
     fn reached(&self) -> Peers {
-        let (rendezvous, clock, refuses) = (self.rendezvous.clone(), self.clock, self.refuses);
-        let (served, swallows) = (Arc::clone(&self.served), self.swallows.clone());
+        let rendezvous = self.rendezvous.clone();
+        let clock = self.clock;
+        let refuses = self.refuses;
+        let served = Arc::clone(&self.served);
+        let swallows = self.swallows.clone();
         let dial = move |address: &[u8]| {
             assert!(address.starts_with(b"there"));
             let (mut here, there) = UnixStream::pair()?;
             if let Some(swallows) = &swallows {
                 here = swallows.between(&here)?;
             }
-            let (line, rendezvous) = (there.try_clone()?, rendezvous.clone());
+            let line = there.try_clone()?;
+            let rendezvous = rendezvous.clone();
             let host = std::thread::spawn(move || {
                 let mut session = called(there, ["talker", "code2wav"].into(), clock)?;
                 assert_eq!(
@@ -117,9 +121,10 @@ impl Far {
                     ("code2wav", Some("talker"))
                 );
                 session.answer()?;
-                match refuses {
-                    true => session.refuse("it is of another build"),
-                    false => session.take_items(rendezvous),
+                if refuses {
+                    session.refuse("it is of another build")
+                } else {
+                    session.take_items(rendezvous)
                 }
             });
             served.lock().unwrap().push((line, host));

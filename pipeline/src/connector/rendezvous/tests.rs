@@ -22,19 +22,16 @@ fn attached(rendezvous: &Rendezvous) -> Option<EdgeWriter> {
 fn items_and_their_sequence_find_each_other_whichever_comes_first() {
     for items_first in [true, false] {
         let rendezvous = rendezvous();
-        let (mut writer, mut items, _expected) = match items_first {
-            true => {
-                let mut writer = attached(&rendezvous).unwrap();
-                writer.put(frame(), 1).unwrap();
-                let (items, expected) = rendezvous.expect(TOKEN).unwrap();
-                (writer, items, expected)
-            }
-            false => {
-                let (items, expected) = rendezvous.expect(TOKEN).unwrap();
-                let mut writer = attached(&rendezvous).unwrap();
-                writer.put(frame(), 1).unwrap();
-                (writer, items, expected)
-            }
+        let (mut writer, mut items, _expected) = if items_first {
+            let mut writer = attached(&rendezvous).unwrap();
+            writer.put(frame(), 1).unwrap();
+            let (items, expected) = rendezvous.expect(TOKEN).unwrap();
+            (writer, items, expected)
+        } else {
+            let (items, expected) = rendezvous.expect(TOKEN).unwrap();
+            let mut writer = attached(&rendezvous).unwrap();
+            writer.put(frame(), 1).unwrap();
+            (writer, items, expected)
         };
         writer.put(frame(), 1).unwrap();
         for _ in 0..2 {

@@ -48,9 +48,10 @@ impl PeerClock {
     pub(in crate::connector) fn to_local(self, at: i64) -> Stamp {
         let at = at.saturating_sub(self.lead.unwrap_or_default());
         let distance = Duration::from_nanos(at.unsigned_abs());
-        let at = match at >= 0 {
-            true => self.epoch.0.saturating_add(distance),
-            false => self.epoch.0.saturating_sub(distance),
+        let at = if at >= 0 {
+            self.epoch.0.saturating_add(distance)
+        } else {
+            self.epoch.0.saturating_sub(distance)
         };
         Stamp(at).min(self.latest)
     }

@@ -40,7 +40,8 @@ fn passed(body: Body) -> Body {
     let mut bytes = Vec::new();
     write_frame(&mut bytes, SeqId(3), body, || 4).unwrap();
     let mut reader = FrameReader::default();
-    let (mut rest, length) = (&bytes[..], bytes.len());
+    let mut rest = &bytes[..];
+    let length = bytes.len();
     while reader.fill(&mut rest).unwrap() > 0 {}
     let frame = reader.next(|| NOW).unwrap().unwrap();
     assert_eq!((frame.seq, frame.sent, frame.bytes), (SeqId(3), 4, length));
@@ -312,7 +313,8 @@ proptest! {
         (into_frames, with_codes) in any::<(bool, bool)>(),
         recording in reals(),
     ) {
-        let (sampling, seed) = (speech.sampling, speech.seed);
+        let sampling = speech.sampling;
+        let seed = speech.seed;
         let salt = CacheSalt(salt);
         request_comes(StageRequest::Speech(speech))?;
         request_comes(StageRequest::Text(TextRequest { prompt, sampling, seed, export_hidden, salt, max_outputs }))?;
@@ -383,7 +385,8 @@ proptest! {
             write_frame(&mut stream, SeqId(u64::from(number)), item, || 2).unwrap();
         }
         let mut reader = FrameReader::default();
-        let (mut rest, mut seen) = (&stream[..], Vec::new());
+        let mut rest = &stream[..];
+        let mut seen = Vec::new();
         for size in pieces.iter().copied().cycle() {
             let (piece, left) = rest.split_at(size.min(rest.len()));
             rest = left;

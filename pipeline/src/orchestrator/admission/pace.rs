@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn a_wait_is_the_time_of_all_that_are_ahead() {
-        let (pace, now) = (steady(), at(1_600));
+        let pace = steady();
+        let now = at(1_600);
         assert_eq!(pace.wait(0, now), Some(Duration::from_millis(200)));
         assert_eq!(pace.wait(9, now), Some(Duration::from_secs(2)));
         let longest = Duration::from_secs(1);
@@ -143,10 +144,8 @@ mod tests {
     #[test]
     fn a_place_that_never_becomes_free_makes_the_wait_longer() {
         let pace = steady();
-        let (then, later) = (
-            pace.wait(0, at(1_600)).unwrap(),
-            pace.wait(0, at(60_000)).unwrap(),
-        );
+        let then = pace.wait(0, at(1_600)).unwrap();
+        let later = pace.wait(0, at(60_000)).unwrap();
         assert!(later > then * 10, "{then:?} {later:?}");
     }
 

@@ -102,12 +102,13 @@ impl<W> Queue<W> {
     ///
     /// `waiter`, if there is no room for it.
     pub(super) fn wait(&mut self, tenant: Tenant, waiter: W) -> Result<Queued<W>, W> {
-        let displaced = match self.waiting < self.max_waiting {
-            true => None,
-            false => match self.make_room(tenant) {
+        let displaced = if self.waiting < self.max_waiting {
+            None
+        } else {
+            match self.make_room(tenant) {
                 Some(displaced) => Some(displaced),
                 None => return Err(waiter),
-            },
+            }
         };
         let ticket = self.stamp();
         self.waiting += 1;

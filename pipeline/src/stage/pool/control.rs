@@ -169,7 +169,8 @@ impl<J: Send + 'static> StagePool<J> {
     }
 
     fn place(&self, joins: Option<Joins<J>>) -> Result<ReplicaId, PoolError> {
-        let (parts, stage) = (&self.shared.parts, self.stage());
+        let parts = &self.shared.parts;
+        let stage = self.stage();
         let mut slots = self.slots();
         if slots.stopped {
             return Err(PoolError::Stopped { stage });

@@ -44,9 +44,10 @@ impl Core for Answers {
     }
 
     fn accept(&mut self, job: Job) {
-        match self.loaded {
-            true => self.held.push(job),
-            false => _ = job.answer.send(lost()),
+        if self.loaded {
+            self.held.push(job);
+        } else {
+            _ = job.answer.send(lost());
         }
     }
 
@@ -153,7 +154,8 @@ async fn ask(lease: &Lease<Job>, deadly: bool) -> End {
 async fn work_is_shared_and_a_lease_counts_until_it_is_dropped() {
     let pool = pool(2, false);
     ready(&pool).await;
-    let (first, second) = (pool.bind().unwrap(), pool.bind().unwrap());
+    let first = pool.bind().unwrap();
+    let second = pool.bind().unwrap();
     assert_ne!(first.id(), second.id());
     assert_eq!(ask(&first, false).await, End::Stop);
     let in_flight = || {

@@ -109,7 +109,8 @@ impl<J: Send + 'static> StagePool<J> {
         work: Work,
         now: Stamp,
     ) {
-        let (stage, id) = (self.stage(), replica.status.id());
+        let stage = self.stage();
+        let id = replica.status.id();
         let thread = replica.thread();
         let message = limits.timeouts.overdue(work);
         tracing::error!(
@@ -154,7 +155,8 @@ impl<J: Send + 'static> StagePool<J> {
         limits: StepLimits,
         delay: Duration,
     ) -> Result<(), String> {
-        let (left, most) = (slots.left_behind(), limits.left_behind);
+        let left = slots.left_behind();
+        let most = limits.left_behind;
         if left > most as usize {
             return Err(format!(
                 "{left} threads of the stage have not returned from a step, and at most {most} are replaced"

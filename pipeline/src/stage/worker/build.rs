@@ -16,7 +16,8 @@ impl<C: Core> Worker<C> {
     /// Rebuilds the model after `delay`, again and again until that works. The error is the final state: the replica
     /// was stopped or given up meanwhile, or its device is lost.
     pub(super) fn rebuild(&mut self, mut delay: Duration) -> Result<(), ReplicaState> {
-        let (down_since, mut failures) = (self.clock.now(), 0_u64);
+        let down_since = self.clock.now();
+        let mut failures = 0_u64;
         loop {
             if !self.wait(delay) {
                 return Err(ReplicaState::Removed);
@@ -46,7 +47,8 @@ impl<C: Core> Worker<C> {
     /// before the next attempt.
     fn stays_down(&mut self, message: &str, failures: u64) -> Duration {
         let delay = self.status.down(self.clock.now());
-        let (stage, replica) = (self.name, self.status.id());
+        let stage = self.name;
+        let replica = self.status.id();
         if failures > 0 || self.status.has_joined() {
             tracing::debug!(stage, %replica, message, failures, "replica rebuild failed");
         } else {

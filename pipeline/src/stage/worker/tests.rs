@@ -117,7 +117,8 @@ impl Core for Interrupted {
 
 #[test]
 fn a_replica_that_is_stopped_in_its_warm_up_is_never_ready() {
-    let (changes, stop) = (Changes::default(), CancelFlag::default());
+    let changes = Changes::default();
+    let stop = CancelFlag::default();
     let seen = changes.follow();
     let status = ReplicaStatus::new("test", ReplicaId(0), restart(), changes);
     let parts = StageParts {
@@ -246,7 +247,8 @@ fn without_work(
 
 #[test]
 fn a_replica_without_work_leaves_at_once_when_another_loses_their_device() {
-    let (changes, device) = (Changes::default(), SharedDevice::default());
+    let changes = Changes::default();
+    let device = SharedDevice::default();
     let idle = ReplicaStatus::new("test", ReplicaId(1), restart(), changes.clone());
     let elsewhere = ReplicaStatus::new("test", ReplicaId(2), restart(), changes);
     let (_handle, thread) = without_work(&idle, &device);
@@ -368,7 +370,8 @@ fn a_replica_that_is_being_built_anew_stops_trying_when_its_device_is_lost() {
 
 #[test]
 fn a_replica_whose_device_is_lost_while_it_is_built_anew_tells_the_others() {
-    let (status, device) = (status(), SharedDevice::default());
+    let status = status();
+    let device = SharedDevice::default();
     let (again, rebuilt) = sync_channel(1);
     let core = Rebuilt::new(fails_once(
         BackendError::Lost("an uncorrectable error".into()),

@@ -67,7 +67,8 @@ fn request_id(session: SessionId, part: impl std::fmt::Display) -> String {
 
 /// The account of an utterance.
 pub(super) fn utterance(live: &Live, record: &UtteranceRecord) -> Account {
-    let (timings, usage) = (&record.timings, &record.usage);
+    let timings = &record.timings;
+    let usage = &record.usage;
     let end = End {
         outcome: record.outcome,
         error: record.error.as_ref(),
@@ -99,7 +100,8 @@ pub(super) fn utterance(live: &Live, record: &UtteranceRecord) -> Account {
 
 /// The account of an answer.
 pub(super) fn turn(live: &Live, record: &TurnRecord) -> Account {
-    let (timings, usage) = (&record.timings, &record.usage);
+    let timings = &record.timings;
+    let usage = &record.usage;
     let end = End {
         outcome: record.outcome,
         error: record.error.as_ref(),
@@ -175,7 +177,8 @@ fn heard(
     timings: &Timings,
     (samples, rate): (Samples, Option<SampleRate>),
 ) -> Heard {
-    let (asked, sound) = (timings.last().replica, &timings.sound);
+    let asked = timings.last().replica;
+    let sound = &timings.sound;
     let complete = matches!(end.outcome, Outcome::Stop | Outcome::Length | Outcome::Repetition);
     let made = sound.made.rms();
     let silence = if !complete || (asked.is_none() && samples.is_empty()) {

@@ -17,7 +17,9 @@ pub fn list_metrics(settings: &MetricsSettings) -> anyhow::Result<String> {
     let mut out = String::new();
     for family in families {
         let labels = family.exposed_labels().join(",");
-        let (name, kind, unit) = (&family.name, family.kind.exposed(), &family.unit);
+        let name = &family.name;
+        let kind = family.kind.exposed();
+        let unit = &family.unit;
         let line = format!("{name:width$}  {kind:9}  {unit:12}  {labels}");
         writeln!(out, "{}", line.trim_end())?;
     }

@@ -73,7 +73,8 @@ pub(super) struct Roles {
 
 impl Roles {
     fn of(graph: &StageGraph) -> Self {
-        let (answers, speech) = (graph.answers(), graph.speech());
+        let answers = graph.answers();
+        let speech = graph.speech();
         Self {
             encoder: answers
                 .and_then(|stage| graph.encoder(stage.name))

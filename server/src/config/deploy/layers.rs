@@ -77,9 +77,10 @@ fn chain(path: &Path, above: &mut Vec<PathBuf>) -> Result<Node, Problem> {
     let base_path = path.parent().unwrap_or(Path::new("")).join(named);
     let real = base_path.canonicalize().unwrap_or_else(|_| base_path.clone());
     if above.contains(&real) || above.len() == MAX_BASES {
-        let message = match above.contains(&real) {
-            true => format!("{} builds on itself", base_path.display()),
-            false => format!("more than {MAX_BASES} files build on each other"),
+        let message = if above.contains(&real) {
+            format!("{} builds on itself", base_path.display())
+        } else {
+            format!("more than {MAX_BASES} files build on each other")
         };
         return Err(Problem::new(base.place, "base", message));
     }

@@ -173,7 +173,8 @@ impl Resolved {
     }
 
     fn check_cache(&self, scope: &str, problems: &mut Vec<Problem>) {
-        let (size, blocks) = (self.count(scope, "kv.block_size"), self.count(scope, "kv.blocks"));
+        let size = self.count(scope, "kv.block_size");
+        let blocks = self.count(scope, "kv.blocks");
         if size.saturating_mul(blocks) > MAX_POSITIONS {
             let message = format!(
                 "found {blocks} blocks of {size} positions, expected at most {MAX_POSITIONS} positions"
@@ -219,7 +220,8 @@ impl Resolved {
     }
 
     fn check_devices(&self, scope: &str, given: &Given<'_>, problems: &mut Vec<Problem>) {
-        let (replicas, devices) = (self.count(scope, "replicas"), self.devices(scope));
+        let replicas = self.count(scope, "replicas");
+        let devices = self.devices(scope);
         if devices.len() != 1 && devices.len() as u64 != replicas {
             let message = format!(
                 "found {} devices, expected 1 or one for each of {replicas} replicas",
@@ -250,10 +252,8 @@ impl Resolved {
     }
 
     fn check_delays(&self, scope: &str, problems: &mut Vec<Problem>) {
-        let (first, longest) = (
-            self.get(scope, "restart.first_delay"),
-            self.get(scope, "restart.max_delay"),
-        );
+        let first = self.get(scope, "restart.first_delay");
+        let longest = self.get(scope, "restart.max_delay");
         if let (Setup::Time(a), Setup::Time(b)) = (first, longest)
             && a > b
         {

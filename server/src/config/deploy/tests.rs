@@ -259,7 +259,8 @@ fn defaults_fit_the_device_that_a_stage_is_on() {
         resolve(None, &sets, given)
     };
     let deploy = with(&["stages.talker.devices=[cpu]"]).unwrap().deploy;
-    let (talker, thinker) = (deploy.ar("talker"), deploy.ar("thinker"));
+    let talker = deploy.ar("talker");
+    let thinker = deploy.ar("thinker");
     assert_eq!(
         (talker.stage.device(0), talker.stage.device(3)),
         (Device::Cpu, Device::Cpu)

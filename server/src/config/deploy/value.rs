@@ -106,7 +106,8 @@ impl fmt::Display for Kind {
             } => write!(f, "a number from {min} to {max}"),
             Self::RealOrZero { min, max } => write!(f, "a number from {min} to {max}, or 0"),
             Self::Time { min_ms } => {
-                let (min, max) = (written(Duration::from_millis(*min_ms)), written(MAX_TIME));
+                let min = written(Duration::from_millis(*min_ms));
+                let max = written(MAX_TIME);
                 write!(f, "a time from {min} to {max}, like 500ms, 10s or 5m")
             }
             Self::Bytes => f.write_str("an amount from 1KiB to 1024GiB, like 64MiB"),

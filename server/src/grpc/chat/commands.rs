@@ -34,7 +34,8 @@ pub(super) fn conversation(
 
 /// Takes the messages of a call, whatever comes of it.
 pub(super) fn take(requests: impl Iterator<Item = v1::ConverseRequest>, model: &ChatModel) {
-    let (mut input, mut commands) = (InputAudio::default(), Vec::new());
+    let mut input = InputAudio::default();
+    let mut commands = Vec::new();
     for request in requests {
         let _ = command(request, &mut input, model, &mut commands);
     }

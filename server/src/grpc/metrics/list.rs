@@ -23,9 +23,10 @@ pub(super) fn page(
         Ok(size) => size.min(MAX_PAGE),
         Err(_) => return Err(invalid("page_size", "is negative, expected 0 or more")),
     };
-    let mut families = match request.custom_only {
-        true => metrics.list(),
-        false => metrics.served(),
+    let mut families = if request.custom_only {
+        metrics.list()
+    } else {
+        metrics.served()
     };
     families.sort_by(|a, b| a.name.cmp(&b.name));
     let token = request.page_token.as_str();

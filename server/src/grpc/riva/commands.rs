@@ -88,7 +88,8 @@ pub(super) fn online(
         None::<(ZeroShotData, Option<Arc<VoicePrompt>>)>,
     ));
     let requests = requests.then(move |request| {
-        let (service, last) = (service.clone(), Arc::clone(&last));
+        let service = service.clone();
+        let last = Arc::clone(&last);
         async move {
             let request = request.map_err(|status| broken(&status, bounds.message))?;
             let mut last = last.lock().await;
@@ -126,14 +127,13 @@ pub(super) async fn imitated(
     let Some(data) = &request.zero_shot_data else {
         return Ok(None);
     };
-    let recording = match data.audio_prompt.is_empty() {
-        true => {
-            return Err(invalid(
-                "zero_shot_data.audio_prompt",
-                "is empty; expected a recording",
-            ));
-        }
-        false => recording(data)?,
+    let recording = if data.audio_prompt.is_empty() {
+        return Err(invalid(
+            "zero_shot_data.audio_prompt",
+            "is empty; expected a recording",
+        ));
+    } else {
+        recording(data)?
     };
     let asked = SpeechRequest {
         clone: Some(Imitation {
@@ -336,7 +336,8 @@ fn encoding(got: i32) -> Result<Encoding, ServeError> {
         Ok(AudioEncoding::Oggopus) => Ok(Encoding::OggOpus),
         Ok(AudioEncoding::Alaw) => Ok(Encoding::Alaw),
         Err(_) => {
-            let (field, expected) = ("encoding", "expected one of nvidia.riva.AudioEncoding");
+            let field = "encoding";
+            let expected = "expected one of nvidia.riva.AudioEncoding";
             let problem = format!("unsupported value '{got}'; {expected}");
             Err(UnsupportedFormat { field, problem }.into())
         }

@@ -163,12 +163,11 @@ impl Connection {
         if let Some(settings) = notice {
             self.speak_notice(&settings);
         }
-        match lost {
-            true => {
-                let error = internal("command_lost", "the session takes no more commands");
-                Err(End::Refused(error, code::INTERNAL))
-            }
-            false => Ok(()),
+        if lost {
+            let error = internal("command_lost", "the session takes no more commands");
+            Err(End::Refused(error, code::INTERNAL))
+        } else {
+            Ok(())
         }
     }
 
@@ -322,9 +321,10 @@ async fn read(
     (format, model): (AudioFormat, ChatModel),
 ) -> Result<(Head, Result<ClientEvent, ApiError>), ApiError> {
     let parse = move |text: &str| ClientEvent::parse(text, &|item: ItemBody| item.item(format, &model));
-    match text.len() <= SHORT {
-        true => Ok(parse(&text)),
-        false => blocking(move || Ok(parse(&text))).await,
+    if text.len() <= SHORT {
+        Ok(parse(&text))
+    } else {
+        blocking(move || Ok(parse(&text))).await
     }
 }
 

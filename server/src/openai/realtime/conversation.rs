@@ -165,7 +165,8 @@ fn system<'a>(
             joined.push_str(text);
         }
     }
-    let (got, limit) = (joined.len(), model.limits.max_text_bytes);
+    let got = joined.len();
+    let limit = model.limits.max_text_bytes;
     if got > limit {
         let problem = format!(
             "{param}: instructions and the system's messages have {got} bytes together; expected at most {limit}"
@@ -193,9 +194,10 @@ pub(super) fn messages<'a>(
         parts.insert(0, Part::Text(instructions.into()));
     }
     let role = Role::System;
-    let mut said = match parts.is_empty() {
-        true => Vec::new(),
-        false => vec![ChatMessage { role, parts }],
+    let mut said = if parts.is_empty() {
+        Vec::new()
+    } else {
+        vec![ChatMessage { role, parts }]
     };
     for item in items.filter(|item| !item.said.parts.is_empty() && item.said.role != role) {
         match said.last_mut() {
@@ -238,7 +240,8 @@ mod tests {
             Item::asked(long.clone(), "call", "f", "{}"),
             spoken,
         ] {
-            let (mut conversation, first) = (conversation(10_000), item.id.clone());
+            let mut conversation = conversation(10_000);
+            let first = item.id.clone();
             conversation.insert(item, None).unwrap();
             assert_eq!(conversation.trim(), [""; 0], "the last is never taken out");
             let short = Item::recording("short".to_owned(), None);

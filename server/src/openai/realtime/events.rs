@@ -231,7 +231,8 @@ impl ResponseBody {
         let long =
             |(key, value): (&String, &String)| key.len() > METADATA_KEY || value.len() > METADATA_VALUE;
         let pairs = self.metadata.iter().flatten();
-        let (count, is_long) = (pairs.clone().count(), pairs.clone().any(long));
+        let count = pairs.clone().count();
+        let is_long = pairs.clone().any(long);
         if count > METADATA || is_long {
             let param = "response.metadata";
             return refuse(

@@ -294,13 +294,12 @@ impl InputBuffer {
         self.restart();
         let hearing = self.hearing?;
         let mut heard = Vec::new();
-        match hearing.sample_rate == self.rate {
-            true => heard = samples,
-            false => {
-                let mut resampler = Resampler::new(self.rate, hearing.sample_rate);
-                resampler.push(&samples, &mut heard);
-                resampler.finish(&mut heard);
-            }
+        if hearing.sample_rate == self.rate {
+            heard = samples;
+        } else {
+            let mut resampler = Resampler::new(self.rate, hearing.sample_rate);
+            resampler.push(&samples, &mut heard);
+            resampler.finish(&mut heard);
         }
         heard.truncate(hearing.sample_rate.samples(hearing.max_audio).len());
         Some(Part::Audio(Clip::new(heard)))

@@ -208,8 +208,9 @@ impl Item {
 
 /// Content of an answer as an item has it.
 fn content(text: &str, spoken: bool) -> Value {
-    match spoken {
-        true => json!({"type": "output_audio", "transcript": text}),
-        false => json!({"type": "output_text", "text": text}),
+    if spoken {
+        json!({"type": "output_audio", "transcript": text})
+    } else {
+        json!({"type": "output_text", "text": text})
     }
 }

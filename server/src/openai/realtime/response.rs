@@ -209,13 +209,15 @@ impl Response {
     }
 
     fn words(&mut self, text: &str, to: &mut Writing<'_>) {
-        let kind = match self.spoken {
-            true => "response.output_audio_transcript.delta",
-            false => "response.output_text.delta",
+        let kind = if self.spoken {
+            "response.output_audio_transcript.delta"
+        } else {
+            "response.output_text.delta"
         };
         let message = self.message(to);
         message.text.push_str(text);
-        let (item, index) = (message.id.clone(), message.index);
+        let item = message.id.clone();
+        let index = message.index;
         to.out.push(json!({
             "type": kind, "response_id": self.id, "item_id": item, "output_index": index, "content_index": 0, "delta": text,
         }));
@@ -225,7 +227,8 @@ impl Response {
     pub(super) fn audio(&mut self, audio: &AudioOut, to: &mut Writing<'_>) {
         let message = self.message(to);
         message.samples += audio.samples.0;
-        let (item, index) = (message.id.clone(), message.index);
+        let item = message.id.clone();
+        let index = message.index;
         let event = json!({
             "type": "response.output_audio.delta", "response_id": self.id, "item_id": item, "output_index": index,
             "content_index": 0, "delta": BASE64.encode(&audio.data),
@@ -244,12 +247,14 @@ impl Response {
 
     fn begin_message(&mut self, to: &mut Writing<'_>) -> Message {
         let item = Item::answer(to.ids.item());
-        let (id, index) = (item.id.clone(), self.output.len());
+        let id = item.id.clone();
+        let index = self.output.len();
         self.output.push(Value::Null);
         self.added(item, index, to);
-        let part = match self.spoken {
-            true => json!({"type": "audio", "transcript": ""}),
-            false => json!({"type": "text", "text": ""}),
+        let part = if self.spoken {
+            json!({"type": "audio", "transcript": ""})
+        } else {
+            json!({"type": "text", "text": ""})
         };
         to.out.push(json!({
             "type": "response.content_part.added", "response_id": self.id, "item_id": id, "output_index": index,
@@ -299,9 +304,11 @@ impl Response {
 
     /// It asks for a function.
     fn call(&mut self, call: &Call, to: &mut Writing<'_>) {
-        let (id, call_id) = (to.ids.item(), to.ids.call());
+        let id = to.ids.item();
+        let call_id = to.ids.call();
         let item = Item::asked(id.clone(), &call_id, &call.name, &call.arguments);
-        let (told, index) = (item.told.clone(), self.output.len());
+        let told = item.told.clone();
+        let index = self.output.len();
         self.output.push(Value::Null);
         self.added(item, index, to);
         let place = json!({
@@ -379,8 +386,8 @@ impl Response {
             }
             event
         };
-        to.out.extend(match self.spoken {
-            true => vec![
+        to.out.extend(if self.spoken {
+            vec![
                 event("response.output_audio.done", json!({})),
                 event(
                     "response.output_audio_transcript.done",
@@ -390,14 +397,15 @@ impl Response {
                     "response.content_part.done",
                     json!({"part": {"type": "audio", "transcript": text}}),
                 ),
-            ],
-            false => vec![
+            ]
+        } else {
+            vec![
                 event("response.output_text.done", json!({"text": text})),
                 event(
                     "response.content_part.done",
                     json!({"part": {"type": "text", "text": text}}),
                 ),
-            ],
+            ]
         });
         let status = if status == "completed" {
             status

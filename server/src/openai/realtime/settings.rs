@@ -250,9 +250,10 @@ impl Settings {
 
     /// Characters of instructions and functions that are not those of `before`.
     pub(super) fn added(&self, before: &Self) -> usize {
-        let instructions = match self.instructions == before.instructions {
-            true => 0,
-            false => self.instructions.chars().count(),
+        let instructions = if self.instructions == before.instructions {
+            0
+        } else {
+            self.instructions.chars().count()
         };
         let new = self.tools.iter().filter(|tool| !before.tools.contains(tool));
         instructions + new.map(Tool::characters).sum::<usize>()
@@ -260,9 +261,10 @@ impl Settings {
 
     /// The forms of answers.
     pub(super) fn modalities(&self) -> Value {
-        match self.spoken {
-            true => json!(["audio"]),
-            false => json!(["text"]),
+        if self.spoken {
+            json!(["audio"])
+        } else {
+            json!(["text"])
         }
     }
 

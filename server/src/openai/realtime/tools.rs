@@ -139,9 +139,10 @@ impl ToolChoice {
             TextOr::Other(named) => {
                 hints.ignore(FIELD, &excerpt(&named.name), EXPECTED)?;
                 let is_function = named.kind.is_none_or(|kind| kind == "function");
-                Ok(match is_function && !named.name.is_empty() {
-                    true => Self::Named(named.name),
-                    false => Self::Auto,
+                Ok(if is_function && !named.name.is_empty() {
+                    Self::Named(named.name)
+                } else {
+                    Self::Auto
                 })
             }
         }

@@ -144,7 +144,8 @@ impl Connection {
         if let Some(message) = self.held.take() {
             return self.take(Some(message));
         }
-        let (closing, late) = (self.socket.closing(), self.born + self.openai.limits.request_time);
+        let closing = self.socket.closing();
+        let late = self.born + self.openai.limits.request_time;
         tokio::select! {
             () = closing.cancelled() => Err(End::Closing),
             () = sleep_until(late) => {
@@ -222,7 +223,8 @@ impl Connection {
             let problem = "text is buffered, send input.done before another session.config";
             return Err(Refusal::Message(ApiError::invalid(Some("type"), problem)));
         }
-        let (speech, tenant) = (self.openai.speech.clone(), self.call.tenant);
+        let speech = self.openai.speech.clone();
+        let tenant = self.call.tenant;
         self.pending = Some(Pending {
             delivery: config.delivery,
             request: Box::pin(async move { speech.imitated(tenant, config.request).await }),
@@ -231,7 +233,8 @@ impl Connection {
     }
 
     fn configured(&mut self, delivery: Delivery, request: &SpeechRequest) -> Result<(), Refusal> {
-        let (speech, call) = (&self.openai.speech, &self.call);
+        let speech = &self.openai.speech;
+        let call = &self.call;
         let settings = request
             .settings(&call.info)
             .map_err(|error| Refusal::Message(named(&error)))?;

@@ -173,9 +173,10 @@ pub(super) fn earlier(
     ignored: &mut Vec<IgnoredField>,
 ) -> Result<Option<NewMessage>, ServeError> {
     let strict = known.speech.terms.strict;
-    let checked = checked(message, known, &mut |error| match strict {
-        true => Err(error),
-        false => {
+    let checked = checked(message, known, &mut |error| {
+        if strict {
+            Err(error)
+        } else {
             let field = error.field().unwrap_or(MESSAGE_PARTS);
             if !ignored.iter().any(|one| one.field == field) {
                 let problem = error.message_about("");
@@ -308,16 +309,18 @@ fn said_by(
     if !known.chat.tools {
         return Err(invalid(field, format!("{NO_TOOLS}; expected text")));
     }
-    match got == expected {
-        true => Ok(()),
-        false => Err(invalid(field, format!("is not said by {name}; expected text"))),
+    if got == expected {
+        Ok(())
+    } else {
+        Err(invalid(field, format!("is not said by {name}; expected text")))
     }
 }
 
 fn named(name: &str, field: &'static str) -> Result<(), ServeError> {
-    match name.is_empty() {
-        true => Err(invalid(field, "has no name")),
-        false => Ok(()),
+    if name.is_empty() {
+        Err(invalid(field, "has no name"))
+    } else {
+        Ok(())
     }
 }
 
@@ -392,8 +395,9 @@ impl From<TextTooLong> for ServeError {
 /// Checks the length of a text in bytes.
 pub(super) fn check_text(field: &'static str, got: usize, known: &ChatModel) -> Result<(), ServeError> {
     let limit = known.limits.max_text_bytes;
-    match got > limit {
-        true => Err(TextTooLong { field, got, limit }.into()),
-        false => Ok(()),
+    if got > limit {
+        Err(TextTooLong { field, got, limit }.into())
+    } else {
+        Ok(())
     }
 }

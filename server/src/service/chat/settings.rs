@@ -55,7 +55,8 @@ pub(super) fn settings(request: &ChatRequest, known: &ChatModel) -> Result<ChatS
     let speech = &known.speech;
     model(&request.model, speech)?;
     check_text("config.instructions", request.instructions.len(), known)?;
-    let (words, speaking) = (&request.text_sampling, &request.speech_sampling);
+    let words = &request.text_sampling;
+    let speaking = &request.speech_sampling;
     let most = known.chat.default_max_tokens;
     let mut ignored = Vec::new();
     let language = language(&request.language, speech, &mut ignored)?;
@@ -108,16 +109,17 @@ fn text(text: &str) -> Option<Arc<str>> {
 }
 
 fn stop(got: &[String]) -> Result<Vec<String>, ServeError> {
-    let problem = match got.len() > MAX_STOPS {
-        true => format!("has {} strings; expected at most {MAX_STOPS}", got.len()),
-        false => match got
+    let problem = if got.len() > MAX_STOPS {
+        format!("has {} strings; expected at most {MAX_STOPS}", got.len())
+    } else {
+        match got
             .iter()
             .map(String::len)
             .find(|len| *len == 0 || *len > MAX_STOP_LEN)
         {
             Some(len) => format!("has a string of {len} bytes; expected 1 to {MAX_STOP_LEN}"),
             None => return Ok(got.to_vec()),
-        },
+        }
     };
     Err(invalid("config.stop", problem))
 }

@@ -78,7 +78,8 @@ impl Encoders {
         let speech = self.timed(&mut took, heard).await?;
         let speech: Arc<[f32]> = speech.into();
         let duration = rate.duration(omni_audio::Samples::of(&speech));
-        let (own, samples) = (Arc::clone(&encoder), Arc::clone(&speech));
+        let own = Arc::clone(&encoder);
+        let samples = Arc::clone(&speech);
         let x_vector = self.timed(&mut took, move || own.x_vector(&samples));
         let x_vector = x_vector.await.map_err(failed)?;
         let reference = match transcript {
@@ -162,7 +163,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_nobody_waits_for_is_not_gone_on_with() {
-        let ((began, begins), (release, released)) = (mpsc::channel(), mpsc::channel());
+        let (began, begins) = mpsc::channel();
+        let (release, released) = mpsc::channel();
         let frames = Arc::new(AtomicUsize::new(0));
         let slow: Arc<dyn EncodeVoice> = Arc::new(Slow(
             parking_lot::Mutex::new((began, released)),
@@ -171,8 +173,9 @@ mod tests {
         let source: VoiceEncoderSource = Arc::new(move || Ok(Arc::clone(&slow)));
         let encoders = encoders();
         let encode = |text| {
-            let (encoders, source, recording) =
-                (encoders.clone(), Arc::clone(&source), wav(&babble(2.0, 0.5)));
+            let encoders = encoders.clone();
+            let source = Arc::clone(&source);
+            let recording = wav(&babble(2.0, 0.5));
             tokio::spawn(async move { encoders.encode(Tenant::Unknown, source, recording, text).await })
         };
         let gone = encode(Some(vec![1]));
@@ -197,7 +200,8 @@ mod tests {
     #[tokio::test]
     async fn no_more_wait_than_may() {
         let encoders = encoders();
-        let (greedy, other) = (Tenant::Key(1), Tenant::Key(2));
+        let greedy = Tenant::Key(1);
+        let other = Tenant::Key(2);
         let held: Vec<_> = (0..MOST).map(|_| encoders.enter(greedy).unwrap()).collect();
         assert!(matches!(
             encoders.enter(other),

@@ -50,7 +50,8 @@ pub(super) fn speech(samples: &[f32], rate: SampleRate) -> Result<Vec<f32>, Voic
         return Err(VoiceError::Silent { limit: SILENT });
     }
     let heard = |level: &f32| *level > (loudest - QUIET).max(SILENT);
-    let (first, last) = (levels.iter().position(heard), levels.iter().rposition(heard));
+    let first = levels.iter().position(heard);
+    let last = levels.iter().rposition(heard);
     let margin = rate.samples(MARGIN).len();
     let from = (first.unwrap_or(0) * piece).saturating_sub(margin);
     let to = ((last.unwrap_or(0) + 1) * piece + margin).min(samples.len());
@@ -67,9 +68,10 @@ fn length(speech: &[f32], rate: SampleRate) -> Result<(), VoiceError> {
         let least = SHORTEST;
         return Err(VoiceError::TooShort { found, least });
     }
-    match found > LONGEST {
-        true => Err(VoiceError::TooLong { found, most: LONGEST }),
-        false => Ok(()),
+    if found > LONGEST {
+        Err(VoiceError::TooLong { found, most: LONGEST })
+    } else {
+        Ok(())
     }
 }
 
@@ -80,12 +82,13 @@ fn clipping(speech: &[f32]) -> Result<(), VoiceError> {
         .map(<[f32]>::len)
         .sum();
     let percent = 100.0 * clipped as f32 / speech.len() as f32;
-    match percent > MOST_CLIPPED {
-        true => Err(VoiceError::Clipped {
+    if percent > MOST_CLIPPED {
+        Err(VoiceError::Clipped {
             percent,
             limit: MOST_CLIPPED,
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }
 
@@ -98,7 +101,8 @@ fn voice(speech: &[f32], rate: SampleRate, piece: usize) -> Result<(), VoiceErro
         .collect();
     pieces.sort_by(|a, b| a.0.total_cmp(&b.0));
     let tenth = pieces.len() / 10;
-    let (softest, loudest) = (pieces[tenth].0, pieces[pieces.len() - 1 - tenth].0);
+    let softest = pieces[tenth].0;
+    let loudest = pieces[pieces.len() - 1 - tenth].0;
     if loudest - softest < LEAST_SPAN {
         return no("its level does not move as that of speech does");
     }
@@ -112,9 +116,10 @@ fn voice(speech: &[f32], rate: SampleRate, piece: usize) -> Result<(), VoiceErro
         return no("it sounds like noise");
     }
     let voiced = loud.iter().filter(|(_, at)| is_voiced(speech, *at, rate)).count();
-    match (voiced as f32) < LEAST_VOICED * loud.len() as f32 {
-        true => no("nothing in it has the pitch of a voice"),
-        false => Ok(()),
+    if (voiced as f32) < LEAST_VOICED * loud.len() as f32 {
+        no("nothing in it has the pitch of a voice")
+    } else {
+        Ok(())
     }
 }
 
@@ -130,12 +135,14 @@ fn crossings(piece: &[f32]) -> f32 {
 /// highest peak there, and not at an edge of the range, where higher and lower tones end up.
 fn is_voiced(speech: &[f32], at: usize, rate: SampleRate) -> bool {
     let (lowest, highest) = PITCHES;
-    let (least, most) = ((rate.hz() / highest) as usize, (rate.hz() / lowest) as usize);
+    let least = (rate.hz() / highest) as usize;
+    let most = (rate.hz() / lowest) as usize;
     let Some(sound) = speech.get(at..at + 2 * most) else {
         return false;
     };
     let alike = |lag: usize| {
-        let (a, b) = (&sound[..most], &sound[lag..lag + most]);
+        let a = &sound[..most];
+        let b = &sound[lag..lag + most];
         let product = |a: &[f32], b: &[f32]| a.iter().zip(b).step_by(2).map(|(a, b)| a * b).sum::<f32>();
         product(a, b) / (product(a, a) * product(b, b)).sqrt().max(f32::MIN_POSITIVE)
     };

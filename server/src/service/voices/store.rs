@@ -189,9 +189,10 @@ impl VoiceStore {
             let limit = self.limits.voices_per_key as u64;
             return full(own as u64, limit, "voices of this API key");
         }
-        match held.bytes + bytes > self.limits.bytes {
-            true => full(held.bytes, self.limits.bytes, "bytes of voices"),
-            false => Ok(()),
+        if held.bytes + bytes > self.limits.bytes {
+            full(held.bytes, self.limits.bytes, "bytes of voices")
+        } else {
+            Ok(())
         }
     }
 

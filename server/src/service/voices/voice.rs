@@ -32,9 +32,10 @@ impl VoiceName {
         let said = composed.chars().any(char::is_alphanumeric);
         let begins = !composed.starts_with(is_combining_mark);
         let usable = |c: char| c.is_alphanumeric() || is_combining_mark(c) || " -_.'".contains(c);
-        match fits && said && begins && composed.chars().all(usable) {
-            true => Ok(Self(composed)),
-            false => Err(VoiceError::Name { got: excerpt(name) }),
+        if fits && said && begins && composed.chars().all(usable) {
+            Ok(Self(composed))
+        } else {
+            Err(VoiceError::Name { got: excerpt(name) })
         }
     }
 
@@ -155,9 +156,10 @@ pub(super) fn check_text(field: &'static str, text: &str) -> Result<(), VoiceErr
         });
     }
     // They end up in terminals.
-    match text.chars().any(|c| c.is_control() && c != '\n' && c != '\t') {
-        true => Err(VoiceError::ControlCharacters { field }),
-        false => Ok(()),
+    if text.chars().any(|c| c.is_control() && c != '\n' && c != '\t') {
+        Err(VoiceError::ControlCharacters { field })
+    } else {
+        Ok(())
     }
 }
 
@@ -184,12 +186,14 @@ impl StoredVoice {
         let Some(reference) = &prompt.reference else {
             return Ok(());
         };
-        let (frames, tokens) = (reference.frames.len(), reference.text.len());
-        match (1..=MAX_FRAMES).contains(&frames) && (1..=MAX_TOKENS).contains(&tokens) {
-            true => Ok(()),
-            false => Err(VoiceError::File(format!(
+        let frames = reference.frames.len();
+        let tokens = reference.text.len();
+        if (1..=MAX_FRAMES).contains(&frames) && (1..=MAX_TOKENS).contains(&tokens) {
+            Ok(())
+        } else {
+            Err(VoiceError::File(format!(
                 "it has {frames} frames and {tokens} tokens, expected 1 to {MAX_FRAMES} and 1 to {MAX_TOKENS}"
-            ))),
+            )))
         }
     }
 

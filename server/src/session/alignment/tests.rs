@@ -148,7 +148,9 @@ fn words_are_told_with_the_audio_that_they_end_in_and_are_the_text() {
     for step in [160, 800, 5_000, 1_000_000] {
         let mut alignment = alignment();
         alignment.write(&format!("{ONE}{TWO} ***\n"));
-        let (mut told, mut made, mut sent) = (Vec::new(), 0, 0);
+        let mut told = Vec::new();
+        let mut made = 0;
+        let mut sent = 0;
         for (text, from) in [(ONE, 0), (TWO, ONE.len())] {
             alignment.begin(&words(text, from), from + text.trim_end().len());
             alignment.close();
@@ -227,7 +229,8 @@ fn of_text_without_spaces_and_of_halves_of_words_whole_words_are_heard() {
 /// Syllables of a voice, each of so many milliseconds: a soft onset, then a loud vowel.
 fn syllables(lengths: &[usize]) -> Vec<f32> {
     let syllable = |ms: &usize| {
-        let (samples, onset) = (ms * RATE as usize / 1_000, 60 * RATE as usize / 1_000);
+        let samples = ms * RATE as usize / 1_000;
+        let onset = 60 * RATE as usize / 1_000;
         let sound = move |n: usize| {
             let (loud, hz) = if n < onset {
                 (0.04, 2_600.0_f32)
@@ -263,7 +266,8 @@ fn characters_of_chinese_are_heard_within_half_a_syllable_of_their_sound() {
     }
     alignment.begin(&words, spoken.len());
     alignment.close();
-    let (mut audio, mut begins) = (Vec::new(), Vec::new());
+    let mut audio = Vec::new();
+    let mut begins = Vec::new();
     for (_, lengths) in CLAUSES {
         for length in lengths {
             begins.push(audio.len() as u64);

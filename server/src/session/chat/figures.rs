@@ -59,7 +59,8 @@ impl Figures {
 
     pub(super) fn timings(&self, began: Stamp, speech: Option<&Done>, now: Stamp) -> TurnTimings {
         let since = |at: Option<Stamp>| at.map(|at| at.since(began));
-        let (answer, encoder) = (self.answer.snapshot, self.encoder.snapshot);
+        let answer = self.answer.snapshot;
+        let encoder = self.encoder.snapshot;
         let between = |from: Option<Stamp>, to: Option<Stamp>| Some(to?.since(from?));
         TurnTimings {
             submitted: since(self.submitted),
@@ -117,8 +118,9 @@ impl Figures {
 
 fn real_time_factor(speech: &Done, thinking: Duration) -> f64 {
     let busy = thinking + speech.timings.busy();
-    match speech.usage.audio.is_zero() {
-        true => 0.0,
-        false => busy.as_secs_f64() / speech.usage.audio.as_secs_f64(),
+    if speech.usage.audio.is_zero() {
+        0.0
+    } else {
+        busy.as_secs_f64() / speech.usage.audio.as_secs_f64()
     }
 }

@@ -148,7 +148,8 @@ pub(super) fn fit(
         other => other,
     };
     // A shorter conversation has fewer positions, and less to be refused: the first turn is found by bisection.
-    let (mut from, mut to) = (1, places.len());
+    let mut from = 1;
+    let mut to = places.len();
     let mut best = None;
     while from < to {
         let middle = usize::midpoint(from, to);
@@ -176,9 +177,10 @@ pub(super) fn fit(
     {
         return Ok(shorter);
     }
-    match positions < room.context as usize {
-        true => Ok(fitted(last, tight)),
-        false => Err(too_long(positions, room)),
+    if positions < room.context as usize {
+        Ok(fitted(last, tight))
+    } else {
+        Err(too_long(positions, room))
     }
 }
 
@@ -240,9 +242,10 @@ fn possible(conversation: &Conversation, room: &Room) -> Result<Possible, ServeE
     let bytes: usize = turn.iter().map(|said| least(said, room)).sum();
     let uncut = (bytes - Lengths::of(&turn).total()) / TOKEN_BYTES;
     let least = bytes / TOKEN_BYTES;
-    match room.strict || uncut >= room.context as usize {
-        true => Err(too_long(least, room)),
-        false => Ok(Possible::Cut { last, least }),
+    if room.strict || uncut >= room.context as usize {
+        Err(too_long(least, room))
+    } else {
+        Ok(Possible::Cut { last, least })
     }
 }
 
@@ -473,11 +476,13 @@ mod tests {
 
     #[test]
     fn a_turn_that_is_refused_is_left_behind_and_refused_only_by_itself() {
-        let builder: PromptBuilder =
-            Arc::new(|messages| match messages.contains(&of_length(0, 7).messages[0]) {
-                true => Err(PromptError::Refused("no".to_owned())),
-                false => Ok(build(messages)),
-            });
+        let builder: PromptBuilder = Arc::new(|messages| {
+            if messages.contains(&of_length(0, 7).messages[0]) {
+                Err(PromptError::Refused("no".to_owned()))
+            } else {
+                Ok(build(messages))
+            }
+        });
         let mut talk = conversation(3);
         talk.messages[2] = of_length(0, 7).messages.remove(0);
         let fitted = |talk: &Conversation| fit(talk, &builder, &room(200, 20), &CancelFlag::default());
@@ -491,7 +496,8 @@ mod tests {
     fn a_model_that_fails_is_not_tried_again() {
         let builder: PromptBuilder = Arc::new(|_| Err(PromptError::Failed("broken".to_owned())));
         let fitted = fit(&conversation(3), &builder, &room(200, 20), &CancelFlag::default());
-        let (stage, message) = ("prompt", "broken".to_owned());
+        let stage = "prompt";
+        let message = "broken".to_owned();
         assert_eq!(fitted, Err(StageError::Failed { stage, message }.into()));
     }
 

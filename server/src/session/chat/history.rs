@@ -63,7 +63,9 @@ impl History {
     pub(super) fn trim(&mut self, limits: &ChatLimits) -> usize {
         let spoken = self.messages.iter().skip(usize::from(self.has_system()));
         let most = spoken.len().saturating_sub(1);
-        let (mut bytes, mut count, mut surplus) = (self.bytes, self.messages.len(), 0);
+        let mut bytes = self.bytes;
+        let mut count = self.messages.len();
+        let mut surplus = 0;
         for (_, message) in spoken.take(most) {
             if bytes <= limits.max_history_bytes && count <= limits.max_messages {
                 break;

@@ -136,7 +136,8 @@ impl SessionBody for Run {
     }
 
     async fn next(&mut self) -> TurnEvent {
-        let (text, audio) = (self.outbox.takes_text(), self.outbox.takes_audio());
+        let text = self.outbox.takes_text();
+        let audio = self.outbox.takes_audio();
         match &mut self.turn {
             Some(turn) => turn.next(text, audio).await,
             None => std::future::pending().await,
@@ -275,9 +276,10 @@ impl Run {
             ChatCommand::Message(message) => self.message(message),
             ChatCommand::Commit { respond } => {
                 self.commit()?;
-                match respond {
-                    true => self.respond(&Respond::default(), now),
-                    false => Ok(()),
+                if respond {
+                    self.respond(&Respond::default(), now)
+                } else {
+                    Ok(())
                 }
             }
             ChatCommand::Respond(respond) => self.respond(&respond, now),
@@ -317,7 +319,8 @@ impl Run {
         if !self.beside {
             self.last = None;
         }
-        let (orchestrator, limits) = (&self.core.deps.orchestrator, &self.core.deps.limits);
+        let orchestrator = &self.core.deps.orchestrator;
+        let limits = &self.core.deps.limits;
         let mut turn = Turn::new(question, orchestrator, limits, self.core.deps.clock, now)?;
         self.remembers = given.is_none();
         self.characters += given.map_or(0, |given| given.characters);

@@ -149,7 +149,8 @@ impl Turn {
         clock: omni_pipeline::clock::Clock,
         now: Stamp,
     ) -> Result<Self, ServeError> {
-        let (model, chat) = (orchestrator.model()?, orchestrator.chat()?);
+        let model = orchestrator.model()?;
+        let chat = orchestrator.chat()?;
         let request = model.pipeline.request();
         let Question {
             id,
@@ -160,8 +161,8 @@ impl Turn {
             salt,
             trace,
         } = question;
-        let voice = match modalities.audio {
-            true => Some(
+        let voice = if modalities.audio {
+            Some(
                 Voice::new(
                     &id,
                     &settings.speech,
@@ -172,14 +173,16 @@ impl Turn {
                     now,
                 )?
                 .traced(trace.clone()),
-            ),
-            false => None,
+            )
+        } else {
+            None
         };
         let empty = |error: EmptyStop| InvalidField::new("config.stop", error.to_string());
         let writing = Writing::new((chat.detokenizer)(), &settings.stop).map_err(empty)?;
-        let aloud = match voice.is_some() && conversation.offers_tools() {
-            true => Some(Aloud::new((chat.detokenizer)(), &settings.stop).map_err(empty)?),
-            false => None,
+        let aloud = if voice.is_some() && conversation.offers_tools() {
+            Some(Aloud::new((chat.detokenizer)(), &settings.stop).map_err(empty)?)
+        } else {
+            None
         };
         let room = Room {
             context: chat.info.max_context,

@@ -97,7 +97,8 @@ impl Voice {
         request: Arc<CancelTimer>,
         now: Stamp,
     ) -> Result<Self, ServeError> {
-        let (model, chat) = (orchestrator.model()?, orchestrator.chat()?);
+        let model = orchestrator.model()?;
+        let chat = orchestrator.chat()?;
         let settings = Arc::new(Settings {
             seed: settings.seed.or(Some(seed)),
             ..settings.clone()
@@ -286,7 +287,8 @@ impl Voice {
             (Outcome::Length, _) => VoiceEnd::Length,
             // A model may write text that no voice can say; its answer has not failed.
             (_, Some(error)) if error.kind() == ErrorKind::Unspeakable => {
-                let (reason, message) = (error.reason(), format!("the answer is not spoken: {error}"));
+                let reason = error.reason();
+                let message = format!("the answer is not spoken: {error}");
                 out.push(Some(id), ChatEventBody::Warning { reason, message });
                 self.mute = true;
                 return self.utterance.end_audio().then_some(VoiceEnd::Stop);

@@ -119,9 +119,10 @@ impl Aloud {
     pub(super) fn cut(&mut self) -> DecodedText {
         let [opens, _] = TOOL_CALL;
         let rest = self.finish();
-        match opens.starts_with(rest.text.trim_start()) {
-            true => DecodedText::default(),
-            false => rest,
+        if opens.starts_with(rest.text.trim_start()) {
+            DecodedText::default()
+        } else {
+            rest
         }
     }
 
@@ -164,7 +165,8 @@ mod tests {
     fn write(text: &str, stops: &[&str]) -> (Vec<String>, Vec<u8>, bool) {
         let stops: Vec<_> = stops.iter().map(|&stop| stop.to_owned()).collect();
         let mut writing = Writing::new(Box::<Bytes>::default(), &stops).unwrap();
-        let (mut texts, mut tokens) = (Vec::new(), Vec::new());
+        let mut texts = Vec::new();
+        let mut tokens = Vec::new();
         let mut take = |written: DecodedText| {
             tokens.extend(written.tokens.iter().map(|&token| token as u8));
             if !written.text.is_empty() {

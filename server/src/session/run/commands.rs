@@ -79,7 +79,8 @@ impl Run {
     }
 
     fn text(&mut self, text: &str, name: &str, now: Stamp) -> Result<(), ServeError> {
-        let (characters, mut begun) = (text.chars().count(), false);
+        let characters = text.chars().count();
+        let mut begun = false;
         let open = match self.open() {
             Some(open) => {
                 let id = self.queue[open].id();

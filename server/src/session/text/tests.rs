@@ -185,7 +185,8 @@ fn sentences_are_separate_sequences_with_a_pause_between() {
     let mut front = front(Buffering::Sentence);
     front.push("One is here. Two is there.").unwrap();
     front.finish().unwrap();
-    let (one, two) = (front.next_piece().unwrap(), front.next_piece().unwrap());
+    let one = front.next_piece().unwrap();
+    let two = front.next_piece().unwrap();
     assert_eq!(
         (text(&one).as_str(), text(&two).as_str()),
         ("One is here.", "Two is there.")

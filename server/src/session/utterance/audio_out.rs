@@ -99,9 +99,10 @@ impl Utterance {
             self.finishing = true;
             self.post_processing.begin(Task::Finish {
                 whole: self.outcome == Outcome::Stop,
-                silence: match self.text.was_given() {
-                    true => SILENCE,
-                    false => Duration::ZERO,
+                silence: if self.text.was_given() {
+                    SILENCE
+                } else {
+                    Duration::ZERO
                 },
             });
         }

@@ -65,7 +65,8 @@ impl Served {
         head.extensions.insert(called);
         head.extensions.insert(caller);
         head.extensions.insert(self.upgrades.clone());
-        let (version, open) = (head.version, self.traffic.open());
+        let version = head.version;
+        let open = self.traffic.open();
         let body = RequestBody::new(body, &head, open.clone(), self.left.clone());
         let refused = self.refused.as_ref().filter(|_| !is_probe(head.uri.path()));
         let answer = match refused {
@@ -193,9 +194,10 @@ impl Shared {
         let mut why = None;
         {
             let phases = &self.port.phases;
-            let mut phase = match told.is_some() || phases.is_draining() {
-                true => Phase::Leaving(Instant::now()),
-                false => Phase::Open,
+            let mut phase = if told.is_some() || phases.is_draining() {
+                Phase::Leaving(Instant::now())
+            } else {
+                Phase::Open
             };
             let mut connection = pin!(
                 self.http

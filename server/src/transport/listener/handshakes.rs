@@ -66,7 +66,8 @@ impl HandshakeLimiter {
     pub(super) fn enter(&self, address: IpAddr) -> HandshakePermit {
         let peer = network(address);
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let (number, over) = (all.next, CancellationToken::new());
+        let number = all.next;
+        let over = CancellationToken::new();
         all.next += 1;
         all.count += 1;
         all.peers.entry(peer).or_default().insert(number, over.clone());
@@ -110,7 +111,8 @@ mod tests {
     #[test]
     fn one_too_many_makes_the_oldest_go_and_nobody_else() {
         let openings = HandshakeLimiter::new(2);
-        let (first, second) = (openings.enter(address(1)), openings.enter(address(1)));
+        let first = openings.enter(address(1));
+        let second = openings.enter(address(1));
         assert!(!first.over.is_cancelled());
         let third = openings.enter(address(1));
         assert!(first.over.is_cancelled());

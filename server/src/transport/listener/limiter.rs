@@ -87,29 +87,30 @@ pub(crate) struct Full {
 impl Full {
     /// What that means for the connection.
     pub(crate) fn connected(&self) -> Connected {
-        match self.per_peer {
-            true => Connected::PeerFull,
-            false => Connected::Full,
+        if self.per_peer {
+            Connected::PeerFull
+        } else {
+            Connected::Full
         }
     }
 }
 
 impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.per_peer {
-            true => {
-                "per-peer connection limit reached (--max-connections-per-peer; a proxy belongs into --trusted-proxies)"
-            }
-            false => "there are as many as --max-connections allows",
+        f.write_str(if self.per_peer {
+            "per-peer connection limit reached (--max-connections-per-peer; a proxy belongs into --trusted-proxies)"
+        } else {
+            "there are as many as --max-connections allows"
         })
     }
 }
 
 impl From<Full> for ServeError {
     fn from(full: Full) -> Self {
-        let (kind, whose) = match full.per_peer {
-            true => (ErrorKind::TooManySessions, "from this address"),
-            false => (ErrorKind::Unavailable, "to this server"),
+        let (kind, whose) = if full.per_peer {
+            (ErrorKind::TooManySessions, "from this address")
+        } else {
+            (ErrorKind::Unavailable, "to this server")
         };
         let limit = full.limit;
         let message = format!("{limit} connections {whose} are open, no more are accepted now");
@@ -210,7 +211,8 @@ mod tests {
     #[test]
     fn the_limit_is_let_in_and_one_more_is_not() {
         let places = ConnectionLimiter::new(3, 2);
-        let (one, other) = (address("192.0.2.1"), address("192.0.2.2"));
+        let one = address("192.0.2.1");
+        let other = address("192.0.2.2");
         let first = places.take(one, false).unwrap();
         let _second = places.take(one, false).unwrap();
         let refused = places.take(one, false).unwrap_err();
@@ -240,7 +242,8 @@ mod tests {
     #[test]
     fn the_one_that_was_idle_for_longest_makes_room() {
         let places = ConnectionLimiter::new(4, 2);
-        let (one, other) = (address("192.0.2.1"), address("192.0.2.2"));
+        let one = address("192.0.2.1");
+        let other = address("192.0.2.2");
         let now = Instant::now();
         let ago = |seconds| now.checked_sub(Duration::from_secs(seconds));
         let first = places.take(one, false).unwrap();

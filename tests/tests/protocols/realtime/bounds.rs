@@ -30,10 +30,8 @@ async fn keys_come_by_header_and_from_pages_by_subprotocol() {
         refused(&[("authorization", &speaker)]).await,
         Some(StatusCode::FORBIDDEN)
     );
-    let (bearer, offered) = (
-        format!("Bearer {key}"),
-        format!("realtime, openai-insecure-api-key.{key}"),
-    );
+    let bearer = format!("Bearer {key}");
+    let offered = format!("realtime, openai-insecure-api-key.{key}");
     for (headers, protocol) in [
         ([("authorization", bearer.as_str())], None),
         ([("sec-websocket-protocol", offered.as_str())], Some("realtime")),
@@ -438,12 +436,11 @@ async fn a_strict_server_refuses_settings_that_it_cannot_follow() {
         client
             .send(json!({"type": "session.update", "session": setting}))
             .await;
-        match names.is_empty() {
-            true => _ = client.expect("session.updated").await,
-            false => {
-                let param = client.error().await.1;
-                assert!(names.iter().any(|name| param == *name), "{param} of {setting}");
-            }
+        if names.is_empty() {
+            _ = client.expect("session.updated").await;
+        } else {
+            let param = client.error().await.1;
+            assert!(names.iter().any(|name| param == *name), "{param} of {setting}");
         }
     }
     server.stop().await;

@@ -99,10 +99,8 @@ async fn a_notice_is_spoken_to_its_end_by_a_server_that_ends() {
     server
         .until("the notice is spoken", || admission.free() == 63)
         .await;
-    let (orchestrator, draining) = (
-        server.app.orchestrator().clone(),
-        server.app.orchestrator().draining().clone(),
-    );
+    let orchestrator = server.app.orchestrator().clone();
+    let draining = server.app.orchestrator().draining().clone();
     let ending = tokio::spawn(server.app.shut_down(std::future::pending()));
     draining.cancelled().await;
     assert_eq!(orchestrator.admission().free(), 63, "it is still spoken");

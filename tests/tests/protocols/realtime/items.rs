@@ -205,7 +205,8 @@ async fn an_answer_that_failed_is_cut_to_the_words_that_were_heard() {
     let words = "one two three four five six".len() as u64;
     // One step reads the conversation, and every other one writes a letter.
     script.thinker.allow(words);
-    let (mut spoken_ms, mut written) = (0, String::new());
+    let mut spoken_ms = 0;
+    let mut written = String::new();
     let item = loop {
         let event = client.event().await;
         let delta = event["delta"].as_str().unwrap_or_default();

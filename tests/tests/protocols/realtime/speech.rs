@@ -149,10 +149,8 @@ async fn speech_is_detected_and_answered_when_it_ends() {
     let committed = client.expect("input_audio_buffer.committed").await;
     assert_eq!(started["item_id"], stopped["item_id"]);
     assert_eq!(started["item_id"], committed["item_id"]);
-    let (start, end) = (
-        started["audio_start_ms"].as_u64().expect("ms"),
-        stopped["audio_end_ms"].as_u64().expect("ms"),
-    );
+    let start = started["audio_start_ms"].as_u64().expect("ms");
+    let end = stopped["audio_end_ms"].as_u64().expect("ms");
     let spoken_ms = speech.len() as u64 / 48;
     // It begins before the speech by the padding, and the voice itself may begin and end with some silence.
     assert!((500..=1_300).contains(&start), "{start}");

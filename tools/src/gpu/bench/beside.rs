@@ -56,7 +56,8 @@ pub(super) fn both(
     second: &mut dyn Steps,
     most: Most,
 ) -> anyhow::Result<(Vec<f64>, Vec<f64>)> {
-    let (begin, progress) = (Barrier::new(2), [Progress::default(), Progress::default()]);
+    let begin = Barrier::new(2);
+    let progress = [Progress::default(), Progress::default()];
     let [of_first, of_second] = &progress;
     let run = |steps: &mut dyn Steps, own: &Progress, other: &Progress| {
         let _ending = Ending(own);
@@ -71,7 +72,8 @@ pub(super) fn both(
         let second = scope.spawn(|| run(second, of_second, of_first));
         let first = run(first, of_first, of_second);
         let second = second.join().map_err(|_| anyhow::anyhow!("a loop panicked"))?;
-        let (first, second) = (first?, second?);
+        let first = first?;
+        let second = second?;
         anyhow::ensure!(
             !first.is_empty() && !second.is_empty(),
             "no step of one loop ran beside the other"
@@ -81,7 +83,8 @@ pub(super) fn both(
 }
 
 fn measured(steps: &mut dyn Steps, most: Most, own: &Progress, other: &Progress) -> anyhow::Result<Vec<f64>> {
-    let (begun, mut seconds) = (Instant::now(), Vec::new());
+    let begun = Instant::now();
+    let mut seconds = Vec::new();
     while seconds.len() < most.steps as usize && (seconds.is_empty() || begun.elapsed() < most.time) {
         let start = Instant::now();
         steps.step()?;
@@ -130,7 +133,8 @@ mod tests {
 
     impl Steps for Scripted {
         fn step(&mut self) -> anyhow::Result<()> {
-            let (begun, wanted) = (Instant::now(), self.waits_for * (self.steps() + 1));
+            let begun = Instant::now();
+            let wanted = self.waits_for * (self.steps() + 1);
             while self.of_other.load(Ordering::SeqCst) < wanted {
                 anyhow::ensure!(
                     begun.elapsed() < Duration::from_secs(60),
@@ -185,7 +189,8 @@ mod tests {
 
     #[test]
     fn a_step_in_which_the_other_loop_has_ended_is_not_told() {
-        let (own, other) = (Progress::default(), Progress::default());
+        let own = Progress::default();
+        let other = Progress::default();
         let mut waiting = Waiting {
             steps: 0,
             waits_at: 3,

@@ -51,7 +51,8 @@ fn fill<D: Device>(device: &D, to: &impl Memory) -> omni_gpu::Result<()> {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (0x3f00 | (state >> 16) as u16 & 0x807f).to_le_bytes()
     };
-    let (numbers, bytes) = ((0..1 << 19).flat_map(number).collect::<Vec<u8>>(), to.bytes());
+    let numbers = (0..1 << 19).flat_map(number).collect::<Vec<u8>>();
+    let bytes = to.bytes();
     for at in (0..bytes).step_by(numbers.len()) {
         device.upload(to.address().offset(at), &numbers[..numbers.len().min(bytes - at)])?;
     }
@@ -60,7 +61,8 @@ fn fill<D: Device>(device: &D, to: &impl Memory) -> omni_gpu::Result<()> {
 
 /// With `bytes` to read; what is measured is graphs of a launch each.
 pub(super) fn bandwidth<D: Device>(device: &D, bytes: usize, effort: Effort) -> omni_gpu::Result<Bandwidth> {
-    let (from, to) = (device.alloc(bytes)?, device.alloc(bytes)?);
+    let from = device.alloc(bytes)?;
+    let to = device.alloc(bytes)?;
     fill(device, &from)?;
     let copy = Copy {
         to: to.address(),
@@ -82,7 +84,9 @@ pub(super) fn bandwidth<D: Device>(device: &D, bytes: usize, effort: Effort) -> 
 /// measured is as in [`bandwidth`].
 pub(super) fn product<D: Device>(device: &D, side: u32, effort: Effort) -> omni_gpu::Result<f64> {
     let bytes = side as usize * side as usize * 2;
-    let (out, x, w) = (device.alloc(bytes)?, device.alloc(bytes)?, device.alloc(bytes)?);
+    let out = device.alloc(bytes)?;
+    let x = device.alloc(bytes)?;
+    let w = device.alloc(bytes)?;
     fill(device, &x)?;
     fill(device, &w)?;
     let product = Linear::product(out.address(), x.address(), w.address(), [side; 3]);
@@ -101,7 +105,8 @@ pub(super) fn overheads<D: Device>(device: &D, effort: Effort) -> omni_gpu::Resu
     let mut found = Vec::new();
     let mut told = |what: String, seconds| found.push((what, seconds));
     let fill = |blocks| {
-        let (to, words) = (memory.address(), blocks * WORDS_OF_BLOCK);
+        let to = memory.address();
+        let words = blocks * WORDS_OF_BLOCK;
         Fill { to, word: 1, words }.launch()
     };
     for blocks in [1, 132, 528] {
@@ -143,7 +148,8 @@ pub(super) fn overheads<D: Device>(device: &D, effort: Effort) -> omni_gpu::Resu
             each(often, upload)?,
         );
     }
-    let (staging, mut back) = (device.staging(4 << 10)?, Some(device.staging(4 << 10)?));
+    let staging = device.staging(4 << 10)?;
+    let mut back = Some(device.staging(4 << 10)?);
     let step = || {
         device.upload_async(memory.address(), &staging, staging.content().len())?;
         device.replay(&graph)?;

@@ -25,7 +25,9 @@ pub(super) fn measure(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
     )?;
     run.longest = Duration::ZERO;
     for batch in run.asked.batches.clone() {
-        let (place, asked, replays) = (run.place, run.asked, run.asked.steps.min(REPLAYS));
+        let place = run.place;
+        let asked = run.asked;
+        let replays = run.asked.steps.min(REPLAYS);
         let found = run.part(&format!("{name}: launches of {batch}"), Duration::ZERO, || {
             let options = LoadOptions {
                 dtype: DType::Bf16,
@@ -97,11 +99,9 @@ fn table(run: &mut Run<'_>, batch: u32, mut costs: StepCosts) -> anyhow::Result<
 
 fn cells(cost: &KernelCost, whole: f64) -> [String; 8] {
     let [x, y, z] = cost.grid;
-    let (name, blocks, launches) = (
-        cost.kernel.to_owned(),
-        format!("{x} x {y} x {z}"),
-        cost.launches.to_string(),
-    );
+    let name = cost.kernel.to_owned();
+    let blocks = format!("{x} x {y} x {z}");
+    let launches = cost.launches.to_string();
     let Some(seconds) = cost.time.map(|time| time.as_secs_f64()) else {
         let [each, all, share, operations, rate] = [NOT_LEFT_OUT, "-", "-", "-", "-"].map(str::to_owned);
         return [name, blocks, launches, each, all, share, operations, rate];

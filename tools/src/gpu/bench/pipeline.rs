@@ -89,7 +89,8 @@ impl Server {
         ];
         let args = own.iter().copied().chain(args.iter().map(String::as_str));
         let config = RawConfig::try_parse_from(args)?.validate()?;
-        let (source, deploy) = (config.model.clone(), config.deploy.clone());
+        let source = config.model.clone();
+        let deploy = config.deploy.clone();
         let load = move || load_model(&source, &deploy, true);
         let mut app = App::start(&config, Sinks::log(), load).await?;
         app.ready().await.context("the server does not come up")?;
@@ -190,7 +191,8 @@ async fn heard(
 ) -> Result<(Measured, f64), String> {
     let sent = Instant::now();
     let mut events = client.synthesize(settings, text);
-    let (mut meter, mut within) = (None, 0.0);
+    let mut meter = None;
+    let mut within = 0.0;
     loop {
         match events.next().await.map_err(|error| error.to_string())? {
             Some(SpeechEvent::Audio(_, audio)) => {

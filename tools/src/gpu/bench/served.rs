@@ -112,7 +112,8 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 fn cells(batch: u32, came: &Came) -> [String; 10] {
-    let (first, factors) = (came.first_audio(), came.real_time_factors());
+    let first = came.first_audio();
+    let factors = came.real_time_factors();
     [
         batch.to_string(),
         came.answers.len().to_string(),

@@ -150,9 +150,10 @@ pub(super) fn measure(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
 pub(super) fn baseline(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
     run.report
         .heading(2, &format!("Steps of {name}, bf16, by candle"))?;
-    run.report.paragraph(match cfg!(feature = "candle-cuda") {
-        true => "On the first CUDA device.",
-        false => "On the processor: this build has no feature `candle-cuda`.",
+    run.report.paragraph(if cfg!(feature = "candle-cuda") {
+        "On the first CUDA device."
+    } else {
+        "On the processor: this build has no feature `candle-cuda`."
     })?;
     let options = LoadOptions {
         dtype: DType::Bf16,
@@ -170,7 +171,8 @@ pub(super) fn baseline(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
     };
     run.report.figures(1, &COLUMNS)?;
     for &batch in &run.asked.batches {
-        let (count, most) = (run.asked.steps, run.budget.left() / SHARE);
+        let count = run.asked.steps;
+        let most = run.budget.left() / SHARE;
         let label = format!("{name}: candle's frames of {batch}");
         let timed = run.part(&label, Duration::ZERO, || {
             steps::turns(&model, batch, count, most)
@@ -192,7 +194,8 @@ pub(super) fn baseline(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
 
 /// Frames of a batch of sequences.
 fn speaking(run: &mut Run<'_>, name: &str, (model, floors): &Loaded, batch: u32) -> anyhow::Result<()> {
-    let (count, most) = (run.asked.steps, run.budget.left() / SHARE);
+    let count = run.asked.steps;
+    let most = run.budget.left() / SHARE;
     let found = run.part(&format!("{name}: frames of {batch}"), Duration::ZERO, || {
         steps::frames(model, batch, count, most)
     });
@@ -297,7 +300,8 @@ fn decoding(
     chunk: u32,
 ) -> anyhow::Result<()> {
     let what = format!("code2wav, {chunk} frames");
-    let (count, most) = (run.asked.steps, run.budget.left() / (4 * SHARE));
+    let count = run.asked.steps;
+    let most = run.budget.left() / (4 * SHARE);
     let found = run.part(&format!("{name}: {what} of {batch}"), Duration::ZERO, || {
         steps::pieces(model, batch, chunk, count, most)
     });

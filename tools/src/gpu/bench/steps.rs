@@ -52,7 +52,8 @@ impl Timed {
         time: Duration,
         mut step: impl FnMut() -> anyhow::Result<()>,
     ) -> anyhow::Result<Self> {
-        let (begun, before) = (Instant::now(), model.gpu_figures().unwrap_or_default());
+        let begun = Instant::now();
+        let before = model.gpu_figures().unwrap_or_default();
         let mut wall = Vec::new();
         while wall.len() < count as usize && (wall.is_empty() || begun.elapsed() < time) {
             let start = Instant::now();
@@ -123,7 +124,8 @@ pub(super) fn frames(
     })?;
     speakers.answer()?;
     let mut speakers = Speakers::warm(model, batch, count)?;
-    let (mut talker, mut predictor) = (Timed::default(), Timed::default());
+    let mut talker = Timed::default();
+    let mut predictor = Timed::default();
     let begun = Instant::now();
     for done in 0..count {
         if done > 0 && begun.elapsed() > time / 3 {

@@ -54,8 +54,10 @@ fn together(model: &SpeechModel, kv: KvOptions, asked: &Asked) -> anyhow::Result
 }
 
 fn each_alone(model: &SpeechModel, kv: KvOptions, asked: &Asked) -> anyhow::Result<(Vec<u32>, Vec<f32>)> {
-    let (mut talker, mut code2wav) = (model.talker(kv)?, model.code2wav()?);
-    let (mut codes, mut samples) = (Vec::new(), Vec::new());
+    let mut talker = model.talker(kv)?;
+    let mut code2wav = model.code2wav()?;
+    let mut codes = Vec::new();
+    let mut samples = Vec::new();
     for (request, text) in asked {
         let spoken = speak(&mut talker, 0, request.clone(), text)?;
         samples.extend(decode_together(&mut code2wav, &[frames(&spoken)], 2)?.concat());
@@ -130,9 +132,10 @@ fn compare(
     bits: bool,
 ) {
     judge.same("codes", codes, expected);
-    match bits {
-        true => judge.same_bits("samples", samples, wav),
-        false => judge.near("samples", samples, wav, TOLERANCE),
+    if bits {
+        judge.same_bits("samples", samples, wav);
+    } else {
+        judge.near("samples", samples, wav, TOLERANCE);
     }
 }
 

@@ -51,7 +51,8 @@ fn beginning(
 }
 
 pub(super) fn cases(references: &References) -> Vec<Case> {
-    let (g, voice) = (references.tiny.clone(), references.clone());
+    let g = references.tiny.clone();
+    let voice = references.clone();
     vec![
         Case::new(
             "bf16: tiny checkpoint beside f32 on the processor",
@@ -67,10 +68,8 @@ pub(super) fn cases(references: &References) -> Vec<Case> {
         Case::new(
             "bf16: embedded voice beside f32 on the processor",
             move |models, judge| {
-                let (own, device) = (
-                    models.get(Which::Embedded, By::Cpu)?,
-                    models.get(Which::Embedded, By::Halves)?,
-                );
+                let own = models.get(Which::Embedded, By::Cpu)?;
+                let device = models.get(Which::Embedded, By::Halves)?;
                 let case = embedded_cases(&own, &voice.voice, voice.sentences).swap_remove(0);
                 let expected = beginning(&own, &case.request, &case.text)?;
                 let got = beginning(&device, &case.request, &case.text)?;
@@ -106,10 +105,8 @@ pub(super) fn cases(references: &References) -> Vec<Case> {
         Case::new("bf16: embedded voice ends its sentence", |models, judge| {
             let model = models.get(Which::Embedded, By::Halves)?;
             let (asked, text) = super::voice::request(&model, "aria", "good morning.")?;
-            let (most, said) = (
-                asked.max_frames as usize,
-                say(&model, long_cache(1), asked, &text)?,
-            );
+            let most = asked.max_frames as usize;
+            let said = say(&model, long_cache(1), asked, &text)?;
             let finite = said.wav.iter().all(|v| v.is_finite());
             judge.must(
                 format!("{} frames, fewer than {most}", said.codes.len()),

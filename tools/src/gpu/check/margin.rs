@@ -265,7 +265,8 @@ mod tests {
     fn the_margin_of_a_token_is_that_of_the_references_logits() {
         let g = References::default().tiny;
         let model = Rc::new(SpeechModel::load(tiny(), LoadOptions::default()).expect("it loads"));
-        let (expected, steps) = (g.ids("text.gen_ids"), g.floats("text.step_logits"));
+        let expected = g.ids("text.gen_ids");
+        let steps = g.floats("text.step_logits");
         let vocab = steps.len() / expected.len();
         let request = ask(text_tokens(&g.ids("text.input_ids")));
         for at in [1, 4] {

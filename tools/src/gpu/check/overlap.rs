@@ -21,7 +21,8 @@ fn spoken(
     let now = Stamp::default();
     let mut engine = ArEngine::new(model.talker(kv)?, ArConfig::default());
     let mut codes = BTreeMap::<SeqId, Vec<u32>>::new();
-    let (mut joining, mut ahead) = ((0..).map(SeqId).zip(asked), 0);
+    let mut joining = (0..).map(SeqId).zip(asked);
+    let mut ahead = 0;
     loop {
         for (seq, (request, text)) in joining.by_ref().take(at_once) {
             let options = AddOptions {

@@ -38,7 +38,8 @@ fn as_launches(name: &'static str) -> Case {
             let both =
                 [By::Halves, By::LaunchedHalves].map(|by| spoken(&*models.get(Which::Published(name), by)?));
             let [graphs, launches] = both;
-            let ((codes, wav), (expected, own)) = (graphs?, launches?);
+            let (codes, wav) = graphs?;
+            let (expected, own) = launches?;
             judge.same("codes", &codes, &expected);
             judge.same_bits("samples", &wav, &own);
             judge.must("all samples are numbers", wav.iter().all(|v| v.is_finite()));

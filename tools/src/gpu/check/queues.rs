@@ -14,9 +14,11 @@ const FRAMES: u32 = 12;
 
 /// Codes and samples of one replica.
 fn work(model: &SpeechModel, replica: u64) -> Result<(Vec<u32>, Vec<f32>), omni_engine::ModelError> {
-    let (mut talker, mut code2wav) = (model.talker(kv())?, model.code2wav()?);
+    let mut talker = model.talker(kv())?;
+    let mut code2wav = model.code2wav()?;
     let text: Vec<u32> = (40..60).collect();
-    let (mut codes, mut wav) = (Vec::new(), Vec::new());
+    let mut codes = Vec::new();
+    let mut wav = Vec::new();
     for round in 0..2 {
         let spoken = speak(&mut talker, round, sampled(10 * replica + round, FRAMES), &text)?;
         wav.extend(decode(&mut code2wav, round, &frames(&spoken), &[1, 2, 4])?);

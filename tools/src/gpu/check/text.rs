@@ -61,7 +61,8 @@ fn embedded(models: &Models, case: &ThinkerCase, tolerance: f32, judge: &mut Jud
     let mut request = ask(text_tokens(&case.prompt));
     request.stop = vec![case.stop];
     let mut reply = Reply::open(&mut thinker, 1, request.clone(), case.answer.len() + 1)?;
-    let (mut logits, mut expected) = (Vec::new(), Vec::new());
+    let mut logits = Vec::new();
+    let mut expected = Vec::new();
     while !reply.done {
         Reply::advance(&mut thinker, &mut [&mut reply], u32::MAX)?;
         let golden = case

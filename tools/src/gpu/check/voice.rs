@@ -84,10 +84,8 @@ pub(super) fn cases() -> Vec<Case> {
             cases.push(Case::new(
                 format!("processor and device: embedded voice {voice}, {shown:?}, greedy, f32 in graphs"),
                 move |models, judge| {
-                    let (own, device) = (
-                        models.get(Which::Embedded, By::Cpu)?,
-                        models.get(Which::Embedded, By::Graphs)?,
-                    );
+                    let own = models.get(Which::Embedded, By::Cpu)?;
+                    let device = models.get(Which::Embedded, By::Graphs)?;
                     let (asked, text) = request(&own, voice, sentence)?;
                     let expected = say(&own, long_cache(1), asked.clone(), &text)?;
                     let said = say(&device, long_cache(1), asked.clone(), &text)?;

@@ -71,10 +71,13 @@ impl World {
                     self.step()?;
                 }
             }
-            Op::Begin => match self.engine.is_under_way() {
-                false => self.begin(),
-                true => self.end_step()?,
-            },
+            Op::Begin => {
+                if self.engine.is_under_way() {
+                    self.end_step()?;
+                } else {
+                    self.begin();
+                }
+            }
             Op::Ahead { room } => {
                 let before = self.engine.model.batch.clone();
                 let ahead = self
@@ -218,9 +221,10 @@ impl World {
         }
         let mut steps = 0;
         while self.engine.has_work() {
-            match self.engine.model.apart {
-                true => self.step_ahead()?,
-                false => self.step()?,
+            if self.engine.model.apart {
+                self.step_ahead()?;
+            } else {
+                self.step()?;
             }
             self.engine.audit();
             steps += 1;

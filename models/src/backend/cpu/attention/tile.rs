@@ -58,7 +58,8 @@ pub(super) unsafe fn attend<S: Widen, N: Number, const FUSED: bool, const R: usi
     scores.resize(R * width, 0.0);
     let from = head * seen.head_dim * KEY_GROUP;
     for run in runs {
-        let (group, lane) = (run.slot / KEY_GROUP, run.slot % KEY_GROUP);
+        let group = run.slot / KEY_GROUP;
+        let lane = run.slot % KEY_GROUP;
         let from = group * seen.kv_width * KEY_GROUP + from;
         let keys = &seen.k[from..from + seen.head_dim * KEY_GROUP];
         // SAFETY: the caller's promise.
@@ -77,7 +78,8 @@ pub(super) unsafe fn attend<S: Widen, N: Number, const FUSED: bool, const R: usi
         .zip(scores.chunks_exact_mut(width))
         .zip(&mut totals)
     {
-        let (from, to) = (query.sees.start - origin, query.sees.end - origin);
+        let from = query.sees.start - origin;
+        let to = query.sees.end - origin;
         row[..from].fill(0.0);
         row[to..].fill(0.0);
         *total = weigh::<FUSED>(&mut row[from..to]);
@@ -113,16 +115,16 @@ unsafe fn score<S: Widen, N: Number, const R: usize>(
     // a row of the scores; `d` is below the queries' width.
     unsafe {
         let scale = S::splat(1.0 / (dim as f32).sqrt());
-        let (zero, one) = (S::splat(0.0), S::splat(1.0));
+        let zero = S::splat(0.0);
+        let one = S::splat(1.0);
         for lane in (0..KEY_GROUP).step_by(S::LANES) {
-            let (mut even, mut odd) = ([zero; R], [zero; R]);
+            let mut even = [zero; R];
+            let mut odd = [zero; R];
             let keys = keys.as_ptr().add(lane);
             let mut d = 0;
             while d + 1 < dim {
-                let (a, b) = (
-                    N::load::<S>(keys.add(d * KEY_GROUP)),
-                    N::load::<S>(keys.add((d + 1) * KEY_GROUP)),
-                );
+                let a = N::load::<S>(keys.add(d * KEY_GROUP));
+                let b = N::load::<S>(keys.add((d + 1) * KEY_GROUP));
                 for r in 0..R {
                     let q = queries[r].q.as_ptr().add(d);
                     even[r] = S::fma(S::splat(*q), a, even[r]);
@@ -178,7 +180,8 @@ impl<N: Number, const R: usize> Blend<'_, N, R> {
     unsafe fn columns<S: Widen, const FUSED: bool>(&mut self, at: usize, dim: usize) {
         let mut column = 0;
         while column < dim {
-            let (from, left) = (at + column, dim - column);
+            let from = at + column;
+            let left = dim - column;
             // SAFETY: the caller's promise.
             column += unsafe {
                 match left / S::LANES {

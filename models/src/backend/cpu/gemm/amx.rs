@@ -71,7 +71,8 @@ struct TileConfig {
 impl TileConfig {
     /// Tiles 0 to 3 have the sums (two for each half of the rows), 4 and 5 the rows' inputs, 6 and 7 the columns'.
     fn of(first: usize, second: usize) -> Self {
-        let (first, second) = (first as u8, second as u8);
+        let first = first as u8;
+        let second = second as u8;
         let mut config = Self {
             palette: 1,
             start_row: 0,
@@ -202,7 +203,8 @@ unsafe fn sums<const SECOND: bool>(x: &super::Lhs<'_>, bias: *const f32, a: *con
 /// # Safety
 /// As [`wide`].
 unsafe fn write(job: &Job<'_>, rows: usize, dst: usize, panel: usize) {
-    let (outputs, column) = (job.w.outputs(), panel * 2 * LANES);
+    let outputs = job.w.outputs();
+    let column = panel * 2 * LANES;
     let whole = outputs - column >= 2 * LANES;
     let mut buffer = [[0.0_f32; 2 * LANES]; MAX_ROWS];
     // SAFETY: by `check` the rows are inside the output, and so are as many columns; the buffer has room for all tiles.

@@ -176,7 +176,8 @@ impl Matrix {
 
     fn laid_out(isa: Isa, layout: Layout, source: &Source<'_>, bias: Option<&[f32]>) -> Self {
         let lanes = lanes(isa);
-        let (inputs, outputs) = (source.inputs, source.parts.iter().map(|p| p.rows).sum::<usize>());
+        let inputs = source.inputs;
+        let outputs = source.parts.iter().map(|p| p.rows).sum::<usize>();
         let rest = outputs % (2 * lanes);
         let count = outputs / (2 * lanes) + usize::from(rest > lanes);
         let tail = if rest == 0 || rest > lanes {

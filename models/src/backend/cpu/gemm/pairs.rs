@@ -47,7 +47,8 @@ pub(super) unsafe fn wide(
     first: usize,
     count: usize,
 ) {
-    let (mut panel, end) = (first, first + count);
+    let mut panel = first;
+    let end = first + count;
     while panel < end {
         let left = end - panel;
         // Few rows: several panels at once, or the sums' chains are too few to keep the units busy.

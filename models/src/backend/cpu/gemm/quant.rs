@@ -65,7 +65,8 @@ pub(super) fn pack(
     lanes: usize,
     widen: impl Fn(usize, &mut [f32]) + Sync,
 ) -> Words<u32> {
-    let (columns, groups) = (2 * lanes, inputs / GROUP);
+    let columns = 2 * lanes;
+    let groups = inputs / GROUP;
     let panel_words = groups * bits.group_words(lanes);
     let scratch = || {
         let each = columns * groups;
@@ -101,7 +102,8 @@ pub(super) fn pack(
 /// Writes the weights of a group in [`Order::Quads`], `of` giving those of a column in two's complement.
 fn place_quads<'a>(bits: Bits, words: &mut [u32], lanes: usize, of: impl Fn(usize) -> &'a [u8; GROUP]) {
     for column in 0..2 * lanes {
-        let (weights, words) = (of(column), words[column..].iter_mut().step_by(2 * lanes));
+        let weights = of(column);
+        let words = words[column..].iter_mut().step_by(2 * lanes);
         // All bytes at once: adding half the range to a byte in two's complement is turning its highest bit.
         match bits {
             Bits::Eight => {

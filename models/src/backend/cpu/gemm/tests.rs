@@ -82,14 +82,13 @@ fn equals_the_plain_sum_for_every_shape_and_instruction_set() {
 /// `w [.., inputs]` as its quantised form reads, but for the columns that are never quantised: the last ones, if a vector
 /// holds them.
 fn quantised(bits: Bits, isa: Isa, w: &[f32], inputs: usize) -> Vec<f32> {
-    let (outputs, lanes) = (w.len() / inputs, pack::lanes(isa));
+    let outputs = w.len() / inputs;
+    let lanes = pack::lanes(isa);
     let rest = outputs % (2 * lanes);
     let kept = if rest <= lanes { outputs - rest } else { outputs };
     let groups = w[..kept * inputs].as_chunks().0;
-    let (mut scales, mut weights) = (
-        vec![bf16::ZERO; groups.len()],
-        vec![[0_u8; quant::GROUP]; groups.len()],
-    );
+    let mut scales = vec![bf16::ZERO; groups.len()];
+    let mut weights = vec![[0_u8; quant::GROUP]; groups.len()];
     quant::scale::quantise(isa, bits, groups, &mut scales, &mut weights);
     let pairs = scales.iter().zip(weights);
     let back = pairs
@@ -301,7 +300,9 @@ fn a_row_is_the_same_to_the_bit_whatever_its_batch() {
             (true, Weights::Int8),
             (true, Weights::Int4),
         ] {
-            let (outputs, depth, rows) = (144, 96, 23);
+            let outputs = 144;
+            let depth = 96;
+            let rows = 23;
             let w = tensor(vec![outputs, depth], &numbers(outputs * depth, 4), half);
             let matrix = Matrix::pack(isa, weights, &[w], None);
             let data = numbers(rows * depth, 5);
@@ -342,7 +343,11 @@ fn a_row_is_the_same_to_the_bit_whatever_its_batch() {
 #[test]
 fn taps_reach_back_by_their_stride() {
     for isa in Isa::available() {
-        let (channels, taps, dilation, rows, outputs) = (5, 7, 3, 20, 21);
+        let channels = 5;
+        let taps = 7;
+        let dilation = 3;
+        let rows = 20;
+        let outputs = 21;
         let w = tensor(
             vec![outputs, taps * channels],
             &numbers(outputs * taps * channels, 6),
@@ -405,7 +410,8 @@ fn a_matrix_is_multiplied_only_by_the_instructions_that_it_is_packed_for() {
 #[test]
 fn large_products_are_the_same_on_many_threads() {
     let isa = Isa::best();
-    let (outputs, depth) = (1100, 1024);
+    let outputs = 1100;
+    let depth = 1024;
     let w = tensor(vec![outputs, depth], &numbers(outputs * depth, 9), true);
     for (rows, weights) in [
         (1, Weights::Stored),

@@ -104,7 +104,8 @@ pub(super) unsafe fn wide<S: Tiles, W: Storage>(
     first: usize,
     count: usize,
 ) {
-    let (mut panel, end) = (first, first + count);
+    let mut panel = first;
+    let end = first + count;
     while panel < end {
         let left = end - panel;
         // Few rows: several panels at once, or the sums' chains are too few to keep the units busy.
@@ -146,7 +147,8 @@ unsafe fn block<S: Widen, W: Storage, const M: usize, const P: usize>(
     (src, dst): Start,
     panel: usize,
 ) {
-    let (x, lanes) = (job.x, S::LANES);
+    let x = job.x;
+    let lanes = S::LANES;
     let size = job.w.inputs() * lanes * W::VECTORS;
     // SAFETY: by `check` every row and tap of the block is inside `x.data`; the panels are inside `data`, and the bias
     // has a number for each of their columns.
@@ -198,7 +200,8 @@ pub(super) unsafe fn wide_quantised<S: Tiles, Q: Quantised>(
     first: usize,
     count: usize,
 ) {
-    let (mut panel, end) = (first, first + count);
+    let mut panel = first;
+    let end = first + count;
     while panel < end {
         let left = end - panel;
         // SAFETY: the caller's promise.
@@ -243,7 +246,8 @@ unsafe fn quantised_block<S: Nibbles, Q: Quantised, const M: usize, const P: usi
     (src, dst): Start,
     panel: usize,
 ) {
-    let (x, lanes) = (job.x, S::LANES);
+    let x = job.x;
+    let lanes = S::LANES;
     let group_words = Q::BITS.group_words(lanes);
     let size = job.w.inputs() / quant::GROUP * group_words;
     // SAFETY: by `check` every row and tap of the block is inside `x.data`, and a tap is whole groups; the panels are
@@ -303,7 +307,8 @@ pub(super) unsafe fn tail<S: Tiles>(job: &Job<'_>, rows: usize, at: Start) {
 /// As [`tail`].
 #[inline(always)]
 unsafe fn tail_block<S: Simd, const M: usize>(job: &Job<'_>, (src, dst): Start) {
-    let (x, first) = (job.x, job.w.panels() * 2 * S::LANES);
+    let x = job.x;
+    let first = job.w.panels() * 2 * S::LANES;
     // SAFETY: as in `block`; the tail has one vector per `k`.
     unsafe {
         let mut acc = [S::load(job.w.bias().as_ptr().add(first)); M];

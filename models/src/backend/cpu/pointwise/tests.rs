@@ -69,7 +69,8 @@ fn snake_has_its_parameters_per_column_whatever_the_width() {
             let a: Vec<f32> = (0..width).map(|i| 0.3 + i as f32 / 40.0).collect();
             let b: Vec<f32> = (0..width).map(|i| 1.0 / (1.0 + i as f32)).collect();
             let x = range(-3.0, 3.0, 7 * width);
-            let (mut out, mut in_place) = (vec![0.0; x.len()], x.clone());
+            let mut out = vec![0.0; x.len()];
+            let mut in_place = x.clone();
             snake(isa, &mut out, &x, &a, &b);
             snake_in_place(isa, &mut in_place, &a, &b);
             assert_eq!(out, in_place, "{isa:?}, width {width}");
@@ -88,7 +89,8 @@ fn snake_has_its_parameters_per_column_whatever_the_width() {
 fn norms_give_unit_scale() {
     for isa in Isa::available() {
         let x: Vec<f32> = (0..37).map(|i| (i * i % 11) as f32 - 4.0).collect();
-        let (ones, zeros) = (vec![1.0; 37], vec![0.0; 37]);
+        let ones = vec![1.0; 37];
+        let zeros = vec![0.0; 37];
         let mut rms = vec![0.0; 37];
         rms_norm(isa, &mut rms, &x, &ones, 1e-6);
         let squares: f32 = rms.iter().map(|v| v * v).sum();

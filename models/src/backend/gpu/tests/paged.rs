@@ -75,7 +75,8 @@ impl Layer {
         let width = SHAPE.q_width() + 2 * SHAPE.kv_width();
         let number = |i: usize| ((i * 7919 + seed * 104_729) % 2003) as f32 / 1001.0 - 1.0;
         let values: Vec<f32> = (0..batch.rows() * width).map(number).collect();
-        let (angles, kv) = (&self.angles, &mut self.kv);
+        let angles = &self.angles;
+        let kv = &mut self.kv;
         let attend = |b: &Gpu<Emulated>| {
             let qkv = b.rows(width, values)?;
             let places = b.places(&batch, angles, &SHAPE)?;
@@ -154,7 +155,8 @@ fn slots_are_found_through_blocks() {
     let mut batch = Batch::in_blocks(SHIFT);
     batch.push_blocks(5, 2, |i| [3, 1][i], |p| [p as u32; 3]);
     batch.push_blocks(0, 1, |_| 7, |p| [p as u32; 3]);
-    let (first, second) = (batch.spans()[0], batch.spans()[1]);
+    let first = batch.spans()[0];
+    let second = batch.spans()[1];
     assert_eq!(batch.slots(&first), [12, 13, 14, 15, 4, 5, 6]);
     assert_eq!(batch.slots(&second), [28]);
     assert_eq!(batch.new_slots(&first).collect::<Vec<_>>(), [5, 6]);

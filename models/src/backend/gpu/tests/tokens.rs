@@ -105,7 +105,8 @@ fn choose(b: &Gpu<Emulated>, values: &[f32], vocab: usize, replies: &[&Reply]) -
 #[test]
 fn tokens_are_the_hosts() {
     let mut n = Numbers(1);
-    let (mut different, mut all) = (0, 0);
+    let mut different = 0;
+    let mut all = 0;
     for vocab in [40, 700, 5000] {
         let b = gpu(true);
         for _ in 0..60 {
@@ -140,7 +141,8 @@ fn bits(chosen: &[TextChosen]) -> Vec<Option<(u32, Option<u32>)>> {
 #[test]
 fn alone_together_filled_up_and_as_a_graph_they_are_the_same() {
     let mut n = Numbers(2);
-    let (launched, graphs) = (gpu(false), gpu(true));
+    let launched = gpu(false);
+    let graphs = gpu(true);
     let vocab = 700;
     for _ in 0..10 {
         // Five are filled up to eight.

@@ -11,7 +11,8 @@ fn tenant(n: u8) -> Tenant {
 
 #[test]
 fn the_next_place_goes_to_the_party_with_the_fewest_running() {
-    let (greedy, modest) = (tenant(1), tenant(2));
+    let greedy = tenant(1);
+    let modest = tenant(2);
     let mut queue = Queue::new(2, 200);
     assert!(queue.take(greedy) && queue.take(greedy) && !queue.take(greedy));
     for n in 0..100 {
@@ -41,7 +42,8 @@ fn equals_are_served_as_they_came() {
 
 #[test]
 fn a_full_queue_makes_room_for_who_waits_less_and_for_nobody_else() {
-    let (greedy, modest) = (tenant(1), tenant(2));
+    let greedy = tenant(1);
+    let modest = tenant(2);
     let mut queue = Queue::new(1, 3);
     assert!(queue.take(greedy));
     let tickets: Vec<_> = (0..3).map(|n| queue.wait(greedy, n).unwrap().ticket).collect();
@@ -119,7 +121,8 @@ proptest! {
         room in 0_usize..12,
         steps in proptest::collection::vec(step(), 1..300),
     ) {
-        let (mut queue, mut model) = (Queue::new(places, room), Model::default());
+        let mut queue = Queue::new(places, room);
+        let mut model = Model::default();
         for (n, step) in (0..).zip(steps) {
             match step {
                 Step::Come(who) if queue.take(tenant(who)) => {
@@ -170,7 +173,8 @@ proptest! {
     /// However many others of another tenant wait: who waits alone is next as soon as what runs is shared.
     #[test]
     fn nobody_starves(places in 1_usize..6, crowd in 1_usize..200) {
-        let (greedy, modest) = (tenant(1), tenant(2));
+        let greedy = tenant(1);
+        let modest = tenant(2);
         let mut queue = Queue::new(places, crowd);
         for _ in 0..places {
             prop_assert!(queue.take(greedy));

@@ -124,7 +124,8 @@ impl ItemBody {
 
     fn call(self, model: &ChatModel) -> Result<Item, ApiError> {
         let call_id = bounded("item.call_id", self.call_id)?;
-        let (name, arguments) = (self.name.unwrap_or_default(), self.arguments.unwrap_or_default());
+        let name = self.name.unwrap_or_default();
+        let arguments = self.arguments.unwrap_or_default();
         let call = PartRequest::ToolCall {
             name: name.clone(),
             arguments: arguments.clone(),

@@ -160,12 +160,13 @@ fn in_proportion(text: &str, heard_ms: u64, length_ms: u64) -> &str {
     let heard = usize::try_from(characters * heard_ms / length_ms).unwrap_or(usize::MAX);
     let end = text.char_indices().nth(heard).map_or(text.len(), |(at, _)| at);
     let (heard, rest) = text.split_at(end);
-    match rest.starts_with(char::is_whitespace) {
-        true => heard,
-        false => heard
+    if rest.starts_with(char::is_whitespace) {
+        heard
+    } else {
+        heard
             .rfind(char::is_whitespace)
             .map_or("", |at| &heard[..at])
-            .trim_end(),
+            .trim_end()
     }
 }
 

@@ -50,9 +50,10 @@ impl Session {
         });
         let keeps = !asked.beside;
         let notice = asked.input.is_none() && self.conversation.ends_unheard();
-        let given = match notice {
-            true => None,
-            false => Some(self.given(&settings, asked.input, asked.beside)?),
+        let given = if notice {
+            None
+        } else {
+            Some(self.given(&settings, asked.input, asked.beside)?)
         };
         let response = Response::new(self.ids.response(), &settings, keeps, asked.metadata);
         let response = response.ignoring(ignored.collect());
@@ -119,9 +120,10 @@ impl Session {
             return self.end(ResponseEnd::failed(deaf()));
         }
         self.with_response(|response, to| response.text(CANNOT_HEAR.to_owned(), to));
-        match settings.spoken {
-            true => self.effects.notice = Some(Box::new(settings.checked.clone())),
-            false => self.ended_notice(None),
+        if settings.spoken {
+            self.effects.notice = Some(Box::new(settings.checked.clone()));
+        } else {
+            self.ended_notice(None);
         }
     }
 

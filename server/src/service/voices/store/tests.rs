@@ -22,7 +22,8 @@ fn names(store: &VoiceStore, owner: &Owner) -> Vec<String> {
 #[test]
 fn voices_outlast_the_store_and_keep_their_owners() {
     let dir = tempfile::tempdir().unwrap();
-    let (a, b) = (owner('a'), owner('b'));
+    let a = owner('a');
+    let b = owner('b');
     let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
     store.put(voice("Anna", &a)).unwrap();
     store.put(voice("anna", &b)).unwrap();
@@ -41,7 +42,8 @@ fn voices_outlast_the_store_and_keep_their_owners() {
 fn another_owner_neither_finds_nor_deletes_a_voice() {
     let dir = tempfile::tempdir().unwrap();
     let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
-    let (a, b) = (owner('a'), owner('b'));
+    let a = owner('a');
+    let b = owner('b');
     store.put(voice("Anna", &a)).unwrap();
     store.put(voice("Otto", &Owner::shared())).unwrap();
     assert!(store.find(&b, "Anna").is_none());
@@ -105,7 +107,9 @@ fn a_key_does_not_fill_the_store_for_others() {
         ..LIMITS
     };
     let store = VoiceStore::in_memory(limits);
-    let (a, b, shared) = (owner('a'), owner('b'), Owner::shared());
+    let a = owner('a');
+    let b = owner('b');
+    let shared = Owner::shared();
     store.put(voice("1", &a)).unwrap();
     let full = store.put(voice("2", &a)).unwrap_err();
     assert!(

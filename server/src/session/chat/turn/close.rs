@@ -86,7 +86,8 @@ impl Turn {
             id: self.id.clone(),
             text: kept.to_owned(),
         };
-        let (is_spoken, echo) = (self.voice.is_some(), self.voice.as_ref().and_then(Voice::echo));
+        let is_spoken = self.voice.is_some();
+        let echo = self.voice.as_ref().and_then(Voice::echo);
         let closed = self.voice.take().map(|voice| voice.close(session, now));
         let (speech, sequences) = closed.unzip();
         let track = self.track(sequences.flatten().unwrap_or_default(), now);

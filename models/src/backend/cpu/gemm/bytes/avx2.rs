@@ -231,7 +231,8 @@ unsafe fn block<P: Product, const M: usize>(
                 let sums = P::sums(group.add(LANES), &each);
                 let scales = Avx2::halves(group);
                 for m in 0..M {
-                    let (scale, shifted) = (_mm256_set1_ps(each[m].scale), each[m].sum * P::SHIFT);
+                    let scale = _mm256_set1_ps(each[m].scale);
+                    let shifted = each[m].sum * P::SHIFT;
                     for c in 0..2 {
                         let sum = _mm256_sub_epi32(sums[m][c], _mm256_set1_epi32(shifted));
                         let scale = _mm256_mul_ps(scales[c], scale);

@@ -175,10 +175,8 @@ unsafe fn block<Q: Quads, const M: usize>(
                         let weights = [Q::nth(words[0], nth), Q::nth(words[1], nth)];
                         for m in 0..M {
                             let quad = Q::EACH * q + nth;
-                            let (a, b) = (
-                                _mm512_set1_epi32(row(m).halves[0][quad]),
-                                _mm512_set1_epi32(row(m).halves[1][quad]),
-                            );
+                            let a = _mm512_set1_epi32(row(m).halves[0][quad]);
+                            let b = _mm512_set1_epi32(row(m).halves[1][quad]);
                             for c in 0..2 {
                                 high[m][c] = _mm512_dpbusd_epi32(high[m][c], weights[c], a);
                                 low[m][c] = _mm512_dpbusd_epi32(low[m][c], weights[c], b);

@@ -78,7 +78,8 @@ unsafe fn all<S: Simd>(
 #[inline(always)]
 fn farthest(values: &[f32; GROUP]) -> f32 {
     const SIGN: u32 = 1 << 31;
-    let (mut positive, mut negative) = (0, 0);
+    let mut positive = 0;
+    let mut negative = 0;
     for value in values {
         positive = positive.max(value.to_bits().cast_signed());
         negative = negative.max((value.to_bits() ^ SIGN).cast_signed());
@@ -110,7 +111,9 @@ unsafe fn multiples<S: Simd>(
     let mut shifted = [0.0; GROUP];
     // SAFETY: the caller's promise; a group is whole vectors.
     unsafe {
-        let (inverse, least, most) = (S::splat(inverse), S::splat(SHIFT + least), S::splat(SHIFT + most));
+        let inverse = S::splat(inverse);
+        let least = S::splat(SHIFT + least);
+        let most = S::splat(SHIFT + most);
         for at in (0..GROUP).step_by(S::LANES) {
             let x = S::fma(S::load(values.as_ptr().add(at)), inverse, S::splat(SHIFT));
             S::store(shifted.as_mut_ptr().add(at), S::clamp(x, least, most));
@@ -144,10 +147,12 @@ unsafe fn search<S: Simd>(values: &[f32; GROUP], farthest: f32) -> bf16 {
     if farthest == 0.0 {
         return bf16::ZERO;
     }
-    let (mut wq, mut qq) = ([0.0; TRIED], [0.0; TRIED]);
+    let mut wq = [0.0; TRIED];
+    let mut qq = [0.0; TRIED];
     // SAFETY: the caller's promise; the scales that are tried are whole vectors.
     unsafe {
-        let (least, most) = (S::splat(SHIFT - 8.0), S::splat(SHIFT + 7.0));
+        let least = S::splat(SHIFT - 8.0);
+        let most = S::splat(SHIFT + 7.0);
         // One scale a lane.
         for at in (0..TRIED).step_by(S::LANES) {
             let zero = S::splat(0.0);
@@ -168,7 +173,8 @@ unsafe fn search<S: Simd>(values: &[f32; GROUP], farthest: f32) -> bf16 {
             S::store(qq.as_mut_ptr().add(at), both(1));
         }
     }
-    let (mut best, mut scale) = (0.0, -farthest / 8.0);
+    let mut best = 0.0;
+    let mut scale = -farthest / 8.0;
     for (wq, qq) in wq.into_iter().zip(qq) {
         // With the best scale for these whole numbers, `wq / qq`, the squared error is less by this much than that of zeros.
         let gain = wq * (wq / qq);
@@ -189,7 +195,8 @@ mod tests {
     }
 
     fn one(isa: Isa, bits: Bits, values: &[f32; GROUP]) -> (bf16, [u8; GROUP]) {
-        let (mut scale, mut weights) = ([bf16::ZERO], [[0; GROUP]]);
+        let mut scale = [bf16::ZERO];
+        let mut weights = [[0; GROUP]];
         quantise(isa, bits, &[*values], &mut scale, &mut weights);
         (scale[0], weights[0])
     }

@@ -1,7 +1,7 @@
-//! Callers: whose share of the server a call has, and whose quotas.
+//! Callers: their tenants and their quotas.
 //!
-//! Made where a call comes in, and handed down with it. A caller with a key is that key, with the account of what it has used;
-//! one without is the machine that it calls from.
+//! Made where a call comes in, and passed down with it. A caller with a key is that key, with the usage of its
+//! quotas; one without is the machine that it calls from.
 
 mod address;
 mod bucket;
@@ -45,7 +45,7 @@ impl From<AuthError> for ServeError {
     }
 }
 
-/// The caller of a call. Copies are the same caller.
+/// Caller of a call. Clones are the same caller.
 #[derive(Clone)]
 pub struct Caller {
     tenant: Tenant,
@@ -54,7 +54,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Without a key.
+    /// A caller without a key.
     #[must_use]
     pub fn anonymous(tenant: Tenant) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl Caller {
         }
     }
 
-    /// With the key that has this account.
+    /// The holder of the key with these quotas.
     #[must_use]
     pub fn holder(account: Arc<QuotaState>) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl Caller {
         }
     }
 
-    /// The same, calling from this address.
+    /// Sets the address that it calls from.
     #[must_use]
     pub fn at(self, address: Option<CallerAddress>) -> Self {
         Self { address, ..self }
@@ -86,7 +86,7 @@ impl Caller {
         self.address
     }
 
-    /// With whom it shares.
+    /// Tenant that it belongs to.
     #[must_use]
     pub fn tenant(&self) -> Tenant {
         self.tenant
@@ -101,15 +101,17 @@ impl Caller {
     /// Begins a call at `now`, which lasts until the place is dropped.
     ///
     /// # Errors
+    ///
     /// If its quotas have no room for another one.
     pub fn open(&self, now: Stamp) -> Result<Option<StreamPlace>, OverQuota> {
         let account = self.account.as_ref();
         account.map(|account| account.open(now)).transpose()
     }
 
-    /// Begins to speak or to answer: `characters` have come, and more may follow.
+    /// Charges the begin of an utterance or answer of `characters` so far; more may follow.
     ///
     /// # Errors
+    ///
     /// If its quotas have no room for that.
     pub fn begin(&self, characters: usize, now: Stamp) -> Result<(), OverQuota> {
         match &self.account {
@@ -118,14 +120,14 @@ impl Caller {
         }
     }
 
-    /// More characters have come.
+    /// Charges further characters.
     pub fn more(&self, characters: usize, now: Stamp) {
         if let Some(account) = &self.account {
             account.more(characters, now);
         }
     }
 
-    /// Audio of this playing time was sent.
+    /// Charges audio of this playing time.
     pub fn heard(&self, audio: Duration, now: Stamp) {
         if let Some(account) = &self.account {
             account.heard(audio, now);

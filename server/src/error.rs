@@ -1,9 +1,9 @@
 //! Everything that can go wrong for a caller, as one value.
 //!
-//! Level 1: names no wire type. Each module has small enums of its own errors beside their cause, and every such enum has one
-//! conversion into a [`ServeError`]. Protocols map that by its [`ErrorKind`] and never read each other's answers. Messages say
-//! what was wrong, what was expected and, for a limit, both numbers. They never contain the text to speak, and of names that a
-//! caller made up no more than an [`excerpt`].
+//! Level 1: names no wire type. Each module has small enums of its own errors beside their cause, and every such enum
+//! has one conversion into a [`ServeError`]. Protocols map that by its [`ErrorKind`] and never read each other's
+//! answers. Messages say what was wrong, what was expected and, for a limit, both numbers. They never contain the
+//! text to speak, and no more than an [`excerpt`] of names that a caller chose.
 
 pub(crate) mod log;
 mod model;
@@ -47,21 +47,21 @@ pub enum ErrorKind {
     Internal,
     /// No replica of a stage takes work.
     Unavailable,
-    /// The server ends.
+    /// The server shuts down.
     ShuttingDown,
     DeadlineExceeded,
-    /// The session was idle for too long, or is too old.
+    /// The session reached a timeout or its age limit.
     SessionExpired,
     /// An operator ended the session.
     SessionCancelled,
-    /// The caller does not read what it asked for.
+    /// The caller reads too slowly.
     SlowReader,
     /// The caller is gone: the error ends the work and names the outcome in the record.
     CallerGone,
 }
 
 impl ErrorKind {
-    /// Who can do something about it.
+    /// Party that can do something about it.
     pub(crate) fn fault(self) -> Fault {
         match self {
             Self::Internal | Self::Unavailable => Fault::Server,
@@ -71,7 +71,7 @@ impl ErrorKind {
     }
 }
 
-/// A quota that has no room: which, and its limit in its unit.
+/// A quota without room: its name, and its limit in its unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuotaViolation {
     pub quota: Quota,
@@ -89,7 +89,7 @@ struct Inner {
     reason: &'static str,
     message: String,
     field: Option<&'static str>,
-    /// Bytes of the message that are the field's name.
+    /// Length of the field's name in the message, in bytes.
     subject: usize,
     retry: Option<Duration>,
     quota: Option<QuotaViolation>,
@@ -127,7 +127,7 @@ impl ServeError {
         self.at(field)
     }
 
-    /// Trying again makes sense after this time.
+    /// Sets the time after which trying again makes sense.
     #[must_use]
     pub fn retry_in(mut self, delay: Duration) -> Self {
         self.0.retry = Some(delay);
@@ -157,7 +157,7 @@ impl ServeError {
         self.with("got", got.to_string())
     }
 
-    /// The same error, whose field is called `own` in its protocol's messages.
+    /// The same error with the field called `own`, as the protocol's messages do.
     #[must_use]
     pub fn renamed(mut self, own: &'static str) -> Self {
         self.0.message = self.message_about(own);
@@ -276,7 +276,7 @@ pub fn excerpt(input: &str) -> String {
     }
 }
 
-/// A time in messages.
+/// Formats a time for messages.
 #[must_use]
 pub fn seconds(time: &Duration) -> String {
     format!("{:.0} s", time.as_secs_f64())

@@ -1,7 +1,7 @@
 //! gRPC: messages of `omni.v1` and of NVIDIA Riva to requests and commands, events and errors to messages.
 //!
-//! A sibling of `openai` over the same services; neither calls the other. Permits, deadlines and records live in the session, for
-//! tonic's own layers stop at the response headers.
+//! A sibling of `openai` over the same services; neither calls the other. Permits, deadlines and records live in the
+//! session, for tonic's own layers stop at the response headers.
 
 mod admin;
 mod auth;

@@ -1,9 +1,11 @@
-//! OpenAI's HTTP API, over the same services as gRPC: JSON in, requests in domain types to the service, JSON or audio out.
+//! OpenAI's HTTP API, over the same services as gRPC: JSON in, requests in domain types to the service, JSON or audio
+//! out.
 //!
-//! In: `POST /v1/audio/speech`, `POST /v1/audio/speech/explain`, the WebSockets `GET /v1/audio/speech/stream` and `GET /v1/realtime`, `GET`, `POST` and `DELETE
-//! /v1/audio/voices`, `GET /v1/audio/models`, `GET /v1/models`, `POST /v1/chat/completions`, the health of the server, and every path
-//! that does not exist. What changes an answer and cannot be honoured is refused by name. Hints that the model cannot follow are ignored,
-//! unless the server is strict, and the header `x-omni-ignored` names them.
+//! In: `POST /v1/audio/speech`, `POST /v1/audio/speech/explain`, the WebSockets `GET /v1/audio/speech/stream` and
+//! `GET /v1/realtime`, `GET`, `POST` and `DELETE /v1/audio/voices`, `GET /v1/audio/models`, `GET /v1/models`, `POST
+//! /v1/chat/completions`, the health of the server, and unknown paths. A field that changes the answer and cannot be
+//! honoured is refused by name. Hints that the model cannot follow are ignored, unless the server is strict, and the
+//! header `x-omni-ignored` names them.
 
 mod answer;
 mod calls;
@@ -61,11 +63,11 @@ pub struct Sites {
     pub strict: bool,
     /// `true` if the page for browsers is served, too.
     pub studio: bool,
-    /// Full names of the gRPC services of the same port, and whether each is on.
+    /// Full names of the gRPC services of the same port; `true` for those that are enabled.
     pub grpc_services: [(&'static str, bool); 7],
 }
 
-/// The services that answer.
+/// The services behind the routes.
 #[derive(Debug, Clone)]
 pub struct OpenAi {
     speech: SpeechService,
@@ -82,7 +84,7 @@ pub struct OpenAi {
 }
 
 impl OpenAi {
-    /// Serves callers within `limits`; responses that are sent whole have their slots with `buffered`.
+    /// Creates the routes' state for callers within `limits`; whole responses take their slots from `buffered`.
     #[must_use]
     pub fn new(
         (speech, chat, catalog, voices): (SpeechService, ChatService, Catalog, Voices),
@@ -106,14 +108,14 @@ impl OpenAi {
         }
     }
 
-    /// The caller of a request with this head, if its key opens `scope`.
+    /// Caller of a request with this head, if its key has `scope`.
     fn allow(&self, head: &Parts, scope: Option<Scope>) -> Result<Caller, ApiError> {
         let allowed = self.keys.allow(&head.headers, &head.extensions, scope);
         allowed.map_err(|error| ApiError::new(&error.into(), &[]))
     }
 
-    /// Lets in requests for lists of names, which need no key; a key that is not good is refused all the same. Gives
-    /// the caller, unless a key is asked for and there was none.
+    /// Admits requests for lists of names, which need no key; an invalid key is refused all the same. Returns the
+    /// caller, unless a key is required and none was sent.
     fn allow_listing(&self, head: &Parts) -> Result<Option<Caller>, ApiError> {
         match self.keys.allow(&head.headers, &head.extensions, None) {
             Ok(caller) => Ok(Some(caller)),

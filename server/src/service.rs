@@ -1,9 +1,9 @@
 //! Services of the server, free of protocols: speech, chat, voices and the catalogue.
 //!
-//! In: requests in domain types, checked here against the model. Out: events of sessions, or descriptions. Each protocol (gRPC,
-//! OpenAI's HTTP API, Riva) converts its messages to these and back, and none calls another. A handler checks that work can be
-//! taken, starts a session as a task of its own and gives the event stream at once, before the first command: callers that open
-//! a call and only then send would wait for ever otherwise.
+//! In: requests in domain types, checked here against the model. Out: events of sessions, or descriptions. Each
+//! protocol (gRPC, OpenAI's HTTP API, Riva) converts its messages to these and back, and none calls another. A
+//! handler checks that work can be accepted, starts a session as a task of its own and returns the event stream at
+//! once, before the first command: callers that open a call and only then send would otherwise wait for ever.
 
 mod aliases;
 mod call;

@@ -1,9 +1,10 @@
-//! The address of a caller, through trusted proxies the one that they tell.
+//! The address of a caller; behind trusted proxies, the one that they report.
 
 use std::fmt;
 use std::net::IpAddr;
 
-/// The address that a call comes from. Among the extensions of every request; its display is what log lines and traces show.
+/// Address that a call comes from. Among the extensions of every request; its display is the form in log lines and
+/// traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallerAddress {
     ip: IpAddr,

@@ -1,8 +1,8 @@
-//! A bucket that is refilled at a constant rate and never holds more than its capacity. Atomics, without a lock.
+//! Token bucket: refilled at a constant rate up to its capacity. Atomics, without a lock.
 //!
-//! What is larger than the bucket may be taken when it is full, and is paid off before anything else is: then the rate holds,
-//! nothing is refused for ever, and when to try again can always be said. The generic cell rate algorithm (ITU-T I.371), which
-//! keeps the time at which the bucket is full again.
+//! A cost above the capacity may be taken when the bucket is full, and is paid off before anything else is: the rate
+//! holds, nothing is refused for ever, and the time to try again is always known. The generic cell rate algorithm
+//! (ITU-T I.371), which keeps the time at which the bucket is full again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(super) struct Refill {
 pub(super) struct Bucket {
     /// Time at which it is full, in nanoseconds of the clock.
     full_at: AtomicU64,
-    /// The rate at which that was reckoned, as the bits of its number; 0 before the first time.
+    /// Rate of that computation, as the bits of its number; 0 before the first.
     rate: AtomicU64,
 }
 
@@ -31,11 +31,12 @@ impl Bucket {
     /// Takes `cost` units.
     ///
     /// # Errors
-    /// How long it takes until they can be taken.
+    ///
+    /// The time until they can be taken.
     pub(super) fn take(&self, cost: f64, refill: Refill, now: Stamp) -> Result<(), Duration> {
         let now = since_start(now);
         self.reckon(refill, now);
-        // Nothing can be taken from one that is empty, not even nothing.
+        // Nothing can be taken from an empty bucket, not even zero units.
         let least = cost.clamp(0.0, refill.capacity);
         let may_lack =
             nanos((refill.capacity - least) / refill.per_second).saturating_sub(u64::from(cost <= 0.0));
@@ -51,7 +52,7 @@ impl Bucket {
             .map_err(|full_at| Duration::from_nanos(full_at.saturating_sub(now).saturating_sub(may_lack)))
     }
 
-    /// Takes `cost` units, whether they are there or not.
+    /// Takes `cost` units, even if they are not there.
     pub(super) fn charge(&self, cost: f64, refill: Refill, now: Stamp) {
         let price = nanos(cost / refill.per_second);
         let now = since_start(now);
@@ -86,7 +87,7 @@ fn since_start(now: Stamp) -> u64 {
     u64::try_from(now.0.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Seconds in nanoseconds, as far as that goes.
+/// Seconds as nanoseconds, saturating.
 fn nanos(seconds: f64) -> u64 {
     (seconds * 1e9).round() as u64
 }
@@ -116,7 +117,7 @@ mod tests {
         assert_eq!(bucket.take(1.0, TWO, at(400)), Err(Duration::from_millis(100)));
         bucket.take(1.0, TWO, at(500)).unwrap();
         assert!(bucket.take(1.0, TWO, at(500)).is_err());
-        // However long nothing happens, no more than the capacity is there.
+        // After any time of rest, no more than the capacity is there.
         let taken = (0..9).filter(|_| bucket.take(1.0, TWO, at(3_600_000)).is_ok());
         assert_eq!(taken.count(), 4);
     }

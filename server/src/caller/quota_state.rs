@@ -1,8 +1,8 @@
 //! Usage of one key against its quotas.
 //!
-//! Characters are checked when an utterance or an answer begins, and what follows of it is charged: no caller is cut off in the middle
-//! of a sentence. Audio is charged as it is sent, and what was sent beyond the quota is paid off before more is begun. Nothing here
-//! waits or locks.
+//! Characters are checked when an utterance or an answer begins, and further ones are charged: no caller is cut off
+//! in the middle of a sentence. Audio is charged as it is sent, and audio beyond the quota is paid off before more is
+//! begun. Nothing here waits or locks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl From<OverQuota> for ServeError {
     }
 }
 
-/// The account of a key. It belongs to the key, whatever its holder is called.
+/// Quotas and usage of a key. They belong to the key, under any name of its holder.
 pub struct QuotaState {
     name: Arc<str>,
     tenant: Tenant,
@@ -66,7 +66,7 @@ struct Used {
     audio: Bucket,
 }
 
-/// The quotas as they are now; they may change at any time.
+/// Current quotas; they may change at any time.
 #[derive(Debug, Default)]
 struct Limits {
     streams: Limit,
@@ -96,7 +96,7 @@ impl Limit {
         Some(f64::from_bits(self.0.load(Ordering::Relaxed))).filter(|limit| limit.is_finite())
     }
 
-    /// As the capacity of a bucket that is filled in a minute.
+    /// The limit as the capacity of a bucket that is filled in a minute.
     fn per_minute(&self) -> Option<Refill> {
         self.get().map(|capacity| Refill {
             per_second: capacity / 60.0,
@@ -106,7 +106,7 @@ impl Limit {
 }
 
 impl QuotaState {
-    /// Of a key of this name that has used nothing.
+    /// Creates the state of a key of this name that has used nothing.
     #[must_use]
     pub fn new(name: &str, tenant: Tenant, quotas: &Quotas) -> Self {
         let account = Self {
@@ -118,7 +118,7 @@ impl QuotaState {
         account
     }
 
-    /// The same account, whose holder is called `name` now.
+    /// The same state under the holder's new name.
     #[must_use]
     pub fn renamed(&self, name: &str) -> Self {
         Self {
@@ -128,13 +128,13 @@ impl QuotaState {
         }
     }
 
-    /// True if a stream is open.
+    /// Returns true if a stream is open.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.used.streams.load(Ordering::Acquire) > 0
     }
 
-    /// Changes its quotas. What was used stays used, and streams go on.
+    /// Changes its quotas. Usage is kept, and streams continue.
     pub fn set(&self, quotas: &Quotas) {
         let limits = &self.used.limits;
         limits.streams.set(quotas.streams.map(f64::from));
@@ -217,7 +217,7 @@ fn over(quota: Quota, limit: f64, retry: Duration) -> OverQuota {
     }
 }
 
-/// A stream of an account, until dropped.
+/// A stream of a key, until dropped.
 #[derive(Debug)]
 pub struct StreamPlace(Arc<Used>);
 

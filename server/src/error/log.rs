@@ -1,7 +1,7 @@
 //! Log lines of requests that were refused or failed: one for each, within bounds.
 //!
-//! What a request is (its id, caller, key, protocol and route) is said by its span. A caller that is refused again and again fills no
-//! disk: of one reason, so many lines are written in so much time, and the next one says how many were not.
+//! The span identifies the request (its id, caller, key, protocol and route). A caller that is refused again and
+//! again fills no disk: lines are limited per reason and time, and the next one tells the number of suppressed lines.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -9,31 +9,31 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-/// Lines of one reason within [`WINDOW`].
+/// Most lines of one reason within [`WINDOW`].
 const MOST: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(10);
-/// Reasons that are counted apart; others share one count.
+/// Most reasons that are counted apart; others share one count.
 const REASONS: usize = 64;
 
-/// Who can do something about it.
+/// Party that can do something about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The caller: it asked for what it cannot have.
+    /// The caller: the request cannot be honoured.
     Caller,
-    /// The operator: the server could not do what it should.
+    /// The operator: the server could not do its work.
     Server,
     /// None: the caller has gone.
     Gone,
 }
 
-/// A request that ended without what it asked for.
+/// A request that was refused or failed.
 pub(crate) struct Refusal<'a> {
     pub(crate) fault: Fault,
-    /// In the protocol's own words.
+    /// Status in the protocol's own words.
     pub(crate) status: &'a dyn Display,
     /// Stable, for programs.
     pub(crate) reason: &'a str,
-    /// For people; holds nothing that the caller wants spoken or answered.
+    /// For people; contains no text of the caller.
     pub(crate) message: &'a str,
 }
 
@@ -63,7 +63,7 @@ impl Refusal<'_> {
 /// Decision on a line.
 #[derive(Debug, PartialEq, Eq)]
 enum Line {
-    /// It is written, and says how many before it were not.
+    /// Written, with the number of suppressed lines before it.
     Written {
         suppressed: u64,
     },

@@ -1,7 +1,7 @@
-//! `AdminService`: what operators see of the server, and how they steer it.
+//! `AdminService`: operators' view of the server, and their control of it.
 //!
-//! In: requests of operators. Out: views of stages, admission and sessions, taken when they are asked for; nothing here is on the way
-//! of a call that is served. Draining is a wish ([`Drain`]) that the process hears.
+//! In: requests of operators. Out: views of stages, admission and sessions, taken on request; nothing here is on the
+//! path of a served call. A drain is a request ([`Drain`]) that the process observes.
 
 mod convert;
 
@@ -45,7 +45,7 @@ const MOST_REASON: usize = 256;
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
 const DRAIN_TELL: Duration = Duration::from_secs(1);
 
-/// Something that an operator names and that there is not, or more watching than is allowed.
+/// An unknown name in a request, or too many watchers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum AdminError {
     #[error("stage {got:?} does not exist, the server has: {known}")]
@@ -82,7 +82,7 @@ fn state_name(state: v1::ReplicaState) -> String {
         .to_ascii_lowercase()
 }
 
-/// Reads what an operator says of times, whatever comes of it.
+/// Converts an operator's times; for tests.
 pub(super) fn take(watch: &v1::WatchStatsRequest, drain: &v1::DrainRequest) {
     let _ = convert::interval(watch.interval, INTERVAL, INTERVALS);
     let _ = convert::timeout(drain.timeout);
@@ -95,7 +95,7 @@ pub struct ServerInfo {
     pub started: SystemTime,
     /// Address for callers.
     pub listen: SocketAddr,
-    /// Calls at once.
+    /// Most calls at once.
     pub max_sessions: usize,
 }
 
@@ -126,7 +126,7 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Shows these.
+    /// Creates the service over this state.
     #[must_use]
     pub fn new(state: AdminState) -> Self {
         Self {
@@ -135,7 +135,7 @@ impl Admin {
         }
     }
 
-    /// A place to watch.
+    /// Takes a place for a watcher.
     pub(super) fn watch(&self) -> Result<OwnedSemaphorePermit, ServeError> {
         let limit = MOST_WATCHERS;
         let place = Arc::clone(&self.watchers).try_acquire_owned();
@@ -293,7 +293,7 @@ impl AdminState {
     }
 }
 
-/// The course of a drain, as its caller sees it.
+/// Progress of a drain, as its caller sees it.
 struct Course {
     state: AdminState,
     look: Interval,
@@ -307,7 +307,7 @@ impl Course {
         if self.over {
             return None;
         }
-        // Before that a session that is just beginning would be missed.
+        // Earlier a session that is just beginning would be missed.
         self.state.orchestrator.draining().cancelled().await;
         loop {
             self.look.tick().await;

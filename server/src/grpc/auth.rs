@@ -1,5 +1,5 @@
-//! The layer that asks for API keys, and refuses pages of other origins: a call goes on with its [`Caller`] among the extensions, or ends
-//! with UNAUTHENTICATED or PERMISSION_DENIED.
+//! Authentication layer: checks API keys, and refuses pages of other origins. A call goes on with its [`Caller`]
+//! among the extensions, or ends with UNAUTHENTICATED or PERMISSION_DENIED.
 
 use std::convert::Infallible;
 use std::task::{Context, Poll};
@@ -17,7 +17,7 @@ use crate::caller::{AuthError, Caller};
 use crate::config::Scope;
 use crate::transport::{ForeignOrigin, Keys, tenant};
 
-/// A service that asks for keys.
+/// A service that requires keys.
 #[derive(Debug, Clone)]
 pub(super) struct Guarded<S> {
     inner: S,
@@ -28,7 +28,7 @@ pub(super) struct Guarded<S> {
 }
 
 impl<S> Guarded<S> {
-    /// Asks for a key that opens `scope`; without a scope, any good key will do.
+    /// Requires a key with `scope`; without a scope, any valid key will do.
     pub(super) fn new(keys: &Keys, scope: Option<Scope>, inner: S) -> Self {
         Self {
             inner,
@@ -38,7 +38,7 @@ impl<S> Guarded<S> {
         }
     }
 
-    /// Lets calls of `path` in without a key. One that brings a key must bring a good one.
+    /// Admits calls of `path` without a key. A key that is sent must be valid.
     pub(super) fn but(self, path: &'static str) -> Self {
         Self {
             open: Some(path),

@@ -1,5 +1,6 @@
-//! Slow-loris protection: a message that has begun must come in time. That of a call with one message is awaited from the first moment, and fits
-//! into the budget of all of them, packed and unpacked. Between the messages of a stream, sessions know how long silence may last.
+//! Slow-loris protection: a message that has begun must arrive in time. A call's only message is awaited from the
+//! first moment, and must fit into the budget of all of them, packed and unpacked. Between the messages of a stream,
+//! sessions have timeouts of their own.
 
 use std::collections::HashSet;
 use std::pin::Pin;
@@ -24,10 +25,10 @@ use super::unpacked::Unpacked;
 use crate::error::ServeError;
 use crate::transport::BodyBudget;
 
-/// Bytes in a second that a caller must send of a message that takes longer than its time.
+/// Least rate, in bytes per second, of a message that takes longer than its time.
 const LEAST_RATE: f64 = 4096.0;
 
-/// Time that messages may take. Copies share the list of methods.
+/// Timeout of messages. Clones share the list of methods.
 #[derive(Debug, Clone)]
 pub(super) struct BodyTime {
     time: Duration,
@@ -39,7 +40,7 @@ pub(super) struct BodyTime {
 }
 
 impl BodyTime {
-    /// For these paths.
+    /// Creates the timeout for these paths.
     pub(super) fn new(time: Duration, bodies: BodyBudget, most: usize, whole: HashSet<String>) -> Self {
         Self {
             time,
@@ -62,7 +63,7 @@ impl BodyTime {
     }
 }
 
-/// A service whose requests come in time, or not at all.
+/// A service whose requests must arrive in time.
 #[derive(Debug, Clone)]
 pub(super) struct Timely<S> {
     inner: S,
@@ -123,14 +124,14 @@ fn refused(error: BoxError) -> Status {
     }
 }
 
-/// The time of a message. Each must come in full within a time from its first byte, and of more bytes than fit into that at the least rate in as
-/// much more.
+/// Timer of a message. Each must arrive in full within a time from its first byte; a message that is too large for
+/// that at the least rate has more time.
 struct Pace {
     time: Duration,
     frames: Frames,
-    /// Since when a message is awaited in full, and the bytes of it.
+    /// Start of the wait for the rest of a message, and its bytes so far.
     within: Option<(Instant, usize)>,
-    /// True if the body has one message, and ends with it.
+    /// `true` if the body has one message, and ends with it.
     whole: bool,
     late: Option<Pin<Box<Sleep>>>,
 }
@@ -146,14 +147,14 @@ impl Pace {
         }
     }
 
-    /// The same for a body whose message is awaited from now on.
+    /// Starts the timer for the only message of a body.
     fn awaited(mut self) -> Self {
         self.within = Some((Instant::now(), 0));
         self.whole = true;
         self
     }
 
-    /// Bytes have come.
+    /// Counts bytes.
     fn came(&mut self, data: &[u8]) {
         let ended = self.frames.messages(data) > 0 && !self.whole;
         let begun = self.within.filter(|_| !ended);
@@ -163,14 +164,14 @@ impl Pace {
         });
     }
 
-    /// The time at which the message that has come in part is too late.
+    /// Time at which an incomplete message is too late.
     fn deadline(&self) -> Option<Instant> {
         let (since, bytes) = self.within?;
         let more = Duration::from_secs_f64(bytes as f64 / LEAST_RATE);
         Some(since + self.time + more)
     }
 
-    /// Resolves when it is.
+    /// Resolves at that time.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<Status> {
         let Some(deadline) = self.deadline() else {
             return Poll::Pending;
@@ -186,7 +187,7 @@ impl Pace {
     }
 }
 
-/// A body whose messages come in time.
+/// A body whose messages must arrive in time.
 struct Timed {
     body: Body,
     /// Set where messages are compressed.

@@ -1,4 +1,4 @@
-//! Whole responses of gRPC on their way to their readers.
+//! Buffering whole gRPC responses on their way to their readers.
 
 use std::task::{Context, Poll};
 

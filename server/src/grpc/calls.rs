@@ -1,8 +1,8 @@
 //! Counts calls and their messages, by the names of go-grpc-prometheus, and logs those that end with an error.
 //!
-//! In: every call, whatever its service. Out: the same, and what the instruments of its method are told. Messages are counted where
-//! they pass as bytes, so that no service knows of it; a call that ends without a status was cancelled. Only methods that
-//! are served have series: a caller cannot make any by asking for what there is not.
+//! In: every call, of any service. Out: the same, with the instruments of its method updated. Messages are counted in
+//! the bytes that pass, so that no service takes part; a call that ends without a status was cancelled. Only methods
+//! that are served have series: a caller cannot create any by calling others.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -42,7 +42,7 @@ const STATUS: &str = "grpc-status";
 const CANCELLED: GrpcCode = GrpcCode(1);
 const UNKNOWN: GrpcCode = GrpcCode(2);
 
-/// Counts the calls of a server. Copies count together.
+/// Counters of a server's calls. Clones share them.
 #[derive(Clone)]
 pub struct CountCalls(Arc<HashMap<String, Arc<GrpcInstruments>>>);
 
@@ -55,9 +55,10 @@ impl fmt::Debug for CountCalls {
 }
 
 impl CountCalls {
-    /// Of all methods that are served.
+    /// Creates the counters of all methods.
     ///
     /// # Errors
+    ///
     /// If the descriptors that are compiled in cannot be read.
     pub fn new(meter: &Meter) -> Result<Self, prost::DecodeError> {
         let mut counted = HashMap::new();
@@ -177,7 +178,7 @@ where
         Box::pin(async move {
             let response = answer.await?;
             call.answered = true;
-            // An answer without a message has its status at its head.
+            // A response without a message has its status in its headers.
             call.ends_with(response.headers());
             Ok(response.map(|body| CountedBody {
                 body: Box::pin(body),
@@ -202,12 +203,12 @@ fn code(headers: &HeaderMap) -> Option<GrpcCode> {
 /// One call, from its begin to its status, or until its caller cancels it.
 #[derive(Debug)]
 struct Call {
-    /// None if there is no such method.
+    /// None for an unknown method.
     instruments: Option<Arc<GrpcInstruments>>,
-    /// Of the request: answers are polled outside of it.
+    /// Span of the request: responses are polled outside of it.
     span: Span,
     began: Instant,
-    /// The answer has begun.
+    /// `true` once the response has begun.
     answered: bool,
     over: bool,
 }
@@ -226,7 +227,7 @@ impl Call {
         }
     }
 
-    /// Ends with the status in these headers or trailers, if there is one.
+    /// Ends the call with the status in these headers or trailers, if there is one.
     fn ends_with(&mut self, headers: &HeaderMap) {
         let Some(code) = code(headers) else { return };
         if !self.over
@@ -251,7 +252,7 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        // Of answers that had begun there are records.
+        // Responses that had begun have records.
         if !self.over && !self.answered {
             self.span.in_scope(|| refused(&Status::cancelled(""), ""));
         }
@@ -259,14 +260,14 @@ impl Drop for Call {
     }
 }
 
-/// Writes that a call has ended with this status.
+/// Logs that a call has ended with this status.
 pub(super) fn refused(status: &Status, reason: &str) {
     let (fault, name) = match status.code() {
         Code::Cancelled => (Fault::Gone, "CANCELLED"),
         Code::Internal => (Fault::Server, "INTERNAL"),
         Code::Unknown => (Fault::Server, "UNKNOWN"),
         Code::DataLoss => (Fault::Server, "DATA_LOSS"),
-        // A server that ends does what it was asked to.
+        // A server that shuts down does its work.
         Code::Unavailable if matches!(reason, "DRAINING" | "STOPPED" | "MODEL_LOADING") => {
             (Fault::Caller, "UNAVAILABLE")
         }
@@ -293,7 +294,7 @@ pub(super) fn refused(status: &Status, reason: &str) {
     .log();
 }
 
-/// One direction of a call. The way back has the call.
+/// One direction of a call. The response direction holds the call.
 #[derive(Debug)]
 pub struct CountedBody<B> {
     body: Pin<Box<B>>,

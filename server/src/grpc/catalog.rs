@@ -1,4 +1,4 @@
-//! `CatalogService`: what this server speaks with.
+//! `CatalogService`: models and voices of this server.
 
 use omni_proto::v1;
 use omni_proto::v1::catalog_service_server::CatalogService;
@@ -11,7 +11,7 @@ use crate::error::ServeError;
 use crate::service::settings::invalid;
 use crate::service::{Catalog, ModelDescription, VoiceDescription};
 
-/// Entries of a page if the caller does not say.
+/// Default page size.
 const PAGE: usize = 100;
 /// Most entries of a page.
 const MAX_PAGE: usize = 1000;

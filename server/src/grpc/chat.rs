@@ -1,4 +1,4 @@
-//! `ChatService`: opens conversations and pumps their events out.
+//! `ChatService`: opens conversations and sends their events.
 
 mod audio;
 mod commands;
@@ -22,7 +22,7 @@ use crate::session::SessionLimits;
 
 type Reply<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// Takes the messages of a call to a model that has these properties, whatever comes of it.
+/// Converts the messages of a call to a model with these properties; for tests.
 pub(super) fn take(
     requests: impl Iterator<Item = v1::ConverseRequest>,
     speech: &Arc<SpeechInfo>,
@@ -80,7 +80,7 @@ impl chat_service_server::ChatService for GrpcChat {
         &self,
         request: Request<v1::GenerateRequest>,
     ) -> Result<Response<Self::GenerateStream>, Status> {
-        // With the extensions its body is counted until the session has it.
+        // The extensions hold the count of its body until the session has it.
         let (metadata, extensions, request) = request.into_parts();
         let context = CallContext::from_headers(metadata.as_ref());
         let request = commands::generate(request);

@@ -39,7 +39,7 @@ pub(super) fn spoken(
 /// Meaning of a message.
 pub(super) enum Asked {
     Command(Command),
-    /// Settings that are not checked yet.
+    /// Settings that were not checked yet.
     Settings(Box<SpeechRequest>),
 }
 
@@ -74,7 +74,7 @@ fn asked(request: v1::SpeakRequest) -> Result<Asked, ServeError> {
     command.map(Asked::Command)
 }
 
-/// One message has more bytes than is allowed.
+/// A message is too large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("message too large: at most {limit} bytes are accepted")]
 struct MessageTooLarge {
@@ -89,9 +89,9 @@ impl From<MessageTooLarge> for ServeError {
 
 /// Error of a broken request stream: a message that cannot be read, or a caller that is gone.
 ///
-/// The codes are those that tonic gives: OUT_OF_RANGE for a message above the limit, UNIMPLEMENTED for one that is compressed,
-/// INTERNAL for one that is no protobuf, CANCELLED, UNAVAILABLE and UNKNOWN for a stream or a connection that was torn down.
-/// Whatever else there may be is an error that the caller shall see, and not an end that looks like success.
+/// The codes are those that tonic gives: OUT_OF_RANGE for a message above the limit, UNIMPLEMENTED for one that is
+/// compressed, INTERNAL for one that is malformed, CANCELLED, UNAVAILABLE and UNKNOWN for a stream or a connection
+/// that was torn down. Any other is an error that the caller must see, and not an end that looks like success.
 pub(super) fn broken(status: &Status, max_message: usize) -> ServeError {
     match status.code() {
         Code::OutOfRange | Code::ResourceExhausted => MessageTooLarge { limit: max_message }.into(),

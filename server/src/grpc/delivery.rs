@@ -98,7 +98,7 @@ pub(super) fn rendering(delivery: &Delivery) -> (Option<f64>, Option<f64>) {
     (Some(short(speed.factor())), Some(short(gain.db())))
 }
 
-/// The shortest number that means the same: 0.7, not 0.699999988079071.
+/// Shortest decimal with the same value: 0.7, not 0.699999988079071.
 fn short(value: f32) -> f64 {
     value.to_string().parse().unwrap_or_else(|_| value.into())
 }

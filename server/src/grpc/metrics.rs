@@ -1,8 +1,8 @@
-//! `MetricsService`: what callers measure, beside what the server measures itself.
+//! `MetricsService`: metrics of callers, beside the server's own.
 //!
-//! In: declarations and samples. Out: what became of each. The rules are `omni-telemetry`'s ([`CustomMetrics`]); here is only the
-//! way there, and its bounds: messages, samples of one, calls at once. Off unless the operator wants it: every caller of this
-//! writes what operators look at.
+//! In: declarations and samples. Out: the result of each. The rules are `omni-telemetry`'s ([`CustomMetrics`]); here
+//! are only the conversion and its bounds: messages, samples per message, calls at once. Off by default: every caller
+//! of this can write what operators look at.
 
 mod convert;
 mod list;
@@ -34,16 +34,16 @@ const MOST_SAMPLES: usize = 1000;
 const MOST_DECLARATIONS: usize = 256;
 /// `Record` calls at once.
 const MOST_CALLS: usize = 64;
-/// A call that sends nothing for this long gives its place to others.
+/// Time without a message after which a call loses its place.
 const IDLE: Duration = Duration::from_secs(300);
-/// Names of one call that are compared with those that there are, to find what was meant.
+/// Most names of one call for which similar metrics are searched.
 const HINTS: usize = 8;
 /// Retry delay of a call that finds no place.
 const RETRY: Duration = Duration::from_secs(1);
 
 type Answers = Pin<Box<dyn Stream<Item = Result<v1::RecordMetricsResponse, Status>> + Send>>;
 
-/// Takes what a caller measures, whatever comes of it.
+/// Records the metrics of a caller; for tests.
 pub(super) fn take(
     declared: &v1::DeclareMetricsRequest,
     recorded: v1::RecordMetricsRequest,
@@ -109,13 +109,13 @@ impl Measurements {
         self.0.is_some()
     }
 
-    /// Takes none.
+    /// Refuses all measurements.
     #[must_use]
     pub fn off() -> Self {
         Self(None)
     }
 
-    /// Takes what `metrics` takes. When `stop` is cancelled, calls that take samples end.
+    /// Records measurements in `metrics`. Calls that record samples end when `stop` is cancelled.
     #[must_use]
     pub fn on(metrics: Arc<CustomMetrics>, stop: CancellationToken) -> Self {
         Self(Some(CustomSink {
@@ -142,7 +142,7 @@ impl CustomSink {
         })
     }
 
-    /// Records samples. `hints`: how often the call may still be told what might have been meant.
+    /// Records samples. `hints` is the number of suggestions that the call may still get.
     fn record(
         &self,
         request: v1::RecordMetricsRequest,
@@ -167,7 +167,7 @@ impl CustomSink {
         })
     }
 
-    /// The refusal of a sample, with what might have been meant.
+    /// Refusal of a sample, with a similar name.
     fn refused(&self, error: MetricError, hints: &mut usize) -> Refused {
         let similar = match &error {
             MetricError::Unknown { name } if *hints > 0 => {

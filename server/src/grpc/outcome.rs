@@ -1,4 +1,4 @@
-//! The end of an utterance as it goes over the wire.
+//! The end of an utterance as a message.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Messages to what they mean, for tests that send anything.
+//! Conversion of messages, for tests that feed it arbitrary bytes.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub fn measurements(mut bytes: &[u8], to: &Arc<CustomMetrics>) {
     }
 }
 
-/// Messages of `AdminService` that say for how long, each behind its length: looks and drains in turn.
+/// Messages of `AdminService` with times, each behind its length: statistics and drains in turn.
 pub fn operator(mut bytes: &[u8]) {
     for _ in 0..MOST {
         let watch = v1::WatchStatsRequest::decode_length_delimited(&mut bytes);
@@ -57,7 +57,7 @@ pub fn operator(mut bytes: &[u8]) {
     }
 }
 
-/// The body of a call, of which messages are counted. The first byte says how it is cut into pieces, which changes nothing.
+/// Body of a call whose messages are counted. The first byte decides on the pieces, which must change nothing.
 pub fn frames(bytes: &[u8]) {
     let [cut, body @ ..] = bytes else { return };
     let whole = calls::messages([body]);

@@ -15,7 +15,7 @@ use crate::session::{AudioOut, Event, EventBody, Outcome, Ready, TimedText};
 /// Reason of a warning that a field had no effect.
 pub(super) const FIELD_IGNORED: &str = "FIELD_IGNORED";
 
-/// An event, and behind settings that are in force a warning for each field of them that has no effect.
+/// An event, with a warning for each ignored field behind settings in force.
 pub(super) fn with_warnings(
     event: Result<Event, ServeError>,
 ) -> impl Stream<Item = Result<Event, ServeError>> + Unpin {
@@ -58,7 +58,7 @@ pub(super) fn speak(event: Event, seq: u64, info: &SpeechInfo) -> v1::SpeakRespo
     }
 }
 
-/// A message of `Synthesize`, where a failed utterance is a failed call; `None` for what has no message there.
+/// A message of `Synthesize`, where a failed utterance is a failed call; `None` for an event without a message there.
 pub(super) fn synthesize(event: Event, info: &SpeechInfo) -> Option<Result<v1::SynthesizeResponse, Status>> {
     use synthesize_response::Event as E;
     let body = match event.body {

@@ -27,7 +27,7 @@ use crate::transport::BufferedResponses;
 
 type Reply = Pin<Box<dyn Stream<Item = Result<tts::SynthesizeSpeechResponse, Status>> + Send>>;
 
-/// Longest audio of one answer, in bytes: what clients receive as one message unless told otherwise, less its head.
+/// Longest audio of one answer, in bytes: the default limit of clients for one message, less its head.
 const MAX_WHOLE: usize = (4 << 20) - 1_024;
 
 /// The service.
@@ -40,7 +40,7 @@ pub struct Riva {
 }
 
 impl Riva {
-    /// Responses that are sent whole have their slots with `buffered`.
+    /// Creates the service; whole responses take their slots from `buffered`.
     #[must_use]
     pub fn new(service: SpeechService, buffered: BufferedResponses, max_message: usize) -> Self {
         Self {
@@ -90,7 +90,7 @@ impl RivaSpeechSynthesis for Riva {
         let tenant = caller.tenant();
         let admitted = self.service.admit("RivaSpeechSynthesis/Synthesize", caller);
         let (info, permit) = admitted.map_err(|error| status(&error))?;
-        // With them its body was counted, which is the session's now.
+        // They hold the count of the body, which is the session's now.
         drop(extensions);
         let id = request.id.take();
         let (refuse, refused) = oneshot::channel();
@@ -107,7 +107,7 @@ impl RivaSpeechSynthesis for Riva {
             let done = matches!(event.body, EventBody::Done(_));
             let piece = audio_of(event, &mut words).map_err(|error| status(&error))?;
             let piece = piece.unwrap_or_default();
-            // What is too long has no reader: its session ends, and says why.
+            // Audio that is too long is no longer read: its session ends with that reason.
             long |= audio.len() + piece.len() > MAX_WHOLE;
             if !long {
                 audio.extend_from_slice(&piece);
@@ -118,7 +118,7 @@ impl RivaSpeechSynthesis for Riva {
                 break;
             }
         }
-        // What a session says after its only utterance is nothing to the answer: of a server that is drained, that it ends.
+        // Events after the only utterance do not belong to the answer, like the end of a server that drains.
         drop(refuse);
         while events.next().await.is_some() {}
         if long {
@@ -190,7 +190,7 @@ fn too_long() -> ServeError {
     invalid("text", problem)
 }
 
-/// Words that were told of and not sent.
+/// Word times whose audio was not sent yet.
 #[derive(Debug, Default)]
 struct Words {
     /// That of the audio.
@@ -222,7 +222,7 @@ impl Words {
     }
 }
 
-/// The audio in an event; its words are put by. Here a failed utterance is a failed call, for there is nothing else to say it with.
+/// Audio of an event; its words are kept. A failed utterance is a failed call, for Riva has no other message for it.
 fn audio_of(event: Event, words: &mut Words) -> Result<Option<bytes::Bytes>, ServeError> {
     match event.body {
         EventBody::Audio(audio) => return Ok(Some(audio.data)),

@@ -61,34 +61,34 @@ pub const SERVICE_NAMES: [&str; 4] = [
     riva_speech_synthesis_server::SERVICE_NAME,
 ];
 
-/// The service whose health depends on what the model can do.
+/// Service whose health depends on the model's chat properties.
 pub const CHAT_SERVICE_NAME: &str = chat_service_server::SERVICE_NAME;
 
-/// The service that needs no model, and that is healthy where it is on.
+/// Service that needs no model, and that is healthy where it is enabled.
 pub const METRICS_SERVICE_NAME: &str = metrics_service_server::SERVICE_NAME;
 
-/// The service that shows the work, where it is shown. It needs no model.
+/// Service for watching the server at work, where it is enabled. It needs no model.
 pub const WATCH_SERVICE_NAME: &str = watch_service_server::SERVICE_NAME;
 
-/// The service for operators, which needs no model either.
+/// Service for operators, which needs no model either.
 pub const ADMIN_SERVICE_NAME: &str = admin_service_server::SERVICE_NAME;
 
 /// The services of one server.
 #[derive(Debug)]
 pub struct Services {
-    /// Speaks.
+    /// Speech service.
     pub speech: GrpcSpeech,
-    /// Converses.
+    /// Chat service.
     pub chat: GrpcChat,
-    /// Tells.
+    /// Catalogue service.
     pub catalog: GrpcCatalog,
-    /// Keeps voices.
+    /// Voice service.
     pub voices: GrpcVoices,
-    /// Speaks to clients of NVIDIA Riva.
+    /// Speech service for clients of NVIDIA Riva.
     pub riva: Riva,
-    /// Takes what callers measure.
+    /// Metrics service for callers' measurements.
     pub measurements: Measurements,
-    /// Shows the work, where it is shown.
+    /// Watch service, where it is enabled.
     pub watch: Option<Watch>,
     /// Routes of requests that are not gRPC, over HTTP/1.1 too.
     pub routes: axum::Router,
@@ -103,9 +103,9 @@ pub struct Access {
     pub keys: Keys,
     /// Port that accepts the connections.
     pub port: Port,
-    /// Hosts that are answered.
+    /// Hosts that are served.
     pub hosts: Hosts,
-    /// Origins whose pages may call; none unless stated, "*" for all.
+    /// Origins whose pages may call; none by default, "*" for all.
     pub cors_origins: Vec<HeaderValue>,
 }
 
@@ -116,12 +116,12 @@ pub(super) const MESSAGE_ENCODING: HeaderName = HeaderName::from_static("grpc-en
 const MESSAGE_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 /// Largest request message of operators, in bytes.
 const MAX_ADMIN_MESSAGE: usize = 16 << 10;
-/// A code of gRPC, as headers have it.
+/// Code UNAVAILABLE of gRPC, in the form of headers.
 const UNAVAILABLE: &str = "14";
 /// Time for which a browser may cache a preflight answer.
 const CORS_AGE: Duration = Duration::from_secs(3_600);
 
-/// A generated service that takes what is compressed. No message is larger than its limit when it is unpacked, either.
+/// A generated service that accepts compressed messages. Its limit also bounds the unpacked message.
 macro_rules! zipped {
     ($service:expr) => {
         $service
@@ -243,10 +243,11 @@ pub async fn serve<H: Health>(
     Ok(())
 }
 
-/// Serves operators until `shutdown` resolves and every connection has closed after it. The files of `access` are followed where
-/// callers are served.
+/// Serves operators until `shutdown` resolves and every connection has closed after it. The files of `access` are
+/// watched where callers are served.
 ///
 /// # Errors
+///
 /// If the descriptors for reflection are unusable.
 pub async fn serve_admin<H: Health>(
     listener: TcpListener,
@@ -276,8 +277,8 @@ pub async fn serve_admin<H: Health>(
     Ok(())
 }
 
-/// Lets through what is called gRPC. A browser lets any page post to this machine what is called text, or nothing, without asking
-/// first, and harm is done without reading the answer.
+/// Passes only content types of gRPC. A browser lets any page post a text or an empty body to this machine without
+/// asking first, and harm is done without reading the answer.
 async fn only_grpc(
     request: axum::extract::Request,
     next: axum::middleware::Next,
@@ -290,8 +291,8 @@ async fn only_grpc(
     }
 }
 
-/// Hands gRPC and gRPC-Web to the services; everything else is for the routes. The content type decides, not the path: a path that
-/// does not exist is answered in the protocol of its caller.
+/// Routes gRPC and gRPC-Web to the services, and everything else to the HTTP routes. The content type decides, not
+/// the path: an unknown path is answered in the protocol of its caller.
 async fn calls_apart(
     State(services): State<axum::Router>,
     request: axum::extract::Request,
@@ -307,14 +308,14 @@ async fn calls_apart(
     }
 }
 
-/// True if a call of native gRPC came by HTTP/1.1, as a proxy hands it on that was told of HTTP alone.
+/// Returns true if a call of native gRPC came by HTTP/1.1, from a proxy that is configured for HTTP alone.
 fn is_downgraded(request: &axum::extract::Request) -> bool {
     let kind = request.headers().get(CONTENT_TYPE);
     let web = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc-web"));
     request.version() < Version::HTTP_2 && !web
 }
 
-/// The answer to such a call. Who set the proxy up sees a line of it now and then.
+/// Answer to such a call. The log has a line of it now and then, for the operator of the proxy.
 fn needs_http2(request: &axum::extract::Request) -> axum::response::Response {
     const TOLD: &str = "gRPC needs HTTP/2, and this call came by HTTP/1.1: the proxy in front must speak HTTP/2 (h2c) to the \
                         server for the content type application/grpc, as grpc_pass of nginx and h2c:// do";
@@ -326,8 +327,8 @@ fn needs_http2(request: &axum::extract::Request) -> axum::response::Response {
     refusal(&error, request.headers())
 }
 
-/// While the server drains, a call of gRPC that is refused before its first message has the status 503 of HTTP, too: a proxy sees that
-/// another server may be asked. Clients of gRPC read its own status beside it, or take 503 for UNAVAILABLE.
+/// Adds HTTP status 503 to gRPC calls that are refused before their first message while the server drains: a proxy
+/// then tries another server. Clients of gRPC read its own status beside it, or take 503 for UNAVAILABLE.
 async fn seen_by_proxies(
     State(phases): State<Phases>,
     request: axum::extract::Request,
@@ -345,8 +346,8 @@ async fn seen_by_proxies(
     answer
 }
 
-/// A call whose answers are compressed if what it sends is. Every client of gRPC's own library says that it takes what is compressed,
-/// and audio is not made smaller by it.
+/// Compresses the responses of a call only if its requests are compressed. Every client of gRPC's own library accepts
+/// compressed messages, and audio is not made smaller by it.
 fn packed_alike(mut request: axum::extract::Request) -> axum::extract::Request {
     if !request.headers().contains_key(MESSAGE_ENCODING) {
         request.headers_mut().remove(MESSAGE_ACCEPT_ENCODING);
@@ -373,7 +374,7 @@ async fn no_such_service(request: axum::extract::Request) -> axum::response::Res
 fn reflection(names: impl Iterator<Item = &'static str>) -> tonic_reflection::server::Builder<'static> {
     let builder = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
-        // The details of errors.
+        // Details of errors.
         .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
@@ -394,7 +395,7 @@ struct Layers {
     body_time: BodyTime,
 }
 
-/// With a service more, counted, and open to browsers: what they send as gRPC-Web is translated before it is counted.
+/// Adds a service, counted, and open to browsers: gRPC-Web is translated before it is counted.
 fn with<S, B>(routes: Routes, layers: &Layers, service: S) -> Routes
 where
     S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + NamedService,
@@ -406,7 +407,7 @@ where
     routes.add_service(GrpcWebLayer::new().layer(layers.calls.layer(timely)))
 }
 
-/// Lets pages of these origins call; "*" is every origin.
+/// CORS for pages of these origins; "*" is every origin.
 fn cors(origins: &[HeaderValue]) -> CorsLayer {
     let exposed = [
         "grpc-status",

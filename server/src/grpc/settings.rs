@@ -35,7 +35,8 @@ pub(super) fn request(config: v1::SpeechConfig) -> Result<SpeechRequest, ServeEr
     })
 }
 
-/// The recording to speak like. With a transcript it is continued in context, without one its speaker's vector alone decides.
+/// Recording to imitate. With a transcript it is continued in context, without one its speaker's vector alone
+/// decides.
 fn imitation(clone: v1::VoiceClone) -> Result<Imitation, ServeError> {
     Ok(Imitation {
         recording: recording(clone.audio, clone.format.as_ref(), "config.clone.format")?,
@@ -44,7 +45,7 @@ fn imitation(clone: v1::VoiceClone) -> Result<Imitation, ServeError> {
     })
 }
 
-/// A recording as it came: a file that says itself what it is, or samples of the stated `format`.
+/// A recording: a file that identifies its format, or samples of the stated `format`.
 pub(super) fn recording(
     data: impl Into<bytes::Bytes>,
     format: Option<&v1::AudioFormat>,
@@ -88,7 +89,7 @@ pub(super) fn recording(
     ))
 }
 
-/// A negative time is out of every range, as one without end is.
+/// A time of a message; a negative one is out of every range, like an infinite one.
 pub(super) fn time(got: omni_proto::Duration) -> Duration {
     Duration::try_from(got).unwrap_or(Duration::MAX)
 }
@@ -120,7 +121,7 @@ fn buffering(got: i32) -> Result<Buffering, ServeError> {
     }
 }
 
-/// The settings in force, every default filled in.
+/// Settings in force, with every default filled in.
 pub(super) fn resolved(settings: &Settings, info: &SpeechInfo) -> v1::SpeechConfig {
     let buffering = match settings.buffering {
         Buffering::Sentence => v1::TextBuffering::Sentence,

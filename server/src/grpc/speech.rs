@@ -1,4 +1,4 @@
-//! `SpeechService`: opens sessions and pumps their events out.
+//! `SpeechService`: opens sessions and sends their events.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::session::Session;
 
 type Reply<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// The caller that the layer of API keys has found.
+/// Caller found by the authentication layer.
 pub(super) fn caller(extensions: &Extensions) -> Caller {
     extensions.get::<Caller>().cloned().unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! The one table from errors to gRPC statuses.
 //!
-//! Every status carries `google.rpc.ErrorInfo` with a stable reason and domain "omni"; besides it what the error calls for:
-//! `BadRequest` for a field, `RetryInfo` where trying again makes sense, limits as metadata.
+//! Every status carries `google.rpc.ErrorInfo` with a stable reason and domain "omni"; besides it, depending on the
+//! error: `BadRequest` for a field, `RetryInfo` where trying again makes sense, limits as metadata.
 
 use omni_proto::{ERROR_DOMAIN, RpcStatus};
 use prost::Message;

@@ -1,7 +1,7 @@
 //! Unpacked size of compressed messages, charged to the budget of bodies.
 //!
-//! A few KiB of gzip can stand for a message of the largest size, which tonic unpacks before a service sees it. So it is unpacked
-//! here too, as it passes and without being kept, and each piece is charged before tonic holds it.
+//! A few KiB of gzip can unpack to a message of the largest size, which tonic does before a service sees it. So it is
+//! unpacked here, too, on its way and without being kept, and each piece is charged before tonic holds it.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ use crate::transport::BodyHold;
 /// Bytes before every message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
 
-/// Follows the messages of one body.
+/// Finds and unpacks the messages of one body.
 pub(super) struct Unpacked {
     hold: BodyHold,
     /// Largest message, in bytes; tonic refuses a larger one itself.
@@ -28,7 +28,7 @@ enum State {
     },
     Message {
         left: usize,
-        /// None where the message is plain, or is no longer followed.
+        /// None for a plain message, or one that is no longer followed.
         unpack: Option<Box<GzDecoder<Tally>>>,
     },
 }
@@ -44,7 +44,7 @@ impl Unpacked {
         Self { hold, most, state }
     }
 
-    /// Charges what `data` becomes.
+    /// Charges the unpacked size of `data`.
     pub(super) fn pass(&mut self, mut data: &[u8]) -> Result<(), ServeError> {
         while !data.is_empty() {
             let taken = match &mut self.state {
@@ -67,7 +67,7 @@ impl Unpacked {
                             written = written.and_then(|()| decoder.try_finish());
                         }
                         if written.is_err() {
-                            // What is no gzip, or is too large, is tonic's to refuse.
+                            // tonic refuses malformed gzip, and messages that are too large.
                             let refused = decoder.get_mut().refused.take();
                             *unpack = None;
                             refused.map_or(Ok(()), Err)?;
@@ -100,7 +100,7 @@ impl Unpacked {
     }
 }
 
-/// Charges what is written to it, and keeps nothing.
+/// Charges the bytes written to it, and keeps none.
 struct Tally {
     hold: BodyHold,
     left: usize,
@@ -168,7 +168,7 @@ mod tests {
             // One caller may hold half of the budget.
             let error = pass(&mut follow(&budget, 1 << 20)).unwrap_err();
             assert_eq!(error.reason(), "SERVER_OVERLOADED", "{cut}");
-            // What tonic refuses by its size is not unpacked to the end.
+            // A message that tonic refuses by its size is not unpacked to the end.
             pass(&mut follow(&budget, 60_000)).unwrap();
         }
         let mut fits = follow(&budget, 1 << 20);

@@ -65,7 +65,7 @@ impl voice_service_server::VoiceService for GrpcVoices {
         &self,
         request: Request<v1::CreateVoiceRequest>,
     ) -> Result<Response<v1::CreateVoiceResponse>, Status> {
-        // With the extensions its body is counted for as long as it is worked on.
+        // The extensions hold the count of its body while it is processed.
         let (_, extensions, request) = request.into_parts();
         let created = match new_voice(request) {
             Ok(new) => self.voices.create(&caller(&extensions), new).await,
@@ -110,7 +110,7 @@ impl voice_service_server::VoiceService for GrpcVoices {
     ) -> Result<Response<Self::PreviewVoiceStream>, Status> {
         let (metadata, extensions, request) = request.into_parts();
         let caller = caller(&extensions);
-        // A voice of the model's own is no voice that is kept.
+        // A voice of the model's own is not a kept one.
         self.voices
             .get(&caller, &request.name)
             .map_err(|error| status(&error))?;

@@ -1,7 +1,7 @@
-//! `WatchService`: the view that callers have of the server at work.
+//! `WatchService`: callers' view of the server at work.
 //!
-//! In: requests of pages. Out: figures as operators see them, without sessions, and the courses of requests that ended. Nothing here
-//! changes anything.
+//! In: requests of pages. Out: figures as operators see them, without sessions, and the courses of requests that
+//! ended. Nothing here changes anything.
 
 use std::sync::Arc;
 use std::time::Duration;

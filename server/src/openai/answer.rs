@@ -1,4 +1,4 @@
-//! An answer as `POST /v1/chat/completions` gives it: whole, or in chunks.
+//! Answer of `POST /v1/chat/completions`: whole, or in chunks.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -18,11 +18,11 @@ pub(super) struct Answer {
     spoken: bool,
     /// `true` once the name of its audio was sent: clients join the strings of chunks.
     named: bool,
-    /// Functions that were asked for.
+    /// Number of function calls.
     calls: usize,
 }
 
-/// The whole of an answer.
+/// A whole answer.
 #[derive(Debug, Default)]
 pub(super) struct Whole {
     pub(super) text: String,
@@ -31,7 +31,7 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// More of it.
+    /// Adds pieces.
     pub(super) fn add(&mut self, pieces: Vec<Piece>) {
         for piece in pieces {
             match piece {
@@ -43,7 +43,7 @@ impl Whole {
 }
 
 impl Answer {
-    /// Of the session called `id`.
+    /// Creates the answer of the session `id`.
     pub(super) fn new(id: &str, model: String, spoken: bool) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
@@ -60,7 +60,7 @@ impl Answer {
         format!("audio_{}", self.id)
     }
 
-    /// All at once. What is heard is written in the transcript, as OpenAI does it.
+    /// The whole response. Spoken text is in the transcript, as of OpenAI.
     pub(super) fn whole(&self, whole: &Whole, done: &ResponseDone) -> Value {
         let mut message = json!({"role": "assistant", "content": whole.text, "refusal": null});
         if !whole.calls.is_empty() {
@@ -70,13 +70,13 @@ impl Answer {
             let calls = whole.calls.iter().enumerate();
             message["tool_calls"] = calls.map(|(index, call)| self.called(index, call)).collect();
         }
-        // An answer that only asks for functions has nothing to be heard.
+        // An answer that only calls functions has no audio.
         if self.spoken && (whole.calls.is_empty() || !whole.audio.is_empty()) {
             message["content"] = Value::Null;
             message["audio"] = json!({
                 "id": self.audio_id(),
                 "data": BASE64.encode(&whole.audio),
-                // Nothing is kept.
+                // The audio is not kept.
                 "expires_at": self.created,
                 "transcript": whole.text,
             });
@@ -121,7 +121,7 @@ impl Answer {
         self.heard(json!({"data": BASE64.encode(data)}))
     }
 
-    /// A function that is asked for, whole.
+    /// Chunk of a whole function call.
     pub(super) fn call(&mut self, call: &Call) -> Value {
         let index = self.calls;
         self.calls += 1;
@@ -138,7 +138,7 @@ impl Answer {
         })
     }
 
-    /// A chunk of what is heard; the first one names it.
+    /// Chunk of audio; the first one has its id.
     fn heard(&mut self, mut audio: Value) -> Value {
         if !std::mem::replace(&mut self.named, true) {
             audio["id"] = json!(self.audio_id());
@@ -146,12 +146,12 @@ impl Answer {
         self.chunk(&json!({"audio": audio}), None)
     }
 
-    /// The last chunk that is about the answer.
+    /// Last chunk of the answer.
     pub(super) fn end(&self, done: &ResponseDone) -> Value {
         self.chunk(&json!({}), Some(reason(done, self.calls)))
     }
 
-    /// The chunk about what was used.
+    /// Chunk with the usage.
     pub(super) fn used(&self, done: &ResponseDone) -> Value {
         let mut chunk = self.chunk(&json!({}), None);
         chunk["choices"] = json!([]);

@@ -1,13 +1,13 @@
-//! The text that a model writes, and the functions that it asks for in it.
+//! Text of a model, and the function calls in it.
 //!
-//! Models write a call as `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`. Anything that is no call of that form stays text.
+//! Models write a call as `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`. Anything else stays text.
 
 use omni_family::TOOL_CALL;
 use serde::Deserialize;
 
 use super::json::JsonText;
 
-/// A function that the model asks for.
+/// A function call of the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) name: String,
@@ -15,14 +15,14 @@ pub(super) struct Call {
     pub(super) arguments: String,
 }
 
-/// A piece of what a model wrote.
+/// A piece of a model's text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Text(String),
     Call(Call),
 }
 
-/// Takes what a model writes as it comes.
+/// Finds the calls in a model's text as it comes.
 #[derive(Debug)]
 pub(super) struct Calls {
     /// Text that may be the beginning of a call, or is within one.
@@ -30,7 +30,7 @@ pub(super) struct Calls {
     inside: bool,
     /// `true` once there was a call.
     called: bool,
-    /// Calls that are still given out.
+    /// Calls that may still be returned.
     left: usize,
 }
 
@@ -41,7 +41,7 @@ struct Written {
 }
 
 impl Calls {
-    /// Gives out at most `most` calls, and drops the others.
+    /// Returns at most `most` calls, and drops the others.
     pub(super) fn new(most: usize) -> Self {
         Self {
             held: String::new(),
@@ -51,7 +51,7 @@ impl Calls {
         }
     }
 
-    /// More of the text.
+    /// Adds text.
     pub(super) fn push(&mut self, text: &str) -> Vec<Piece> {
         self.held.push_str(text);
         let [opens, closes] = TOOL_CALL;
@@ -78,7 +78,8 @@ impl Calls {
         pieces
     }
 
-    /// The answer was cut short: gives a call that only lacks its closing word. The beginning of another is neither a call nor text.
+    /// Ends the text of an answer that was cut short: returns a call that only lacks its closing mark. The beginning
+    /// of another is neither a call nor text.
     pub(super) fn cut(&mut self) -> Option<Call> {
         let held = std::mem::take(&mut self.held);
         let inside = std::mem::take(&mut self.inside);
@@ -88,20 +89,20 @@ impl Calls {
         }
     }
 
-    /// There is no more.
+    /// Ends the text.
     pub(super) fn finish(&mut self) -> Vec<Piece> {
         let held = std::mem::take(&mut self.held);
         let mut pieces = Vec::new();
         match std::mem::take(&mut self.inside) {
             true => pieces.extend(self.call(&held, "")),
-            // Behind a call a blank says nothing.
+            // White space behind a call is no text.
             false if self.called && held.trim().is_empty() => {}
             false => push_text(&mut pieces, &held),
         }
         pieces
     }
 
-    /// Reads the inside of a call: gives the call, or text if it is none.
+    /// Parses the inside of a call; returns the call, or text if it is none.
     fn call(&mut self, inside: &str, closes: &str) -> Option<Piece> {
         let Ok(written) = serde_json::from_str::<Written>(inside) else {
             let [opens, _] = TOOL_CALL;
@@ -112,7 +113,7 @@ impl Calls {
         Some(Piece::Call(Call {
             name: written.name,
             arguments: match written.arguments {
-                // Some models write the object as a text.
+                // Some models write the object as a string.
                 Some(JsonText(text)) => serde_json::from_str::<String>(&text).unwrap_or(text),
                 None => "{}".to_owned(),
             },
@@ -126,7 +127,7 @@ fn push_text(pieces: &mut Vec<Piece>, text: &str) {
     }
 }
 
-/// Bytes of `text` that are no blanks before a call, nor the beginning of `opens`.
+/// Bytes of `text` that are neither blanks before a call nor the beginning of `opens`.
 fn certain(text: &str, opens: &str) -> usize {
     let partial = (1..opens.len())
         .rev()

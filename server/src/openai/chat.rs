@@ -23,8 +23,8 @@ use crate::service::{CallContext, ChatRequest};
 use crate::session::{ChatEvent, ChatEventBody, Outcome, ResponseDone};
 use omni_pipeline::orchestrator::StageError;
 
-/// Longest body: some minutes of speech. Fields that only concern what OpenAI keeps, bills or schedules are not named, nor names and
-/// types that clients write into messages and tools.
+/// Longest body: some minutes of speech. Fields that only concern OpenAI's storage, billing or scheduling are not
+/// named as ignored, nor names and types that clients write into messages and tools.
 const RULES: BodyRules = BodyRules {
     longest: 16 << 20,
     silent: &[
@@ -63,7 +63,7 @@ const NAMES: [(&str, &str); 16] = [
     ("message.parts.tool", "tools"),
     ("message", "messages"),
 ];
-/// The same of parts that were left out.
+/// Names here of message parts that were left out.
 const LEFT_OUT: [(&str, &str); 4] = [
     ("message.parts.image", "messages.image_url"),
     ("message.parts.video", "messages.video_url"),
@@ -94,12 +94,12 @@ pub(super) async fn create(
     let slot = slot.map_err(|error| named(&error))?;
     let context = CallContext::from_headers(&head.headers);
     let opened = openai.chat.generate(context, caller, Ok(question)).await;
-    // The session has what there was to read: it is no more counted as a body.
+    // The session has read the body: it is no longer counted.
     drop(head);
     let (model, events) = opened.map_err(|error| named(&error))?;
     let mut events = events.map(|event| event.and_then(succeeded));
     let mut session = String::new();
-    // The status of the answer is decided by what comes first: words, sound, or why there are none.
+    // The first event decides the status of the answer: text, audio, or an error.
     let first = loop {
         match events.next().await.transpose().map_err(|error| named(&error))? {
             Some(event @ (ChatEventBody::Text(_) | ChatEventBody::Audio(_) | ChatEventBody::Done(_))) => {
@@ -139,9 +139,9 @@ struct Asked {
     streams: bool,
     wants_usage: bool,
     question: ChatRequest,
-    /// Fields without effect.
+    /// Ignored fields.
     ignored: Vec<&'static str>,
-    /// Most functions that the answer may ask for, if it is offered any.
+    /// Most function calls of the answer, if it is offered any.
     most_calls: Option<usize>,
 }
 
@@ -183,7 +183,7 @@ fn named(error: &ServeError) -> ApiError {
     ApiError::new(error, &NAMES)
 }
 
-/// Here a failed answer is a failed request.
+/// A failed answer is a failed request here.
 fn succeeded(event: ChatEvent) -> Result<ChatEventBody, ServeError> {
     match event.body {
         ChatEventBody::Done(done) => match (done.outcome, done.error) {
@@ -235,7 +235,7 @@ async fn whole(
     Err(named(&unended()))
 }
 
-/// Text as it is, or what of it is text and what asks for functions.
+/// Splits text into plain text and function calls.
 fn pieces(calls: &mut Option<Calls>, text: String) -> Vec<Piece> {
     match calls {
         Some(calls) => calls.push(&text),

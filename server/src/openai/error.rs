@@ -12,7 +12,7 @@ use crate::error::{ErrorKind, ServeError};
 pub(super) struct ApiError {
     status: StatusCode,
     message: String,
-    /// The field at fault, as OpenAI calls it.
+    /// Field at fault, by OpenAI's name.
     param: Option<String>,
     /// Stable, for programs.
     code: Option<String>,
@@ -43,7 +43,7 @@ impl ApiError {
         }
     }
 
-    /// The same about a field that is under `to` here and not under `from`.
+    /// The same error with the prefix `from` of its field replaced by `to`.
     pub(super) fn moved(mut self, from: &str, to: &str) -> Self {
         if let Some(param) = &mut self.param
             && param.starts_with(from)
@@ -54,7 +54,7 @@ impl ApiError {
         self
     }
 
-    /// A request that was not read. `code` is stable, for programs.
+    /// Error of a request that was not read. `code` is stable, for programs.
     pub(super) fn unread(status: StatusCode, code: &str, message: &str) -> Self {
         Self {
             status,
@@ -105,7 +105,7 @@ impl ApiError {
         &self.message
     }
 
-    /// Writes a line about it.
+    /// Logs the error.
     pub(super) fn log(&self) {
         Refused::from(self).log(self.status);
     }
@@ -157,12 +157,12 @@ impl From<&ApiError> for Refused {
 }
 
 impl Refused {
-    /// Writes the line.
+    /// Logs it.
     pub(super) fn log(&self, status: StatusCode) {
         let ends = matches!(self.reason.as_str(), "draining" | "stopped" | "model_loading");
         let status_code = status.as_str();
         Refusal {
-            // A server that loads or ends does what it was asked to.
+            // A server that loads or shuts down does its work.
             fault: if status.is_server_error() && !ends {
                 Fault::Server
             } else {
@@ -180,7 +180,7 @@ impl Refused {
     }
 }
 
-/// A message without what the JSON reader quotes of a body: that may be the text to speak.
+/// Removes the JSON reader's quotes of a body from a message: they may be the text to speak.
 fn unquoted(message: &str) -> String {
     let begins = ["invalid body: ", "invalid message: ", "invalid event: "];
     let quotes = begins.iter().any(|begin| message.starts_with(begin));
@@ -204,7 +204,7 @@ fn http_status(kind: ErrorKind) -> StatusCode {
     use ErrorKind as K;
     match kind {
         K::InvalidArgument | K::Unspeakable | K::FailedPrecondition => StatusCode::BAD_REQUEST,
-        // Clients try again after 5xx, which would not make a model converse.
+        // Clients retry after 5xx, which would not make a model converse.
         K::UnknownModel | K::NotSupported | K::NotFound => StatusCode::NOT_FOUND,
         K::Unauthenticated => StatusCode::UNAUTHORIZED,
         K::PermissionDenied => StatusCode::FORBIDDEN,
@@ -213,7 +213,7 @@ fn http_status(kind: ErrorKind) -> StatusCode {
         }
         K::Loading | K::Unavailable | K::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
         K::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
-        // Clients send a request again after 409 and 5xx, which these must not cause.
+        // Clients send a request again after 409 and 5xx, which these errors must not cause.
         K::SessionExpired | K::SessionCancelled | K::SlowReader => StatusCode::GONE,
         K::Internal | K::CallerGone => StatusCode::INTERNAL_SERVER_ERROR,
     }

@@ -1,4 +1,4 @@
-//! `POST /v1/audio/speech/explain`: what a text becomes before it is spoken. The body is that of `POST /v1/audio/speech`.
+//! `POST /v1/audio/speech/explain`: the input of the model for a text. The body is that of `POST /v1/audio/speech`.
 
 use axum::body::Body;
 use axum::extract::State;

@@ -15,7 +15,7 @@ use crate::drain::ShutdownError;
 use crate::error::ServeError;
 use crate::transport::{CalledAs, names_this_machine};
 
-/// The route to a voice that is kept.
+/// Route of a kept voice.
 pub(super) const VOICE: &str = "/v1/audio/voices/{name}";
 
 /// Routes under `/v1`: method and path.
@@ -40,10 +40,10 @@ pub(super) fn listed() -> String {
 
 /// Path of the page for browsers.
 pub(super) const STUDIO: &str = "/studio/";
-/// The same from the root: a proxy may serve all of this below a prefix.
+/// Path of the page relative to the root: a proxy may serve all of this below a prefix.
 const STUDIO_BELOW: &str = "studio/";
 
-/// `GET /`: what is served here, to a browser as the page.
+/// `GET /`: the index, to a browser as the page.
 pub(super) async fn root(openai: State<OpenAi>, head: Parts) -> Response {
     let accepts = head.headers.get(ACCEPT).and_then(|kinds| kinds.to_str().ok());
     let browses = accepts.is_some_and(|kinds| kinds.contains("text/html"));
@@ -57,7 +57,7 @@ pub(super) async fn root(openai: State<OpenAi>, head: Parts) -> Response {
     response
 }
 
-/// `GET /v1`: asks for no key, and names models only where none is needed or a good one came.
+/// `GET /v1`: needs no key, and names models only if no key is required or a valid one was sent.
 pub(super) async fn index(State(openai): State<OpenAi>, head: Parts) -> Response {
     let called = head.extensions.get::<CalledAs>();
     let scheme = called.map_or("http", CalledAs::scheme);
@@ -79,7 +79,7 @@ pub(super) async fn index(State(openai): State<OpenAi>, head: Parts) -> Response
     body(&about)
 }
 
-/// `GET /health`: 200 when speech can be asked for now, else 503 and why. Probes have no keys.
+/// `GET /health`: 200 when speech can be requested now, else 503 and the reason. Probes have no keys.
 pub(super) async fn health(State(openai): State<OpenAi>) -> Response {
     let stays = if openai.phases.is_leaving() {
         Err(ServeError::from(ShutdownError::Draining))
@@ -107,7 +107,7 @@ pub(super) async fn health(State(openai): State<OpenAi>) -> Response {
     response
 }
 
-/// `GET /livez`: the process answers.
+/// `GET /livez`: always 200.
 pub(super) async fn alive() -> Response {
     unstored(&json!({"status": "ok"}))
 }
@@ -119,7 +119,7 @@ fn unstored(report: &Value) -> Response {
     response
 }
 
-/// The address of a port for a caller that called this host: a browser opens nothing at 0.0.0.0.
+/// Address of a port for a caller that called this host: a browser cannot open 0.0.0.0.
 fn reachable(address: SocketAddr, called: Option<&str>) -> String {
     if !address.ip().is_unspecified() {
         return address.to_string();

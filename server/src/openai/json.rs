@@ -1,11 +1,11 @@
-//! JSON that is handed on as text: fields stay in the order in which they came, and nothing is built of it.
+//! JSON passed on as text: fields stay in the order in which they came, and no value is built.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// A value as text, printed as Python prints it: that is how models were trained to read it.
+/// A value as text, printed as Python prints it: models were trained to read it so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct JsonText(pub(super) String);
 

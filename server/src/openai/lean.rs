@@ -1,7 +1,7 @@
-//! JSON that is read without building more than is used of it.
+//! Reading JSON without building more values than are used.
 //!
-//! A short body can stand for much: a list of a million numbers is two bytes for each of them, and thirty as values. What is only
-//! refused is not built, lists have an end, and nothing is kept to be read twice.
+//! A short body can stand for much: a list of a million numbers has two bytes for each of them, and thirty as values.
+//! Values that are only refused are not built, lists are bounded, and nothing is kept to be read twice.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,8 +12,8 @@ use serde::{Deserialize, Deserializer};
 
 use crate::error::excerpt;
 
-/// True if something is there, and is more than null, an empty list or an empty object. Its inside counts as read: it is not among the
-/// [unknown](super::unknown) fields.
+/// `true` for a value other than null, an empty list or an empty object. Its content counts as read: it is not among
+/// the [unknown](super::unknown) fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct IsSet(pub(super) bool);
 
@@ -131,7 +131,7 @@ pub(super) fn scalar<'de, T: Scalar, D: Deserializer<'de>>(deserializer: D) -> R
     deserializer.deserialize_option(Written(PhantomData))
 }
 
-/// A type that [`scalar`] reads. Each function gives nothing for a value that is none of it.
+/// A type that [`scalar`] reads. Each function returns `None` for a value that is not of it.
 pub(super) trait Scalar: Sized {
     const EXPECTED: &'static str;
 
@@ -160,7 +160,7 @@ impl Scalar for bool {
     }
 }
 
-/// The start of random numbers: any whole number is one, as long as the same number means the same.
+/// Seed of random numbers: any whole number, as long as the same number means the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seed(pub(super) u64);
 
@@ -195,7 +195,7 @@ macro_rules! whole_numbers {
 
 whole_numbers!(i32, u32);
 
-/// The whole number that a float is. Beyond 2^53 it names none exactly.
+/// Exact whole number of a float. Beyond 2^53 it names none exactly.
 fn exact(value: f64) -> Option<i128> {
     const LARGEST: f64 = 9_007_199_254_740_992.0;
     (value.fract() == 0.0 && value.abs() <= LARGEST).then_some(value as i128)
@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn a_list_ends_where_it_may_not_be_longer() {
         assert_eq!(read::<BoundedVec<u8, 2>>("[1, 2]").unwrap().0, [1, 2]);
-        // What is behind that is not even looked at.
+        // Nothing behind the bound is parsed.
         let error = read::<BoundedVec<u8, 2>>("[1, 2, 3, nonsense").unwrap_err();
         assert!(error.contains("expected a list of at most 2"), "{error}");
     }

@@ -60,7 +60,7 @@ pub(super) async fn model(
     if let Some(entry) = entries.iter().find(|entry| same(entry)) {
         return Ok(body(entry));
     }
-    // A name of a kind.
+    // A name that only a pattern matches.
     if let Some(model) = models.first()
         && described(openai.catalog.is_served(&id))?
     {
@@ -81,8 +81,8 @@ pub(super) async fn speech_models(State(openai): State<OpenAi>, head: Parts) -> 
     Ok(body(&json!({"models": models})))
 }
 
-/// The voices, as Open WebUI reads them. It sends no key with this. `names` has the same for clients that expect texts, and
-/// `uploaded_voices` what there is to know of those that are kept, for clients of vLLM-Omni.
+/// Voices, as Open WebUI reads them. It sends no key with this. `names` has the same for clients that expect strings,
+/// and `uploaded_voices` details of the kept ones, for clients of vLLM-Omni.
 pub(super) async fn voices(State(openai): State<OpenAi>, head: Parts) -> Result<Response, ApiError> {
     let caller = openai.allow_listing(&head)?;
     let voices = described(openai.catalog.voices(&caller.clone().unwrap_or_default(), "", ""))?;
@@ -103,7 +103,7 @@ pub(super) async fn voices(State(openai): State<OpenAi>, head: Parts) -> Result<
         voice.aliases.iter().map(move |alias| (alias.clone(), json!(id)))
     });
     let aliases: serde_json::Map<_, _> = aliases.collect();
-    // Callers without a key do not learn what others recorded.
+    // Callers without a key are not told the voices of others.
     let known = caller
         .map(|caller| openai.voices.list(&caller))
         .unwrap_or_default();

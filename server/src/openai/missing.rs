@@ -1,4 +1,4 @@
-//! Paths and methods that there are not: 404, 405 and 415 that say what there is.
+//! Unknown paths and methods: 404, 405 and 415 with a hint at the existing ones.
 
 use std::future::ready;
 
@@ -18,7 +18,7 @@ use crate::error::excerpt;
 /// Header by which clients of the Connect protocol identify it, if not by their content type.
 const CONNECT: &str = "connect-protocol-version";
 
-/// Any path that does not exist.
+/// Answer for an unknown path.
 pub(super) async fn route(State(openai): State<OpenAi>, head: Parts) -> ApiError {
     let path = head.uri.path();
     if is_call(&head, path, &openai.sites) {
@@ -36,7 +36,7 @@ pub(super) async fn route(State(openai): State<OpenAi>, head: Parts) -> ApiError
     ApiError::unread(StatusCode::NOT_FOUND, "route_not_found", &problem)
 }
 
-/// A path that exists, asked for with a method that it does not take.
+/// Answer for a known path with an unsupported method.
 pub(super) async fn method(head: Parts) -> ApiError {
     let path = head.uri.path();
     let route = if path.starts_with("/v1/audio/voices/") {
@@ -58,7 +58,7 @@ pub(super) async fn method(head: Parts) -> ApiError {
 fn no_route(path: &str) -> String {
     let shown = excerpt(path);
     let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
-    // The longest end of the path that is a route, as it is or behind the version.
+    // Longest end of the path that is a route, with or without the version in front.
     let meant = (0..segments.len()).find_map(|begin| {
         let end = format!("/{}", segments[begin..].join("/"));
         known(&end).or_else(|| known(&format!("/v1{end}")))
@@ -71,8 +71,8 @@ fn no_route(path: &str) -> String {
     }
 }
 
-/// The same routes, to which a path leads too that has more slashes than it needs: clients join a base URL that ends in one with a path
-/// that begins with one.
+/// The same routes for paths with needless slashes, too: clients join a base URL that ends in one with a path that
+/// begins with one.
 pub fn tidied(routes: Router) -> Router {
     let tidy = map_request(|request: Request| ready(tidied_path(request)));
     Router::new().fallback_service(tidy.layer(routes))
@@ -94,7 +94,8 @@ fn tidied_path(mut request: Request) -> Request {
     request
 }
 
-/// The path without needless slashes, if it has any. The page for browsers is a folder, whose slash at the end counts.
+/// The path without needless slashes, if it has any. The page for browsers is a folder, whose slash at the end
+/// counts.
 fn tidy(path: &str) -> Option<String> {
     let ends = path.len() > 1 && path.ends_with('/') && !path.contains(STUDIO);
     if !path.contains("//") && !ends {
@@ -108,7 +109,7 @@ fn tidy(path: &str) -> Option<String> {
     Some(tidy)
 }
 
-/// The route that this path is.
+/// Route of this path.
 fn known(path: &str) -> Option<&'static str> {
     let plain = ROUTES.iter().find(|(_, route)| *route == path);
     let model = || {

@@ -1,4 +1,4 @@
-//! `multipart/form-data` (RFC 7578) that has come in full.
+//! `multipart/form-data` (RFC 7578), read as a whole.
 
 use axum::body::Bytes;
 
@@ -20,7 +20,7 @@ pub(super) enum MultipartError {
     TooMany,
 }
 
-/// A field of a form; of a file, its bytes.
+/// A field of a form; for a file, its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) name: String,
@@ -79,7 +79,7 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
-/// The name in the head of a part.
+/// Name in the head of a part.
 fn name(head: &[u8]) -> Option<String> {
     let head = std::str::from_utf8(head).ok()?;
     let lines = head.split("\r\n").filter_map(|line| line.split_once(':'));
@@ -110,7 +110,7 @@ fn parameter(mut text: &str, wanted: &str) -> Option<String> {
     None
 }
 
-/// Reads a form, whatever it is.
+/// Parses a form; for tests.
 pub(super) fn take(bytes: &[u8]) {
     let body = Bytes::copy_from_slice(bytes);
     if let Ok(fields) = Multipart::read(&body, "x") {

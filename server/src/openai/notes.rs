@@ -10,9 +10,9 @@ use super::error::{ApiError, Refused};
 use crate::error::log::{Fault, Refusal};
 use crate::session::IgnoredField;
 
-/// Fields that had no effect, by OpenAI's names.
+/// Header with the ignored fields, by OpenAI's names.
 const IGNORED: HeaderName = HeaderName::from_static("x-omni-ignored");
-/// Reasons of other warnings that came before the first sound.
+/// Header with the reasons of other warnings before the first sound.
 const WARNING: HeaderName = HeaderName::from_static("x-omni-warning");
 
 /// Notes in an answer's headers.
@@ -23,10 +23,11 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Of fields that have no place here.
+    /// Creates notes of unknown fields.
     ///
     /// # Errors
-    /// The first of them, where the server is `strict`.
+    ///
+    /// The first of them, if the server is `strict`.
     pub(super) fn unknown(names: Vec<String>, strict: bool) -> Result<Self, ApiError> {
         Ok(Self {
             ignored: ignored(names, strict)?,
@@ -34,13 +35,13 @@ impl Notes {
         })
     }
 
-    /// Fields that were not even handed on.
+    /// Adds ignored fields that were not passed on.
     pub(super) fn dropped(&mut self, fields: impl IntoIterator<Item = &'static str>) {
         let fields = fields.into_iter().map(str::to_owned).collect();
         self.ignore(fields);
     }
 
-    /// Fields without effect. `names`: how fields of the service's requests begin, and what OpenAI calls them.
+    /// Adds ignored fields. `names`: prefixes of fields in the service's requests, and OpenAI's names for them.
     pub(super) fn ignored(&mut self, fields: &[IgnoredField], names: &[(&str, &str)]) {
         self.ignore(renamed(fields, names));
     }
@@ -57,7 +58,7 @@ impl Notes {
         self.warnings.push(reason.to_owned());
     }
 
-    /// Puts them into the headers of an answer.
+    /// Adds them to the headers of an answer.
     pub(super) fn tell(mut self, response: &mut Response) {
         for (header, mut names) in [
             (IGNORED, std::mem::take(&mut self.ignored)),
@@ -73,10 +74,11 @@ impl Notes {
     }
 }
 
-/// The names of fields that have no place here, once they are logged.
+/// Logs unknown fields and returns their names.
 ///
 /// # Errors
-/// The first of them, where the server is `strict`.
+///
+/// The first of them, if the server is `strict`.
 pub(super) fn ignored(names: Vec<String>, strict: bool) -> Result<Vec<String>, ApiError> {
     match names.first() {
         Some(name) if strict => {
@@ -89,7 +91,7 @@ pub(super) fn ignored(names: Vec<String>, strict: bool) -> Result<Vec<String>, A
     Ok(names)
 }
 
-/// Fields without effect by OpenAI's names; `names` as in [`Notes::ignored`].
+/// Ignored fields by OpenAI's names; `names` as in [`Notes::ignored`].
 pub(super) fn renamed(fields: &[IgnoredField], names: &[(&str, &str)]) -> Vec<String> {
     let own = |ignored: &IgnoredField| {
         let known = names.iter().find(|(name, _)| ignored.field.starts_with(name));
@@ -98,7 +100,7 @@ pub(super) fn renamed(fields: &[IgnoredField], names: &[(&str, &str)]) -> Vec<St
     fields.iter().map(own).collect()
 }
 
-/// Writes a line about every request that was refused or failed. What the server answers to probes while it loads or ends is no news.
+/// Logs every request that was refused or failed, except probes while the server loads or shuts down.
 pub(super) async fn refusals(request: Request, next: Next) -> Response {
     let probe = matches!(
         request.uri().path(),
@@ -115,7 +117,7 @@ pub(super) async fn refusals(request: Request, next: Next) -> Response {
     response
 }
 
-/// A request that has no answer yet; dropped before, its caller has gone.
+/// A request without an answer yet; if dropped before, its caller has gone.
 struct Unanswered(Option<Span>);
 
 impl Drop for Unanswered {

@@ -1,4 +1,4 @@
-//! Bodies of questions, for tests that send anything.
+//! Parsers of request bodies, for tests that feed them arbitrary bytes.
 
 use super::question::ChatBody;
 use super::speech::SpeechBody;

@@ -16,7 +16,7 @@ use crate::service::delivery::OutputRequest;
 use crate::service::{ChatRequest, PartRequest};
 use crate::session::Modalities;
 
-/// Longest lists. The services allow less, or as much.
+/// Longest lists. The limits of the services are as low, or lower.
 const MESSAGES: usize = 4_096;
 const PARTS: usize = 64;
 const SHORT: usize = 64;
@@ -93,7 +93,7 @@ struct Function {
     parameters: Option<JsonText>,
 }
 
-/// The function that must be asked for.
+/// Function that must be called.
 #[derive(Debug, Deserialize)]
 struct Named {
     function: Option<FunctionName>,
@@ -151,10 +151,11 @@ impl ChatBody {
             .is_some_and(|options| options.include_usage == Some(true))
     }
 
-    /// Hints that are given and have no effect.
+    /// Ignored hints.
     ///
     /// # Errors
-    /// The first of them, where the server is `strict`.
+    ///
+    /// The first of them, if the server is `strict`.
     pub(super) fn ignored(&self, strict: bool) -> Result<Vec<&'static str>, ApiError> {
         let forces_a_call = match &self.tool_choice {
             Some(TextOr::Other(_)) => true,
@@ -185,7 +186,7 @@ impl ChatBody {
         }
     }
 
-    /// Most functions that the answer may ask for; `None` where it is offered none.
+    /// Most function calls of the answer; `None` if it is offered none.
     pub(super) fn most_calls(&self) -> Option<usize> {
         let refused = matches!(&self.tool_choice, Some(TextOr::Text(choice)) if choice == "none");
         let offered = self.tools.as_ref().is_some_and(|tools| !tools.0.is_empty());
@@ -196,7 +197,7 @@ impl ChatBody {
         (offered && !refused).then_some(most)
     }
 
-    /// The tools that are offered, as parts of the system's message: those of the choice, if it names one.
+    /// Offered tools, as parts of the system message: only those of the choice, if it names one.
     fn offered(&mut self) -> Result<Vec<PartRequest>, ApiError> {
         if self.most_calls().is_none() {
             return Ok(Vec::new());
@@ -283,7 +284,7 @@ impl ChatBody {
                 ..sound.map(AudioFormat::output).unwrap_or_default()
             },
             text_sampling,
-            // A form sends the fields that were left empty, too.
+            // A form also sends fields that were left empty.
             stop: stops.into_iter().filter(|stop| !stop.is_empty()).collect(),
             history: messages::history(self.messages.0, offered)?,
             ..ChatRequest::default()

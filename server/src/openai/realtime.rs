@@ -1,8 +1,8 @@
-//! `GET /v1/realtime`: conversations by voice and by text over a WebSocket, as OpenAI's Realtime API has them.
+//! `GET /v1/realtime`: conversations by voice and by text over a WebSocket, as of OpenAI's Realtime API.
 //!
-//! In: events of the client as JSON. Out: the events that clients of OpenAI expect, in their order; `error` for what is refused, after
-//! which the connection goes on unless its session is over. The items of the conversation are kept here, and every response hands
-//! them to the answering session as they are then.
+//! In: events of the client as JSON. Out: the events that clients of OpenAI expect, in their order; `error` for a
+//! refused event, after which the connection goes on unless its session is over. The items of the conversation are
+//! kept here, and every response passes them to the answering session as they are then.
 
 mod connection;
 mod conversation;
@@ -36,7 +36,7 @@ use crate::service::CallContext;
 
 pub(super) async fn open(State(openai): State<OpenAi>, mut head: Parts) -> Result<Response, ApiError> {
     let caller = let_in(&openai, &mut head, Scope::Chat)?;
-    // Before anything is read: what a connection may hold is bounded by the number of sessions.
+    // Before anything is read: the number of sessions bounds the memory of connections.
     let admitted = openai.chat.admit("Realtime", caller.clone());
     let (model, permit) = admitted.map_err(|error| named(&error))?;
     let session = Session::new(&named_model(&head), model).map_err(|error| named(&error))?;
@@ -48,7 +48,7 @@ pub(super) async fn open(State(openai): State<OpenAi>, mut head: Parts) -> Resul
     }))
 }
 
-/// The model that the address asks for; empty for any.
+/// Model named in the address; empty for any.
 fn named_model(head: &Parts) -> String {
     let query = head.uri.query().unwrap_or_default();
     let model = query.split('&').find_map(|pair| pair.strip_prefix("model="));

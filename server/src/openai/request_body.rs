@@ -1,4 +1,4 @@
-//! Bodies of requests: their bounds, what they are packed with, and the JSON in them.
+//! Bodies of requests: their bounds, their compression, and the JSON in them.
 
 use std::error::Error;
 use std::io::{self, Read as _};
@@ -16,7 +16,7 @@ use super::{OpenAi, blocking, unknown};
 use crate::error::{ServeError, excerpt};
 use crate::transport::BodyHold;
 
-/// Longest body, in bytes, that is read where others' audio passes.
+/// Longest body, in bytes, that is read on the threads of sessions.
 const SHORT: usize = 32 << 10;
 /// Bytes that are unpacked in one step.
 const STEP: usize = 16 << 10;
@@ -25,12 +25,12 @@ const STEP: usize = 16 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Packing {
     Gzip,
-    /// In the format of zlib (RFC 1950), as HTTP has it.
+    /// The format of zlib (RFC 1950), as in HTTP.
     Deflate,
 }
 
 impl Packing {
-    /// As the head says.
+    /// Compression named in the head.
     fn of(head: &Parts) -> Result<Option<Self>, ApiError> {
         let mut packing = None;
         let named = head.headers.get_all(CONTENT_ENCODING).iter();
@@ -50,7 +50,7 @@ impl Packing {
         Ok(packing)
     }
 
-    /// The bytes that are packed, at most `limit` of them; each is charged to `hold` before it is kept.
+    /// Unpacks the bytes, to at most `limit`; each piece is charged to `hold` before it is kept.
     fn unpacked(self, packed: &[u8], limit: usize, hold: Option<&BodyHold>) -> Result<Bytes, ApiError> {
         let mut reader: Box<dyn io::Read + '_> = match self {
             Self::Gzip => Box::new(MultiGzDecoder::new(packed)),
@@ -82,7 +82,7 @@ impl Packing {
 pub(super) struct BodyRules {
     /// Longest body in bytes, also when it is unpacked.
     pub(super) longest: usize,
-    /// Fields that are never named as ignored, nor what is in them: they ask for nothing that an answer could lack.
+    /// Fields that are never named as ignored, with their content: no answer could lack anything by them.
     pub(super) silent: &'static [&'static str],
 }
 
@@ -130,7 +130,7 @@ impl OpenAi {
         let body = self.read(head, body, rules.longest).await?;
         let long = body.len() > SHORT;
         let strict = self.sites.strict;
-        // It is counted until it is parsed, also if the caller has gone.
+        // Counted until it is parsed, also if the caller has gone.
         let hold = head.extensions.get::<BodyHold>().cloned();
         let parse = move || {
             let parsed = unknown::read(&body).map_err(|error| unreadable::<T>(&body, &error));

@@ -40,7 +40,7 @@ pub(super) enum AudioFormat {
 }
 
 impl AudioFormat {
-    /// By its name in `param`, in letters of any case.
+    /// Format of this name in `param`, in any case.
     pub(super) fn named(name: &str, param: &str) -> Result<Self, ApiError> {
         match name.trim().to_ascii_lowercase().as_str() {
             "pcm" | "pcm16" => Ok(Self::Pcm),
@@ -61,7 +61,7 @@ impl AudioFormat {
         }
     }
 
-    /// Puts the sizes into the header of a whole file, if that has them there.
+    /// Writes the sizes into the header of a whole file, if the format has them there.
     pub(super) fn finish(self, file: &mut [u8], samples: Samples) {
         if self != Self::Wav {
             return;
@@ -102,7 +102,7 @@ impl AudioFormat {
         }
     }
 
-    /// As the services call it.
+    /// The same as a request to the services.
     pub(super) fn output(self) -> OutputRequest {
         let (encoding, sample_rate_hz) = match self {
             Self::Pcm => (Encoding::Pcm16, PCM_RATE),

@@ -54,7 +54,7 @@ pub(super) const NAMES: [(&str, &str); 11] = [
     ("text", "input"),
 ];
 
-/// Longest WAV file, in bytes, that is finished before it is sent.
+/// Longest WAV file, in bytes, that is completed before it is sent.
 pub(super) const MAX_WHOLE: usize = 4 << 20;
 
 /// Body of OpenAI's clients; `language`, `sample_rate`, `seed` and `stream` are additions that others know too;
@@ -89,15 +89,15 @@ pub(super) struct SpeechBody {
 pub(super) enum Carrier {
     /// The bytes themselves, as they are made.
     Audio,
-    /// The bytes themselves, when there are no more: a header before them has true sizes.
+    /// The bytes in one piece: the header before them has true sizes.
     Whole,
     /// Server-sent events with the bytes in base64.
     Events,
 }
 
 impl SpeechBody {
-    /// The format, and how it is sent. WAV says in front how long it is, which nothing knows before the end: unless a stream
-    /// is asked for, it is sent when it is complete.
+    /// Format and transport. A WAV header has the length, which is not known before the end: unless a stream is
+    /// requested, the file is sent when it is complete.
     pub(super) fn sound(&self) -> Result<(AudioFormat, Carrier), ApiError> {
         let name = self.response_format.as_deref().unwrap_or(DEFAULT_FORMAT);
         let sound = AudioFormat::named(name, "response_format")?;
@@ -174,11 +174,11 @@ pub(super) async fn create(
         .speech
         .synthesize(context, caller, Ok(request), text, Session::whole)
         .await;
-    // The session has what there was to read: it is no more counted as a body.
+    // The session has read the body: it is no longer counted.
     drop(head);
     let (_, events) = opened.map_err(|error| named(&error))?;
     let mut events = events.map(|event| event.and_then(succeeded));
-    // The status of the answer is decided by what comes first: sound, or why there is none.
+    // The first event decides the status of the answer: audio, or an error.
     let mut hz = None;
     let first = loop {
         match events.next().await.transpose().map_err(|error| named(&error))? {
@@ -198,7 +198,7 @@ pub(super) async fn create(
         (Carrier::Whole, Some(slot)) => {
             let body = match whole(sound, &mut notes, events).await? {
                 Gathered::File(file) => Body::new(openai.buffered.wrap(Body::from(file), slot)),
-                // A session is behind it as long as it lasts, and judges its reader.
+                // Its session lasts as long, and has a timeout for its reader.
                 Gathered::Stream(body) => body,
             };
             (sound.content_type(), body)
@@ -224,7 +224,7 @@ pub(super) fn asked(speech: SpeechBody) -> Result<((SpeechRequest, String), Audi
     Ok(((request, input.ok_or_else(missing)?), sound, carrier))
 }
 
-/// Models that imitate no voices get no recordings, which are long.
+/// Bounds of the body. Models that imitate no voices get no recordings, which are long.
 pub(super) fn rules(openai: &OpenAi) -> BodyRules {
     let info = openai.speech.info();
     let imitates = info.is_ok_and(|info| info.voice_support.shape.is_some());
@@ -246,7 +246,7 @@ pub(super) fn named(error: &ServeError) -> ApiError {
     ApiError::new(error, &NAMES)
 }
 
-/// Here a failed utterance is a failed request.
+/// A failed utterance is a failed request here.
 fn succeeded(event: Event) -> Result<EventBody, ServeError> {
     match event.body {
         EventBody::Done(done) => match (done.outcome, done.error) {
@@ -263,15 +263,15 @@ fn unended() -> ServeError {
     StageError::Failed { stage, message }.into()
 }
 
-/// Audio that was to be answered as one file.
+/// Audio that was to be one file.
 enum Gathered {
     /// All of it.
     File(Vec<u8>),
-    /// Longer than is gathered: what there is of it, and what comes.
+    /// Longer than is gathered: the audio so far, and the rest as it comes.
     Stream(Body),
 }
 
-/// The audio with its true length in front. What is longer than is gathered here begins like a stream, and goes on as one.
+/// Audio with its true length in front. Audio longer than is gathered here continues as a stream.
 async fn whole(
     sound: AudioFormat,
     notes: &mut Notes,

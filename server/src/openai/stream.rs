@@ -1,7 +1,9 @@
-//! `GET /v1/audio/speech/stream`: text as it is written, audio as it is made, over a WebSocket and as vLLM-Omni has it.
+//! `GET /v1/audio/speech/stream`: text as it is written, audio as it is made, over a WebSocket, in vLLM-Omni's
+//! protocol.
 //!
-//! In: `session.config`, `input.text`, `input.done`, `session.close`. Out: for every utterance `audio.start`, frames of audio,
-//! `audio.done` and `session.done`; `error` for what is refused, after which the connection goes on unless its session is over.
+//! In: `session.config`, `input.text`, `input.done`, `session.close`. Out: for every utterance `audio.start`, frames
+//! of audio, `audio.done` and `session.done`; `error` for a refused message, after which the connection goes on
+//! unless its session is over.
 
 mod connection;
 mod messages;
@@ -22,7 +24,7 @@ use crate::service::CallContext;
 
 pub(super) async fn open(State(openai): State<OpenAi>, mut head: Parts) -> Result<Response, ApiError> {
     let caller = let_in(&openai, &mut head, Scope::Speech)?;
-    // Before anything is read: what a connection may hold is bounded by the number of sessions.
+    // Before anything is read: the number of sessions bounds the memory of connections.
     let admitted = openai.speech.admit("AudioSpeech/Stream", caller.clone());
     let (info, permit) = admitted.map_err(|error| named(&error))?;
     let handshake = handshake(&mut head)?;

@@ -1,4 +1,4 @@
-//! Fields that a client sends and that have no place here: they are named, so that a misspelt or unsupported one is noticed.
+//! Unknown fields of clients: they are named, so that a misspelt or unsupported one is noticed.
 
 use std::fmt;
 
@@ -13,10 +13,11 @@ use crate::json::repaired;
 /// Most fields that are named.
 const MOST: usize = 16;
 
-/// Reads a value from JSON, and names what it had no place for and what asks for something: fields that are null, empty lists and
-/// empty objects ask for nothing. A field is named by its path with points, without the places of list entries.
+/// Parses a value from JSON, with the names of unknown fields that are set: null, empty lists and empty objects do
+/// not count. A field is named by its path with points, without the indices of list entries.
 ///
 /// # Errors
+///
 /// As for [`crate::json::read`].
 pub(super) fn read<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<(T, Vec<String>)> {
     let json = repaired(json);
@@ -42,7 +43,7 @@ pub(super) fn read<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<(T, V
     Ok((value, paths.iter().map(|path| shown(path)).collect()))
 }
 
-/// The field for which a `T` cannot be read from JSON, by its path, if it is one field's fault.
+/// Field, by its path, for which a `T` cannot be parsed, if it is one field's fault.
 pub(super) fn field_at_fault<T: DeserializeOwned>(json: &[u8]) -> Option<String> {
     let json = repaired(json);
     let read: Result<T, _> =
@@ -57,13 +58,13 @@ pub(super) fn field_at_fault<T: DeserializeOwned>(json: &[u8]) -> Option<String>
     missing.split_once('`').map(|(name, _)| name.to_owned())
 }
 
-/// True if a field is this one, or within it.
+/// Returns true if a field is this one, or within it.
 pub(super) fn is_within(name: &str, outer: &str) -> bool {
     let rest = name.strip_prefix(outer);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// A name as it goes into headers and logs: a caller made it up.
+/// A name in the form for headers and logs: a caller chose it.
 fn shown(path: &str) -> String {
     let plain = |c: char| c.is_ascii_graphic() && c != ',';
     excerpt(&path.replace(|c| !plain(c), "?")).replace('…', "...")
@@ -88,7 +89,7 @@ fn below(path: &str, key: &str) -> String {
     }
 }
 
-/// Looks for the paths whose values are set.
+/// Finds the paths whose values are set.
 struct Look<'a> {
     at: String,
     paths: &'a [String],

@@ -1,4 +1,4 @@
-//! `POST /v1/audio/voices` and `DELETE /v1/audio/voices/{name}`, as vLLM-Omni has them.
+//! `POST /v1/audio/voices` and `DELETE /v1/audio/voices/{name}`, in vLLM-Omni's form.
 
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -21,7 +21,7 @@ use crate::transport::{BodyHold, ForeignOrigin};
 
 /// Longest body: a recording, and the fields beside it.
 const MAX_BODY: usize = RECORDING_BYTES + (64 << 10);
-/// Fields of the service's requests, and what they are called here.
+/// Fields of the service's requests, and their names here.
 const NAMES: [(&str, &str); 4] = [
     ("recording", "audio_sample"),
     ("transcript", "ref_text"),
@@ -52,7 +52,7 @@ pub(super) async fn create(
     })?;
     let data = openai.read(&head, body, MAX_BODY).await?;
     let hold = head.extensions.get::<BodyHold>().cloned();
-    // Megabytes are searched for the boundary.
+    // The boundary is searched in megabytes.
     let new = blocking(move || {
         let fields = Multipart::read(&data, &boundary);
         drop(hold);
@@ -79,7 +79,7 @@ pub(super) async fn delete(
     Ok(body(&json!({"success": true, "name": name, "message": message})))
 }
 
-/// Refuses what a page of another origin sends: browsers send forms without asking first.
+/// Refuses requests of a page of another origin: browsers send forms without asking first.
 pub(super) fn of_no_other_page(head: &Parts) -> Result<(), ApiError> {
     match head.extensions.get::<ForeignOrigin>() {
         None => Ok(()),
@@ -152,7 +152,7 @@ fn new_voice(fields: &[Field]) -> Result<NewVoice, ApiError> {
     })
 }
 
-/// A voice that is kept, as it is told.
+/// A kept voice as clients see it.
 pub(super) fn kept(view: &VoiceView) -> Value {
     let voice = &view.voice;
     json!({
@@ -170,7 +170,7 @@ pub(super) fn kept(view: &VoiceView) -> Value {
     })
 }
 
-/// The recording in a field of JSON: base64, or a `data:` URL with it. Nothing is fetched.
+/// Recording in a field of JSON: base64, or a `data:` URL with it. Nothing is fetched.
 pub(super) fn recording(text: &str) -> Result<Recording, ApiError> {
     let invalid = |problem: &str| ApiError::invalid(Some("ref_audio"), format!("ref_audio {problem}"));
     let encoded = match text.split_once(':') {

@@ -1,4 +1,4 @@
-//! Parts that the WebSockets of these protocols share: keys of pages, bounds, and how they end.
+//! Shared parts of these protocols' WebSockets: keys of pages, bounds, and ends.
 
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -11,10 +11,10 @@ use crate::config::Scope;
 use crate::error::{ErrorKind, ServeError};
 use crate::transport::{Ended, Handshake, WebSocketLimits, key_protocol};
 
-/// Lets in a request for a WebSocket by a caller whose key opens `scope`; pages offer theirs as a subprotocol.
+/// Admits a request for a WebSocket by a caller whose key has `scope`; pages send theirs as a subprotocol.
 ///
-/// A page is not shown why its WebSocket was refused. It asks again by a plain `GET`, so everything else is refused before a missing
-/// [`handshake`] is.
+/// A page cannot read why its WebSocket was refused. It asks again by a plain `GET`, so every other refusal comes
+/// before that of a missing [`handshake`].
 pub(super) fn let_in(openai: &OpenAi, head: &mut Parts, scope: Scope) -> Result<Caller, ApiError> {
     if let Some(key) = key_protocol(&head.headers)
         && !head.headers.contains_key(header::AUTHORIZATION)
@@ -62,11 +62,11 @@ pub(super) mod code {
 pub(super) enum End {
     /// The peer is gone.
     Gone,
-    /// There is nothing more to say.
+    /// Nothing more will be sent.
     Done,
     /// The port closes.
     Closing,
-    /// The peer is told why.
+    /// Refused; the peer is told the reason.
     Refused(ApiError, u16),
 }
 
@@ -81,7 +81,7 @@ impl From<Ended> for End {
     }
 }
 
-/// An error of a session, which its connection does not outlive; its peer is told of it by `told`.
+/// End of a connection by an error of its session; the peer is told by `told`.
 pub(super) fn over(error: &ServeError, told: ApiError) -> End {
     use ErrorKind as K;
     let code = match error.kind() {

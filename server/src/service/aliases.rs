@@ -1,5 +1,5 @@
-//! Other names than the model's own: of the model, and OpenAI's of voices. Clients that know no others get speech by them: each name of
-//! a voice stands for one of the model's voices.
+//! Aliases: other names of the model, and OpenAI's names of voices. Clients that know no others get speech by them:
+//! each name of a voice stands for one of the model's voices.
 
 use omni_family::{SpeechInfo, Terms};
 
@@ -15,18 +15,18 @@ pub(super) fn meant(name: &str, voices: usize) -> Option<usize> {
     place.checked_rem(voices)
 }
 
-/// The names that mean voice `index` of `voices`.
+/// Names that stand for voice `index` of `voices`.
 pub(super) fn of(index: usize, voices: usize) -> Vec<String> {
     let mine = NAMES.iter().filter(|name| meant(name, voices) == Some(index));
     mine.map(|name| (*name).to_owned()).collect()
 }
 
-/// The names of the model that are listed: those of a kind stand for too many.
+/// Listed names of the model: patterns stand for too many names.
 pub(super) fn listed(terms: &Terms) -> impl Iterator<Item = &String> {
     terms.aliases.iter().filter(|alias| !is_kind(alias))
 }
 
-/// True if a request for a model of this name is for the one that is served.
+/// Returns true if a request for a model of this name is for the one that is served.
 pub(super) fn is_model(name: &str, info: &SpeechInfo) -> bool {
     let Terms { aliases, hears, .. } = &info.terms;
     let name_is = |alias: &String| {
@@ -39,15 +39,15 @@ pub(super) fn is_model(name: &str, info: &SpeechInfo) -> bool {
     name.is_empty() || name == info.id || aliases.iter().any(name_is)
 }
 
-/// The kind of all names.
+/// The pattern that matches all names.
 const ANY: &str = "*";
 
 fn is_kind(alias: &str) -> bool {
     alias.contains(['*', '?'])
 }
 
-/// True if a model of this name does what is done here. Names of a kind are of models that speak and converse, of models that write
-/// speech down, and of models for other things.
+/// Returns true if a model of this name has the abilities of the one served. A pattern matches models that speak and
+/// converse, transcription models, and models for other purposes.
 fn does(name: &str, hears: bool) -> bool {
     let words = name.split(['-', '_', '.']);
     words
@@ -59,11 +59,11 @@ fn does(name: &str, hears: bool) -> bool {
         })
 }
 
-/// True if a name is of a kind, whatever its case.
+/// Returns true if a name matches a pattern, in any case.
 fn matches(kind: &[u8], name: &[u8]) -> bool {
     let mut place = 0;
     let mut read = 0;
-    // What is behind the last star, and from where on in the name it was tried.
+    // Position behind the last star, and the place in the name from which it was tried.
     let mut star = None;
     while let Some(c) = name.get(read) {
         match (kind.get(place), star) {

@@ -13,7 +13,7 @@ pub struct CallContext {
 }
 
 impl CallContext {
-    /// Headers that cannot be read count as absent, as in other servers.
+    /// Reads the context; headers that cannot be read count as absent, as in other servers.
     #[must_use]
     pub fn from_headers(headers: &HeaderMap) -> Self {
         Self {
@@ -23,8 +23,8 @@ impl CallContext {
     }
 }
 
-/// The time the caller gives. tonic's own handling ends with the response headers and answers CANCELLED; a session needs the
-/// time itself.
+/// Timeout of the caller. tonic's own handling ends with the response headers and answers CANCELLED; a session needs
+/// the time itself.
 fn timeout(headers: &HeaderMap) -> Option<Duration> {
     parse(headers.get("grpc-timeout")?.to_str().ok()?)
 }

@@ -20,12 +20,12 @@ pub struct ModelDescription {
     pub aliases: Vec<String>,
     pub capabilities: Vec<&'static str>,
     pub languages: Vec<String>,
-    /// Those of them for which there are word times.
+    /// Languages among these that have word times.
     pub alignment_languages: Vec<String>,
-    /// Of its own audio.
+    /// Rate of its own audio.
     pub sample_rate: SampleRate,
     pub max_context_tokens: u32,
-    /// It takes work now.
+    /// `true` if it accepts work now.
     pub ready: bool,
 }
 
@@ -72,9 +72,10 @@ impl Catalog {
         self.orchestrator.chat_available().map(drop)
     }
 
-    /// The models that are served.
+    /// Models that are served.
     ///
     /// # Errors
+    ///
     /// If none is loaded yet.
     pub fn models(&self) -> Result<Vec<ModelDescription>, ServeError> {
         let pipeline = self.orchestrator.model()?;
@@ -104,17 +105,19 @@ impl Catalog {
         }])
     }
 
-    /// True if requests that name a model so are for the one that is served.
+    /// Returns true if requests for a model of this name are for the one that is served.
     ///
     /// # Errors
+    ///
     /// If none is loaded yet.
     pub fn is_served(&self, name: &str) -> Result<bool, ServeError> {
         Ok(aliases::is_model(name, &self.orchestrator.model()?.info))
     }
 
-    /// The voices of `model` that speak `language`, then those that the caller keeps; empty texts stand for any.
+    /// Voices of `model` that speak `language`, then those that the caller keeps; empty texts match all.
     ///
     /// # Errors
+    ///
     /// If there is no such model, or none is loaded yet.
     pub fn voices(
         &self,
@@ -128,7 +131,7 @@ impl Catalog {
         if language.is_empty() || spoken.any(|spoken| language::same(language, spoken)) {
             let kept = self.voices.list(caller);
             let kept: Vec<_> = kept.iter().filter(|kept| kept.problem.is_none()).collect();
-            // Where the model has none, they take the places of its voices.
+            // If the model has none, kept voices take OpenAI's names.
             let places = if info.voices.is_empty() { kept.len() } else { 0 };
             let kept = kept.iter().enumerate().map(|(index, kept)| VoiceDescription {
                 id: kept.voice.name.to_string(),

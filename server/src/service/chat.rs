@@ -1,4 +1,4 @@
-//! Chat: sessions that converse.
+//! Chat: conversation sessions.
 
 pub(crate) mod audio;
 mod messages;
@@ -31,7 +31,7 @@ pub(crate) use self::settings::DELIVERY;
 
 type Events = ReceiverStream<Result<ChatEvent, ServeError>>;
 
-/// Most bytes of recordings that are decoded where others' audio passes.
+/// Most bytes of recordings that are decoded on the threads of sessions.
 const SHORT: usize = 32 << 10;
 
 /// Model and limits against which requests are checked. Cheap to clone.
@@ -50,7 +50,7 @@ pub struct ChatRequest {
     pub modalities: Option<Modalities>,
     pub voice: String,
     pub language: String,
-    /// None unless the caller says something of the audio that it will send.
+    /// Set if the caller states the format of the audio that it will send.
     pub input: Option<InputRequest>,
     pub output: OutputRequest,
     pub text_sampling: SamplingRequest,
@@ -61,9 +61,10 @@ pub struct ChatRequest {
 }
 
 impl ChatModel {
-    /// The command that puts a request in force; `field` is what its history is called there.
+    /// Builds the command for a request's settings; `field` is the name of its history in errors.
     ///
     /// # Errors
+    ///
     /// The field that cannot be honoured.
     pub fn configure(
         &self,
@@ -114,9 +115,10 @@ impl ChatModel {
         settings::settings(request, self)
     }
 
-    /// Checks a message; what the conversation makes of it is the session's business.
+    /// Checks a message; the session adds it to the conversation.
     ///
     /// # Errors
+    ///
     /// The part that cannot be honoured.
     pub fn message(&self, message: MessageRequest) -> Result<NewMessage, ServeError> {
         messages::message(message, self)
@@ -131,7 +133,7 @@ impl ChatModel {
     }
 }
 
-/// Opens sessions that converse. Copies share the gate.
+/// Opens conversation sessions. Clones share the gate.
 #[derive(Debug, Clone)]
 pub struct ChatService {
     gate: CallGate,
@@ -148,10 +150,11 @@ impl ChatService {
         &self.gate.deps.records
     }
 
-    /// A permit for a call that converses, and what it is checked against.
+    /// Permit for a conversation call, and the model to check against.
     ///
     /// # Errors
-    /// If no work is taken, or no more of this caller.
+    ///
+    /// If no work is accepted, or no more of this caller.
     pub fn admit(&self, method: &'static str, caller: Caller) -> Result<(ChatModel, CallPermit), ServeError> {
         let (pipeline, chat) = self.gate.ready(self.gate.deps.orchestrator.chat_available())?;
         let model = ChatModel {
@@ -162,7 +165,7 @@ impl ChatService {
         Ok((model, self.gate.enter(method, caller)?))
     }
 
-    /// Opens a session that converses as `commands` say.
+    /// Opens a session that serves `commands`.
     pub fn open<S>(&self, context: CallContext, commands: S, permit: CallPermit) -> Events
     where
         S: Stream<Item = Result<ChatCommand, ServeError>> + Unpin + Send + 'static,
@@ -176,9 +179,10 @@ impl ChatService {
         })
     }
 
-    /// Answers one whole conversation. A request that cannot be honoured fails in the session, which accounts for it.
+    /// Answers one whole conversation. A request that cannot be honoured fails in the session, which records it.
     ///
     /// # Errors
+    ///
     /// As for [`admit`](Self::admit).
     pub async fn generate(
         &self,
@@ -196,8 +200,8 @@ impl ChatService {
     }
 }
 
-/// Checks a whole conversation. Long recordings are decoded on a thread of their own, off the threads that audio passes; `permit`
-/// goes there too, so that a caller that goes away keeps its place until they are decoded.
+/// Checks a whole conversation. Long recordings are decoded on a thread of their own, off the threads of sessions;
+/// `permit` moves there, too, so that a caller that goes away keeps its place until they are decoded.
 async fn read<P: Send + 'static>(
     request: Result<ChatRequest, ServeError>,
     model: &ChatModel,

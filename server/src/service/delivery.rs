@@ -10,14 +10,14 @@ use super::settings::invalid;
 use crate::error::{ErrorKind, ServeError, about};
 use crate::session::Delivery;
 
-/// Silence before speech where the caller says nothing about it.
+/// Silence before speech where the caller sets nothing.
 const LEADING_SILENCE: Duration = Duration::from_millis(20);
-/// Most of it that a caller may ask for.
+/// Most of it that a caller may request.
 const MAX_LEADING_SILENCE: Duration = Duration::from_secs(10);
 /// Leads over the listener that may be requested: long enough that no timer of a busy machine makes a gap.
 const MAX_LEADS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3_600);
 
-/// Paths of the fields that say how audio is delivered.
+/// Paths of the delivery fields.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DeliveryFields {
     pub(crate) frame_duration: &'static str,
@@ -41,7 +41,7 @@ pub struct OutputRequest {
     pub leading_silence: Option<Duration>,
     pub speed: Option<f64>,
     pub volume_gain_db: Option<f64>,
-    /// The protocol gathers the audio, and hands it over in one piece.
+    /// `true` if the protocol sends the audio in one piece.
     pub whole: bool,
 }
 
@@ -111,7 +111,7 @@ pub(super) fn delivery(
     })
 }
 
-/// The format in chunks of a playing time, if one is asked for.
+/// The format in chunks of a playing time, if one is requested.
 fn framed(format: Format, time: Duration, fields: &DeliveryFields) -> Result<Format, ServeError> {
     if time.is_zero() {
         return Ok(format);

@@ -1,5 +1,5 @@
-//! The gate of every call with a session of its own: a bounded number at once, whatever the service, and of every caller as
-//! many as its quotas allow.
+//! Gate of every call with a session of its own: a bounded number at once over all services, and per caller as many
+//! as its quotas allow.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +20,13 @@ use crate::session::{
 use crate::tasks::Tasks;
 use omni_pipeline::clock::Clock;
 
-/// Events between a session and the transport. Small: what is in it counts as handed over.
+/// Capacity of the channel between a session and the transport. Small: events in it count as sent.
 const EVENTS: usize = 2;
 
 /// Retry delay of a refused caller.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The server takes no more sessions.
+/// The server accepts no more sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{limit} sessions are open, no more are accepted now")]
 pub(crate) struct TooManySessions {
@@ -41,7 +41,7 @@ impl From<TooManySessions> for ServeError {
     }
 }
 
-/// A session that has begun; dropping it records the end, however that comes.
+/// A session that has begun; dropping it records the end, for any cause.
 struct OpenSession {
     records: Arc<dyn RecordSink>,
     clock: Clock,
@@ -68,7 +68,7 @@ impl Drop for OpenSession {
     }
 }
 
-/// The right to a session, held until that ends.
+/// Permit for a session, held until that ends.
 #[derive(Debug)]
 pub struct CallPermit {
     method: &'static str,
@@ -87,7 +87,8 @@ pub struct CallGate {
 }
 
 impl CallGate {
-    /// Admits at most `max_sessions` calls at once, the last of them shared among tenants, and lists them in `registry`.
+    /// Creates a gate for at most `max_sessions` calls at once, the last of them shared among tenants; they are
+    /// listed in `registry`.
     #[must_use]
     pub fn new(deps: SessionDeps, tasks: Arc<Tasks>, registry: Registry, max_sessions: usize) -> Self {
         Self {
@@ -98,7 +99,7 @@ impl CallGate {
         }
     }
 
-    /// A permit for a call of `method`.
+    /// Admits a call of `method`.
     pub(super) fn enter(&self, method: &'static str, caller: Caller) -> Result<CallPermit, ServeError> {
         let permit = self.try_enter(method, caller);
         permit.inspect_err(|error| self.deps.records.refused(error))
@@ -125,7 +126,7 @@ impl CallGate {
         context.timeout.map(|time| self.deps.clock.now() + time)
     }
 
-    /// Runs a session as a task that holds its permit to the end; gives its events.
+    /// Runs a session as a task that holds its permit to the end; returns its events.
     pub(super) fn run<E, F>(
         &self,
         permit: CallPermit,

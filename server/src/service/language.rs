@@ -16,11 +16,11 @@ const KNOWN: [(&str, &[&str], &str); 13] = [
     ("ko", &["kor"], "korean"),
     ("pt", &["por"], "portuguese"),
     ("ru", &["rus"], "russian"),
-    // Mandarin is what a tag of Chinese means unless it says another.
+    // A tag of Chinese stands for Mandarin unless it names another language.
     ("zh", &["cmn", "zho", "chi"], "chinese"),
     ("yue", &[], "cantonese"),
 ];
-/// Languages that the aligner follows: those whose letters it knows, or whose characters are syllables. Letters of other scripts leave too
+/// Languages of the aligner: those whose letters it knows, or whose characters are syllables. Other scripts leave too
 /// much unwritten.
 const ALIGNED: [&str; 11] = ["de", "en", "es", "fr", "it", "ja", "ko", "pt", "ru", "yue", "zh"];
 /// Length of a subtag that names a language within a macrolanguage: `zh-yue`.
@@ -32,7 +32,7 @@ pub(super) fn same(asked: &str, spoken: &str) -> bool {
     subtags(asked).zip(subtags(spoken)).all(|(a, b)| a == b)
 }
 
-/// True if both are of one language, whatever their regions and scripts: "en-GB" and "en-US".
+/// Returns true if both are of one language, in any regions and scripts: "en-GB" and "en-US".
 pub(super) fn related(asked: &str, spoken: &str) -> bool {
     subtags(asked).next() == subtags(spoken).next()
 }
@@ -50,7 +50,7 @@ pub(super) fn aligned_of(languages: &[String]) -> Vec<String> {
     aligned.cloned().collect()
 }
 
-/// The parts of a tag, the language's shortest code first, in small letters.
+/// Parts of a tag, the language's shortest code first, in small letters.
 fn subtags(tag: &str) -> impl Iterator<Item = String> {
     let tag = tag.trim().to_lowercase();
     let mut parts: Vec<String> = tag.split(['-', '_']).map(str::to_owned).collect();

@@ -1,17 +1,17 @@
-//! Places for calls: so many in all, the last of which are kept for tenants that have little.
+//! Fair limit of calls: a number of places in all, the last of which are reserved for tenants with few calls.
 //!
-//! A tenant that is alone may have all places. As soon as there are others, the last places go to tenants with less than an equal
-//! share, so that a tenant that takes all it can get does not lock the others out.
+//! A tenant that is alone may have all places. As soon as there are others, the last places go to tenants with less
+//! than an equal share, so that a tenant that takes all it can get does not lock the others out.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::caller::Tenant;
 
-/// Of all places this part is kept for those with less than their share.
+/// Divisor: this part of all places is reserved for tenants with less than their share.
 const KEPT: usize = 8;
 
-/// The places. Copies are the same.
+/// The places. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct FairLimiter {
     most: usize,
@@ -39,10 +39,11 @@ impl FairLimiter {
         }
     }
 
-    /// A place for a call of `tenant`.
+    /// Takes a place for a call of `tenant`.
     ///
     /// # Errors
-    /// How many places that tenant may have now.
+    ///
+    /// The number of places that the tenant may have now.
     pub(super) fn take(&self, tenant: Tenant) -> Result<FairPermit, usize> {
         let mut taken = lock(&self.taken);
         let own = taken.tenants.get(&tenant).copied().unwrap_or(0);

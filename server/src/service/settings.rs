@@ -1,7 +1,7 @@
-//! Requests to speak, checked against the model. Errors name fields by their paths in the .proto files.
+//! Speech requests, checked against the model. Errors name fields by their paths in the .proto files.
 //!
-//! What cannot be honoured is refused, with the field and what would be right. Hints alone are ignored, with a warning, unless the
-//! server is strict.
+//! A field that cannot be honoured is refused, with the accepted values. Only hints are ignored, with a warning,
+//! unless the server is strict.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub struct SamplingRequest {
     pub top_p: Option<f32>,
     pub top_k: Option<i32>,
     pub repetition_penalty: Option<f32>,
-    /// Of text alone, as the two behind it.
+    /// For text only, like the two below it.
     pub min_p: Option<f32>,
     pub presence_penalty: Option<f32>,
     pub frequency_penalty: Option<f32>,
@@ -67,7 +67,7 @@ pub(crate) const DELIVERY: DeliveryFields = DeliveryFields {
 /// Longest delay that makes sense for a text buffer.
 const MAX_BUFFER_DELAY: Duration = Duration::from_secs(60);
 
-/// A name of something that there is not.
+/// An unknown name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum UnknownName {
     #[error(
@@ -153,12 +153,12 @@ pub(crate) fn model(got: &str, info: &SpeechInfo) -> Result<(), ServeError> {
     Err(UnknownName::Model { got, expected }.into())
 }
 
-/// The voice of a request: one of the model's own, or what stands for another.
+/// Voice of a request: one of the model's own, or a kept or imitated one.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SpokenVoice {
     pub(super) name: String,
     prompt: Option<Arc<VoicePrompt>>,
-    /// Words that the model is told of it.
+    /// Description of the voice for the model.
     description: Option<Arc<str>>,
 }
 
@@ -171,7 +171,7 @@ impl SpokenVoice {
         }
     }
 
-    /// That of a recording which came with the request.
+    /// Voice of a recording that came with the request.
     fn imitated(prompt: &Arc<VoicePrompt>) -> Self {
         Self {
             prompt: Some(Arc::clone(prompt)),
@@ -223,7 +223,7 @@ pub(super) fn voice(got: &str, info: &SpeechInfo) -> Result<SpokenVoice, ServeEr
         _ => aliases::meant(got, names.len()),
     };
     match meant.and_then(|index| names.get(index)) {
-        // A name that is listed is found.
+        // A listed name is always found.
         Some(name) => voice(name, info),
         None => {
             let known = known_voices(info);
@@ -239,7 +239,7 @@ pub(super) fn voice(got: &str, info: &SpeechInfo) -> Result<SpokenVoice, ServeEr
     }
 }
 
-/// The voices that OpenAI's names stand for, the default first: the model's own, or else those that are kept.
+/// Voices that OpenAI's names stand for, the default first: the model's own, or else the kept ones.
 fn names(info: &SpeechInfo) -> Vec<String> {
     let kept = info.voice_support.kept.as_ref();
     match (info.voices.is_empty(), kept) {
@@ -248,15 +248,15 @@ fn names(info: &SpeechInfo) -> Vec<String> {
     }
 }
 
-/// The names that can be asked for.
+/// Names of all voices that can be requested.
 fn known_voices(info: &SpeechInfo) -> Vec<String> {
     let kept = info.voice_support.kept.as_ref().map(|kept| kept.names());
     let own = info.voices.iter().map(|voice| voice.id.clone());
     own.chain(kept.into_iter().flatten()).collect()
 }
 
-/// The language that is meant; none where the model finds it out. Another region of the language stands in for one that is not
-/// there, unless the server is strict.
+/// Language of the request; none where the model detects it. Another region of the language replaces a missing one,
+/// unless the server is strict.
 pub(super) fn language(
     got: &str,
     info: &SpeechInfo,
@@ -286,7 +286,7 @@ pub(super) fn language(
     Err(UnknownName::Language { got, known }.into())
 }
 
-/// Refuses word times in a language in which there are none. Without a language the model decides on one by the text.
+/// Refuses word times in a language without them. Without a language the model detects it by the text.
 fn aligned(language: Option<&str>, info: &SpeechInfo) -> Result<(), ServeError> {
     match language.filter(|language| !super::language::is_aligned(language)) {
         None => Ok(()),
@@ -315,7 +315,7 @@ fn instructions(got: &str, info: &SpeechInfo) -> Option<Arc<str>> {
     (info.instructions && !got.is_empty()).then(|| got.into())
 }
 
-/// True if text stands in front of the first frame. A model that cannot have it there ignores the wish.
+/// Returns true if the prompt contains the whole text. A model that does not support that ignores the request.
 fn non_streaming(request: &SpeechRequest, info: &SpeechInfo) -> Result<bool, ServeError> {
     const FIELD: &str = "config.non_streaming_mode";
     let Some(default) = info.non_streaming else {
@@ -330,7 +330,7 @@ fn non_streaming(request: &SpeechRequest, info: &SpeechInfo) -> Result<bool, Ser
     Ok(request.non_streaming_mode.unwrap_or(usual))
 }
 
-/// Refuses what is set and cannot be had; gives what is ignored instead, each with the reason.
+/// Refuses fields that are set and not supported; returns those that are ignored instead, each with the reason.
 fn unsupported(request: &SpeechRequest, info: &SpeechInfo) -> Result<Vec<IgnoredField>, ServeError> {
     let mut ignored = Vec::new();
     if !request.style_instructions.is_empty() && !info.instructions {
@@ -355,7 +355,7 @@ fn unsupported(request: &SpeechRequest, info: &SpeechInfo) -> Result<Vec<Ignored
             "this model takes none; expected empty",
         ));
     }
-    // One that the model can imitate was made a voice before.
+    // A recording that the model can imitate was encoded before.
     if request.clone.is_some() {
         return Err(invalid(
             "config.clone",
@@ -365,7 +365,7 @@ fn unsupported(request: &SpeechRequest, info: &SpeechInfo) -> Result<Vec<Ignored
     Ok(ignored)
 }
 
-/// A hint that cannot be followed: refused where the server is `strict`, else one more that is `ignored`.
+/// Handles a hint that cannot be followed: refused if the server is `strict`, else one more `ignored` field.
 pub(super) fn hint(
     field: &'static str,
     problem: &str,
@@ -375,7 +375,7 @@ pub(super) fn hint(
     if strict {
         return Err(invalid(field, format!("{problem}; expected empty")));
     }
-    // The answer names it.
+    // The answer names the field.
     tracing::debug!(field, problem, "hint ignored");
     let problem = problem.to_owned();
     ignored.push(IgnoredField { field, problem });

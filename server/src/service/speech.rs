@@ -1,4 +1,4 @@
-//! Speech: sessions that speak what their commands say.
+//! Speech: sessions that speak the text of their commands.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,9 +37,9 @@ pub struct SpeechRequest {
     pub style_instructions: String,
     pub has_pronunciations: bool,
     pub non_streaming_mode: Option<bool>,
-    /// All text is known from the start: [`SpeechService::synthesize`] says so.
+    /// `true` if all text is known from the start, as for [`SpeechService::synthesize`].
     pub whole_text: bool,
-    /// Speak like this recording.
+    /// Recording to imitate.
     pub clone: Option<Imitation>,
     /// Voice made from `clone` by [`SpeechService::imitated`].
     pub imitated: Option<Arc<VoicePrompt>>,
@@ -55,7 +55,7 @@ impl SpeechRequest {
     }
 }
 
-/// Opens sessions that speak. Copies share the gate.
+/// Opens speech sessions. Clones share the gate.
 #[derive(Debug, Clone)]
 pub struct SpeechService {
     gate: CallGate,
@@ -78,18 +78,20 @@ impl SpeechService {
         self.gate.deps.limits
     }
 
-    /// The model, also while no work is taken.
+    /// Properties of the model, also while no work is accepted.
     ///
     /// # Errors
+    ///
     /// If it is not loaded yet.
     pub fn info(&self) -> Result<Arc<SpeechInfo>, ServeError> {
         Ok(Arc::clone(&self.gate.deps.orchestrator.model()?.info))
     }
 
-    /// The request with the recording that it brings made a voice. A model that imitates none is left to refuse it.
+    /// Encodes the recording of a request. A model that imitates none refuses it later.
     ///
     /// # Errors
-    /// What is wrong with the recording.
+    ///
+    /// The problem with the recording.
     pub async fn imitated(
         &self,
         tenant: Tenant,
@@ -107,10 +109,11 @@ impl SpeechService {
         Ok(request)
     }
 
-    /// A permit for a call that speaks, and the model that speaks, with the voices that the caller keeps.
+    /// Permit for a speech call, and the model, with the voices that the caller keeps.
     ///
     /// # Errors
-    /// If no work is taken, or no more of this caller.
+    ///
+    /// If no work is accepted, or no more of this caller.
     pub fn admit(
         &self,
         method: &'static str,
@@ -133,7 +136,7 @@ impl SpeechService {
         text: String,
     ) -> Result<(Arc<SpeechInfo>, Explained), ServeError> {
         let (info, permit) = self.admit("SpeechService/Explain", caller)?;
-        // A recording that speaking would imitate changes no word.
+        // A recording to imitate changes no word.
         let request = SpeechRequest {
             clone: None,
             ..request
@@ -158,7 +161,7 @@ impl SpeechService {
         Ok((info, explained?))
     }
 
-    /// Opens a session that speaks as `commands` say; `shape` makes it of one as it comes.
+    /// Opens a session that serves `commands`; `shape` sets options of the session.
     pub fn open<S>(
         &self,
         context: CallContext,
@@ -178,10 +181,11 @@ impl SpeechService {
         })
     }
 
-    /// Speaks one whole text, by a session that `shape` makes of one as it comes. A request that cannot be honoured fails in the session,
-    /// which accounts for it.
+    /// Speaks one whole text, by a session with the options of `shape`. A request that cannot be honoured fails in
+    /// the session, which records it.
     ///
     /// # Errors
+    ///
     /// As for [`admit`](Self::admit).
     pub async fn synthesize(
         &self,
@@ -199,7 +203,7 @@ impl SpeechService {
             Ok(request) => self.imitated(tenant, request).await,
             refused => refused,
         };
-        // The time that a recording took is the caller's.
+        // The time for the recording counts against the caller's timeout.
         context.timeout = context
             .timeout
             .map(|time| time.saturating_sub(clock.since(began)));

@@ -1,8 +1,8 @@
-//! Voices that callers keep: made of recordings or of descriptions, stored once, spoken with by name.
+//! Voices that callers keep: made from recordings or descriptions, stored once, selected by name.
 //!
-//! In: recordings, descriptions and files of voices, each with the caller that it is of. Out: voices, and what speech needs of them.
-//! A voice belongs to the API key that made it, and no other key sees it. What was made without a key, or put into the directory by
-//! hand without an owner, is shared by all callers.
+//! In: recordings, descriptions and files of voices, each with its caller. Out: voices, and the prompts that speech
+//! needs of them. A voice belongs to the API key that made it, and no other key sees it. Voices made without a key,
+//! or put into the directory by hand without an owner, are shared by all callers.
 
 mod encoding;
 mod error;
@@ -47,12 +47,12 @@ pub enum VoiceOrigin {
         /// Words of the recording. With them the recording is continued in context; empty: the speaker's vector alone
         /// decides.
         transcript: String,
-        /// Leave the recording itself out although there is a transcript.
+        /// Leaves the recording itself out although there is a transcript.
         x_vector_only: bool,
         /// The caller's statement that the speaker agrees.
         consent: String,
     },
-    /// Words.
+    /// Description in words.
     Description(String),
 }
 
@@ -65,7 +65,7 @@ pub struct NewVoice {
     pub description: String,
 }
 
-/// A recording to speak like once, without keeping it.
+/// A recording to imitate once, without keeping it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Imitation {
     pub recording: Recording,
@@ -73,7 +73,7 @@ pub struct Imitation {
     pub x_vector_only: bool,
 }
 
-/// A voice for its owner.
+/// A voice as its owner sees it.
 #[derive(Debug, Clone)]
 pub struct VoiceView {
     pub voice: Arc<StoredVoice>,
@@ -83,7 +83,7 @@ pub struct VoiceView {
     pub durable: bool,
 }
 
-/// Keeps voices. Copies are the same.
+/// Service of kept voices. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Voices {
     store: Arc<VoiceStore>,
@@ -95,7 +95,7 @@ pub struct Voices {
 }
 
 impl Voices {
-    /// Keeps voices in `store`; recordings are brought to `loudness` before they become voices.
+    /// Creates the service over `store`; recordings are normalised to `loudness` before they become voices.
     #[must_use]
     pub fn new(
         store: VoiceStore,
@@ -122,7 +122,7 @@ impl Voices {
         self.store.held()
     }
 
-    /// Tells the log what there is to speak with, if the model speaks with voices that are kept.
+    /// Logs the voices there are, if the model speaks with kept voices.
     pub fn tell(&self) {
         let Ok(pipeline) = self.orchestrator.model() else {
             return;
@@ -138,11 +138,12 @@ impl Voices {
         }
     }
 
-    /// Makes a voice and keeps it. Nothing is kept if the future is dropped while the voice is computed; a voice whose file is being
-    /// written then is kept.
+    /// Makes a voice and keeps it. Nothing is kept if the future is dropped while the voice is computed; a voice
+    /// whose file is being written then is kept.
     ///
     /// # Errors
-    /// What is wrong with it, or that there is no room.
+    ///
+    /// The problem with it, or that there is no room.
     pub async fn create(&self, caller: &Caller, new: NewVoice) -> Result<VoiceView, ServeError> {
         let counted = self.figures.creation(figures::material(&new.origin));
         let made = self.make(caller, new).await;
@@ -210,7 +211,7 @@ impl Voices {
         }
         let store = Arc::clone(&self.store);
         let figures = self.figures.clone();
-        // Told there: a caller that goes away now does not take its voice along.
+        // Reported on that thread, so that a caller that goes away now does not lose its voice.
         let put = on_disk(move || store.put(voice).inspect(|_| figures.held(&store)));
         let voice = put.await?;
         tracing::info!(
@@ -228,9 +229,10 @@ impl Voices {
         voices.into_iter().map(|voice| self.view(voice)).collect()
     }
 
-    /// One of them.
+    /// Returns one of them.
     ///
     /// # Errors
+    ///
     /// If there is none of that name.
     pub fn get(&self, caller: &Caller, name: &str) -> Result<VoiceView, ServeError> {
         let found = self.store.find(&Owner::of(caller), name);
@@ -271,7 +273,8 @@ impl Voices {
     /// Keeps the voice of a file as the caller's, under `name` if that is not empty.
     ///
     /// # Errors
-    /// If it is no file of a voice, if it is of another model, or if there is no room.
+    ///
+    /// If it is not a file of a voice, if it is of another model, or if there is no room.
     pub async fn import(&self, caller: &Caller, name: &str, data: &[u8]) -> Result<VoiceView, ServeError> {
         let counted = self.figures.creation(VoiceMaterial::File);
         let brought = self.bring(caller, name, data).await;
@@ -345,7 +348,7 @@ impl Voices {
         Ok((encoded, transcript))
     }
 
-    /// The voices that `caller` may speak with, for the model's description.
+    /// Voices that `caller` may use, for the model's description.
     #[must_use]
     pub fn seen_by(&self, caller: &Caller, info: &Arc<SpeechInfo>) -> Arc<dyn KeptVoices> {
         Arc::new(Seen {
@@ -356,7 +359,7 @@ impl Voices {
         })
     }
 
-    /// The description of a model with the voices that `caller` may speak with.
+    /// Description of a model with the voices that `caller` may use.
     #[must_use]
     pub fn describe(&self, caller: &Caller, info: &Arc<SpeechInfo>) -> Arc<SpeechInfo> {
         if info.voice_support.source == VoiceSource::Names {
@@ -418,7 +421,7 @@ fn shape(info: &SpeechInfo) -> Result<&VoiceShape, VoiceError> {
     shape.ok_or_else(|| VoiceError::not_possible("a recording", info.voice_support.source))
 }
 
-/// Refuses a name that means one of the model's own voices.
+/// Refuses a name that stands for one of the model's own voices.
 fn own_name(name: &VoiceName, info: &SpeechInfo) -> Result<(), VoiceError> {
     let taken = info
         .voices

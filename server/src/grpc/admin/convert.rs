@@ -1,4 +1,4 @@
-//! Views to messages, and what operators ask for to values.
+//! Views to messages, and requests of operators to values.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::service::settings::invalid;
 use crate::session::{RecentFigures, SessionView};
 use omni_pipeline::stage::{ReplicaState, ReplicaView, StagePool};
 
-/// Longest drain that may be asked for.
+/// Longest drain accepted.
 const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 3_600);
 
 pub(super) fn count(number: usize) -> u32 {
@@ -90,7 +90,7 @@ fn signed(seconds: f64) -> omni_proto::Duration {
     }
 }
 
-/// The interval that was asked for.
+/// Requested interval.
 pub(super) fn interval(
     asked: Option<omni_proto::Duration>,
     absent: Duration,

@@ -3,7 +3,7 @@
 /// A flag and four bytes of length stand before every message.
 const HEAD: usize = 5;
 
-/// Follows the bytes of one direction of a call, in whatever pieces they come.
+/// Finds the messages in the bytes of one direction of a call, in pieces of any size.
 #[derive(Debug, Default)]
 pub(in crate::grpc) struct Frames {
     head: [u8; HEAD],
@@ -40,7 +40,7 @@ impl Frames {
         messages
     }
 
-    /// True if a message has come in part.
+    /// Returns true if a message has arrived in part.
     pub(in crate::grpc) fn is_within(&self) -> bool {
         self.filled > 0
     }

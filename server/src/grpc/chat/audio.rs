@@ -1,4 +1,4 @@
-//! Layouts of audio that callers send.
+//! Formats of callers' audio.
 
 use omni_audio::{InputEncoding, InputFormat};
 use omni_proto::v1;
@@ -19,7 +19,7 @@ const ENCODINGS: [(v1::AudioEncoding, InputEncoding); 7] = [
     (v1::AudioEncoding::Wav, InputEncoding::Wav),
 ];
 
-/// A format as it goes over the wire: 0 where the bytes themselves say it.
+/// A format as a message: 0 where the bytes themselves state it.
 pub(super) fn wire(format: InputFormat) -> v1::AudioFormat {
     let wire = ENCODINGS
         .iter()
@@ -141,7 +141,7 @@ mod tests {
     fn other_rates_and_laws_are_heard_at_the_models_rate() {
         let half = decoded(format(E::PcmS16le, 48_000, 1), &[0; 48_000]).unwrap();
         assert_eq!(half.len(), 8_000);
-        // A telephone's rate, unless something else is said.
+        // The rate of telephones by default.
         let half = decoded(format(E::Alaw, 0, 0), &[0xD5; 4_000]).unwrap();
         assert_eq!(half.len(), 8_000);
     }

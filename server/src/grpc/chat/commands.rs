@@ -32,7 +32,7 @@ pub(super) fn conversation(
     })
 }
 
-/// Takes the messages of a call, whatever comes of it.
+/// Converts the messages of a call; for tests.
 pub(super) fn take(requests: impl Iterator<Item = v1::ConverseRequest>, model: &ChatModel) {
     let mut input = InputAudio::default();
     let mut commands = Vec::new();
@@ -51,7 +51,7 @@ pub(super) fn generate(request: v1::GenerateRequest) -> Result<ChatRequest, Serv
         ));
     }
     config.history = request.messages;
-    // Here the field itself says that something will come.
+    // Here a field that is set means that audio will come.
     let input = config.input_audio.map(|_| Default::default());
     let request = settings::request(config)?;
     Ok(ChatRequest {
@@ -60,7 +60,7 @@ pub(super) fn generate(request: v1::GenerateRequest) -> Result<ChatRequest, Serv
     })
 }
 
-/// The command of a message. What has to come before it goes to `first`.
+/// Command of a message. Commands that must come before it go to `first`.
 fn command(
     request: v1::ConverseRequest,
     input: &mut InputAudio,

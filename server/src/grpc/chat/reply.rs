@@ -16,7 +16,7 @@ use crate::session::{
     ChatEvent, ChatEventBody, ChatReady, Outcome, ResponseDone, Said, TurnTimings, TurnUsage,
 };
 
-/// An event, and behind settings that are in force a warning for each field that has no effect.
+/// An event, with a warning for each ignored field behind settings in force.
 pub(super) fn with_warnings(
     event: Result<ChatEvent, ServeError>,
 ) -> impl Stream<Item = Result<ChatEvent, ServeError>> + Unpin {
@@ -66,7 +66,7 @@ pub(super) fn converse(event: ChatEvent, seq: u64, known: &ChatModel) -> v1::Con
     }
 }
 
-/// A message of `Generate`, where a failed answer is a failed call; `None` for what has no message there.
+/// A message of `Generate`, where a failed answer is a failed call; `None` for an event without a message there.
 pub(super) fn generate(event: ChatEvent, known: &ChatModel) -> Option<Result<v1::GenerateResponse, Status>> {
     use generate_response::Event as E;
     let body = match event.body {

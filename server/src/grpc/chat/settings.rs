@@ -15,7 +15,7 @@ use crate::session::{ChatSettings, Modalities};
 
 /// Request of a configuration.
 pub(super) fn request(config: v1::ChatConfig) -> Result<ChatRequest, ServeError> {
-    // The defaults of all fields are those of a caller that says nothing.
+    // A field with all defaults is the same as none.
     let input = config
         .input_audio
         .filter(|input| *input != v1::AudioFormat::default());
@@ -56,7 +56,7 @@ pub(super) fn modalities(got: &[i32], field: &'static str) -> Result<Option<Moda
     Ok((!got.is_empty()).then_some(modalities))
 }
 
-/// The settings in force, every default filled in.
+/// Settings in force, with every default filled in.
 pub(super) fn resolved(settings: &ChatSettings, known: &ChatModel) -> v1::ChatConfig {
     let speech = &settings.speech;
     let modalities = [

@@ -1,4 +1,4 @@
-//! Wire to telemetry's own values, and its errors back.
+//! Messages to telemetry's own values, and its errors back.
 
 use omni_proto::v1;
 use omni_proto::v1::MetricErrorReason as Reason;
@@ -17,13 +17,13 @@ impl Refused {
         Self { reason, message }
     }
 
-    /// Something with that name may have been meant.
+    /// Adds a suggested name.
     pub(super) fn meaning(mut self, name: &str) -> Self {
         self.message = format!("{}, did you mean {name:?}?", self.message);
         self
     }
 
-    /// Of what stands there in the request.
+    /// Error for the entry at that index of the request.
     pub(super) fn at(self, index: u32) -> v1::MetricError {
         v1::MetricError {
             index,
@@ -59,7 +59,7 @@ impl From<MetricError> for Refused {
     }
 }
 
-/// A kind, if it is said.
+/// Kind of the metric, if it is set.
 fn kind(number: i32) -> Result<Option<CustomKind>, Refused> {
     match v1::MetricKind::try_from(number) {
         Ok(v1::MetricKind::Unspecified) => Ok(None),

@@ -8,12 +8,13 @@ use omni_telemetry::{CustomMetrics, Family, FamilyKind};
 use crate::error::ServeError;
 use crate::service::settings::invalid;
 
-/// Entries of a page if the caller does not say.
+/// Default page size.
 const PAGE: usize = 100;
 /// Most entries of a page.
 const MAX_PAGE: usize = 500;
 
-/// The page that is asked for. It begins behind the name in the token: metrics may be added between two pages, and none is removed.
+/// Requested page. It begins behind the name in the token: metrics may be added between two pages, and none is
+/// removed.
 pub(super) fn page(
     metrics: &CustomMetrics,
     request: &v1::ListMetricsRequest,

@@ -25,7 +25,7 @@ use omni_pipeline::request::VoicePrompt;
 /// Prefixes of the names of NVIDIA's own voices, one of which its clients send by default.
 const NVIDIA_VOICES: [&str; 2] = ["Magpie-", "English-US"];
 
-/// Names of the requests whose utterances have not begun, in order.
+/// Ids of the requests whose utterances have not begun, in order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ids(Arc<Mutex<VecDeque<Option<RequestId>>>>);
 
@@ -37,15 +37,15 @@ impl Ids {
             .push_back(id);
     }
 
-    /// The name of the utterance that begins.
+    /// Id of the utterance that begins.
     pub(super) fn next(&self) -> Option<RequestId> {
         let mut ids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ids.pop_front().flatten()
     }
 }
 
-/// The commands that a `Synthesize` call stands for. The call ends when the other side of `refused` is dropped, with the error that it
-/// gives if there is one.
+/// Commands of a `Synthesize` call. The call ends when the other side of `refused` is dropped, with its error if
+/// there is one.
 pub(super) fn whole(
     request: SynthesizeSpeechRequest,
     imitated: Imitated,
@@ -70,11 +70,11 @@ pub(super) fn whole(
 pub(super) struct Bounds {
     /// Of one message.
     pub(super) message: usize,
-    /// Of text in one utterance; more begins another.
+    /// Most text of one utterance; further text begins another.
     pub(super) utterance: usize,
 }
 
-/// The commands of a `SynthesizeOnline` call. `ids` gets the name of each utterance.
+/// Commands of a `SynthesizeOnline` call. `ids` gets the id of each utterance.
 pub(super) fn online(
     requests: Streaming<SynthesizeSpeechRequest>,
     info: Arc<SpeechInfo>,
@@ -115,10 +115,10 @@ pub(super) fn online(
 /// A message, with the voice of its recording.
 type HeardRequest = (SynthesizeSpeechRequest, Option<Arc<VoicePrompt>>);
 
-/// The voice of the recording that came with a request, if one did that the model can imitate.
+/// Voice of the recording of a request, if it has one that the model can imitate.
 pub(super) type Imitated = Result<Option<Arc<VoicePrompt>>, ServeError>;
 
-/// Makes the recording of a request a voice. With a transcript it is continued in context.
+/// Encodes the recording of a request. With a transcript it is continued in context.
 pub(super) async fn imitated(
     service: &SpeechService,
     tenant: Tenant,
@@ -152,7 +152,7 @@ pub(super) async fn imitated(
     Ok(asked?.imitated)
 }
 
-/// The recording: a file, which clients send whole whatever they say of it, or samples.
+/// The recording: a file, which clients send whole with any stated format, or samples.
 fn recording(data: &ZeroShotData) -> Result<Recording, ServeError> {
     let encoding = match AudioEncoding::try_from(data.encoding) {
         Ok(AudioEncoding::Mulaw) => InputEncoding::Mulaw,
@@ -177,7 +177,7 @@ fn recording(data: &ZeroShotData) -> Result<Recording, ServeError> {
 struct Caller {
     ids: Ids,
     bounds: Bounds,
-    /// The last message without its text: the settings in force.
+    /// Last message without its text: the settings in force.
     settings: Option<SynthesizeSpeechRequest>,
     /// Bytes of text in the open utterance.
     open: Option<usize>,
@@ -241,7 +241,7 @@ impl Caller {
         commands
     }
 
-    /// The end of the call. One that asked for nothing but silence gets it.
+    /// Commands at the end of the call. A call without text gets silence.
     fn end(&mut self) -> Vec<Command> {
         if self.settings.is_none() || self.spoke {
             return self.finish().into_iter().collect();
@@ -256,7 +256,7 @@ impl Caller {
     }
 }
 
-/// Takes the messages of a call, whatever comes of it.
+/// Converts the messages of a call; for tests.
 pub(in crate::grpc) fn take(requests: impl Iterator<Item = SynthesizeSpeechRequest>, info: &SpeechInfo) {
     let bounds = Bounds {
         message: usize::MAX,
@@ -276,7 +276,7 @@ fn text(text: String) -> Command {
     }
 }
 
-/// The settings of a message, which may have the `whole_text`; what cannot be honoured is refused.
+/// Settings of a message, which may have the `whole_text`; a field that cannot be honoured is refused.
 fn checked(
     request: &SynthesizeSpeechRequest,
     imitated: Option<Arc<VoicePrompt>>,
@@ -316,8 +316,8 @@ fn checked(
     asked.settings(info).map_err(as_named_here)
 }
 
-/// Opus has no 22,050 Hz, which clients send unless told otherwise. An Ogg stream says what its rate is, so the next one that Opus has
-/// will do; where nothing says so the rate must be as it was asked for.
+/// Opus does not support 22,050 Hz, the default of clients. An Ogg stream states its rate, so the next higher rate of
+/// Opus will do; other streams must have the requested rate.
 fn ogg_rate(encoding: Encoding, hz: u32) -> u32 {
     let asked = SampleRate::new(hz)
         .ok()
@@ -344,8 +344,7 @@ fn encoding(got: i32) -> Result<Encoding, ServeError> {
     }
 }
 
-/// The voice that is meant: clients write "MODEL.VOICE" as they found it listed, and send a voice of NVIDIA's own if the caller
-/// chose none.
+/// Voice of the request: clients write "MODEL.VOICE" as it was listed, and send a voice of NVIDIA's own by default.
 fn voice<'a>(name: &'a str, info: &SpeechInfo) -> &'a str {
     if NVIDIA_VOICES.iter().any(|own| name.starts_with(own)) {
         return "";
@@ -354,7 +353,7 @@ fn voice<'a>(name: &'a str, info: &SpeechInfo) -> &'a str {
     rest.and_then(|rest| rest.strip_prefix('.')).unwrap_or(name)
 }
 
-/// The error with the field called as Riva's messages call it.
+/// The error with the field's name in Riva's messages.
 fn as_named_here(error: ServeError) -> ServeError {
     match error.field() {
         Some("config.output.format.encoding") => error.renamed("encoding"),

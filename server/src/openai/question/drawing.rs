@@ -22,7 +22,7 @@ impl Scalar for Number {
     }
 
     fn real(value: f64) -> Option<Self> {
-        // Beyond what a double tells apart it is as good as the nearest.
+        // Beyond the precision of a double the nearest value will do.
         (value.fract() == 0.0).then_some(Self(value as i128))
     }
 }
@@ -43,11 +43,11 @@ pub(super) struct Drawing {
 }
 
 impl Drawing {
-    /// The same as the service takes it.
+    /// Converts to the service's request.
     pub(super) fn request(self) -> Result<SamplingRequest, ApiError> {
         // The likeliest token alone makes up any share of the probabilities.
         let greedy = self.top_p == Some(0.0);
-        // The service would call it by the other name.
+        // The service would use another name for it.
         if let Some(penalty) = self
             .repeat_penalty
             .filter(|penalty| *penalty <= 0.0 || *penalty > 10.0)
@@ -58,7 +58,7 @@ impl Drawing {
         Ok(SamplingRequest {
             temperature: if greedy { Some(0.0) } else { self.temperature },
             top_p: self.top_p.filter(|_| !greedy),
-            // Ollama says 0 and vLLM -1 where all tokens are kept.
+            // 0 for Ollama and -1 for vLLM keep all tokens.
             top_k: self
                 .top_k
                 .map(|most| i32::try_from(most.0.max(0)).unwrap_or(i32::MAX)),
@@ -66,14 +66,14 @@ impl Drawing {
             frequency_penalty: self.frequency_penalty,
             presence_penalty: self.presence_penalty,
             repetition_penalty: self.repetition_penalty.or(self.repeat_penalty),
-            // Any number is a seed; which one does not matter as long as the same means the same.
+            // Any number is a seed; the mapping does not matter as long as it is constant.
             seed: self.seed.map(|seed| seed.0 as u64),
             max_tokens: limit(self.max_completion_tokens).or(limit(self.max_tokens)),
         })
     }
 }
 
-/// Most tokens. Programs write 0 and what is below where there is no limit.
+/// Most tokens. Programs send 0 and negative numbers for no limit.
 fn limit(most: Option<Number>) -> Option<u32> {
     let most = most?.0;
     (most > 0).then(|| u32::try_from(most).unwrap_or(u32::MAX))

@@ -1,4 +1,4 @@
-//! Messages of a conversation in every form in which OpenAI's API takes them.
+//! Messages of a conversation in every form that OpenAI's API accepts.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -55,8 +55,8 @@ struct Recording {
     format: Option<String>,
 }
 
-/// A conversation as templates take it: what systems and developers say comes first and is one message, and messages in which nothing
-/// is said are left out, but for the last of the user. `tools` are parts of the system's message.
+/// A conversation as templates take it: messages of system and developer come first and are one message, and empty
+/// messages are left out, except the last of the user. `tools` are parts of the system message.
 pub(super) fn history(
     messages: Vec<Message>,
     tools: Vec<PartRequest>,
@@ -98,7 +98,7 @@ pub(super) fn history(
     Ok(said)
 }
 
-/// Neighbouring texts as one part.
+/// Joins neighbouring texts to one part.
 fn joined(parts: Vec<PartRequest>) -> Vec<PartRequest> {
     let mut joined: Vec<PartRequest> = Vec::new();
     for part in parts {
@@ -119,7 +119,7 @@ fn message_of(role: Role, parts: Vec<PartRequest>) -> MessageRequest {
 }
 
 impl Message {
-    /// The same with parts that say something; none if nothing is said. It is number `at` of the list.
+    /// The message without empty parts; none if nothing is left. It is number `at` of the list.
     fn request(self, at: usize) -> Result<MessageRequest, ApiError> {
         let role = match self.role.as_str() {
             "system" | "developer" => Role::System,
@@ -185,7 +185,7 @@ impl CalledWith {
 }
 
 impl ContentPart {
-    /// None if it says nothing.
+    /// The part; none if it is empty.
     fn part(self) -> Option<PartRequest> {
         match self.kind.as_str() {
             "text" | "input_text" | "output_text" => words(self.text),

@@ -1,9 +1,9 @@
 //! One WebSocket: moves events between a client, its session and the session that answers.
 //!
-//! Everything is bounded: a message by its bytes, commands by a channel whose room is waited for before a message is read, events by the
-//! channel of the answering session, which stops with its reader. Both directions go on at once: a client whose link is full of audio is
-//! heard, and what has not left when it interrupts is dropped. A client that vanishes ends the answering session, and with it
-//! everything that works for it.
+//! Everything is bounded: a message by its bytes, commands by a channel whose room is waited for before a message is
+//! read, events by the channel of the answering session, which stops with its reader. Both directions go on at once:
+//! a client whose link is full of audio is read all the same, and audio that has not left when it interrupts is
+//! dropped. A client that vanishes ends the answering session, and with it everything that works for it.
 
 use std::time::Duration;
 
@@ -33,10 +33,10 @@ use crate::session::{
 };
 use crate::transport::{Ended, Message, WebSocket};
 
-/// Commands on their way to the answering session, and those that one message may lead to.
+/// Most commands on their way to the answering session, and most that one message may cause.
 const COMMANDS: usize = 8;
 const ROOM: usize = 4;
-/// Longest message that is read on the threads that audio passes: recordings are decoded with it.
+/// Longest message that is read on the threads of sessions: recordings are decoded with it.
 const SHORT: usize = 32 << 10;
 /// Longest time between two messages to the answering session that its caller is there.
 const PRESENCE: Duration = Duration::from_secs(1);
@@ -52,9 +52,9 @@ pub(super) struct Connection {
     context: CallContext,
     commands: mpsc::Sender<Result<ChatCommand, ServeError>>,
     events: ReceiverStream<Result<ChatEvent, ServeError>>,
-    /// Speech that is not the model's.
+    /// Speech session of a notice by the server.
     notice: Option<Speech>,
-    /// The answering session has ended, and the connection ends like this behind the notice.
+    /// Set once the answering session has ended: the end of the connection behind the notice.
     ending: Option<End>,
     present: Instant,
 }
@@ -125,7 +125,7 @@ impl Connection {
         }
     }
 
-    /// Does the work that the session has left.
+    /// Passes on the effects of the session.
     fn flush(&mut self) -> Result<(), End> {
         let Effects {
             out,
@@ -138,7 +138,7 @@ impl Connection {
         let mut lost = false;
         for command in commands {
             match self.commands.try_send(Ok(command)) {
-                // A session that is over says why by its events.
+                // A session that has ended reports the reason by its events.
                 Ok(()) | Err(TrySendError::Closed(_)) => {}
                 // There is room, because it was waited for. Without the command, a response would have no end.
                 Err(TrySendError::Full(_)) => lost = true,
@@ -184,7 +184,7 @@ impl Connection {
         let ended = self.ending.is_some();
         if !ended && !self.session.settles() && self.session.hears_more() {
             self.session.hear();
-            // Others' audio passes here, too, and that of a response in progress.
+            // Other sessions need this thread, too, and so does a response in progress.
             tokio::task::yield_now().await;
             if let Some(written) = self.socket.next(false).now_or_never() {
                 written?;
@@ -257,7 +257,7 @@ impl Connection {
                 None => std::future::pending().await,
             }
         };
-        // What it waits for stands behind audio that is dropped.
+        // The event that it waits for stands behind audio that is dropped.
         let takes = socket.takes_audio() || session.settles();
         let reads = !session.settles() && socket.takes_more();
         tokio::select! {
@@ -267,7 +267,7 @@ impl Connection {
         }
     }
 
-    /// A caller that is heard keeps its session from being idle.
+    /// Keeps the answering session from being idle while its caller sends.
     fn be_present(&mut self) {
         let often = self.openai.speech.limits().idle_timeout / 4;
         if self.present.elapsed() >= often.min(PRESENCE) {
@@ -276,7 +276,7 @@ impl Connection {
         }
     }
 
-    /// Speaks the notice, by a speech session of its own. Where there is no place for one, it is only written.
+    /// Speaks the notice, by a speech session of its own. Without a place for one, it is only written.
     fn speak_notice(&mut self, settings: &ChatSettings) {
         let admitted = self.openai.speech.admit("Realtime", self.caller.clone());
         let (_, permit) = match admitted {
@@ -310,12 +310,12 @@ impl Connection {
     }
 }
 
-/// A failure of the server, by a code for programs.
+/// Error of the server, with a code for programs.
 fn internal(code: &str, problem: &str) -> ApiError {
     ApiError::unread(StatusCode::INTERNAL_SERVER_ERROR, code, problem)
 }
 
-/// Reads an event; a long one on a thread for blocking work, with the recordings in it.
+/// Parses an event; a long one on a thread for blocking work, with its recordings.
 async fn read(
     text: String,
     (format, model): (AudioFormat, ChatModel),
@@ -328,7 +328,7 @@ async fn read(
     }
 }
 
-/// Writes to the client; gives its next message if it `reads` and there is room for the commands that it leads to.
+/// Writes to the client; returns its next message if it `reads` and there is room for the resulting commands.
 async fn heard(
     socket: &mut WebSocket,
     commands: &mpsc::Sender<Result<ChatCommand, ServeError>>,
@@ -340,7 +340,7 @@ async fn heard(
     let room = async {
         match commands.reserve_many(ROOM).await {
             Ok(room) => drop(room),
-            // The session is over, and says why.
+            // The session has ended, and reports the reason.
             Err(_) => std::future::pending().await,
         }
     };

@@ -34,7 +34,7 @@ impl Conversation {
     }
 
     fn place(&self, id: &str) -> Option<usize> {
-        // The item that is looked for is most often new.
+        // The wanted item is most often new.
         self.items.iter().rposition(|item| item.id == id)
     }
 
@@ -42,10 +42,12 @@ impl Conversation {
         self.place(id).and_then(|place| self.items.get(place))
     }
 
-    /// Puts an item behind `previous`, `root` being the beginning, or at the end. Gives the name of the item before it.
+    /// Inserts an item behind `previous`, or at the beginning for `root`, or at the end. Returns the id of the item
+    /// before it.
     ///
     /// # Errors
-    /// If there is no such item, or one of the same name.
+    ///
+    /// If there is no such item, or one of the same id.
     pub(super) fn insert(&mut self, item: Item, previous: Option<&str>) -> Result<Option<String>, ApiError> {
         if self.place(&item.id).is_some() {
             let problem = format!("item.id: there is an item {:?} already", item.id);
@@ -76,14 +78,14 @@ impl Conversation {
         Ok(before)
     }
 
-    /// Takes an item out.
+    /// Removes an item.
     pub(super) fn remove(&mut self, id: &str) -> Option<Item> {
         let item = self.items.remove(self.place(id)?)?;
         self.bytes -= item.size(self.hearing);
         Some(item)
     }
 
-    /// Changes an item, if it is still there; gives it as clients are told, and the name of that before it.
+    /// Changes an item, if it is still there; returns it as clients see it, and the id of the item before it.
     pub(super) fn change(
         &mut self,
         id: &str,
@@ -101,7 +103,7 @@ impl Conversation {
         Some((told, before))
     }
 
-    /// Takes out the oldest items until as many are left as may be remembered, but never the last; gives their names.
+    /// Removes the oldest items beyond the limit, but never the last; returns their ids.
     pub(super) fn trim(&mut self) -> Vec<String> {
         let mut gone = Vec::new();
         while self.items.len() > 1
@@ -122,7 +124,7 @@ impl Conversation {
         last.is_some_and(|item| item.unheard)
     }
 
-    /// The conversation as the model reads it, and how many of its characters were not read before.
+    /// The conversation as the model reads it, and the number of its characters that were not read before.
     pub(super) fn read(
         &mut self,
         settings: &Settings,
@@ -137,7 +139,7 @@ impl Conversation {
         Ok((read, new))
     }
 
-    /// Checks that the model can read these instructions, all that items of the system say, and `more` that comes to them.
+    /// Checks that the model can read these instructions, all system items, and `more` text beside them.
     pub(super) fn check_system(
         &self,
         param: &str,
@@ -149,7 +151,7 @@ impl Conversation {
     }
 }
 
-/// Instructions, and behind them all that items of the system say.
+/// Instructions, followed by all system items.
 fn system<'a>(
     param: &str,
     instructions: &str,
@@ -176,8 +178,8 @@ fn system<'a>(
     Ok(joined)
 }
 
-/// Items as messages. Instructions and functions come first, because that is where templates have them; the parts of one answer
-/// are one message.
+/// Items as messages. Instructions and functions come first, as templates expect; the parts of one answer are one
+/// message.
 pub(super) fn messages<'a>(
     items: impl Iterator<Item = &'a Item> + Clone,
     settings: &Settings,
@@ -210,7 +212,7 @@ pub(super) fn messages<'a>(
     Ok(said)
 }
 
-/// There is no item of that name.
+/// Error for an unknown item.
 pub(super) fn no_item(code: &str, param: &str, id: &str) -> ApiError {
     let problem = format!("{param}: there is no item {:?}", crate::error::excerpt(id));
     ApiError::coded(code, Some(param), problem)

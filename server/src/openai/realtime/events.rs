@@ -16,9 +16,9 @@ use crate::openai::error::ApiError;
 use crate::openai::lean::BoundedVec;
 use crate::openai::unknown;
 
-/// Items that an answer is asked for with.
+/// Most items of a response's own input.
 const INPUT: usize = 256;
-/// Bounds of what a client attaches to a response.
+/// Bounds of the metadata of a response.
 const METADATA: usize = 16;
 const METADATA_KEY: usize = 64;
 const METADATA_VALUE: usize = 512;
@@ -28,11 +28,11 @@ const METADATA_VALUE: usize = 512;
 pub(super) struct Head {
     #[serde(rename = "type", default)]
     kind: String,
-    /// The client's name for it, by which errors refer to it.
+    /// The client's id for it, by which errors refer to it.
     pub(super) event_id: Option<String>,
 }
 
-/// An event, checked as far as it can be without its session.
+/// An event, checked as far as possible without its session.
 #[derive(Debug)]
 pub(super) enum ClientEvent {
     UpdateSession(Box<SettingsPatch>),
@@ -65,7 +65,7 @@ pub(super) struct Truncation {
 /// A response that is asked for.
 #[derive(Debug, Default)]
 pub(super) struct ResponseRequest {
-    /// It is beside the conversation: its items do not become a part of that.
+    /// `true` outside of the conversation: its items are not added to that.
     pub(super) beside: bool,
     /// Items to answer instead of the conversation.
     pub(super) input: Option<Vec<InputItem>>,
@@ -77,7 +77,7 @@ pub(super) struct ResponseRequest {
 /// An item to answer.
 #[derive(Debug)]
 pub(super) enum InputItem {
-    /// One of the conversation, by its name.
+    /// Id of an item of the conversation.
     Reference(String),
     Item(Item),
 }
@@ -122,7 +122,7 @@ struct CancelResponse {
     response_id: Option<String>,
 }
 
-/// Events that are taken.
+/// Supported events.
 const KNOWN: &str = "session.update, input_audio_buffer.append, input_audio_buffer.commit, input_audio_buffer.clear, \
                      conversation.item.create, conversation.item.retrieve, conversation.item.delete, \
                      conversation.item.truncate, response.create or response.cancel";
@@ -131,7 +131,7 @@ fn read<T: DeserializeOwned>(text: &str) -> Result<T, ApiError> {
     json::read(text.as_bytes()).map_err(|error| unreadable(&error))
 }
 
-/// The same with the names of fields that have no place in it.
+/// The same with the names of unknown fields.
 fn read_noting<T: DeserializeOwned>(text: &str) -> Result<(T, Vec<String>), ApiError> {
     unknown::read(text.as_bytes()).map_err(|error| unreadable(&error))
 }
@@ -140,11 +140,11 @@ fn unreadable(error: &serde_json::Error) -> ApiError {
     ApiError::coded("invalid_event", None, format!("invalid event: {error}"))
 }
 
-/// Makes an item of what a client has sent, which may take the time to decode a recording.
+/// Converts an item of a client, which may take the time to decode a recording.
 pub(super) type ReadItem<'a> = &'a dyn Fn(ItemBody) -> Result<Item, ApiError>;
 
 impl ClientEvent {
-    /// Reads an event; the head is there whenever it could be read.
+    /// Parses an event; the head is returned whenever it could be read.
     pub(super) fn parse(text: &str, item: ReadItem<'_>) -> (Head, Result<Self, ApiError>) {
         match read::<Head>(text) {
             Ok(head) => {
@@ -184,7 +184,7 @@ impl ClientEvent {
             "conversation.item.truncate" => read(text).map(Self::TruncateItem),
             "response.create" => {
                 let (body, others) = read_noting::<CreateResponse<ResponseBody>>(text)?;
-                // Read again instead of keeping the fields that both have.
+                // Parsed again instead of keeping the fields that both have.
                 let (patch, mut names) = read_noting::<CreateResponse<SettingsPatch>>(text)?;
                 names.retain(|name| others.iter().any(|other| unknown::is_within(name, other)));
                 let asked = body.response.unwrap_or_default().checked(read_item)?;
@@ -213,7 +213,7 @@ impl ClientEvent {
 }
 
 impl ResponseBody {
-    /// Checks it; its settings are not looked at.
+    /// Checks it, without its settings.
     fn checked(self, read_item: ReadItem<'_>) -> Result<ResponseRequest, ApiError> {
         let refuse = |param: &str, problem: String| Err(ApiError::invalid(Some(param), problem));
         let beside = match self.conversation.as_deref() {
@@ -259,7 +259,7 @@ impl ResponseBody {
     }
 }
 
-/// Takes any event. Its items are read, and not checked against a model.
+/// Parses any event; for tests. Its items are read, and not checked against a model.
 pub(in crate::openai) fn take(text: &str) {
     let _ = ClientEvent::parse(text, &|_| {
         Err(ApiError::invalid(Some("item"), "item is not checked here"))

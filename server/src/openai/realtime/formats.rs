@@ -1,4 +1,4 @@
-//! Layouts of audio by their names in this protocol.
+//! Formats of audio by their names in this protocol.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ impl AudioFormat {
         }
     }
 
-    /// As audio that comes in.
+    /// The same as an input format.
     pub(super) fn input(self) -> Option<InputFormat> {
         Some(InputFormat {
             encoding: match self {

@@ -1,8 +1,8 @@
-//! Settings that cannot be followed: what else an event says is followed all the same, and the answer to it names them.
+//! Hints: settings that cannot be followed. The rest of an event is followed all the same, and its answer names them.
 
 use crate::openai::error::ApiError;
 
-/// Fields of settings that say what clients were told before, or that are read apart from settings.
+/// Settings that echo the server's own, or that are read elsewhere.
 const SILENT: [&str; 6] = [
     "client_secret",
     "conversation",
@@ -12,7 +12,7 @@ const SILENT: [&str; 6] = [
     "object",
 ];
 
-/// Fields of one event that are not followed, by their paths.
+/// Fields of one event that are ignored, by their paths.
 #[derive(Debug)]
 pub(super) struct Hints {
     strict: bool,
@@ -20,16 +20,17 @@ pub(super) struct Hints {
 }
 
 impl Hints {
-    /// None so far. A `strict` server refuses the first.
+    /// Creates an empty list. A `strict` server refuses the first hint.
     pub(super) fn new(strict: bool) -> Self {
         let names = Vec::new();
         Self { strict, names }
     }
 
-    /// One that has no effect, or another than it asks for.
+    /// Adds a field that has no effect, or another than requested.
     ///
     /// # Errors
-    /// Where the server is strict.
+    ///
+    /// If the server is strict.
     pub(super) fn ignore(&mut self, field: &str, got: &str, expected: &str) -> Result<(), ApiError> {
         if self.strict {
             let problem = format!("unsupported {field} '{got}'; expected {expected}");
@@ -39,10 +40,11 @@ impl Hints {
         Ok(())
     }
 
-    /// Fields that have no place here.
+    /// Adds unknown fields.
     ///
     /// # Errors
-    /// Where the server is strict.
+    ///
+    /// If the server is strict.
     pub(super) fn unknown(&mut self, fields: Vec<String>) -> Result<(), ApiError> {
         match fields.first() {
             Some(field) if self.strict => {
@@ -65,7 +67,7 @@ impl Hints {
     }
 }
 
-/// Those of `fields` that are settings, under the name `root`.
+/// Fields that are settings, under the name `root`.
 pub(super) fn settings(mut fields: Vec<String>, root: &str) -> Vec<String> {
     fields.retain(|field| {
         let setting = field.strip_prefix(root).and_then(|rest| rest.strip_prefix('.'));

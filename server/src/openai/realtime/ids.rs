@@ -1,8 +1,8 @@
-//! Names that the server gives.
+//! Ids that the server generates.
 
 use crate::id::random_u64;
 
-/// Names within one session; random, so that they are unique across sessions.
+/// Ids of one session; random, so that they are unique across sessions.
 #[derive(Debug)]
 pub(super) struct Ids {
     base: u64,
@@ -29,13 +29,13 @@ impl Ids {
         format!("conv_{:016x}", self.base)
     }
 
-    /// Of an item.
+    /// Id of an item.
     pub(super) fn item(&mut self) -> String {
         self.items += 1;
         format!("item_{:016x}_{}", self.base, self.items)
     }
 
-    /// Of a call of a function.
+    /// Id of a function call.
     pub(super) fn call(&mut self) -> String {
         self.items += 1;
         format!("call_{:016x}_{}", self.base, self.items)
@@ -46,7 +46,7 @@ impl Ids {
         format!("resp_{:016x}_{}", self.base, self.responses)
     }
 
-    /// Of an event that a client is told.
+    /// Id of a server event.
     pub(super) fn event(&mut self) -> String {
         self.events += 1;
         format!("event_{:016x}_{}", self.base, self.events)

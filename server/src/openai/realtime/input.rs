@@ -1,7 +1,7 @@
-//! The user's voice: audio that is appended, and where speech begins and ends in it.
+//! The user's voice: audio that is appended, and the detection of speech in it.
 //!
-//! In: bytes in the format of the session. Out: changes, one after the other, and recordings. Positions are counted from the first
-//! sample of the session, so that a client can find them in what it sent.
+//! In: bytes in the format of the session. Out: changes, one after the other, and recordings. Positions are counted
+//! from the first sample of the session, so that a client can find them in its audio.
 
 use std::time::Duration;
 
@@ -16,18 +16,18 @@ use crate::openai::error::ApiError;
 
 /// Shortest recording that is committed.
 const SHORTEST: Duration = Duration::from_millis(100);
-/// Longest recording of a model that cannot hear: nothing of it is kept.
+/// Longest recording for a model without audio input: nothing of it is kept.
 const UNHEARD: Duration = Duration::from_secs(15 * 60);
-/// Audio that is looked at in one step, and steps that are made at once: others' audio passes there, too.
+/// Audio processed in one step, and steps made at once: other sessions need the thread, too.
 const STEP_MS: usize = 100;
 const STEPS: usize = 10;
 
-/// Something happened in what the user says; times in milliseconds from the first sample.
+/// Change in the user's speech; times in milliseconds from the first sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InputChange {
     /// Speech began. The recording begins here.
     Started { at_ms: u64 },
-    /// Speech has ended, or is as long as a recording may be.
+    /// Speech has ended, or has reached the longest recording.
     Stopped { at_ms: u64 },
 }
 
@@ -42,13 +42,13 @@ pub(super) struct InputBuffer {
     /// Bytes of one message, as they came.
     waiting: Vec<u8>,
     looked: usize,
-    /// Samples that may become a recording; none if the model cannot hear.
+    /// Samples that may become a recording; none for a model without audio input.
     samples: Vec<f32>,
-    /// Position where that begins.
+    /// Position of the first of them.
     begins: u64,
-    /// Position of the end of what was looked at.
+    /// Position of the end of the processed audio.
     ends: u64,
-    /// Speech has begun and not ended. Settings may change meanwhile.
+    /// `true` during speech. Settings may change meanwhile.
     speaking: bool,
     detection: Option<Detection>,
 }
@@ -59,7 +59,7 @@ struct Detection {
     detector: SpeechDetector,
     /// Position of its first sample.
     offset: u64,
-    /// Position of the end of what it has heard: audio that came before it is caught up on.
+    /// Position of the end of its processed audio: earlier audio is caught up on.
     heard: u64,
 }
 
@@ -87,7 +87,7 @@ fn thresholds(settings: ServerVad) -> SpeechThresholds {
 }
 
 impl InputBuffer {
-    /// Of a model that hears with `hearing`.
+    /// Creates the buffer for a model with this audio input.
     pub(super) fn new(
         rate: SampleRate,
         hearing: Option<Hearing>,
@@ -109,7 +109,7 @@ impl InputBuffer {
         }
     }
 
-    /// Settings for what follows. The audio so far stays, and speech in progress goes on.
+    /// Sets the settings of further audio. Earlier audio stays, and speech in progress goes on.
     pub(super) fn configure(&mut self, format: AudioFormat, turns: Option<ServerVad>) {
         if self.format != format {
             self.format = format;
@@ -143,10 +143,11 @@ impl InputBuffer {
         u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// More audio, which [`advance`](Self::advance) looks at.
+    /// Adds audio, which [`advance`](Self::advance) processes.
     ///
     /// # Errors
-    /// If it is no audio of the format, or more than there is room for.
+    ///
+    /// If it is not audio of the format, or more than there is room for.
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), ApiError> {
         let sample = self.format.sample_bytes();
         if !bytes.len().is_multiple_of(sample) {
@@ -178,7 +179,7 @@ impl InputBuffer {
         self.looked < self.waiting.len() || detection.is_some_and(|detection| detection.heard < self.ends)
     }
 
-    /// Looks at the next second of what has come, or less if something happens in it.
+    /// Processes the next second of audio, or less up to a change in it.
     pub(super) fn advance(&mut self) -> Option<InputChange> {
         for _ in 0..STEPS {
             if let Some(change) = self.change() {
@@ -192,7 +193,7 @@ impl InputBuffer {
         self.change()
     }
 
-    /// Looks at the next piece.
+    /// Processes the next piece.
     fn look(&mut self) {
         if let Some(detection) = self
             .detection
@@ -258,17 +259,18 @@ impl InputBuffer {
         Some(InputChange::Stopped { at_ms })
     }
 
-    /// Drops what lies before `position`.
+    /// Drops the audio before `position`.
     fn forget(&mut self, position: u64) {
         let dropped = usize::try_from(position - self.begins).unwrap_or(usize::MAX);
-        // Most often a step at a time: what lies behind is moved seldom enough.
+        // Steps are small most often, so that the rest is moved seldom enough.
         self.samples.drain(..dropped.min(self.samples.len()));
         self.begins = position;
     }
 
-    /// Takes the recording out: what the model hears of it, if it can hear.
+    /// Takes the recording: the model's part of it, if it takes audio.
     ///
     /// # Errors
+    ///
     /// If there is none, or one that is too short.
     pub(super) fn commit(&mut self) -> Result<Option<Part>, ApiError> {
         let shortest = self
@@ -288,7 +290,7 @@ impl InputBuffer {
         Ok(self.take())
     }
 
-    /// Takes out the recording whose end was detected.
+    /// Takes the recording whose end was detected.
     pub(super) fn take(&mut self) -> Option<Part> {
         let samples = std::mem::take(&mut self.samples);
         self.restart();
@@ -305,21 +307,21 @@ impl InputBuffer {
         Some(Part::Audio(Clip::new(heard)))
     }
 
-    /// Drops what was said since the last recording.
+    /// Drops audio since the last recording.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
         self.looked = 0;
         self.restart();
     }
 
-    /// The next recording begins here.
+    /// Begins the next recording here.
     fn restart(&mut self) {
         self.samples.clear();
         self.begins = self.ends;
         self.speaking = false;
         if let Some(detection) = &mut self.detection {
             detection.detector.restart();
-            // Samples that it was not given are not counted by it.
+            // The detection does not count samples that it was not given.
             detection.offset += self.ends - detection.heard;
             detection.heard = self.ends;
         }

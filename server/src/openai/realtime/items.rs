@@ -1,4 +1,4 @@
-//! Items of a conversation: as they come, as the model reads them, and as the client is told of them.
+//! Items of a conversation: as they come, as the model reads them, and as the client sees them.
 
 mod body;
 
@@ -10,29 +10,29 @@ use super::settings::named;
 use crate::openai::error::ApiError;
 use crate::service::{ChatModel, MessageRequest, PartRequest};
 
-/// Bytes of a JSON object besides its fields, about.
+/// Approximate bytes of a JSON object besides its fields.
 const OBJECT: usize = 640;
 
 /// An item.
 #[derive(Debug, Clone)]
 pub(super) struct Item {
-    /// Empty until it has a name.
+    /// Empty until it has an id.
     pub(super) id: String,
-    /// As clients are told, without its audio.
+    /// The item as clients see it, without its audio.
     pub(super) told: Value,
-    /// As the model reads it; without parts if there is nothing to read.
+    /// The item as the model reads it; without parts if there is nothing to read.
     pub(super) said: ChatMessage,
-    /// The model asked for a function with it.
+    /// `true` for a function call of the model.
     pub(super) is_call: bool,
-    /// The user's speech, of a model that cannot hear.
+    /// `true` for the user's speech to a model without audio input.
     pub(super) unheard: bool,
-    /// Playing time of its audio in milliseconds, if it was spoken by the model.
+    /// Playing time of its audio in milliseconds, if the model spoke it.
     pub(super) spoken_ms: Option<u64>,
     /// `true` if an answer was requested since it came: its characters are paid for.
     pub(super) counted: bool,
 }
 
-/// Has the service check a message.
+/// Checks a message by the service.
 pub(super) fn checked(
     role: Role,
     parts: Vec<PartRequest>,
@@ -43,7 +43,7 @@ pub(super) fn checked(
     Ok(message.map_err(|error| named(&error))?.message)
 }
 
-/// A function that is asked for, as clients are told.
+/// A function call as clients see it.
 fn call_json(call_id: Option<&str>, name: &str, arguments: &str) -> Value {
     json!({
         "object": "realtime.item", "type": "function_call", "status": "completed", "call_id": call_id, "name": name,
@@ -51,7 +51,7 @@ fn call_json(call_id: Option<&str>, name: &str, arguments: &str) -> Value {
     })
 }
 
-/// Bytes of memory of a JSON value besides its own size, about.
+/// Approximate bytes of memory of a JSON value besides its own size.
 fn held(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
@@ -77,7 +77,7 @@ impl Item {
         }
     }
 
-    /// Gives it a name, and its call one that follows from that if it has none.
+    /// Sets its id, and that of its call, derived from it, if that has none.
     pub(super) fn name(&mut self, id: String) {
         if self.is_call && self.told["call_id"].is_null() {
             self.told["call_id"] = json!(format!("call_{id}"));
@@ -91,7 +91,7 @@ impl Item {
         self
     }
 
-    /// The user's recording; `clip` is missing where the model cannot hear.
+    /// Recording of the user; `clip` is missing for a model without audio input.
     pub(super) fn recording(id: String, clip: Option<Part>) -> Self {
         let told = json!({
             "object": "realtime.item", "type": "message", "status": "completed", "role": "user",
@@ -106,7 +106,7 @@ impl Item {
         Self { unheard, ..item }.named(id)
     }
 
-    /// An answer before its first word.
+    /// An answer before its first text.
     pub(super) fn answer(id: String) -> Self {
         let told = json!({
             "object": "realtime.item", "type": "message", "status": "in_progress", "role": "assistant",
@@ -121,7 +121,7 @@ impl Item {
         Self { counted, ..item }.named(id)
     }
 
-    /// A function that the model asks for.
+    /// A function call of the model.
     pub(super) fn asked(id: String, call_id: &str, name: &str, arguments: &str) -> Self {
         let told = call_json(Some(call_id), name, arguments);
         let call = ToolPart::Call {
@@ -140,7 +140,7 @@ impl Item {
         item.named(id)
     }
 
-    /// The same as clients are told of it before its arguments.
+    /// The call without its arguments, as clients see it at its beginning.
     pub(super) fn begun(&self) -> Value {
         let mut told = self.told.clone();
         if self.is_call {
@@ -150,7 +150,7 @@ impl Item {
         told
     }
 
-    /// The answer says this, and has come to an end.
+    /// Ends the answer with this text.
     pub(super) fn finish(&mut self, text: &str, spoken_ms: Option<u64>, status: &str) {
         self.told["status"] = json!(status);
         self.told["content"] = json!([content(text, spoken_ms.is_some())]);
@@ -158,7 +158,7 @@ impl Item {
         self.say(text);
     }
 
-    /// Only this much of an answer was heard.
+    /// Cuts the answer to the part that was heard.
     pub(super) fn cut(&mut self, text: &str, heard_ms: u64) {
         self.told["content"] = json!([content(text, true)]);
         self.spoken_ms = Some(heard_ms);
@@ -178,7 +178,7 @@ impl Item {
         }
     }
 
-    /// Bytes of memory of it, about: all that clients are told and all that the model reads, with what it makes of audio.
+    /// Approximate bytes of memory: its form for clients, and its form for the model with embeddings.
     pub(super) fn size(&self, hearing: Option<Hearing>) -> usize {
         let parts = self.said.parts.iter().map(|part| {
             let content = match part {

@@ -1,4 +1,4 @@
-//! One response: events of an answer become items and the events that tell of them.
+//! One response: events of an answer become items and the events about them.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::openai::calls::{Call, Calls, Piece};
 use crate::openai::error::ApiError;
 use crate::session::{AudioOut, Outcome};
 
-/// Most functions that one answer may ask for.
+/// Most function calls of one answer.
 const CALLS: usize = 128;
 
 /// Destination of a response: the conversation, and events for the client.
@@ -32,7 +32,7 @@ pub(super) struct ResponseEnd {
     pub(super) error: Option<ApiError>,
     /// The rest of its text after an interruption.
     pub(super) kept: Option<String>,
-    /// Playing time of its audio that was heard, if the client has said so.
+    /// Playing time of its audio that was heard, if the client has reported it.
     pub(super) heard_ms: Option<u64>,
     pub(super) usage: Value,
 }
@@ -71,13 +71,13 @@ impl ResponseEnd {
     }
 }
 
-/// A response that is asked for or in progress.
+/// A response that is requested or in progress.
 #[derive(Debug)]
 pub(super) struct Response {
     pub(super) id: String,
-    /// Its items become a part of the conversation.
+    /// `true` if its items are added to the conversation.
     pub(super) keeps: bool,
-    /// Clients were told of it.
+    /// `true` once clients were told of it.
     begun: bool,
     metadata: Option<BTreeMap<String, String>>,
     spoken: bool,
@@ -86,11 +86,11 @@ pub(super) struct Response {
     modalities: Value,
     sound: Value,
     most_tokens: Value,
-    /// Finished items, by their place.
+    /// Finished items, by their index.
     output: Vec<Value>,
     message: Option<Message>,
     calls: Option<Calls>,
-    /// Settings of it that are not followed.
+    /// Ignored settings of it.
     ignored: Vec<String>,
     /// Reasons of warnings about its speech.
     warnings: Vec<String>,
@@ -134,19 +134,19 @@ impl Response {
         }
     }
 
-    /// Its client is told that these settings are not followed.
+    /// Sets the ignored settings, which its client is told.
     pub(super) fn ignoring(self, ignored: Vec<String>) -> Self {
         Self { ignored, ..self }
     }
 
-    /// Something that stopped nothing. Each reason is told once.
+    /// Adds a warning. Each reason is reported once.
     pub(super) fn warn(&mut self, reason: &str) {
         if self.warnings.iter().all(|known| known != reason) {
             self.warnings.push(reason.to_owned());
         }
     }
 
-    /// The name of its message, once that has begun.
+    /// Id of its message, once that has begun.
     pub(super) fn item(&self) -> Option<&str> {
         self.message.as_ref().map(|message| message.id.as_str())
     }
@@ -158,7 +158,7 @@ impl Response {
         Some((message.samples * 1_000).div_ceil(u64::from(self.hz)))
     }
 
-    /// Samples that are played in so many milliseconds.
+    /// Number of samples in so many milliseconds.
     pub(super) fn samples(&self, ms: u64) -> u64 {
         ms.saturating_mul(u64::from(self.hz)) / 1_000
     }
@@ -179,7 +179,7 @@ impl Response {
         })
     }
 
-    /// It has begun.
+    /// Reports its beginning.
     pub(super) fn begin(&mut self, to: &mut Writing<'_>) {
         if std::mem::replace(&mut self.begun, true) {
             return;
@@ -190,7 +190,7 @@ impl Response {
         noted(to.out.last_mut(), "ignored", &self.ignored);
     }
 
-    /// More of its text.
+    /// Adds text.
     pub(super) fn text(&mut self, text: String, to: &mut Writing<'_>) {
         let pieces = match &mut self.calls {
             Some(calls) => calls.push(&text),
@@ -223,7 +223,7 @@ impl Response {
         }));
     }
 
-    /// More of its audio.
+    /// Adds audio.
     pub(super) fn audio(&mut self, audio: &AudioOut, to: &mut Writing<'_>) {
         let message = self.message(to);
         message.samples += audio.samples.0;
@@ -236,7 +236,7 @@ impl Response {
         to.out.push_audio(event, audio.time);
     }
 
-    /// The message, which begins with its first words or sound.
+    /// Returns the message, which begins with its first text or audio.
     fn message(&mut self, to: &mut Writing<'_>) -> &mut Message {
         let message = match self.message.take() {
             Some(message) => message,
@@ -302,7 +302,7 @@ impl Response {
         }
     }
 
-    /// It asks for a function.
+    /// Adds a function call.
     fn call(&mut self, call: &Call, to: &mut Writing<'_>) {
         let id = to.ids.item();
         let call_id = to.ids.call();
@@ -330,7 +330,7 @@ impl Response {
         self.done_item(&told, index, previous, to);
     }
 
-    /// It has ended. Gives its message, if there was one.
+    /// Reports its end. Returns the id of its message, if there was one.
     pub(super) fn end(&mut self, end: &ResponseEnd, to: &mut Writing<'_>) -> Option<String> {
         self.begin(to);
         if let Some(mut calls) = self.calls.take() {
@@ -424,7 +424,7 @@ impl Response {
     }
 }
 
-/// The text of an answer that was cut short, without calls and their beginnings.
+/// Text of an answer that was cut short, without calls and their beginnings.
 pub(super) fn visible(written: &str) -> String {
     let pieces = Calls::new(0).push(written);
     let texts = pieces.into_iter().filter_map(|piece| match piece {

@@ -1,7 +1,8 @@
-//! One session, without its socket: events of the client and of the answering session become events for the client and commands.
+//! One session, without its socket: events of the client and of the answering session become events for the client
+//! and commands.
 //!
-//! Its caller hands over an event of the client only while the session does not [settle](Session::settles), so that an event always
-//! meets a conversation that is complete.
+//! Its caller passes an event of the client only while the session does not [settle](Session::settles), so that an
+//! event always meets a conversation that is complete.
 
 mod items;
 mod responses;
@@ -26,23 +27,23 @@ use crate::openai::error::ApiError;
 use crate::service::ChatModel;
 use crate::session::{AudioOut, ChatCommand, ChatEvent, ChatEventBody, ChatSettings};
 
-/// The notice for a user who speaks to a model that cannot hear; once.
+/// Notice for a user who speaks to a model without audio input; once.
 pub(super) const CANNOT_HEAR: &str = "I cannot hear you. This model only reads text. Please write to me.";
 
-/// Work that a session leaves to its caller.
+/// Effects of a session's event, for its caller to carry out.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
-    /// Events for the client, without their names.
+    /// Events for the client, without their ids.
     pub(super) out: ToldEvents,
-    /// For the session that answers.
+    /// Commands for the session that answers.
     pub(super) commands: Vec<ChatCommand>,
     /// Responses that have ended.
     pub(super) ended: Vec<RequestResult>,
-    /// Speak [`CANNOT_HEAR`] like this.
+    /// Settings with which to speak [`CANNOT_HEAR`].
     pub(super) notice: Option<Box<ChatSettings>>,
-    /// The notice is not to be spoken any more.
+    /// `true` to stop the notice.
     pub(super) silence: bool,
-    /// Audio that has not left is not wanted any more.
+    /// `true` to drop audio that has not left.
     pub(super) interrupted: bool,
 }
 
@@ -54,20 +55,20 @@ pub(super) struct Session {
     conversation: Conversation,
     ids: Ids,
     input: InputBuffer,
-    /// The name of the item that the user's speech in progress will be.
+    /// Id of the item that the user's speech in progress will be.
     speech: Option<String>,
-    /// The item of a turn that was detected while a response was active: it is answered next.
+    /// Item of a turn that was detected while a response was active: it is answered next.
     unanswered: Option<String>,
-    /// Settings of the last answer that was asked for, whose characters are paid.
+    /// Settings of the last requested answer, whose characters are paid.
     paid: Settings,
     active: Option<Active>,
-    /// The answer that the answering session can still cut: names of the response and of its item.
+    /// Answer that the answering session can still cut: ids of the response and of its item.
     last: Option<(String, String)>,
     /// Samples per second of its audio.
     last_hz: u32,
-    /// An item that is being cut, and to how many milliseconds.
+    /// Item that is being cut, and its new length in milliseconds.
     cutting: Option<(String, u64)>,
-    /// It was said that the model cannot hear.
+    /// `true` once the notice about missing audio input was given.
     said_deaf: bool,
     transcripts: Transcripts,
     effects: Effects,
@@ -77,16 +78,17 @@ pub(super) struct Session {
 #[derive(Debug)]
 struct Active {
     response: Response,
-    /// It is not the model's: it says that the model cannot hear.
+    /// `true` for the notice about missing audio input, which is not the model's.
     notice: bool,
-    /// It was cancelled by this cut of its item, in milliseconds.
+    /// Cut of its item that cancelled it, in milliseconds.
     cut: Option<u64>,
 }
 
 impl Session {
-    /// Of a client that asked for a model of that name.
+    /// Creates the session of a client that named this model.
     ///
     /// # Errors
+    ///
     /// If it is not served.
     pub(super) fn new(named_model: &str, model: ChatModel) -> Result<Self, ServeError> {
         let settings = Settings::new(named_model, &model)?;
@@ -120,7 +122,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Work that has come up; once.
+    /// Takes the effects since the last call.
     pub(super) fn effects(&mut self) -> Effects {
         self.answer_turn();
         if !self.hears_more() {
@@ -145,12 +147,12 @@ impl Session {
         self.cutting.is_some() || self.transcripts.settles() || self.active.as_ref().is_some_and(cancelled)
     }
 
-    /// Responses that were asked for and have not ended.
+    /// Number of requested responses that have not ended.
     pub(super) fn open(&self) -> usize {
         usize::from(self.active.is_some()) + usize::from(self.transcripts.settles())
     }
 
-    /// Format of recordings in items, and the model that they are for.
+    /// Format of recordings in items, and the model that reads them.
     pub(super) fn reads(&self) -> (AudioFormat, ChatModel) {
         (self.settings.input, self.model.clone())
     }
@@ -164,7 +166,7 @@ impl Session {
         self.tell(json!({"type": kind, "session": session}));
     }
 
-    /// Tells an error that an event caused.
+    /// Reports an error of an event.
     pub(super) fn refuse(&mut self, error: &ApiError, event_id: Option<&str>) {
         error.log();
         let mut told = error.json();
@@ -172,7 +174,7 @@ impl Session {
         self.tell(json!({"type": "error", "error": told}));
     }
 
-    /// An event of the client.
+    /// Handles an event of the client.
     pub(super) fn client(&mut self, (head, event): (Head, Result<ClientEvent, ApiError>)) {
         let event_id = head.event_id.as_deref();
         if let Err(error) = event.and_then(|event| self.obey(event, event_id)) {
@@ -223,20 +225,20 @@ impl Session {
         }
     }
 
-    /// Takes out the oldest items beyond the bounds of a conversation.
+    /// Removes the oldest items beyond the bounds of a conversation.
     fn trim(&mut self) {
         for id in self.conversation.trim() {
             self.gone(&id);
         }
     }
 
-    /// An item was taken out.
+    /// Handles the removal of an item.
     fn gone(&mut self, id: &str) {
         self.forget_recording(id);
         self.tell(json!({"type": "conversation.item.deleted", "item_id": id}));
     }
 
-    /// An event of the answering session.
+    /// Handles an event of the answering session.
     pub(super) fn answered(&mut self, event: ChatEvent) {
         let Some(event) = self.wrote_down(event.body) else {
             return;
@@ -251,16 +253,16 @@ impl Session {
                     self.cut(&item, &super::response::visible(&said.text), heard_ms);
                 }
             }
-            // Settings are told when they are asked for.
+            // Settings are reported when they are requested.
             ChatEventBody::Ready(_) | ChatEventBody::MessageAdded { .. } => {}
             ChatEventBody::Warning { reason, .. } => self.with_response(|response, _| response.warn(reason)),
         }
     }
 
-    /// Audio of the response.
+    /// Adds audio of the response.
     pub(super) fn spoke(&mut self, audio: &AudioOut) {
         self.with_response(|response, to| {
-            // What still comes of one that was cancelled is not wanted.
+            // Further output of a cancelled response is dropped.
             if response.cancelled.is_none() {
                 response.audio(audio, to);
             }
@@ -274,7 +276,7 @@ impl Session {
         }
     }
 
-    /// The response in progress, and where it writes.
+    /// The response in progress, and its destination.
     fn writing(&mut self) -> (&mut Option<Active>, Writing<'_>) {
         let to = Writing {
             conversation: &mut self.conversation,
@@ -285,7 +287,7 @@ impl Session {
     }
 }
 
-/// Says something beside an event, if there is something to say.
+/// Adds a list of names to an event, if it is not empty.
 pub(super) fn noted(event: Option<&mut Value>, name: &str, words: &[String]) {
     if let Some(event) = event.filter(|_| !words.is_empty()) {
         event[name] = json!(words);

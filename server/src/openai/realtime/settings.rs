@@ -1,4 +1,4 @@
-//! The settings of a session: as they come, as they are in force, and as the client is told of them.
+//! The settings of a session: as they come, as they are in force, and as the client sees them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,12 +38,12 @@ pub(super) const NAMES: [(&str, &str); 10] = [
 const FEW: usize = 8;
 const TOOLS: usize = 128;
 
-/// An error of a service, by this protocol's names.
+/// Error of a service, with this protocol's names.
 pub(super) fn named(error: &ServeError) -> ApiError {
     ApiError::new(error, &NAMES)
 }
 
-/// A field that tells null from nothing.
+/// A field whose null differs from its absence.
 fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(from).map(Some)
 }
@@ -51,7 +51,7 @@ fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Opti
 /// Settings in `session.update` and `response.create`.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct SettingsPatch {
-    /// Other settings that the client sends, by their paths.
+    /// Unknown settings of the client, by their paths.
     #[serde(skip)]
     pub(super) unknown: Vec<String>,
     #[serde(rename = "type")]
@@ -94,7 +94,7 @@ struct TranscriptionPatch {
     model: Option<String>,
 }
 
-/// A number of tokens, or `inf`: none.
+/// Most tokens, or `inf`: none.
 #[derive(Debug)]
 struct MaxTokens(Option<u32>);
 
@@ -133,17 +133,17 @@ pub(super) struct Settings {
     voice: String,
     speed: Option<f64>,
     pub(super) turns: Option<ServerVad>,
-    /// The name of the model that was asked for transcripts of the user's speech.
+    /// Name of the model requested for transcripts of the user's speech.
     pub(super) transcription: Option<String>,
     pub(super) tools: Arc<[Tool]>,
     pub(super) tool_choice: ToolChoice,
     max_tokens: Option<u32>,
-    /// As the service has checked them.
+    /// The settings as the service has checked them.
     pub(super) checked: ChatSettings,
 }
 
 impl Settings {
-    /// Those of a session that was asked for nothing but a model.
+    /// Default settings, for a session with only a model.
     pub(super) fn new(named_model: &str, model: &ChatModel) -> Result<Self, ServeError> {
         let output = AudioFormat::Pcm;
         let request = ChatRequest {
@@ -167,10 +167,13 @@ impl Settings {
         })
     }
 
-    /// Applies a patch, and gives the names of what it cannot follow; of `response.create` only fields about answers count.
+    /// Applies a patch, and returns the names of ignored fields; of `response.create` only fields about answers
+    /// count.
     ///
     /// # Errors
-    /// What would make answers or audio other ones than the client expects; nothing of the patch is applied then.
+    ///
+    /// A field that would make answers or audio other ones than the client expects; nothing of the patch is applied
+    /// then.
     pub(super) fn patched(
         &self,
         patch: SettingsPatch,
@@ -242,7 +245,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Functions that answers may ask for.
+    /// Functions that answers may call.
     pub(super) fn offered(&self) -> impl Iterator<Item = &Tool> {
         let offers = |tool: &&Tool| self.tool_choice.offers(tool);
         self.tools.iter().filter(offers)
@@ -268,7 +271,7 @@ impl Settings {
         }
     }
 
-    /// Most tokens of an answer, as clients are told.
+    /// Most tokens of an answer, as clients see it.
     pub(super) fn most_tokens(&self) -> Value {
         self.max_tokens.map_or_else(|| json!("inf"), Value::from)
     }
@@ -295,7 +298,7 @@ impl Settings {
         }
     }
 
-    /// As a client is told of them.
+    /// The settings as a client sees them.
     pub(super) fn json(&self, id: &str, model: &ChatModel) -> Value {
         let mut output = self.sound();
         output["speed"] = json!(self.speed.unwrap_or(1.0));
@@ -326,7 +329,7 @@ impl Settings {
     }
 }
 
-/// True if answers are spoken. Those that are have their words beside the audio, so that `text` says nothing more.
+/// Returns true if answers are spoken. Spoken answers have their text beside the audio, so that `text` adds nothing.
 fn is_spoken(forms: &[String], hints: &mut Hints) -> Result<bool, ApiError> {
     const FIELD: &str = "session.output_modalities";
     const EXPECTED: &str = "[\"audio\"] or [\"text\"]";

@@ -22,7 +22,7 @@ impl ToldEvents {
         self.0.push(Told { event, plays });
     }
 
-    /// Audio that plays for `time`.
+    /// Adds audio that plays for `time`.
     pub(super) fn push_audio(&mut self, event: Value, time: Duration) {
         let plays = Some(time);
         self.0.push(Told { event, plays });
@@ -32,12 +32,12 @@ impl ToldEvents {
         events.into_iter().for_each(|event| self.push(event));
     }
 
-    /// Takes audio out.
+    /// Drops audio.
     pub(super) fn drop_audio(&mut self) {
         self.0.retain(|told| told.plays.is_none());
     }
 
-    /// The event that was added last.
+    /// The last event.
     pub(super) fn last_mut(&mut self) -> Option<&mut Value> {
         self.0.last_mut().map(|told| &mut told.event)
     }

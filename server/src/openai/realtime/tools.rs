@@ -1,4 +1,4 @@
-//! Functions that answers may ask for.
+//! Functions that answers may call.
 
 use omni_family::{Part, Role};
 use serde::Deserialize;
@@ -27,14 +27,14 @@ pub(super) struct ToolBody {
 #[derive(Debug, PartialEq)]
 pub(super) struct Tool {
     name: String,
-    /// As clients are told.
+    /// The function as clients see it.
     told: Value,
-    /// As a part of the system's message.
+    /// The function as a part of the system message.
     part: Part,
 }
 
 impl ToolBody {
-    /// Checks functions. Tools of other types are left out, and a model that asks for no functions is offered none.
+    /// Checks functions. Tools of other types are left out, and a model without function calls is offered none.
     pub(super) fn offered(
         mut tools: Vec<Self>,
         model: &ChatModel,
@@ -87,17 +87,17 @@ impl ToolBody {
 }
 
 impl Tool {
-    /// As clients are told of it.
+    /// The function as clients see it.
     pub(super) fn json(&self) -> &Value {
         &self.told
     }
 
-    /// As the model reads it.
+    /// The function as the model reads it.
     pub(super) fn part(&self) -> &Part {
         &self.part
     }
 
-    /// Characters of it that the model reads.
+    /// Its characters in the prompt.
     pub(super) fn characters(&self) -> usize {
         match &self.part {
             Part::Tool(tool) => tool.characters(),
@@ -111,7 +111,7 @@ impl Tool {
 pub(super) enum ToolChoice {
     Auto,
     None,
-    /// This one alone is offered.
+    /// Only this one is offered.
     Named(String),
 }
 
@@ -125,7 +125,7 @@ pub(super) struct ToolChoiceBody {
 }
 
 impl ToolChoice {
-    /// As a client asks for it. That a function must be called is a hint: the model decides.
+    /// Converts a client's choice. A forced call is a hint: the model decides.
     pub(super) fn of(choice: TextOr<ToolChoiceBody>, hints: &mut Hints) -> Result<Self, ApiError> {
         const FIELD: &str = "session.tool_choice";
         const EXPECTED: &str = "auto or none: the model decides whether it calls a function";

@@ -10,7 +10,7 @@ use crate::error::excerpt;
 use crate::openai::error::ApiError;
 use crate::openai::lean::scalar;
 
-/// Bounds of what speech detection may be told.
+/// Bounds of the settings of speech detection.
 const MAX_PADDING: u32 = 5_000;
 const MAX_SILENCE: u32 = 60_000;
 
@@ -55,18 +55,18 @@ impl Default for ServerVad {
 }
 
 const TURNS: &str = "session.audio.input.turn_detection";
-/// The only kind of turn detection that is offered.
+/// The only supported kind of turn detection.
 const SERVER_VAD: &str = "server_vad";
 
 impl TurnDetectionPatch {
-    /// True if it asks for none, as clients of the API before this one do.
+    /// Returns true if it disables turn detection, as clients of the earlier API do.
     pub(super) fn is_none(&self) -> bool {
         self.kind.as_deref() == Some("none")
     }
 }
 
 impl ServerVad {
-    /// Applies a patch. Silence is what is detected, whatever else is asked for: clients send `semantic_vad` unless told otherwise.
+    /// Applies a patch. Silence is detected for any requested kind: clients send `semantic_vad` by default.
     pub(super) fn patched(self, patch: &TurnDetectionPatch, hints: &mut Hints) -> Result<Self, ApiError> {
         let refuse = |field: &str, problem: String| {
             let param = format!("{TURNS}.{field}");

@@ -22,7 +22,7 @@ use crate::service::{CallContext, CallPermit, SpeechRequest};
 use crate::session::{Command, Event, Session};
 use crate::transport::{Ended, Message, WebSocket};
 
-/// Commands on their way to the session, and those that one message may lead to.
+/// Most commands on their way to the session, and most that one message may cause.
 const COMMANDS: usize = 4;
 const ROOM: usize = 2;
 
@@ -37,7 +37,7 @@ type Events = ReceiverStream<Result<Event, ServeError>>;
 
 /// A session that runs.
 struct Running {
-    /// None when nothing more will be said.
+    /// None when no more commands will come.
     commands: Option<mpsc::Sender<Result<Command, ServeError>>>,
     events: Events,
     utterances: Utterances,
@@ -48,12 +48,12 @@ pub(super) struct Connection {
     socket: WebSocket,
     openai: OpenAi,
     call: Call,
-    /// Until the session has it.
+    /// Held until the session has it.
     permit: Option<CallPermit>,
     running: Option<Running>,
-    /// The last config, while the voice of its recording is being made.
+    /// Last config, while the voice of its recording is being made.
     pending: Option<Pending>,
-    /// The message behind that config: it waits, and what comes behind it stays unread.
+    /// Message behind that config: it waits, and further messages stay unread.
     held: Option<Message>,
     born: Instant,
 }
@@ -104,7 +104,7 @@ impl Connection {
         }
     }
 
-    /// Waits for what comes first: a message, an event of the session, or the voice of a config.
+    /// Waits for a message, an event of the session, or the voice of a config.
     async fn step(&mut self) -> Result<(), End> {
         let waits = self.pending.is_some();
         let closing = self.socket.closing();
@@ -125,7 +125,7 @@ impl Connection {
             },
             (delivery, request) = voiced(&mut self.pending) => {
                 self.pending = None;
-                // A peer without a session may take its time anew.
+                // The timeout of a peer without a session begins again.
                 self.born = Instant::now();
                 let done = match request {
                     Ok(request) => self.configured(delivery, &request),
@@ -133,13 +133,13 @@ impl Connection {
                 };
                 self.answer(done)
             }
-            // A session that runs ends by itself.
+            // A running session ends by itself.
             () = closing.cancelled(), if waits && commands.is_none() => Err(End::Closing),
             message = heard(&mut self.socket, &mut self.held, commands, waits) => self.take(message?),
         }
     }
 
-    /// Before there is a session.
+    /// Serves messages before there is a session.
     async fn opening(&mut self) -> Result<(), End> {
         if let Some(message) = self.held.take() {
             return self.take(Some(message));
@@ -169,7 +169,7 @@ impl Connection {
         self.answer(done)
     }
 
-    /// Tells what is wrong with a message, or ends with the connection.
+    /// Reports a refused message, or ends with the connection.
     fn answer(&mut self, done: Result<(), Refusal>) -> Result<(), End> {
         match done {
             Ok(()) => self.relay(None),
@@ -241,7 +241,7 @@ impl Connection {
         if let Some(permit) = self.permit.take() {
             let (sender, commands) = mpsc::channel(COMMANDS);
             let commands = ReceiverStream::new(commands);
-            // There is no message that stops an utterance, nor one that says "too much".
+            // The protocol has no message that stops an utterance, nor one that reports "too much".
             let events = speech.open(call.context.clone(), commands, permit, Session::holding_back);
             self.running = Some(Running {
                 commands: Some(sender),
@@ -256,7 +256,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what an event of the session leads to, and what is to be said of utterances that the session does not know.
+    /// Sends the messages for an event of the session, and those about utterances that the session does not know.
     fn relay(&mut self, event: Option<Event>) {
         let Some(running) = &mut self.running else {
             return;
@@ -274,7 +274,8 @@ impl Connection {
 }
 
 impl Running {
-    /// There is room: it was waited for before the message was taken, and none is taken while a config is pending. A session that is over says so itself.
+    /// Sends a command. There is room: it was waited for before the message was taken, and none is taken while a
+    /// config is pending. A session that has ended reports that itself.
     fn command(&self, command: Command) {
         if let Some(commands) = &self.commands {
             let _ = commands.try_send(Ok(command));
@@ -282,14 +283,14 @@ impl Running {
     }
 }
 
-/// A message that cannot be obeyed ends this.
+/// Scope of a refusal.
 enum Refusal {
-    /// Itself.
+    /// Only the message.
     Message(ApiError),
     Connection(End),
 }
 
-/// The next event of a session, never if there is none.
+/// Next event of a session; never resolves without one.
 async fn next_event(events: Option<&mut Events>) -> Option<Result<Event, ServeError>> {
     match events {
         Some(events) => events.next().await,
@@ -297,7 +298,7 @@ async fn next_event(events: Option<&mut Events>) -> Option<Result<Event, ServeEr
     }
 }
 
-/// Waits for the voice of the pending config, forever if none is pending.
+/// Waits for the voice of the pending config; never resolves if none is pending.
 async fn voiced(pending: &mut Option<Pending>) -> (Delivery, Result<SpeechRequest, ServeError>) {
     match pending {
         Some(pending) => {
@@ -308,8 +309,8 @@ async fn voiced(pending: &mut Option<Pending>) -> (Delivery, Result<SpeechReques
     }
 }
 
-/// Writes to the client; gives its next message when there is room for what it says. After the last one only the end of the connection
-/// counts.
+/// Writes to the client; returns its next message when there is room for its commands. After the last one only the
+/// end of the connection counts.
 async fn heard(
     socket: &mut WebSocket,
     held: &mut Option<Message>,
@@ -318,7 +319,7 @@ async fn heard(
 ) -> Result<Option<Message>, Ended> {
     let reads = socket.takes_more();
     if waits {
-        // The peer is listened to until it says something: so its end is noticed.
+        // Read until the peer sends a message, so that its end is noticed.
         if let Some(message) = socket.next(reads && held.is_none()).await? {
             *held = Some(message);
         }
@@ -334,7 +335,7 @@ async fn heard(
     let room = async {
         match commands.reserve_many(ROOM).await {
             Ok(room) => drop(room),
-            // The session is over, and says why.
+            // The session has ended, and reports the reason.
             Err(_) => std::future::pending().await,
         }
     };

@@ -19,9 +19,9 @@ use crate::service::SpeechRequest;
 pub(super) enum ClientMessage {
     Config(Box<Configured>),
     Text(TextPiece),
-    /// The utterance has no more text.
+    /// End of the utterance's text.
     Done,
-    /// Nothing more will be said.
+    /// End of all text.
     Close,
 }
 
@@ -36,9 +36,9 @@ pub(super) struct Configured {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Delivery {
     pub(super) sound: AudioFormat,
-    /// As it is made, and not as one frame.
+    /// `true` to send audio as it is made, and not as one frame.
     pub(super) streamed: bool,
-    /// Fields of the config that have no place here.
+    /// Unknown fields of the config.
     pub(super) unknown: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ struct Text {
     text: TextPiece,
 }
 
-/// Fields of a config that a request for speech has not.
+/// Fields of a config that are not in a request for speech.
 #[derive(Deserialize)]
 struct ConfigFields {
     #[serde(default, deserialize_with = "scalar")]
@@ -69,7 +69,7 @@ impl ConfigFields {
 }
 
 impl ClientMessage {
-    /// Reads a message. A `strict` server refuses fields of a config that have no place here.
+    /// Parses a message. A `strict` server refuses unknown fields of a config.
     pub(super) fn parse(text: &str, strict: bool) -> Result<Self, ApiError> {
         let Head { kind } = read(text)?;
         match kind.as_str() {
@@ -127,12 +127,12 @@ fn config(text: &str, strict: bool) -> Result<Configured, ApiError> {
     Ok(Configured { request, delivery })
 }
 
-/// Takes any message.
+/// Parses any message; for tests.
 pub(in crate::openai) fn take(text: &str) {
     let _ = ClientMessage::parse(text, false);
 }
 
-/// A message to a client. Every utterance is one sentence of it: it is the unit that clients flush.
+/// Message before the audio of an utterance. Every utterance counts as one sentence: the unit that clients flush.
 pub(super) fn audio_start(utterance: u64, text: &str, format: &str, rate: u32) -> Value {
     json!({
         "type": "audio.start",

@@ -19,21 +19,22 @@ use crate::session::{AudioOut, Done, Event, EventBody, Outcome, Ready};
 #[derive(Debug)]
 pub(super) enum Frame {
     Text(Value),
-    /// And how long it plays.
+    /// Audio, with its playing time.
     Audio(Bytes, Duration),
-    /// An utterance is over; nothing is sent.
+    /// An utterance has ended; nothing is sent.
     Over(RequestResult),
 }
 
 /// Utterances of a session, from their first text to their end.
 #[derive(Debug)]
 pub(super) struct Utterances {
-    /// Texts of those that are not over, as far as they have come; none of one that was ended before it began, which no session knows.
+    /// Texts of utterances that have not ended, as far as they have come; `None` for one that was ended before it
+    /// began, which no session knows.
     texts: VecDeque<Option<String>>,
     max_text: usize,
-    /// The last of them is still being written.
+    /// `true` while the last of them is being written.
     writing: bool,
-    /// It is over all the same: more of its text is dropped.
+    /// `true` if that has ended all the same: more of its text is dropped.
     dropped: bool,
     /// Deliveries of settings that are not in force yet.
     configs: VecDeque<Delivery>,
@@ -47,13 +48,13 @@ pub(super) struct Utterances {
     spoken: Spoken,
 }
 
-/// The part of the utterance in progress that was sent.
+/// Part of the utterance in progress that was sent.
 #[derive(Debug, Default)]
 struct Spoken {
     started: bool,
     bytes: u64,
     samples: u64,
-    /// Of one that is sent as a whole.
+    /// Audio of an utterance that is sent as a whole.
     gathered: Vec<u8>,
     /// Its playing time.
     time: Duration,
@@ -61,7 +62,7 @@ struct Spoken {
 }
 
 impl Utterances {
-    /// Of texts of at most `max_text` bytes.
+    /// Creates the state for texts of at most `max_text` bytes.
     pub(super) fn new(max_text: usize) -> Self {
         Self {
             texts: VecDeque::new(),
@@ -83,7 +84,7 @@ impl Utterances {
         }
     }
 
-    /// Utterances that are not over.
+    /// Number of utterances that have not ended.
     pub(super) fn open(&self) -> usize {
         self.texts.len()
     }
@@ -93,12 +94,12 @@ impl Utterances {
         self.writing
     }
 
-    /// Settings for the utterances that follow.
+    /// Sets the delivery of the utterances that follow.
     pub(super) fn configured(&mut self, delivery: Delivery) {
         self.configs.push_back(delivery);
     }
 
-    /// More text: gives what is complete of it. Half a character at its end waits for the other half.
+    /// Adds text and returns its complete characters. Half a character at its end waits for the other half.
     pub(super) fn text(&mut self, piece: TextPiece) -> String {
         let text = self.joiner.push(piece);
         self.write(&text);
@@ -118,7 +119,7 @@ impl Utterances {
         }
     }
 
-    /// The utterance has no more text: gives what is left of it, and nothing if there was no utterance.
+    /// Ends the utterance's text: returns the rest of it, and `None` if there was no utterance.
     pub(super) fn finish(&mut self) -> Option<String> {
         let rest: String = self.joiner.finish().into_iter().collect();
         if !rest.is_empty() {
@@ -131,7 +132,7 @@ impl Utterances {
         None
     }
 
-    /// The frames of those that were ended before they began and are next.
+    /// Frames of the next utterances that were ended before they began.
     pub(super) fn empty(&mut self) -> Vec<Frame> {
         let mut frames = Vec::new();
         while self.texts.pop_front_if(|text| text.is_none()).is_some() {
@@ -179,7 +180,7 @@ impl Utterances {
         let spoken = &mut self.spoken;
         spoken.bytes += audio.data.len() as u64;
         spoken.samples += audio.samples.0;
-        // Audio beyond that size goes on as a stream.
+        // Audio beyond that size continues as a stream.
         let whole = !self.delivery.streamed && spoken.bytes <= MAX_WHOLE as u64;
         if whole {
             spoken.gathered.extend_from_slice(&audio.data);

@@ -1,4 +1,4 @@
-//! Audio that callers send, as mono samples at the rate that the model hears.
+//! Audio of callers, as mono samples at the rate of the model's audio input.
 
 use omni_audio::{DecodeError, Decoder, Encoding, InputEncoding, InputFormat, SampleRate, Samples};
 use omni_family::{AudioInputError, Hearing};
@@ -16,11 +16,11 @@ pub(crate) struct FormatFields {
     sample_rate_hz: &'static str,
     channels: &'static str,
     data: &'static str,
-    /// A whole file there is; or pieces that belong together.
+    /// Encoding that is not accepted: a WAV file in pieces, or bare packets as a file.
     pub(crate) not: InputEncoding,
 }
 
-/// Of `ChatConfig.input_audio`. A WAV file is not to be read before its end.
+/// Fields of `ChatConfig.input_audio`. A WAV file cannot be decoded before its end.
 pub(crate) const INPUT: FormatFields = FormatFields {
     encoding: "config.input_audio.encoding",
     sample_rate_hz: "config.input_audio.sample_rate_hz",
@@ -29,7 +29,7 @@ pub(crate) const INPUT: FormatFields = FormatFields {
     not: InputEncoding::Wav,
 };
 
-/// Of `AudioClip`. Bare packets have no file to be in.
+/// Fields of `AudioClip`. Bare packets are no file.
 pub(crate) const CLIP: FormatFields = FormatFields {
     encoding: "message.parts.audio.format.encoding",
     sample_rate_hz: "message.parts.audio.format.sample_rate_hz",
@@ -56,7 +56,7 @@ impl Default for InputRequest {
     }
 }
 
-/// Checks a layout.
+/// Checks a format.
 pub(super) fn format(
     got: &InputRequest,
     heard: SampleRate,
@@ -78,7 +78,7 @@ pub(super) fn format(
         rate,
         channels,
     };
-    // Whatever a decoder does not take is known before the first byte.
+    // Creating a decoder finds every unsupported format before the first byte.
     new_decoder(format, heard, Samples::ZERO, fields)?;
     Ok(format)
 }
@@ -118,7 +118,7 @@ fn undecodable(error: DecodeError, hearing: Hearing, fields: &FormatFields) -> S
     }
 }
 
-/// The samples of a recording, of which there may be `most`.
+/// Decodes a recording of at most `most` samples.
 pub(crate) fn clip(
     layout: &InputRequest,
     data: &[u8],
@@ -146,9 +146,10 @@ pub(crate) struct InputAudio {
 }
 
 impl InputAudio {
-    /// More of it.
+    /// Adds bytes.
     ///
     /// # Errors
+    ///
     /// If the bytes are not in the format of the configuration, or are too many.
     pub(crate) fn push(&mut self, data: &[u8], model: &ChatModel) -> Result<ChatCommand, ServeError> {
         let field = "input_audio";
@@ -165,9 +166,10 @@ impl InputAudio {
         Ok(ChatCommand::Audio(samples))
     }
 
-    /// The turn has ended: gives what was still on its way.
+    /// Ends the turn; returns the rest of its audio.
     ///
     /// # Errors
+    ///
     /// If the bytes end within a sample.
     pub(crate) fn close(&mut self, model: &ChatModel) -> Result<Option<ChatCommand>, ServeError> {
         let (Some(decoder), Some(hearing)) = (self.decoder.take(), model.chat.hearing) else {

@@ -60,12 +60,12 @@ impl PartRequest {
         }
     }
 
-    /// True if it is what a function gave.
+    /// Returns true if it is the result of a function.
     pub(super) fn is_result(&self) -> bool {
         matches!(self, Self::ToolResult(_))
     }
 
-    /// The field of what it says of functions, if it does.
+    /// Field of a part about functions, for errors.
     fn tool(&self) -> Option<&'static str> {
         match self {
             Self::Tool { .. } => Some(TOOL),
@@ -75,7 +75,8 @@ impl PartRequest {
         }
     }
 
-    /// True if a conversation can go on without it: a recording, an image or the like, or a call that a model wrote badly.
+    /// Returns true if a conversation can do without it: a recording, an image or the like, or a malformed call of a
+    /// model.
     fn is_dispensable(&self) -> bool {
         matches!(self, Self::Audio { .. } | Self::Other(_) | Self::ToolCall { .. })
     }
@@ -85,9 +86,9 @@ impl PartRequest {
 pub(crate) const MESSAGE_PARTS: &str = "message.parts";
 pub(crate) const ROLE: &str = "message.role";
 
-/// Parts of one message.
+/// Most parts of one message.
 const MAX_PARTS: usize = 64;
-/// Tools of a conversation, and bytes of all of them.
+/// Most tools of a conversation, and most bytes of all of them.
 const MAX_TOOLS: usize = 128;
 const MAX_TOOL_BYTES: usize = 256 << 10;
 
@@ -96,8 +97,8 @@ const TOOL: &str = "message.parts.tool";
 const TOOL_CALL: &str = "message.parts.tool_call";
 const TOOL_RESULT: &str = "message.parts.tool_result";
 
-/// Takes the tools out of a message to a model that asks for none: refused where the server is strict, else one more field that is
-/// `ignored`. Whether anything is left.
+/// Removes the tools from a message to a model that calls none: refused if the server is strict, else one more
+/// `ignored` field. Returns true if anything is left.
 pub(super) fn without_tools(
     message: &mut MessageRequest,
     known: &ChatModel,
@@ -120,7 +121,7 @@ pub(super) fn without_tools(
 
 const NO_TOOLS: &str = "this model calls no tools";
 
-/// The longest that each of these texts may be for all of them to have at most `most` bytes.
+/// Length to which each of these texts must be cut for all of them to have at most `most` bytes.
 fn longest(mut lengths: Vec<usize>, most: usize) -> usize {
     lengths.sort_unstable();
     let mut left = most;
@@ -134,7 +135,8 @@ fn longest(mut lengths: Vec<usize>, most: usize) -> usize {
     most
 }
 
-/// Cuts the longest texts of a message that has more than `most` bytes of text; gives the characters that were left out.
+/// Cuts the longest texts of a message that has more than `most` bytes of text; returns the number of characters
+/// removed.
 pub(super) fn shorten(message: &mut MessageRequest, most: usize) -> usize {
     let lengths = message.parts.iter().filter_map(|part| match part {
         PartRequest::Text(text) | PartRequest::ToolResult(text) => Some(text.len()),
@@ -148,7 +150,7 @@ pub(super) fn shorten(message: &mut MessageRequest, most: usize) -> usize {
         };
         if text.len() > limit {
             let shorter = shortened(text, limit);
-            // The mark of the cut may have more characters than what it stands for.
+            // The mark of a cut may have more characters than the removed text.
             cut += text
                 .chars()
                 .count()
@@ -165,8 +167,8 @@ pub(super) fn shorten(message: &mut MessageRequest, most: usize) -> usize {
     cut
 }
 
-/// Checks a message that was said before the user's last one: recordings, images and the like that the model does not take are left out
-/// and so are calls that are none, and the message if nothing else is in it.
+/// Checks a message from before the user's last one: recordings, images and the like that the model does not take are
+/// left out, and so are malformed calls, and the message if nothing else is in it.
 pub(super) fn earlier(
     message: MessageRequest,
     known: &ChatModel,
@@ -189,12 +191,13 @@ pub(super) fn earlier(
     Ok((!checked.message.parts.is_empty()).then_some(checked))
 }
 
-/// Checks a message; what the conversation makes of it is the session's business.
+/// Checks a message; the session adds it to the conversation.
 pub(super) fn message(message: MessageRequest, known: &ChatModel) -> Result<NewMessage, ServeError> {
     checked(message, known, &mut Err)
 }
 
-/// Checks a message. `refused` decides on parts that are refused and dispensable: they are left out unless it gives an error.
+/// Checks a message. `refused` decides on parts that are refused and dispensable: they are left out unless it returns
+/// an error.
 fn checked(
     message: MessageRequest,
     known: &ChatModel,
@@ -228,12 +231,12 @@ fn checked(
     let text = message.parts.iter().map(|part| match part {
         PartRequest::Text(text) => text.len(),
         PartRequest::ToolResult(content) => content.len(),
-        // Checked one by one: one that is too long is left out of a history.
+        // Checked one by one: a long one is left out of a history.
         PartRequest::ToolCall { .. } => 0,
         PartRequest::Audio { .. } | PartRequest::Tool { .. } | PartRequest::Other(_) => 0,
     });
     check_text("message.parts.text", text.sum(), known)?;
-    // Of what all of its clips may have, so much is left for the next: no more is decoded than is taken.
+    // Samples left for the next clip, of the limit for all of them: no more is decoded than is accepted.
     let hearing = known.chat.hearing;
     let mut left = hearing.map(|hearing| hearing.sample_rate.samples(hearing.max_audio));
     let mut parts = Vec::with_capacity(count);
@@ -338,7 +341,7 @@ fn offer(name: &str, description: &str, parameters: &str) -> Result<String, Serv
     ))
 }
 
-/// Any JSON object, of which nothing is kept.
+/// Any JSON object; its content is discarded.
 struct Object;
 
 impl<'de> Deserialize<'de> for Object {
@@ -360,7 +363,7 @@ impl<'de> Visitor<'de> for Object {
     }
 }
 
-/// A JSON object as it was written, but for halves of characters; empty text is an empty one.
+/// A JSON object as it was written, except for unpaired surrogates; an empty text is an empty object.
 fn object<'a>(json: &'a str, field: &'static str) -> Result<Cow<'a, str>, ServeError> {
     if json.trim().is_empty() {
         return Ok("{}".into());
@@ -368,13 +371,13 @@ fn object<'a>(json: &'a str, field: &'static str) -> Result<Cow<'a, str>, ServeE
     let json = repaired_text(json);
     match serde_json::from_str::<Object>(&json) {
         Ok(_) => Ok(json),
-        // Errors of data quote what the caller wrote, which is none of the log's.
+        // Such errors quote the caller's text, which must not be logged.
         Err(error) if error.is_data() => Err(invalid(field, "is JSON, but no object")),
         Err(error) => Err(invalid(field, format!("is no JSON object: {error}"))),
     }
 }
 
-/// One message has more text than is allowed.
+/// A message has more text than is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{field} has {got} bytes of text, the limit is {limit}")]
 struct TextTooLong {

@@ -1,4 +1,4 @@
-//! Parts of messages that no model takes here, or not in the form in which they came.
+//! Parts of messages that no model accepts here, or not in this form.
 
 use super::ChatModel;
 use super::messages::MESSAGE_PARTS;
@@ -6,7 +6,7 @@ use crate::error::{ServeError, excerpt};
 use crate::service::settings::invalid;
 use omni_family::AudioInputError;
 
-/// A part that is no text, no tool and no recording that could be read.
+/// A part that is not a text, a tool or a readable recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OtherPart {
     Image,
@@ -14,11 +14,11 @@ pub enum OtherPart {
     File,
     /// The address of a recording.
     AudioAddress,
-    /// A recording that cannot be read, and why.
+    /// A recording that cannot be read, with the reason.
     Recording(String),
     /// The id of the audio of an earlier answer.
     EarlierAudio,
-    /// Its type, as it was named.
+    /// The name of its type.
     Unknown(String),
 }
 

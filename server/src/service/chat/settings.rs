@@ -1,4 +1,4 @@
-//! Requests to converse, checked against the model. Errors name fields by their paths in the .proto files.
+//! Chat requests, checked against the model. Errors name fields by their paths in the .proto files.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::service::delivery::{DeliveryFields, delivery};
 use crate::service::settings::{SamplingFields, invalid, language, max_tokens, model, sampling, voice};
 use crate::session::{Buffering, ChatSettings, Modalities, Settings};
 
-/// Stop strings, and bytes of one.
+/// Most stop strings, and most bytes of one.
 const MAX_STOPS: usize = 16;
 const MAX_STOP_LEN: usize = 256;
 
@@ -81,7 +81,7 @@ pub(super) fn settings(request: &ChatRequest, known: &ChatModel) -> Result<ChatS
             sampling: sampling(speaking, &SPEECH)?,
             seed: speaking.seed,
             max_frames: max_tokens(speaking, &SPEECH)?,
-            // Words as they come: the sentence is one sequence all the same, and its sound begins earliest.
+            // Text as it comes: the sentence is still one sequence, and its sound begins earliest.
             buffering: Buffering::Eager,
             max_buffer_delay: None,
             non_streaming: false,
@@ -91,7 +91,7 @@ pub(super) fn settings(request: &ChatRequest, known: &ChatModel) -> Result<ChatS
     })
 }
 
-/// The layout of the audio that the caller will send.
+/// Format of the audio that the caller will send.
 fn input(request: &ChatRequest, known: &ChatModel) -> Result<Option<InputFormat>, ServeError> {
     match (known.chat.hearing, request.input) {
         (Some(hearing), input) => format(&input.unwrap_or_default(), hearing.sample_rate, &INPUT).map(Some),

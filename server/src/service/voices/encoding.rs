@@ -1,4 +1,4 @@
-//! Recordings to voices, one at a time, on a thread for blocking work.
+//! Encoding recordings, one at a time, on a thread for blocking work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,24 +16,24 @@ use omni_pipeline::clock::Clock;
 use omni_pipeline::request::VoicePrompt;
 use omni_pipeline::stage::BackendError;
 
-/// Recordings that are encoded or wait for it.
+/// Most recordings that are encoded or wait for it.
 const MOST: usize = 8;
 
-/// A voice that was computed, and of how much speech.
+/// An encoded voice, and the length of its speech.
 #[derive(Debug, Clone)]
 pub(super) struct Encoded {
     pub(super) prompt: Arc<VoicePrompt>,
     pub(super) duration: Duration,
 }
 
-/// The one that encodes, and how many wait for it. Copies are the same.
+/// The encoder and the number of recordings that wait for it. Clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct Encoders {
-    // Apart from what sessions compute on: a recording takes seconds, and their work milliseconds.
+    // Apart from the threads of sessions: a recording takes seconds, and their jobs milliseconds.
     compute: Compute,
     places: FairLimiter,
     clock: Clock,
-    /// To which recordings are brought: how loud a voice is follows from its recording.
+    /// Loudness to which recordings are normalised: it decides on that of the voice.
     loudness: Option<Loudness>,
     figures: Figures,
 }
@@ -54,8 +54,8 @@ impl Encoders {
         place.map_err(|limit| VoiceError::Busy { limit })
     }
 
-    /// The voice of a recording, with its `transcript` in tokens as one in context. It has several parts; if the future is dropped, the
-    /// part that runs is the last.
+    /// Encodes a recording, with its `transcript` in tokens for one in context. The work has several parts; if the
+    /// future is dropped, the running part is the last.
     pub(super) async fn encode(
         &self,
         tenant: Tenant,

@@ -7,7 +7,7 @@ use omni_family::VoiceSource;
 
 use crate::error::{ErrorKind, ServeError, excerpt, seconds};
 
-/// See the module's text. Messages say what would be right.
+/// See the module's text. Messages name the accepted values.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum VoiceError {
     #[error(

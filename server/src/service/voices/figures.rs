@@ -16,11 +16,11 @@ use super::voice::Content;
 use crate::error::{ErrorKind, ServeError};
 use omni_pipeline::request::VoicePrompt;
 
-/// The instruments. Copies are the same.
+/// The instruments. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct Figures {
     instruments: Arc<VoiceInstruments>,
-    /// Held while the store is read and told: what is told last is what there is.
+    /// Held while the store is read and reported, so that the last report is of the latest state.
     telling: Arc<Mutex<()>>,
 }
 
@@ -44,7 +44,7 @@ impl Figures {
         }
     }
 
-    /// Tells how much is kept.
+    /// Reports the size of the store.
     pub(super) fn held(&self, store: &VoiceStore) {
         let _telling = self.telling.lock();
         let voices = store.all();
@@ -74,7 +74,7 @@ impl Figures {
         });
     }
 
-    /// A request is spoken with a voice that is kept.
+    /// Counts a request with a kept voice.
     pub(super) fn asked_for(&self, content: &VoiceContent) {
         let kind = match content {
             VoiceContent::Prompt(prompt) => of_prompt(prompt),
@@ -83,7 +83,7 @@ impl Figures {
         self.instruments.requested(VoiceProvenance::Kept, kind);
     }
 
-    /// A request is spoken with the recording that it brought.
+    /// Counts a request with a recording of its own.
     pub(super) fn imitated(&self, prompt: &VoicePrompt) {
         let kind = of_prompt(prompt);
         self.instruments.requested(VoiceProvenance::Request, kind);
@@ -119,7 +119,7 @@ impl Drop for Creation {
 }
 
 impl Encoding {
-    /// It is a voice now, after so long a computation.
+    /// Counts a recording that was encoded, with its time.
     pub(super) fn encoded(&self, prompt: &VoicePrompt, took: Duration) {
         self.0.encoded(of_prompt(prompt), took);
     }
@@ -152,7 +152,7 @@ fn of_prompt(prompt: &VoicePrompt) -> VoiceKind {
     }
 }
 
-/// By the stable reason, which callers read, too.
+/// Outcome for the stable reason that callers read, too.
 fn refused(error: &ServeError) -> VoiceCreation {
     use VoiceCreation as C;
     match error.reason() {

@@ -20,7 +20,7 @@ pub(super) const MAX_FILE: usize = 1 << 20;
 
 const FORMAT: &str = "omni.voice";
 const VERSION: &str = "1";
-/// Most numbers of a speaker's vector, frames, codes of a frame, tokens.
+/// Most numbers of a speaker vector, frames, codes of a frame, tokens.
 const MAX_WIDTH: usize = 1 << 14;
 
 /// Reason why bytes are not a voice.
@@ -57,7 +57,7 @@ pub(super) enum FileError {
     NotFinite,
 }
 
-/// The bytes of a voice's file.
+/// Encodes a voice as a file.
 pub(super) fn encode(voice: &StoredVoice) -> Result<Vec<u8>, VoiceError> {
     let meta = [
         ("format", FORMAT.to_owned()),
@@ -132,7 +132,7 @@ fn arrays(prompt: &VoicePrompt) -> Vec<Array> {
     arrays
 }
 
-/// The voice of a file.
+/// Decodes the file of a voice.
 pub(super) fn decode(bytes: &[u8]) -> Result<StoredVoice, FileError> {
     if bytes.len() > MAX_FILE {
         return Err(FileError::Size { got: bytes.len() });

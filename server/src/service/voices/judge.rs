@@ -1,8 +1,8 @@
 //! Suitability of a recording for a voice: loud enough, not clipped, of a good length, and speech.
 //!
-//! Speech is told from other sounds by three plain measures over pieces of 20 ms: its level moves up and down with the syllables; parts
-//! of it repeat themselves at the pitch of a voice; and it crosses zero less often than noise. A hum, a whistle and noise fail one of
-//! them each. Music with a melody passes: nothing here recognises words.
+//! Speech is told from other sounds by three measures over pieces of 20 ms: its level moves up and down with the
+//! syllables; parts of it repeat themselves at the pitch of a voice; and it crosses zero less often than noise. A
+//! hum, a whistle and noise fail one of them each. Music with a melody passes: words are not recognised.
 
 use std::time::Duration;
 
@@ -14,28 +14,28 @@ use super::VoiceError;
 pub(super) const SHORTEST: Duration = Duration::from_secs(1);
 pub(super) const LONGEST: Duration = Duration::from_secs(60);
 
-/// A recording without anything louder is silent, in dBFS.
+/// Level up to which a recording is silent, in dBFS.
 const SILENT: f32 = -50.0;
 /// Distance to the loudest piece, in dB, from which sound around the speech counts as silence.
 const QUIET: f32 = 35.0;
 /// Silence that is left around the speech.
 const MARGIN: Duration = Duration::from_millis(100);
-/// Most of the samples that may lie at full scale, in percent, in runs of at least [`RUN`].
+/// Most samples at full scale, in percent, in runs of at least [`RUN`].
 const MOST_CLIPPED: f32 = 0.5;
 const FULL_SCALE: f32 = 0.999;
 const RUN: usize = 3;
 
 /// Length of the pieces that are measured.
 const PIECE: Duration = Duration::from_millis(20);
-/// Levels of speech span at least this much between its loudest and its softest tenth, in dB.
+/// Least difference of levels between the loudest and the softest tenth of speech, in dB.
 const LEAST_SPAN: f32 = 9.0;
-/// Of the loud pieces at least this part repeats itself at the pitch of a voice.
+/// Least part of the loud pieces that repeats itself at the pitch of a voice.
 const LEAST_VOICED: f32 = 0.1;
 /// Least correlation of two periods of a voice.
 const VOICED: f32 = 0.5;
 /// Pitches of voices, in Hz.
 const PITCHES: (u32, u32) = (60, 500);
-/// Zero crossings per sample of most loud pieces; white noise has 0.5.
+/// Most zero crossings per sample in most loud pieces; white noise has 0.5.
 const MOST_CROSSINGS: f32 = 0.35;
 
 /// The speech in `samples`.

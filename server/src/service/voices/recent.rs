@@ -1,4 +1,4 @@
-//! The voices of recordings that came with requests: callers send the same recording with every request.
+//! Cache of encoded recordings that came with requests: callers send the same recording with every request.
 
 use std::collections::VecDeque;
 
@@ -15,11 +15,11 @@ const MOST: usize = 16;
 /// Key of a recording together with its use.
 pub(super) type Key = [u8; 32];
 
-/// The last ones, the latest first.
+/// Entries, the latest first.
 #[derive(Debug, Default)]
 pub(super) struct Recent(Mutex<VecDeque<(Key, Encoded)>>);
 
-/// The key of a recording in context with its `transcript`, or of its vector alone.
+/// Key of a recording in context with its `transcript`, or of its vector alone.
 pub(super) fn key(recording: &Recording, transcript: Option<&str>) -> Key {
     let mut hash = Sha256::new();
     match recording.format {
@@ -49,7 +49,7 @@ impl Recent {
         Some(encoded)
     }
 
-    /// True if another one was dropped for it.
+    /// Adds an entry; returns true if another one was dropped for it.
     pub(super) fn put(&self, key: Key, encoded: Encoded) -> bool {
         let mut recent = self.0.lock();
         recent.retain(|(known, _)| *known != key);

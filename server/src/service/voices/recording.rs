@@ -1,4 +1,4 @@
-//! From bytes that a caller sent to the samples that a voice is made of.
+//! Decoding a caller's recording to the samples of a voice.
 
 use bytes::Bytes;
 use omni_audio::{DecodeError, Decoder, InputEncoding, InputFormat, SampleRate, Samples};
@@ -21,14 +21,14 @@ pub struct Recording {
 /// Encoding of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RecordingFormat {
-    /// As its first bytes say.
+    /// Detected by its first bytes.
     Detected,
-    /// As the caller says.
+    /// As stated by the caller.
     Stated(InputFormat),
 }
 
 impl Recording {
-    /// A file whose first bytes say what it is.
+    /// A file whose first bytes identify its format.
     #[must_use]
     pub fn file(data: impl Into<Bytes>) -> Self {
         Self {
@@ -37,7 +37,7 @@ impl Recording {
         }
     }
 
-    /// A file that says itself what it is, or else bare samples as the caller says.
+    /// A file that identifies its format, or else bare samples of the stated format.
     #[must_use]
     pub fn stated(data: impl Into<Bytes>, format: InputFormat) -> Self {
         let data = data.into();
@@ -62,10 +62,11 @@ impl Recording {
         })
     }
 
-    /// Its speech: mono samples at `rate` without the silence around them.
+    /// Speech in it: mono samples at `rate` without the silence around them.
     ///
     /// # Errors
-    /// Why no voice can be made of it.
+    ///
+    /// The reason why no voice can be made of it.
     pub(super) fn speech(&self, rate: SampleRate) -> Result<Vec<f32>, VoiceError> {
         if self.data.len() > RECORDING_BYTES {
             let limit = RECORDING_BYTES;

@@ -1,7 +1,7 @@
 //! Voices by owner and name, in memory and, if there is a directory, as one file each.
 //!
-//! A file is written beside its place, flushed to the disk and renamed, so that a crash or a full disk leaves a whole voice or none.
-//! Everything is in memory too: it is bounded, small, and asked for by every request.
+//! A file is written beside its place, flushed to the disk and renamed, so that a crash or a full disk leaves a whole
+//! voice or none. Everything is in memory, too: it is bounded, small, and needed by every request.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -18,9 +18,9 @@ use super::file::{self, MAX_FILE};
 use super::voice::{Owner, StoredVoice, VoiceName};
 
 const EXTENSION: &str = "safetensors";
-/// The file that the server holds which keeps its voices in a folder.
+/// Lock file of the server that keeps its voices in a folder.
 const LOCK: &str = ".lock";
-/// Ends the name of a file that is being written.
+/// Extension of a file that is being written.
 const PARTIAL: &str = "partial";
 /// Characters of a voice's name in the name of its file.
 const READABLE: usize = 32;
@@ -30,7 +30,7 @@ const READABLE: usize = 32;
 pub struct StoreLimits {
     /// Voices of all owners.
     pub voices: usize,
-    /// Voices of one API key: none fills the store for the others.
+    /// Most voices of one API key: none fills the store for the others.
     pub voices_per_key: usize,
     /// Bytes of all their files.
     pub bytes: u64,
@@ -47,15 +47,15 @@ pub struct Held {
 #[derive(Debug)]
 pub struct VoiceStore {
     dir: Option<PathBuf>,
-    /// Held as long as the folder is this server's.
+    /// Lock of the folder, held as long as the store.
     _lock: Option<File>,
     limits: StoreLimits,
     held: RwLock<KeptVoices>,
-    /// Held while a file is written or removed: what is checked before still holds after.
+    /// Held while a file is written or removed, so that the checks before still hold.
     writing: Mutex<()>,
 }
 
-/// Owner, then what names of one voice have in common.
+/// Owner, then the form that all names of one voice share.
 type Key = (Owner, String);
 
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ struct KeptVoices {
 }
 
 impl KeptVoices {
-    /// The voices of an owner, by what their names have in common.
+    /// Voices of an owner, by the form that all their names share.
     fn of(&self, owner: &Owner) -> impl Iterator<Item = (&String, &Entry)> {
         let from = self.voices.range((owner.clone(), String::new())..);
         let own = from.take_while(move |((entry, _), _)| entry == owner);
@@ -81,7 +81,7 @@ struct Entry {
 }
 
 impl VoiceStore {
-    /// A store in memory alone.
+    /// Creates a store in memory alone.
     #[must_use]
     pub fn in_memory(limits: StoreLimits) -> Self {
         Self {
@@ -93,10 +93,12 @@ impl VoiceStore {
         }
     }
 
-    /// The voices of a directory, which is made if it is not there. A file that is no voice is skipped, with a line in the log.
+    /// Opens the voices of a directory, which is created if necessary. A file that is not a voice is skipped, with a
+    /// line in the log.
     ///
     /// # Errors
-    /// If the directory cannot be made, read or written.
+    ///
+    /// If the directory cannot be created, read or written.
     pub fn open(dir: &Path, limits: StoreLimits) -> io::Result<Self> {
         let failed = |what: &'static str| {
             move |error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"))
@@ -134,7 +136,7 @@ impl VoiceStore {
         Ok(store)
     }
 
-    /// Takes the voice of a file that is there.
+    /// Adds the voice of an existing file.
     fn take(&self, path: &Path) -> Result<(), String> {
         let bytes = read(path).map_err(|error| error.to_string())?;
         let voice = file::decode(&bytes).map_err(|error| error.to_string())?;
@@ -237,7 +239,7 @@ impl VoiceStore {
         voice
     }
 
-    /// The voice that `owner` means: their own, or else a shared one.
+    /// Finds a voice of `owner`, or else a shared one.
     pub(super) fn find(&self, owner: &Owner, name: &str) -> Option<Arc<StoredVoice>> {
         let held = self.held.read();
         let of = |owner: &Owner| held.voices.get(&key(owner, name));
@@ -245,7 +247,7 @@ impl VoiceStore {
         found.map(|entry| Arc::clone(&entry.voice))
     }
 
-    /// The voices that `owner` may speak with, in the order of their names.
+    /// Voices that `owner` may use, in the order of their names.
     pub(super) fn list(&self, owner: &Owner) -> Vec<Arc<StoredVoice>> {
         let held = self.held.read();
         let mut names = BTreeMap::new();
@@ -294,7 +296,7 @@ fn key(owner: &Owner, name: &str) -> Key {
     (owner.clone(), VoiceName::key(name))
 }
 
-/// The name of a voice's file: readable, and one for every owner and name.
+/// Name of a voice's file: readable, and unique for every owner and name.
 fn file_name(voice: &StoredVoice) -> String {
     let (owner, name) = key(&voice.owner, voice.name.as_str());
     let hash = Sha256::digest(format!("{}\0{name}", owner.as_str()));
@@ -312,14 +314,14 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Files that others on this machine do not read.
+/// Options of files that other users of this machine cannot read.
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600);
     options
 }
 
-/// A whole file at `path`, or none.
+/// Writes a whole file at `path`, or none.
 fn write(dir: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let partial = path.with_extension(PARTIAL);
     let created = private().create(true).truncate(true).open(&partial);
@@ -329,14 +331,14 @@ fn write(dir: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     });
     let placed = written.and_then(|()| fs::rename(&partial, path));
     if placed.is_err() {
-        // What is left of it takes room that may be what is missing.
+        // A partial file takes room that may be what is missing.
         let _ = fs::remove_file(&partial);
     }
-    // What is not sure to last is taken back.
+    // A file that may not last is removed.
     placed.and_then(|()| flush(dir).inspect_err(|_| drop(fs::remove_file(path))))
 }
 
-/// Makes what was renamed or removed in a directory last.
+/// Makes renames and removals in a directory durable.
 fn flush(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }

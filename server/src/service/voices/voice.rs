@@ -1,4 +1,4 @@
-//! A voice that is kept, and whose it is.
+//! A kept voice, and its owner.
 
 use std::fmt;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl fmt::Display for VoiceName {
     }
 }
 
-/// Whose a voice is: the API key's that made it, by a part of that key's hash, or none: then all callers share it.
+/// Owner of a voice: the API key that made it, by a part of its hash, or none: then all callers share it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner(String);
 
@@ -66,7 +66,7 @@ impl Owner {
         Self(String::new())
     }
 
-    /// The owner of what `caller` makes. Without API keys all callers share it.
+    /// Owner of the voices of `caller`. Without API keys all callers share them.
     #[must_use]
     pub fn of(caller: &Caller) -> Self {
         match caller.tenant() {
@@ -75,7 +75,7 @@ impl Owner {
         }
     }
 
-    /// As a file says it.
+    /// Parses the form in a file.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let good = text.is_empty() || (text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit()));
         good.then(|| Self(text.to_lowercase()))
@@ -119,14 +119,14 @@ impl Content {
     }
 }
 
-/// A voice with what made it.
+/// A kept voice with its source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredVoice {
     pub name: VoiceName,
     pub owner: Owner,
     /// The model that it was made for.
     pub model: String,
-    /// Of that model's configuration.
+    /// Fingerprint of that model's configuration.
     pub fingerprint: String,
     pub content: Content,
     /// Words of the recording.
@@ -135,7 +135,7 @@ pub struct StoredVoice {
     pub consent: String,
     /// For people.
     pub description: String,
-    /// Of the recording, without the silence around it.
+    /// Duration of the recording, without the silence around it.
     pub duration: Duration,
     /// Seconds since 1970.
     pub created: u64,
@@ -155,7 +155,7 @@ pub(super) fn check_text(field: &'static str, text: &str) -> Result<(), VoiceErr
             limit: MAX_TEXT,
         });
     }
-    // They end up in terminals.
+    // These texts end up in terminals.
     if text.chars().any(|c| c.is_control() && c != '\n' && c != '\t') {
         Err(VoiceError::ControlCharacters { field })
     } else {

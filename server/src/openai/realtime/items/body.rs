@@ -14,7 +14,7 @@ use crate::openai::realtime::formats::AudioFormat;
 use crate::service::chat::audio::InputRequest;
 use crate::service::{ChatModel, OtherPart, PartRequest};
 
-/// Longest list of parts, and longest name of an item or of a call in bytes.
+/// Longest list of parts, and longest id of an item or of a call in bytes.
 const PARTS: usize = 64;
 const MAX_ID: usize = 128;
 
@@ -45,7 +45,7 @@ fn refuse<T>(param: &str, problem: impl Into<String>) -> Result<T, ApiError> {
     Err(ApiError::invalid(Some(param), problem))
 }
 
-/// Bounds a name that the conversation keeps.
+/// Checks the length of an id that the conversation keeps.
 fn bounded(param: &str, name: Option<String>) -> Result<Option<String>, ApiError> {
     match &name {
         Some(name) if name.len() > MAX_ID => {
@@ -57,13 +57,13 @@ fn bounded(param: &str, name: Option<String>) -> Result<Option<String>, ApiError
 }
 
 impl ItemBody {
-    /// The id of the item that it only refers to.
+    /// Id of the item that it only refers to.
     pub(in crate::openai::realtime) fn reference(&self) -> Option<&str> {
         let refers = self.kind.as_deref() == Some("item_reference");
         self.id.as_deref().filter(|_| refers)
     }
 
-    /// Checks it and decodes its recordings, which are in `format`. An item that the client has given no name has none yet.
+    /// Checks it and decodes its recordings, which are in `format`. An item without an id of the client has none yet.
     pub(in crate::openai::realtime) fn item(
         mut self,
         format: AudioFormat,
@@ -108,7 +108,7 @@ impl ItemBody {
             parts.extend(one);
         }
         let said = match parts.is_empty() {
-            // An answer of which nothing was heard is sent so, and a turn in which nothing was written.
+            // An answer of which nothing was heard comes so, and a turn without text.
             true if !told.is_empty() => ChatMessage {
                 role,
                 parts: Vec::new(),
@@ -157,7 +157,7 @@ impl ItemBody {
 }
 
 impl ContentBody {
-    /// As the model reads it, and as clients are told of it.
+    /// The part as the model reads it, and as clients see it.
     fn part(
         self,
         role: Role,

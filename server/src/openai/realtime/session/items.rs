@@ -1,4 +1,4 @@
-//! Items, as clients make, read, take out and cut them.
+//! Items, as clients create, retrieve, delete and truncate them.
 
 use omni_audio::Samples;
 use omni_family::Role;
@@ -44,7 +44,8 @@ impl Session {
         Ok(())
     }
 
-    /// Cuts an answer to the words that were heard of it: the one in progress or the last one by its own ledger, an earlier one in proportion.
+    /// Cuts an answer to its heard part: the one in progress or the last one by its word times, an earlier one in
+    /// proportion.
     pub(super) fn truncate_item(&mut self, truncation: Truncation) -> Result<(), ApiError> {
         let Truncation {
             item_id,
@@ -87,13 +88,13 @@ impl Session {
         Ok(())
     }
 
-    /// Only this much of an item was heard.
+    /// Cuts an item to the text that was heard.
     pub(super) fn cut(&mut self, id: &str, text: &str, heard_ms: u64) {
         self.conversation.change(id, |item| item.cut(text, heard_ms));
         self.tell_truncated(id, heard_ms);
     }
 
-    /// The same, where the words that were heard are not known.
+    /// Cuts an item without known word times.
     pub(super) fn cut_in_proportion(&mut self, id: &str, heard_ms: u64) {
         let item = self.conversation.get(id);
         let length = item.and_then(|item| Some((item.text(), item.spoken_ms?)));
@@ -103,7 +104,7 @@ impl Session {
         }
     }
 
-    /// Tells that an item was cut, if it is still there.
+    /// Reports that an item was cut, if it is still there.
     pub(super) fn tell_truncated(&mut self, id: &str, heard_ms: u64) {
         if self.conversation.get(id).is_some() {
             self.tell(json!({
@@ -112,7 +113,7 @@ impl Session {
         }
     }
 
-    /// Has the answering session stop a response, or cut it if it has ended.
+    /// Makes the answering session stop a response, or cut it if it has ended.
     pub(super) fn stop(&mut self, response: String, played: Option<Samples>) {
         let stop = ChatCommand::Interrupt { response, played };
         self.effects.commands.push(stop);
@@ -151,7 +152,7 @@ impl Session {
     }
 }
 
-/// The words of `text` that are heard in so much of its audio, if all are equally long.
+/// Words of `text` that are heard in `heard_ms` of its audio, if all are equally long.
 fn in_proportion(text: &str, heard_ms: u64, length_ms: u64) -> &str {
     if heard_ms >= length_ms {
         return text;

@@ -1,4 +1,4 @@
-//! Responses: how they are asked for, and how they end.
+//! Responses: their requests and their ends.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::openai::realtime::settings::{Settings, named};
 use crate::session::{ChatCommand, GivenConversation, Outcome, Respond, ResponseDone};
 
 impl Session {
-    /// Answers the conversation as the session's settings say.
+    /// Answers the conversation with the session's settings.
     pub(super) fn respond(&mut self) -> Result<(), ApiError> {
         self.create_response(ResponseRequest::default(), None)
     }
 
-    /// Begins a response, which an event of that name asks for.
+    /// Begins a response, which the event `event_id` requests.
     pub(super) fn create_response(
         &mut self,
         asked: ResponseRequest,
@@ -75,7 +75,7 @@ impl Session {
         Ok(())
     }
 
-    /// The conversation that the model is to answer, and how.
+    /// Conversation for the model to answer, with its settings.
     fn given(
         &mut self,
         settings: &Settings,
@@ -104,7 +104,7 @@ impl Session {
         })
     }
 
-    /// Has the answering session answer a conversation.
+    /// Makes the answering session answer a conversation.
     pub(super) fn ask(&mut self, response: &str, given: GivenConversation) {
         self.effects.commands.push(ChatCommand::Respond(Respond {
             id: response.to_owned(),
@@ -113,7 +113,7 @@ impl Session {
         }));
     }
 
-    /// The user has spoken, and the model cannot hear: a notice says so, once.
+    /// Handles speech to a model without audio input: a notice says so, once.
     fn cannot_hear(&mut self, settings: &Settings) {
         self.with_response(|response, to| response.begin(to));
         if std::mem::replace(&mut self.said_deaf, true) {
@@ -127,7 +127,7 @@ impl Session {
         }
     }
 
-    /// Items that a response is asked for with, instead of the conversation, and their characters.
+    /// Input items of a response, instead of the conversation, and their characters.
     fn context(
         &self,
         input: Vec<InputItem>,
@@ -157,7 +157,7 @@ impl Session {
         }
     }
 
-    /// The answering session has ended an answer.
+    /// Handles the end of an answer.
     pub(super) fn ended_answer(&mut self, done: &ResponseDone) {
         let interrupted = done.outcome == Outcome::Interrupted;
         self.end(ResponseEnd {
@@ -168,7 +168,7 @@ impl Session {
         });
     }
 
-    /// The notice was spoken, or could not be.
+    /// Handles the end of the notice.
     pub(in crate::openai::realtime) fn ended_notice(&mut self, failed: Option<&ServeError>) {
         if let Some(error) = failed {
             tracing::info!(%error, "spoken notice unavailable; sent as text");
@@ -178,7 +178,7 @@ impl Session {
         }
     }
 
-    /// The session ends with this error, and everything that was still to come fails with it.
+    /// Ends the session with this error; everything that was still to come fails with it.
     pub(in crate::openai::realtime) fn fail(&mut self, error: &ApiError) {
         self.cutting = None;
         self.unanswered = None;
@@ -214,10 +214,10 @@ impl Session {
             (Some(item), Some(heard_ms)) => self.cut_in_proportion(item, heard_ms),
             _ => {}
         }
-        // Quotas here are of characters and seconds of audio, and this event knows requests and tokens only.
+        // Quotas here are of characters and seconds of audio, and this event has only requests and tokens.
         self.tell(json!({"type": "rate_limits.updated", "rate_limits": []}));
         if response.keeps {
-            // The ledger of an answer that failed, and that of the notice, are not the answering session's.
+            // The word times of a failed answer, and of the notice, are not with the answering session.
             let cuttable = !notice && (end.is_whole() || interrupted);
             self.last = item.filter(|_| cuttable).map(|item| (response.id, item));
         }
@@ -225,7 +225,7 @@ impl Session {
     }
 }
 
-/// The user's speech cannot be answered.
+/// Error for speech to a model without audio input.
 pub(super) fn deaf() -> ApiError {
     ApiError::coded(
         "audio_input_not_supported",
@@ -235,7 +235,7 @@ pub(super) fn deaf() -> ApiError {
 }
 
 fn not_active() -> ApiError {
-    // Clients know it by these words.
+    // Clients recognise it by these words.
     let problem = "Cancellation failed: no active response found";
     ApiError::coded("response_cancel_not_active", None, problem)
 }

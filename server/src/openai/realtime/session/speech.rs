@@ -1,4 +1,4 @@
-//! The user's speech: where it begins and ends, and the turns that it makes.
+//! The user's speech: its detection, and its turns.
 
 use omni_family::Part;
 use serde_json::json;
@@ -14,7 +14,7 @@ impl Session {
         self.input.is_waiting()
     }
 
-    /// Looks at the audio that has come, until something happens in it.
+    /// Processes audio until the next change in it.
     pub(in crate::openai::realtime) fn hear(&mut self) {
         match self.input.advance() {
             None => {}
@@ -45,7 +45,7 @@ impl Session {
         }
     }
 
-    /// The user's speech becomes an item.
+    /// Adds the user's speech as an item.
     pub(super) fn committed(&mut self, id: &str, recording: Option<Part>) -> Result<(), ApiError> {
         let item = Item::recording(id.to_owned(), recording.clone());
         let told = item.told.clone();
@@ -61,7 +61,8 @@ impl Session {
         Ok(())
     }
 
-    /// Answers the turn that was detected last, when no response is in its way. A turn that was taken out is not answered.
+    /// Answers the turn that was detected last, if no response is in progress. A turn that was deleted is not
+    /// answered.
     pub(super) fn answer_turn(&mut self) {
         if self.active.is_some() || self.settles() {
             return;

@@ -1,7 +1,7 @@
-//! The user's recordings in writing: where a client wants that, a model that hears is asked to write them down.
+//! Transcripts of the user's recordings: if a client requests them, a model with audio input is asked to write them.
 //!
-//! It is asked while no response is in progress, one recording after the other. A response that is asked for goes first: the text
-//! until then is dropped, and the recording is asked about again.
+//! It is asked while no response is in progress, one recording after the other. A requested response goes first: the
+//! text until then is dropped, and the recording is asked about again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::openai::realtime::events::ResponseRequest;
 use crate::openai::realtime::settings::named;
 use crate::session::{ChatEventBody, GivenConversation, Modalities, Outcome, ResponseDone};
 
-/// Recordings that wait; of more than these the oldest are given up.
+/// Capacity of the queue; beyond it the oldest recordings are dropped.
 const WAITING: usize = 8;
-/// The question to the model.
+/// Prompt of the model.
 const QUESTION: &str = "Transcribe the audio into text. Write nothing but the words that are said.";
 
-/// Recordings that are written down.
+/// Queue of recordings to transcribe.
 #[derive(Debug, Default)]
 pub(super) struct Transcripts {
     waiting: VecDeque<Recording>,
@@ -33,7 +33,7 @@ pub(super) struct Transcripts {
 #[derive(Debug)]
 struct Deferred {
     asked: ResponseRequest,
-    /// The client's name for the event that asked for it.
+    /// The client's id of the event that requested it.
     event_id: Option<String>,
 }
 
@@ -46,10 +46,10 @@ struct Recording {
 #[derive(Debug)]
 struct Current {
     recording: Recording,
-    /// The name of the answer.
+    /// Id of the answer.
     response: String,
     text: String,
-    /// Its item was taken out.
+    /// `true` once its item was deleted.
     forgotten: bool,
 }
 
@@ -59,14 +59,14 @@ impl Transcripts {
         self.next.is_some()
     }
 
-    /// Gives all of them up. Whether a response waited.
+    /// Drops all of them. Returns true if a response waited.
     pub(super) fn abandon(&mut self) -> bool {
         std::mem::take(self).settles()
     }
 }
 
 impl Session {
-    /// A recording has come that is wanted in writing.
+    /// Queues a recording that is to be transcribed.
     pub(super) fn transcribe(&mut self, item: &str, recording: Option<Part>) {
         let Some(audio) = recording else {
             return self.untranscribed(item, &deaf());
@@ -91,7 +91,7 @@ impl Session {
         }));
     }
 
-    /// Asks about the next recording, if nothing else is to be done.
+    /// Asks about the next recording, if no response is in progress.
     pub(super) fn transcribe_next(&mut self) {
         if self.active.is_some() || self.transcripts.current.is_some() || self.cutting.is_some() {
             return;
@@ -125,7 +125,7 @@ impl Session {
         });
     }
 
-    /// Keeps a response that has to wait; gives it back if it has not.
+    /// Queues a response that has to wait; returns it if it has not.
     pub(super) fn waits_for_transcript(
         &mut self,
         asked: ResponseRequest,
@@ -141,21 +141,21 @@ impl Session {
         None
     }
 
-    /// The item of a recording was taken out: it is not written down any more.
+    /// Drops the recording of a deleted item.
     pub(super) fn forget_recording(&mut self, item: &str) {
         self.transcripts
             .waiting
             .retain(|recording| recording.item != item);
         let current = self.transcripts.current.as_mut();
         if let Some(current) = current.filter(|current| current.recording.item == item) {
-            // Another item may get the same name before the answering session has stopped.
+            // Another item may get the same id before the answering session has stopped.
             current.forgotten = true;
             let response = current.response.clone();
             self.stop(response, None);
         }
     }
 
-    /// Takes an event of the answering session, if it is about what is being written down.
+    /// Takes an event of the answering session, if it belongs to a transcript.
     pub(super) fn wrote_down(&mut self, event: ChatEventBody) -> Option<ChatEventBody> {
         let Some(current) = &mut self.transcripts.current else {
             return Some(event);
@@ -163,7 +163,7 @@ impl Session {
         match event {
             ChatEventBody::Text(text) => current.text.push_str(&text),
             ChatEventBody::Done(done) => self.wrote_all(&done),
-            // Of the answer before.
+            // It belongs to the answer before.
             cut @ ChatEventBody::Cut(_) => return Some(cut),
             _ => {}
         }

@@ -171,13 +171,13 @@ fn what_cannot_be_written_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let store = VoiceStore::open(dir.path(), LIMITS).unwrap();
     let anna = voice("Anna", &Owner::shared());
-    // In the way of the file that is written first.
+    // Blocks the file that is written first.
     let partial = dir.path().join(file_name(&anna)).with_extension(PARTIAL);
     fs::create_dir(&partial).unwrap();
     assert!(matches!(store.put(anna.clone()), Err(VoiceError::Store(_))));
     assert_eq!((store.held().voices, store.held().bytes), (0, 0));
     fs::remove_dir(&partial).unwrap();
-    // In the way of its place.
+    // Blocks the final name.
     let place = dir.path().join(file_name(&anna));
     fs::create_dir_all(place.join("full")).unwrap();
     assert!(matches!(store.put(anna.clone()), Err(VoiceError::Store(_))));

@@ -1,4 +1,4 @@
-//! `bench`: what was typed becomes a plan, and what was measured goes to standard output and files.
+//! `bench`: arguments become a plan, and measurements go to standard output and files.
 
 use std::fs;
 use std::io::{self, IsTerminal as _};
@@ -23,7 +23,7 @@ pub(crate) async fn run(args: &Bench, ui: &Ui) -> Result<(), Failure> {
         return offline(command, ui);
     }
     let load = args.load(texts(args)?);
-    // A server that is not there at all is one clear error, not a table of failures.
+    // A server that is not there is one clear error, not a table of failures.
     let connect = Deadline::after(Some(args.timeout)).within(Client::connect(&load.endpoint));
     ui.patiently(|| format!("connecting to {}", load.endpoint), connect)
         .await?;
@@ -75,7 +75,7 @@ fn offline(command: &BenchCommand, ui: &Ui) -> Result<(), Failure> {
 }
 
 impl Bench {
-    /// Both sides of a comparison have the same to do: what is drawn by chance must not differ.
+    /// Both sides of a comparison must have the same random choices.
     fn seed(&self) -> Option<u64> {
         self.voice.seed.or((!self.versus.is_empty()).then_some(0))
     }

@@ -26,7 +26,7 @@ use said::{Said, Speech};
 use words::Words;
 
 pub(crate) async fn run(args: &Chat, ui: &Ui) -> Result<(), Failure> {
-    // What the person got wrong is said before a server is asked for anything.
+    // Usage errors come before any request to a server.
     let first = first(args)?;
     let mut settings = args.settings();
     settings.input = first

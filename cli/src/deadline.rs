@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::failure::Failure;
 
-/// A moment after which the command gives up; or never.
+/// Deadline after which the command gives up; or none.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
     at: Option<(Instant, Duration)>,

@@ -55,7 +55,7 @@ impl Found {
     }
 }
 
-/// The failure, or [`Failure::WrongPort`] if that is why.
+/// Diagnoses a failure: [`Failure::WrongPort`] if that is the cause.
 pub(crate) async fn diagnosed(failure: Failure) -> Failure {
     let endpoint = match &failure {
         Failure::Rpc(ClientError::Lost { endpoint, .. } | ClientError::Unreachable { endpoint, .. })
@@ -114,14 +114,14 @@ async fn asked(address: SocketAddr, question: &[u8]) -> Vec<u8> {
                 break;
             }
             answer.extend_from_slice(&piece[..read]);
-            // Enough to tell what it is; a server of HTTP/2 waits for more to be said.
+            // Enough to identify it; a server of HTTP/2 waits for more.
             if question == PREFACE {
                 break;
             }
         }
         Ok::<_, std::io::Error>(())
     };
-    // What came before an error or the end of the time counts.
+    // Bytes received before an error or the timeout count.
     let _ = timeout(ANSWER, asking).await;
     answer
 }

@@ -1,4 +1,4 @@
-//! `doctor`: looks at everything between this program and spoken audio, and says what is wrong and what to do about it.
+//! `doctor`: checks everything between this program and spoken audio, and reports problems with their remedies.
 
 mod check;
 mod local;
@@ -46,7 +46,7 @@ fn skipped(names: &[&'static str], why: &'static str) -> impl Iterator<Item = Ch
     names.iter().map(move |&name| Check::skipped(name, why))
 }
 
-/// A client, if the way to the server is free.
+/// A client, if the earlier checks allow a connection.
 async fn connected(args: &Doctor, checks: &[Check]) -> Option<Result<Client, ClientError>> {
     if checks.iter().any(|check| check.verdict == Verdict::Wrong) {
         return None;

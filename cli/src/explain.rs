@@ -1,4 +1,4 @@
-//! `explain`: what a text becomes before it is spoken, as a table or as JSON.
+//! `explain`: the input of the model for a text, as a table or as JSON.
 
 use std::io::{self, IsTerminal as _};
 

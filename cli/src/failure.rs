@@ -1,4 +1,4 @@
-//! Every way the program can fail: what is said about it and the exit code it gives. The one table of both.
+//! Every way the program can fail: its message and its exit code. The one table of both.
 
 use std::fmt::Write as _;
 use std::io;
@@ -17,7 +17,7 @@ const RPC_BASE: u8 = 64;
 /// Reasons for a failure of the program.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Asked for something that makes no sense.
+    /// Wrong usage.
     Usage(String),
     /// The server, or the way to it.
     Rpc(ClientError),
@@ -29,17 +29,17 @@ pub(crate) enum Failure {
         what: String,
         error: io::Error,
     },
-    /// The reader of our output has gone, and with it the one to tell.
+    /// The reader of the output has gone.
     ReaderGone,
-    /// Stopped by a signal with this number, its work put in order.
+    /// Stopped by a signal with this number, after files were completed.
     Interrupted(u8),
     /// The server answered that it does not serve.
     NotServing(String),
-    /// Something that `doctor` looked at is wrong.
+    /// A check of `doctor` failed.
     CheckFailed(String),
     /// Some requests of a benchmark failed.
     SomeFailed(String),
-    /// The person was told already.
+    /// A failure that was already reported.
     Told(Box<Failure>),
 }
 
@@ -51,7 +51,7 @@ impl Failure {
         }
     }
 
-    /// Writing to `target` failed.
+    /// Failure of a write to `target`.
     pub(crate) fn write(target: &str, error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::ReaderGone,
@@ -59,13 +59,13 @@ impl Failure {
         }
     }
 
-    /// Tells the person and gives the exit code.
+    /// Reports the failure and returns the exit code.
     pub(crate) fn report(&self, ui: &Ui) -> ExitCode {
         self.tell(ui);
         ExitCode::from(self.code())
     }
 
-    /// Tells the person.
+    /// Reports the failure.
     pub(crate) fn tell(&self, ui: &Ui) {
         if let Some(text) = self.text() {
             ui.error(&text);
@@ -176,7 +176,7 @@ fn rpc_text(error: &ClientError) -> String {
 }
 
 fn add_details(text: &mut String, error: &RpcError) {
-    // One that says only what the message says is said already.
+    // A violation that only repeats the message is left out.
     let said = |violation: &&FieldViolation| error.message.contains(&violation.description);
     for violation in error.violations.iter().filter(|violation| !said(violation)) {
         let _ = write!(text, "\n  {}: {}", violation.field, violation.description);

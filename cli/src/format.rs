@@ -74,7 +74,7 @@ impl Format {
         }
     }
 
-    /// The rate to ask the server for; none: the model's own.
+    /// Rate to request of the server; none: the model's own.
     pub(crate) fn rate(self, asked: Option<SampleRate>) -> Result<Option<SampleRate>, FormatError> {
         let usual = matches!(self, Self::Mulaw | Self::Alaw)
             .then(|| SampleRate::new(8_000).ok())

@@ -31,7 +31,7 @@ impl Interrupts {
         })
     }
 
-    /// The next one, as its number.
+    /// Waits for the next one; returns its number.
     pub(crate) async fn next(&mut self) -> u8 {
         tokio::select! {
             _ = self.int.recv() => SIGINT,
@@ -39,7 +39,8 @@ impl Interrupts {
         }
     }
 
-    /// Waits until files are closed. A signal cuts that short, but only if it is the second, `before` counted.
+    /// Waits until files are closed. A signal cuts that short, but only the second one, including those `before`.
+    /// Even then the files get a moment: a written file must be valid, and one without audio must be removed.
     ///
     /// Even then the files get a moment: what is in one shall be valid, and one without audio shall be gone.
     pub(crate) async fn while_closing(

@@ -1,4 +1,4 @@
-//! `man` and `completions`: what the arguments say, for manuals and for shells.
+//! `man` and `completions`: manuals and shell scripts from the arguments.
 
 mod voices;
 

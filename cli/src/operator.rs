@@ -1,4 +1,4 @@
-//! `stats`, `top` and `admin`: what an operator sees of a server and does with it.
+//! `stats`, `top` and `admin`: an operator's view of a server, and control of it.
 
 mod rows;
 mod top;
@@ -19,7 +19,7 @@ use super::ui::Ui;
 /// Limit for answers of the admin service, where no argument sets one.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Says what to do where operators are not served, which servers do not do unless told to.
+/// Adds advice if operators are not served, which is the default of servers.
 pub(crate) fn explain(failure: Failure, ui: &Ui) -> Failure {
     let Failure::Rpc(error) = &failure else {
         return failure;
@@ -160,7 +160,8 @@ pub(crate) async fn admin(command: &AdminCommand, ui: &Ui) -> Result<(), Failure
     }
 }
 
-/// Takes a replica out of service. If it is the last of its stage, a person is asked, and a program has to say `--yes`.
+/// Takes a replica out of service. If it is the last of its stage, a person is asked, and a program has to pass
+/// `--yes`.
 async fn withdraw(args: &Withdraw, state: ReplicaState, ui: &Ui) -> Result<(), Failure> {
     let which = &args.which;
     if !args.yes {
@@ -223,7 +224,7 @@ async fn connect(server: &AdminServer) -> Result<Operator, ClientError> {
     Operator::connect(&server.endpoint).await
 }
 
-/// Waits for what a server answers at once unless something is wrong with it, and says so when it does not.
+/// Waits for a request that a healthy server answers at once, and says so when it does not.
 async fn soon<T>(
     endpoint: &Endpoint,
     ui: &Ui,

@@ -15,19 +15,19 @@ use super::format::Format;
 /// the first block, and 14 bytes of STREAMINFO.
 const FLAC_TOTAL: u64 = 4 + 4 + 14;
 
-/// An opened destination. Nothing of an old file is lost before the first sample is there.
+/// An opened destination. An old file is kept until the first sample.
 #[derive(Debug)]
 pub(crate) struct Output {
     file: File,
     path: Option<PathBuf>,
     format: Format,
-    /// A regular file of our own: can be emptied.
+    /// `true` for a regular file of our own, which can be emptied.
     regular: bool,
     /// Offset of the header, if it can be corrected.
     header_at: Option<u64>,
-    /// Did not exist before.
+    /// `true` if the file did not exist before.
     created: bool,
-    /// Had something in it.
+    /// `true` if the file had content.
     replaces: bool,
     header: Option<WavHeader>,
     /// Encoder of formats other than plain samples.
@@ -155,7 +155,8 @@ impl Output {
         }
     }
 
-    /// Puts the final sizes into the header, writes what an encoder has held back, or takes back a file that got no audio.
+    /// Completes the file: writes the final sizes into the header and the rest of an encoder, or removes a file that
+    /// got no audio.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         if let Some(encoder) = self.encoder.take() {
             let mut rest = Vec::new();
@@ -173,7 +174,7 @@ impl Output {
         }
     }
 
-    /// Says in the header of a FLAC stream how many samples it has: it was written when that was not known.
+    /// Writes the number of samples into the header of a FLAC stream, which was not known when it was written.
     fn count_flac(&mut self, at: u64) -> io::Result<()> {
         // More than 32 of the 36 bits are two days of audio; such a stream stays one of unknown length.
         let Ok(total) = u32::try_from(self.written.0) else {

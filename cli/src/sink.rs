@@ -24,7 +24,7 @@ impl Sink {
         Self::begin(output, false)
     }
 
-    /// Plays through the sound device what it writes.
+    /// Plays the audio on the sound device, too.
     pub(crate) fn heard(output: Output) -> Self {
         Self::begin(output, true)
     }
@@ -46,7 +46,7 @@ impl Sink {
         self.writer.write(audio).await
     }
 
-    /// Waits until everything is written and the file is in order.
+    /// Waits until everything is written and the file is complete.
     pub(crate) async fn finish(self) -> Result<(), Failure> {
         self.writer.finish().await
     }
@@ -72,7 +72,7 @@ fn write_all(
             None => break,
         }
     }
-    // Even after a failure: what is in the file shall be playable.
+    // Even after a failure the file must be playable.
     let finished = output.finish();
     if let Some(speaker) = &mut speaker {
         speaker.finish();

@@ -57,7 +57,7 @@ pub(crate) async fn run(args: &Speak, ui: &Ui) -> Result<(), Failure> {
 
 /// Speaks. `Ok` carries the signal that cut it short, if one did.
 async fn attempt(args: &Speak, ui: &Ui, summary: &mut Summary) -> Result<Option<u8>, Failure> {
-    // What the person got wrong is said before a server is asked for anything.
+    // Usage errors come before any request to a server.
     let text = Text::open(&args.text, args.file.as_deref(), args.repeat > 1)?;
     if args.play {
         Speaker::check()?;
@@ -68,7 +68,7 @@ async fn attempt(args: &Speak, ui: &Ui, summary: &mut Summary) -> Result<Option<
     let (rate, mut subtitles) = match prepare(args, &output, subtitles) {
         Ok(prepared) => prepared,
         Err(failure) => {
-            // Nothing is left of a file that gets no audio; why is known already.
+            // A file without audio is removed; the cause is reported elsewhere.
             let _: io::Result<()> = output.finish();
             return Err(failure);
         }

@@ -41,7 +41,7 @@ pub(crate) struct Track {
 }
 
 impl Track {
-    /// The next piece, or what is wrong with it.
+    /// Checks the next piece; the error names the rule that it breaks.
     pub(crate) fn piece(&mut self, rate: SampleRate, chunk: v1::AudioChunk) -> Result<Audio, String> {
         if self.ended {
             return Err("it sent audio after the last".to_owned());

@@ -1,4 +1,4 @@
-//! The two directions of a call, whatever it carries.
+//! The two directions of any call.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tonic::{Response, Status, Streaming};
 /// Messages that may wait to be sent; beyond that the sender waits.
 const SEND_QUEUE: usize = 32;
 
-/// The call takes nothing more. Its events say why.
+/// The call accepts no more messages. Its events give the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the session has ended")]
 pub struct SessionClosed;

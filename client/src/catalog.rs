@@ -11,11 +11,11 @@ pub struct Model {
     pub display_name: String,
     /// Capabilities, for example `speech`.
     pub capabilities: Vec<String>,
-    /// BCP-47 tags of what it speaks; empty if it does not say.
+    /// BCP-47 tags of the languages it speaks; empty if they are not known.
     pub languages: Vec<String>,
     /// Those of them in which there are word times.
     pub alignment_languages: Vec<String>,
-    /// Its own sample rate in Hz; 0 if it does not say.
+    /// Its own sample rate in Hz; 0 if it is not known.
     pub sample_rate_hz: u32,
     /// False until it can serve.
     pub ready: bool,
@@ -42,7 +42,7 @@ pub struct Voice {
     pub id: String,
     /// For people.
     pub display_name: String,
-    /// BCP-47 tags of what it speaks; empty if it does not say.
+    /// BCP-47 tags of the languages it speaks; empty if they are not known.
     pub languages: Vec<String>,
     /// Description of its sound.
     pub description: String,

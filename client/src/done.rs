@@ -13,11 +13,11 @@ pub enum Finish {
     Stop,
     /// A limit on the length of the text or the audio was reached first.
     Length,
-    /// The model went round in circles and was stopped.
+    /// The model repeated itself and was stopped.
     Repetition,
     /// It was cancelled or interrupted.
     Interrupted,
-    /// It failed; the session goes on.
+    /// It failed; the session continues.
     Error(Box<RpcError>),
 }
 
@@ -113,7 +113,7 @@ pub struct StageTiming {
 }
 
 impl Done {
-    /// `Err` says what the server left out.
+    /// Converts the message; the error names the missing field.
     pub(crate) fn from_proto(done: v1::UtteranceDone) -> Result<Self, &'static str> {
         Ok(Self {
             outcome: Outcome::from_proto(done.outcome)?,
@@ -133,7 +133,7 @@ impl Outcome {
         (!audio.is_zero() && !self.timings.stages.is_empty()).then(|| busy.div_duration_f64(audio))
     }
 
-    /// `Err` says what the server left out.
+    /// Converts the message; the error names the missing field.
     pub(crate) fn from_proto(outcome: Option<v1::Outcome>) -> Result<Self, &'static str> {
         let outcome = outcome.ok_or("it sent a done without an outcome")?;
         Ok(Self {
@@ -194,7 +194,7 @@ fn stage(stage: v1::StageTiming) -> StageTiming {
     }
 }
 
-/// A negative duration cannot be meant and reads as absent.
+/// Converts a duration; a negative one reads as absent.
 pub(crate) fn duration(wire: Option<omni_proto::Duration>) -> Option<Duration> {
     wire.and_then(|duration| duration.try_into().ok())
 }

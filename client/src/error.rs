@@ -91,7 +91,7 @@ impl ClientError {
         }
     }
 
-    /// Tells an error the server sent from one that the transport made up.
+    /// Converts a status: an error of the server, or one that the transport generated.
     pub(crate) fn from_status(endpoint: &Endpoint, status: &Status) -> Self {
         match std::error::Error::source(status) {
             Some(source) => match Self::of_tls(endpoint, source) {

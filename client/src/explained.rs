@@ -36,7 +36,7 @@ pub struct ExplainedSegment {
     pub pause_before: Option<Duration>,
 }
 
-/// A word, a number or an address: what is spoken as one.
+/// A word, a number or an address that is spoken as one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExplainedWord {
     /// As it is spoken.

@@ -40,7 +40,7 @@ pub(crate) async fn check(transport: Transport, service: &str) -> Result<Serving
             ServingStatus::NotServing => Serving::NotServing,
             ServingStatus::Unknown | ServingStatus::ServiceUnknown => Serving::Unknown,
         }),
-        // How the standard answers for a service it has never heard of.
+        // The standard answer for an unknown service.
         Err(status) if status.code() == Code::NotFound => Ok(Serving::Unknown),
         Err(status) => Err(status),
     }

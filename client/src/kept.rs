@@ -17,7 +17,7 @@ pub enum VoiceKind {
     InContext,
     /// The words that describe it.
     Description,
-    /// Something that this program does not know.
+    /// A kind that this library does not know.
     Unknown,
 }
 

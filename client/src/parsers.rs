@@ -9,7 +9,7 @@ use crate::{SpeechEvent, chat, speech};
 /// Messages of one call.
 const MOST: usize = 64;
 
-/// Messages of a `Speak` call, each behind its length: what passes has sound and words of which each follows the one before.
+/// Messages of a `Speak` call, each behind its length: the audio and words that pass must be contiguous.
 pub fn speech(bytes: &[u8]) {
     let mut until = Default::default();
     for event in speech::passed(messages::<v1::SpeakResponse>(bytes)) {
@@ -37,7 +37,7 @@ pub fn conversation(bytes: &[u8]) {
     drop(chat::passed(messages::<v1::ConverseResponse>(bytes)));
 }
 
-/// Messages of `AdminService`, each behind its length: what runs, figures and how far a drain is, in turn.
+/// Messages of `AdminService`, each behind its length: description, figures and drain progress, in turn.
 pub fn operator(mut bytes: &[u8]) {
     for _ in 0..MOST {
         let info = v1::GetServerInfoResponse::decode_length_delimited(&mut bytes);

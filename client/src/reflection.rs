@@ -1,4 +1,4 @@
-//! The standard gRPC reflection service: which services a server has.
+//! The standard gRPC reflection service: the services of a server.
 
 use tonic::{Code, Status};
 use tonic_reflection::pb::v1::ServerReflectionRequest;

@@ -18,7 +18,7 @@ pub(crate) struct Events<R: Rules> {
     endpoint: Endpoint,
     messages: Messages<R::Wire>,
     checker: Checker<R>,
-    /// Its end tells the sending half that the events are gone. None where there is no such half.
+    /// Its drop tells the sending half that the events are gone. None without a sending half.
     _hearing: Option<Hearing>,
 }
 

@@ -106,7 +106,7 @@ impl fmt::Debug for TlsSettings {
 
 fn certificates(what: &'static str, text: &[u8]) -> Result<(), TlsSettingsError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
-    // Whatever a certificate is for, this looks whether it is one.
+    // This only checks that the text holds certificates, for any purpose.
     let (good, bad) = RootCertStore::empty().add_parsable_certificates(found.unwrap_or_default());
     match (good, bad) {
         (1.., 0) => Ok(()),
@@ -153,21 +153,21 @@ pub enum TlsProblem {
     Other,
 }
 
-/// Looks for what TLS said in a chain of errors.
+/// Finds TLS's error in a chain of errors.
 pub(crate) fn find(error: &(dyn Error + 'static)) -> Option<(TlsProblem, String)> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(tls) = error.downcast_ref::<rustls::Error>() {
             return Some((judge(tls), tls.to_string()));
         }
-        // The source of such an error is that of what is in it.
+        // The source of such an error is that of its content.
         if let Some(inner) = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref)
             && let Some(found) = find(inner)
         {
             return Some(found);
         }
         let text = error.to_string();
-        // HTTP/2 keeps the words only.
+        // HTTP/2 keeps only the message.
         let said = [
             (
                 "received fatal alert: CertificateRequired",
@@ -175,7 +175,7 @@ pub(crate) fn find(error: &(dyn Error + 'static)) -> Option<(TlsProblem, String)
             ),
             ("received fatal alert: UnknownCA", TlsProblem::CertificateRefused),
             ("HTTP/2 was not negotiated", TlsProblem::NoHttp2),
-            // What INADEQUATE_SECURITY in GOAWAY becomes.
+            // Result of INADEQUATE_SECURITY in GOAWAY.
             ("do not meet minimum requirements", TlsProblem::TlsExpected),
         ];
         if let Some((_, problem)) = said.iter().find(|(words, _)| text.contains(words)) {
@@ -190,7 +190,7 @@ fn judge(error: &rustls::Error) -> TlsProblem {
     use AlertDescription as Alert;
     match error {
         rustls::Error::InvalidCertificate(error) => match error {
-            // An authority of the same name has other keys.
+            // An authority of the same name with other keys.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => TlsProblem::UnknownAuthority,
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 TlsProblem::WrongName

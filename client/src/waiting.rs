@@ -9,7 +9,7 @@ use crate::endpoint::Endpoint;
 use crate::error::ClientError;
 use crate::health::Serving;
 
-/// First and longest pause between two questions while waiting.
+/// First and longest pause between two attempts.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
 
 /// Asks again and again, connecting anew each time, until the server serves or `patience` runs out; the last answer then.

@@ -93,7 +93,8 @@ pub(crate) struct Bench {
     )]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) requests: u32,
-    /// Unmeasured requests: of every stream before measuring starts, or at the head of an open loop [default: 1, or 10]
+    /// Unmeasured requests: of every stream before measuring starts, or at the head of an open loop [default: 1, or
+    /// 10]
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) warmup: Option<u32>,
     /// Repetitions of everything, for confidence intervals
@@ -158,7 +159,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// None for what needs no server.
+    /// None for a command that needs no server.
     pub(super) fn way(&mut self) -> Option<(Vec<&mut Endpoint>, &Access)> {
         let others = self.versus.iter_mut().chain(&mut self.beside);
         let endpoints = std::iter::once(&mut self.server.endpoint).chain(others);

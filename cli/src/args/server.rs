@@ -72,8 +72,8 @@ impl Access {
         TLS.into_iter().any(typed)
     }
 
-    /// Gives endpoints what was named for them: the key, the certificates. A key is never an argument: those are seen by every
-    /// user of the machine. Certificates for endpoints of which none is encrypted are a mistake where these are `wanted`.
+    /// Gives endpoints the key and the certificates that were named. A key is never an argument: those are visible to
+    /// every user of the machine. Certificates without an encrypted endpoint are an error if they are `wanted`.
     pub(super) fn authorise(&self, endpoints: Vec<&mut Endpoint>, wanted: bool) -> Result<(), Failure> {
         let encrypted = endpoints.iter().any(|endpoint| endpoint.is_encrypted());
         let tls = if encrypted || wanted { self.tls()? } else { None };
@@ -108,7 +108,7 @@ impl Access {
         }
     }
 
-    /// None if nothing was said.
+    /// None without any such argument.
     fn tls(&self) -> Result<Option<TlsSettings>, Failure> {
         let wrong = |flag: &str, error: &dyn std::fmt::Display| Failure::Usage(format!("{flag}: {error}"));
         let mut settings = TlsSettings::default();

@@ -20,7 +20,7 @@ pub(super) fn duration(given: &str) -> Result<Duration, String> {
         _ => return Err(expected()),
     };
     let time = Duration::try_from_secs_f64(seconds).map_err(|_| expected())?;
-    // More than a year is a slip, and would overflow clocks.
+    // More than a year is a mistake, and would overflow clocks.
     if time.is_zero() || time > Duration::from_secs(366 * 24 * 3_600) {
         Err(expected())
     } else {

@@ -66,7 +66,7 @@ pub(crate) struct Add {
     /// Exact words of the recording: speech then continues from it
     #[arg(long, value_name = "TEXT", required_unless_present = "x_vector_only")]
     pub(crate) transcript: Option<String>,
-    /// Keep only what tells the speaker from others, and not the recording itself: needs no transcript, sounds less alike
+    /// Keep only the speaker's vector, and not the recording itself: needs no transcript, sounds less alike
     #[arg(long)]
     pub(crate) x_vector_only: bool,
     #[command(flatten)]

@@ -51,7 +51,7 @@ impl AudioOut {
         matches!(self, Self::Whole { stdout: true, .. })
     }
 
-    /// An answer begins.
+    /// Begins an answer.
     pub(super) fn begin(&mut self) -> Result<(), Failure> {
         if let Self::Each {
             directory,
@@ -79,7 +79,7 @@ impl AudioOut {
         }
     }
 
-    /// The answer has ended: puts its file in order, if it has one of its own.
+    /// Ends the answer: completes its file, if it has one of its own.
     pub(super) async fn end(&mut self) -> Result<(), Failure> {
         match self {
             Self::Each { sink, .. } => close(sink).await,
@@ -87,7 +87,7 @@ impl AudioOut {
         }
     }
 
-    /// Puts every file in order.
+    /// Completes every file.
     pub(super) async fn finish(&mut self) -> Result<(), Failure> {
         match self {
             Self::Whole { sink, .. } | Self::Each { sink, .. } => close(sink).await,

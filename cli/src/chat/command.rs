@@ -18,7 +18,7 @@ Ctrl-C stops an answer. At the prompt it clears the line, and on an empty line,
 pressed twice, it leaves. Lines typed while an answer comes are said after it.
 Tab completes a command.";
 
-/// A line, understood.
+/// A parsed line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Meaning {
     Nothing,

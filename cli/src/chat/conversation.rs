@@ -1,6 +1,6 @@
 //! The whole conversation: turns and commands, one line at a time.
 //!
-//! A person at a terminal is told what goes wrong and may go on, in a new session that knows what was said; a script
+//! A person at a terminal is told of errors and may go on, in a new session that knows the conversation; a script
 //! ends with its first failure.
 
 use omni_client::{ChatEvent, ChatSettings, ClientError, Finish};
@@ -32,7 +32,7 @@ pub(super) struct Conversation<'a> {
     /// None before the first and after a lost one.
     session: Option<Session>,
     transcript: Transcript,
-    /// Messages of it that the last new session was not told.
+    /// Messages of it that the last new session was not sent.
     untold: usize,
     /// The answer that a listener may still be hearing.
     playing: Option<Playing>,
@@ -107,7 +107,7 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// Ends the session, well if nothing is wrong with it.
+    /// Ends the session; gracefully if it has not failed.
     pub(super) async fn leave(self, well: bool) -> (AudioOut, Interrupts) {
         if let Some(session) = self.session.filter(|_| well) {
             session.close().await;
@@ -115,7 +115,7 @@ impl<'a> Conversation<'a> {
         (self.audio, self.interrupts)
     }
 
-    /// A person may try again after what the server did not like, or what took it too long.
+    /// Lets a person try again after an error of the server or a timeout.
     fn tolerate(&self, result: Result<(), Failure>) -> Result<(), Failure> {
         match result {
             Err(failure @ (Failure::Rpc(_) | Failure::Usage(_))) if self.input.interactive() => {
@@ -130,7 +130,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// The next line, while the session is kept an eye on.
+    /// Waits for the next line, while the session is watched.
     async fn line(&mut self) -> Result<Line, Failure> {
         loop {
             tokio::select! {
@@ -148,13 +148,13 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Something happened though nothing was asked. A person is told that the session was lost, and may go on.
+    /// Handles an event between turns. A person is told that the session was lost, and may go on.
     fn idle_event(&mut self, event: Result<Option<ChatEvent>, ClientError>) -> Result<(), Failure> {
         match event {
             Ok(Some(ChatEvent::Warning { reason, message, .. })) => {
                 self.ui.warning(&format!("{message} ({reason})"));
             }
-            // The answer was done before the server heard that it was to stop.
+            // The answer was done before the server received the request to stop.
             Ok(Some(ChatEvent::MessageCut(_, left))) => self.transcript.cut(left),
             Ok(Some(_)) => {}
             Ok(None) => self.session = None,
@@ -278,7 +278,7 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// A session with these settings that knows what was said.
+    /// Opens a session with these settings and the conversation so far.
     async fn connect(&mut self, settings: &ChatSettings) -> Result<Session, Failure> {
         let told = ChatSettings {
             history: self.transcript.history(),
@@ -304,7 +304,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Says something and hears the answer.
+    /// Sends a message and receives the answer.
     async fn turn(&mut self, said: &Said) -> Result<(), Failure> {
         self.playing = None;
         self.audio.begin()?;
@@ -337,7 +337,7 @@ impl<'a> Conversation<'a> {
             deadline: Deadline::after(self.args.timeout),
         };
         let answer = turn.run(said).await?;
-        // Without an answer both are of no more use: the session, and what it was told.
+        // Without an answer neither can be used: the session, and its conversation.
         self.session = Some(session);
         if let Some(Cut(left)) = &answer.cut {
             self.transcript.cut(left.clone());
@@ -402,7 +402,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Ctrl-C while an answer that is done is still being heard; false if none is.
+    /// Handles Ctrl-C while a finished answer is still being heard; returns false if none is.
     async fn cut_playback(&mut self) -> Result<bool, Failure> {
         let playing = self.playing.take().filter(Playing::goes_on);
         let (Some(playing), Some(session)) = (playing, &mut self.session) else {

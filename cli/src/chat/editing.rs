@@ -10,7 +10,8 @@ use rustyline::{Context, Helper};
 
 use super::command::COMMANDS;
 
-/// Helper of the editor. The editor asks it for a hint after every change of the line; it has none, and remembers the line.
+/// Helper of the editor. The editor asks it for a hint after every change of the line; it has none, and records the
+/// line.
 #[derive(Debug, Default)]
 pub(super) struct Editing {
     has_text: Cell<bool>,

@@ -28,7 +28,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// The file that the environment asks for; `None` if nothing is to be kept.
+    /// File set by the environment; `None` if nothing is to be kept.
     pub(super) fn path() -> Option<PathBuf> {
         let named = |name| env::var_os(name).map(PathBuf::from);
         if let Some(file) = named(VARIABLE) {
@@ -78,7 +78,7 @@ fn read(file: &mut File, length: u64) -> io::Result<(Vec<String>, bool)> {
     file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
     file.take(MOST_BYTES).read_to_end(&mut bytes)?;
-    // Where the beginning is left out, the first line may be a part of one.
+    // If the beginning is left out, the first line may be incomplete.
     let lines = bytes.split(|byte| *byte == b'\n').skip(usize::from(from > 0));
     let lines = lines.filter_map(|line| std::str::from_utf8(line).ok());
     let mut lines: Vec<String> = lines.filter(|line| !line.is_empty()).map(typed).collect();

@@ -46,7 +46,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Standard input, whatever it is. `kept` is asked for lines of earlier sessions where lines are edited.
+    /// Opens standard input, of any kind. `kept` returns lines of earlier sessions where lines are edited.
     pub(super) fn open(kept: impl FnOnce() -> Option<(History, Vec<String>)>) -> Result<Self, Failure> {
         let interactive = io::stdin().is_terminal();
         let mut screen = None;
@@ -97,7 +97,8 @@ impl Input {
     }
 }
 
-/// Editing needs a terminal that can move its cursor, and a way to it past a standard output that is something else.
+/// Returns true if lines can be edited: this needs a terminal that can move its cursor, and access to it past a
+/// standard output that is something else.
 fn can_edit() -> bool {
     let capable = env::var("TERM").is_ok_and(|term| !["dumb", "cons25", "emacs"].contains(&term.as_str()));
     capable && (io::stdout().is_terminal() || OpenOptions::new().write(true).open("/dev/tty").is_ok())
@@ -216,7 +217,7 @@ impl Plain {
     }
 }
 
-/// Gives the terminal back as it was, if the program ends while its editor reads.
+/// Restores the terminal, if the program ends while its editor reads.
 #[derive(Debug)]
 struct Screen {
     original: Termios,

@@ -15,7 +15,7 @@ use crate::ui::Ui;
 /// Longest wait for requests that cost the server no work: to stop, to cut, to say goodbye.
 pub(super) const GOODBYE: Duration = Duration::from_secs(2);
 
-/// The last answer was cut after its end; to this, or to nothing.
+/// The last answer was cut after its end; its rest, or nothing.
 #[derive(Debug)]
 pub(super) struct Cut(pub(super) Option<Message>);
 
@@ -62,14 +62,14 @@ impl Session {
         settings: &ChatSettings,
         ui: &Ui,
     ) -> Result<Option<Cut>, Failure> {
-        // A session that has ended says why in its events.
+        // A session that has ended gives the reason in its events.
         let _ = self.chat.configure(settings).await;
         let (ready, cut) = next_ready(&mut self.events, &self.endpoint, ui).await?;
         self.ready = ready;
         Ok(cut)
     }
 
-    /// Cuts a response that is done to what was heard; tells what is left of its message.
+    /// Cuts a finished response to the part that was heard; returns the rest of its message.
     pub(super) async fn cut(
         &mut self,
         response: &ResponseId,
@@ -93,7 +93,7 @@ impl Session {
     pub(super) async fn close(mut self) {
         self.chat = ChatSender::closed();
         let drain = async { while let Ok(Some(_)) = self.events.next().await {} };
-        // Everything is here already; how the call ends changes nothing.
+        // Everything has arrived; the end of the call changes nothing.
         let _ = timeout(GOODBYE, drain).await;
     }
 
@@ -103,7 +103,7 @@ impl Session {
     }
 }
 
-/// A server that does not `stop` or `cut` an answer when it is told to.
+/// Error of a server that does not `stop` or `cut` an answer on request.
 pub(super) fn deaf(what: &str) -> ClientError {
     let message = format!(
         "the server did not {what} the answer within {} s",
@@ -136,7 +136,7 @@ async fn next_ready(
     }
 }
 
-/// The server ends sessions that are idle or old; the conversation goes on all the same.
+/// Returns true for the end of an idle or old session; the conversation goes on all the same.
 pub(super) fn ended_by_age(error: &ClientError) -> bool {
     let by_age = |error: &RpcError| ["SESSION_IDLE", "SESSION_MAX_AGE"].contains(&error.reason.as_str());
     matches!(error, ClientError::Rpc(error) if by_age(error))

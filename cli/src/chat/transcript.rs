@@ -55,7 +55,7 @@ impl Transcript {
         self.entries.clear();
     }
 
-    /// Puts what is left of the last answer in its place.
+    /// Replaces the last answer by its rest.
     pub(super) fn cut(&mut self, left: Option<Message>) {
         if self
             .entries
@@ -70,8 +70,8 @@ impl Transcript {
         }
     }
 
-    /// As a new session is told it: the newest turns, as far as one message holds them. Names are left out: that session gives
-    /// its own.
+    /// Messages for a new session: the newest turns, as far as one request holds them. Ids are left out: that session
+    /// assigns its own.
     pub(super) fn history(&self) -> Vec<Message> {
         let messages = self.entries[self.untold()..].iter().map(|entry| Message {
             id: String::new(),
@@ -98,7 +98,7 @@ impl Transcript {
             .unwrap_or(self.entries.len())
     }
 
-    /// Writes it as JSON if the file is called so, else as text.
+    /// Writes it as JSON if the file name ends so, else as text.
     pub(super) fn save(&self, path: &Path, about: &About<'_>) -> Result<(), Failure> {
         let json = path
             .extension()

@@ -1,4 +1,5 @@
-//! One turn: says something, hears the answer while it is being made, obeys Ctrl-C and the time limit, all at once.
+//! One turn: sends a message, receives the answer while it is being made, handles Ctrl-C and the time limit, all at
+//! once.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -24,9 +25,9 @@ pub(super) enum Stop {
     WordsGone,
     /// The audio cannot be written.
     AudioGone,
-    /// The session had ended by itself before the answer began: nothing was said.
+    /// The session had ended by itself before the answer began: no message was sent.
     Expired(Failure),
-    /// A signal came before everything was said.
+    /// A signal came before everything was sent.
     Unsaid(u8),
 }
 
@@ -101,11 +102,11 @@ enum Heard {
 type Sending<'s> = Pin<Box<dyn Future<Output = ()> + 's>>;
 
 impl Turn<'_> {
-    /// Until the answer is done. What is said and what is heard never wait for each other.
+    /// Runs until the answer is done. Sending and receiving never wait for each other.
     pub(super) async fn run(self, said: &Said) -> Result<Answer, Stop> {
         let chat = self.session.chat.clone();
         let mut sending: Option<Sending<'_>> = Some(Box::pin(async {
-            // A session that has ended says why in its events.
+            // A session that has ended gives the reason in its events.
             let _ = said.send(&chat).await;
         }));
         let mut text = None;
@@ -122,7 +123,7 @@ impl Turn<'_> {
                     if sending.is_some() {
                         return Err(Stop::Unsaid(signal));
                     }
-                    // What waits to be written was not heard yet.
+                    // Output that waits to be written was not heard yet.
                     (text, audio) = (None, None);
                     let response = hearing.response.clone();
                     let played = hearing.played(self.session);
@@ -172,14 +173,14 @@ impl Hearing {
         }
     }
 
-    /// Everything is said: the time counts from here.
+    /// Starts the clock: everything was sent.
     fn said(&mut self) {
         if self.response.is_none() {
             self.started = Instant::now();
         }
     }
 
-    /// The session has ended.
+    /// Error of a session that has ended.
     fn lost(&self, error: ClientError) -> Stop {
         if self.response.is_none() && ended_by_age(&error) {
             Stop::Expired(error.into())
@@ -193,7 +194,7 @@ impl Hearing {
             ChatEvent::Started(response) => self.response = Some(response),
             ChatEvent::Warning { reason, message, .. } => ui.warning(&format!("{message} ({reason})")),
             ChatEvent::Done(_, done) => return Heard::Done(Box::new(done)),
-            // On its way when the signal came.
+            // In flight when the signal came.
             ChatEvent::Text(..) | ChatEvent::Audio(..) if self.signal.is_some() => {}
             ChatEvent::Text(_, text) => {
                 self.first_text.get_or_insert(self.started.elapsed());
@@ -214,7 +215,7 @@ impl Hearing {
                     .received += audio.samples();
                 return Heard::Audio(audio);
             }
-            // Of the answer before: the server heard only then that it was to stop.
+            // Of the answer before: the server received the request to stop only then.
             ChatEvent::MessageCut(_, left) => self.cut = Some(Cut(left)),
             ChatEvent::Ready(_) | ChatEvent::MessageAdded(_) => {}
         }

@@ -30,7 +30,7 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// To standard output, or to standard error if that is taken.
+    /// Starts a writer to standard output, or to standard error if that is taken.
     pub(super) fn start(output_is_taken: bool) -> Self {
         if output_is_taken {
             Self::to("standard error", io::stderr(), io::stderr().is_terminal())
@@ -43,7 +43,7 @@ impl Words {
         let (queue, items) = mpsc::channel(QUEUE);
         let (report, result) = oneshot::channel();
         thread::spawn(move || {
-            // The near end is gone if this fails, and with it the wish to know.
+            // The near end is gone if this fails, and needs no result.
             let _ = report.send(write_all(writer, items, terminal));
         });
         Self {
@@ -93,14 +93,14 @@ fn write_all(mut writer: impl Write, mut items: mpsc::Receiver<Item>, terminal: 
                 writer.write_all(text.as_bytes())?;
                 writer.flush()?;
             }
-            // This fails only where the receiver has gone.
+            // This fails only if the receiver has gone.
             Item::Written(written) => drop(written.send(())),
         }
     }
     Ok(())
 }
 
-/// Without what could command a terminal: a model may say anything.
+/// Removes characters that could command a terminal: a model may write anything.
 fn harmless(text: &str) -> String {
     text.chars()
         .filter(|c| !c.is_control() || matches!(c, '\n' | '\t'))

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Good,
-    /// It works, with something to know about it.
+    /// It works, with a warning.
     Doubtful,
     Wrong,
     /// Could not be looked at.

@@ -10,9 +10,9 @@ use super::check::Check;
 use super::speech::Heard;
 use crate::summary::milliseconds;
 
-/// The clock of the day may differ from the other one by this much while the checks run.
+/// Largest difference of the clock of the day from the monotonic clock while the checks run.
 const JUMP: Duration = Duration::from_millis(100);
-/// A server that measures more than this beyond what was waited for here has a clock that runs differently.
+/// Largest excess of the server's measured time over the wait here; beyond it the clocks run differently.
 const SLACK: Duration = Duration::from_millis(5);
 /// 2025-01-01: this program is younger.
 const BORN: Duration = Duration::from_secs(1_735_689_600);

@@ -16,9 +16,9 @@ use crate::failure::{Failure, tls_advice};
 use crate::summary::milliseconds;
 use crate::ui::Ui;
 
-/// Without this one there is no speech.
+/// Service without which there is no speech.
 const NEEDED: &str = "omni.v1.SpeechService";
-/// Without these something is missing.
+/// Services without which something is missing.
 const WANTED: [&str; 2] = ["omni.v1.CatalogService", "omni.v1.ChatService"];
 
 /// Finding for a model that speaks with the voices of recordings and has none yet.
@@ -71,7 +71,7 @@ fn unresolved(args: &Doctor, why: &str) -> Vec<Check> {
     ]
 }
 
-/// Tries the addresses in turn; tells which one was reached.
+/// Tries the addresses in turn; returns the one that was reached.
 async fn connection(args: &Doctor, addresses: &[SocketAddr]) -> (Check, Option<SocketAddr>) {
     let mut failures = Vec::new();
     for address in addresses {
@@ -146,7 +146,7 @@ pub(super) async fn health(args: &Doctor, ui: &Ui, client: &Client) -> Check {
     }
 }
 
-/// A server that cannot even be asked.
+/// Finding for a server whose health cannot be queried.
 pub(super) fn unhealthy(failure: &Failure) -> Check {
     let advice = match failure {
         Failure::Rpc(ClientError::Tls { problem, .. }) => tls_advice(*problem),

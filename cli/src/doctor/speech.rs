@@ -24,7 +24,7 @@ pub(super) struct Heard {
     peak: f32,
 }
 
-/// Speaks, and judges what comes.
+/// Speaks, and checks the audio.
 pub(super) async fn check(args: &Doctor, client: &Client) -> (Check, Option<Heard>) {
     let spoken = Deadline::after(Some(args.timeout))
         .within(speak(args, client))

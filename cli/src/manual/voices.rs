@@ -5,7 +5,7 @@ use clap_complete::Shell;
 /// Prints the names of the server's voices, one in every line, and nothing where there is no server.
 const NAMES: &str = "omni-client voices --timeout 2s 2>/dev/null | awk 'NR > 1 { print $1 }'";
 
-/// `script` with the names of voices behind `--voice` and `-v`, for the shells in which that can be said.
+/// `script` with the names of voices behind `--voice` and `-v`, for the shells that support it.
 pub(super) fn completed(shell: Shell, script: String) -> String {
     match shell {
         Shell::Bash => bash(&script),

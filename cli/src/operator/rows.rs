@@ -19,7 +19,7 @@ pub(super) const REPLICAS: [&str; 11] = [
     "LAST ERROR",
 ];
 
-/// Those whose cells are figures.
+/// Columns whose cells are numbers.
 pub(super) const FIGURES: [&str; 9] = [
     "FLIGHT", "RUN", "WAIT", "KV", "STEPS", "BUSY", "AGE", "REQUESTS", "AUDIO",
 ];
@@ -88,7 +88,7 @@ pub(super) fn not_ready(stats: &Stats) -> Option<String> {
     (!idle.is_empty()).then(|| format!("NOT READY: {}", idle.join("; ")))
 }
 
-/// A stage without a replica that takes work, and what its replicas are instead.
+/// Names a stage without a replica that takes work, with the states of its replicas.
 fn why_idle(stage: &Stage) -> String {
     let there = stage.replicas.iter().filter(|replica| !is_gone(replica));
     let states: Vec<_> = there
@@ -118,7 +118,8 @@ pub(super) fn last_of(stages: &[Stage], stage: &str, replica: &str) -> Option<St
     })
 }
 
-/// Threads that do not return from a step: each takes a core, and when there are too many a replica stays down.
+/// Warning about threads that do not return from a step: each takes a core, and when there are too many a replica
+/// stays down.
 fn left_behind(stages: &[Stage]) -> Option<String> {
     let left = stages.iter().filter(|stage| stage.threads_left_behind > 0);
     let left: Vec<_> = left
@@ -254,7 +255,7 @@ pub(super) fn lead(session: &Session) -> String {
     }
 }
 
-/// A replica as it is after it was changed.
+/// State of a replica after a change.
 pub(super) fn now(stage: &str, replica: &Replica) -> String {
     let left = match (replica.state, replica.in_flight) {
         (ReplicaState::Cordoned | ReplicaState::Leaving, 1) => ", with one request to finish".to_owned(),

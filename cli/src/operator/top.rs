@@ -1,4 +1,4 @@
-//! `top`: the server as it works, on the whole screen; or a line for every look where there is no screen.
+//! `top`: the server at work, on the whole screen; or a line per refresh where there is no screen.
 
 mod screen;
 mod state;
@@ -21,7 +21,7 @@ use super::super::print;
 use super::super::ui::Ui;
 use super::{PATIENCE, rows, soon};
 
-/// Between two tries to reach a server that was lost.
+/// Wait between two attempts to reach a server that was lost.
 const AGAIN: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(args: &TopArgs, ui: &Ui) -> Result<(), Failure> {
@@ -40,7 +40,7 @@ pub(super) async fn run(args: &TopArgs, ui: &Ui) -> Result<(), Failure> {
     shown
 }
 
-/// A line for every look, until the server ends or the reader goes.
+/// Prints a line per refresh, until the server ends or the reader goes.
 async fn lines(mut feed: Feed) -> Result<(), Failure> {
     let mut interrupts = Interrupts::catch()?;
     print(format!("{}\n", rows::head(&feed.info, &feed.first)[0]).as_bytes())?;
@@ -80,7 +80,7 @@ async fn show(terminal: &mut DefaultTerminal, feed: Feed) -> Result<(), Failure>
                     }
                     None => {}
                 },
-                // It has another size, or something else that only needs to be drawn.
+                // A resize, or another event that only needs a redraw.
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(broken(error)),
                 None => return Ok(()),
@@ -139,7 +139,7 @@ fn lost(endpoint: &Endpoint, cause: &str) -> ClientError {
     }
 }
 
-/// Looking, or trying to.
+/// Connected, or reconnecting.
 enum Looks {
     On(Box<Feed>),
     Lost,
@@ -182,7 +182,7 @@ impl Looks {
     }
 }
 
-/// Something that was asked for and is not answered yet; gives what came of it. The screen goes on meanwhile.
+/// A request of the operator without an answer yet; its result is a message. The screen goes on meanwhile.
 type Steering = Pin<Box<dyn Future<Output = String>>>;
 
 async fn come_of(steering: &mut Option<Steering>) -> String {
@@ -192,7 +192,7 @@ async fn come_of(steering: &mut Option<Steering>) -> String {
     }
 }
 
-/// Does it, and says what came of it.
+/// Carries out an action; returns a message.
 async fn steer(operator: Option<Operator>, action: Action) -> String {
     let Some(operator) = operator else {
         return "the server is not there".to_owned();

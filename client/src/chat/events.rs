@@ -26,7 +26,7 @@ impl fmt::Display for ResponseId {
 pub enum ChatEvent {
     /// The conversation is open, or new settings are in force.
     Ready(ChatReady),
-    /// The conversation has become longer.
+    /// A message was added to the conversation.
     MessageAdded(MessageAdded),
     /// A response began.
     Started(ResponseId),
@@ -36,9 +36,9 @@ pub enum ChatEvent {
     Audio(ResponseId, Audio),
     /// A response ended; nothing of it follows.
     Done(ResponseId, ChatDone),
-    /// The rest that an interruption left of a response that was done before; `None`: nothing.
+    /// An interruption cut a finished response; `None`: nothing of it is left.
     MessageCut(ResponseId, Option<Message>),
-    /// Something worth knowing that stopped nothing.
+    /// A problem that stopped nothing.
     Warning {
         /// The response concerned; `None` for the session as a whole.
         response: Option<ResponseId>,
@@ -121,7 +121,7 @@ impl ChatLimits {
 }
 
 impl MessageAdded {
-    /// `Err` says what the server left out.
+    /// Converts the message; the error names the missing field.
     pub(super) fn from_proto(added: v1::MessageAdded) -> Result<Self, &'static str> {
         let message = added.message.ok_or("it added a message without saying which")?;
         Ok(Self {
@@ -133,7 +133,7 @@ impl MessageAdded {
 }
 
 impl ChatDone {
-    /// `Err` says what the server left out.
+    /// Converts the message; the error names the missing field.
     pub(super) fn from_proto(done: v1::ResponseDone) -> Result<Self, &'static str> {
         Ok(Self {
             outcome: Outcome::from_proto(done.outcome)?,

@@ -39,7 +39,7 @@ pub struct Clip {
     pub data: Bytes,
 }
 
-/// A piece of what is said.
+/// A part of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
     /// Written.

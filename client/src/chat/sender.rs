@@ -41,7 +41,7 @@ impl ChatSender {
         Self { requests }
     }
 
-    /// A sender that leads nowhere, to put in the place of one whose conversation shall be closed.
+    /// A sender without a call, to replace one whose conversation shall be closed.
     #[must_use]
     pub fn closed() -> Self {
         Self::new(mpsc::channel(1).0)

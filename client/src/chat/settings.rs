@@ -103,7 +103,7 @@ impl Outputs {
         }
     }
 
-    /// `None` if the server does not say.
+    /// Converts the forms; `None` if there are none.
     pub(crate) fn from_proto(modalities: &[i32]) -> Option<Self> {
         let has = |modality: v1::Modality| modalities.contains(&i32::from(modality));
         match (has(v1::Modality::Text), has(v1::Modality::Audio)) {

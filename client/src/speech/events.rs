@@ -29,11 +29,11 @@ pub enum SpeechEvent {
     Started(UtteranceId),
     /// Audio of an utterance; pieces are contiguous.
     Audio(UtteranceId, Audio),
-    /// Words of an utterance, in order, before the audio with which they end; only if they were asked for.
+    /// Words of an utterance, in order, before the audio with which they end; only if requested.
     Alignment(UtteranceId, Vec<TimedText>),
     /// An utterance ended; nothing of it follows.
     Done(UtteranceId, Done),
-    /// Something worth knowing that stopped nothing.
+    /// A problem that stopped nothing.
     Warning(Warning),
 }
 
@@ -69,7 +69,7 @@ pub struct Limits {
     pub max_audio_per_utterance: Option<Duration>,
 }
 
-/// A part of the text, and when it is heard.
+/// A part of the text, with its time in the audio.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimedText {
     /// As it was written: a word or a number with the marks behind it and the white space before it.
@@ -80,7 +80,7 @@ pub struct TimedText {
     pub samples: Range<Samples>,
 }
 
-/// Something worth knowing that stopped nothing.
+/// A problem that stopped nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     /// The utterance concerned; `None` for the session as a whole.

@@ -100,7 +100,7 @@ pub(crate) fn from_synthesize(message: v1::SynthesizeResponse) -> Incoming<Event
 }
 
 impl Words {
-    /// The next word, or what is wrong with it.
+    /// Checks the next word; the error names the rule that it breaks.
     fn word(&mut self, span: v1::TimedText) -> Result<TimedText, String> {
         let from = span.char_start;
         let to = span.char_end;
@@ -187,7 +187,7 @@ mod tests {
         })
     }
 
-    /// Plays `(utterance, event)` pairs with good numbers; the first complaint, or that of the end.
+    /// Plays `(utterance, event)` pairs with consecutive numbers; returns the first error, or that of the end.
     fn complaint(events: Vec<(&str, Event)>) -> Option<String> {
         let mut checker = Checker::session(SpeechRules::default());
         for (i, (id, event)) in events.into_iter().enumerate() {

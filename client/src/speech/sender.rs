@@ -24,7 +24,7 @@ impl SpeechSender {
         Self { requests }
     }
 
-    /// A sender that leads nowhere, to put in the place of one whose session shall be closed.
+    /// A sender without a call, to replace one whose session shall be closed.
     #[must_use]
     pub fn closed() -> Self {
         Self::new(mpsc::channel(1).0)

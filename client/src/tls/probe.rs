@@ -1,4 +1,4 @@
-//! A handshake and nothing more: what is wrong with the encryption, before anything else can be.
+//! A handshake and nothing more: the problem of the encryption, before any other.
 
 use std::io;
 use std::net::SocketAddr;

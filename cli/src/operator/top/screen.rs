@@ -140,7 +140,7 @@ fn title(state: &State, area: Rect) -> Vec<Line<'static>> {
     lines.collect()
 }
 
-/// A question, or what came of the last key.
+/// Question, or result of the last key.
 fn told_line(state: &State) -> Line<'static> {
     match &state.asks {
         Some((_, question)) => Line::from(vec![
@@ -188,8 +188,8 @@ struct Content<'a> {
     active: bool,
 }
 
-/// A table whose columns are as wide as what is in them; the last has what is left. Those that are empty or do not fit are left
-/// out.
+/// A table whose columns are as wide as their content; the last has the rest. Columns that are empty or do not fit
+/// are left out.
 fn table(frame: &mut Frame<'_>, area: Rect, content: Content<'_>) {
     let Content {
         rows, marks, head, ..
@@ -209,7 +209,7 @@ fn table(frame: &mut Frame<'_>, area: Rect, content: Content<'_>) {
         } else {
             widest(*column)
         };
-        // A column that is cut says nothing, and so does every one behind it.
+        // A cut column is useless, and so is every one behind it.
         if width > room && nth > 0 {
             break;
         }
@@ -221,7 +221,7 @@ fn table(frame: &mut Frame<'_>, area: Rect, content: Content<'_>) {
         room = room.saturating_sub(width + usize::from(SPACING));
     }
     let cell = |column: usize, text: String| {
-        // The last column is as wide as the screen: figures at its far end belong to nothing.
+        // The last column is as wide as the screen: figures at its far end would stand alone.
         let figures = rows::FIGURES.contains(&head[column]) && columns.last() != Some(&column);
         Cell::from(if figures {
             Text::from(text).right_aligned()

@@ -42,7 +42,7 @@ pub(super) struct State {
     /// Result of the last key, or the reason why nothing new is shown.
     pub(super) message: String,
     pub(super) lost: bool,
-    /// The keys are explained, over everything else.
+    /// `true` while the keys are explained, over everything else.
     pub(super) help: bool,
 }
 
@@ -63,7 +63,7 @@ impl State {
         state
     }
 
-    /// New figures.
+    /// Takes new figures.
     pub(super) fn take(&mut self, stats: Stats) {
         self.stats = stats;
         if self.replica.is_none() {
@@ -75,12 +75,12 @@ impl State {
         }
     }
 
-    /// Another server, or the same again.
+    /// Takes another server, or the same one again.
     pub(super) fn renew(&mut self, info: ServerInfo) {
         self.info = info;
     }
 
-    /// There are no new figures.
+    /// Records that there are no new figures.
     pub(super) fn lose(&mut self, error: &ClientError) {
         self.lost = true;
         self.message = format!("{error}; trying again");
@@ -115,13 +115,13 @@ impl State {
         self.stats.session_list.get(self.session_row()?)
     }
 
-    /// A key was pressed.
+    /// Handles a key.
     pub(super) fn key(&mut self, key: KeyEvent) -> Option<Action> {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             return Some(Action::Quit);
         }
         if std::mem::take(&mut self.help) {
-            // Any key takes the explanation away, and does nothing else.
+            // Any key closes the explanation, and does nothing else.
             return None;
         }
         if let Some((action, _)) = self.asks.take() {
@@ -134,11 +134,11 @@ impl State {
             return yes.then_some(action);
         }
         if !self.lost {
-            // What came of the key before was read.
+            // The message about the last key has been read.
             self.message.clear();
         }
         match key.code {
-            // Esc takes away what is asked or told, which has happened by now.
+            // Esc has closed the question or message by now.
             KeyCode::Char('q') => return Some(Action::Quit),
             KeyCode::Char('?') => self.help = true,
             KeyCode::Tab | KeyCode::BackTab => {

@@ -73,7 +73,7 @@ fn done(role: Role) -> Event {
     })
 }
 
-/// Plays `(response, event)` pairs with good numbers; the first complaint, or that of the end.
+/// Plays `(response, event)` pairs with consecutive numbers; returns the first error, or that of the end.
 fn complaint_of(mut checker: Checker<ChatRules>, events: Vec<(&str, Event)>) -> Option<String> {
     for (i, (id, event)) in events.into_iter().enumerate() {
         let message = Incoming {

@@ -1,7 +1,7 @@
-//! Greedy frames that each number format of the weights keeps: `kept_frames DIR SENTENCES COUNT`.
+//! Counts the greedy frames that each weight format keeps: `kept_frames DIR SENTENCES COUNT`.
 //!
-//! The weights as stored speak the sentences (one a line, behind the last tab), greedily and with the voices in turn. Then each format
-//! says, after every one of these frames, which frame comes next. It keeps a frame if all of its codes are the same.
+//! The stored weights speak the sentences (one per line, behind the last tab) greedily, with the voices in turn. Each
+//! format then predicts the frame after every one of these frames, and keeps it if all its codes are equal.
 #![expect(clippy::print_stdout, reason = "says what was found")]
 
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! Writes a random checkpoint as files: `write_random random:qwen3-tts-0.6b DIR`.
 //!
-//! What it takes to load the published checkpoint of these shapes can be measured with it: as many bytes, in the same formats.
+//! It has as many bytes and the same formats as the published checkpoint of these shapes, so it measures the cost of
+//! loading that one.
 #![expect(clippy::print_stdout, reason = "says what was written")]
 
 use std::path::PathBuf;

@@ -51,7 +51,7 @@ pub enum AudioError {
     /// The computation failed.
     #[error("audio encoder: {0}")]
     Compute(String),
-    /// The device is of no use to this process any more.
+    /// The device is unusable until the process restarts.
     #[error("audio encoder: {0}")]
     Lost(String),
 }
@@ -107,7 +107,7 @@ impl AudioLimits {
         self.0.output
     }
 
-    /// Rows that so many samples give.
+    /// Number of rows for `samples` samples.
     #[must_use]
     pub fn rows_of(&self, samples: usize) -> usize {
         self.0.rows_of(samples / HOP)

@@ -40,7 +40,7 @@ pub(crate) enum ComputeError {
     /// It may work the next time.
     #[error("{0}")]
     Failed(String),
-    /// Nothing can be computed there any more, in this process.
+    /// The device is unusable until the process restarts.
     #[error("{0}")]
     #[cfg_attr(
         not(any(feature = "cuda", feature = "emulator")),
@@ -86,14 +86,15 @@ pub(crate) trait Matrices: Clone + Send + Sync + 'static {
     /// `true` if tensors are only checked: then every tensor arrives empty.
     const DRY: bool = false;
 
-    /// The same, but that no matrix is kept in fewer bits than `least` names.
+    /// As above, but keeps every matrix in at least the bits of `least`.
     fn with_least(&self, _least: Precision) -> Self {
         self.clone()
     }
 
     /// `parts` are `[out_i, in]` each and are stacked along `out`.
     fn matrix(&self, parts: &[HostTensor], bias: Option<&HostTensor>) -> Result<Self::Matrix>;
-    /// Of every expert the matrix `[gate | up]` of shape `[2 * inner, hidden]` and `down` of shape `[hidden, inner]`.
+    /// Packs the matrices of all experts: `[gate | up]` of shape `[2 * inner, hidden]` and `down` of shape `[hidden,
+    /// inner]` each.
     fn experts(&self, experts: Vec<(Self::Matrix, Self::Matrix)>) -> Result<Self::Experts>;
 }
 
@@ -254,7 +255,7 @@ pub struct KernelCost {
     pub time: Option<Duration>,
 }
 
-/// Is told why a step was computed with more effort than necessary.
+/// Callback with the reason a step was computed less efficiently than possible.
 pub type TellFallback = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Identity of a step by network and size: two steps with equal keys launch the same operations.
@@ -266,7 +267,7 @@ pub(crate) struct StepKey {
     pub(crate) rows: usize,
     /// Other size of its operations, a bucket: keys that a row sees, signals, codes of the past.
     pub(crate) also: usize,
-    /// With prompts beside decodes: of how many rows, a bucket, what follows is wanted. Else 0.
+    /// Rows (a bucket) after which logits are needed, for steps with prompts beside decodes; else 0.
     pub(crate) ends: usize,
 }
 

@@ -1,8 +1,7 @@
-//! From a conversation to the thinker's prompt, and from that to what the talker hears of it.
+//! Chat template: from a conversation to the thinker's prompt, and to the part of it that the talker gets.
 //!
-//! Flows in: messages of text and audio. Flows out: a [`ChatPrompt`]: tokens and places for audio, by the chat template
-//! of the checkpoint. What a caller typed never becomes a special token, whatever it looks like: only the template
-//! opens and closes turns.
+//! In: messages of text and audio. Out: a [`ChatPrompt`]: tokens and places for audio, by the checkpoint's chat
+//! template. Text of a caller never becomes a special token: only the template opens and closes turns.
 
 mod prompt;
 mod template;
@@ -105,10 +104,10 @@ pub enum ChatError {
         /// Rows of audio in the prompt.
         expected: usize,
     },
-    /// The prompt's turns are not such that a talker could go on.
+    /// The prompt's turns are not in a form that a talker can continue.
     #[error("chat template: {0}, which cannot be spoken after")]
     Turns(String),
-    /// A tool or its arguments are not what they have to be.
+    /// A tool or its arguments are not valid.
     #[error("{what} is not JSON: {reason}")]
     ToolJson {
         /// Name of the missing item.

@@ -84,7 +84,7 @@ impl CheckpointSource {
             .ok_or_else(|| LoadError::one(Problem::MissingFile { file: name.into() }))
     }
 
-    /// The content of a file, without the mark that some editors put in front of text; `None` if there is no such file.
+    /// Content of a file without a byte order mark; `None` if it does not exist.
     pub(crate) fn file(&self, name: &str) -> Result<Option<Cow<'static, [u8]>>, LoadError> {
         const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
         let content = self.bytes(name)?;
@@ -201,7 +201,7 @@ impl CheckpointSource {
         names.filter(is_shard).min()
     }
 
-    /// Length of a file in bytes, `None` if there is no such file.
+    /// Length of a file in bytes; `None` if it does not exist.
     fn len(&self, name: &str) -> Result<Option<u64>, LoadError> {
         match self {
             Self::Dir(dir) => match std::fs::metadata(dir.join(name)) {
@@ -230,16 +230,17 @@ pub struct Checkpoint {
     /// The file that lists the tensors: where a missing one should have been.
     listing: String,
     tensors: BTreeMap<String, TensorInfo>,
-    /// Tensors that the index promises and that are not there, each with the reason. Only those that are asked for are missed.
+    /// Tensors in the index that could not be found, each with the reason. An error only if requested.
     absent: BTreeMap<String, Problem>,
 }
 
 impl Checkpoint {
-    /// Opens `source` and reads the headers of its safetensors files. What is wrong with one of several is told of the tensors in it,
-    /// when they are asked for.
+    /// Opens `source` and reads the headers of its safetensors files. An unreadable shard is reported when one of its
+    /// tensors is requested.
     ///
     /// # Errors
-    /// [`LoadError`] if the file, or what lists several, is missing, cut short or not of its format.
+    ///
+    /// [`LoadError`] if the only file, or the index of several, is missing, truncated or malformed.
     pub fn open(source: CheckpointSource) -> Result<Self, LoadError> {
         Self::open_in(source, None)
     }
@@ -370,7 +371,7 @@ impl Checkpoint {
         }))
     }
 
-    /// Reads a tensor, or says how it is made.
+    /// Reads a tensor, or returns its recipe.
     pub(crate) fn read(&self, name: &str) -> Result<HostTensor, LoadError> {
         let info = self.info(name).ok_or_else(|| {
             let file = self.listing.clone();

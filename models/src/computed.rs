@@ -90,7 +90,7 @@ pub(crate) fn check_new<S>(sequences: &HashMap<SeqId, S>, seq: SeqId) -> std::re
     }
 }
 
-/// A sample was asked for before a step, or again.
+/// Error of sampling before a step, or twice after one.
 pub(crate) fn nothing_computed() -> ModelError {
     ModelError::Compute("nothing has been computed since the last step".into())
 }

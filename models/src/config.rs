@@ -127,7 +127,7 @@ pub(crate) struct PredictorConfig {
     pub(crate) groups: usize,
 }
 
-/// From the codes of a frame to the first row of the vocoder.
+/// Front end of the vocoder: from a frame's codes to its first row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code2WavFront {
     /// The mean of the codes' embeddings.

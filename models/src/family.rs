@@ -122,7 +122,7 @@ fn served() -> Vec<String> {
     SERVED.iter().map(line).collect()
 }
 
-/// All files of a directory that are needed and not there, so that they are told together.
+/// Reports all required files of a directory that are missing, together.
 pub(crate) fn missing_files(source: &CheckpointSource) -> Result<(), LoadError> {
     if !matches!(source, CheckpointSource::Dir(_)) {
         return Ok(());

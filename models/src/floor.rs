@@ -1,9 +1,9 @@
-//! Lower bounds of a model's work: parameters, bytes and operations, counted over the tensors' shapes.
+//! Lower bounds of a model's work: parameters, bytes and operations, counted from the tensors' shapes.
 //!
-//! A counted floor of a step is the bytes that it cannot do without, over the bytes per second that the memory gives, or its additions and
-//! multiplications, over those per second that the processor or the device makes: no step of that number format is faster, however it is
-//! computed. Activations are not counted, nor attention, nor the rows that are looked up in tables; keys and values are told by position.
-//! Nothing is read here.
+//! The floor of a step is the larger of two times: the bytes it must read at the memory's bandwidth, and its
+//! operations at the processor's or device's rate. No step in that number format can be faster. Activations,
+//! attention and rows looked up in tables are not counted; keys and values are given per position. No weights are
+//! read.
 
 use crate::checkpoint::{Checkpoint, CheckpointSource, LoadError};
 use crate::config::{Code2WavConfig, FfnConfig, StackConfig, ThinkerConfig};
@@ -27,21 +27,22 @@ pub struct CountedFloor {
     pub code2wav: StageFloor,
 }
 
-/// One part: what it holds, and what one step of it reads.
+/// One stage: its parameters, and the reads of one step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StageFloor {
     /// Numbers that it holds, experts and tables included.
     pub parameters: u64,
     /// Bytes of those.
     pub bytes: u64,
-    /// Bytes that a step reads whatever its rows.
+    /// Bytes that a step reads for any number of rows.
     pub dense_bytes: u64,
     /// Mixtures of experts, one per layer that has one.
     pub mixtures: Vec<Mixture>,
     /// Bytes of the keys and values of one position, all of which a row reads again at every step; of the code predictor
     /// within a frame, of code2wav within its window, of an audio encoder none.
     pub kv_position_bytes: u64,
-    /// Additions and multiplications of what a row is multiplied with: of code2wav a frame, at all its rates. Attention is not counted.
+    /// Operations (additions and multiplications) of the products of one row; for code2wav of a frame at all its
+    /// rates. Attention is not counted.
     pub row_operations: u64,
 }
 
@@ -150,7 +151,7 @@ pub(crate) fn rates(tensor: &str, c: &Code2WavConfig) -> (usize, usize) {
     let Some(tensor) = decoder.iter().find_map(|decoder| tensor.strip_prefix(decoder)) else {
         return (1, 1);
     };
-    // The entry is before all stages; what comes after them has the rows of the last.
+    // The entry runs before all stages, the exit at the rate of the last.
     let entry = of(&c.upsampling_ratios);
     let stages = c.upsample_rates.len();
     match place(tensor)[..] {
@@ -239,7 +240,7 @@ impl Counting {
         }
     }
 
-    /// Of the vocoder's products for a frame.
+    /// Operations of the vocoder's products for a frame.
     fn frame_operations(&self, c: &Code2WavConfig) -> u64 {
         let used = |(name, n): (&str, u64)| match Use::of(name) {
             Use::NotInSteps => 0,

@@ -1,7 +1,7 @@
-//! Hands tensors to the networks' constructors and remembers which were asked for.
+//! Gives tensors to the networks' constructors and records which were requested.
 //!
-//! A checkpoint is loaded in two passes over the same constructors: a dry one ([`DryRun`]) that notes every missing,
-//! misshapen or unused tensor and reads nothing, and a real one.
+//! A checkpoint is loaded in two passes of the same constructors: a dry one ([`DryRun`]) that finds every missing,
+//! misshapen or unused tensor without reading, and the real one.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use crate::checkpoint::{Checkpoint, DType, HostTensor, LoadError, Problem, Reord
 pub(crate) struct Loader<'a, P> {
     checkpoint: &'a Checkpoint,
     params: &'a P,
-    /// In a dry run: what was asked for, with its shape.
+    /// In a dry run: requested tensors with their shapes.
     asked: RefCell<BTreeMap<String, Vec<usize>>>,
     problems: RefCell<Vec<Problem>>,
     /// Files that were found damaged: once for all their tensors.
@@ -229,7 +229,7 @@ impl<'a, P: Params> Loader<'a, P> {
         self.made(name, self.params.matrix(std::slice::from_ref(rows), None))
     }
 
-    /// A tensor that must be there and is of no use here.
+    /// Requires a tensor that is not used.
     pub(crate) fn unused(&self, name: &str, shape: &[usize]) -> Result<(), LoadError> {
         if P::DRY {
             self.tensor(name, shape)?;
@@ -402,7 +402,7 @@ impl Loader<'_, DryRun> {
         names.filter(|name| !asked.contains_key(*name)).collect()
     }
 
-    /// Ends a dry run: every tensor that was asked for, with its shape.
+    /// Ends a dry run: returns all requested tensors with their shapes.
     pub(crate) fn into_asked(self) -> BTreeMap<String, Vec<usize>> {
         self.asked.into_inner()
     }

@@ -44,7 +44,7 @@ impl MelBands {
         }
     }
 
-    /// Bands `[count, bands]` of the first `count` frames; `weigh` turns the power of a bin into what is summed up.
+    /// Bands `[count, bands]` of the first `count` frames; `weigh` maps a bin's power before it is summed.
     pub(crate) fn frames(&self, samples: &[f32], count: usize, weigh: impl Fn(f64) -> f64) -> Vec<f64> {
         let mut input = self.fft.make_input_vec();
         let mut spectrum = self.fft.make_output_vec();

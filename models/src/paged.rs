@@ -68,8 +68,8 @@ pub(crate) fn push(
     Ok(())
 }
 
-/// Fills a batch of single positions up to `rows` of them, with rows whose keys and values are never read: block 0 is
-/// never any sequence's. They are all alike, so it does not matter which of them is the last to write there.
+/// Pads a batch of single positions to `rows` with rows whose keys and values are never read, in the reserved block
+/// 0. They are identical, so their order of writing does not matter.
 pub(crate) fn fill(batch: &mut Batch, rows: usize) {
     for _ in batch.rows()..rows {
         batch.push_blocks(0, 1, |_| 0, |_| [0; 3]);

@@ -1,5 +1,5 @@
-//! Counter-based random numbers: the n-th number is a function of its key and counter alone, so a request's draws do
-//! not depend on what is sampled beside it, nor a random weight on where and when it is made.
+//! Counter-based random numbers: the n-th number is a function of key and counter alone. A request's draws do not
+//! depend on its batch, nor a random weight on where and when it is generated.
 //!
 //! Philox-4x32-10 of Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
 

@@ -1,7 +1,7 @@
-//! Checkpoints of known shapes with random weights: all there is to measure of a pipeline, without any weights.
+//! Random checkpoints of known shapes: for measuring a pipeline without weights.
 //!
-//! Flows in: a name such as `random:qwen3-omni-30b-a3b@7`. Flows out: the small files of such a checkpoint, and the list of
-//! its tensors, which is what the networks ask for, each with the recipe of its values. No value is made here.
+//! In: a name such as `random:qwen3-omni-30b-a3b@7`. Out: the small files of such a checkpoint, and the list of
+//! tensors that its networks request, each with a recipe of its values. No values are generated here.
 
 mod files;
 
@@ -28,13 +28,13 @@ struct Shapes {
     name: &'static str,
     /// The part of its `config.json` that is read.
     config: &'static str,
-    /// The same of `speech_tokenizer/config.json`, if its vocoder is apart.
+    /// `speech_tokenizer/config.json`, if the vocoder is separate.
     codec: Option<&'static str>,
     /// `true` if it has a thinker and an audio encoder.
     converses: bool,
     /// Frames of every sequence of speech: 5 s.
     frames: u32,
-    /// Tokens of every answer: about what is said in 5 s.
+    /// Tokens per answer: about 5 s of speech.
     tokens: u32,
 }
 
@@ -190,7 +190,7 @@ impl RandomModel {
         text.starts_with(PREFIX)
     }
 
-    /// The content of one of the checkpoint's files, `None` if it has no such file.
+    /// Content of one of the checkpoint's files; `None` if it has no such file.
     pub(crate) fn file(&self, name: &str) -> Option<Vec<u8>> {
         files::file(self, name)
     }
@@ -256,10 +256,10 @@ impl RandomModel {
     }
 }
 
-/// Of a residual unit of code2wav's decoder: there are a dozen in a row without a norm, and what each adds is larger than
-/// what goes in.
+/// Scale of a residual unit of code2wav's decoder: a dozen follow each other without a norm, and each adds more than
+/// it receives.
 const RESIDUAL: f32 = 0.3;
-/// Of the convolution that makes the samples: its inputs are a few times as large as the samples should be.
+/// Scale of the convolution that makes the samples: its inputs are several times as large as samples should be.
 const WAVEFORM: f32 = 0.05;
 
 /// The 64-bit FNV-1a hash. (Fowler, Noll, Vo.)

@@ -40,7 +40,7 @@ pub struct SamplingError {
 }
 
 impl Sampling {
-    /// The same settings, always taking the most likely code.
+    /// Greedy variant: always the most likely code.
     #[must_use]
     pub fn greedy(self) -> Self {
         Self {
@@ -155,7 +155,8 @@ impl<'a> Choice<'a> {
     }
 }
 
-/// The id that [`Choice::make`] gave. Other rows go on when one fails, and this one goes along until its frame ends.
+/// The id from [`Choice::make`], or an error. Other rows continue when one fails, and the failed row stays in the
+/// batch until its frame ends.
 pub(crate) fn chosen(raw: u32) -> Result<u32, NotFinite> {
     if raw & FAILED == 0 {
         return Ok(raw);
@@ -195,7 +196,7 @@ pub(crate) fn sample(
     Ok(draw(logits, s.temperature, s.top_k, s.top_p, 0.0, place))
 }
 
-/// Draws an id from what is left of the logits.
+/// Draws an id from the remaining logits.
 fn draw(logits: &[f32], temperature: f32, k: u32, p: f32, min_p: f32, place: Draw) -> u32 {
     let mut kept = top_k(logits, k as usize);
     kept.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));

@@ -185,9 +185,10 @@ impl SpeechModel {
         self.nets.talker(self.newline, kv, Urgency::Urgent)
     }
 
-    /// As [`SpeechModel::talker`], but on a GPU its steps do not go before those of others: what that is worth can be measured so.
+    /// As [`SpeechModel::talker`], but without priority on a GPU, to measure the priority's benefit.
     ///
     /// # Errors
+    ///
     /// As there.
     pub fn talker_without_urgency(&self, kv: KvOptions) -> Result<Talker, ModelError> {
         self.nets.talker(self.newline, kv, Urgency::Usual)
@@ -230,7 +231,8 @@ impl SpeechModel {
     /// Reads the thinker's weights, which speaking does not need. Every call reads them anew: keep the result.
     ///
     /// # Errors
-    /// [`LoadError`] with all that is missing or wrong; nothing is kept then.
+    ///
+    /// [`LoadError`] with everything missing or wrong.
     pub fn load_thinker(&self) -> Result<ThinkerModel, LoadError> {
         self.check_thinker()?;
         let checkpoint = &self.read.checkpoint;
@@ -255,7 +257,8 @@ impl SpeechModel {
     /// Reads the audio encoder's weights. Every call reads them anew: keep the result.
     ///
     /// # Errors
-    /// [`LoadError`] with all that is missing or wrong; nothing is kept then.
+    ///
+    /// [`LoadError`] with everything missing or wrong.
     pub fn load_audio_encoder(&self) -> Result<AudioEncoder, LoadError> {
         self.audio_limits()?;
         let checkpoint = &self.read.checkpoint;
@@ -273,10 +276,11 @@ impl SpeechModel {
         )
     }
 
-    /// Reads what turns recordings into voices, of a checkpoint that clones. Every call reads it anew: keep the result.
+    /// Reads the voice encoder of a checkpoint that clones. Every call reads it anew: keep the result.
     ///
     /// # Errors
-    /// [`LoadError`] with all that is missing or wrong, or that this checkpoint does not clone.
+    ///
+    /// [`LoadError`] with everything missing or wrong, or if this checkpoint does not clone.
     pub fn load_voice_encoder(&self) -> Result<VoiceEncoder, LoadError> {
         let load = || {
             let _pages = KeptPages::new();
@@ -386,17 +390,20 @@ impl SpeechModel {
         }
     }
 
-    /// Token ids of a user turn that says how to speak ([`SpeechLimits::instructions`]). Names of special tokens are text.
+    /// Token ids of a user turn with speaking instructions ([`SpeechLimits::instructions`]). Names of special tokens
+    /// are plain text.
     ///
     /// # Errors
+    ///
     /// [`crate::TokenizeError`] if the text cannot be tokenized.
     pub fn instruction(&self, text: &str) -> Result<Vec<u32>, crate::TokenizeError> {
         self.turn(self.read.tokenizer.encode_plain(text)?)
     }
 
-    /// Token ids of a user turn that says `text`: the prompt in front of what is spoken.
+    /// Token ids of a user turn with `text`: the prompt in front of the spoken text.
     ///
     /// # Errors
+    ///
     /// [`crate::TokenizeError`] if the text cannot be tokenized.
     pub fn user_turn(&self, text: &str) -> Result<Vec<u32>, crate::TokenizeError> {
         self.turn(self.read.tokenizer.encode(text)?)
@@ -424,8 +431,8 @@ impl SpeechModel {
     }
 }
 
-/// Compares the lists of tensors with what the networks ask for, and tells all that is wrong with both; says what else there is. What
-/// makes voices of recordings counts, with checkpoints that have no others. Of what converses the files must be there, if it is wanted.
+/// Checks both lists of tensors against the networks' requests and reports all problems; returns the optional parts
+/// found. The voice encoder is required only where there are no other voices, the conversation files only if wanted.
 fn check_tensors(
     sources: Sources<'_>,
     apart: bool,
@@ -441,7 +448,7 @@ fn check_tensors(
     }
     let json = sources.talker.required("config.json")?;
     let conversing = Loader::new(sources.talker, &DryRun);
-    // What is wrong with their configuration is told when they are asked for.
+    // Problems of their configuration are reported when they are loaded.
     let thinker = ThinkerConfig::parse(&json);
     let hears = AudioConfig::parse(&json, sources.talker.file("preprocessor_config.json")?.as_deref());
     if family == Family::Qwen3Omni {
@@ -561,7 +568,7 @@ fn limits(config: &SpeechConfig) -> SpeechLimits {
     }
 }
 
-/// Bytes of the keys and values of one position in all layers, at so many bytes a number.
+/// Bytes of the keys and values of one position in all layers, with `number` bytes per element.
 pub(crate) fn kv_position_bytes(stack: &StackConfig, number: u64) -> u64 {
     (2 * stack.ffn.len() * stack.kv_heads * stack.head_dim) as u64 * number
 }

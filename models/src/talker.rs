@@ -69,7 +69,7 @@ pub struct VoicePrompt {
 pub struct VoiceReference {
     /// Its codec frames, all codes of each.
     pub frames: Vec<Vec<u32>>,
-    /// Text tokens of what is said in it.
+    /// Text tokens of the recording's transcript.
     pub text: Vec<u32>,
 }
 
@@ -89,11 +89,11 @@ pub struct TalkerRequest {
     /// Sampling of the other codes; its `repetition_penalty` must be 1 and its `min_tokens` 0, as a frame has one
     /// code per group, each of a vocabulary of its own.
     pub predictor: Sampling,
-    /// Same seed, same request: same codes, whatever runs beside.
+    /// Equal seeds and requests give equal codes in any batch.
     pub seed: u64,
-    /// Frames after which the speech ends even if the model would go on, those of `prior_frames` included.
+    /// Most frames of the speech, including `prior_frames`.
     pub max_frames: u32,
-    /// Frames of the reply that were made before, by another sequence: it goes on behind them as if it had made them.
+    /// Frames of the reply that another sequence made: this one continues as if it had made them.
     pub prior_frames: Vec<CodecFrame>,
 }
 
@@ -169,10 +169,11 @@ impl Talker {
         self.0.predictor_logits(seq, codes)
     }
 
-    /// Puts a frame in the place of the last one of `seq`, which then goes on as if it had sampled that: what it would say next
-    /// after each frame of a reference is compared so.
+    /// Replaces the last frame of `seq`, which continues as if it had sampled it: for comparing predictions along a
+    /// reference.
     ///
     /// # Errors
+    ///
     /// [`ModelError::Compute`] if there is no such sequence, or if it has no frame yet.
     pub fn replace_frame(&mut self, seq: SeqId, codes: &[u32]) -> Result<(), ModelError> {
         self.0.replace_frame(seq, codes)

@@ -1,8 +1,8 @@
-//! Helpers that tests share with `omni-gpu`, which runs the same checks on a device: reference outputs, and driving
-//! the networks as an engine would.
+//! Test helpers shared with `omni-gpu`, which runs the same checks on a device: reference outputs, and driving the
+//! networks as an engine would.
 //!
-//! Nothing here judges. The caller gets what was computed, or the model's own error; a caller that asks for a reference that is
-//! not there gets a panic, because that is a mistake in the asking.
+//! Nothing is judged here: the caller gets results, or the model's own error. Asking for a reference that does not
+//! exist panics.
 
 mod goldens;
 mod products;

@@ -44,11 +44,11 @@ pub struct ThinkerRequest {
     pub axes: Option<Vec<[u32; 3]>>,
     /// Sampling of a token.
     pub sampling: TextSampling,
-    /// Same seed, same request: same tokens, whatever runs beside.
+    /// Equal seeds and requests give equal tokens in any batch.
     pub seed: u64,
     /// Tokens that end the reply; they are not emitted.
     pub stop: Vec<u32>,
-    /// Tokens after which the reply ends even if the model would go on.
+    /// Most tokens of the reply.
     pub max_tokens: u32,
     /// `true` if every token comes with its log-probability.
     pub logprobs: bool,
@@ -63,7 +63,7 @@ pub struct ThinkerToken {
     pub token: u32,
     /// Natural logarithm of its probability before penalties, temperature and the like, if asked for.
     pub logprob: Option<f32>,
-    /// With the first token, if asked for: what the talker gets of the prompt's audio.
+    /// With the first token, if requested: the talker's rows for the prompt's audio.
     pub hidden: Option<HiddenRows>,
 }
 

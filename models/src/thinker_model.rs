@@ -33,7 +33,7 @@ struct ThinkerNets<P: Params> {
     thinker: Arc<ThinkerNet<P>>,
 }
 
-/// The networks over whatever computes them.
+/// Networks of a thinker, erased over the backend.
 trait AnyThinkerNets: Send + Sync {
     fn thinker(&self, kv: KvOptions) -> Result<Thinker, ModelError>;
 }

@@ -87,10 +87,11 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// Token ids of `text`, none of them special: names of special tokens are text like any other.
+    /// Token ids of `text`; names of special tokens are plain text.
     ///
     /// # Errors
-    /// [`TokenizeError`] if the text has a part that no token stands for.
+    ///
+    /// [`TokenizeError`] if no token covers a part of the text.
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, TokenizeError> {
         let encoding = self.0.plain.encode_fast(text, false);
         let encoding = encoding.map_err(|e| TokenizeError(e.to_string()))?;

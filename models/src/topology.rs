@@ -7,7 +7,7 @@ use omni_engine::{Delivery, PayloadKind, Port, StageEdge, StageGraph, StageKind,
 /// Families whose graphs are known, by name.
 pub const FAMILIES: &[&str] = &["qwen3-omni"];
 
-/// The graphs of [`FAMILIES`], in the same order.
+/// Graphs of [`FAMILIES`], in the same order.
 pub static GRAPHS: &[&StageGraph] = &[&QWEN3_OMNI];
 
 /// Name of the stage that writes the text of an answer.
@@ -86,7 +86,7 @@ const OTHER_NAMES: [(&str, &[&str]); 4] = [
     ),
 ];
 
-/// The stage that is probably meant by a word for what it does, such as `vocoder`.
+/// The stage probably meant by a word for its function, such as `vocoder`.
 #[must_use]
 pub fn stage_meant(word: &str) -> Option<&'static str> {
     let word = word.to_ascii_lowercase().replace(['-', ' '], "_");
@@ -108,7 +108,7 @@ pub static QWEN3_OMNI: StageGraph = StageGraph {
         StageNode {
             name: TALKER,
             kind: StageKind::Autoregressive,
-            // Its rows depend on what is still to be said: no prefix of it is another's.
+            // Its rows depend on text still to come: no two sequences share a prefix.
             shares_prefixes: false,
         },
         StageNode {

@@ -59,7 +59,7 @@ fn checkpoint() -> PathBuf {
     named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("embedded/checkpoint"))
 }
 
-/// As the server loads its stages: the vocoder is never quantised.
+/// As in the server: the vocoder is never quantised.
 fn model(vocoder: bool) -> SpeechModel {
     let weights = match std::env::var("OMNI_BENCH_WEIGHTS").as_deref() {
         Ok("int8" | "int4") if vocoder => Weights::RoundedProducts,

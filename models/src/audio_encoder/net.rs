@@ -107,7 +107,7 @@ impl<B: Products + RowIndexing + Normalisation + Attention> Tower<B> {
         let mut rows = Vec::new();
         for chunk in mel.chunks(c.chunk_frames() * c.mel_bins) {
             let len = c.rows_of(chunk.len() / c.mel_bins);
-            // A short chunk is computed as long as the others: what follows its end shows through the convolutions.
+            // A short chunk is padded and computed at full length: the convolutions see past its end.
             let mut chunk = chunk.to_vec();
             chunk.resize(width * c.mel_bins, 0.0);
             rows.extend(self.shorten(b, &chunk, width, len)?);
@@ -144,7 +144,7 @@ impl<B: Products + RowIndexing + Normalisation + Attention> Tower<B> {
                     let tap = |&at: &u32| chunk.get(at as usize).copied().unwrap_or(0.0);
                     b.rows(KERNEL * KERNEL, index.iter().map(tap).collect())?
                 }
-                // A row of zeros stands for what is outside.
+                // Row of zeros for taps outside the signal.
                 Some(x) => {
                     let all: Vec<u32> = (0..).take(times * bands).collect();
                     let padded = b.zeros(times * bands + 1, self.config.channels)?;
@@ -165,8 +165,8 @@ impl<B: Products + RowIndexing + Normalisation + Attention> Tower<B> {
     }
 }
 
-/// For every output of a convolution of stride 2 over `[times, bands]`, the inputs under its kernel, time by time; the
-/// number after the last stands for what is outside.
+/// Input indices under the kernel of a stride-2 convolution over `[times, bands]`, per output and in order of time;
+/// one index past the last marks taps outside.
 fn windows(times: usize, bands: usize) -> Vec<u32> {
     let outside = times * bands;
     let mut index = Vec::with_capacity(shortened(times) * shortened(bands) * KERNEL * KERNEL);

@@ -34,7 +34,7 @@ pub(crate) struct Batch {
     table: Vec<u32>,
     /// Keys of all spans.
     keys: usize,
-    /// The cache rows of all spans' keys, once they were asked for.
+    /// Cache rows of the keys of all spans, computed on first use.
     slots: OnceLock<Vec<u32>>,
     /// Position of every row in time, height and width.
     axes: Vec<[u32; 3]>,
@@ -60,8 +60,8 @@ impl Batch {
         self.add(start, len, first_key, (first_key..start + len).map(slot), same);
     }
 
-    /// Adds a sequence all of whose keys are there; position `p` is in block `blocks(p >> shift)`, and `axes(p)` is
-    /// where it stands in time, height and width.
+    /// Adds a sequence all of whose keys are stored. Position `p` is in block `blocks(p >> shift)`, and `axes(p)` is
+    /// its position in time, height and width.
     pub(crate) fn push_blocks(
         &mut self,
         start: usize,
@@ -104,7 +104,7 @@ impl Batch {
         self.shift
     }
 
-    /// Blocks that so many keys take.
+    /// Number of blocks for `keys` keys.
     pub(crate) fn blocks_of(&self, keys: usize) -> usize {
         keys.div_ceil(1 << self.shift)
     }
@@ -156,13 +156,13 @@ impl Batch {
         self.spans.iter().map(Span::keys).max().unwrap_or(0)
     }
 
-    /// Makes room for so many keys per row, for batches of one size whose sequences are of different lengths.
+    /// Makes room for `keys` keys per row, for batches of one size whose sequences differ in length.
     pub(crate) fn make_room(&mut self, keys: usize) {
         self.room = keys;
     }
 
-    /// As [`Batch::make_room`], for batches of one size and so many sequences at most, whose rows may follow each other. A row that only
-    /// fills the batch up has one block.
+    /// As [`Batch::make_room`], for batches of one size with at most `sequences` sequences, which may have several
+    /// rows each. A padding row has one block.
     pub(crate) fn make_room_with_prompts(&mut self, keys: usize, sequences: usize) {
         self.room = keys;
         self.prompted = Some(sequences);

@@ -1,6 +1,6 @@
-//! The operations made of candle's layers: any float type, any device that candle computes on. The reference for the other backends.
+//! Backend over candle's layers, for any float type and device of candle. The reference for the other backends.
 //!
-//! Norms, softmax and rotations are computed in f32 and cast back, as the reference implementation does.
+//! Norms, softmax and rotations are computed in f32 and cast back, as in the reference implementation.
 
 mod attention;
 mod signals;

@@ -1,8 +1,7 @@
-//! The operations in f32 on the processor's vector units, with kernels chosen at run time by what the machine has.
+//! Backend for CPUs in f32, with kernels for the vector units found at run time.
 //!
-//! Weights stored as bf16 stay so and are widened in registers: half the memory traffic, and the same numbers as if
-//! they had been widened at load. The order of every sum is fixed, so a result does not depend, to the last bit, on
-//! what it is batched with.
+//! Weights stored as bf16 stay bf16 and are widened in registers: half the memory traffic for the same numbers. The
+//! order of every sum is fixed, so a result is bit-identical in any batch.
 
 #[macro_use]
 mod isa;

@@ -1,8 +1,7 @@
-//! The operations on a GPU, in f32 or bf16: kernels of `omni-gpu`, launched one by one or, in steps that are alike, as
-//! graphs.
+//! Backend for GPUs, in f32 or bf16: kernels of `omni-gpu`, launched one by one or, for repeated steps, as graphs.
 //!
-//! Rows lie in device memory, and what is decided while a step is computed is decided there. A step takes what the
-//! host brings (codes, positions, places in the cache) in one copy; see [`command_stream`] for how it becomes a graph.
+//! Rows lie in device memory, and decisions during a step are made there. Host data of a step (codes, positions,
+//! cache slots) is uploaded in one copy; see [`command_stream`] for graphs.
 
 mod arena;
 mod attention;
@@ -88,7 +87,7 @@ pub(crate) struct Table<D: Device> {
     width: usize,
 }
 
-/// Of all experts `[gate | up]`, `[experts, 2 * inner, hidden]`, and `down`, `[experts, hidden, inner]`.
+/// `[gate | up]` of all experts, `[experts, 2 * inner, hidden]`, and `down`, `[experts, hidden, inner]`.
 pub(crate) struct Experts<D: Device> {
     gate_up: D::Memory,
     down: D::Memory,
@@ -156,10 +155,10 @@ impl<D: Device> Gpu<D> {
         Ok(self.commands().bring(&bytes)?)
     }
 
-    /// A replica's: another queue of the same device.
+    /// Another queue on the same device, for a replica.
     fn fork(&self, priority: Priority) -> Result<Self> {
         let commands = self.commands();
-        // What was loaded is there before another queue reads it.
+        // Uploads must be complete before another queue reads them.
         commands.device.wait()?;
         let mut forked = CommandStream::new(commands.device.fork(priority)?, commands.graphs);
         forked.persistent = commands.persistent;

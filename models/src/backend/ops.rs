@@ -1,4 +1,4 @@
-//! The operations that the networks are made of, by what is computed.
+//! Operations of the networks, grouped by kind.
 
 use super::{
     AttentionShape, Batch, GpuFigures, Params, Part, Pass, Result, Routing, Signals, StepCosts, StepKey,
@@ -27,7 +27,7 @@ pub(crate) fn choose_on_host<B: Activations>(
 
 /// The machine that computes.
 pub(crate) trait ComputeDevice: Params {
-    /// As a clone, but with memory for activations of its own: a worker's.
+    /// A clone with its own activation memory, for a worker.
     fn replica(&self) -> Result<Self> {
         Ok(self.clone())
     }
@@ -46,7 +46,8 @@ pub(crate) trait ComputeDevice: Params {
     }
     /// As [`ComputeDevice::take_fallbacks`], as it happens.
     fn tell_fallbacks(&self, _to: TellFallback) {}
-    /// From now on finds what the launches of each new kind of step cost, by so many replays; what streams keep is of no use then.
+    /// Measures the launch costs of each new kind of step from now on, by `replays` replays. The replays corrupt
+    /// stream state.
     fn profile(&self, _replays: u32) {}
     /// Takes the costs measured since the last call.
     fn take_costs(&self) -> Vec<StepCosts> {
@@ -61,8 +62,8 @@ pub(crate) trait StepSizes {
     fn rounds_up(&self) -> bool {
         false
     }
-    /// Rows with which a step of so many rows is computed. More than given: the rest is computed and thrown away, so
-    /// that there are few sizes.
+    /// Rows with which a step of `rows` rows is computed. Padding rows are computed and discarded, so that there are
+    /// few sizes.
     fn bucket(&self, rows: usize) -> usize {
         rows
     }
@@ -80,19 +81,19 @@ pub(crate) trait StepSizes {
     }
 }
 
-/// Steps: what is known of them from one to the next, and where they are computed.
+/// Steps: caching between repetitions, and completion.
 pub(crate) trait Steps: Params {
-    /// Computes a step, most of whose operations a backend may know already from a step with this key. `step` must do
-    /// the same operations on the same memory whenever the key is the same, and must not look at what they computed.
+    /// Runs a step, which a backend may replay from an earlier step with the same key. `step` must issue the same
+    /// operations on the same memory for equal keys, and must not read their results.
     fn step<T>(&self, _key: StepKey, step: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         step(self)
     }
-    /// As [`Steps::step`], for one that is like no other: what it brings from the host is put together, and its operations are asked for
-    /// when all of them are known. `stage` is that of the steps whose memory it may use.
+    /// As [`Steps::step`], for a step that does not repeat: its uploads are merged, and its operations are queued
+    /// once all are known. `stage` names the steps whose memory it may use.
     fn step_once<T>(&self, _stage: &'static str, step: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         step(self)
     }
-    /// Waits until all that was asked for is done.
+    /// Waits until all queued work is complete.
     fn wait(&self) -> Result<()> {
         Ok(())
     }
@@ -112,7 +113,7 @@ pub(crate) trait Activations: Params {
     fn rows(&self, width: usize, values: Vec<f32>) -> Result<Self::Rows>;
     fn zeros(&self, rows: usize, width: usize) -> Result<Self::Rows>;
     fn host(&self, x: &Self::Rows) -> Result<Vec<f32>>;
-    /// The same elements as rows of another width.
+    /// Same elements as rows of another width.
     fn reshape(&self, x: Self::Rows, width: usize) -> Result<Self::Rows>;
 }
 
@@ -136,7 +137,8 @@ pub(crate) trait IdTransfer: Params {
     fn host_ids(&self, ids: &Self::Ids) -> Result<Vec<u32>>;
     /// The ids, if the host has them already.
     fn known<'a>(&self, ids: &'a Self::Ids) -> Option<&'a [u32]>;
-    /// As [`IdTransfer::host_ids`], without waiting: [`IdTransfer::wait_ids`] does, in the same order. Not inside of a step.
+    /// As [`IdTransfer::host_ids`], but asynchronous: [`IdTransfer::wait_ids`] returns the ids, in the same order.
+    /// Not inside a step.
     fn download_ids(&self, ids: &Self::Ids) -> Result<Self::PendingIds>;
     /// All ids, row by row, when they are there.
     fn wait_ids(&self, pending: Self::PendingIds) -> Result<Vec<u32>>;
@@ -144,11 +146,11 @@ pub(crate) trait IdTransfer: Params {
 
 /// Ids that stay from step to step.
 pub(crate) trait IdStore: IdTransfer {
-    /// Makes room for so many rows of ids that stay from step to step, keeping what is there; new ones are 0.
+    /// Grows ids that persist between steps to `rows` rows, keeping their content; new rows are 0.
     fn grow_ids(&self, ids: &mut Self::Ids, rows: usize) -> Result<()>;
     /// `to[rows[i]] = from[i]`, `rows` naming no row twice. A row that there is not is left out.
     fn put_ids(&self, to: &mut Self::Ids, rows: &[u32], from: &Self::Ids) -> Result<()>;
-    /// Rows of ids; anything where there is no such row.
+    /// Gathers rows of ids; rows out of range have arbitrary content.
     fn take_ids(&self, from: &Self::Ids, rows: &[u32]) -> Result<Self::Ids>;
 }
 
@@ -199,15 +201,15 @@ pub(crate) trait Embedding: RowIndexing + IdStore + Pointwise {
         let pairs = self.scatter_add(pairs, &first, &self.gather(x, index)?)?;
         self.scatter_add(pairs, &second, &self.lookup(table, ids, 0)?)
     }
-    /// For every row of ids, the mean of their rows of a table.
+    /// For every row of ids, the mean of their rows in a table.
     fn lookup_mean(&self, table: &Self::Table, ids: &Self::Ids) -> Result<Self::Rows>;
 }
 
 /// Choices from logits.
 pub(crate) trait Sampler: Embedding {
-    /// Chooses an id for every row of `logits` and puts it into a column of `ids`, which is also the group of the
-    /// random draw. Where that fails, see [`crate::sampling::chosen`]. The first column of `said` is what [`Choice::said`]
-    /// names; only a backend that [is apart](Steps::is_apart) is asked for that.
+    /// Chooses an id for every row of `logits` and stores it in a column of `ids`, whose number is also the group of
+    /// the random draw. For failures see [`crate::sampling::chosen`]. The first column of `said` is the one of
+    /// [`Choice::said`], which is used only with a backend that [is apart](Steps::is_apart).
     fn sample(
         &self,
         logits: &Self::Rows,
@@ -253,7 +255,7 @@ pub(crate) trait Sampler: Embedding {
     }
 }
 
-/// The weight of a norm of rows, and what is added to the mean of their squares.
+/// Weight of an RMS norm, with its epsilon.
 pub(crate) struct Norm<'a, P: Params> {
     pub(crate) weight: &'a P::Vector,
     pub(crate) eps: f32,
@@ -320,8 +322,7 @@ pub(crate) trait Products: Normalisation {
     fn linear_silu(&self, w: &Self::Matrix, x: &Self::Rows) -> Result<Self::Rows> {
         self.silu(self.linear(w, x)?)
     }
-    /// The normalised rows and the product with them, both where such rows always are, for steps that go on with them; they stay
-    /// until the next are kept there.
+    /// Normalised rows and their product, both at fixed addresses for following steps; valid until the next call.
     fn keep_norm_linear(
         &self,
         norm: Norm<'_, Self>,
@@ -368,7 +369,7 @@ pub(crate) trait Products: Normalisation {
     ) -> Result<Self::Rows> {
         self.add(onto, &self.mixture(experts, routing, scores, x, shared)?, None)
     }
-    /// `x +` what the mixture makes of its normalised rows.
+    /// `x` plus the mixture of experts of its normalised rows.
     fn norm_mixture_add(
         &self,
         x: Self::Rows,
@@ -393,9 +394,9 @@ pub(crate) trait StreamMemory: Params {
     fn signals(&self, parts: Vec<Part>) -> Result<Signals<Self>>;
     /// A convolution's memory, of no stream yet.
     fn past(&self, taps: Taps, width: usize) -> Result<Self::Past>;
-    /// Makes room for `streams` in all, keeping what is there.
+    /// Grows to `streams` streams, keeping their content.
     fn grow_past(&self, past: &mut Self::Past, streams: usize) -> Result<()>;
-    /// Forgets what a stream had: zeros.
+    /// Zeroes the state of a stream.
     fn clear_past(&self, past: &mut Self::Past, stream: u32) -> Result<()>;
 }
 
@@ -437,7 +438,8 @@ pub(crate) trait Convolutions: Pointwise + StreamMemory {
     /// Rows of which the `dropped` first of every stream are to go (which [`Signals::drop_first`] has noted), without
     /// them, or with anything in their place if that suits the convolutions better.
     fn trim(&self, x: Self::Rows, signals: &Signals<Self>, dropped: usize) -> Result<Self::Rows>;
-    /// Asks for the rows `[rows, 1]` of every stream and does not wait: [`Convolutions::wait_samples`] does, in the same order.
+    /// Starts a download of the rows `[rows, 1]` of every stream; [`Convolutions::wait_samples`] returns them, in the
+    /// same order.
     fn download_samples(&self, x: &Self::Rows, signals: &Signals<Self>) -> Result<Self::PendingSamples>;
     /// The samples of every stream, when they are there.
     fn wait_samples(&self, pending: Self::PendingSamples) -> Result<Vec<Vec<f32>>>;
@@ -500,7 +502,7 @@ pub(crate) trait Attention: Activations {
     ) -> Result<Self::Rows>;
 }
 
-/// Everything that the networks are made of.
+/// All operations of the networks.
 pub(crate) trait Backend:
     ComputeDevice + StepSizes + Steps + IdStore + Embedding + Sampler + Products + Convolutions + Attention
 {

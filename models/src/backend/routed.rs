@@ -57,7 +57,7 @@ pub(super) fn mixture<B: Routed>(
     Ok(y)
 }
 
-/// For every expert, its rows and their weights.
+/// Rows of each expert, with their weights.
 fn route(routing: Routing, scores: &[f32], width: usize) -> Vec<(Vec<u32>, Vec<f32>)> {
     let experts = routing.experts;
     let mut chosen = vec![(Vec::new(), Vec::new()); experts];

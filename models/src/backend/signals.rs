@@ -109,7 +109,7 @@ impl<B: StreamMemory> Signals<B> {
     }
 }
 
-/// Rows of a part whose stream has `rate` rows per frame and lacks so many at its beginning.
+/// Rows of a part with `rate` rows per frame, less the `lacking` ones at its beginning.
 fn rows(part: &Part, rate: usize, lacking: usize) -> usize {
     let up_to = |frames: usize| (frames * rate).saturating_sub(lacking);
     up_to(part.before + part.frames) - up_to(part.before)

@@ -37,8 +37,8 @@ const BUILT_IN: &str = "\
 /// Steps of the template engine that no honest template needs for a conversation.
 const FUEL: u64 = 5_000_000;
 
-/// Put inside whatever a caller wrote that could become part of a special token's name, and taken out again once the
-/// names of the template are tokens. It is no character, so no text loses anything.
+/// Inserted into caller text wherever a special token's name could form, and removed again once the template's names
+/// are tokens. It is a noncharacter, so no text loses anything.
 const GUARD: char = '\u{FDD0}';
 
 /// A checkpoint's chat template.
@@ -179,8 +179,8 @@ impl ChatTemplate {
         }
     }
 
-    /// `text` with a guard behind every character from which the name of a special token could go on, be it with what
-    /// the template or another part puts behind it.
+    /// `text` with a guard behind every character after which a special token's name could continue, even into the
+    /// template's text or another part.
     fn guarded(&self, text: &str) -> String {
         let mut guarded = String::with_capacity(text.len());
         let mut rest = text.chars();

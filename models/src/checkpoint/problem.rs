@@ -43,7 +43,7 @@ pub enum Problem {
         /// The problem and its place.
         reason: String,
     },
-    /// A configuration field is missing or cannot be as it is.
+    /// A configuration field is missing or has an invalid value.
     #[error("{file}: {field}: {reason}")]
     Config {
         /// Name inside the checkpoint.
@@ -75,7 +75,7 @@ pub enum Problem {
         /// Shape in the file.
         found: Vec<usize>,
     },
-    /// A tensor's element type is none of those that can be computed with.
+    /// A tensor has an unsupported element type.
     #[error("{file}: tensor {tensor} has type {found}, expected F32, BF16 or F16")]
     Type {
         /// The file that holds it.
@@ -164,7 +164,7 @@ impl Problem {
     }
 }
 
-/// Tensors of a file with one kind of problem that are told one by one; more are one line.
+/// Tensors of a file with one kind of problem that are listed one by one; more are summarised in a line.
 const MOST_ALIKE: usize = 10;
 /// Number of examples in the message.
 const EXAMPLES: usize = 3;
@@ -241,7 +241,7 @@ impl LoadError {
         }
     }
 
-    /// The same error, said of the checkpoint at `place`.
+    /// Adds the place of the checkpoint to the error.
     pub(crate) fn at(self, place: String) -> Self {
         Self {
             place: Some(place),
@@ -249,7 +249,7 @@ impl LoadError {
         }
     }
 
-    /// The same error with what helps, which is told after the problems.
+    /// Adds a hint, shown after the problems.
     pub(crate) fn with_hint(self, hint: Option<String>) -> Self {
         Self { hint, ..self }
     }

@@ -90,7 +90,7 @@ impl Recipe {
         }
     }
 
-    /// The same for outputs that are sums over so many numbers.
+    /// As above for outputs that sum `inputs` products.
     pub(super) fn with_inputs(self, inputs: usize) -> Self {
         match self {
             Self::Constant(_) => self,

@@ -56,10 +56,11 @@ impl FileRows {
         self.width as u64 * self.dtype.width().unwrap_or_default()
     }
 
-    /// Appends row `row`, which must be there, widened to f32.
+    /// Appends row `row`, which must exist, widened to f32.
     ///
     /// # Errors
-    /// If it cannot be read, or the file is not what it was.
+    ///
+    /// If it cannot be read, or the file has changed.
     pub(crate) fn widen(&self, row: usize, out: &mut Vec<f32>) -> io::Result<()> {
         if FileStamp::of(&self.file)? != self.stamp {
             return Err(io::Error::other(

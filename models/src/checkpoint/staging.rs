@@ -24,7 +24,7 @@ struct Idle {
     areas: Vec<MmapMut>,
 }
 
-/// Of this process.
+/// The process's areas.
 static STAGING: Staging = Staging::new();
 
 /// Keeps pages for the tensors to come, until it is dropped.
@@ -80,7 +80,8 @@ impl Staging {
         })
     }
 
-    /// The smallest area that waits and is large enough, but not much larger: a table keeps what it was read into.
+    /// Takes the smallest idle area that is large enough but not much larger, because a table keeps the area it was
+    /// read into.
     fn waiting(&self, len: usize) -> Option<MmapMut> {
         let areas = &mut self.idle().areas;
         let fits = len..=len.saturating_mul(2);
@@ -110,13 +111,13 @@ impl Staging {
 
 fn mapped(len: usize) -> Option<MmapMut> {
     let area = MmapMut::map_anon(len).ok()?;
-    // A system without large pages is slower and otherwise the same.
+    // Without huge pages everything works, only slower.
     #[cfg(target_os = "linux")]
     let _ = area.advise(memmap2::Advice::HugePage);
     Some(area)
 }
 
-/// Pages of a tensor, whose content is whatever was there until it is written.
+/// Pages of a tensor, with arbitrary content until written.
 pub(super) struct Pages {
     /// As long as the tensor or longer; there until it is dropped.
     area: Option<MmapMut>,

@@ -80,14 +80,14 @@ pub(crate) struct HostTensor {
 #[derive(Debug, Clone)]
 enum Values {
     Stored(Cow<'static, [u8]>),
-    /// The same in pages of its own.
+    /// In pages of its own.
     Paged(Arc<Pages>),
     /// As bf16.
     Made(Recipe),
 }
 
-/// Element `[i, j, k, l]` of a tensor `dims` is element `start + i * steps[0] + j * steps[1] + k * steps[2] + l * steps[3]` of what is
-/// stored.
+/// Element `[i, j, k, l]` of a tensor `dims` is the stored element `start + i * steps[0] + j * steps[1] + k *
+/// steps[2] + l * steps[3]`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reordering {
     pub(crate) dims: [usize; 4],
@@ -176,7 +176,7 @@ impl HostTensor {
         }
     }
 
-    /// The same tensor with its elements in memory.
+    /// Same tensor with its elements in memory.
     pub(crate) fn in_memory(self) -> Self {
         match self.values {
             Values::Stored(_) | Values::Paged(_) => self,
@@ -208,13 +208,13 @@ impl HostTensor {
             DType::F32 => out.extend(each(bytes, from, count).map(f32::from_le_bytes)),
             DType::Bf16 => out.extend(each(bytes, from, count).map(|b| bf16::from_le_bytes(b).to_f32())),
             DType::F16 => out.extend(each(bytes, from, count).map(|b| f16::from_le_bytes(b).to_f32())),
-            // The loader admits no other type.
+            // Rejected by the loader.
             DType::Other(_) => {}
         }
     }
 
-    /// A tensor of `shape` with these elements of this one. One that is made is made in its new shape: what is random is as good in any
-    /// order.
+    /// A tensor of `shape` with elements of this one in `order`. A recipe only changes its shape: random values need
+    /// no order.
     pub(crate) fn reordered(&self, shape: Vec<usize>, order: Reordering) -> Self {
         let stored = match &self.values {
             Values::Stored(stored) => &stored[..],
@@ -283,7 +283,7 @@ impl HostTensor {
         self.reordered(vec![k, channels], order)
     }
 
-    /// The same elements so many times, one after another.
+    /// Same elements repeated `times` times.
     pub(crate) fn repeated(&self, times: usize) -> Self {
         let count = self.elements();
         let order = Reordering {

@@ -12,7 +12,7 @@ use super::net::{Code2WavNet, clip};
 struct Stream {
     /// Part of the cache, and of the convolutions' memory, that belongs to this stream.
     region: usize,
-    /// Frames decoded so far, those in front of the first one included.
+    /// Frames decoded so far, including those in front of the first one.
     position: usize,
     /// The first frame that was decoded.
     first: usize,
@@ -27,7 +27,7 @@ struct Laid {
     parts: Vec<Part>,
 }
 
-/// A pass that was asked for.
+/// A pass in flight.
 struct Asked<B: Backend> {
     /// Streams in it.
     streams: usize,
@@ -45,7 +45,7 @@ pub(crate) struct Core<B: Backend> {
     net: Arc<Code2WavNet<B>>,
     kv: Vec<B::Kv>,
     pasts: Vec<B::Past>,
-    /// Cache rows per stream, used as a ring: the window's past and the frames of one pass.
+    /// Cache rows per stream, used as a ring: the window's past plus the frames of one pass.
     ring: usize,
     regions: usize,
     free: Vec<usize>,
@@ -77,7 +77,7 @@ impl<B: Backend> Core<B> {
         self.free.pop().ok_or_else(no_room)
     }
 
-    /// Makes sure that there are so many regions, the spare one included.
+    /// Ensures `regions` regions, including the spare one.
     fn regions_for(&mut self, regions: usize) -> Result<(), ModelError> {
         if regions <= self.regions {
             return Ok(());
@@ -123,7 +123,7 @@ impl<B: Backend> Core<B> {
         ))
     }
 
-    /// Lays the next frames of streams out, of every stream at least one and at most as many as the ring has room for.
+    /// Plans the next pass: at least one frame of every stream, and at most as many as the ring has room for.
     fn lay(&self, work: &[(&mut Stream, &[CodecFrame])]) -> Laid {
         let window = self.net.config.stack.window.unwrap_or(1);
         let ring = self.ring;
@@ -353,7 +353,7 @@ impl<B: Backend> ChunkModel for Core<B> {
             items,
         } = bounds;
         let most = (items as usize).min(B::SIGNAL.in_all);
-        // All that streams may ever need, so that nothing grows while they are heard.
+        // Allocate for all streams now, so that nothing grows while they are playing.
         self.regions_for(streams as usize + SPARE + 1)?;
         // With one signal of the padding stream.
         let signals = self.b.buckets(batch as usize + 1);

@@ -1,4 +1,4 @@
-//! The audio encoder's part of `config.json`, read when an encoder is asked for.
+//! Audio encoder section of `config.json`, read when an encoder is loaded.
 
 use std::cell::RefCell;
 
@@ -101,13 +101,13 @@ impl AudioConfig {
         2 * self.half_chunk
     }
 
-    /// Rows that so many frames give.
+    /// Number of rows for `frames` frames.
     pub(crate) fn rows_of(&self, frames: usize) -> usize {
         let rows = |frames| (0..CONVOLUTIONS).fold(frames, |n, _| shortened(n));
         frames / self.chunk_frames() * rows(self.chunk_frames()) + rows(frames % self.chunk_frames())
     }
 
-    /// Rows that see each other, if the widest chunk has so many frames.
+    /// Rows that attend to each other if the widest chunk has `widest` frames.
     pub(crate) fn window_rows(&self, widest: usize) -> usize {
         (self.rows_of(widest) * (self.window / self.chunk_frames())).max(1)
     }

@@ -155,12 +155,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The string in a field, if it is there.
+    /// The string in a field, if present.
     pub(crate) fn text(&self, name: &str) -> Option<&'a str> {
         self.find(&[name]).and_then(Value::as_str)
     }
 
-    /// The list of strings in a field, if it is there.
+    /// The list of strings in a field, if present.
     pub(crate) fn texts(&self, name: &str) -> Vec<&'a str> {
         self.find(&[name])
             .and_then(Value::as_array)

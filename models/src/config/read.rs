@@ -16,8 +16,8 @@ pub(crate) const FILE: &str = "config.json";
 pub(crate) const CONTROL_CODES: usize = 1024;
 const DEFAULT_SAMPLE_RATE: usize = 24_000;
 
-// Far beyond any published model, and small enough that a hostile file asks for no absurd amount of memory: what is
-// not bounded here is bounded by the tensors that must be there.
+// Far beyond any published model, and small enough to bound the memory of a hostile file. Fields without a bound
+// here are bounded by the tensors that must exist.
 pub(crate) const MOST_LAYERS: usize = 512;
 const MOST_EXPERTS: usize = 1024;
 /// Experts of all layers together.
@@ -288,7 +288,7 @@ pub(crate) fn stack(section: &Fields<'_>) -> StackConfig {
         );
     }
     let head_dim = section.count_or(&["head_dim"], hidden / heads, WIDEST_HEAD);
-    // What follows from fields that are missing is told with those.
+    // Consequences of missing fields are reported with those fields.
     let is_told =
         section.has(&["head_dim"]) || section.has(&["hidden_size"]) && section.has(&["num_attention_heads"]);
     if is_told && (head_dim == 0 || head_dim > WIDEST_HEAD || !head_dim.is_multiple_of(2)) {

@@ -1,5 +1,4 @@
-//! The thinker's part of `config.json`. It is read when a thinker is asked for: a checkpoint that only speaks may have
-//! next to nothing of it.
+//! Thinker section of `config.json`, read when a thinker is loaded: a checkpoint that only speaks may lack it.
 
 use std::cell::RefCell;
 

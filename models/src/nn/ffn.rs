@@ -39,7 +39,7 @@ pub(crate) struct Mixture<P: Params> {
 }
 
 impl<B: Products> Mixture<B> {
-    /// `x` plus `scale` times what the experts make of its normalised rows.
+    /// `x` plus `scale` times the mixture of experts of its normalised rows.
     fn forward(&self, b: &B, x: B::Rows, norm: Norm<'_, B>, scale: Option<&B::Vector>) -> Result<B::Rows> {
         let mixture = backend::Mixture {
             router: &self.router,
@@ -105,7 +105,7 @@ impl<P: Params> Ffn<P> {
 }
 
 impl<B: Products> Ffn<B> {
-    /// `x` plus `scale` times what the layer makes of its normalised rows.
+    /// `x` plus `scale` times the layer's output for its normalised rows.
     pub(crate) fn forward(
         &self,
         b: &B,

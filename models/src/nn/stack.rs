@@ -30,7 +30,7 @@ pub(crate) struct Stack<P: Params> {
     angles: Angles,
 }
 
-/// Rows to look at on their way through the layers.
+/// Rows to capture on their way through the layers.
 pub(crate) struct Tap<'a> {
     /// The layer whose input is wanted; as many as there are layers: the output after the final norm.
     pub(crate) layer: usize,
@@ -163,7 +163,7 @@ impl<B: Products + RowIndexing + Attention> Stack<B> {
         }
     }
 
-    /// A product with what comes out of [`Stack::norm`].
+    /// A product with the output of [`Stack::norm`].
     pub(crate) fn norm_linear(&self, b: &B, w: &B::Matrix, x: &B::Rows) -> Result<B::Rows> {
         b.norm_linear(self.last_norm(), w, x)
     }

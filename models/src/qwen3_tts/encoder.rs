@@ -1,6 +1,6 @@
-//! From a recording to what a talker needs to speak in its voice: the speaker's vector, and the codec frames of the recording.
+//! Voice encoder: from a recording to a voice prompt, the speaker's vector and the recording's codec frames.
 //!
-//! Recordings are encoded once, when a voice is made, so everything is computed on the processor, over the whole recording.
+//! A recording is encoded once, when its voice is made, so everything runs on the CPU, over the whole recording.
 
 mod codec;
 mod config;
@@ -27,7 +27,7 @@ use super::CODEC_CONFIG;
 pub const VOICE_SAMPLE_RATE: u32 = 24_000;
 /// A recording that is shorter says too little of a voice.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// A recording in context takes a position per frame, and what is computed of it at once must fit.
+/// Longest recording: in context each frame takes a position, and the memory of one pass must fit.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Reason why a recording does not become a voice.
@@ -103,11 +103,12 @@ impl VoiceEncoder {
         })
     }
 
-    /// The voice of mono samples at [`VOICE_SAMPLE_RATE`] in [-1, 1]: the speaker's vector, and with a `transcript` (text tokens of
-    /// what is said) the recording in context, too.
+    /// Voice of mono samples at [`VOICE_SAMPLE_RATE`] in [-1, 1]: the speaker's vector, and with a `transcript` (its
+    /// text tokens) the recording for in-context use, too.
     ///
     /// # Errors
-    /// [`VoiceError`] if the recording is too short or too long, or if a sample or a result is no number.
+    ///
+    /// [`VoiceError`] if the recording is too short or too long, or if a sample or a result is not finite.
     pub fn voice(&self, samples: &[f32], transcript: Option<Vec<u32>>) -> Result<VoicePrompt, VoiceError> {
         let x_vector = self.x_vector(samples)?;
         let reference = transcript.map(|text| {

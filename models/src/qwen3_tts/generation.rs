@@ -6,7 +6,7 @@ use crate::checkpoint::LoadError;
 use crate::config::{GenerationDefaults, generation_json};
 use crate::sampling::{Sampling, TextSampling};
 
-/// Speech is at least so many frames long, as in the reference implementation.
+/// Least frames of speech, as in the reference implementation.
 const MIN_FRAMES: u32 = 2;
 
 #[derive(Deserialize, Default)]

@@ -163,7 +163,7 @@ fn written(text: &[u32], ids: &Vocabulary) -> impl Iterator<Item = PromptRow> {
         .map(move |id| PromptRow::coded(id, RowCodec::Code(pad)))
 }
 
-/// A recording as the beginning of what is spoken: its transcript before the text, its frames before the first one.
+/// A recording in context: its transcript before the text, its frames before the first one.
 fn in_context(
     mut rows: Vec<PromptRow>,
     voice: &VoicePrompt,

@@ -90,7 +90,7 @@ impl<B: Backend> Quantizer<B> {
         b.linear(&self.input, &x)
     }
 
-    /// From the transformer's rows to those that are upsampled.
+    /// Projects the transformer's rows to those that are upsampled.
     pub(crate) fn leave(&self, b: &B, x: &B::Rows) -> Result<B::Rows> {
         b.linear(&self.output, x)
     }

@@ -59,8 +59,8 @@ fn generation_apart() -> Value {
     })
 }
 
-/// The published settings of the talker, the longest that may be asked for and no end before it: the card says when to
-/// end. The thinker's tokens are drawn, too: the likeliest ones alone go round in circles.
+/// Published talker settings with the longest allowed speech and no earlier end, which the card sets. The thinker
+/// samples, too, because greedy tokens loop.
 fn generation() -> Value {
     const TOKENS: u32 = 1024;
     json!({
@@ -104,8 +104,8 @@ fn named(config: &Value, names: &[(&'static str, &str)]) -> BTreeMap<u64, &'stat
     tokens.collect()
 }
 
-/// The bytes at the published ids, the named tokens, and a made-up word in every other place. Nothing is ever merged, so
-/// text is read byte by byte; what a thinker writes reads as words.
+/// The bytes at the published ids, the named tokens, and a made-up word in every other place. Nothing is ever merged,
+/// so text is tokenised by byte, and a thinker's output reads as words.
 fn vocabulary(shapes: &Shapes) -> Value {
     let config = config(shapes);
     let mut tokens = named(&config, &SPECIAL);

@@ -1,7 +1,7 @@
-//! Choosing a text token: what the codes' sampling does, and the penalties that text needs.
+//! Sampling of text tokens: as for codes, plus penalties.
 //!
-//! Order: repetition penalty (over prompt and generated tokens), frequency and presence penalties (over generated
-//! tokens), minimum length, temperature, min-p, top-k, top-p, softmax, draw: as vLLM does it.
+//! Order as in vLLM: repetition penalty (over prompt and generated tokens), frequency and presence penalties (over
+//! generated tokens), minimum length, temperature, min-p, top-k, top-p, softmax, draw.
 
 use std::collections::BTreeMap;
 
@@ -104,7 +104,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Of a reply to `prompt` that has not begun, which `sampling` chooses.
+    /// Tally of a reply to `prompt` before its first token.
     pub(crate) fn new(sampling: &TextSampling, prompt: &[u32]) -> Self {
         let counts = sampling.penalises();
         Self {

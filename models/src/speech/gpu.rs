@@ -23,8 +23,8 @@ impl SpeechModel {
         self.nets.tell_gpu_fallbacks(to);
     }
 
-    /// From now on finds what the launches of every kind of step cost that is met first, by so many replays of it; 0 for no more. What
-    /// is spoken meanwhile is of no use: a replay changes what streams remember.
+    /// Measures the launch costs of every new kind of step from now on, by `replays` replays each; 0 stops. Speech
+    /// made meanwhile is invalid: a replay changes stream state.
     pub fn profile_gpu(&self, replays: u32) {
         self.nets.profile_gpu(replays);
     }

@@ -1,4 +1,4 @@
-//! The networks of one checkpoint, over whatever computes them.
+//! Networks of one checkpoint, erased over the backend.
 
 use std::sync::{Arc, OnceLock};
 
@@ -50,7 +50,7 @@ pub(super) fn all_nets(
     })
 }
 
-/// The networks, over what is to compute them.
+/// Networks for a backend.
 fn any_nets(
     sources: Sources<'_>,
     config: &SpeechConfig,
@@ -175,7 +175,7 @@ pub(super) trait SpeechNets: Send + Sync {
     fn code2wav(&self) -> Result<Code2Wav, ModelError>;
 }
 
-/// The networks that converse, which are read when they are asked for.
+/// Networks of a conversation, loaded on demand.
 pub(super) trait ConversationNets: Send + Sync {
     fn thinker(&self, checkpoint: &Checkpoint, config: &ThinkerConfig) -> Result<ThinkerModel, LoadError>;
     fn audio_encoder(&self, checkpoint: &Checkpoint, config: &AudioConfig)

@@ -22,9 +22,9 @@ impl DType {
     }
 }
 
-/// Number format that the processor's kernels keep the matrices of the language models in (talker, code predictor, thinker),
-/// which are most of what a step reads. Activations are f32 with all of them; vocoder, routers and lookup tables stay as stored,
-/// but for [`Weights::RoundedProducts`].
+/// Number format of the language models' matrices (talker, code predictor, thinker) on the CPU, which are most of a
+/// step's reads. Activations are f32 with all formats; vocoder, routers and lookup tables stay as stored, except with
+/// [`Weights::RoundedProducts`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Weights {
     /// As stored: f32 or bf16 (f16 is widened).
@@ -69,7 +69,7 @@ pub enum Kernels {
     Auto,
     /// Candle's layers, as the reference for the others: on the first CUDA device with feature `candle-cuda`, else on the processor.
     Candle,
-    /// An NVIDIA device: f32 or bf16. Without feature `cuda`, loading fails and says so.
+    /// An NVIDIA device: f32 or bf16. Loading fails without feature `cuda`.
     Cuda {
         /// The device's number, from 0.
         device: usize,
@@ -82,10 +82,10 @@ pub enum Kernels {
         /// `true` if equal steps are recorded as graphs.
         graphs: bool,
     },
-    /// The same with graphs, and nothing is done before a caller waits for it: as late as a device may be.
+    /// Emulator with graphs that runs queued work only when a caller waits for it: as late as a device may.
     #[cfg(feature = "emulator")]
     EmulatedLate,
-    /// The same, and nothing is computed at all: for measuring what the host does.
+    /// Emulator that computes nothing: measures the host's work.
     #[cfg(feature = "emulator")]
     EmulatedIdle,
 }
@@ -99,21 +99,21 @@ pub struct LoadOptions {
     pub weights: Weights,
     /// Implementation of the operations.
     pub kernels: Kernels,
-    /// On a GPU, in graphs: small launches that follow one another become one launch whose blocks stay, where the device has such. An
-    /// experiment.
+    /// On a GPU with graphs: fuses consecutive small launches into persistent ones, where the device supports them.
+    /// Experimental.
     pub persistent: bool,
     /// Parts to be read.
     pub parts: Parts,
 }
 
-/// The networks that are wanted. What speaks is checked all the same.
+/// Networks to load. Those that speak are checked in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parts {
     /// The talker with its code predictor.
     pub talker: bool,
     /// The vocoder.
     pub code2wav: bool,
-    /// The thinker and the audio encoder, which are read when they are asked for: whether the files with their tensors must be there.
+    /// Thinker and audio encoder, loaded on demand: requires their files.
     pub converse: bool,
 }
 
@@ -128,10 +128,11 @@ impl Default for Parts {
     }
 }
 
-/// The name of the NVIDIA device of this number, if models can be computed on it; takes none of its memory.
+/// Name of NVIDIA device `device`, if models can run on it; allocates none of its memory.
 ///
 /// # Errors
-/// Why not, in words.
+///
+/// The reason it cannot be used.
 pub fn probe_gpu(device: usize) -> Result<String, String> {
     #[cfg(feature = "cuda")]
     return omni_gpu::Cuda::probe(device).map_err(|error| error.to_string());

@@ -59,11 +59,11 @@ pub(crate) struct Core<B: Backend> {
     predictor_kv: PredictorKv<B>,
     /// Memory of `computed`.
     kept: Kept<B>,
-    /// The last frame of every sequence, for the step that goes on with it.
+    /// Last frame of every sequence, input of its next step.
     frame_slots: FrameSlots<B>,
     sequences: HashMap<SeqId, Sequence>,
     computed: Option<Computed<B>>,
-    /// In the order in which they were asked for.
+    /// In queue order.
     asked: VecDeque<Asked<B>>,
 }
 
@@ -196,7 +196,7 @@ impl<B: Backend> Core<B> {
         steps.iter().map(slot).collect()
     }
 
-    /// A step that only goes on with the frames in these `slots`, in `rows` rows with room for `keys`: such steps are alike.
+    /// A decode-only step over the frames in `slots`, in `rows` rows with room for `keys` keys: such steps repeat.
     fn decode(
         &mut self,
         steps: &[SeqStep<'_>],
@@ -348,7 +348,7 @@ impl<B: Backend> AsyncExecutor for Core<B> {
     }
 
     fn can_run_ahead(&self, seqs: &[SeqId]) -> bool {
-        // One that has ended has no frame to go on with.
+        // A sequence that has ended has no next frame.
         let going = |asked: &Asked<B>| {
             let mut over = asked.seqs.iter().zip(&asked.over);
             over.all(|(seq, over)| over.is_none() || !seqs.contains(seq))

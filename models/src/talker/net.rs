@@ -97,7 +97,7 @@ impl<B: Backend> TalkerNet<B> {
         }
         let groups = self.predictor.groups;
         if b.rounds_up() {
-            // Summed up as in `embed_codes`: what a row is does not depend on the rows beside it, in bf16 neither.
+            // Summed as in `embed_codes`: a row must not depend on its neighbours, not even in bf16.
             let mut codes = Vec::with_capacity(inputs.len() * groups);
             inputs
                 .iter()
@@ -118,7 +118,7 @@ impl<B: Backend> TalkerNet<B> {
         b.lookup_add(rows, &tables, &residual, Some(&frame_index))
     }
 
-    /// Input rows `[texts, hidden]` that go on with frames: a text token and the row of `frames` that `rows` names each.
+    /// Input rows `[texts, hidden]` of decodes: each a text token plus the row of `frames` that `rows` names.
     pub(super) fn embed_frames(
         &self,
         b: &B,

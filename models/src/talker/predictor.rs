@@ -17,7 +17,7 @@ pub(super) struct Predictor<P: Params> {
     /// Of groups 1, 2, ..., as wide as the talker.
     embeddings: Vec<P::Table>,
     heads: Vec<P::Matrix>,
-    /// From the talker's width, where that is another than the stack's.
+    /// Projection from the talker's width, if the stack's differs.
     projection: Option<P::Matrix>,
     /// Width of the talker.
     width: usize,
@@ -74,7 +74,7 @@ impl<B: Backend> PredictorKv<B> {
         })
     }
 
-    /// Makes room for so many sequences.
+    /// Makes room for `sequences` sequences.
     pub(super) fn reserve(&mut self, b: &B, sequences: usize, groups: usize) -> Result<()> {
         if sequences > self.sequences {
             self.kv

@@ -1,4 +1,4 @@
-//! The prompt of one reply, as a list of rows: what a family writes in front of the first frame.
+//! Prompt of one reply, as rows in front of the first frame.
 
 use crate::config::{CodecTokens, TalkerConfig, TextTokens};
 
@@ -9,7 +9,7 @@ use super::{TalkerRequest, UserRow, Voice};
 pub(crate) enum RowText {
     Token(u32),
     Hidden(Vec<f32>),
-    /// The n-th token of the reply's text as it is spoken, which may not be known yet.
+    /// n-th token of the spoken text, which may not have arrived yet.
     Spoken(usize),
 }
 
@@ -56,9 +56,9 @@ impl PromptRow {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Prompt {
     pub(crate) rows: Vec<PromptRow>,
-    /// Text in front of what is spoken, a recording's transcript; it counts as the first of the text.
+    /// Text in front of the spoken text, a recording's transcript; it counts as the first of the text.
     pub(crate) opening: Vec<u32>,
-    /// The token of the text that the first frame goes on with, later frames with the following ones; `None`: all text is in `rows`.
+    /// Text token of the first frame; following frames take the following tokens. `None`: all text is in `rows`.
     pub(crate) next: Option<usize>,
 }
 
@@ -85,7 +85,7 @@ impl FrameCodes {
     }
 }
 
-/// The ids that prompts are made of besides those of the text.
+/// Special ids of prompts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vocabulary {
     /// Text token of a line break.

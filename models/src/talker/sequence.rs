@@ -1,4 +1,4 @@
-//! One spoken reply as the talker sees it: what stands at each position, and nothing about how it is computed.
+//! Talker's state of one reply: the content of each position, independent of how it is computed.
 
 use omni_engine::CodecFrame;
 
@@ -59,11 +59,11 @@ pub(super) struct Sequence {
     request: TalkerRequest,
     ids: Vocabulary,
     prompt: Vec<PromptRow>,
-    /// The token of the text that the first frame goes on with; `None`: the prompt has all text.
+    /// Text token of the first frame; `None`: the prompt contains all text.
     next: Option<usize>,
     /// Text to be spoken, as far as it is known, behind the text that the prompt speaks first.
     text: Vec<u32>,
-    /// No more text will come.
+    /// `true` if the text is complete.
     complete: bool,
     /// Reason why this reply cannot go on.
     broken: Option<String>,
@@ -72,7 +72,7 @@ pub(super) struct Sequence {
     frames: Vec<u32>,
     /// First codes of all frames.
     first: Vec<u32>,
-    /// Frames that were asked for and have not come yet.
+    /// Frames in flight.
     asked: u32,
     /// Slot of the last requested frame, for the step that continues it.
     frame_slot: Option<u32>,
@@ -122,12 +122,12 @@ impl Sequence {
         &self.request
     }
 
-    /// First codes of the frames so far.
+    /// First codes of the frames known so far.
     pub(super) fn first_codes(&self) -> &[u32] {
         &self.first
     }
 
-    /// All frames so far.
+    /// All frames known so far.
     pub(super) fn known_frames(&self) -> Vec<CodecFrame> {
         let frames = self.frames.chunks(self.groups);
         frames.map(|codes| CodecFrame(codes.into())).collect()
@@ -146,7 +146,7 @@ impl Sequence {
         self.add_frame(codes);
     }
 
-    /// Frames asked for so far, which number the random draws.
+    /// Frames requested so far, the counter of random draws.
     pub(super) fn frames(&self) -> u32 {
         u32::try_from(self.first.len()).unwrap_or(u32::MAX - self.asked) + self.asked
     }
@@ -156,12 +156,12 @@ impl Sequence {
         self.frame_slot = Some(slot);
     }
 
-    /// A frame is asked for.
+    /// Counts a requested frame.
     pub(super) fn ask(&mut self) {
         self.asked += 1;
     }
 
-    /// A frame that was asked for has come, whatever it says.
+    /// Counts a frame that arrived, or failed.
     pub(super) fn answered(&mut self) {
         self.asked -= 1;
     }
@@ -183,7 +183,7 @@ impl Sequence {
             .filter(|_| frames > 0 && p + 1 == self.prompt_len() + frames)
     }
 
-    /// The text of position `p`, which goes on with a frame.
+    /// Text token of decode position `p`.
     pub(super) fn text_at(&self, p: usize) -> Result<u32, NotKnown> {
         self.text_of_frame(p - self.prompt_len(), p)
     }

@@ -9,7 +9,7 @@ use safetensors::{Dtype, SafeTensors};
 pub struct Goldens(Cow<'static, [u8]>);
 
 impl Goldens {
-    /// From the bytes of the file.
+    /// Parses the bytes of the file.
     #[must_use]
     pub fn new(file: impl Into<Cow<'static, [u8]>>) -> Self {
         Self(file.into())
@@ -36,7 +36,8 @@ impl Goldens {
     /// Numbers, in order.
     ///
     /// # Panics
-    /// If there are none of this name.
+    ///
+    /// If there is no tensor of this name.
     #[must_use]
     pub fn floats(&self, name: &str) -> Vec<f32> {
         let (dtype, _, bytes) = self.tensor(name);
@@ -48,7 +49,8 @@ impl Goldens {
     /// Ids or codes, in order.
     ///
     /// # Panics
-    /// If there are none of this name.
+    ///
+    /// If there is no tensor of this name.
     #[must_use]
     pub fn ids(&self, name: &str) -> Vec<u32> {
         let (dtype, _, bytes) = self.tensor(name);
@@ -62,10 +64,11 @@ impl Goldens {
         }
     }
 
-    /// Makes the first id another one, for tests in which a difference is to be found.
+    /// Changes the first id, for tests that must find a difference.
     ///
     /// # Panics
-    /// If there are none of this name.
+    ///
+    /// If there is no tensor of this name.
     pub fn change_id(&mut self, name: &str) {
         let at = {
             let first = self.tensor(name).2.as_ptr();
@@ -74,10 +77,11 @@ impl Goldens {
         self.0.to_mut()[at] ^= 1;
     }
 
-    /// The tensor's shape.
+    /// Shape of the tensor.
     ///
     /// # Panics
-    /// If there is none of this name.
+    ///
+    /// If there is no tensor of this name.
     #[must_use]
     pub fn shape(&self, name: &str) -> Vec<usize> {
         self.tensor(name).1

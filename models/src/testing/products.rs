@@ -15,7 +15,7 @@ pub struct Product {
     pub rows: usize,
     /// Numbers of each row that are made.
     pub outputs: usize,
-    /// Numbers that each is made of: of a convolution those of a window.
+    /// Products per output: for a convolution those of its window.
     pub inputs: usize,
 }
 
@@ -27,7 +27,7 @@ const STACKED: [(&str, &str); 4] = [
     (".shared_expert_gate.", ".gate."),
 ];
 
-/// Parts of names of what is no single product: tables, experts, what is computed per channel, the encoder's side of a quantizer.
+/// Name parts of tensors that are no plain product: tables, experts, per-channel weights, the quantizer's encoder.
 const OTHERS: [&str; 6] = [
     "embed",
     "_codebook",

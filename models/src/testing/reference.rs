@@ -13,7 +13,7 @@ const AUDIO_PAD: u32 = 289;
 /// Numbers in a row of its thinker.
 const HIDDEN: usize = 48;
 
-/// The tiny checkpoint with random weights, and what the reference computes with them (`goldens.safetensors`).
+/// Tiny checkpoint with random weights, and the reference outputs for it (`goldens.safetensors`).
 pub static TINY: &[(&str, &[u8])] = &[
     (
         "config.json",
@@ -62,10 +62,11 @@ pub struct Prompted {
     pub text: Vec<u32>,
 }
 
-/// Case `name` of the tiny checkpoint's goldens, `text` or `audio`: the user turns of its prompt and the generated text (all but its
-/// last token, which is never spoken).
+/// Case `name` of the tiny checkpoint's goldens, `text` or `audio`: the user turns of its prompt and the generated
+/// text (without its last token, which is never spoken).
 ///
 /// # Panics
+///
 /// If there is no such case.
 #[must_use]
 pub fn tiny_prompt(g: &Goldens, name: &str, speaker: &str) -> Prompted {
@@ -149,10 +150,10 @@ pub fn codes_by_frame(g: &Goldens) -> Vec<Vec<u32>> {
         .collect()
 }
 
-/// A sentence of the embedded voice, and what the reference makes of it.
+/// A sentence of the embedded voice with the reference's output.
 #[derive(Debug, Clone)]
 pub struct EmbeddedCase {
-    /// As it is written.
+    /// Text of the sentence.
     pub sentence: String,
     /// An empty user turn, a voice, greedy.
     pub request: TalkerRequest,
@@ -202,7 +203,7 @@ pub fn embedded_cases(model: &SpeechModel, g: &Goldens, described: &[u8]) -> Vec
     cases.enumerate().map(case).collect()
 }
 
-/// A conversation with the embedded thinker, and what the reference answers.
+/// A conversation with the embedded thinker with the reference's answer.
 #[derive(Debug, Clone)]
 pub struct ThinkerCase {
     /// Roles and texts, in order.
@@ -215,7 +216,7 @@ pub struct ThinkerCase {
     pub answer: Vec<u32>,
     /// The token that ends it.
     pub stop: u32,
-    /// Logits after so many positions were computed, at some of them.
+    /// Logits after some of the computed positions: pairs of position and logits.
     pub logits: Vec<(u32, Vec<f32>)>,
 }
 
@@ -255,7 +256,7 @@ pub fn thinker_cases(described: &[u8]) -> (Vec<ThinkerCase>, f32) {
     (cases.collect(), tolerance)
 }
 
-/// The tiny checkpoint, as it is compiled in.
+/// The tiny checkpoint, compiled in.
 #[must_use]
 pub fn tiny() -> CheckpointSource {
     CheckpointSource::Memory(TINY)

@@ -98,7 +98,7 @@ pub struct Run {
     pub computed: u32,
     /// Its blocks.
     pub blocks: Vec<BlockId>,
-    /// Its frames so far.
+    /// Frames of the sequence so far.
     pub frames: Vec<Vec<u32>>,
     /// `true` once it has ended.
     pub done: bool,
@@ -118,9 +118,10 @@ impl Run {
         Self::open_among(FEW, talker, id, request, text)
     }
 
-    /// The same among `all` sequences, which share the cache.
+    /// As above, for one of `all` sequences that share the cache.
     ///
     /// # Errors
+    ///
     /// Those of the talker.
     pub fn open_among(
         all: u32,
@@ -268,7 +269,8 @@ pub fn decode(
 /// Samples of every entry of a batch.
 ///
 /// # Errors
-/// What the first stream that failed says.
+///
+/// The first failed stream's error.
 fn whole(decoded: Vec<Decoded<f32>>) -> Result<Vec<Vec<f32>>, ModelError> {
     let samples: Result<_, _> = decoded.into_iter().collect();
     samples.map_err(ModelError::Compute)

@@ -57,7 +57,7 @@ pub struct Reply {
     pub computed: u32,
     /// Its blocks.
     pub blocks: Vec<BlockId>,
-    /// Its tokens so far.
+    /// Tokens of the sequence so far.
     pub said: Vec<ThinkerToken>,
     /// `true` once it has ended.
     pub done: bool,

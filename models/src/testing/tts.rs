@@ -1,4 +1,4 @@
-//! The tiny checkpoints of Qwen3-TTS, and what the reference implementation (qwen-tts 0.1.1) made of them.
+//! Tiny checkpoints of Qwen3-TTS, and the outputs of the reference implementation (qwen-tts 0.1.1) for them.
 
 use super::{Goldens, Prompted, greedy, request, tokens};
 use crate::{Sampling, TalkerRequest, Voice};
@@ -88,10 +88,11 @@ pub fn file_of(checkpoint: &'static [(&'static str, &'static [u8])], name: &str)
     file.unwrap_or_else(|| panic!("there is no {name}")).1
 }
 
-/// Case `name` of goldens: the text between the marks of its turn, and its instruction if it has one. `whole`: all text stands in front of
-/// the first frame.
+/// Case `name` of goldens: the text between the marks of its turn, and its instruction if it has one. `whole`: all
+/// text is in front of the first frame.
 ///
 /// # Panics
+///
 /// If there is no such case.
 #[must_use]
 pub fn tts_prompt(g: &Goldens, name: &str, voice: Voice, language: Option<&str>, whole: bool) -> Prompted {

@@ -122,7 +122,7 @@ impl<B: Backend> Core<B> {
         Ok(batch)
     }
 
-    /// A step that only goes on with replies, in `rows` rows with room for `keys`: hidden rows and logits.
+    /// A decode-only step in `rows` rows with room for `keys` keys: hidden rows and logits.
     fn decode(
         &mut self,
         steps: &[SeqStep<'_>],

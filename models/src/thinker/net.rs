@@ -29,7 +29,7 @@ impl<P: Params> ThinkerNet<P> {
         c: &ThinkerConfig,
     ) -> std::result::Result<Self, LoadError> {
         let hidden = c.stack.hidden;
-        // The published files say `tie_word_embeddings` at some levels and have a head of its own all the same.
+        // The published files say `tie_word_embeddings` at some levels and have a head nevertheless.
         let tied = c.tied && !l.has(&format!("{LM_HEAD}.weight"));
         let head = if tied { EMBEDDING } else { LM_HEAD };
         Ok(Self {

@@ -1,4 +1,4 @@
-//! One reply as the thinker sees it: what stands at each position, and nothing about how it is computed.
+//! Thinker's state of one reply: the content of each position, independent of how it is computed.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -52,9 +52,9 @@ fn unmapped(token: &str, alphabet: &HashMap<char, u8>) -> Box<[u8]> {
     bytes.unwrap_or_else(|| token.as_bytes().to_vec()).into()
 }
 
-/// The text of one sequence of tokens, given out character by character.
+/// Text of one sequence of tokens, released in whole characters.
 ///
-/// All pieces together are what the tokens' bytes read as one UTF-8 text, with U+FFFD for each part that is not.
+/// The concatenated pieces are the tokens' bytes decoded as one UTF-8 text, with U+FFFD for each invalid part.
 #[derive(Debug, Clone)]
 pub struct TextDecoder {
     tokenizer: Tokenizer,

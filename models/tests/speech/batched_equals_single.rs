@@ -1,4 +1,4 @@
-//! Sequences stepped together each get what they would get alone; with the project's own kernels to the last bit.
+//! A sequence's results are the same alone and in a batch; with the project's own kernels to the last bit.
 
 use omni_engine::{ChunkModel, SeqId, Sequences};
 use omni_models::testing::codes_by_frame;

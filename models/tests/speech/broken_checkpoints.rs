@@ -228,7 +228,7 @@ fn a_checkpoint_that_does_not_speak_is_told_in_one_line_with_the_one_that_does()
     for (change, expected) in cases {
         let dir = copy();
         edit_config(&dir, change);
-        // Nothing else of it is asked for.
+        // No other file is requested.
         fs::remove_file(dir.path().join(WEIGHTS)).expect("removed");
         let message = load(&dir).expect_err("silent").to_string();
         assert!(message.contains(expected), "{message}");

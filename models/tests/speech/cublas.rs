@@ -37,7 +37,7 @@ fn listed(model: &str) -> Option<BTreeSet<Product>> {
             .find(|part| name.starts_with(part));
         Product {
             part: part.unwrap_or("vocoder"),
-            // The first pass of the predictor has two rows, for the same matrices.
+            // The predictor's first pass has two rows for the same matrices.
             rows: if part.is_none() { numbers[0] } else { 1 },
             outputs: numbers[1],
             inputs: numbers[2],

@@ -1,5 +1,5 @@
-//! The embedded voice says what the reference implementation says with its weights: the same codes, greedily, and the
-//! same waveform; alone and with the other sentences beside it.
+//! The embedded voice equals the reference implementation with its weights: the same greedy codes and waveform, alone
+//! and in a batch.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! The embedded thinker says what the reference implementation says with its weights: the same prompts by its chat
-//! template, the same greedy answers, the same logits.
+//! The embedded thinker equals the reference implementation with its weights: the same prompts, greedy answers and
+//! logits.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,4 @@
-//! The kernels of a GPU, run on the processor: they compute what the processor's own do, and steps that are launched as
-//! graphs compute what they compute one launch at a time.
+//! GPU kernels on the processor: equal to the CPU's own kernels, and equal with graphs and without.
 
 use omni_engine::{CodecFrame, SeqId};
 use omni_models::testing::{codes_by_frame, decode_together, deviation, speak_together};
@@ -54,7 +53,7 @@ fn the_embedded_voice_speaks_as_on_the_processor() {
     assert_no_fallbacks(&model);
 }
 
-/// All passes of the predictor are one launch then, and give the same codes to the bit.
+/// All passes of the predictor in one launch: equal codes to the bit.
 #[test]
 fn passes_that_are_one_launch_speak_as_launch_by_launch() {
     for (dtype, count) in [(DType::F32, 1), (DType::Bf16, 1), (DType::Bf16, 3)] {
@@ -174,7 +173,8 @@ fn a_frame_is_few_launches_and_no_more_in_a_batch() {
         }
         per_frame.push(last.expect("steps repeat"));
     }
-    // Two layers of 7 in the talker, 15 passes of two layers of 5 in the predictor (of 6 in the first), and what is around them.
+    // Two layers of 7 in the talker, 15 passes of two layers of 5 in the predictor (of 6 in the first), plus the
+    // launches around them.
     assert_eq!(per_frame[0], per_frame[1]);
     assert_eq!(per_frame[0], 206, "{per_frame:?} launches");
 }

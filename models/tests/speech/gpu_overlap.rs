@@ -1,4 +1,4 @@
-//! Steps that are asked for before the last one's frames are known, on a device that does nothing before a caller waits.
+//! Steps queued before the previous frames are known, on a device that runs nothing before a caller waits.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// With so few blocks that some lose theirs.
+    /// `blocks` may be so few that sequences are preempted.
     fn new(model: &SpeechModel, blocks: u32) -> Self {
         let kv = KvOptions {
             block_size: 4,
@@ -83,7 +83,7 @@ fn penalised(seed: u64, max_frames: u32) -> TalkerRequest {
     TalkerRequest { talker, ..request }
 }
 
-/// Sequences that join, wait for text, are given up and end at different times.
+/// Sequences that join, wait for text, are cancelled and end at different times.
 fn played(model: &SpeechModel, blocks: u32, overlaps: bool) -> Stage {
     let mut stage = Stage::new(model, blocks);
     let text = |from: u32| (from..from + 6).collect::<Vec<u32>>();
@@ -103,7 +103,7 @@ fn played(model: &SpeechModel, blocks: u32, overlaps: bool) -> Stage {
     for _ in 0..2 {
         stage.step(overlaps);
     }
-    // Its text breaks in the middle of a step, and no other text does.
+    // Only its text pauses in the middle of a step.
     assert!(stage.engine.is_under_way() == overlaps || blocks < 200);
     stage.engine.push(SeqId(6), vec![u32::MAX], true);
     while stage.engine.has_work() {
@@ -116,7 +116,8 @@ fn played(model: &SpeechModel, blocks: u32, overlaps: bool) -> Stage {
     stage
 }
 
-/// On a device that does everything at once, what comes too early would show; on one that is late, what is read too late.
+/// A device that runs everything at once shows a write that comes too early; a late one shows a read that comes too
+/// late.
 #[test]
 fn frames_are_those_of_steps_in_turn() {
     let own = load(Kernels::Auto, DType::F32);
@@ -184,8 +185,8 @@ fn a_talker_can_go_away_with_steps_under_way() {
     assert_eq!(again.told.len(), 5);
 }
 
-/// So many frames of so many streams are several passes, each asked for before the one in front of it is waited for, and
-/// the shorter streams are not in all of them.
+/// As many frames of as many streams as need several passes, each queued before the previous one is waited for; the
+/// shorter streams are not in all of them.
 #[test]
 fn samples_of_several_passes_are_those_of_one_after_another() {
     let stream = |(i, len): (u32, u32)| {

@@ -1,5 +1,5 @@
-//! Steps that are prepared before they are needed, on a GPU's kernels run on the processor: what comes later finds its
-//! graphs, and is what it would have been without.
+//! Steps prepared in advance, on GPU kernels run on the processor: later steps find their graphs, and give the same
+//! results as without.
 
 use omni_engine::{ChunkBounds, ChunkModel, CodecFrame, SeqId, Warmup};
 use omni_models::{DType, Kernels, SpeechModel, TextSampling, ThinkerRequest};

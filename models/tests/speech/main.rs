@@ -1,7 +1,7 @@
-//! Behaviours of the speech path, on a tiny checkpoint with reference outputs.
+//! Behaviour of the speech path, on a tiny checkpoint with reference outputs.
 //!
-//! `data/qwen3-omni-tiny` holds random weights in the published layout and what Hugging Face transformers 4.57.3
-//! computes with them (`goldens.safetensors`); `data/qwen3-tts-tiny-*` the same of qwen-tts 0.1.1.
+//! `data/qwen3-omni-tiny` holds random weights in the published layout and the outputs of Hugging Face transformers
+//! 4.57.3 for them (`goldens.safetensors`); `data/qwen3-tts-tiny-*` the same of qwen-tts 0.1.1.
 
 mod batched_equals_single;
 mod broken_checkpoints;

@@ -1,5 +1,4 @@
-//! A sequence whose blocks were taken away is computed again from its first position, and goes on as if nothing
-//! had happened.
+//! A preempted sequence is recomputed from its first position and continues with the same results.
 
 use omni_engine::{BlockId, Sequences};
 

@@ -5,7 +5,7 @@ use omni_models::{KvOptions, LoadOptions, SpeechModel, TalkerRequest, Weights};
 use crate::embedded::{cases, load};
 use crate::support::{open, step};
 
-/// Frames that come next greedily, and how many of those are the reference's. After each it goes on with the reference's.
+/// Predicts each frame greedily along the reference's frames; returns how many are equal.
 fn kept(model: &SpeechModel, request: TalkerRequest, text: &[u32], codes: &[u32]) -> usize {
     let groups = model.limits().code_groups as usize;
     let mut talker = model.talker(KvOptions::default()).expect("a talker");

@@ -1,4 +1,4 @@
-//! Qwen3-TTS: equal to the reference implementation, however text and frames are cut and whatever runs beside.
+//! Qwen3-TTS equals the reference implementation, for any chunking of text and frames and in any batch.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ fn goldens(files: Files) -> Goldens {
     Goldens::new(file_of(files, "goldens.safetensors"))
 }
 
-/// The checkpoint with a voice that is described: the reference was told so when it was asked.
+/// Checkpoint for described voices, as in the reference outputs.
 fn design() -> Files {
     let changed = |&(name, content): &(&'static str, &'static [u8])| {
         let config = String::from_utf8_lossy(content).replace("\"custom_voice\"", "\"voice_design\"");

@@ -1,4 +1,4 @@
-//! A directory is found to be of its family by itself, and all that is wrong with it is told, with what helps.
+//! Detection of a directory's family, and error messages for all its problems, with hints.
 
 use std::fs;
 use std::path::Path;
@@ -71,7 +71,7 @@ fn missing_files_are_told_together_with_the_command_that_fetches_them() {
     let error = error(&dir);
     let expected = gone.map(|file| Problem::MissingFile { file: file.into() });
     assert_eq!(error.problems(), expected);
-    // By what the tiny configuration says of itself.
+    // By the tiny configuration's own description.
     let command = format!(
         "hf download Qwen/Qwen3-TTS-12Hz-1.7B-CustomVoice --local-dir {}",
         dir.path().display()
@@ -235,7 +235,7 @@ fn what_makes_voices_of_recordings_must_be_there_from_the_start() {
             "{message}"
         );
         assert!(message.lines().count() <= 3, "{message}");
-        // Voices of its own need none of it.
+        // Built-in voices need none of it.
         let dir = copy();
         let path = dir.path().join(file);
         edit_tensors_of(&path, |tensors| {

@@ -34,7 +34,7 @@ fn embedded(name: &str) -> SpeechModel {
     load(name, DType::F32, Kernels::Auto)
 }
 
-/// As the model wants to be sampled.
+/// With the model's default sampling.
 fn request(model: &SpeechModel) -> TalkerRequest {
     let defaults = model.defaults();
     TalkerRequest {
@@ -176,7 +176,7 @@ fn an_answer_is_as_long_as_is_asked_for_and_can_be_read() {
     let mut decoder = model.tokenizer().decoder();
     let read: String = answer.ids().into_iter().map(|id| decoder.push(id)).collect();
     assert!(read.len() > 150, "{read:?}");
-    // The settings keep it from going round in circles.
+    // The settings keep it from looping.
     let distinct: std::collections::HashSet<_> = answer.ids().into_iter().collect();
     assert!(distinct.len() > 50, "{} different tokens", distinct.len());
     request.sampling = TextSampling::default();

@@ -1,4 +1,4 @@
-//! A reply that goes on behind frames that another sequence made is the one that this would have made.
+//! A reply resumed behind another sequence's frames equals the uninterrupted one.
 
 use omni_engine::{ChunkModel, CodecFrame, ModelError, SeqId, Sequences};
 use omni_models::testing::{
@@ -32,7 +32,7 @@ fn rest(
     run.frames
 }
 
-/// Checks what comes behind the first `made` frames, for each of these.
+/// Checks the continuation behind the first `made` frames, for each of them.
 fn check(what: &str, talker: &mut Talker, request: &TalkerRequest, text: &[u32], made: &[usize]) {
     let expected = speak(talker, 1, request.clone(), text);
     for &made in made {
@@ -114,8 +114,8 @@ fn what_are_no_frames_of_the_model_are_refused() {
     }
 }
 
-/// Samples behind the first `lead` frames of a stream that began so many frames before as it has to, decoded in pieces of `size`, and how many
-/// frames were left out.
+/// Samples behind the first `lead` frames of a stream that starts the required context earlier, decoded in pieces of
+/// `size`, and the number of frames skipped.
 fn behind(
     model: &SpeechModel,
     code2wav: &mut Code2Wav,
@@ -156,7 +156,7 @@ fn check_samples(what: &str, model: &SpeechModel, stream: &[CodecFrame], exact: 
         stream.len(),
     ] {
         for size in [3, 16] {
-            // What a stream before has left there is not to be found.
+            // A previous stream's state must not show.
             let _ = decode(&mut code2wav, 2, &stream[stream.len() / 3..], &[8]);
             let (samples, skipped) = behind(model, &mut code2wav, stream, lead, size);
             let expected = &whole[model.samples_of(lead)..];

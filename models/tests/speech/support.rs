@@ -1,4 +1,4 @@
-//! Driving talker and code2wav as an engine would; what must not fail here fails the test.
+//! Drives talker and code2wav as an engine would; an unexpected error fails the test.
 
 use omni_engine::CodecFrame;
 use omni_models::{

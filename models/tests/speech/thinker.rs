@@ -153,7 +153,7 @@ fn a_reply_goes_on_after_the_largest_place_on_an_axis() {
         plain.ids(),
         "the same places"
     );
-    // Attention sees differences of places only, so a prompt that begins later is continued in the same way.
+    // Attention sees only differences of positions, so a prompt at an offset continues equally.
     assert_eq!(say(&mut thinker, 3, shifted(100), 6, u32::MAX).ids(), plain.ids());
 }
 
@@ -243,7 +243,7 @@ proptest! {
                 step(&mut thinker, &mut [&mut pieces], chunks.next().expect("endless"));
             }
             thinker.close(pieces.seq);
-            // The processor's sums have one order whatever the batch: not a bit may differ.
+            // The CPU's sums have one order in any batch: not a bit may differ.
             prop_assert_eq!(&whole.said, &pieces.said);
         }
     }

@@ -1,4 +1,4 @@
-//! The thinker is loaded when it is asked for, and its flaws are told then.
+//! The thinker is loaded on demand, and its problems are reported then.
 
 use omni_models::{CheckpointSource, LoadOptions, Problem, SpeechModel};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Driving a thinker as an engine would; what must not fail here fails the test.
+//! Drives a thinker as an engine would; an unexpected error fails the test.
 
 use omni_models::testing;
 use omni_models::{Thinker, ThinkerRequest};

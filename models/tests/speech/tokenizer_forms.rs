@@ -1,4 +1,4 @@
-//! `tokenizer.json` and the three older files mean the same.
+//! `tokenizer.json` and the three older files give the same tokenizer.
 
 use omni_models::{Checkpoint, CheckpointSource, Tokenizer};
 use proptest::prelude::*;

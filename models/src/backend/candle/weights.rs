@@ -77,7 +77,8 @@ impl Matrices for Candle {
         let inputs = parts.first().map_or(0, |part| part.shape[1]);
         let weights = self.var_builder(parts, bias);
         let layer = linear_b(inputs, outputs, bias.is_some(), weights)?;
-        // The layer multiplies with the transpose. Where that is contiguous, a row's sums have one order, however many rows there are.
+        // The layer multiplies by the transpose. If that is contiguous, a row is summed in the same order for any
+        // number of rows.
         let weight = layer.weight().t()?.contiguous()?.t()?;
         Ok(Linear::new(weight, layer.bias().cloned()))
     }

@@ -1,8 +1,8 @@
-//! Memory for weights, in large pages where the system has them.
+//! Memory for weights, in huge pages where the system has them.
 //!
-//! A step reads every weight once and none of them is in a cache, so what bounds it is how fast memory delivers. With pages of
-//! 4 KiB a core waits for translations (the more so in a virtual machine, where each is two searches) and stops reading ahead at
-//! every page's end. Matrices therefore lie one after another in chunks of many large pages.
+//! A step reads every weight once and finds none in a cache, so it is bound by memory bandwidth. With pages of 4 KiB
+//! a core stalls on address translation (twice as long in a virtual machine) and stops prefetching at every page end.
+//! Matrices are therefore packed one after another into chunks of many huge pages.
 #![expect(
     unsafe_code,
     reason = "pieces of one chunk are written and read on their own; they never overlap"
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use memmap2::MmapMut;
 
-/// Words that are asked of the system at once (32 MiB): a multiple of every large page.
+/// Words per allocation (32 MiB): a multiple of every huge page size.
 const CHUNK: usize = 8 << 20;
 /// Pieces begin at multiples of this many words: a cache line.
 const LINE: usize = 16;
@@ -59,7 +59,7 @@ impl Chunk {
                 _memory: Memory::Own { _words: words },
             };
         };
-        // A system without large pages is slower and otherwise the same.
+        // Without huge pages everything works, only slower.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
         Self {
@@ -100,8 +100,8 @@ impl<T: Word> Words<T> {
     /// `len` numbers, zeros until `write` has written them.
     pub(super) fn written(len: usize, write: impl FnOnce(&mut [T])) -> Self {
         let (chunk, at) = take(len);
-        // SAFETY: `take` gives these words, which are in the chunk, to this call only; any bits are a `T` of the same size and
-        // alignment; the chunk outlives the slice.
+        // SAFETY: `take` hands these words of the chunk to this call only; any bits are a valid `T` of the same size
+        // and alignment; the chunk outlives the slice.
         write(unsafe { std::slice::from_raw_parts_mut(chunk.words.add(at).cast(), len) });
         let of = PhantomData;
         Self { chunk, at, len, of }

@@ -90,7 +90,7 @@ pub(super) fn row_width(shape: &AttentionShape) -> usize {
     shape.q_width() + 2 * shape.kv_width()
 }
 
-/// Numbers that the keys of so many cache rows take.
+/// Elements of the keys of `slots` cache rows.
 pub(super) fn keys_size(slots: usize, kv_width: usize) -> usize {
     slots.next_multiple_of(KEY_GROUP) * kv_width
 }
@@ -125,7 +125,7 @@ fn rotate_heads_body<const FUSED: bool>(
     }
 }
 
-/// Copies new keys and values to their places in the cache.
+/// Copies new keys and values into the cache.
 pub(super) fn store<N: Number>(qkv: &[f32], shape: &AttentionShape, batch: &Batch, k: &mut [N], v: &mut [N]) {
     let q = shape.q_width();
     let width = shape.kv_width();
@@ -139,7 +139,7 @@ pub(super) fn store<N: Number>(qkv: &[f32], shape: &AttentionShape, batch: &Batc
     }
 }
 
-/// Copies the keys `[kv_width]` of one row to their places in its group.
+/// Copies the keys `[kv_width]` of one row into its group.
 pub(super) fn store_key<N: Number>(key: &[f32], slot: usize, k: &mut [N]) {
     let from = slot / KEY_GROUP * key.len() * KEY_GROUP;
     let group = &mut k[from..from + key.len() * KEY_GROUP];
@@ -180,7 +180,8 @@ pub(super) fn attend_cached<N: Number>(
     out
 }
 
-/// Attends the queries of every block of so many rows of `qkv [rows, q | k | v]` to that block.
+/// Attention within blocks: the queries of `qkv [rows, q | k | v]` attend to their own block only. `lens` are the
+/// rows per block.
 pub(super) fn attend_within(isa: Isa, shape: &AttentionShape, qkv: &Rows, lens: &[usize]) -> Rows {
     let q_width = shape.q_width();
     let kv_width = shape.kv_width();

@@ -1,8 +1,8 @@
-//! Rows times a packed matrix: every linear layer and (with rows that overlap) every convolution.
+//! Rows times a packed matrix: every linear layer and (with overlapping rows) every convolution.
 //!
-//! The matrix is packed once into panels of two vectors' columns, `[panel][k][columns]`, so that a step of the inner
-//! loop reads one panel row and adds its product with one number of each of several rows of `x`. Each output is one
-//! chain of multiply-adds in the order of `k`, whatever the number of rows: batching never changes a bit.
+//! The matrix is packed once into panels of two vectors' columns, `[panel][k][columns]`: a step of the inner loop
+//! reads one panel row and adds its product with one number of each of several rows of `x`. Each output is one chain
+//! of multiply-adds in the order of `k` for any number of rows, so batching never changes a bit.
 #![expect(
     unsafe_code,
     reason = "vector intrinsics and unchecked addresses in the inner loop; bounds are asserted once per call"
@@ -196,7 +196,7 @@ unsafe fn run_group<S: Tiles>(job: &Job<'_>, group: usize) {
         let blocks = s.rows.div_ceil(most);
         for block in 0..blocks {
             let rows = match job.w.storage() {
-                // A tile costs the same with fewer rows.
+                // A tile costs the same with fewer rows, so it takes as many as there are.
                 Panels::Amx(_) => most.min(s.rows - row),
                 // Blocks as even as can be: 16 rows are 8 and 8, not 12 and 4.
                 _ => (s.rows - row).div_ceil(blocks - block),

@@ -33,7 +33,7 @@ impl Table {
     pub(super) fn of(values: HostTensor) -> Self {
         let rows = values.shape[0];
         let width = values.shape[1];
-        // What is made can be made row by row.
+        // Lazy values can be made row by row.
         let large = 2 * values.elements() as u64 >= LARGE;
         let values = if large { values } else { values.in_memory() };
         Self {
@@ -113,8 +113,8 @@ pub(super) struct Lists<N> {
 }
 
 impl<N: Number> Lists<N> {
-    /// Zeros. Plain ones are memory that the system gives when it is first written, block by block over hours. Negative ones are
-    /// written now: what a cache takes is taken when it is made, or it is known then that there is not so much.
+    /// Zeroed cache lists. Plain zeros are committed by the system on first write, over hours; negative zeros are
+    /// written now, so that an allocation failure shows at start-up.
     pub(super) fn of(slots: usize, width: usize) -> Self {
         Self {
             k: vec![N::ZERO; attention::keys_size(slots, width)],

@@ -7,7 +7,7 @@ pub(super) enum Isa {
     Avx512,
     /// 8 lanes, fused multiply-add.
     Avx2,
-    /// Whatever the compiler may assume.
+    /// Portable code for the compile target's baseline.
     Portable,
 }
 

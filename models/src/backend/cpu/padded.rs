@@ -1,4 +1,4 @@
-//! Signals with what came before them in front, as convolutions read them.
+//! Signals with their past in front, as convolutions read them.
 
 use crate::backend::{Signals, Taps};
 use crate::loader::Snake;

@@ -125,7 +125,7 @@ const PATTERN: usize = 256;
 /// Rows of few columns (12, 24) would otherwise be computed one number at a time, at their ends or altogether.
 struct Pattern {
     values: [f32; PATTERN],
-    /// 0 if the row fills whole vectors as it is, or would be too long repeated.
+    /// 0 if a single row fills whole vectors, or if repeating it would be too long.
     len: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Activations, in buffers that go round: a network asks for the same sizes over and over, and memory fresh from the
-//! system would cost more than many of the operations that fill it.
+//! Activations in recycled buffers: a network asks for the same sizes over and over, and fresh memory would cost more
+//! than many of the operations that fill it.
 
 use std::cell::RefCell;
 
@@ -36,7 +36,7 @@ thread_local! {
     static POOL: RefCell<Pool> = const { RefCell::new(Pool { free: Vec::new(), held: 0 }) };
 }
 
-/// A buffer with room for `len` numbers; what is in it is arbitrary.
+/// Returns a buffer of `len` numbers with arbitrary content.
 fn buffer(len: usize) -> Vec<f32> {
     let taken = POOL.with_borrow_mut(|pool| pool.take(len));
     taken.unwrap_or_else(|| Vec::with_capacity(len.next_power_of_two()))
@@ -55,7 +55,7 @@ impl Drop for Rows {
         if data.capacity() == 0 {
             return;
         }
-        // A thread that is ending has no buffers to keep any more.
+        // A thread that is ending keeps no buffers.
         let _ = POOL.try_with(|pool| {
             if let Ok(mut pool) = pool.try_borrow_mut() {
                 pool.put(data);
@@ -97,7 +97,7 @@ impl Rows {
         zeros
     }
 
-    /// The same numbers in rows of another width.
+    /// Same data as rows of another width.
     pub(super) fn reshaped(mut self, width: usize) -> Self {
         self.width = width;
         self

@@ -179,7 +179,7 @@ fn mix<B: Backend>(
     )?)?])
 }
 
-/// Ids chosen from the same logits by all kinds of settings, one row with a number that is none.
+/// Ids chosen from the same logits with all kinds of settings, one row containing NaN.
 fn choose<B: Backend>(b: &B, seed: u64) -> Result<Vec<u32>> {
     let rows = 12;
     let vocab = 130;

@@ -1,7 +1,7 @@
-//! Device memory for what a step computes, cut from few large buffers.
+//! Device memory of a step, suballocated from few large buffers.
 //!
-//! A request gets the first place that is large enough, so the same requests and returns in the same order get the
-//! same places: what a recorded step relies on. Buffers are only ever added, behind the others.
+//! A request gets the first place that is large enough, so an equal sequence of requests and returns gets equal
+//! places, which recorded steps rely on. Buffers are only ever added, behind the others.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,9 +10,9 @@ use omni_gpu::{Address, Device, Memory};
 
 /// Every piece begins at a multiple of this, as the buffers do.
 const ALIGNMENT: usize = 256;
-/// Bytes of the first buffer, if no more are asked for at once.
+/// Least size of the first buffer, in bytes.
 const FIRST: usize = 8 << 20;
-/// Bytes of a later buffer, most, if no more are asked for at once.
+/// Largest size of a later buffer, in bytes, unless one request needs more.
 const MOST: usize = 1 << 30;
 
 struct Buffer<M> {
@@ -56,7 +56,7 @@ struct Buffers<M> {
     live: usize,
 }
 
-/// See the module. Clones are the same arena.
+/// Suballocator, see the module. Clones share it.
 pub(super) struct Arena<D: Device> {
     inner: Arc<Mutex<Buffers<D::Memory>>>,
 }
@@ -69,8 +69,8 @@ impl<D: Device> Clone for Arena<D> {
     }
 }
 
-/// A part of an arena, given back when dropped. Work that was asked for before then may still use it: what gets the
-/// place next is asked for later, of the same queue.
+/// A piece of an arena, returned on drop. Work queued before the drop may still use it; the next owner's work is
+/// queued later, on the same queue.
 pub(super) struct Piece<D: Device> {
     arena: Arena<D>,
     buffer: usize,
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Pieces never overlap, and the same requests get the same places again.
+        /// Pieces never overlap, and equal requests get equal places again.
         #[test]
         fn places_are_apart_and_repeat(requests in prop::collection::vec((1..3_000_000_usize, any::<bool>()), 1..60)) {
             let device = Emulated::default();

@@ -19,7 +19,7 @@ pub(crate) struct Places<D: Device> {
     table: Place<D>,
     /// Logarithm of the cache rows of a block.
     shift: u32,
-    /// Of every row, by window: where its blocks begin in `table`, and which of their keys it sees.
+    /// Per row and window: start of its blocks in `table`, and the range of visible keys.
     ranges: Place<D>,
     /// Keys that a row sees, most, as far as launches depend on it.
     most: u32,
@@ -43,7 +43,7 @@ impl<D: Device> Gpu<D> {
                 ranges.extend([begin, small(from), small(end)]);
             }
         }
-        // Batches of one size bring as many words, whatever their sequences' lengths.
+        // Batches of one size upload equally many words, for any lengths of their sequences.
         table.resize(table.len().max(batch.table_room()), 0);
         let bits = angles.of(batch).into_iter().map(f32::to_bits);
         Ok(Places {
@@ -53,7 +53,8 @@ impl<D: Device> Gpu<D> {
             shift: batch.shift(),
             ranges: self.bring(ranges.into_iter())?,
             most: small(batch.keys()),
-            // Within a window, steps of one size have sequences of any lengths: what they launch must not depend on those.
+            // Within a window, steps of one size have sequences of any lengths, and their launches must not depend
+            // on those.
             apart: window.is_none() && !batch.may_share_keys(),
         })
     }

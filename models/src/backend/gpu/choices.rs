@@ -30,7 +30,7 @@ impl<'a, D: Device> Draw<'a, D> {
         }
     }
 
-    /// The kernel checks no index: an error names what it would read or write outside of its rows.
+    /// Checks indices, which the kernel does not: an error names the access out of bounds.
     fn check(&self, ids: &Ids<D>, column: usize) -> Result<()> {
         let count = self.choices.len();
         let named = self.rows.map_or(count, <[u32]>::len);

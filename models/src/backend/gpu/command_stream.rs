@@ -22,13 +22,13 @@ const STAGED: usize = 4 << 20;
 const ALIGNMENT: usize = 16;
 /// Steps that are remembered, most: of those with prompts, and of the others.
 const REMEMBERED: usize = 256;
-/// Bytes of memory for what comes to the host, fewest.
+/// Least size of the host buffer for downloads, in bytes.
 const FEWEST_INCOMING: usize = 16 << 10;
 
 /// Address in device memory, with its owner.
 pub(super) enum Place<D: Device> {
     Piece(Piece<D>),
-    /// In memory that is kept otherwise: the staging area of the running step, or what is kept from step to step.
+    /// Memory owned elsewhere: the staging area of the running step, or data kept between steps.
     Fixed(Address),
     /// In memory of its own, which stays from step to step.
     Own(D::Memory),
@@ -44,8 +44,8 @@ impl<D: Device> Place<D> {
     }
 }
 
-/// Memory of the steps of one network. They follow one another, so they share it; but for what the host brings, which it may
-/// write while the device still reads what the step before brought.
+/// Memory of the steps of one network. They run one after another, so they share it, except for the upload buffers:
+/// the host may fill one while the device still reads the other.
 struct Stage<D: Device> {
     host: [Outgoing<D>; 2],
     arena: Arena<D>,
@@ -59,11 +59,11 @@ struct Outgoing<D: Device> {
     sent: u64,
 }
 
-/// A copy to the host that was asked for.
+/// A download in flight.
 pub(crate) struct PendingCopy<D: Device> {
     copy: D::PendingCopy,
     bytes: usize,
-    /// Copies to the device that were made before.
+    /// Uploads made before it.
     sent: u64,
 }
 
@@ -82,7 +82,7 @@ struct Open<D: Device> {
     /// `true` if the step is unique: it becomes no graph.
     once: bool,
     launches: Vec<Launch>,
-    /// As long as nothing differs, the launches are these, so many of them.
+    /// Length of the prefix of a recorded step that the launches have matched so far; `None` once they differ.
     like: Option<usize>,
     /// Bytes brought from the host, and by which of the two.
     staged: usize,
@@ -101,7 +101,7 @@ pub(super) struct CommandStream<D: Device> {
     pub(super) counters: Option<D::Memory>,
     /// Host memory that nothing comes to now.
     incoming: Vec<D::Staging>,
-    /// Copies to the device so far, and how many of them are known to be over.
+    /// Uploads queued so far, and how many of them are known to be complete.
     sent: u64,
     over: u64,
     /// Counts the times that memory which steps refer to was moved.
@@ -155,8 +155,8 @@ impl<D: Device> CommandStream<D> {
                 open.staged = end.next_multiple_of(ALIGNMENT);
                 return Ok(Place::Fixed(stage.device.address().offset(from)));
             }
-            // Memory of its own: an arena might give a place that the step has given back, which what it launches only later
-            // still writes.
+            // Memory of its own: an arena might return a place that this step has freed but its queued launches
+            // still write.
             let memory = self.device.alloc(bytes.len())?;
             self.device.upload(memory.address(), bytes)?;
             let place = Place::Fixed(memory.address());
@@ -186,7 +186,7 @@ impl<D: Device> CommandStream<D> {
         Ok(())
     }
 
-    /// Waits, and copies from the device.
+    /// Waits for the queue and downloads.
     pub(super) fn fetch(&mut self, from: Address, to: &mut [u8], watch: &Watch) -> omni_gpu::Result<()> {
         if self.open.is_some() {
             return Err(GpuError::Recording(
@@ -283,7 +283,7 @@ impl<D: Device> CommandStream<D> {
         Ok(true)
     }
 
-    /// Begins a step that is like no other; `false` if its operations are to be launched one by one.
+    /// Begins a step that does not repeat; returns `false` if its operations must be launched one by one.
     pub(super) fn begin_once(&mut self, stage: &'static str) -> omni_gpu::Result<bool> {
         if !self.graphs || self.open.is_some() {
             return Ok(false);
@@ -343,7 +343,7 @@ impl<D: Device> CommandStream<D> {
         Ok(())
     }
 
-    /// Steps of this key are not to be graphs; the first time it is told why.
+    /// Excludes steps of this key from graphs; reports the reason the first time.
     pub(super) fn refuse(&mut self, key: StepKey, reason: &str, watch: &Watch) {
         if self.known.contains_key(&key) {
             return watch.fell_back_again();
@@ -375,7 +375,7 @@ impl<D: Device> CommandStream<D> {
                 .iter()
                 .try_for_each(|launch| self.device.launch(launch))?;
             if !open.beside.is_empty() {
-                // It goes when nothing reads it any more.
+                // Freed only when the device no longer reads it.
                 self.device.wait()?;
             }
             return Ok(());
@@ -418,7 +418,7 @@ impl<D: Device> CommandStream<D> {
         };
         self.remember(open.key, open.launches, graph);
         if !open.beside.is_empty() {
-            // It goes when nothing reads it any more.
+            // Freed only when the device no longer reads it.
             self.device.wait()?;
         }
         Ok(())
@@ -447,7 +447,7 @@ impl<D: Device> CommandStream<D> {
 
 impl<D: Device> Drop for CommandStream<D> {
     fn drop(&mut self) {
-        // The device may be reading the host's memory. If it fails, it does so no more; but the first failure may be one of
+        // The device may still read the host's memory. After a failure it does not; but the first error may be
         // another caller's, kept until the next call.
         if self.device.wait().is_err() {
             let _ = self.device.wait();

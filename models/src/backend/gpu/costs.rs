@@ -1,7 +1,7 @@
-//! Cost of each kind of launch in a step, found by leaving it out.
+//! Cost of each kind of launch in a step, measured by leaving it out.
 //!
-//! A launch that is timed alone finds its operands in the caches and has no neighbours. So the step is timed as it is and once without each
-//! kind of its launches: the difference is what they cost where they stand, gaps included.
+//! A launch timed alone finds its operands in the caches and has no neighbours. So the step is timed complete and
+//! once without each kind of launch: the difference is the cost in place, gaps included.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::command_stream::CommandStream;
 use super::watch::Watch;
 use crate::backend::{KernelCost, StepCosts, StepKey};
 
-/// The time of one replay, of so many.
+/// Mean time of one of `replays` replays.
 fn timed<D: Device>(device: &D, graph: &D::Graph, replays: u32) -> omni_gpu::Result<Duration> {
     device.wait()?;
     device.take_busy();
@@ -67,7 +67,7 @@ impl<D: Device> CommandStream<D> {
             let without = self.record(&others)?;
             cost.time = Some(whole.saturating_sub(timed(&self.device, &without.graph, replays)?));
         }
-        // What the step computes is there again.
+        // Restores the results of the step.
         self.device.replay(graph)?;
         watch.costs(StepCosts {
             stage: key.stage,

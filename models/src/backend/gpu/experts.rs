@@ -19,7 +19,7 @@ struct Routed<D: Device> {
     ids: Place<D>,
     /// `[rows, top_k]` of f32.
     weights: Place<D>,
-    /// `[rows]` of f32: what the shared expert counts.
+    /// `[rows]` of f32: weight of the shared expert.
     gates: Option<Place<D>>,
 }
 
@@ -75,8 +75,8 @@ impl<D: Device> Gpu<D> {
         self.mix_few(experts, routing, &routed, (x, None), Ends { shared, onto })
     }
 
-    /// `x` plus what the mixture makes of its normalised rows. Few rows are normalised on their way into each product, and what the shared
-    /// expert does is done beside the others.
+    /// `x` plus the mixture of experts of its normalised rows. Few rows are normalised as they enter each product,
+    /// and the shared expert is computed beside the others.
     pub(super) fn normalise_and_mix(
         &self,
         x: Rows<D>,

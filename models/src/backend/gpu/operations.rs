@@ -22,7 +22,7 @@ use crate::sampling::{Choice, TextChoice};
 const LARGEST_BUCKET: usize = 64;
 /// Fewest keys that room is made for.
 const FEWEST_KEYS: usize = 64;
-/// Fewest rows that memory is had for where rows are kept.
+/// Least rows to allocate where rows are kept.
 const KEPT_ROWS: usize = 64;
 
 impl<D: Device> Gpu<D> {
@@ -149,7 +149,7 @@ impl<D: Device> Steps for Gpu<D> {
     }
 
     fn is_apart(&self) -> bool {
-        // What is launched kernel by kernel waits for what it brings.
+        // Launched kernel by kernel, each upload is waited for.
         self.commands().graphs
     }
 }

@@ -1,7 +1,8 @@
-//! A step's launches as they are recorded: those that follow one another as one launch, whose blocks stay, where that is asked for.
+//! Recording of a step's launches, with consecutive small ones fused into persistent launches where enabled.
 //!
-//! The launches of the code predictor take a few microseconds each, and as long again goes by between them. A persistent launch runs the same
-//! blocks of the same kernels, so what it computes is the same to the bit. An experiment: no device has run it.
+//! The launches of the code predictor take a few microseconds each, with gaps as long between them. A persistent
+//! launch runs the same blocks of the same kernels, so results are bit-identical. Experimental: not yet run on a
+//! device.
 
 use omni_gpu::kernels::Persistent;
 use omni_gpu::{Device, Float, Launch, Memory};
@@ -39,8 +40,8 @@ impl<D: Device> CommandStream<D> {
         })
     }
 
-    /// Long runs of launches that can be parts of a persistent one become such. Where the device has no room for its blocks, or no such
-    /// launches, they stay.
+    /// Fuses long runs of suitable launches into persistent ones. They stay separate where the device lacks room for
+    /// the blocks or cooperative launches.
     fn join(
         &self,
         launches: &[Launch],

@@ -27,7 +27,7 @@ impl<D: Device> CommandStream<D> {
 }
 
 impl<D: Device> Gpu<D> {
-    /// Memory for a product that asks for so many bytes.
+    /// Allocates `bytes` of memory for a product.
     pub(super) fn share(&self, bytes: usize) -> Result<Shared<D>> {
         if bytes == 0 {
             return Ok(Shared {

@@ -32,7 +32,7 @@ impl Layout {
     }
 }
 
-/// Samples of several streams that were asked for.
+/// A download of samples of several streams in flight.
 pub(crate) struct PendingSamples<D: Device> {
     rows: PendingCopy<D>,
     /// Of every part how many rows there are, and how many of them, the last, are its samples.

@@ -229,7 +229,7 @@ fn a_step_that_is_like_no_other_is_launched_when_all_of_it_is_known() {
     assert_eq!((after.launches - before.launches, after.graphs), (2, 0));
     let once = once.expect("a step");
     assert_eq!(b.host(&once).expect("rows"), b.host(&alone).expect("rows"));
-    // What it computed is still held, so the next one is launched one by one.
+    // Its result is still held, so the next one is launched one by one.
     let next = b.step_once(KEY.stage, normed).expect("a step");
     assert_eq!(b.host(&next).expect("rows"), b.host(&alone).expect("rows"));
 }

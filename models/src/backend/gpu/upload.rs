@@ -36,7 +36,7 @@ impl<D: Device> Gpu<D> {
         Ok(memory)
     }
 
-    /// One tensor behind the other. What is random is made where it is to be: it never lies in the host's memory.
+    /// Concatenates tensors. Random ones are generated on the device and never lie in host memory.
     fn stack(&self, parts: &[&HostTensor]) -> Result<D::Memory> {
         let each = |t: &HostTensor| t.elements() * self.float.bytes();
         let memory = self
@@ -67,7 +67,7 @@ impl<D: Device> Gpu<D> {
         self.launch(kernel.launch(self.float))
     }
 
-    /// Zeroed memory for so many of the backend's floats, and `keep` bytes of what was there before.
+    /// Zeroed memory for `elements` of the backend's floats, with `keep` bytes of the previous content.
     pub(super) fn zeroed(&self, elements: usize, before: Option<(&D::Memory, usize)>) -> Result<D::Memory> {
         let bytes = (elements * self.float.bytes()).next_multiple_of(4).max(4);
         let memory = self.commands().device.alloc(bytes)?;
@@ -99,7 +99,7 @@ impl<D: Device> Gpu<D> {
     }
 }
 
-/// Most words that one launch clears or copies. A cache may be larger than 32 bits of words.
+/// Most words per clear or copy launch, because a cache may exceed 2^32 words.
 const PIECE: usize = 1 << 31;
 
 /// Launches that cover `bytes`, by their first byte and number of words.

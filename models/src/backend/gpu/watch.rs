@@ -58,7 +58,7 @@ impl Watch {
         add(&self.replayed_launches, launches);
     }
 
-    /// A step that fell back before did so again, for the same reason.
+    /// Counts a repeated fallback of a step, for a reason already reported.
     pub(super) fn fell_back_again(&self) {
         add(&self.fallbacks, 1);
     }
@@ -90,7 +90,7 @@ impl Watch {
         reasons.push_back(reason);
     }
 
-    /// From now on finds what the launches of each step cost that is recorded, by so many replays.
+    /// Measures the launch costs of each step recorded from now on, by `replays` replays.
     pub(super) fn profile(&self, replays: u32) {
         self.profiled.store(replays, Ordering::Relaxed);
     }
@@ -116,7 +116,7 @@ impl Watch {
         std::mem::take(&mut costs.found)
     }
 
-    /// From now on reasons are told and not kept; there is one listener.
+    /// Forwards reasons to `to` instead of keeping them; replaces any previous listener.
     pub(super) fn tell(&self, to: TellFallback) {
         let _ = self.listener.set(to);
     }

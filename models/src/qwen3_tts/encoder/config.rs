@@ -10,7 +10,7 @@ use crate::qwen3_tts::CODEC_CONFIG;
 #[derive(Debug, Clone)]
 pub(super) struct SpeakerConfig {
     pub(super) bands: usize,
-    /// Of the first layer, of three blocks and of the layer that puts these together.
+    /// Channels of the first layer, of the three blocks and of the layer that combines them.
     pub(super) channels: [usize; 5],
     pub(super) kernels: [usize; 5],
     pub(super) dilations: [usize; 5],

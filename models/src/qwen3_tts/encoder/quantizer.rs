@@ -1,4 +1,4 @@
-//! From rows to codes: the nearest vector of a codebook, then the nearest of the next one to what is left.
+//! Residual vector quantisation: the nearest vector of a codebook, then the nearest of the next one to the remainder.
 
 use crate::backend::{Params, Products, Result};
 use crate::checkpoint::{HostTensor, LoadError};
@@ -10,7 +10,7 @@ use super::signal::Signal;
 type Load<T> = std::result::Result<T, LoadError>;
 
 struct Codebook<P: Params> {
-    /// As a matrix, whose products with a row tell how near each vector is.
+    /// Codebook as a matrix; its products with a row give the distances.
     matrix: P::Matrix,
     /// `[codes, width]`.
     vectors: Vec<f32>,
@@ -34,7 +34,7 @@ impl<P: Params> Codebook<P> {
     fn load(l: &Loader<'_, P>, name: &str, c: &CodecEncoderConfig) -> Load<Self> {
         let vectors: HostTensor = l.codebook_rows(name, "embed_sum", c.codebook, c.width)?;
         let matrix = l.matrix_of(name, &vectors)?;
-        // A dry run has no numbers to look at.
+        // A dry run has no values.
         let vectors = if P::DRY { Vec::new() } else { vectors.to_f32() };
         let half = |row: &[f32]| row.iter().map(|v| v * v).sum::<f32>() / 2.0;
         Ok(Self {
@@ -111,9 +111,9 @@ impl<B: Products> ResidualQuantizer<B> {
 }
 
 impl<P: Params> Codebook<P> {
-    /// The code whose vector is nearest to a row with these products; the first of several.
+    /// The code whose vector is nearest to a row with these products; the lowest in a tie.
     ///
-    /// `|r - e|^2 / 2 = |r|^2 / 2 - r e + |e|^2 / 2`, of which the first part is the same for all.
+    /// `|r - e|^2 / 2 = |r|^2 / 2 - r e + |e|^2 / 2`, whose first term is the same for all.
     fn nearest(&self, products: &[f32]) -> usize {
         let distances = products.iter().zip(&self.halves).map(|(p, half)| half - p);
         let nearest = distances.enumerate().min_by(|a, b| a.1.total_cmp(&b.1));

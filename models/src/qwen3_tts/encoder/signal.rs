@@ -136,7 +136,7 @@ impl<B: Products> WholeConv<B> {
         out.extend_from_slice(&x.values[at * channels..(at + 1) * channels]);
     }
 
-    /// As many rows as `x` has, each in the middle of what it sees.
+    /// Centred convolution: as many rows as `x`.
     pub(super) fn centred(&self, b: &B, x: &Signal) -> Result<Signal> {
         let seen = (self.stride.taps - 1) * self.stride.dilation;
         self.forward(b, x, seen / 2, x.len())

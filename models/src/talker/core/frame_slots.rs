@@ -3,10 +3,9 @@
 
 use crate::backend::{IdStore, Result};
 
-/// Slots that there are from the start, more than sequences that have begun as a rule. With more of them memory moves, and
-/// graphs are recorded anew.
+/// Initial slots, more than sequences usually begun. Growing moves the memory, and graphs are recorded again.
 const FRAME_SLOTS: usize = 1024;
-/// The slot of padding rows, which does not exist: what is put there is discarded.
+/// Slot of padding rows: out of range, so stores to it are discarded.
 pub(super) const PADDING_SLOT: u32 = u32::MAX;
 
 pub(super) struct FrameSlots<B: IdStore> {
@@ -28,7 +27,7 @@ impl<B: IdStore> FrameSlots<B> {
         Ok(slots)
     }
 
-    /// Makes room for so many sequences.
+    /// Makes room for `sequences` sequences.
     pub(super) fn reserve(&mut self, b: &B, sequences: usize) -> Result<()> {
         let count = u32::try_from(sequences).unwrap_or(u32::MAX);
         if count > self.count {

@@ -12,12 +12,12 @@ use crate::computed::{Computed, find, nothing_computed};
 use crate::config::CONTROL_CODES;
 use crate::sampling::{Choice, Limits, chosen};
 
-/// Frames that were asked for.
+/// Frames in flight.
 pub(super) struct Asked<B: Backend> {
     pub(super) seqs: Vec<SeqId>,
-    /// Of each sequence what it gives, if no frame of it was to be computed.
+    /// Per sequence: its result, if no frame had to be computed for it.
     pub(super) over: Vec<Option<Sampled<CodecFrame>>>,
-    /// Of those that are not over.
+    /// Frames of the other sequences.
     frames: Option<Frames<B>>,
 }
 
@@ -175,7 +175,7 @@ impl<B: Backend> Core<B> {
         Sampled::Item(CodecFrame(codes.into()))
     }
 
-    /// Waits for what was asked for first.
+    /// Waits for the oldest frames in flight.
     pub(super) fn answer_asked(&mut self) -> Result<Vec<Sampled<CodecFrame>>, ModelError> {
         let Some(Asked { seqs, over, frames }) = self.asked.pop_front() else {
             return Err(ModelError::Compute("no frames were asked for".into()));

@@ -14,11 +14,11 @@ const PREPARED_KEYS: usize = 1024;
 
 /// A step that is prepared.
 enum Piece {
-    /// The talker's, of so many rows that may see so many keys.
+    /// Talker step of `rows` rows that may see `keys` keys.
     Step { rows: usize, keys: usize },
     /// The talker's, with prompts.
     Prompts(Size),
-    /// The predictor's, of so many rows, of whose codes so many are counted.
+    /// Predictor pass of `rows` rows, whose repetition penalty covers `counted` codes.
     Frame { rows: usize, counted: usize },
 }
 
@@ -38,13 +38,13 @@ impl<B: Backend> Core<B> {
         pieces
     }
 
-    /// The `nth` piece of what is prepared for up to `seqs` sequences, if there is one.
+    /// Prepares the `nth` piece for up to `seqs` sequences; returns `false` if there is none.
     pub(super) fn prepare_piece(&mut self, nth: usize, seqs: usize) -> Result<bool, ModelError> {
         let Some(piece) = self.pieces(seqs).into_iter().nth(nth) else {
             return Ok(false);
         };
         self.computed = None;
-        // What is recorded holds as long as memory is where it was.
+        // A recorded graph is valid only while its memory does not move: reserve all of it first.
         let most = self.b.bucket(seqs);
         self.predictor_kv
             .reserve(&self.b, most, self.net.predictor.groups)?;

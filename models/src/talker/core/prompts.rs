@@ -45,19 +45,19 @@ pub(super) fn plain(inputs: &[Input<'_>], groups: usize) -> Option<Plain> {
     Some(plain)
 }
 
-/// Room for so many keys.
+/// Bucket of keys with room for `keys`.
 fn room(keys: usize, bucket: impl Fn(usize) -> usize) -> usize {
     let known = KEYS.into_iter().find(|&room| keys <= room);
     known.unwrap_or_else(|| bucket(keys))
 }
 
-/// Of how many rows what follows is computed, if there are `sequences`.
+/// Rows whose logits are computed, for `sequences` sequences.
 fn ends(rows: usize, sequences: usize) -> usize {
     sequences.max(rows.min(ENDS))
 }
 
 impl<B: Backend> Core<B> {
-    /// The size of a step of so many sequences.
+    /// Size of a step with `sequences` sequences.
     pub(super) fn prompt_size(&self, sequences: usize, batch: &Batch) -> Size {
         let rows = self.b.bucket(batch.rows());
         Size {

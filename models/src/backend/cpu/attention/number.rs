@@ -46,7 +46,7 @@ unsafe impl Number for f16 {
 
     #[inline(always)]
     fn of(x: f32) -> f16 {
-        // Beyond the largest would be infinite, and an infinite key makes every score no number. What is no number stays so.
+        // Clamped, because an infinite key would turn every score into NaN. NaN stays NaN.
         f16::from_f32(x.clamp(f16::MIN.to_f32(), f16::MAX.to_f32()))
     }
 

@@ -1,6 +1,6 @@
-//! A few queries of one key-value head at once: the keys and values that they share are read once for all of them.
+//! Attention of a few queries of one key-value head: keys and values that they share are read once.
 //!
-//! Every score is two chains of multiply-adds, over the even and over the odd dimensions; every output one chain over
+//! Every score is two chains of multiply-adds, over the even and the odd dimensions, and every output one chain over
 //! the keys. So a query's result has the same bits in every tile.
 #![expect(
     unsafe_code,
@@ -23,7 +23,7 @@ pub(super) struct Run {
     pub(super) len: usize,
 }
 
-/// One query and what it sees.
+/// One query with its visible positions.
 pub(super) struct Query<'a> {
     /// `[head_dim]`.
     pub(super) q: &'a [f32],

@@ -1,8 +1,8 @@
-//! The inner loop for factors that are rounded to bf16, on tiles (AMX): 16 rows times 16 columns of 32 inputs in one instruction, their sums
-//! in f32.
+//! Inner loop for factors rounded to bf16, on AMX tiles: 16 rows times 16 columns of 32 inputs per instruction,
+//! summed in f32.
 //!
-//! A tile of a row is what a tile of 16 rows has in it: a row is the same to the bit whatever its batch. The matrix is packed as for
-//! pairs.
+//! A tile of one row computes that row as a tile of 16 does, so a row is bit-identical in any batch. The matrix is
+//! packed as for pairs.
 
 use std::arch::asm;
 use std::sync::OnceLock;
@@ -109,8 +109,8 @@ pub(super) unsafe fn wide(
     let size = job.w.inputs() * LANES;
     let one = rows.min(TILE_ROWS);
     let config = TileConfig::of(one, rows - one);
-    // SAFETY: the configuration is one that the instruction takes. The compiler uses no tiles of its own, so they keep what one
-    // block of instructions leaves for the next.
+    // SAFETY: the configuration is valid. The compiler itself uses no tiles, so they persist between blocks of
+    // instructions.
     unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const config, options(nostack, readonly)) };
     for panel in first..first + count {
         // SAFETY: by `check` every row and tap of the block is inside `x.data`, which `rounded` is as long as, and a tap is whole steps;
@@ -165,7 +165,7 @@ unsafe fn sums<const SECOND: bool>(x: &super::Lhs<'_>, bias: *const f32, a: *con
                 second = inout(reg) a.wrapping_add(TILE_ROWS * x.row_stride) => _,
                 w = inout(reg) w => _,
                 taps = inout(reg) x.taps => _,
-                // Of the bias, every row is the same.
+                // Stride 0: every row of the tile loads the same bias.
                 left = inout(reg) 0_usize => _,
                 bias = in(reg) bias,
                 steps = in(reg) x.depth / STEP,

@@ -1,9 +1,9 @@
-//! The inner loop for quantised weights in whole numbers.
+//! Inner loop for quantised weights in integers.
 //!
-//! Weights are stored as unsigned bytes, shifted by half their range; what that adds is known from the activations alone. Activations
-//! have 16 bits, with one scale for a group of 32: next to the weights' 8 bits that loses nothing, which 8 bits of activations do. The sum of
-//! a group is a whole number, so it is exact; then it is one multiply-add per group, in the order of the groups, whatever the number of
-//! rows and whatever the instructions.
+//! Weights are unsigned bytes with an offset of half their range, which is subtracted again by a term of the
+//! activations alone. Activations have 16 bits and one scale per group of 32: beside weights of 8 bits that loses
+//! nothing, whereas activations of 8 bits would. The sum of a group is an exact integer; groups are added by one
+//! multiply-add each, in order, for any number of rows and any instruction set.
 
 mod avx2;
 mod avx512;
@@ -52,7 +52,7 @@ pub(super) fn quantised(isa: Isa, bits: Bits, x: &[f32]) -> Vec<Group> {
     groups
 }
 
-/// Most rows of a block, for a matrix packed for vectors of `lanes`: registers hold the sums of so many.
+/// Most rows of a block, for a matrix packed for vectors of `lanes`: limited by the registers for sums.
 pub(super) fn max_rows(lanes: usize) -> usize {
     if lanes == Avx512::LANES {
         avx512::MAX_ROWS

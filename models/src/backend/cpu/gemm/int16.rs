@@ -1,8 +1,8 @@
-//! The inner loop for factors that are rounded to whole numbers of 14 bits: two products per lane in one instruction, summed up in 32 bits
+//! Inner loop for factors rounded to integers of 14 bits: two products per lane and instruction, summed in 32 bits
 //! (AVX2).
 //!
-//! 32 inputs share a scale, of the weights and of the rows: 32 * 8191 * 8191 is just below 2^31. What is rounded off is a hundredth of what
-//! bf16 loses.
+//! 32 inputs share a scale, of the weights and of the rows: 32 * 8191 * 8191 is just below 2^31. The rounding error
+//! is a hundredth of that of bf16.
 
 use std::arch::x86_64::*;
 
@@ -55,7 +55,7 @@ fn round(x: &[f32; GROUP], numbers: &mut [i16; GROUP]) -> f32 {
             _mm256_loadu_ps(x.as_ptr().add(16)),
             _mm256_loadu_ps(x.as_ptr().add(24)),
         ];
-        // Without their sign, numbers are ordered as their bits are, and what is infinite or no number comes last.
+        // Without their sign, floats sort as their bits do, with infinity and NaN last.
         let sign = _mm256_set1_ps(-0.0);
         let mut largest = _mm256_setzero_si256();
         for v in v {
@@ -69,7 +69,7 @@ fn round(x: &[f32; GROUP], numbers: &mut [i16; GROUP]) -> f32 {
         let half = _mm_max_epu32(half, _mm_shuffle_epi32::<0b10_11_00_01>(half));
         let largest = _mm_cvtss_f32(_mm_castsi128_ps(half));
         if !largest.is_finite() {
-            // A whole number cannot say it, and what is computed must not look sound.
+            // An integer cannot hold NaN: the scale carries it, so that the result is NaN, too.
             return f32::NAN;
         }
         let inverse = MOST / largest;

@@ -20,19 +20,19 @@ pub(super) enum Panels {
     /// `[panel][k / 2][2 * lanes]`: in each word two neighbouring inputs of a column as bf16, the first in the lower half. Rows of
     /// `x` are rounded to bf16 for it.
     Pairs(Words<u32>),
-    /// The same for tiles, see `amx`.
+    /// As above for AMX tiles, see `amx`.
     Amx(Words<u32>),
     /// `[panel][group][...]`, see `int16`. Rows of `x` are rounded to 14 bits for it.
     Int16(Words<u32>),
     /// `[panel][group][...]`, see [`quant`].
     Quantised(Bits, Words<u32>),
-    /// The same for products of whole numbers: rows of `x` are rounded to 16 bits for it.
+    /// As above for integer products; rows of `x` are rounded to 16 bits for them.
     Bytes(Bits, Words<u32>),
 }
 
 /// `[outputs, inputs]` with a bias, packed for one instruction set.
 pub(crate) struct Matrix {
-    /// Of the vectors that it is packed for: the layout depends on them.
+    /// Lanes of the vectors it is packed for, which set the layout.
     lanes: usize,
     inputs: usize,
     outputs: usize,

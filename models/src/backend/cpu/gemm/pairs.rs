@@ -23,7 +23,7 @@ fn round(x: &[f32], out: &mut [u16]) {
     for (x, out) in whole.iter().zip(whole_out) {
         *out = round_vector(x);
     }
-    // By the same instruction: what a number becomes must not depend on its place.
+    // Rounded by the same instruction: the result must not depend on the number's place.
     let mut last = [0.0; 16];
     last[..rest.len()].copy_from_slice(rest);
     rest_out.copy_from_slice(&round_vector(&last)[..rest.len()]);

@@ -24,7 +24,7 @@ pub(in crate::backend::cpu) unsafe trait Simd: Copy {
     const LANES: usize;
     /// Rows of a block: as many as the registers hold.
     const MAX_ROWS: usize;
-    /// The same where a group's sums need as many registers again.
+    /// As above where a group's sums need twice the registers.
     const MAX_QUANTISED_ROWS: usize;
     type V: Copy;
     unsafe fn splat(x: f32) -> Self::V;
@@ -34,7 +34,7 @@ pub(in crate::backend::cpu) unsafe trait Simd: Copy {
     unsafe fn store_first(p: *mut f32, v: Self::V, n: usize);
     /// `a * b + c`.
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
-    /// `v` within two bounds; the lower one for what is no number.
+    /// Clamps `v` to two bounds; NaN becomes the lower one.
     unsafe fn clamp(v: Self::V, least: Self::V, most: Self::V) -> Self::V;
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-/// Weights below which one thread computes a product: so many are read in some twenty microseconds (int4).
+/// Weights below which one thread computes a product: reading them takes about 20 microseconds (int4).
 const SHARED_WEIGHTS: usize = 1 << 20;
 /// Multiply-adds below which one thread computes a product of many rows.
 const MANY_ROWS_WORK: usize = 1 << 24;
@@ -59,7 +59,7 @@ fn enter_pool() -> bool {
         POOL.with(|pool| {
             pool.get_or_init(|| {
                 let builder = ThreadPoolBuilder::new().num_threads(rayon::current_num_threads());
-                // Where the system gives no more threads, this one computes everything.
+                // If the system refuses threads, this thread computes everything.
                 builder
                     .thread_name(|nth| format!("product-{nth}"))
                     .use_current_thread()

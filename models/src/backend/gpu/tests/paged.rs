@@ -92,8 +92,8 @@ impl Layer {
     }
 }
 
-/// Two sequences of which the second has the first one's first block, and which go on in blocks that are others at every
-/// step, as after preemptions. The rows of each step.
+/// Two sequences that share the first block, and continue in blocks that change at every step, as after preemptions.
+/// Returns the rows of each step.
 fn talk(layer: &mut Layer) -> Vec<Vec<f32>> {
     let mut rows = vec![
         layer.run(&[(0, 5, &[3, 1])], 1, None),
@@ -102,7 +102,7 @@ fn talk(layer: &mut Layer) -> Vec<Vec<f32>> {
         layer.run(&[(7, 1, &[3, 5]), (6, 1, &[3, 1])], 4, Some(KEY)),
     ];
     for (seed, first) in (5..).zip([7, 2, 9]) {
-        // The second is gone, the first is computed anew elsewhere, and goes on alone.
+        // The second has left; the first is recomputed in other blocks and continues alone.
         let blocks = [first, 11, 4];
         rows.push(layer.run(&[(0, 8, &blocks)], seed, None));
         rows.push(layer.run(&[(8, 1, &blocks)], seed + 10, Some(KEY)));
@@ -164,7 +164,7 @@ fn slots_are_found_through_blocks() {
         (batch.table(&first), batch.table(&second)),
         (&[3, 1][..], &[7][..])
     );
-    // What was asked for is not what is added later.
+    // A later addition must not change the blocks returned before.
     batch.push_blocks(0, 2, |_| 2, |p| [p as u32; 3]);
     let third = batch.spans()[2];
     assert_eq!(batch.slots(&third), [8, 9]);

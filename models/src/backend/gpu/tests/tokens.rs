@@ -1,4 +1,4 @@
-//! Tokens of text chosen on the device, against the host's choice from the same logits.
+//! Text tokens chosen on the device, against the host's choice from the same logits.
 
 use super::*;
 use crate::backend::{TextChosen, choose_on_host};
@@ -99,9 +99,9 @@ fn choose(b: &Gpu<Emulated>, values: &[f32], vocab: usize, replies: &[&Reply]) -
     b.choose_text(&rows, vocab, &index, &choices).expect("tokens")
 }
 
-/// The host adds f32s up one after another, which is off by about one part in 10^5 of the whole where hundreds are kept;
-/// the device's sums are exact. So about so many of its draws fall between two tokens, and of these some thousand hardly
-/// any: two may.
+/// The host adds f32s in sequence, with an error of about 1e-5 of the total where hundreds are kept; the device's
+/// sums are exact. So about that share of its draws falls between two tokens: of some thousand, at most two may
+/// differ.
 #[test]
 fn tokens_are_the_hosts() {
     let mut n = Numbers(1);

@@ -17,11 +17,11 @@ pub(super) const MAX_ROWS: usize = 2;
 /// Writes the numbers of `x` into `group`, which must be [`super::NONE`].
 #[target_feature(enable = "avx2,fma")]
 pub(super) fn quantise(bits: Bits, x: &[f32; GROUP], group: &mut Group) {
-    // Without their sign, numbers are ordered as their bits are, and what is infinite or no number comes last.
+    // Without their sign, floats sort as their bits do, with infinity and NaN last.
     let largest = x.iter().fold(0, |most, x| most.max(x.abs().to_bits()));
     let largest = f32::from_bits(largest);
     if !largest.is_finite() {
-        // A whole number cannot say it, and what is computed must not look sound.
+        // An integer cannot hold NaN: the scale carries it, so that the result is NaN, too.
         group.scale = f32::NAN;
         return;
     }
@@ -68,8 +68,8 @@ unsafe trait Product {
     const BITS: Bits;
     /// Offset that was added to every weight.
     const SHIFT: i32;
-    /// The whole sums of each row, with what the shift adds. No closure may hold an instruction: it would not be compiled for AVX2, and
-    /// then not be inlined.
+    /// Integer sums of each row, plus the offset term. Closures must contain no intrinsics: they would be compiled
+    /// without AVX2 and not be inlined.
     unsafe fn sums<const M: usize>(weights: *const u32, rows: &[&Group; M]) -> [[__m256i; 2]; M];
 }
 
@@ -85,7 +85,7 @@ const LANES: usize = Avx2::LANES;
 /// Runs inside functions compiled for AVX2; both vectors must be there.
 #[inline(always)]
 unsafe fn words(at: *const u32) -> [__m256i; 2] {
-    // SAFETY: the caller's promise; what is only fetched ahead may be anywhere.
+    // SAFETY: by the caller's promise; prefetching is valid for any address.
     unsafe {
         _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(AHEAD).cast());
         [

@@ -11,15 +11,15 @@ use super::{AHEAD, Group, MOST};
 /// Writes the numbers of `x` into `group`, which must be [`super::NONE`].
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
 pub(super) fn quantise(x: &[f32; GROUP], group: &mut Group) {
-    // SAFETY: both loads are inside `x`; every store is as long as what it writes to.
+    // SAFETY: both loads are inside `x`; every store is as long as its destination.
     unsafe {
         let x = [_mm512_loadu_ps(x.as_ptr()), _mm512_loadu_ps(x.as_ptr().add(16))];
         let largest = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(x[0]), _mm512_abs_ps(x[1])));
-        // A maximum may pass over what is no number; a difference with itself is zero only of what is finite.
+        // A maximum may ignore NaN; `x - x` is zero for finite numbers only.
         let odd = _mm512_add_ps(_mm512_sub_ps(x[0], x[0]), _mm512_sub_ps(x[1], x[1]));
         let odd = _mm512_cmp_ps_mask::<_CMP_NEQ_UQ>(odd, _mm512_setzero_ps());
         if odd != 0 {
-            // A whole number cannot say it, and what is computed must not look sound.
+            // An integer cannot hold NaN: the scale carries it, so that the result is NaN, too.
             group.scale = f32::NAN;
             return;
         }
@@ -146,9 +146,9 @@ unsafe fn block<Q: Quads, const M: usize>(
     let x = job.x;
     let group_words = Q::BITS.group_words(LANES);
     let size = job.w.inputs() / GROUP * group_words;
-    // SAFETY: by `check` every row and tap of the block is inside `x.data` and begins with a group, and a tap is whole groups, so
-    // its groups are inside `bytes`; the panels are inside `data`, and the bias has a number for each of their columns. What is
-    // only fetched ahead may be anywhere.
+    // SAFETY: by `check` every row and tap of the block is inside `x.data` and begins with a group, and a tap is
+    // whole groups, so its groups are inside `bytes`; the panels are inside `data`, and the bias has a number for
+    // each of their columns. Prefetching is valid for any address.
     unsafe {
         let bias = job.w.bias().as_ptr().add(panel * 2 * LANES);
         let bias = [_mm512_loadu_ps(bias), _mm512_loadu_ps(bias.add(LANES))];

@@ -61,7 +61,7 @@ unsafe fn all<S: Simd>(
         // SAFETY: the caller's promise.
         unsafe {
             *scale = match bits {
-                // A whole number cannot say it, and what is computed must not look sound.
+                // An integer cannot hold NaN: the scale carries it, so that the result is NaN, too.
                 _ if farthest.is_nan() => bf16::NAN,
                 Bits::Eight => bf16::from_f32(farthest.abs() / bits.range().1),
                 Bits::Four => search::<S>(values, farthest),

@@ -90,8 +90,8 @@ unsafe impl Nibbles for Avx512 {
 
     #[inline(always)]
     unsafe fn nibbles(words: __m512i, j: i32) -> __m512 {
-        // A table of 16 numbers: the permutation looks at the lowest four bits of each word only.
-        // SAFETY: the caller's promise.
+        // SAFETY: by the caller's promise. The table has 16 numbers: the permutation reads only the lowest four bits
+        // of each word.
         unsafe {
             let table = _mm512_setr_ps(
                 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, -8.0, -7.0, -6.0, -5.0, -4.0, -3.0, -2.0, -1.0,

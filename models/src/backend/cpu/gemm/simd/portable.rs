@@ -1,4 +1,4 @@
-//! Vectors of eight numbers by whatever instructions the compiler may use: on aarch64 two of NEON.
+//! Vectors of eight numbers in portable code: two NEON registers on aarch64.
 
 use super::{Nibbles, Simd, Widen};
 
@@ -52,7 +52,7 @@ unsafe impl Simd for Portable {
     #[inline(always)]
     unsafe fn clamp(mut v: [f32; 8], least: [f32; 8], most: [f32; 8]) -> [f32; 8] {
         for i in 0..8 {
-            // A comparison with what is no number is false.
+            // Comparisons with NaN are false, so NaN becomes `least`.
             let x = if v[i] > least[i] { v[i] } else { least[i] };
             v[i] = if x < most[i] { x } else { most[i] };
         }

@@ -73,7 +73,7 @@ fn sums_of_the_largest_whole_numbers_do_not_overflow() {
     }
 }
 
-/// Group sums are whole numbers, and what follows has one order.
+/// Group sums are integers, and everything after them has one order.
 #[test]
 fn quantised_products_are_the_same_to_the_bit_with_all_instructions_that_multiply_bytes() {
     let isas: Vec<Isa> = Isa::available()

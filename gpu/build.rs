@@ -45,7 +45,7 @@ fn emulator(root: &Path, out: &Path, files: &[PathBuf]) {
         .opt_level(2)
         .flag_if_supported("-Wno-unknown-pragmas")
         .flag_if_supported("-ftls-model=initial-exec")
-        // Products and sums stay apart, so that results are the same wherever they are computed.
+        // No fused multiply-adds, so that results are equal on every machine.
         .flag_if_supported("-ffp-contract=off")
         .compile("omni_gpu_emulator");
 }
@@ -75,9 +75,9 @@ fn version(nvcc: &Path) -> u32 {
     1000 * major + 10 * minor
 }
 
-/// Every kernel file to a binary with machine code for `CUDA_ARCH` (default 90; several with commas) and, for all other
-/// devices from 8.0 on, PTX that the driver compiles. Without nvcc, or with `OMNI_SKIP_PTX=1`, there are none: the crate
-/// can be checked, and a program says at run time what it lacks.
+/// Compiles every kernel file to machine code for `CUDA_ARCH` (default 90; several with commas) and to PTX for all
+/// other devices from 8.0 on. Without nvcc, or with `OMNI_SKIP_PTX=1`, nothing is compiled: the crate can be checked,
+/// and opening a device fails with the reason.
 fn cuda(out: &Path, files: &[PathBuf]) {
     for name in ["CUDA_HOME", "CUDA_ARCH", "OMNI_SKIP_PTX", "PATH"] {
         println!("cargo::rerun-if-env-changed={name}");

@@ -1,8 +1,8 @@
-//! Beginnings and ends of speech in an audio stream (voice activity detection).
+//! Voice activity detection: beginnings and ends of speech in an audio stream.
 //!
-//! In: mono samples at 16 kHz in any pieces. Out: changes, as positions counted from the first sample. The network (earshot) judges
-//! frames of 16 ms; what is decided here is how many of them make a beginning or an end. The result does not depend on how
-//! the samples were cut.
+//! In: mono samples at 16 kHz in any chunking. Out: changes, as positions counted from the first sample. A network
+//! (earshot) rates frames of 16 ms; this module decides how many of them make a beginning or an end. The result does
+//! not depend on the chunking.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,13 +12,13 @@ use earshot::Detector;
 
 use crate::units::Samples;
 
-/// Samples of a frame, which is what the network takes.
+/// Samples per frame of the network.
 const FRAME: usize = 256;
 /// Frames of speech that make a beginning, less those of silence among them: 64 ms. A click is shorter.
 const BEGIN: u32 = 4;
-/// Speech that goes on may be so much less certain than speech that begins.
+/// Amount by which ongoing speech may score below the threshold for a beginning.
 const HYSTERESIS: f32 = 0.15;
-/// The least certain speech that goes on.
+/// Lowest score of ongoing speech.
 const LOWEST: f32 = 0.05;
 
 /// Thresholds of speech.
@@ -30,7 +30,7 @@ pub struct SpeechThresholds {
     pub silence: Duration,
 }
 
-/// A change in what is heard, at a position counted from the first sample.
+/// Beginning or end of speech, at a position counted from the first sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpeechChange {
     /// Speech began there, which is some frames before it was certain.
@@ -77,7 +77,7 @@ impl fmt::Debug for SpeechDetector {
 }
 
 impl SpeechDetector {
-    /// The rate of what it listens to, in Hz.
+    /// Sample rate of the input, in Hz.
     pub const RATE: u32 = 16_000;
 
     /// Before the first sample.
@@ -96,7 +96,7 @@ impl SpeechDetector {
         detector
     }
 
-    /// Judges frames by these thresholds from here on; speech in progress goes on.
+    /// Changes the thresholds from now on; speech in progress continues.
     pub fn set_thresholds(&mut self, thresholds: SpeechThresholds) {
         self.activation = thresholds.activation;
         self.silence = thresholds.silence.as_micros() * u128::from(Self::RATE) / 1_000_000;
@@ -135,7 +135,7 @@ impl SpeechDetector {
         self.changes.clear();
     }
 
-    /// Speech is in progress already: it goes on until silence ends it, and its beginning is not told.
+    /// Starts within speech: it continues until silence ends it, and its beginning is not reported.
     pub fn resume(&mut self) {
         self.phase = Phase::Speech { until: self.judged };
         self.changes.clear();

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::units::{SampleRate, Samples};
 
-/// The state of the simulated player. A plain value: copy it to look at a stream half way.
+/// State of the simulated player, a plain value: a copy gives an intermediate report.
 #[derive(Debug, Clone, Copy)]
 pub struct Continuity {
     rate: SampleRate,

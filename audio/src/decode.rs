@@ -1,7 +1,7 @@
-//! From bytes of a caller to mono samples at the rate that a model hears, as a stream.
+//! Decoder of callers' audio: from bytes to mono samples at the model's input rate, as a stream.
 //!
-//! In: bytes in pieces. Out: samples in `[-1, 1]`. The bytes come from anywhere: whatever they are, there is an answer or a
-//! [`DecodeError`], and no more memory is used than the limit on the audio and the size of the pieces call for.
+//! In: bytes in any chunking. Out: samples in `[-1, 1]`. The bytes are untrusted: any input gives samples or a
+//! [`DecodeError`], with memory bounded by the limit on the audio and the size of the pieces.
 
 mod flac;
 mod ogg_opus;
@@ -39,7 +39,7 @@ pub enum InputEncoding {
 }
 
 impl InputEncoding {
-    /// The encoding of a file that says itself what it is, by its first bytes: WAV, FLAC or Ogg.
+    /// Detects the encoding of a file by its first bytes: WAV, FLAC or Ogg.
     #[must_use]
     pub fn of_file(bytes: &[u8]) -> Option<Self> {
         let known = [
@@ -86,7 +86,7 @@ pub enum DecodeError {
     /// A WAV file that cannot be read.
     #[error("{0}")]
     Wav(#[from] WavError),
-    /// A rate outside what is converted.
+    /// The sample rate is outside the supported range.
     #[error("has {got} Hz, expected {} to {} Hz", Decoder::MIN_HZ, Decoder::MAX_HZ)]
     Rate {
         /// In Hz.
@@ -116,7 +116,7 @@ pub enum DecodeError {
     /// More than the limit.
     #[error("has more than {limit}")]
     TooLong {
-        /// At the rate that the model hears.
+        /// At the model's input rate.
         limit: Samples,
     },
 }
@@ -136,9 +136,9 @@ enum Source {
     Raw(Raw),
     Opus(Packets),
     Ogg(Box<OggOpus>),
-    /// The bytes so far.
+    /// Bytes received so far.
     Wav(Vec<u8>),
-    /// The bytes so far.
+    /// Bytes received so far.
     Flac(Vec<u8>),
 }
 
@@ -190,18 +190,19 @@ impl Decoder {
         })
     }
 
-    /// Takes the next bytes; appends what can be given out to `out`. Bare samples must be whole and at least one, bare Opus
-    /// packets one.
+    /// Decodes the next bytes and appends the samples available to `out`. Bare PCM must come in whole samples, at
+    /// least one; bare Opus in one packet per call.
     ///
     /// # Errors
-    /// [`DecodeError`]; the audio is of no more use then.
+    ///
+    /// [`DecodeError`], after which the decoder is unusable.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<f32>) -> Result<(), DecodeError> {
         self.scratch.clear();
         match &mut self.source {
             Source::Raw(raw) => raw.decode(bytes, &mut self.scratch)?,
             Source::Opus(packets) => packets.decode(bytes, &mut self.scratch)?,
             Source::Ogg(ogg) => {
-                // What a few bytes may stand for is checked while they are read.
+                // A few bytes may decode to much audio, so the limit is checked while decoding.
                 let left = self.limit.saturating_sub(self.given);
                 let left = Resampler::covering(left, self.to, ogg.rate());
                 if !ogg.push(bytes, left.len(), &mut self.scratch)? {

@@ -1,9 +1,9 @@
-//! From samples to the bytes of one piece of audio, as a stream.
+//! Encoder of one piece of audio, as a stream.
 //!
-//! In: samples of one channel at the format's rate, in any chunking. Out: [`Chunk`]s, in order, contiguous, each with the samples
-//! that it decodes to. The bytes of all chunks together do not depend on how the samples were cut; how many chunks there are may,
-//! unless the format says how long each is.
-//! Nothing is written before there is a sample: audio without samples has no bytes, no header either.
+//! In: samples of one channel at the format's rate, in any chunking. Out: contiguous [`Chunk`]s in order, each with
+//! its number of decoded samples. The concatenated bytes do not depend on the chunking of the samples; the number of
+//! chunks may, unless the format has a fixed frame length. Nothing is written before the first sample: audio without
+//! samples has no bytes, not even a header.
 
 mod aac;
 mod flac;
@@ -19,7 +19,7 @@ use mp3::Mp3Frames;
 use opus::{OggOpus, OpusPackets};
 use raw::Raw;
 
-/// Bytes, and what they decode to.
+/// Encoded bytes, with the samples that they decode to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
     /// Whole samples, whole packets or whole frames; never empty.
@@ -85,7 +85,7 @@ impl Encoder {
         self.format
     }
 
-    /// Takes the next samples; what can be given out is appended to `out`. Bare Opus packets are chunks of their own.
+    /// Encodes the next samples and appends the chunks available to `out`. Each bare Opus packet is a chunk.
     pub fn push(&mut self, samples: &[f32], out: &mut Vec<Chunk>) {
         let mut encoded = Vec::new();
         match &mut self.kind {
@@ -106,7 +106,7 @@ impl Encoder {
             Kind::Opus(packets) => packets.delay(),
             Kind::Mp3(frames) => frames.delay(),
             Kind::Aac(frames) => frames.delay(),
-            // Ogg says what is to be left out, and players leave it out.
+            // Ogg declares its pre-skip, and players drop it.
             Kind::Raw(_) | Kind::OggOpus(_) | Kind::Flac(_) => Samples::ZERO,
         }
     }

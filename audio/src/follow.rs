@@ -24,7 +24,7 @@ const STEP: Duration = Duration::from_millis(10);
 /// Places that are considered at a time, and how many of them lie behind the most likely one.
 const WINDOW: usize = 256;
 const BEHIND: usize = 96;
-/// Ways from one moment to the next: places to go on by, and what each is worth. Quick speech is less likely than usual speech.
+/// Scores of a step by the number of places it advances. Fast speech is less likely than usual speech.
 const WAYS: [f32; 4] = [-1.0, 0.0, -1.0, -2.0];
 /// Score for each step within a pause, which takes any time.
 const LINGER: f32 = -0.1;
@@ -34,7 +34,7 @@ const KEPT: usize = 6_000;
 /// Spectral character of a sound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timbre {
-    /// Root mean square in dB beside the loudest 10 ms so far, 0 to -45.
+    /// Root mean square in dB relative to the loudest 10 ms so far, 0 to -45.
     pub level: f32,
     /// Its standard deviation.
     pub level_spread: f32,
@@ -60,7 +60,7 @@ pub struct Expected {
 pub struct Follower {
     extractor: Extractor,
     sounds: Vec<Expected>,
-    /// For every place, which sound is there.
+    /// Sound at each place.
     grid: Vec<u32>,
     /// Places before which something was marked, ascending.
     marks: Vec<usize>,
@@ -121,7 +121,7 @@ impl Follower {
         self.grid.extend(std::iter::repeat_n(sound_at, places));
     }
 
-    /// Marks the place between what was expected so far and what will be.
+    /// Marks the place between the sounds expected so far and the next ones.
     pub fn mark(&mut self) {
         self.marks.push(self.grid.len());
     }
@@ -173,7 +173,7 @@ impl Follower {
             }
             place = came_from;
         }
-        // What is marked before the first sound is passed at once.
+        // Marks before the first sound are passed at once.
         passed[..left].fill(Some(self.before));
         moments.extend(passed);
         moments
@@ -229,7 +229,7 @@ impl Follower {
         }
     }
 
-    /// The best way to a place, from where it can have been, and what it is worth.
+    /// Best way to a place, from its possible predecessors, with its score.
     fn reach(&self, place: usize) -> (usize, f32) {
         if self.rows.is_empty() {
             let score = if place == 0 { 0.0 } else { f32::NEG_INFINITY };
@@ -254,7 +254,7 @@ impl Follower {
         best
     }
 
-    /// Decides the older half of what is kept.
+    /// Decides the older half of the window.
     fn decide(&mut self) {
         let old = self.before + KEPT / 2;
         let passed = self.moments(self.decided.len(), false);

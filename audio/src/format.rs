@@ -1,7 +1,7 @@
-//! Output formats: an encoding and a rate that go together.
+//! Output formats: an encoding with a rate.
 //!
-//! Everything that leaves is one channel. Which rates an encoding takes is decided here and nowhere else, so that who checks
-//! a request and who encodes it cannot disagree.
+//! All output has one channel. This module alone decides which rates an encoding supports, so that validation and
+//! encoding agree.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -20,13 +20,13 @@ const G711: [u32; 2] = [8_000, 16_000];
 
 /// Playing times, in microseconds, of the packets that libopus makes.
 const OPUS_FRAMES: [u64; 6] = [2_500, 5_000, 10_000, 20_000, 40_000, 60_000];
-/// Playing times, in microseconds, of the shortest page, of which more is played than is left out before the first sample; of the
-/// packets that longer pages are made of; and of the longest page, which has room for 50.
+/// Playing times, in microseconds: of the shortest page, which must exceed the pre-skip; of the packets of longer
+/// pages; and of the longest page, which has room for 50.
 const MIN_OGG: u64 = 10_000;
 const OGG_PACKET: u64 = 20_000;
 const MAX_OGG: u64 = 1_000_000;
-/// Playing times, in microseconds, of what is cut between any two samples, and of FLAC frames: none has more samples than every
-/// decoder takes.
+/// Playing times, in microseconds, of frames without a codec's grid, and of FLAC frames: none has more samples than
+/// every decoder accepts.
 const RAW_FRAMES: RangeInclusive<u64> = 2_500..=5_000_000;
 const FLAC_FRAMES: RangeInclusive<u64> = 2_500..=80_000;
 
@@ -107,7 +107,7 @@ impl Encoding {
         }
     }
 
-    /// The rate to use where none is asked for: that of telephones for G.711, else `native`, or what is next to it from above.
+    /// Default rate: 8 kHz for G.711, else the supported rate nearest to `native`, preferably above it.
     #[must_use]
     pub fn default_rate(self, native: SampleRate) -> SampleRate {
         if self.takes(native) && !matches!(self, Self::Mulaw | Self::Alaw) {
@@ -121,7 +121,7 @@ impl Encoding {
         SampleRate::new(hz).unwrap_or(native)
     }
 
-    /// The rate that is next to `wanted` of those that it takes, from above if there is one.
+    /// The supported rate nearest to `wanted`, preferably above it.
     #[must_use]
     pub fn next_rate(self, wanted: SampleRate) -> SampleRate {
         let next = match self.only_rates() {
@@ -186,7 +186,7 @@ pub struct FormatError {
 /// A playing time that chunks cannot have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// The encoding has no such frames.
+    /// The encoding has no frames of a fixed length.
     #[error("{got:?} does not go with {}, expected {}", encoding.name(), encoding.expected_frames())]
     Encoding {
         /// The encoding.
@@ -231,10 +231,11 @@ impl Format {
         }
     }
 
-    /// The same in chunks that each play for exactly `time`, but for the last.
+    /// Same format in chunks of exactly `time` each, except the last.
     ///
     /// # Errors
-    /// [`FrameError`] if the encoding or the rate has none that do.
+    ///
+    /// [`FrameError`] if the encoding or the rate cannot be cut so.
     pub fn framed(self, time: Duration) -> Result<Self, FrameError> {
         let Self { encoding, rate, .. } = self;
         let micros = time.as_nanos().is_multiple_of(1_000).then_some(time.as_micros());

@@ -49,7 +49,7 @@ mod tests {
         }
     }
 
-    /// The same for A-law (table 1a): 13-bit values times 8.
+    /// As above for A-law (table 1a): 13-bit values times 8.
     fn table_a(byte: u8) -> i32 {
         // On the wire every other bit is inverted.
         let character = byte ^ 0x55;

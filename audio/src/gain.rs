@@ -52,7 +52,7 @@ impl Gain {
     }
 }
 
-/// Straight up to the knee, then a hyperbolic tangent of the same slope towards full scale.
+/// Linear up to the knee, then a hyperbolic tangent of the same slope towards full scale.
 fn limited(sample: f32) -> f32 {
     let above = sample.abs() - KNEE;
     if above > 0.0 {

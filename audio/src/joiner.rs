@@ -1,11 +1,11 @@
-//! Puts pieces of speech together into one utterance with even pauses and without audible joins.
+//! Joins pieces of speech into one utterance with even pauses and without audible joins.
 //!
-//! A long text is spoken piece by piece; each piece begins and ends with as much silence as the model happened to make. A
-//! joiner trims every piece ([`Trimmer`]) and puts the wanted pause between two that have sound. Like the trimmer it works
-//! chunk by chunk with bounded look-ahead, and its result does not depend on the chunking.
+//! A long text is spoken piece by piece; each piece begins and ends with the silence that the model happened to make.
+//! A joiner trims every piece ([`Trimmer`]) and inserts the configured pause between two that have sound. Like the
+//! trimmer it works chunk by chunk with bounded look-ahead, and its result does not depend on the chunking.
 //!
-//! The very end of every piece waits for what comes after it. Who gets the samples so always has some left when the utterance
-//! ends, also where the last pieces turn out to be silent, and can say of them that they are the last.
+//! The end of every piece is held back until the next one. So when the utterance ends there are always samples left
+//! to send as the last ones, even if the last pieces turn out to be silent.
 
 use std::time::Duration;
 
@@ -46,8 +46,8 @@ impl Joiner {
         }
     }
 
-    /// Keeps as much as `keep` of the silence before the utterance, in place of what the settings say for every piece. Before
-    /// the first samples.
+    /// Keeps `keep` of the silence before the utterance instead of the setting for pieces. Call before the first
+    /// samples.
     #[must_use]
     pub fn with_leading(mut self, keep: Duration) -> Self {
         let settings = TrimSettings {
@@ -58,7 +58,7 @@ impl Joiner {
         self
     }
 
-    /// The next samples of the current piece; what can be given out is appended to `out`.
+    /// Adds samples of the current piece; appends available output to `out`.
     pub fn push(&mut self, samples: &[f32], out: &mut Vec<f32>) {
         self.piece.push(samples, &mut self.scratch);
         self.give(out);

@@ -1,6 +1,6 @@
 //! Level of audio: peak, root mean square and clipping.
 
-/// Levels of all samples seen so far.
+/// Level statistics of all samples so far.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Level {
     count: u64,
@@ -50,7 +50,7 @@ impl Level {
         dbfs(self.rms())
     }
 
-    /// Samples at or beyond full scale: what a converter to integers would clip.
+    /// Samples at or beyond full scale, which conversion to integers would clip.
     #[must_use]
     pub fn clipped(&self) -> u64 {
         self.clipped

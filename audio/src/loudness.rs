@@ -18,7 +18,7 @@ pub struct LoudnessError {
     pub got: f32,
 }
 
-/// An integrated loudness in LUFS. Pauses count for nothing: what is 10 dB softer than the rest is left out.
+/// Integrated loudness in LUFS. Pauses do not count: blocks 10 dB below the average are left out.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Loudness(f32);
 
@@ -33,7 +33,7 @@ impl Loudness {
         }
     }
 
-    /// That of mono samples; none of less than 0.4 s, and none below -70 LUFS.
+    /// Loudness of mono samples; `None` if shorter than 0.4 s or below -70 LUFS.
     #[must_use]
     pub fn of(samples: &[f32], rate: SampleRate) -> Option<Self> {
         let mut meter = ChannelLoudnessMeter::new(rate.hz());

@@ -38,7 +38,7 @@ pub fn encode_f32le(samples: &[f32], bytes: &mut Vec<u8>) {
     bytes.extend(samples.iter().flat_map(|&sample| clean(sample).to_le_bytes()));
 }
 
-/// The samples in `bytes` of 32-bit little-endian floats. What is left after the last whole sample is left out.
+/// Samples from 32-bit little-endian floats. An incomplete last sample is ignored.
 pub fn f32_from_f32le(bytes: &[u8]) -> impl ExactSizeIterator<Item = f32> + '_ {
     bytes
         .chunks_exact(4)

@@ -35,7 +35,7 @@ impl Timeline {
         }
     }
 
-    /// Everything is heard this much later, in samples that are heard.
+    /// Delays all positions by `delay`, in output samples.
     #[must_use]
     pub fn delayed(self, delay: Samples) -> Self {
         Self { delay, ..self }
@@ -76,7 +76,7 @@ impl Renderer {
         }
     }
 
-    /// Takes the next samples; what can be given out is appended to `out`.
+    /// Adds samples; appends available output to `out`.
     pub fn push(&mut self, samples: &[f32], out: &mut Vec<f32>) {
         let before = out.len();
         self.scratch.clear();

@@ -1,10 +1,10 @@
-//! From one sample rate to another, as a stream.
+//! Sample rate conversion, as a stream.
 //!
-//! Band-limited interpolation by a windowed sinc (rubato). In: samples in any chunking. Out: the same sound at the other rate,
-//! its first sample at the very same time as the first sample that came in, and exactly as many samples as cover the duration.
-//! The filter works on blocks of a fixed size counted from the first sample, so that the result is the same, bit for bit,
-//! however the samples were cut. Between input and output lies half the filter's length (5 ms; more where the output rate is
-//! lower, in proportion) and at most one block.
+//! Band-limited interpolation by a windowed sinc (rubato). In: samples in any chunking. Out: the same sound at the
+//! other rate, its first sample at the time of the first input sample, and exactly as many samples as cover the
+//! duration. The filter works on blocks of a fixed size counted from the first sample, so that the result is
+//! bit-identical for any chunking. The delay is half the filter's length (5 ms; proportionally more if the output
+//! rate is lower) plus at most one block.
 
 use rubato::audioadapter_buffers::direct::InterleavedSlice;
 use rubato::{
@@ -27,7 +27,7 @@ const MOST_LEAD: u64 = 1_024;
 /// The state of one stream.
 #[derive(Debug)]
 pub struct Resampler {
-    /// Absent where both rates are the same.
+    /// `None` if both rates are equal.
     filter: Option<Box<Filter>>,
 }
 
@@ -54,7 +54,7 @@ impl Resampler {
         }
     }
 
-    /// Takes the next samples; what can be given out is appended to `out`.
+    /// Adds samples; appends available output to `out`.
     pub fn push(&mut self, samples: &[f32], out: &mut Vec<f32>) {
         match &mut self.filter {
             None => out.extend_from_slice(samples),
@@ -65,7 +65,7 @@ impl Resampler {
         }
     }
 
-    /// Ends the stream: appends the rest, so that as many samples were given out as cover what came in.
+    /// Ends the stream: appends the rest, so that the output covers the input's duration.
     pub fn finish(self, out: &mut Vec<f32>) {
         if let Some(mut filter) = self.filter {
             filter.drain(out);
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn an_hour_has_exactly_its_samples() {
-        // Bookkeeping only: what is due is counted, not measured.
+        // Bookkeeping only: counts the samples due.
         assert_eq!(
             Resampler::covering(Samples(24_000 * 3_600), rate(24_000), rate(44_100)),
             Samples(44_100 * 3_600)

@@ -100,7 +100,7 @@ impl LeadingSilence {
         }
     }
 
-    /// Digital silence has no speech in it, whatever 5 % of its peak may be.
+    /// Threshold of speech: 5 % of the peak; infinite for digital silence, which contains none.
     fn threshold(&self) -> f32 {
         let peak = self.peak.max(self.open.peak());
         if peak > 0.0 {

@@ -1,9 +1,9 @@
-//! Faster and slower speech at the same pitch, as a stream.
+//! Time stretching: faster and slower speech at the same pitch, as a stream.
 //!
-//! Overlapping frames of the speech are laid down closer together or further apart, each moved by up to 12 ms to where it
-//! continues the one before best (WSOLA: Verhelst and Roelands, 1993; crate `wsola`). In: samples in any chunking. Out: the same
-//! speech, its length divided by the speed to the sample; how the samples were cut changes nothing. What comes out is behind
-//! what went in by about 60 ms.
+//! Overlapping frames of the speech are placed closer together or further apart, each moved by up to 12 ms to where
+//! it best continues the one before (WSOLA: Verhelst and Roelands, 1993; crate `wsola`). In: samples in any chunking.
+//! Out: the same speech, its length divided by the speed to the sample; the result does not depend on the chunking.
+//! The delay is about 60 ms.
 
 use std::num::{NonZeroU16, NonZeroU32};
 use std::ops::RangeInclusive;
@@ -13,7 +13,7 @@ use wsola::TimeStretch;
 use crate::units::{SampleRate, Samples};
 
 const RANGE: RangeInclusive<f32> = 0.25..=4.0;
-/// Steps of silence behind the end, beyond what the end itself takes: a frame is two steps long and moves by less than one.
+/// Steps of silence appended to flush the end: a frame is two steps long and moves by less than one.
 const TAIL: usize = 4;
 
 /// A speed that speech cannot have.
@@ -45,7 +45,7 @@ impl Speed {
         }
     }
 
-    /// As a factor.
+    /// The speed as a factor.
     #[must_use]
     pub fn factor(self) -> f32 {
         self.0
@@ -87,7 +87,7 @@ impl Stretcher {
         }
     }
 
-    /// Takes the next samples; what can be given out is appended to `out`.
+    /// Adds samples; appends available output to `out`.
     pub fn push(&mut self, samples: &[f32], out: &mut Vec<f32>) {
         match &mut self.inner {
             None => out.extend_from_slice(samples),
@@ -186,7 +186,7 @@ mod tests {
         out
     }
 
-    /// The frequency of a tone, from the turn of its phase between two halves of what is in the middle.
+    /// Frequency of a tone, from its phase advance between the two halves of the middle part.
     fn frequency(samples: &[f32], near: f64) -> f64 {
         let len = 8_192;
         let middle = &samples[samples.len() / 2 - len..samples.len() / 2 + len];

@@ -117,7 +117,7 @@ impl Trimmer {
         }
     }
 
-    /// Takes the next samples; appends what can be given out to `out`.
+    /// Adds samples; appends available output to `out`.
     pub fn push(&mut self, mut samples: &[f32], out: &mut Vec<f32>) {
         self.report.input += Samples::of(samples);
         let before = out.len();
@@ -186,7 +186,7 @@ impl Trimmer {
         }
     }
 
-    /// Speech goes on after a pause: what was held back of it follows.
+    /// Ends a pause within speech: its samples, if held, come before the window.
     fn resume(&mut self, window: &[f32], out: &mut Vec<f32>) {
         if let State::Speaking { silent, held, cut } = &mut self.state {
             if *cut > 0 {
@@ -245,7 +245,7 @@ impl Fader {
         out.extend(self.held.drain(..ready));
     }
 
-    /// Bends the beginning of `next` so that it continues where the samples so far ended.
+    /// Ramps the beginning of `next` so that it continues at the last sample.
     fn join(&self, next: &mut [f32]) {
         if let (Some(&last), Some(&first)) = (self.held.back(), next.first()) {
             let step = last - first;

@@ -135,18 +135,20 @@ pub struct Wav {
 }
 
 impl Wav {
-    /// Reads PCM, floats and G.711, also behind an extensible header. Floats beyond full scale are cut off there. A data chunk of
-    /// unknown length, or longer than the file, ends with the file; other chunks are skipped.
+    /// Reads PCM, floats and G.711, also with an extensible header. Floats beyond full scale are clipped. A data
+    /// chunk of unknown length, or longer than the file, ends with the file; other chunks are skipped.
     ///
     /// # Errors
-    /// [`WavError`] says what is wrong with the file.
+    ///
+    /// [`WavError`] with the problem of the file.
     pub fn parse(bytes: &[u8]) -> Result<Self, WavError> {
         Self::parse_at_most(bytes, |_| Samples(u64::MAX))
     }
 
-    /// As [`parse`](Self::parse), but reads no more than one frame beyond those that `most` makes of the header.
+    /// As [`parse`](Self::parse), but decodes at most one frame beyond the limit that `most` derives from the header.
     ///
     /// # Errors
+    ///
     /// As those of [`parse`](Self::parse).
     pub fn parse_at_most(bytes: &[u8], most: impl FnOnce(&WavHeader) -> Samples) -> Result<Self, WavError> {
         if bytes.get(..4) != Some(b"RIFF") || bytes.get(8..12) != Some(b"WAVE") {
@@ -243,7 +245,7 @@ mod tests {
         samples.iter().flat_map(|sample| sample.to_le_bytes()).collect()
     }
 
-    /// The samples of a file as 16 bits, which lose nothing of what was 16 bits.
+    /// Samples of a file as 16 bits, exact for 16-bit input.
     fn read(bytes: &[u8]) -> Vec<i16> {
         let wav = Wav::parse(bytes).unwrap();
         wav.samples.into_iter().map(crate::pcm::to_i16).collect()

@@ -76,7 +76,7 @@ impl Search {
         }
     }
 
-    /// The most that was carried, and whether there was no more to try.
+    /// The highest load carried, and `true` if no higher one was left to try.
     pub(crate) fn found(&self) -> (u32, bool) {
         (self.carried, self.too_much.is_none())
     }

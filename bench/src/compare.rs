@@ -47,10 +47,11 @@ pub fn compare(before: &Path, after: &Path, style: Style) -> Result<String, Benc
     Ok(write(&before, &after, &compared, style))
 }
 
-/// The same for programs.
+/// As JSON.
 ///
 /// # Errors
-/// If a file is no report.
+///
+/// If a file is not a report.
 pub fn compare_json(before: &Path, after: &Path) -> Result<Value, BenchError> {
     let before = Report::read(before)?;
     let after = Report::read(after)?;
@@ -107,7 +108,7 @@ fn changes(before: &Point<'_>, after: &Point<'_>) -> Vec<Change> {
     changes
 }
 
-/// Of a figure that both have.
+/// Comparison of a figure present in both.
 fn percentiles(
     figure: &Figure,
     share: f64,
@@ -134,7 +135,7 @@ fn percentiles(
     })
 }
 
-/// Of a share of the requests for which `holds` has an answer.
+/// Comparison of a share of the requests for which `holds` is known.
 fn shares(
     name: &str,
     before: &Point<'_>,

@@ -1,4 +1,4 @@
-//! The figures of a request that are shown as a distribution: their names, their units and what they mean.
+//! Figures of a request shown as distributions: their names, units and definitions.
 
 use super::record::Record;
 
@@ -39,7 +39,7 @@ impl Figure {
         [self.name, self.unit].join(" ").trim_end().to_owned()
     }
 
-    /// A value of it as it is written.
+    /// Formats a value with the figure's precision.
     pub(crate) fn written(&self, value: f64) -> String {
         format!("{:.*}", self.digits, value * self.scale)
     }

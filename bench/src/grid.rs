@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Columns of a screen that a table of text may take. A wider one goes on below.
+/// Columns of a text table; a wider one wraps.
 const SCREEN: usize = 100;
 
 /// Rows of as many cells as there are titles.

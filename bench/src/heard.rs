@@ -6,7 +6,7 @@ use omni_client::{Audio, Finish, Measured, Meter, Outcome};
 
 use super::record::{Cancel, Chunk, Record, Served, Stage};
 
-/// The answer so far. Times count from the moment the request was sent.
+/// The answer so far. Times count from the sending of the request.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     /// Model and voice, once the server has named them.
@@ -107,7 +107,7 @@ impl Heard {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expected {
     pub(crate) audio: bool,
-    /// A longest answer was asked for, so that one that is cut is all there was to be.
+    /// `true` if an answer of the greatest length was requested, so that a truncated one is complete.
     pub(crate) limited: bool,
 }
 

@@ -14,9 +14,9 @@ use super::stats::percentile;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Offered {
-    /// So many streams, each with its next request when the last one is answered.
+    /// `n` streams, each sending its next request when the last is answered.
     Streams(u32),
-    /// So many requests a second, whatever becomes of them.
+    /// Requests per second, independent of answers.
     RequestsPerSecond(f64),
 }
 
@@ -61,7 +61,7 @@ fn first() -> u32 {
 }
 
 impl Level {
-    /// With the figures that follow from the requests beside them, for readers of the file without this program.
+    /// Includes derived figures, for readers of the file without this program.
     pub(crate) fn json(&self) -> Value {
         let mut json = serde_json::to_value(self).unwrap_or_default();
         let point = Point::new(vec![self]);
@@ -106,7 +106,7 @@ impl<'l> Point<'l> {
         self.trials.iter().flat_map(|level| &level.requests)
     }
 
-    /// Requests that tell how good answers are: good, and not chosen for cancelling.
+    /// Requests that count for quality figures: successful and not chosen for cancelling.
     pub(crate) fn counting(&self) -> impl Iterator<Item = &'l Record> + '_ {
         self.requests().filter(|record| record.counts())
     }

@@ -1,10 +1,10 @@
-//! Load generator for Omni: how soon, how fast and how evenly a server speaks or answers to many callers at once.
+//! Load generator for Omni: latency, throughput and continuity of a server's speech and answers under many callers.
 //!
-//! A [`Plan`] says what to measure, and gives a [`Measurement`] to print, to write as JSON and to draw as a page. [`pairs()`]
-//! compares servers request by request, [`compare()`] two reports that were written before.
+//! A [`Plan`] describes the measurement and gives a [`Measurement`], which can be printed, written as JSON and drawn
+//! as a page. [`pairs()`] compares servers request by request, [`compare()`] two written reports.
 //!
-//! Requests become records (`record`), records of one load become points (`level`), and everything that is shown is a
-//! function of those, so that a report that was written can be read and shown again. The crate prints nothing.
+//! Requests become records (`record`), records of one load become points (`level`), and all output is a function of
+//! those, so that a written report can be read and shown again. The crate prints nothing.
 
 mod caller;
 mod capacity;

@@ -40,7 +40,7 @@ pub struct Load {
     pub seed: u64,
 }
 
-/// A level as it was measured, and what spoke.
+/// A measured level, and its server.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) level: Level,
@@ -208,7 +208,7 @@ async fn collect(mut incoming: mpsc::Receiver<Answered>, progress: impl Fn(usize
     all
 }
 
-/// In the order in which they were sent, times counted from the first.
+/// Records in sending order, with times from the first one.
 fn measured(offered: Offered, trial: u32, mut answered: Vec<Answered>) -> Measured {
     answered.sort_by_key(|one| one.sent);
     let start = answered.first().map(|one| one.sent);

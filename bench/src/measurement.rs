@@ -20,7 +20,7 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// The figures as tables, with what they mean below.
+    /// The figures as tables, with their definitions below.
     #[must_use]
     pub fn tables(&self, style: Style) -> String {
         self.shown(|tables| tables.write(style))

@@ -1,8 +1,8 @@
-//! Two sides, request by request: the same request to a server of each, in turn, and what that tells.
+//! Paired comparison: the same request to a server of each side in turn.
 //!
-//! A single request at a time, so that neither side is measured while the other works. The side that begins alternates, and so
-//! does, over the rounds through the texts, which server of a side it goes to. Intervals are of the bootstrap over pairs
-//! (Efron 1979, percentile method).
+//! One request at a time, so that neither side is measured while the other works. The side that begins alternates,
+//! and so does, over the rounds through the texts, the server of a side. Intervals are bootstrapped over pairs (Efron
+//! 1979, percentile method).
 
 use omni_client::{Client, Endpoint};
 
@@ -32,7 +32,7 @@ pub struct Sides {
 pub struct Pairs(Vec<Pair>);
 
 impl Pairs {
-    /// The comparison as a table, with what it means below.
+    /// The comparison as a table, with definitions below.
     #[must_use]
     pub fn table(&self, style: Style) -> String {
         let mut grid = Grid::new(TITLES);
@@ -79,10 +79,11 @@ fn turn(number: usize, texts: usize) -> usize {
     }
 }
 
-/// Sends `pairs` requests to both sides, after `warmup` requests to every server. `progress` is called with what is counted, how
-/// many of it are done, and of how many.
+/// Sends `pairs` requests to both sides, after `warmup` requests to every server. `progress` is called with the name
+/// of the phase, its requests done and its total.
 ///
 /// # Errors
+///
 /// If a server cannot be reached.
 pub async fn pairs(
     asking: &Asking,
@@ -187,7 +188,7 @@ fn percent(share: Interval) -> String {
     )
 }
 
-/// A figure of pairs, and its interval when the pairs are drawn anew.
+/// A figure of pairs, with its bootstrap interval.
 fn estimate(times: &[(f64, f64)], figure: fn(&[(f64, f64)]) -> Option<f64>) -> Option<Interval> {
     let value = figure(times)?;
     let mut random = Random::new(0);
@@ -241,7 +242,7 @@ mod tests {
         }
     }
 
-    /// Requests of very different length; on one side all take so much longer, give or take a hundredth.
+    /// Requests of very different lengths; on one side all take longer by a factor, within 1 %.
     fn times(longer: f64) -> Vec<(f64, f64)> {
         let mut random = Random::new(7);
         let lengths = (0..200).map(|pair| f64::from(10 + pair % 24));

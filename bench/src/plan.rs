@@ -80,7 +80,7 @@ impl Plan {
         })
     }
 
-    /// Every level, trial after trial, so that whatever changes meanwhile meets all of them.
+    /// Runs every level in each trial in turn, so that a disturbance affects all of them.
     async fn sweep(&self, progress: &impl Fn(Progress), report: &mut Report) -> Result<(), BenchError> {
         let extent = Extent {
             requests: self.requests,

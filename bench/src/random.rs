@@ -1,4 +1,4 @@
-//! The randomness of load: few bits of state, the same numbers from the same seed on every machine and in every version.
+//! Random numbers of a load: little state, equal numbers from equal seeds on every machine and in every version.
 
 /// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
 #[derive(Debug, Clone)]
@@ -9,7 +9,7 @@ impl Random {
         Self(seed)
     }
 
-    /// A generator of its own for part number `part` of whatever `seed` is for.
+    /// Independent generator number `part` of a seed.
     pub(crate) fn part(seed: u64, part: u64) -> Self {
         let mut parts = Self(seed);
         let start = parts.next();

@@ -41,7 +41,7 @@ pub(crate) struct Chunk(pub(crate) f64, pub(crate) f64);
 pub(crate) struct Cancel {
     /// Time after sending.
     pub(crate) after_seconds: f64,
-    /// From the cancel sent to the end received. Absent: the answer ended by itself first.
+    /// From the cancel sent to the end received. Absent if the answer had ended before.
     pub(crate) latency_seconds: Option<f64>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Stage {
     pub(crate) first_output_seconds: Option<f64>,
 }
 
-/// One request. What a listener notices counts from the moment it was due, which in a closed loop is when it was sent.
+/// One request. Listener-side times count from its due time, which in a closed loop is its sending.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Record {
@@ -70,7 +70,7 @@ pub(crate) struct Record {
     pub(crate) failure: Option<String>,
     pub(crate) finish: Option<String>,
     pub(crate) seed: Option<u64>,
-    /// Set if it was chosen for cancelling, whatever came of that.
+    /// Set if the request was chosen for cancelling, even if it ended before.
     pub(crate) cancel: Option<Cancel>,
     pub(crate) output_text_tokens: u32,
     pub(crate) time_to_first_text_seconds: Option<f64>,
@@ -78,7 +78,7 @@ pub(crate) struct Record {
     pub(crate) audio_seconds: Option<f64>,
     pub(crate) time_to_first_audio_seconds: Option<f64>,
     pub(crate) time_to_first_audible_seconds: Option<f64>,
-    /// The same from the token that completed the first sentence, where the text was streamed.
+    /// As above, from the token that completed the first sentence, where the text was streamed.
     pub(crate) sentence_to_first_audio_seconds: Option<f64>,
     /// From sending to the last audio, over its playing time.
     pub(crate) real_time_factor: Option<f64>,

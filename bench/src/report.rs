@@ -43,7 +43,7 @@ impl Machine {
         }
     }
 
-    /// In a line.
+    /// One-line description.
     pub(crate) fn line(&self) -> String {
         let mut parts = vec![
             self.processor
@@ -157,7 +157,7 @@ impl Report {
         parts.join("; ")
     }
 
-    /// Everything, as it is written to a file.
+    /// The report file's content.
     pub(crate) fn json(&self) -> String {
         let mut json = serde_json::to_value(self).unwrap_or_default();
         json["levels"] = Value::Array(self.levels.iter().map(Level::json).collect());
@@ -201,7 +201,7 @@ pub fn day(unix_seconds: u64) -> String {
 }
 
 fn rfc3339(unix_seconds: u64) -> String {
-    /// The end of the year 9999, after which there is no such form.
+    /// End of the year 9999, the last that the format can express.
     const LATEST: u64 = 253_402_300_799;
     let since = Duration::from_secs(unix_seconds.min(LATEST));
     humantime::format_rfc3339_seconds(UNIX_EPOCH + since).to_string()

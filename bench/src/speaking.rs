@@ -23,7 +23,7 @@ pub struct Manner {
     pub real_time: bool,
 }
 
-/// Speaks `text` in a session of its own, and cancels it if `heard` says so.
+/// Speaks `text` in its own session, and cancels it when `heard` says so.
 pub(crate) async fn speak(
     client: &Client,
     settings: &SpeechSettings,
@@ -42,7 +42,7 @@ pub(crate) async fn speak(
         tokio::select! {
             biased;
             () = until(cancel_at), if canceller.is_some() => {
-                // Text that was still to be sent is not sent any more.
+                // The remaining text is not sent.
                 feeding = None;
                 if let Some(say) = canceller.take() {
                     heard.cancelled = Some(sent.elapsed());
@@ -127,7 +127,7 @@ async fn feed(say: SpeechSender, text: &str, manner: Manner, sent: Instant) -> O
     sentence
 }
 
-/// Words, each with the blanks before it: what a language model's tokens come close to.
+/// Words with the blanks before them: roughly a language model's tokens.
 fn tokens(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -221,7 +221,7 @@ mod tests {
         let before = [100.0, 150.0, 100.0].map(trial);
         let after = [110.0, 110.0, 160.0].map(trial);
         assert!(!bootstrap(&before, &after, ratio).unwrap().excludes(1.0));
-        // Taken for one trial each, the same values would show a difference.
+        // Pooled into one trial, the same values would show a difference.
         let pooled = |trials: &[Vec<f64>; 3]| vec![trials.concat()];
         assert!(
             bootstrap(&pooled(&before), &pooled(&after), ratio)

@@ -1,4 +1,4 @@
-//! The figures of a benchmark as tables, with what they mean below.
+//! Benchmark figures as tables, with their definitions below.
 
 use super::figures::{FIRST_SOUND, Figure, RTF, Shape, TTFA, TTFT};
 use super::grid::{Grid, Style};

@@ -30,7 +30,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Prints what a launch takes; `launch(i)` is the i-th, `bytes` what each must read from memory.
+    /// Prints the time of a launch; `launch(i)` is the i-th, `bytes` its memory reads.
     fn row(&self, what: &str, bytes: usize, launch: impl Fn(usize) -> Vec<Launch>) -> Result<()> {
         self.device.record()?;
         let asked = (0..LAUNCHES)
@@ -52,7 +52,7 @@ impl Bench {
         Ok(())
     }
 
-    /// The i-th matrix of so many elements.
+    /// The i-th matrix of `elements` elements.
     fn matrix(&self, i: usize, elements: usize) -> Address {
         let bytes = (elements * 2).next_multiple_of(256);
         self.matrices.address().offset(i % (MATRICES / bytes) * bytes)

@@ -1,7 +1,7 @@
-//! An NVIDIA device through its driver, which is found at run time: without one this says so, and nothing panics.
+//! NVIDIA device through its driver, loaded at run time: without a driver, opening fails with an error.
 //!
-//! A queue is a stream, a graph a captured stream. Kernels are compiled when the crate is built (`build.rs`) and loaded
-//! when a device is opened. No other part of CUDA is used.
+//! A queue is a stream, a graph a captured stream. Kernels are compiled with the crate (`build.rs`) and loaded when a
+//! device is opened. No other part of CUDA is used.
 
 mod failure;
 mod loaded;
@@ -47,20 +47,22 @@ impl fmt::Debug for Cuda {
 }
 
 impl Cuda {
-    /// The name of the device of this number, if it can be used. Takes none of its memory.
+    /// Name of device `ordinal`, if it can be used. Allocates none of its memory.
     ///
     /// # Errors
-    /// [`GpuError::Unavailable`] if there is no driver, no such device, or one that is too old; [`GpuError::Driver`] if it
-    /// does not answer.
+    ///
+    /// [`GpuError::Unavailable`] if there is no driver, no such device, or one that is too old; [`GpuError::Driver`]
+    /// if it does not answer.
     pub fn probe(ordinal: usize) -> Result<String> {
         probe(ordinal)
     }
 
-    /// The device of this number, with a queue.
+    /// Opens device `ordinal` with a queue.
     ///
     /// # Errors
-    /// [`GpuError::Unavailable`] if there is no driver, no such device, or one that is too old; [`GpuError::Driver`] or
-    /// [`GpuError::Kernel`] if its kernels cannot be loaded.
+    ///
+    /// [`GpuError::Unavailable`] if there is no driver, no such device, or one that is too old; [`GpuError::Driver`]
+    /// or [`GpuError::Kernel`] if its kernels cannot be loaded.
     pub fn open(ordinal: usize) -> Result<Self> {
         Self::with_queue(Arc::new(Loaded::new(ordinal)?), Priority::Usual)
     }
@@ -106,7 +108,7 @@ impl Cuda {
             .map_err(failed("cuCtxSetCurrent"))
     }
 
-    /// Binds, if copies are possible.
+    /// Binds the context; an error while recording.
     fn idle(&self) -> Result<()> {
         if *self.recording() {
             return Err(GpuError::Recording(
@@ -141,7 +143,7 @@ impl Cuda {
             .map_err(failed("cuMemcpyDtoHAsync"))
     }
 
-    /// Waits for a copy that was asked for, also after a failure: nothing may use the host's memory after this.
+    /// Waits for a queued copy, even after a failure: the driver must not touch the host's memory after this.
     fn over(&self, asked: Result<()>) -> Result<()> {
         let waited = match asked {
             Err(GpuError::Recording(_)) => Ok(()),
@@ -366,9 +368,9 @@ impl Device for Cuda {
             numAttrs: u32::from(overlaps || cooperative),
         };
         #[expect(unsafe_code, reason = "the driver's interface is C")]
-        // SAFETY: the function is one of a loaded module of the bound context. The driver copies as many parameters as
-        // the kernel has, of the types in the table (`Launch::flaw`; a test compares the table with the kernels), before
-        // it returns, and the attributes with them. What the kernel does with them is tested in the emulator.
+        // SAFETY: the function is one of a loaded module of the bound context. Before it returns, the driver copies
+        // the attributes and as many parameters as the kernel has, of the types in the table (`Launch::flaw`; a test
+        // compares the table with the kernels). The kernels' own accesses are tested in the emulator.
         let launched = unsafe {
             sys::cuLaunchKernelEx(
                 &raw const config,

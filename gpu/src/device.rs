@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::launch::{Address, Kernel, Launch};
 
-/// A device that cannot do what it was asked to.
+/// Error of a device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GpuError {
-    /// There is no such device here.
+    /// The device does not exist or cannot be used.
     #[error("no GPU can be used: {0}")]
     Unavailable(String),
     /// There is not enough memory.
@@ -16,10 +16,10 @@ pub enum GpuError {
     Memory {
         /// Bytes asked for.
         asked: usize,
-        /// In the driver's words.
+        /// The driver's message.
         reason: String,
     },
-    /// A kernel was launched wrongly, or did what it must not.
+    /// A kernel was launched with invalid arguments, or failed a check while running.
     #[error("kernel {kernel}: {reason}")]
     Kernel {
         /// Its name.
@@ -38,12 +38,12 @@ pub enum GpuError {
         /// Bytes of the access.
         bytes: usize,
     },
-    /// The driver failed in a way after which this process can do nothing with the device any more.
+    /// The driver failed such that the device is unusable until the process restarts.
     #[error("{call}: {reason}; the device is lost to this process")]
     Lost {
         /// Name of the call.
         call: &'static str,
-        /// In its words.
+        /// The driver's message.
         reason: String,
     },
     /// The driver failed.
@@ -51,7 +51,7 @@ pub enum GpuError {
     Driver {
         /// Name of the call.
         call: &'static str,
-        /// In its words.
+        /// The driver's message.
         reason: String,
     },
 }
@@ -94,48 +94,54 @@ pub trait Allocate: Clone + fmt::Debug + Send + Sync + 'static {
     /// [`GpuError::Memory`].
     fn alloc(&self, bytes: usize) -> Result<Self::Memory>;
 
-    /// Zeroed host memory for [`Copies::upload_async`] and [`Copies::download_async`].
+    /// Allocates zeroed host memory for [`Copies::upload_async`] and [`Copies::download_async`].
     ///
     /// # Errors
+    ///
     /// [`GpuError::Memory`].
     fn staging(&self, bytes: usize) -> Result<Self::Staging>;
 }
 
-/// Copies between the host and the device.
+/// Copies between host and device.
 pub trait Copies: Allocate {
-    /// A copy to the host that was asked for, with the memory that it goes to. Dropping it waits for it.
+    /// A download in flight, with its host memory. Dropping it waits for it.
     type PendingCopy: fmt::Debug + Send + 'static;
 
-    /// Copies `from` to the device. When this returns, `from` may be changed.
+    /// Copies `from` to the device. `from` may be reused when this returns.
     ///
     /// # Errors
+    ///
     /// [`GpuError::Recording`] while recording; [`GpuError::Address`], [`GpuError::Driver`].
     fn upload(&self, to: Address, from: &[u8]) -> Result<()>;
 
-    /// Copies from the device when all that was asked for before is done, and waits for that.
+    /// Copies from the device after all work queued so far, and waits for it.
     ///
     /// # Errors
-    /// As [`Copies::upload`], and those of earlier work that failed.
+    ///
+    /// As [`Copies::upload`], and the errors of earlier work.
     fn download(&self, from: Address, to: &mut [u8]) -> Result<()>;
 
-    /// Copies the first `bytes` of `from` to the device, some time later: until [`Device::wait`] or [`Copies::download`]
-    /// has returned, or [`Copies::wait_copy`] of a later copy, `from` must not be changed or dropped.
+    /// Queues a copy of the first `bytes` of `from` to the device. `from` must not be changed or dropped until
+    /// [`Device::wait`] or [`Copies::download`] has returned, or [`Copies::wait_copy`] of a later copy.
     ///
     /// # Errors
+    ///
     /// As [`Copies::upload`].
     fn upload_async(&self, to: Address, from: &Self::Staging, bytes: usize) -> Result<()>;
 
-    /// Copies from the device into the first `bytes` of `to` when all that was asked for before is done, and does not wait:
-    /// [`Copies::wait_copy`] does, and gives `to` back.
+    /// Queues a copy from the device into the first `bytes` of `to`, without waiting: [`Copies::wait_copy`] does, and
+    /// returns `to`.
     ///
     /// # Errors
+    ///
     /// As [`Copies::upload`].
     fn download_async(&self, from: Address, to: Self::Staging, bytes: usize) -> Result<Self::PendingCopy>;
 
-    /// Waits until the copy and what was asked for before it are done; what was asked for after it goes on.
+    /// Waits for the copy and the work queued before it; later work continues.
     ///
     /// # Errors
-    /// What went wrong until then, as far as that is known; [`GpuError::Recording`] while recording.
+    ///
+    /// Errors of the work so far, as far as known; [`GpuError::Recording`] while recording.
     fn wait_copy(&self, pending: Self::PendingCopy) -> Result<Self::Staging>;
 }
 
@@ -144,10 +150,11 @@ pub trait Graphs: Clone + fmt::Debug + Send + Sync + 'static {
     /// Recorded launches, ready to be run again. It refers to the buffers that they name and does not keep them.
     type Graph: fmt::Debug + Send + 'static;
 
-    /// From here on launches of this queue are recorded and not run.
+    /// Records launches of this queue from now on instead of running them.
     ///
     /// # Errors
-    /// [`GpuError::Recording`] if this goes on already; [`GpuError::Driver`].
+    ///
+    /// [`GpuError::Recording`] if it is recording already; [`GpuError::Driver`].
     fn record(&self) -> Result<()>;
 
     /// Ends what [`Graphs::record`] began, also after an error.
@@ -162,10 +169,11 @@ pub trait Graphs: Clone + fmt::Debug + Send + Sync + 'static {
     /// As [`Device::launch`].
     fn replay(&self, graph: &Self::Graph) -> Result<()>;
 
-    /// Blocks of a cooperative kernel that can run at once, with so many bytes of dynamic shared memory each; 0 where there are no such
-    /// launches.
+    /// Most blocks of a cooperative kernel that can run at once, with `shared` bytes of dynamic shared memory each; 0
+    /// if cooperative launches are not supported.
     ///
     /// # Errors
+    ///
     /// [`GpuError::Driver`].
     fn resident(&self, kernel: &Kernel, shared: u32) -> Result<u32>;
 
@@ -184,17 +192,18 @@ pub enum Priority {
     Urgent,
 }
 
-/// A device with one queue of work: what is asked for is done in order, some time later.
+/// A device with one queue of work, which runs asynchronously and in order.
 ///
-/// Clones share the queue; [`Device::fork`] gives another queue on the same device. Every buffer of a device may be
-/// used in all its queues, if the work that fills it is known to be over (see [`Device::wait`]).
+/// Clones share the queue; [`Device::fork`] makes another queue on the same device. All queues may use every buffer
+/// of a device once the work that fills it is complete (see [`Device::wait`]).
 pub trait Device: Allocate + Copies + Graphs {
     /// Name for people.
     fn name(&self) -> String;
 
-    /// The same device with a queue of its own.
+    /// Same device with a queue of its own.
     ///
     /// # Errors
+    ///
     /// [`GpuError::Driver`].
     fn fork(&self, priority: Priority) -> Result<Self>;
 
@@ -203,15 +212,17 @@ pub trait Device: Allocate + Copies + Graphs {
         None
     }
 
-    /// Runs a launch, or records it while recording. One without blocks does nothing.
+    /// Queues a launch, or records it while recording. A launch without blocks does nothing.
     ///
     /// # Errors
-    /// [`GpuError::Kernel`] if it cannot be run. What goes wrong while it runs is told by whatever waits next.
+    ///
+    /// [`GpuError::Kernel`] if it is invalid. Errors of its run are returned by the next call that waits.
     fn launch(&self, launch: &Launch) -> Result<()>;
 
-    /// Waits until all that was asked for is done.
+    /// Waits until all queued work is complete.
     ///
     /// # Errors
-    /// What went wrong in it; [`GpuError::Recording`] while recording.
+    ///
+    /// Errors of that work; [`GpuError::Recording`] while recording.
     fn wait(&self) -> Result<()>;
 }

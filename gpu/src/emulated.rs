@@ -1,9 +1,9 @@
-//! A device on the processor: the kernels' own source, compiled for it, with every access checked.
+//! Emulated device: the kernels' own source compiled for the CPU, with every access checked.
 //!
-//! It does what a device does, in order, and refuses what a device would not do: recorded launches are not run until they
-//! are replayed, and nothing is copied to or from the host in between. A late one does it when a caller waits for it and not
-//! before, as late as a device may: what the host gives back or overwrites before it was read shows. (What is written before
-//! it is wanted shows on one that is not late.)
+//! It runs work in order and refuses the same things as a device: recorded launches run only when replayed, and no
+//! copies to or from the host happen while recording. A late one defers work until a caller waits for it, as a device
+//! may: this exposes host memory that is freed or overwritten too early. (Data written too late shows on one that is
+//! not late.)
 
 mod memory;
 
@@ -44,13 +44,13 @@ unsafe extern "C" {
     fn omni_emulator_launch(call: *const Call, error: *mut c_char, error_size: usize) -> c_int;
 }
 
-/// In which order the threads of a block run. A kernel that is right gives the same in both.
+/// Order in which the threads of a block run. A correct kernel gives equal results in both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// From the first on.
+    /// First thread first.
     #[default]
     Forwards,
-    /// From the last on.
+    /// Last thread first.
     Backwards,
 }
 
@@ -64,7 +64,7 @@ struct Queue {
     busy: Duration,
     /// Work of a late one that no caller has waited for.
     waiting: VecDeque<Work>,
-    /// Pieces of work that were asked for, and that are done.
+    /// Pieces of work queued, and completed.
     asked: u64,
     done: u64,
     /// First error, with which every later call fails, too.
@@ -137,13 +137,13 @@ impl Emulated {
         }
     }
 
-    /// Launches run so far by this queue, in graphs or not.
+    /// Launches run by this queue so far, in graphs or not.
     #[must_use]
     pub fn launches_run(&self) -> u64 {
         self.queue().run
     }
 
-    /// Graphs replayed so far by this queue.
+    /// Graphs replayed by this queue so far.
     #[must_use]
     pub fn graphs_replayed(&self) -> u64 {
         self.queue().replayed
@@ -217,7 +217,7 @@ impl Emulated {
         Ok(())
     }
 
-    /// Does what was asked for up to a mark.
+    /// Runs deferred work up to a mark.
     fn catch_up(&self, mark: u64) -> Result<()> {
         let mut queue = self.queue();
         while queue.done < mark
@@ -274,7 +274,7 @@ impl Emulated {
         Ok(())
     }
 
-    /// That so many bytes are in one buffer.
+    /// Returns an error unless the range is within one buffer.
     fn owned(at: Address, bytes: usize) -> Result<()> {
         #[expect(unsafe_code, reason = "the emulator is C++")]
         // SAFETY: only compares numbers.

@@ -1,8 +1,8 @@
-//! Every kernel, as a struct of its arguments.
+//! Kernels, each as a struct of its arguments.
 //!
-//! `launch` makes the [`Launch`]; it picks threads and blocks. Rows are `[rows, width]`, one after another without
-//! gaps, of the type that the launch is made for; what belongs to channels (weights of norms, biases, scales) is f32.
-//! An [`Address`] that may be left out ([`Address::NONE`]) says so. Nothing here runs anything.
+//! `launch` makes the [`Launch`] and chooses threads and blocks. Rows are `[rows, width]`, contiguous, of the
+//! launch's float type; per-channel values (weights of norms, biases, scales) are f32. An optional [`Address`]
+//! ([`Address::NONE`]) is documented as such. This module runs nothing.
 
 mod attend;
 mod attention;

@@ -97,7 +97,7 @@ impl Hash for Kernel {
 pub struct Dims(pub [u32; 3]);
 
 impl Dims {
-    /// In all.
+    /// Product of all dimensions.
     #[must_use]
     pub fn count(self) -> u64 {
         self.0.iter().map(|&n| u64::from(n)).product()
@@ -143,7 +143,7 @@ impl fmt::Debug for Args {
     }
 }
 
-/// Everything that says what a launch does: two that are equal do the same.
+/// Complete description of a launch: equal ones do the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Launch {
     /// Kernel to run.

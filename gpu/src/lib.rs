@@ -1,9 +1,9 @@
-//! Omni on a GPU: device memory, launches and graphs, the kernels, and an emulator that runs them without a device.
+//! GPU support: device memory, launches and graphs, the kernels, and an emulator that runs them without a device.
 //!
-//! A kernel is CUDA C++ in `kernels/`, and a struct here that is its arguments ([`kernels`]). The struct becomes a
+//! A kernel is CUDA C++ in `kernels/` plus a struct of its arguments here ([`kernels`]). The struct becomes a
 //! [`Launch`], a plain value that can be compared, hashed and kept; a [`Device`] runs it, or records it into a graph.
-//! `Emulated` (feature `emulator`) is a device on the processor that runs the same source: what is tested is what is
-//! shipped. `Cuda` (feature `cuda`) is an NVIDIA device. This crate knows nothing of models.
+//! `Emulated` (feature `emulator`) runs the same source on the CPU, so tests cover the shipped kernels. `Cuda`
+//! (feature `cuda`) is an NVIDIA device. This crate knows no models.
 
 #![cfg_attr(
     not(any(feature = "cuda", feature = "emulator")),

@@ -113,7 +113,8 @@ fn rounded(float: Float, values: &[f32]) -> Vec<f32> {
     }
 }
 
-/// Set where a tool that slows a device down looks at the kernels: the emulator would take the time that there is for it.
+/// Runs the tests on the device alone, for tools that slow down the whole process: the emulator would exceed their
+/// time limit.
 const ONLY_DEVICE: &str = "OMNI_TEST_ONLY_DEVICE";
 
 /// Runs `compute` for both types and orders; the order must not show. `check` gets each type's result.
@@ -142,7 +143,7 @@ fn numbers(count: usize, seed: usize) -> Vec<f32> {
         .collect()
 }
 
-/// Compares within what the type's rounding and another order of sums allow.
+/// Compares within the type's rounding and another order of sums.
 fn close(what: &str, float: Float, got: &[f32], expected: &[f32]) {
     let tolerance = match float {
         Float::F32 => 2e-5,

@@ -1,9 +1,8 @@
-//! Drift of a voice over a long text: the distance of the speaker's vector of every window of the speech from that of
-//! the recording that the voice was made of.
+//! Drift of a voice over a long text: distance of each window's speaker vector from that of the voice's recording.
 //!
-//! Vectors are those of the checkpoint's own speaker encoder (an ECAPA-TDNN), which decides how the model speaks. A distance is one minus the
-//! cosine of the angle between two vectors: 0 for the same direction, 1 for a right angle. With random weights it says that the measure
-//! works and what it costs, and nothing about voices.
+//! Vectors come from the checkpoint's own speaker encoder (an ECAPA-TDNN), which also conditions the model. A
+//! distance is one minus the cosine of the angle between two vectors: 0 for the same direction, 1 for a right angle.
+//! With random weights it measures cost only, not voices.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -28,13 +27,13 @@ const END: Duration = Duration::from_secs(60);
 pub struct Window {
     /// Start of the window.
     pub from: Duration,
-    /// Its level in dBFS: what is silent has no voice.
+    /// Level in dBFS; silent windows say nothing about the voice.
     pub level: f32,
-    /// From the voice, 0 to 2.
+    /// Distance from the voice, 0 to 2.
     pub distance: f32,
 }
 
-/// The speaker's vector of a checkpoint, and what it is computed with.
+/// Speaker encoder of a checkpoint.
 pub struct SpeakerModel {
     encoder: VoiceEncoder,
     rate: SampleRate,
@@ -47,10 +46,11 @@ impl std::fmt::Debug for SpeakerModel {
 }
 
 impl SpeakerModel {
-    /// The speaker encoder of a Base checkpoint of Qwen3-TTS: a directory, or `random:NAME`.
+    /// Opens the speaker encoder of a Base checkpoint of Qwen3-TTS: a directory, or `random:NAME`.
     ///
     /// # Errors
-    /// What is missing or wrong.
+    ///
+    /// A description of everything missing or wrong.
     pub fn open(model: &str) -> anyhow::Result<Self> {
         let source = if RandomModel::is_meant(model) {
             CheckpointSource::Random(model.parse()?)
@@ -60,10 +60,11 @@ impl SpeakerModel {
         Self::of(source)
     }
 
-    /// That of a checkpoint. The weights that speak are not read.
+    /// Loads the speaker encoder of a checkpoint, without the weights that speak.
     ///
     /// # Errors
-    /// What is missing or wrong.
+    ///
+    /// A description of everything missing or wrong.
     pub fn of(source: CheckpointSource) -> anyhow::Result<Self> {
         let options = LoadOptions {
             parts: Parts {
@@ -125,10 +126,11 @@ impl SpeakerModel {
         }
     }
 
-    /// The distance of every whole window of `speech` from `voice`. What is left at the end counts if it is at least half of one,
-    /// and as long as a vector needs.
+    /// Distance of every whole window of `speech` from `voice`. The rest at the end counts if it is at least half a
+    /// window, and long enough for a vector.
     ///
     /// # Errors
+    ///
     /// If the speech is shorter than that, or if the voice is of a checkpoint of another size.
     pub fn drift(&self, voice: &[f32], speech: &[f32], window: Duration) -> anyhow::Result<Vec<Window>> {
         let length = self.rate.samples(window).len().max(1);
@@ -183,7 +185,7 @@ pub fn distance(a: &[f32], b: &[f32]) -> anyhow::Result<f32> {
     Ok((1.0 - cosine) as f32)
 }
 
-/// A row for every window, as Markdown, and what they say together.
+/// Markdown table with a row per window, and a summary.
 #[must_use]
 pub fn table(windows: &[Window]) -> String {
     let mut out = String::from("| from s | level dBFS | distance |\n|--:|--:|--:|\n");
@@ -242,7 +244,7 @@ mod tests {
         SpeakerModel::of(CheckpointSource::Memory(TINY_TTS_BASE)).expect("it clones")
     }
 
-    /// A voice of so many Hz with its overtones, in syllables.
+    /// A voice of `hz` with overtones, in syllables.
     fn babble(seconds: usize, hz: f32) -> Vec<f32> {
         let sample = |n: usize| {
             let t = n as f32 / 24_000.0;

@@ -1,9 +1,9 @@
-//! `omni-gpu`: whether an NVIDIA device computes what it should, and how fast; in Markdown, from one program that needs
-//! nothing beside it.
+//! `omni-gpu`: checks the results of an NVIDIA device and measures its speed, as Markdown, in one self-contained
+//! program.
 //!
-//! Machines with devices are often rented for minutes and have nothing installed. So all that is compared with is compiled in, a
-//! time is given beforehand, what does not fit it is named, and what is known is written at once. With feature `emulator`
-//! everything but the speed can be tried without a device.
+//! Machines with devices are often rented for minutes and have nothing installed. So all references are compiled in,
+//! the time is limited beforehand, work that does not fit is named, and results are written at once. With feature
+//! `emulator` everything but the speed can be tried without a device.
 
 mod bench;
 mod budget;

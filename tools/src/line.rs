@@ -34,7 +34,7 @@ impl Line {
         Ok(Self { channel, socket })
     }
 
-    /// Breaks the connection under whatever runs on it, without a goodbye.
+    /// Breaks the connection during its calls, without a goodbye.
     pub(crate) fn cut(self) {
         let socket = self.socket.lock().take();
         if let Some(socket) = socket {

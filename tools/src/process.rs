@@ -16,7 +16,7 @@ use crate::soak::Target;
 
 /// Longest time until it serves.
 const START: Duration = Duration::from_secs(120);
-/// Lines of its log that are kept, to say what happened.
+/// Log lines kept for error messages.
 const LINES: usize = 40;
 
 /// A server that runs. It is killed when this is dropped.
@@ -110,7 +110,7 @@ impl ServerProcess {
         self.target
     }
 
-    /// Tells it to end when it has finished what it is doing.
+    /// Asks it to stop after its current work.
     pub fn terminate(&self) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid {

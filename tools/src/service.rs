@@ -42,7 +42,7 @@ fn server(program: &Path, args: &[&str]) -> anyhow::Result<ServerProcess> {
     ServerProcess::start(program, OWN.iter().chain(args).copied())
 }
 
-/// So much that whatever is made once has been made.
+/// Enough calls that everything made once has been made.
 async fn warm(channel: &Channel) -> anyhow::Result<()> {
     let mut client = SpeechServiceClient::new(channel.clone());
     for seed in 0..8 {

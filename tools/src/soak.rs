@@ -1,8 +1,10 @@
-//! A soak: callers of every kind at once for a given time, well behaved and not. Nothing may be left of them.
+//! Soak test: callers of every kind at once for a given time, well behaved and not, after which the server must hold
+//! nothing of them.
 //!
-//! In: where a server is, and how much. Out: a [`Report`]: what every kind of caller came to, which of them found a rule broken, and
-//! what the server holds before and after. Callers draw what they do from one seed; how they meet is up to the machine. Every stream
-//! of `Speak` and `Converse` is judged by [`check`](omni_tests::check) and [`check_chat`](omni_tests::check_chat), as in the tests.
+//! In: a server's addresses, and the load. Out: a [`Report`]: results per kind of caller, the rules found broken, and
+//! the resources that the server holds before and after. Callers draw their actions from one seed; their interleaving
+//! depends on the machine. Every stream of `Speak` and `Converse` is checked by [`check`](omni_tests::check) and
+//! [`check_chat`](omni_tests::check_chat), as in the tests.
 
 mod callers;
 mod held;
@@ -32,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// Longest time until a server is as it was before, after all have gone: threads for blocking work wait ten seconds
 /// for more of it.
 const SETTLING: Duration = Duration::from_secs(60);
-/// Between two looks at memory under load.
+/// Interval between memory samples under load.
 const LOOK: Duration = Duration::from_secs(5);
 /// Calls of one connection before it is closed and another opened.
 const CALLS_PER_LINE: u64 = 16;
@@ -63,11 +65,11 @@ pub const SERVER_ARGS: [&str; 18] = [
 /// Addresses of the server.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// Of its services.
+    /// Address of its services.
     pub address: SocketAddr,
-    /// Of its port for Wyoming.
+    /// Address of its Wyoming port.
     pub wyoming: Option<SocketAddr>,
-    /// Of its metrics.
+    /// Address of its metrics.
     pub metrics: SocketAddr,
     /// Its process.
     pub process: u32,
@@ -76,11 +78,11 @@ pub struct Target {
 /// Extent of a soak.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
-    /// Of what is drawn by chance.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// Callers that are busy at the same time. Half as many again are mostly silent.
+    /// Callers busy at the same time. Half as many again are mostly idle.
     pub streams: u64,
-    /// Load before the first look, so that what is allocated once is there.
+    /// Load before the first sample, so that one-time allocations are done.
     pub warmup: Duration,
     /// Load between the two looks.
     pub time: Duration,
@@ -97,10 +99,11 @@ struct Shared {
     tally: Mutex<Tally>,
 }
 
-/// Soaks a server. `progress` hears what is done.
+/// Soaks a server. `progress` is called with each step done.
 ///
 /// # Errors
-/// If the server cannot be reached or looked at; what is wrong with a server that can is in the report.
+///
+/// If the server cannot be reached or inspected; other problems are in the report.
 pub async fn soak(target: Target, plan: Plan, progress: impl Fn(&str)) -> anyhow::Result<Report> {
     let model = https::model(target.address).await?;
     let dice = Dice::new(plan.seed);
@@ -115,7 +118,7 @@ pub async fn soak(target: Target, plan: Plan, progress: impl Fn(&str)) -> anyhow
     Ok(Report::new(plan, tally, before, after, peak))
 }
 
-/// All callers for `time`. Gives what they came to, and the most memory seen meanwhile, in bytes.
+/// Runs all callers for `time`. Returns their results, and the most memory seen meanwhile, in bytes.
 async fn load(target: Target, model: &str, plan: Plan, time: Duration, dice: &Dice) -> (Tally, u64) {
     let shared = Arc::new(Shared {
         target,
@@ -178,7 +181,7 @@ async fn visit(
     line: Option<Line>,
     dice: &mut Dice,
 ) -> Option<Line> {
-    // The caller's own, whatever the others do meanwhile: the same seed is the same visits.
+    // The caller's own, independent of the others: equal seeds give equal visits.
     let shared = Arc::clone(shared);
     let own = dice.part(0);
     let tally = Arc::clone(&shared);

@@ -8,7 +8,7 @@ use omni_tools::gpu::{Budget, Place, References, Report, Verdict, check};
 
 fn omni_gpu(args: &[&str]) -> Output {
     let mut program = Command::new(env!("CARGO_BIN_EXE_omni-gpu"));
-    // Where there is a device, it is none of this test's.
+    // A device of the machine must not be used.
     program.args(args).env("CUDA_VISIBLE_DEVICES", "");
     program.output().expect("the program starts")
 }
@@ -21,7 +21,7 @@ fn rows(report: &str) -> Vec<Vec<&str>> {
     cells.map(|row| row.split(" | ").collect()).collect()
 }
 
-/// The cases of a check and what was said of each.
+/// Cases of a check with their verdicts.
 fn verdicts(report: &str) -> Vec<(&str, &str)> {
     let rows = rows(report)
         .into_iter()
@@ -223,20 +223,20 @@ fn a_bench_says_how_fast_steps_are_beside_what_they_must_read() {
         assert!(device > 0.0, "{row:?}");
         assert!(count >= 1.0 && median > 0.0 && median <= p95, "{row:?}");
         assert!(bytes > 0.0 && launches >= 1.0, "{row:?}");
-        // Of overlapped ones, the work of one before those that were timed is told among them.
+        // For overlapped ones the report also includes the work of one step before the timed ones.
         let most = if row[0].contains("overlapped") {
             200.0
         } else {
             100.0
         };
         assert!(busy > 0.0 && busy <= most, "{row:?}");
-        // What is shown is rounded.
+        // The printed figures are rounded.
         let near = |got: f64, expected: f64| (got - expected).abs() <= 0.02 * expected + 0.001;
         assert!(
             near(floor, 1e3 * 1e6 * bytes / speed),
             "{row:?} at {speed} bytes per second"
         );
-        // Of a product on the processor only the first digits are told.
+        // The first digits only are printed of a product on the CPU.
         let least = 1e3 * 1e9 * gflop / product;
         assert!(
             (computing / least - 1.0).abs() <= 0.02 + 0.6e6 / product + 0.001 / gflop,

@@ -1,4 +1,5 @@
-//! The scripts that carry `omni-gpu` to a device and look at one, where there is none: with programs that stand in for others.
+//! Scripts that carry `omni-gpu` to a device and inspect it, tested without one: with substitutes for the programs
+//! they call.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -20,7 +21,7 @@ fn program(path: &Path, content: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it can be run");
 }
 
-/// With these programs in front of all others.
+/// `PATH` with these programs first.
 fn path_with(programs: &Path) -> String {
     let others = std::env::var("PATH").unwrap_or_default();
     format!("{}:{others}", programs.display())
@@ -36,7 +37,7 @@ struct Report {
 }
 
 impl Report {
-    /// With a package of programs that do this.
+    /// With a package of substitute programs.
     fn of(omni_gpu: &str, kernels: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         program(&folder.path().join("package/omni-gpu"), omni_gpu);
@@ -48,7 +49,8 @@ impl Report {
         program(&self.folder.path().join("bin").join(name), content);
     }
 
-    /// Commands whose arguments contain one of these reach their limit as soon as they have ended, and `timeout` says so: no test waits for it.
+    /// Commands with one of these arguments report a time-out from `timeout` as soon as they end, so that no test
+    /// waits for it.
     fn times_out(&self, commands: &str) {
         self.stands_in(
             "timeout",
@@ -78,7 +80,7 @@ impl Report {
     }
 }
 
-/// As on a device: nothing is done in no time. What the real program takes for a wrong command line is one here, too.
+/// Takes time, as on a device. A command line that the real program rejects is an error here, too.
 const WORKS: &str = concat!(
     r#"case "$*" in *"--minutes 0") exit 4 ;; esac; CUDA_VISIBLE_DEVICES= "#,
     env!("CARGO_BIN_EXE_omni-gpu"),
@@ -94,7 +96,7 @@ fn without_a_device_the_report_says_what_it_skips() {
         ),
         "echo kernels",
     );
-    // Packed, as it is carried.
+    // Packed, as for transport.
     let mut tar = Command::new("tar");
     tar.arg("-C")
         .arg(report.folder.path())
@@ -235,7 +237,7 @@ fn with_device(does: &str) -> String {
     format!(r#"case "$*" in *"--minutes 0") exit 4 ;; esac; {does}"#)
 }
 
-/// Tools that find nothing, whatever the machine has.
+/// Tools that find nothing on any machine.
 fn tools(report: &Report) {
     report.stands_in("nvidia-smi", "echo a device");
     report.stands_in("python3", "echo 'error: there is no PyTorch' >&2; exit 3");
@@ -312,7 +314,7 @@ fn a_sanitizer_that_finds_nothing_before_the_limit_has_not_failed() {
     );
 }
 
-/// A checkout with a file of a kilobyte, and what stands in for the building.
+/// A checkout with a file of a kilobyte, and a substitute build.
 fn checkout() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);

@@ -13,8 +13,8 @@ use super::{DecodeError, check, raw};
 use crate::resample::Resampler;
 use crate::units::{RateError, SampleRate, Samples};
 
-/// Appends the samples of a file, mixed to one channel; returns their rate. The error [`DecodeError::TooLong`] comes before more than
-/// `limit` samples at `to` are held, whatever the file is packed to.
+/// Appends the samples of a file, mixed to one channel; returns their rate. Fails with [`DecodeError::TooLong`]
+/// before more than `limit` samples at `to` are held, even if the file is highly compressed.
 pub(super) fn decode(
     file: &[u8],
     (to, limit): (SampleRate, Samples),

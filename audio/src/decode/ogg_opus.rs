@@ -166,7 +166,7 @@ impl OggOpus {
         self.skip -= skipped;
     }
 
-    /// So many samples of Ogg's rate at ours.
+    /// Converts a number of samples from Ogg's rate to ours.
     fn at_rate(&self, samples: u64) -> usize {
         let exact = u128::from(samples) * u128::from(self.rate().hz()) / u128::from(OGG_HZ);
         usize::try_from(exact).unwrap_or(usize::MAX)

@@ -39,7 +39,7 @@ impl Packets {
         self.rate
     }
 
-    /// Louder by so many 256ths of a dB, as an Ogg Opus stream may ask for.
+    /// Sets the gain in 256ths of a dB, from an Ogg Opus header.
     pub(super) fn set_gain(&mut self, q8_db: i16) {
         self.decoder
             .set_gain(i32::from(q8_db))

@@ -35,7 +35,7 @@ impl Raw {
                 if f32_from_f32le(bytes).any(|sample| !sample.is_finite()) {
                     return Err(DecodeError::NotFinite);
                 }
-                // What is louder than full scale is cut off there: mixed with another channel it could become infinite.
+                // Clamped here, because a mix of channels beyond full scale could become infinite.
                 mix(f32_from_f32le(bytes).map(|s| s.clamp(-1.0, 1.0)), channels, out);
             }
             _ => mix(i16_from_s16le(bytes).map(from_i16), channels, out),

@@ -274,7 +274,7 @@ const FLAC_HEAD: [u8; 42] = [
 
 #[test]
 fn a_flac_file_whose_block_has_fewer_samples_than_partitions_is_refused() {
-    // Its block of 16 samples says that it has 2 to the 15th partitions; its checksums are right.
+    // A block of 16 samples that claims 2^15 partitions, with correct checksums.
     let block = [
         0xff, 0xf8, 0x60, 0x8, 0, 0xf, 0x96, 0x10, 0x3c, 0, 0, 0, 0, 0x9c, 0xe0,
     ];

@@ -1,7 +1,7 @@
 //! AAC-LC in ADTS frames, by `syom`.
 //!
-//! A frame holds 1024 samples. The first decodes to what precedes the first sample, and the last is filled up with silence; ADTS has no
-//! place to say so.
+//! A frame holds 1024 samples. The first decodes to the encoder's delay and the last is padded with silence; ADTS
+//! cannot declare either.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! MP3 (MPEG-1, MPEG-2 and MPEG-2.5 Layer III) by `rusty_mp3`.
 //!
-//! A frame holds 1152 samples at 32 kHz and more, else 576. What precedes the first sample and fills the last frame is not said: the
-//! tag that could say so stands in front and counts the frames, of which there are none then, and some players believe it.
+//! A frame holds 1152 samples at 32 kHz and more, else 576. Encoder delay and padding are not declared: the tag for
+//! them precedes the frames and contains their number, unknown at that time, and some players rely on it.
 
 use std::fmt;
 

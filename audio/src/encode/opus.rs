@@ -17,7 +17,7 @@ use crate::units::{SampleRate, Samples};
 const PACKETS_PER_SECOND: u32 = 50;
 /// Packets of one page after the first: 40 ms. A page costs 28 bytes.
 const PACKETS_PER_PAGE: usize = 2;
-/// Positions in an Ogg Opus stream are counted at this rate, whatever the rate of the samples.
+/// Rate of granule positions in an Ogg Opus stream, for any sample rate.
 const OGG_HZ: u32 = 48_000;
 /// No packet of 60 ms is longer: three times 20 ms, each at most 1275 bytes (RFC 6716, 3.2.1), and their lengths.
 const MAX_PACKET: usize = 3 * 1_275 + 8;
@@ -139,7 +139,7 @@ pub(super) struct OggOpus {
     /// Packets that are not on a page yet.
     waiting: Vec<Vec<u8>>,
     begun: bool,
-    /// Packets of every page, each a chunk of its own, where the format says how long pages are.
+    /// Packets per page, each page a chunk, where the format sets the page length.
     page: Option<usize>,
     /// Packets on pages.
     paged: u64,

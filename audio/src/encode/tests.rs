@@ -43,7 +43,7 @@ fn difference(original: &[f32], decoded: &[f32]) -> f32 {
 /// Shift of a decoder's output, in samples, that is accepted: its own filters differ from those of libopus.
 const MOST_SHIFT: usize = 20;
 
-/// The same where both are at their best shift.
+/// Difference at the best shift of both.
 fn shifted_difference(original: &[f32], decoded: &[f32]) -> f32 {
     let len = original.len().min(decoded.len()) - 2 * MOST_SHIFT;
     let original = &original[MOST_SHIFT..][..len];
@@ -73,7 +73,7 @@ fn bare_opus_packets_are_decoded_by_an_independent_decoder() {
         let decoded = independent(chunks.iter().map(|chunk| &chunk.data[..]), hz);
         let said: Samples = chunks.iter().map(|chunk| chunk.samples).sum();
         assert_eq!(Samples::of(&decoded), said);
-        // The sound comes later by what the codec looks ahead, and everything has come out.
+        // The decoded sound is late by the codec's look-ahead, and is complete.
         let ahead = OpusPackets::new(format(Encoding::Opus, hz)).delay().len();
         assert!(decoded.len() >= tone.len() + ahead);
         let error = shifted_difference(&tone[hz as usize / 10..], &decoded[ahead + hz as usize / 10..]);

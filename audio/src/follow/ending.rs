@@ -1,14 +1,15 @@
-//! The end of speech that was followed too slowly: all ways that come to its last place are considered again, however far that is.
+//! Final decision, for speech that was tracked too slowly: all ways to the last place are reconsidered, at any
+//! distance.
 
 use super::{Follower, LINGER, WAYS};
 
-/// Moments times places that are considered. What has more is divided evenly.
+/// Limit on moments times places; larger problems are divided evenly.
 const MOST: usize = 1 << 23;
 
 /// A part of the speech: its places and its moments.
 struct Rest {
     place: usize,
-    /// Of those that are kept.
+    /// Moment among those kept.
     moment: usize,
 }
 
@@ -88,7 +89,7 @@ impl Follower {
     }
 }
 
-/// The best way to a place, and what it is worth.
+/// Best way to a place, with its score.
 fn best(scores: &[f32], place: usize, lingers: bool) -> (u8, f32) {
     let mut best = (0, f32::NEG_INFINITY);
     for (way, worth) in WAYS.into_iter().enumerate() {

@@ -9,7 +9,7 @@ const EVIDENCE: f32 = 1.5;
 const WORST: f32 = 9.0;
 /// Levels, in dB beside the loudest, below which everything is as silent.
 const SILENT: f32 = -45.0;
-/// The loudest so far is at least so loud, in dBFS.
+/// Least reference level for the loudest so far, in dBFS.
 const LOUD: f32 = -30.0;
 /// Below this, in Hz, everything is as dull.
 const DULL: f32 = 100.0;
@@ -40,9 +40,9 @@ pub(super) struct Extractor {
     rate: SampleRate,
     /// Samples of one moment.
     pub(super) step: usize,
-    /// Samples that were heard.
+    /// Samples received.
     pub(super) taken: Samples,
-    /// Of the moment that is not complete: its samples, their energy and that of their differences.
+    /// The incomplete moment: its samples, their energy and that of their differences.
     count: usize,
     energy: f64,
     change: f64,

@@ -22,7 +22,7 @@ pub(super) enum SampleFormat {
 }
 
 impl SampleFormat {
-    /// By the format tag and the bits of a sample.
+    /// Format by its tag and bits per sample.
     pub(super) fn of(format: u16, bits: u16) -> Option<Self> {
         match (format, bits) {
             (FORMAT_PCM, 16) => Some(Self::Int16),

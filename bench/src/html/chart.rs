@@ -30,7 +30,7 @@ pub(super) struct Chart {
     pub(super) x: Axis,
     pub(super) y: Axis,
     pub(super) lines: Vec<Line>,
-    /// Heights that were promised, and what is written there.
+    /// Horizontal lines for promised bounds, with their labels.
     pub(super) bounds: Vec<(f64, String)>,
 }
 

@@ -12,7 +12,7 @@ use crate::table::Tables;
 /// Steps of a distribution that are drawn at most.
 const STEPS: usize = 400;
 
-/// In the order of the page.
+/// Charts in page order.
 pub(super) fn charts(tables: &Tables<'_>) -> Vec<Chart> {
     let mut charts = Vec::new();
     let first = if tables.report.spoken { TTFA } else { TTFT };
@@ -178,7 +178,7 @@ fn line(tables: &Tables<'_>, name: &str, class: &str, value: impl Fn(&Point<'_>)
     }
 }
 
-/// With a mark at every load there was.
+/// Load axis with a mark at every measured load.
 fn load_axis(tables: &Tables<'_>) -> Axis {
     let loads: Vec<f64> = tables.points.iter().map(|point| point.offered.value()).collect();
     let least = loads.iter().copied().fold(f64::INFINITY, f64::min).max(1e-3);

@@ -1,6 +1,6 @@
 //! Values to positions, and where the marks of an axis go.
 
-/// An axis is cut into no more parts than this.
+/// Most parts of an axis.
 const MARKS: f64 = 7.0;
 
 /// Positions from 0 to 1.
@@ -84,14 +84,14 @@ fn round_step(least: f64) -> f64 {
 pub(super) struct Axis {
     pub(super) scale: Scale,
     pub(super) title: String,
-    /// Values and what is written there.
+    /// Tick positions with their labels.
     pub(super) ticks: Vec<(f64, String)>,
 }
 
 impl Axis {
     /// With marks at round values.
     pub(super) fn new(scale: Scale, title: String) -> Self {
-        // No more digits than the sums of steps have, whatever their binary rest.
+        // Rounded, so that the binary error of summed steps does not show.
         let written = |tick: f64| (tick, format!("{}", (tick * 1e6).round() / 1e6));
         Self {
             ticks: scale.ticks().into_iter().map(written).collect(),

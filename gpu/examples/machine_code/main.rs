@@ -1,11 +1,12 @@
-//! Compares the machine code of the kernels with a table of what each must show, so that what a source says is what a device does.
+//! Compares the kernels' machine code with a table of limits, so that a regression of the compiled code is found
+//! without a device.
 //!
-//! `scripts/machine-code` runs it. The table's limits are set by hand: `scripts/machine-code --show TEXT` prints what the kernels show
-//! whose names contain a text (none: all), as rows of the table, and changes nothing.
+//! Run by `scripts/machine-code`. The limits are set by hand: `scripts/machine-code --show TEXT` prints the figures
+//! of the kernels whose names contain a text (none: all), as rows of the table, and changes nothing.
 //!
-//! The kernels of this build are disassembled (`cuobjdump`). A kernel fails that needs more registers or local memory than its row
-//! allows, or that shows fewer loads under way at once, matrix loads, asynchronous copies or tensor instructions than its row asks for.
-//! The figures belong to one compiler, which the table names.
+//! The kernels of this build are disassembled (`cuobjdump`). A kernel fails if it needs more registers or local
+//! memory than its row allows, or has fewer loads in flight, matrix loads, asynchronous copies or tensor instructions
+//! than its row requires. The figures apply to one compiler, named in the table.
 #![expect(clippy::print_stdout, reason = "the report is what this is for")]
 
 mod disassembly;

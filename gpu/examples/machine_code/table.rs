@@ -19,7 +19,7 @@ pub(crate) struct Figures {
     pub(crate) generic: u32,
     /// Most loads of device memory that are under way at once.
     pub(crate) loads: u32,
-    /// Of these, those of 16 bytes.
+    /// Loads of 16 bytes among these.
     pub(crate) wide_loads: u32,
     /// `LDSM`.
     pub(crate) matrix_loads: u32,
@@ -50,15 +50,15 @@ const COLUMNS: [Column; 9] = [
     ("hmma", Bound::AtLeast, |f| &mut f.tensor),
 ];
 
-/// A table as it is stored.
+/// A table as stored in its file.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// The compiler whose code it is about.
+    /// Compiler whose code the figures describe.
     pub(crate) compiler: String,
     pub(crate) rows: Rows,
 }
 
-/// A kernel's row as it would stand in the table if its limits were what it shows.
+/// Table row with a kernel's current figures as limits.
 pub(crate) fn row(kernel: &str, mut figures: Figures) -> String {
     let mut row = kernel.to_owned();
     for (.., get) in COLUMNS {

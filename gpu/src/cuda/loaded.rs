@@ -57,7 +57,7 @@ impl Drop for Loaded {
             #[expect(unsafe_code, reason = "the driver's interface is C")]
             // SAFETY: loaded by `Loaded::new`, unloaded here only; queues, which use its functions, keep `self` alive.
             let unloaded = unsafe { result::module::unload(module) };
-            // A driver that fails here has failed before, where it was told.
+            // An error here has been reported before.
             let _ = unloaded;
         }
     }
@@ -212,8 +212,8 @@ impl Loaded {
         Ok(())
     }
 
-    /// Asks about a function, which brings it onto the device now: later that might be in the middle of a recording. Says what is
-    /// wrong with it, if anything is.
+    /// Sets a function's attributes and reads them, which loads it onto the device: lazy loading might otherwise
+    /// happen while recording. Returns the reason it cannot be used, if any.
     fn prepare(
         &mut self,
         function: sys::CUfunction,

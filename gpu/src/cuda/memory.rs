@@ -61,7 +61,7 @@ impl Drop for CudaMemory {
         #[expect(unsafe_code, reason = "the driver's interface is C")]
         // SAFETY: from `malloc_sync`, freed here only; the driver waits for work that uses it.
         let freed = unsafe { result::free_sync(self.at) };
-        // A driver that fails here has failed before, where it was told.
+        // An error here has been reported before.
         let _ = freed;
     }
 }
@@ -82,7 +82,7 @@ impl CudaStaging {
     pub(super) fn new(context: &Arc<CudaContext>, bytes: usize) -> Result<Self> {
         context.bind_to_thread().map_err(failed("cuCtxSetCurrent"))?;
         #[expect(unsafe_code, reason = "the driver's interface is C")]
-        // SAFETY: the context is bound; the size is not zero. What comes is as long as was asked and zeroed before
+        // SAFETY: the context is bound; the size is not zero. The memory is as long as requested and zeroed before
         // it is read.
         let at = unsafe {
             let at = result::malloc_host(bytes.max(1), 0).map_err(none(bytes))?;

@@ -12,7 +12,7 @@ const MOST: usize = 64;
 
 type Pair = (CudaEvent, CudaEvent);
 
-/// Of one queue.
+/// Busy time of one queue.
 #[derive(Default)]
 pub(super) struct Timer {
     pending: VecDeque<Pair>,
@@ -56,7 +56,7 @@ impl Timer {
         Ok((event()?, event()?))
     }
 
-    /// The time of what is done and was not reported yet.
+    /// Time of completed work not yet reported.
     pub(super) fn take(&mut self) -> Duration {
         let mut taken = Duration::ZERO;
         while let Some(pair) = self.pending.pop_front_if(|(_, end)| end.is_complete()) {

@@ -15,13 +15,13 @@ use crate::launch::Address;
 pub struct EmulatedMemory {
     at: NonNull<c_void>,
     bytes: usize,
-    /// The queue whose work may use it.
+    /// Device whose queued work may use the buffer.
     device: Emulated,
 }
 
 #[expect(unsafe_code, reason = "a pointer that is owned")]
-// SAFETY: the buffer is owned and only touched through copies and kernels; that those of several queues do not meet is
-// up to the caller, as on a device.
+// SAFETY: the buffer is owned and only accessed by copies and kernels; callers synchronise several queues, as on a
+// device.
 unsafe impl Send for EmulatedMemory {}
 #[expect(unsafe_code, reason = "a pointer that is owned")]
 // SAFETY: as above.
@@ -46,7 +46,7 @@ impl Memory for EmulatedMemory {
 
 impl Drop for EmulatedMemory {
     fn drop(&mut self) {
-        // As the driver does. The next wait reports what goes wrong.
+        // As the driver does: the next wait returns the error.
         let _ = self.device.catch_up(u64::MAX);
         #[expect(unsafe_code, reason = "the emulator's memory is its own")]
         // SAFETY: allocated by `omni_emulator_alloc` and freed here only.
@@ -82,8 +82,8 @@ impl fmt::Debug for HostBuffer {
 }
 
 #[expect(unsafe_code, reason = "memory of two owners, in turn")]
-// SAFETY: its staging's owner must not touch it while a copy is under way (`Copies::upload_async`, `Copies::download_async`), and copies
-// are made under the queue's lock.
+// SAFETY: the owner must not access the staging memory during a copy (`Copies::upload_async`,
+// `Copies::download_async`), and copies run under the queue's lock.
 unsafe impl Sync for HostBuffer {}
 
 /// Host memory.
@@ -160,7 +160,7 @@ impl EmulatedPendingCopy {
 
 impl Drop for EmulatedPendingCopy {
     fn drop(&mut self) {
-        // The next wait reports what goes wrong.
+        // The next wait returns the error.
         let _ = self.device.catch_up(self.work);
     }
 }

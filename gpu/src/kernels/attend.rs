@@ -10,13 +10,13 @@ kernels! { "attend":
     typed ATTEND_4 = "attend_4"("ppppppppppuuuuuuuuff") 128;
 }
 
-/// [`RotateAndStore`], then [`Attention`] over what it leaves: the results of the two, to the bit. For rows none of which sees the new key
-/// of another (each is of a sequence of its own), and whose keys are not cut in parts.
+/// [`RotateAndStore`] followed by [`Attention`], bit-identical to the two. No row may see another row's new key (each
+/// row is of its own sequence), and keys must not be split.
 #[derive(Debug, Clone, Copy)]
 pub struct Attend {
     /// Of rows that it may write, into a cache whose rows are as wide as the key heads.
     pub rotate: RotateAndStore,
-    /// Of the same rows and heads, in that cache, with one split.
+    /// Of the same rows, heads and cache, with one split.
     pub attention: Attention,
 }
 

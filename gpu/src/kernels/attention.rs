@@ -135,8 +135,8 @@ impl Attention {
     }
 }
 
-/// Query heads that a block has: as many as leave a block for nearly every multiprocessor of a large device. Keys are read once for each
-/// of a row's blocks, from the second-level cache but the first time. Results are the same to the bit.
+/// Query heads of a block: as many as still leave a block for nearly every multiprocessor of a large device. Every
+/// block of a row reads all keys, from the L2 cache except for the first. Results are bit-identical.
 pub(super) fn together(attention: &Attention) -> u32 {
     const BLOCKS: u32 = 128;
     let Attention {
@@ -155,6 +155,6 @@ pub(super) fn lanes(attention: &Attention) -> u32 {
     attention.head_dim.div_ceil(8).next_power_of_two()
 }
 
-/// Bytes of shared memory: keys and values that are under way, two stages of 64 bytes of each for every thread. Each group of lanes then stores
-/// a maximum, a sum and a weighted sum per head in the same memory: at most 20 KiB.
+/// Bytes of shared memory: keys and values in flight, two stages of 64 bytes of each per thread. Each group of lanes
+/// then stores a maximum, a sum and a weighted sum per head in the same memory: at most 20 KiB.
 pub(super) const SHARED: u32 = 2 * 2 * 64 * 128;

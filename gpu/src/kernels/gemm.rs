@@ -28,7 +28,7 @@ struct Tiling {
     kernel: &'static [Kernel; 1],
     rows: u32,
     outputs: u32,
-    /// Inputs of a piece in shared memory, and pieces; none of them for f32.
+    /// Inputs per tile in shared memory, and number of pipeline stages; 0 for f32.
     depth: u32,
     stages: u32,
 }
@@ -69,7 +69,7 @@ static SQUARE: Tiling = Tiling::new(&GEMM_64X64, 64, 64, 64, 3);
 static NARROW: Tiling = Tiling::new(&GEMM_128X96, 128, 96, 32, 4);
 static LARGE: Tiling = Tiling::new(&GEMM_128X128, 128, 128, 32, 4);
 
-/// The kernel for so many rows and outputs.
+/// Kernel for a number of rows and outputs.
 fn pick(float: Float, rows: u32, outputs: u32) -> &'static Tiling {
     match (float, rows) {
         (Float::F32, _) => &PLAIN,
@@ -153,7 +153,7 @@ fn gemm(
     launch
 }
 
-/// Of a launch of one of these kernels: of experts' products as many rows as there are pairs.
+/// Operations of a launch of these kernels; 0 for other launches. Experts' products count one row per pair.
 pub(super) fn operations(launch: &Launch) -> u64 {
     match launch.args.bits() {
         [.., rows, outputs, inputs, _, _, _, _, _, _, _, _, _] if launch.kernel.module == "gemm" => {

@@ -29,7 +29,7 @@ kernels! { "gemv":
 /// Rows that one reading of a matrix serves.
 pub const FEW_ROWS: u32 = 8;
 
-/// Warps that share a row of a matrix with so many inputs: as many as have four vectors of 16 bytes each to read.
+/// Warps that share a row of a matrix: enough that each reads four vectors of 16 bytes.
 pub(super) fn splits(inputs: u32) -> u32 {
     match inputs {
         0..=1024 => 1,
@@ -38,7 +38,7 @@ pub(super) fn splits(inputs: u32) -> u32 {
     }
 }
 
-/// The kernel for so many rows, and how many outputs a warp of it makes.
+/// Kernel for a number of rows, and its outputs per warp.
 fn pick<'a>(rows: u32, kernels: &[(&'a Typed, u32); 4]) -> (&'a Typed, u32) {
     kernels[match rows {
         0 | 1 => 0,

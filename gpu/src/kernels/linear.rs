@@ -1,4 +1,4 @@
-//! Products with matrices, whatever the number of rows.
+//! Matrix products for any number of rows.
 
 use super::{Activation, FEW_ROWS, gemm, gemv};
 use crate::launch::{Address, Float, Launch};
@@ -11,7 +11,7 @@ pub const COUNTERS: usize = gemm::MOST_TILES as usize;
 pub struct Scratch {
     /// Any content, as many bytes as the product asks for (`scratch_bytes`); without it inputs are not shared.
     pub partial: Address,
-    /// [`COUNTERS`] of `u32`: zeros before and after each launch. Launches of one queue may have the same.
+    /// [`COUNTERS`] of `u32`: zeros before and after each launch. Launches of one queue may share them.
     pub counters: Address,
 }
 
@@ -152,11 +152,11 @@ impl Gated {
     }
 }
 
-/// [`Gated`] and [`Linear`] of the same normalised rows in one launch, for at most [`FEW_ROWS`]; without a bias or anything after the product.
-/// Results are those of the two.
+/// [`Gated`] and [`Linear`] of the same normalised rows in one launch, for at most [`FEW_ROWS`] rows, without bias or
+/// epilogue. Results equal those of the two.
 #[derive(Debug, Clone, Copy)]
 pub struct GatedBeside {
-    /// With a norm.
+    /// Must have a norm.
     pub gated: Gated,
     /// `[rows, outputs]`.
     pub out: Address,

@@ -78,8 +78,8 @@ fn kind(launch: &Launch, float: Float) -> Option<usize> {
     KINDS.iter().position(|(kind, _)| *kind == name)
 }
 
-/// Launches that follow one another, each of which begins when all of the one before it is done: their results are the same to the bit as
-/// one by one.
+/// Consecutive launches fused into one: each begins when all of the one before it is done. Results are bit-identical
+/// to separate launches.
 #[derive(Debug, Clone, Copy)]
 pub struct Persistent {
     /// [`Persistent::program`], which must not change while the launch may run.
@@ -144,7 +144,7 @@ impl Persistent {
         super::of(kernels, float)
     }
 
-    /// So many blocks, all of which run at once.
+    /// The launch with `blocks` blocks, which must all be resident.
     #[must_use]
     pub fn launch(&self, float: Float, blocks: u32) -> Launch {
         let args = args![self.program, self.met, self.count];

@@ -104,7 +104,8 @@ impl Gather {
     }
 }
 
-/// Pairs of rows: `out[2 i] = x[index[i]]` and `out[2 i + 1] = table[ids[i * stride]]`; zeros where there is no such row.
+/// Pairs of rows: `out[2 i] = x[index[i]]` and `out[2 i + 1] = table[ids[i * stride]]`; zeros where an index is out
+/// of range.
 #[derive(Debug, Clone, Copy)]
 pub struct PairRows {
     /// `[2 * count, width]`.

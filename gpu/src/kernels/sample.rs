@@ -17,7 +17,7 @@ pub const MAX_SAMPLED: u32 = 3840;
 pub struct SampleRow {
     /// Divides the logits; 0 takes the largest.
     pub temperature: f32,
-    /// Keeps so many and those that tie with the last of them; 0 keeps all.
+    /// Keeps the `top_k` most likely and ties with the last of them; 0 keeps all.
     pub top_k: u32,
     /// Keeps the likeliest until their probabilities reach it.
     pub top_p: f32,
@@ -49,7 +49,7 @@ impl SampleRow {
     /// Words of one row.
     pub const WORDS: usize = 16;
 
-    /// As the kernel reads it.
+    /// Device form, as the kernel reads it.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of the seed")]
     pub fn words(&self) -> [u32; Self::WORDS] {

@@ -12,7 +12,7 @@ kernels! { "signal":
 /// Threads of a block, each of which takes eight elements of a row.
 const THREADS: u32 = 256;
 
-/// Blocks for so many rows.
+/// Blocks for `rows` rows.
 fn blocks(rows: u32, width: u32) -> u32 {
     (rows * width.div_ceil(8)).div_ceil(THREADS)
 }
@@ -22,8 +22,7 @@ fn blocks(rows: u32, width: u32) -> u32 {
 pub struct Signals {
     /// `[count + 1]` of `u32`: the row at which each signal begins, and the number of rows.
     pub from: Address,
-    /// `[count]` of `u32`: how many rows of each signal are not there, from its beginning on: what follows the past is
-    /// zeros. Or none, if all are there.
+    /// `[count]` of `u32`: rows missing at the beginning of each signal, read as zeros behind the past. Optional.
     pub lacking: Address,
     /// `[count]` of `u64`: the address of each stream's past, `[keep, width]`.
     pub past: Address,
@@ -52,7 +51,7 @@ pub struct Pad {
     pub x: Address,
     /// The streams of the rows.
     pub signals: Signals,
-    /// Snake's factor `[width]` of f32, or none to leave x as it is. Pasts were activated when they went in.
+    /// Snake's factor `[width]` of f32, or none to leave x unchanged. Pasts are stored after activation.
     pub a: Address,
     /// Snake's other factor `[width]` of f32.
     pub b: Address,

@@ -9,7 +9,7 @@ kernels! { "text":
     typed TEXT_CHOOSE = "text_choose"("pppppppuu") 1024;
 }
 
-/// Kernels that count what others make lists of.
+/// Kernels whose counts set the work of others.
 pub(super) const STEERING: [&str; 2] = ["text_prepare", "text_weigh"];
 
 /// Most tokens to choose from: their weights, whole numbers, add up to 64 bits.
@@ -23,7 +23,7 @@ const DIGITS: u32 = 256;
 const LIST: u32 = 4096;
 /// Bytes of a bin: a weight and a count.
 const BIN: u32 = 12;
-/// Bytes that a slice tells of itself.
+/// Bytes of a slice's summary.
 const TOLD: u32 = 32;
 
 /// Choice of one row's token. [`Self::words`] is its form on the device.
@@ -31,11 +31,11 @@ const TOLD: u32 = 32;
 pub struct TextRow {
     /// Divides the logits; 0 takes the largest.
     pub temperature: f32,
-    /// Keeps so many and those that tie with the last of them; 0 keeps all.
+    /// Keeps the `top_k` most likely and ties with the last of them; 0 keeps all.
     pub top_k: u32,
     /// Keeps the likeliest until their probabilities reach it.
     pub top_p: f32,
-    /// Drops those less likely than so many times the likeliest.
+    /// Drops tokens less likely than `min_p` times the most likely one.
     pub min_p: f32,
     /// Divides positive and multiplies negative logits of tokens that were said; 1 changes nothing.
     pub repetition_penalty: f32,
@@ -59,7 +59,7 @@ impl TextRow {
     /// Words of one row.
     pub const WORDS: usize = 16;
 
-    /// As the kernels read it.
+    /// Device form, as the kernels read it.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of the seed")]
     pub fn words(&self) -> [u32; Self::WORDS] {
@@ -101,7 +101,7 @@ impl TextChange {
     /// Words of one change.
     pub const WORDS: usize = 2;
 
-    /// As the kernels read it.
+    /// Device form, as the kernels read it.
     #[must_use]
     pub fn words(&self) -> [u32; Self::WORDS] {
         let bits = u32::from(self.said) << 30 | u32::from(self.hidden) << 31;
@@ -111,7 +111,7 @@ impl TextChange {
 
 /// A token per row: changes of single logits, temperature, top-k, min-p, top-p, softmax, draw.
 ///
-/// Sums are made of whole numbers, so that a row's result depends on nothing but the row.
+/// Sums are integers, so a row's result does not depend on other rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Text {
     /// `u32`; row `i`'s token at `i * stride` and the bits of its log-probability behind it, 0 if that is not wanted. If

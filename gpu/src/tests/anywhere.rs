@@ -33,7 +33,7 @@ impl<D: Device> On<D> {
     }
 }
 
-/// The same for whatever is there.
+/// Calls the same expression on either kind.
 macro_rules! each {
     ($self:expr, $on:ident => $what:expr) => {
         match $self {

@@ -54,7 +54,7 @@ fn what_is_recorded_runs_when_it_is_replayed_and_not_before() {
     device.replay(&graph).expect("replayed");
     assert_eq!(lab.read_words(to, 3), [1, 2, 3]);
     assert_eq!((device.launches_run(), device.graphs_replayed()), (1, 1));
-    // The same launches, other content.
+    // Same launches on new content.
     device.upload(from, &[9; 12]).expect("room");
     device.replay(&graph).expect("replayed");
     assert_eq!(lab.read_words(to, 3), [0x0909_0909; 3]);
@@ -156,7 +156,7 @@ fn a_late_device_does_nothing_before_somebody_waits_and_then_no_more_than_that()
     assert_eq!(device.launches_run(), 0);
     let first = device.wait_copy(first).expect("done");
     assert_eq!((device.launches_run(), first.content()), (1, &[1; 8][..]));
-    // Too early: what was sent is overwritten before it was read.
+    // Too early: overwrites the content before it was read.
     sent.content_mut().fill(3);
     let second = device.wait_copy(second).expect("done");
     assert_eq!((device.launches_run(), second.content()), (2, &[3; 8][..]));

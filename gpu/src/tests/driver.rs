@@ -79,7 +79,7 @@ fn a_context_that_is_lost_is_told_from_a_call_that_failed() {
     );
 }
 
-/// Through whatever driver there is.
+/// Through a real or emulated driver.
 #[test]
 fn a_device_copies_records_and_replays() {
     let Ok(device) = Cuda::open(0) else {
@@ -112,7 +112,7 @@ fn a_device_copies_records_and_replays() {
     let graph = device.recorded().expect("a graph");
     assert!(matches!(device.recorded(), Err(GpuError::Recording(_))));
 
-    // Nothing has run yet; then the first half is what was sent.
+    // Nothing has run yet; afterwards the first half is the uploaded data.
     let mut seen = [0; 256];
     device.download(to, &mut seen).expect("a buffer");
     assert_eq!(seen, [1; 256]);

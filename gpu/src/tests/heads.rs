@@ -43,7 +43,7 @@ fn heads() -> impl Strategy<Value = Heads> {
         })
 }
 
-/// The head as it is after its norm and rotation.
+/// The head after its norm and rotation.
 fn rotated(head: &[f32], norm: Option<&[f32]>, angles: &[f32], eps: f32) -> Vec<f32> {
     let dim = head.len();
     let half = head.len() / 2;
@@ -133,7 +133,7 @@ proptest! {
 
 const EPS: f32 = 1e-6;
 
-/// Of a row for each slot, with keys and values that are both `cache`.
+/// Runs the kernel on a row per slot, with keys and values both in `cache`.
 fn rotate_and_store(
     lab: &Lab,
     h: Heads,

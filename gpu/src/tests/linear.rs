@@ -27,7 +27,7 @@ pub(super) fn normed(x: &[f32], norm: &[f32], eps: f32) -> Vec<f32> {
     x.chunks(norm.len()).flat_map(row).collect()
 }
 
-/// Memory with which blocks share the inputs, for a product that wants so many bytes.
+/// Scratch memory through which blocks share the inputs, of `bytes` bytes.
 pub(super) fn scratch(lab: &Lab, bytes: usize) -> Scratch {
     Scratch {
         partial: if bytes > 0 {
@@ -349,7 +349,7 @@ fn blocks_that_share_inputs_add_them_up_in_their_order() {
     }
 }
 
-/// Its tiles are 96 wide, which no whole number of passes fills: what is asked for ahead must end with the matrix.
+/// Its tiles are 96 wide, not a multiple of a pass: prefetching must stop at the matrix's end.
 #[test]
 fn a_gated_product_asks_for_nothing_beyond_its_matrix() {
     let rows = 70;

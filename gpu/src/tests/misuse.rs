@@ -122,7 +122,7 @@ fn vectors_must_be_aligned() {
     assert!(said.contains("access that is not aligned"), "{said}");
 }
 
-/// A barrier that is missing shows in the order of the threads, and what was not written is not a number.
+/// A missing barrier shows when the order of threads changes; unwritten memory reads as NaN.
 #[test]
 fn the_order_of_threads_shows_where_a_barrier_is_missing() {
     let seen = [Order::Forwards, Order::Backwards].map(|order| {

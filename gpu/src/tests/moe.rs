@@ -172,7 +172,7 @@ proptest! {
                     let both = product(&x[row * hidden..][..hidden], &gate_up[id * 2 * half * hidden..][..2 * half * hidden], hidden);
                     let gated: Vec<f32> = (0..half).map(|c| silu(both[c]) * both[half + c]).collect();
                     close("first half", float, made, &gated);
-                    // On from what the device has, so that only one product's rounding is compared.
+                    // Continues from the device's result, so that only one product's rounding is compared.
                     let second = product(made, &down[id * hidden * half..][..hidden * half], half);
                     for (e, y) in expected[row * hidden..].iter_mut().zip(second) {
                         *e += weights[pair] * y;

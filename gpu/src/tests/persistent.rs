@@ -1,4 +1,4 @@
-//! Launches as one launch give what they give one by one, to the bit.
+//! Fused launches give the results of separate ones, to the bit.
 
 use super::{Lab, each_type, numbers};
 use crate::kernels::{

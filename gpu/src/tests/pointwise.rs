@@ -4,7 +4,7 @@ use super::{Lab, close, each_type, numbers, rounded};
 use crate::kernels::{Activate, Activation, Add, FromF32, Snake, Swiglu, ToF32};
 use crate::{Address, Float, Launch};
 
-/// Runs what `launch` makes of an output of `made` elements and `x`.
+/// Runs a launch with an output of `made` elements and input `x`.
 fn map(
     x: &[f32],
     made: usize,
@@ -25,7 +25,7 @@ pub(super) fn silu(x: f32) -> f32 {
     x / (1.0 + (-x).exp())
 }
 
-/// From the series of the error function, in f64.
+/// By the series of the error function, in f64.
 fn gelu(x: f32) -> f32 {
     let z = f64::from(x) / 2_f64.sqrt();
     let mut term = z;

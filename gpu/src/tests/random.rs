@@ -39,7 +39,7 @@ proptest! {
         let step = spread / 65_536.0;
         each_type(
             |lab| {
-                // Behind another part of the same buffer, a place may begin at any element.
+                // Behind another part of the same buffer, so that it may be unaligned.
                 let skipped = if aligned { 0 } else { lab.float.bytes() };
                 let out = lab.room(count + 1).offset(skipped);
                 made(lab, out, seed, tensor, step, count)

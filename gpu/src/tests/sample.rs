@@ -1,5 +1,5 @@
-//! The device's choices against the host's form of the same rules. Probabilities are summed in the same order, so that
-//! they are the same to the last bit.
+//! Sampling on the device against the host's version of the same rules. Probabilities are summed in the same order,
+//! so they are bit-identical.
 
 use proptest::prelude::*;
 
@@ -28,7 +28,7 @@ pub(super) fn uniform(seed: u64, step: u32, group: u32) -> f32 {
     (philox([step, group, 0, 0], seed)[0] >> 8) as f32 / 16_777_216.0
 }
 
-/// As the networks' host code chooses.
+/// The host's choice.
 fn choose(logits: &[f32], row: &SampleRow, generated: &[u32], also: Option<u32>) -> u32 {
     if logits.iter().any(|l| !l.is_finite()) {
         return NO_ROW;

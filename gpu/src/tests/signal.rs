@@ -5,7 +5,7 @@ use super::{Lab, close, each_type, numbers, rounded};
 use crate::Address;
 use crate::kernels::{Activation, Convolve, Depthwise, Linear, Pad, Remember, Scratch, Signals};
 
-/// The past of every stream, somewhere, and how the kernels are told of it.
+/// Pasts of every stream, at scattered places, with the kernels' description of them.
 pub(super) fn signals(lab: &Lab, lens: &[usize], pasts: &[Vec<f32>], keep: usize) -> (Signals, Vec<Address>) {
     let pasts: Vec<Address> = pasts.iter().map(|p| lab.rows(p)).collect();
     let words: Vec<u32> = pasts

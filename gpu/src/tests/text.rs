@@ -1,9 +1,9 @@
-//! The device's choice of tokens against the rules in f64.
+//! Token choice on the device against the rules in f64.
 //!
-//! Values before the softmax are computed as the device does, so they are the same to the bit. Their exponentials are
-//! not: at most 32 temperatures from the largest, the rounding of `(value - largest) / temperature` to f32 makes a
-//! difference of 32 / 2^24 at most, and weights are cut at 2^-45. So wherever a sum is compared with a number, any
-//! outcome is right that the rules give if that number is off by one part in 10^5 of the whole; as a rule that is one.
+//! Values before the softmax are bit-identical to the device's. Their exponentials are not: at most 32 temperatures
+//! from the largest, rounding `(value - largest) / temperature` to f32 makes a difference of at most 32 / 2^24, and
+//! weights are cut at 2^-45. So wherever a sum is compared with a number, every outcome is accepted that the rules
+//! allow with that number changed by 1e-5 of the total; usually there is one.
 
 use proptest::prelude::*;
 

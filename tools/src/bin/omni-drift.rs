@@ -17,7 +17,7 @@ struct Args {
     /// A Base checkpoint of Qwen3-TTS: a directory, or random:NAME
     #[arg(long, value_name = "DIR")]
     model: String,
-    /// The voice: a file that `omni-client voices export` wrote, or the recording that the voice was made of
+    /// Voice: a file written by `omni-client voices export`, or the recording that the voice was made of
     #[arg(long, value_name = "FILE")]
     voice: PathBuf,
     /// Voices of other people, to have something to compare with

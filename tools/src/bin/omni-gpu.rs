@@ -1,4 +1,4 @@
-//! `omni-gpu`: looks at an NVIDIA device; see `docs/benchmarks.md`.
+//! `omni-gpu`: checks and measures an NVIDIA device; see `docs/benchmarks.md`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -30,13 +30,13 @@ enum Command {
         #[arg(long, value_name = "TEXT")]
         only: Vec<String>,
     },
-    /// Measure how fast the device speaks: its memory, steps beside what they must read, and the whole server under callers
+    /// Measure the device's speed: its memory, steps beside their least reads, and the whole server under callers
     Bench {
         #[command(flatten)]
         common: Common,
         #[command(flatten)]
         bench: BenchArgs,
-        /// Compute nothing: shows what the host does for a step, without the server
+        /// Compute nothing: measures the host's work for a step, without the server
         #[cfg(feature = "emulator")]
         #[arg(long, conflicts_with_all = ["device", "emulated"])]
         host: bool,
@@ -72,10 +72,10 @@ struct BenchArgs {
     /// Seconds in which callers begin requests, at each level
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3_600))]
     load: u64,
-    /// Launch every kernel on its own in the steps: what graphs are worth, and what a profiler can look at
+    /// Launch every kernel separately, without graphs: for comparison, and for profilers
     #[arg(long)]
     no_graphs: bool,
-    /// In the steps, make launches that follow one another one launch whose blocks stay: an experiment
+    /// Fuse consecutive launches of a step into persistent ones (experimental)
     #[arg(long, conflicts_with = "no_graphs")]
     persistent: bool,
     /// Measure candle's layers, too, as a baseline: on the device with feature `candle-cuda`, else on the processor

@@ -1,4 +1,4 @@
-//! `omni-service`: what the service promises beyond speed, measured; see `docs/benchmarks.md`.
+//! `omni-service`: measures the service's promises beyond speed; see `docs/benchmarks.md`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

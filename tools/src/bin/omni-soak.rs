@@ -9,17 +9,18 @@ use clap::Parser;
 use omni_tools::ServerProcess;
 use omni_tools::soak::{Plan, Report, SERVER_ARGS, soak};
 
-/// Puts a server under load of every kind: every protocol and format, callers that cancel, vanish, read slowly, are late, are wrong,
-/// say nothing. Judges every stream by the rules of the protocol, and when all have gone whether the server holds what it held before.
+/// Puts a server under load of every kind: every protocol and format, and callers that cancel, vanish, read slowly,
+/// come late, send errors or send nothing. Checks every stream against the protocol's rules, and in the end that the
+/// server holds no more than before.
 ///
-/// Exit codes: 0 if nothing is wrong, 1 if something is (it is listed), 2 if it could not be done.
+/// Exit codes: 0 if nothing is wrong, 1 if something is (it is listed), 2 if the soak could not be done.
 #[derive(Debug, Parser)]
 #[command(name = "omni-soak", version)]
 struct Args {
-    /// Minutes of load between the two looks at what is held
+    /// Minutes of load
     #[arg(long, default_value_t = 10.0, value_name = "N")]
     minutes: f64,
-    /// Callers that are busy at the same time
+    /// Callers busy at the same time
     #[arg(long, default_value_t = 16, value_name = "N")]
     streams: u64,
     /// Seed of the callers' behaviour; random by default

@@ -1,7 +1,8 @@
-//! `omni-gpu bench`: how fast a device speaks, beside what its memory and its products allow.
+//! `omni-gpu bench`: speed of a device beside the limits of its memory bandwidth and its matrix products.
 //!
-//! First the parts, each alone and waited for, then the whole server under callers, then what explains the parts, as far as that is asked for.
-//! Every figure is measured in this run, the ceilings included; what a step must read and compute is counted from the checkpoint's shapes.
+//! First the stages, each alone and waited for, then the whole server under callers, then optional details of the
+//! stages. Every figure is measured in this run, ceilings included; the reads and operations of a step are counted
+//! from the checkpoint's shapes.
 
 mod beside;
 #[cfg(any(feature = "cuda", feature = "emulator"))]
@@ -63,7 +64,7 @@ pub struct Bench {
 /// Beginning of a line about a failure; `scripts/gpu-report` searches for it.
 const FAILED: &str = "Failed";
 
-/// A measurement that goes on.
+/// A measurement in progress.
 struct Run<'a> {
     place: Place,
     asked: &'a Bench,
@@ -73,7 +74,7 @@ struct Run<'a> {
     ceilings: Option<Ceilings>,
     left_out: Vec<String>,
     broken: Vec<String>,
-    /// The longest that anything took that is like what comes next.
+    /// Longest time of a similar part so far.
     longest: Duration,
     clocks: Clocks,
 }
@@ -127,7 +128,7 @@ pub fn bench(place: Place, asked: &Bench, budget: Budget, report: &mut Report) -
 }
 
 impl Run<'_> {
-    /// Runs `part` if there is time for it; one that fails is told of and keeps no other from being measured.
+    /// Runs `part` if there is time for it; a failure is reported and does not stop the others.
     fn part<T>(&mut self, name: &str, need: Duration, part: impl FnOnce() -> anyhow::Result<T>) -> Option<T> {
         if !self.budget.allows(need.max(self.longest)) {
             self.left_out.push(name.to_owned());
@@ -145,7 +146,7 @@ impl Run<'_> {
         }
     }
 
-    /// Tells of a failure at once, for the run may be ended before its end, and once more there.
+    /// Reports a failure at once, because the run may be cut short, and again at the end.
     fn fails(&mut self, what: String) {
         if let Err(error) = self.report.aside(&format!("- {FAILED}: {what}")) {
             self.broken.push(format!("the report cannot be written: {error}"));
@@ -169,7 +170,7 @@ impl Run<'_> {
         let Some(figures) = found else {
             return Ok(self.report.paragraph("Not measured.")?);
         };
-        // One that fails keeps no other from being told.
+        // A failure does not stop the others.
         let memory = self.measured("the memory's speed", figures.memory);
         let product = self.measured("the speed of a product", figures.product);
         let overheads = self.measured("overheads", figures.overheads);
@@ -262,11 +263,11 @@ struct DeviceFigures {
     memory: anyhow::Result<Bandwidth>,
     /// Rows and columns of square matrices, and additions and multiplications per second of their product.
     product: anyhow::Result<(u32, f64)>,
-    /// Launches and copies that do next to nothing, and seconds of each.
+    /// Launches and copies that do next to nothing, with their seconds.
     overheads: anyhow::Result<Vec<(String, f64)>>,
 }
 
-/// Of the device at that place, with `bytes` to read.
+/// Figures of the device at `place`, reading `bytes`.
 #[cfg(any(feature = "cuda", feature = "emulator"))]
 fn device_figures(place: Place, bytes: usize) -> anyhow::Result<DeviceFigures> {
     fn of<D: omni_gpu::Device>(device: &D, bytes: usize, side: u32, effort: Effort) -> DeviceFigures {

@@ -1,7 +1,7 @@
-//! `omni-gpu check`: whether a device computes what it should.
+//! `omni-gpu check`: correctness of a device's results.
 //!
-//! A case compares; it is named, and what it found is told in figures. One that fails, breaks or does not fit the time keeps
-//! no other from being looked at.
+//! A case is a named comparison that reports figures. A case that fails, panics or does not fit the time does not
+//! stop the others.
 
 mod batches;
 mod halves;
@@ -55,7 +55,7 @@ impl Case {
         Self { need, ..self }
     }
 
-    /// Not to be begun unless its name is asked for: most of its time is the processor's.
+    /// Runs the case only if named, because most of its time is the CPU's.
     fn on_request(self) -> Self {
         Self {
             on_request: true,
@@ -75,13 +75,13 @@ impl Case {
 /// Outputs of the reference implementation to compare with.
 #[derive(Debug, Clone)]
 pub struct References {
-    /// Of the tiny checkpoint.
+    /// Reference of the tiny checkpoint.
     pub tiny: Goldens,
-    /// Of the embedded voice.
+    /// Reference of the embedded voice.
     pub voice: Goldens,
     /// Its sentences, as JSON.
     pub sentences: &'static [u8],
-    /// Of the embedded thinker, as JSON.
+    /// Reference of the embedded thinker, as JSON.
     pub thinker: &'static [u8],
     /// The checkpoint that those of the embedded models are of.
     pub embedded: Embedded,
@@ -144,7 +144,7 @@ pub fn check(
     let mut holding = 0;
     let mut broken = Vec::new();
     let mut left_out = Vec::new();
-    // What a case needs is not known; hardly any needs more than the longest so far.
+    // The duration of a case is unknown; hardly any takes longer than the longest so far.
     let mut longest = Duration::ZERO;
     for case in cases {
         if !budget.allows(longest.max(case.need)) {
@@ -199,7 +199,7 @@ pub fn check(
     Ok(Verdict::of(broken.is_empty(), left_out.is_empty()))
 }
 
-/// A device that fails in the middle of one case must not take what is known of the others with it.
+/// Runs a case, catching a failure of the device, so that the other cases' results are kept.
 fn look(look: Look, models: &Models) -> Judge {
     let mut judge = Judge::default();
     match catch_unwind(AssertUnwindSafe(|| look(models, &mut judge))) {

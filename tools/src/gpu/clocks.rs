@@ -13,7 +13,7 @@ use super::report::Report;
 /// Fields of a query, in the order of [`Look`].
 const ASKED: &str =
     "clocks.sm,clocks.max.sm,clocks.mem,power.draw,temperature.gpu,clocks_event_reasons.active";
-/// From one look to the next.
+/// Interval between samples.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// The device does nothing, which is no reason that holds anything back.
@@ -30,7 +30,7 @@ const REASONS: [(u64, &str); 8] = [
     (0x100, "clocks of a display"),
 ];
 
-/// The device at one time. What it does not tell is none.
+/// Sample of a device's state; unknown fields are `None`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Look {
     sm: Option<f64>,
@@ -86,7 +86,7 @@ impl Look {
     }
 }
 
-/// The device as it is now.
+/// Current state of the device.
 pub(super) fn now(place: Place) -> String {
     let Some(mut program) = question(place) else {
         return "Clocks: there is no device.".to_owned();
@@ -134,7 +134,7 @@ impl Range {
     }
 }
 
-/// Several looks at a device that works.
+/// Samples of a device under load.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Seen {
     looks: u32,
@@ -193,19 +193,19 @@ struct Shared {
     over: bool,
 }
 
-/// Looks at a device for as long as it is kept.
+/// Samples a device's state until dropped.
 pub(super) struct Clocks {
     shared: Arc<Mutex<Shared>>,
     looks: Option<Thread>,
 }
 
 impl Clocks {
-    /// Of the device, if there is one and `nvidia-smi` tells of it.
+    /// For the device at `place`, if `nvidia-smi` knows it.
     pub(super) fn of(place: Place) -> Self {
         Self::told_by(question(place))
     }
 
-    /// By a program that writes a line for each look. One that fails is not asked again.
+    /// From a program that writes a line per sample; not restarted if it fails.
     fn told_by(program: Option<Command>) -> Self {
         let shared: Arc<Mutex<Shared>> = Arc::default();
         let looks = program.map(|mut program| {
@@ -218,9 +218,10 @@ impl Clocks {
         Self { shared, looks }
     }
 
-    /// Writes down what was seen since this was asked for last.
+    /// Reports the samples since the last call.
     ///
     /// # Errors
+    ///
     /// If the report cannot be written.
     pub(super) fn tell(&self, report: &mut Report) -> io::Result<()> {
         report.line(format!("\n{}", self.take().told()))

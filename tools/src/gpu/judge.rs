@@ -1,4 +1,4 @@
-//! Comparing what a device computes with what it should, in figures.
+//! Comparison of a device's results with references, in figures.
 
 use omni_models::testing::{deviation, farthest};
 
@@ -45,7 +45,7 @@ impl Judge {
         );
     }
 
-    /// No number may be farther than `bound` from what it should be.
+    /// Requires every number to be within `bound` of the expected one.
     pub fn near(&mut self, what: &str, got: &[f32], expected: &[f32], bound: f32) {
         let off = farthest(got, expected);
         self.found(

@@ -39,7 +39,7 @@ pub fn describe(title: &str, place: Place, device: &str, report: &mut Report) ->
     report.line(clocks::now(place))
 }
 
-/// The commit that this program was made from, where the build was told.
+/// Commit of this build, if the build recorded it.
 fn commit() -> &'static str {
     option_env!("OMNI_COMMIT").unwrap_or("unknown")
 }

@@ -69,7 +69,7 @@ fn device(number: usize) -> Result<String, String> {
 pub struct Embedded(Option<PathBuf>);
 
 impl Embedded {
-    /// In this folder.
+    /// Opens the embedded model in a folder.
     #[must_use]
     pub fn at(folder: PathBuf) -> Self {
         Self(Some(folder))
@@ -139,7 +139,7 @@ pub(super) struct Models {
     place: Place,
     embedded: Embedded,
     loaded: RefCell<BTreeMap<(Which, By), Rc<SpeechModel>>>,
-    /// Of models with graphs that are loaded no more.
+    /// Graph counters of models dropped since.
     dropped: RefCell<Vec<Graphs>>,
 }
 

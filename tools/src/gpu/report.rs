@@ -1,4 +1,4 @@
-//! Markdown that is written as it becomes known: what was found is there, even if the next thing never returns.
+//! Markdown written line by line as results arrive, so that they survive a later hang.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -66,9 +66,10 @@ impl Report {
         self.line(format!("\n{} {text}\n", "#".repeat(level)))
     }
 
-    /// A line that does not wait for the end of a table; behind it the table begins anew.
+    /// Writes a line at once, even within a table; the table is restarted behind it.
     ///
     /// # Errors
+    ///
     /// If it cannot be written.
     pub fn aside(&mut self, line: &str) -> io::Result<()> {
         self.parted = true;
@@ -122,7 +123,7 @@ fn cells(cells: &[impl AsRef<str>]) -> String {
     format!("| {} |", cells.join(" | "))
 }
 
-/// So much, with as many digits as tell something.
+/// Formats a value with its significant digits.
 pub(super) fn number(value: f64) -> String {
     match value.abs() {
         v if v >= 100.0 => format!("{value:.0}"),

@@ -16,7 +16,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// From what was found.
+    /// Verdict from the findings.
     #[must_use]
     pub fn of(holds: bool, complete: bool) -> Self {
         match (holds, complete) {

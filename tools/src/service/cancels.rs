@@ -12,9 +12,10 @@ use crate::line::Line;
 /// The server's own measure.
 const FREED: &str = "vllm:omni_cancel_latency_s";
 
-/// On a server with a single place: one caller speaks, another waits, the first cancels.
+/// On a server with one place: one caller speaks, another waits, the first cancels.
 ///
 /// # Errors
+///
 /// If a server cannot be started or reached.
 pub async fn cancels(program: &Path, rounds: usize) -> anyhow::Result<String> {
     let server = server(program, &["--max-active", "1"])?;
@@ -51,7 +52,7 @@ pub async fn cancels(program: &Path, rounds: usize) -> anyhow::Result<String> {
         next.push(begun);
         second.send(cancel("")).await;
         second.utterance().await;
-        // The same without another one before it.
+        // As above, without a call before it.
         let asked = Instant::now();
         second.send(text(LONG)).await;
         second.send(finish()).await;

@@ -15,7 +15,7 @@ use crate::line::Line;
 /// # Errors
 /// If a server cannot be started or reached.
 pub async fn drain(program: &Path, streams: usize) -> anyhow::Result<String> {
-    // All of them are worked on at once, however many that is by itself.
+    // All of them are active at once, beyond the default limit.
     let server = server(program, &["--max-active", &streams.to_string()])?;
     let line = Line::open(server.target().address).await?;
     warm(&line.channel).await?;

@@ -17,7 +17,7 @@ use super::{SENTENCES, percentile, server, warm};
 use crate::line::Line;
 
 const CONNECTIONS: usize = 16;
-/// Callers that together show what can be had: enough to keep every processor busy, few enough that none is refused.
+/// Callers that together reach the capacity: enough to keep every CPU busy, few enough that none is refused.
 const CALLERS: usize = 8;
 /// An answer whose first audio comes later than this is late.
 const PROMISE: Duration = Duration::from_secs(1);
@@ -99,7 +99,7 @@ fn millis(sorted: &[f64], shares: [f64; 3]) -> String {
     }
 }
 
-/// Answers a second to callers of whom each asks again when the last answer is there. Only what was answered counts.
+/// Answers per second to callers that each repeat as soon as they are answered. Only successful answers count.
 async fn capacity(lines: &Arc<Vec<Line>>, time: Duration) -> f64 {
     let begun = Instant::now();
     let mut callers = JoinSet::new();

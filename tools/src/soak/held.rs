@@ -76,12 +76,11 @@ impl Held {
         })
     }
 
-    /// Resources held once nothing changes any more; with `before`, once no more is held than then, or `patience` has
-    /// passed.
+    /// Resources held once they no longer change; with `before`, once no more is held than then, or after `patience`.
     ///
-    /// The server is asked only when its process looks as it should, and not again before [`QUIET`] has passed: every answer
-    /// takes a thread for blocking work, of which those that idle are used in turns, so that frequent requests keep all of
-    /// them alive.
+    /// The server is asked only when its process looks as expected, and not again before [`QUIET`] has passed: every
+    /// answer uses a thread for blocking work, and frequent requests would keep all of these alive, because idle ones
+    /// are used in turn.
     pub(super) async fn settled(
         target: Target,
         before: Option<&Self>,

@@ -244,7 +244,7 @@ pub(super) async fn riva_online(visit: &mut Visit) -> String {
     }
 }
 
-/// A voice that is made of a recording of up to 20 seconds, and deleted again.
+/// Makes a voice of a recording of up to 20 seconds, and deletes it again.
 pub(super) async fn keeps_a_voice(visit: &mut Visit) -> String {
     let name = format!("soak{}", visit.dice.roll());
     let seconds = 2.0 + visit.dice.below(36) as f32 / 2.0;

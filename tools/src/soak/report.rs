@@ -108,7 +108,7 @@ impl Report {
         faults
     }
 
-    /// The same for programs.
+    /// As JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         json!({

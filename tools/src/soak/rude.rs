@@ -13,7 +13,7 @@ use tonic::Code;
 
 use super::callers::{Visit, refused};
 
-/// Messages that cannot be served: what is wrong is said with the right code, and nothing else suffers.
+/// Invalid messages: each gets the right status, and nothing else suffers.
 pub(super) async fn wrong_messages(visit: &mut Visit) -> String {
     if visit.dice.one_in(4) {
         return unready(visit).await;
@@ -85,7 +85,7 @@ async fn too_long(mut call: Call) -> String {
     "told TEXT_TOO_LONG".to_owned()
 }
 
-/// A conversation in which an answer is asked for before anything was said.
+/// A conversation in which an answer is requested before anything was said.
 async fn unready(visit: &mut Visit) -> String {
     let call = ChatCall::try_open(&mut ChatServiceClient::new(visit.channel()), None).await;
     let mut call = match call {

@@ -94,7 +94,7 @@ async fn begun(visit: &mut Visit) -> Result<Call, String> {
     Ok(call)
 }
 
-/// Says something in any pieces; the utterance stays open.
+/// Sends text in random pieces; the utterance stays open.
 async fn say(call: &Call, name: &str, dice: &mut Dice) {
     let words: Vec<char> = words(dice).chars().collect();
     let mut rest = &words[..];
@@ -168,7 +168,7 @@ pub(super) async fn speaks(visit: &mut Visit) -> String {
     came.to_owned()
 }
 
-/// Cancels at any moment, and goes on.
+/// Cancels at a random moment, and continues.
 pub(super) async fn cancels(visit: &mut Visit) -> String {
     let mut call = match begun(visit).await {
         Ok(call) => call,
@@ -186,7 +186,7 @@ pub(super) async fn cancels(visit: &mut Visit) -> String {
             _ => _ = call.next().await,
         }
         call.send(cancel("")).await;
-        // To cancel what has ended already is no error, and neither is what follows then.
+        // Cancelling an ended call is no error, and neither is what follows.
         call.send(config(v1::SpeechConfig::default())).await;
         while let Some((_, event)) = call.next().await {
             match event {
@@ -262,7 +262,7 @@ fn late(code: Code) -> bool {
     matches!(code, Code::DeadlineExceeded | Code::Cancelled)
 }
 
-/// Takes what comes one by one and with pauses, or nothing for a while.
+/// Reads slowly with pauses, or not at all for a while.
 pub(super) async fn reads_slowly(visit: &mut Visit) -> String {
     let mut call = match begun(visit).await {
         Ok(call) => call,
@@ -305,7 +305,7 @@ pub(super) async fn idles(visit: &mut Visit) -> String {
     call.hang_up();
     match call.end().await {
         Ok(_) => "answered".to_owned(),
-        // It was let go just then.
+        // It was dropped at that moment.
         Err(status) if status.code() == Code::Aborted => "let go".to_owned(),
         Err(status) => panic!("{status:?}"),
     }

@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A loop that is ready: what comes before its first step is done.
+/// A loop ready for its first step.
 pub(super) trait Steps: Send {
     fn step(&mut self) -> anyhow::Result<()>;
     /// Returns true if it can be stepped once more.
@@ -49,8 +49,8 @@ pub(super) fn alone(steps: &mut dyn Steps, most: Most) -> anyhow::Result<Vec<f64
     measured(steps, most, &Progress::default(), &Progress::default())
 }
 
-/// Seconds that each step of two loops took beside the other. Both begin together, and each goes on until the other was measured as well; a step
-/// in which the other one had ended is not among them.
+/// Seconds of each step of two loops running side by side. Both begin together and continue until the other is
+/// measured; steps that outlast the other loop are left out.
 pub(super) fn both(
     first: &mut dyn Steps,
     second: &mut dyn Steps,
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// A loop each of whose steps waits until the other one has done so many more.
+    /// A loop whose steps each wait until the other has done a given number.
     struct Scripted {
         waits_for: u32,
         room: u32,

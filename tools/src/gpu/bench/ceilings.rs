@@ -21,7 +21,7 @@ pub(super) struct Effort {
 }
 
 impl Effort {
-    /// Of a device.
+    /// Effort on a device.
     #[cfg(feature = "cuda")]
     pub(super) const OF_DEVICE: Self = Self {
         warm_up: Duration::from_millis(200),
@@ -59,7 +59,7 @@ fn fill<D: Device>(device: &D, to: &impl Memory) -> omni_gpu::Result<()> {
     Ok(())
 }
 
-/// With `bytes` to read; what is measured is graphs of a launch each.
+/// Bandwidth of reading `bytes`; measured in graphs of one launch each.
 pub(super) fn bandwidth<D: Device>(device: &D, bytes: usize, effort: Effort) -> omni_gpu::Result<Bandwidth> {
     let from = device.alloc(bytes)?;
     let to = device.alloc(bytes)?;
@@ -80,8 +80,8 @@ pub(super) fn bandwidth<D: Device>(device: &D, bytes: usize, effort: Effort) -> 
     Ok(Bandwidth { copy: copied, read })
 }
 
-/// Additions and multiplications per second of the product of two matrices of `side` rows and columns, in bf16, by tensor cores; what is
-/// measured is as in [`bandwidth`].
+/// Operations per second (additions and multiplications) of the product of two matrices of `side` rows and columns,
+/// in bf16 on tensor cores; measured as in [`bandwidth`].
 pub(super) fn product<D: Device>(device: &D, side: u32, effort: Effort) -> omni_gpu::Result<f64> {
     let bytes = side as usize * side as usize * 2;
     let out = device.alloc(bytes)?;
@@ -97,8 +97,9 @@ pub(super) fn product<D: Device>(device: &D, side: u32, effort: Effort) -> omni_
 /// Words of 4 bytes that a block of [`Fill`] writes.
 const WORDS_OF_BLOCK: u32 = 1024;
 
-/// Launches and copies that do next to nothing, and seconds of each: launches in a graph by their blocks, launches alone, a graph and copies to
-/// and from the device that are waited for. As a step does, each asks how long the device worked.
+/// Launches and copies that do next to nothing, with their seconds: launches in a graph by their blocks, single
+/// launches, a graph, and copies to and from the device, each waited for. Each also reads the device's busy time, as
+/// a step does.
 pub(super) fn overheads<D: Device>(device: &D, effort: Effort) -> omni_gpu::Result<Vec<(String, f64)>> {
     let often = effort.often;
     let memory = device.alloc((528 * WORDS_OF_BLOCK * 4) as usize)?;

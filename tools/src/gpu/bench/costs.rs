@@ -36,7 +36,7 @@ pub(super) fn measure(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
             };
             let model = SpeechModel::load(asked.source(name)?, options)?;
             model.profile_gpu(replays);
-            // What is decoded here is of no use, and is not looked at.
+            // The decoded samples are invalid and ignored.
             steps::frames(&model, batch, 1, Duration::ZERO)?;
             steps::pieces(&model, batch, 1, 1, Duration::ZERO)?;
             Ok(model.take_gpu_costs())

@@ -1,4 +1,4 @@
-//! The whole server under a closed loop of callers: what a listener notices.
+//! The whole server under a closed loop of callers, measured by the listener.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::service::SENTENCES;
 
-/// A player with so much audio in hand hears no gap.
+/// Buffered audio with which a player has no gap.
 pub(super) const THRESHOLD: Duration = Duration::from_millis(100);
 /// An utterance that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -78,7 +78,7 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
 pub(super) struct Server(App);
 
 impl Server {
-    /// With these arguments, when it is ready.
+    /// Starts a server with these arguments and waits until it is ready.
     pub(super) async fn start(args: &[String]) -> anyhow::Result<Self> {
         let own = [
             "omni-server",

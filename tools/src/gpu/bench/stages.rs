@@ -25,7 +25,7 @@ struct Work {
 }
 
 impl Work {
-    /// Of a step of a stage over `rows` rows that look back at `context` positions each.
+    /// Work of a stage's step over `rows` rows that attend to `context` positions each.
     fn of(stage: &StageFloor, rows: u32, context: f64) -> Self {
         Self {
             bytes: stage.step_bytes(rows) + f64::from(rows) * context * stage.kv_position_bytes as f64,

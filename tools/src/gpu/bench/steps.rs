@@ -74,15 +74,15 @@ fn launches(figures: GpuFigures) -> u64 {
     figures.launches + figures.recorded_launches + figures.replayed_launches
 }
 
-/// A frame of every sequence of a batch: as it is made, and its two halves with a wait between them.
+/// Times of a frame of every sequence of a batch: complete, and of its two halves with a wait between them.
 #[derive(Debug, Clone)]
 pub(super) struct FrameTimes {
     pub(super) talker: Timed,
     pub(super) predictor: Timed,
     pub(super) whole: Timed,
-    /// As it is made where each step is asked for before the one in front of it is waited for.
+    /// Complete, with each step queued before the previous one is waited for.
     pub(super) overlapped: Timed,
-    /// Positions that a sequence had, on average over what was measured of `whole`.
+    /// Mean positions of a sequence while `whole` was measured.
     pub(super) context: f64,
 }
 
@@ -100,7 +100,7 @@ pub(super) struct Speakers {
 pub(super) enum Priority {
     /// Before a vocoder's, as a server runs them.
     Urgent,
-    /// As a vocoder's.
+    /// Equal, as a vocoder's.
     Equal,
 }
 
@@ -115,7 +115,7 @@ pub(super) fn frames(
     let from = speakers.position;
     let whole = Timed::take(model, count, time / 3, || speakers.step())?;
     let context = f64::from(from + speakers.position) / 2.0;
-    // From the same position on, as far as the one before got.
+    // Starts at the same position, and runs as far as the one before.
     let mut speakers = Speakers::warm(model, batch, count)?;
     speakers.ask()?;
     let overlapped = Timed::take(model, count, time / 3, || {
@@ -170,13 +170,13 @@ impl Timed {
 }
 
 impl Speakers {
-    /// With room for `count` steps, after some. Every step ends with what it made on the host: nothing is left over for the
-    /// next one's time.
+    /// Sequences with room for `count` steps, after a warm-up. Every step ends with its result on the host, so that
+    /// none of its work falls into the next one's time.
     fn warm(model: &SpeechModel, batch: u32, count: u32) -> anyhow::Result<Self> {
         Self::ready(model, batch, count, Priority::Urgent)
     }
 
-    /// The same, with steps of this priority.
+    /// As above, with steps of this priority.
     pub(super) fn ready(
         model: &SpeechModel,
         batch: u32,
@@ -267,7 +267,7 @@ impl Speakers {
         Ok(())
     }
 
-    /// Waits for the frame of all that was asked for first.
+    /// Waits for the oldest frame in flight.
     fn answer(&mut self) -> anyhow::Result<()> {
         let sampled = self.talker.wait_sample()?;
         all_made(&sampled)
@@ -305,7 +305,7 @@ fn request(model: &SpeechModel) -> anyhow::Result<TalkerRequest> {
     })
 }
 
-/// A vocoder in the middle of streams, each of which gets the same frames again and again.
+/// Vocoder in the middle of streams, each of which gets the same frames again and again.
 pub(super) struct Decoders {
     code2wav: Code2Wav,
     streams: u32,

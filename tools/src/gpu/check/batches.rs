@@ -1,8 +1,7 @@
-//! Sequences stepped together get what they would get alone, steps that are graphs what their launches give, and drawn codes
-//! are drawn alike everywhere.
+//! Sequences in a batch equal single ones, graphs equal separate launches, and sampled codes are equal everywhere.
 //!
-//! With up to eight rows a row is the same to the last bit whatever it is computed with; with more, products add in another
-//! order, and the codes must still be the same.
+//! With up to eight rows a row is bit-identical in any batch; with more, products add in another order, and the codes
+//! must still be equal.
 
 use std::rc::Rc;
 
@@ -25,7 +24,7 @@ pub(super) fn drawn(count: u32) -> Asked {
     (0..count).map(one).collect()
 }
 
-/// The same, choosing the most likely: no draw is decided by a rounding.
+/// As above, but greedy: no draw is decided by a rounding.
 fn likely(count: u32) -> Asked {
     let mut asked = drawn(count);
     for (i, (request, _)) in asked.iter_mut().enumerate() {
@@ -37,7 +36,7 @@ fn likely(count: u32) -> Asked {
     asked
 }
 
-/// Room for so many of them.
+/// Cache for `sequences` sequences.
 pub(super) fn cache(sequences: u32) -> KvOptions {
     KvOptions {
         num_blocks: 1 + sequences.max(8) * 16,
@@ -237,7 +236,7 @@ pub(super) fn cases() -> Vec<Case> {
                 let repeated = |i: usize| spoken[i % spoken.len()].concat();
                 let got: Vec<u32> = (0..6).flat_map(repeated).collect();
                 judge.same("codes", &got, &alone.0);
-                // The others say the same as the first six, later and beside others.
+                // The rest repeat the first six, later and in another batch.
                 let again: Vec<u32> = spoken.iter().flat_map(|codes| codes.concat()).collect();
                 let expected: Vec<u32> = (0..spoken.len()).flat_map(|i| repeated(i % 6)).collect();
                 judge.same("codes of all", &again, &expected);

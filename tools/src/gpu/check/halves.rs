@@ -1,6 +1,6 @@
-//! bf16 computes something close to f32.
+//! bf16 is close to f32.
 //!
-//! The bounds are wide: what they are to find is a kernel that is wrong in bf16 alone, which is off by far more than roundings.
+//! The bounds are wide: they must find a kernel that is wrong in bf16 alone, which is off by far more than roundings.
 
 use omni_engine::SeqId;
 use omni_models::SpeechModel;
@@ -10,9 +10,9 @@ use super::voice::{RAMP, long_cache, say};
 use super::{Case, References};
 use crate::gpu::models::{By, Which};
 
-/// Of the tiny checkpoint's logits, relative.
+/// Bound for the tiny checkpoint's logits, relative.
 const TINY_LOGITS: f32 = 0.05;
-/// Of its samples: the random vocoder amplifies roundings, and clips.
+/// Bound for its samples: the random vocoder amplifies roundings, and clips.
 const TINY_SAMPLES: f32 = 1.0;
 
 /// Logits behind a prompt of the tiny checkpoint's, and a waveform.
@@ -26,9 +26,9 @@ fn tiny(model: &SpeechModel, codes: &[Vec<u32>]) -> anyhow::Result<(Vec<f32>, Ve
     Ok((logits, wav))
 }
 
-/// Of the embedded talker's logits, as long as both have said the same, relative.
+/// Bound for the embedded talker's logits, while both have equal codes, relative.
 const VOICE_LOGITS: f32 = 0.05;
-/// Of the embedded vocoder's samples for the reference's codes, relative.
+/// Bound for the embedded vocoder's samples for the reference's codes, relative.
 const VOICE_SAMPLES: f32 = 0.1;
 /// Frames that are compared, most.
 const FRAMES: usize = 24;
@@ -78,7 +78,7 @@ pub(super) fn cases(references: &References) -> Vec<Case> {
                     .zip(&expected)
                     .take_while(|((g, _), (e, _))| g == e)
                     .count();
-                // The frame that differs was chosen by logits of the same past.
+                // The first differing frame was chosen by logits of the same past.
                 let common = (alike + 1).min(got.len()).min(expected.len());
                 let logits = |frames: &[(Vec<u32>, Vec<f32>)]| -> Vec<f32> {
                     frames[..common]

@@ -1,7 +1,7 @@
-//! Every kernel against its plain reference: the tests of `omni-gpu` itself, as the program that cargo makes of them.
+//! Every kernel against its plain reference: runs the tests of `omni-gpu` as a program.
 //!
-//! They live in that crate's test module, with generators and references that nothing else needs; so their program is carried
-//! beside this one, and what it says is read.
+//! They live in that crate's test module, with generators and references that nothing else needs; so the test program
+//! is shipped beside this one, and its output is parsed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -114,7 +114,7 @@ fn logits(
     logits.ok_or_else(|| anyhow::anyhow!("nothing was computed"))
 }
 
-/// A repetition penalty is a part of what is compared.
+/// Includes the repetition penalty.
 fn told(
     frame: usize,
     group: usize,
@@ -140,7 +140,8 @@ fn sentence(place: &str, [got, expected]: [u32; 2], [own, wanted]: [f32; 2]) -> 
     )
 }
 
-/// All tokens of an answer must be equal; if they are not, it is told how clear the choice was, as [`same_frames`] does.
+/// All tokens of an answer must be equal; a difference is reported with the margin of the choice, as by
+/// [`same_frames`].
 pub(super) fn same_tokens(
     judge: &mut Judge,
     (got, expected): (&[u32], &[u32]),
@@ -162,7 +163,7 @@ pub(super) fn same_tokens(
         }
         return Ok(());
     };
-    // The tokens before become a part of the prompt, behind which the logits are the same.
+    // With the previous tokens as part of the prompt, the next logits are the same.
     request.prompt.extend(text_tokens(&expected[..at]));
     let mut thinker = reference()?.load_thinker()?.thinker(kv)?;
     let mut reply = Reply::open(&mut thinker, 0, request, 1)?;
@@ -182,7 +183,7 @@ mod tests {
     use super::*;
     use crate::gpu::check::References;
 
-    /// The difference that was told.
+    /// The reported difference.
     fn said(figures: &str) -> f32 {
         let said = figures
             .split("greater by ")

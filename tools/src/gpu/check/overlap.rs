@@ -1,4 +1,4 @@
-//! Steps that are asked for before the one in front of them is waited for give what steps in turn give.
+//! Steps queued before the previous one is waited for equal steps in turn.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::batches::{Asked, cache, drawn, sentences};
 use super::voice::long_cache;
 use crate::gpu::models::{By, Which};
 
-/// The codes of requests of which so many join at each step, and how many steps were begun ahead.
+/// Codes of requests that join a few at each step, and the number of steps begun ahead.
 fn spoken(
     model: &SpeechModel,
     kv: KvOptions,

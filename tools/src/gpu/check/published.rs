@@ -12,7 +12,7 @@ use crate::gpu::models::{By, Place, Which};
 
 /// Relative error of logits in f32, which are added up in another order.
 const LOGITS: f32 = 1e-3;
-/// And in bf16, in which rows may go to other experts: what has nothing to do with one another is off by 1.4.
+/// Bound in bf16, where rows may go to other experts; unrelated logits differ by 1.4.
 const HALF_LOGITS: f32 = 0.5;
 /// Reading all weights of the largest on the processor, in f32, takes its time.
 const NEED: Duration = Duration::from_secs(150);

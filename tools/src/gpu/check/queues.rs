@@ -1,5 +1,4 @@
-//! Replicas compute at the same time, each in a queue of its own: what the emulator, which does one thing after another, cannot
-//! show.
+//! Replicas that compute at the same time in queues of their own, which the sequential emulator cannot test.
 
 use omni_models::SpeechModel;
 use omni_models::testing::{decode, frames, kv, sampled, speak};

@@ -1,4 +1,4 @@
-//! The same as the reference implementation: the tiny checkpoint, and sentences of the embedded voice.
+//! Equality with the reference implementation: the tiny checkpoint, and sentences of the embedded voice.
 
 use omni_models::SpeechModel;
 use omni_models::testing::{Heard, Prompted, embedded_cases, kv, tiny_prompt};

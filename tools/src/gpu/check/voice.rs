@@ -9,7 +9,7 @@ use super::margin::same_frames;
 use super::reference::TOLERANCE;
 use crate::gpu::models::{By, Which};
 
-/// As the voice reads: what the text front end makes of numbers and the like is not its business.
+/// Text as spoken, without the text front end's normalisation.
 const SENTENCES: [&str; 4] = [
     "yes.",
     "where did you put the blue folder?",
@@ -22,7 +22,7 @@ const FRAMES: u32 = 500;
 /// Sizes of the chunks that code2wav gets; the last repeats.
 pub(super) const RAMP: [usize; 4] = [1, 2, 4, 8];
 
-/// Room for so many sequences of the embedded voice's.
+/// Cache for `sequences` sequences of the embedded voice.
 pub(super) fn long_cache(sequences: u32) -> KvOptions {
     let block_size = 16;
     KvOptions {

@@ -1,5 +1,5 @@
-//! Names the build: a hash of all that the program is made of. The version alone is the same for many builds, and a commit is not there for
-//! sources without git, nor for changed ones.
+//! Names the build: a hash of all its sources. Many builds share a version, and sources without git, or changed ones,
+//! have no commit.
 
 use std::io;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ struct Hash(u64);
 
 impl Hash {
     fn add(&mut self, bytes: &[u8]) {
-        // What stands between two parts is in neither.
+        // The length separates two parts.
         let length = (bytes.len() as u64).to_le_bytes();
         for byte in bytes.iter().chain(&length) {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);

@@ -1,4 +1,4 @@
-//! Arguments: those of `omni-server`, and what makes of it a part of a cluster.
+//! Arguments: those of `omni-server`, plus those of a part of a cluster.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub enum Discovery {
     File,
     /// By etcd
     Etcd,
-    /// By the API of Kubernetes
+    /// Through the API of Kubernetes
     Kubernetes,
 }
 

@@ -28,7 +28,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Of this program with that model.
+    /// Identity of this program with a model.
     pub fn new(model: String) -> Self {
         Self {
             model,
@@ -55,7 +55,7 @@ impl Identity {
         (self.model != other.model).then(|| differ("the model", &self.model, &other.model))
     }
 
-    /// As it is sent.
+    /// Encoded as a greeting.
     pub fn greeting(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
@@ -77,7 +77,7 @@ pub struct Card {
     pub replica: u32,
     /// Identity that front ends must share.
     pub identity: Identity,
-    /// Number format that it computes in. A sequence goes on only where it is the same.
+    /// Number format of its computation. A sequence resumes only on an equal one.
     #[serde(default)]
     pub format: String,
     /// Address of the stage.
@@ -85,7 +85,7 @@ pub struct Card {
 }
 
 impl Card {
-    /// Of the replica of that number at `instance`.
+    /// Card of a replica at `instance`.
     pub fn new(replica: u32, (identity, format): (Identity, String), instance: Instance) -> Self {
         Self {
             display_name: DISPLAY_NAME.to_owned(),
@@ -118,7 +118,7 @@ impl Card {
         DiscoverySpec::from_model(namespace, component, ENDPOINT.to_owned(), self)
     }
 
-    /// The card in what is found; none if it is something else.
+    /// Card of a discovered instance; `None` if it is something else.
     pub fn of(found: &DiscoveryInstance) -> Option<Self> {
         found.deserialize_model().ok()
     }
@@ -157,7 +157,7 @@ mod tests {
         };
         let why = ours.refuses(&built).unwrap();
         assert!(why.contains("build 0123") && why.contains(&ours.build), "{why}");
-        // A part that does not say what it was built from was built from something else.
+        // A part without a build hash was built from other sources.
         let mut before: serde_json::Value = serde_json::from_slice(&ours.greeting()).unwrap();
         before.as_object_mut().unwrap().remove("build");
         let why = ours.refuses_greeting(before.to_string().as_bytes()).unwrap();

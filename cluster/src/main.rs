@@ -12,7 +12,7 @@ use omni_cluster::args::Args;
 use omni_cluster::settings::Part;
 use omni_cluster::{frontend, runtime, worker};
 
-/// As the server's: it gives back what is freed.
+/// As in the server: it returns freed memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

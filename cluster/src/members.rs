@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::card::{Card, Identity, all};
 use crate::tunnel::Tunnel;
 
-/// Between two looks at replicas that could not be reached, and before discovery is asked again.
+/// Interval between attempts to reach unreachable replicas, and before discovery is asked again.
 const LOOK: Duration = Duration::from_secs(1);
 /// Longest time before a replica that could not be reached is tried again.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -34,7 +34,7 @@ pub struct Members {
     mailbox: usize,
     load_timeout: Duration,
     clock: Clock,
-    /// By the id that discovery gives them.
+    /// By discovery id.
     known: HashMap<u64, Member>,
     /// Card that a pool has under a stage and a number: two may have the same one for a while.
     used: HashMap<(String, u32), u64>,
@@ -45,7 +45,7 @@ struct Member {
     card: Card,
     /// It is known to take work.
     ready: bool,
-    /// The log says that it could not be reached, and it has not been since.
+    /// `true` once the log has reported it as unreachable, until it is reached.
     unreached: bool,
     /// Time of the next attempt if it could not be reached, and the wait after that.
     again: (Instant, Duration),
@@ -61,10 +61,11 @@ impl fmt::Debug for Members {
 }
 
 impl Members {
-    /// Of the front end with that orchestrator.
+    /// Members of the front end with an orchestrator.
     ///
     /// # Errors
-    /// If no connections can be made.
+    ///
+    /// If connections cannot be made.
     pub async fn new(
         runtime: DistributedRuntime,
         (orchestrator, clock): (Orchestrator, Clock),
@@ -87,7 +88,7 @@ impl Members {
         })
     }
 
-    /// Follows discovery for as long as it runs. While discovery cannot be asked, everything stays as it is.
+    /// Follows discovery forever. While discovery is down, everything stays as it is.
     pub async fn follow(mut self) {
         let Ok(model) = self.orchestrator.model() else {
             return;
@@ -149,7 +150,8 @@ impl Members {
         };
         match self.known.get(&id) {
             Some(member) if place(&member.card) == place(&card) => return,
-            // It has registered again, under another number. A watch tells nothing of that, a new one begins with what is there.
+            // It has registered again under another id. The watch reports no removal; a new watch begins with the
+            // present instances.
             Some(_) => self.lost(id),
             None => {}
         }
@@ -185,7 +187,7 @@ impl Members {
         self.known.insert(id, member);
     }
 
-    /// Tells of those that take work now.
+    /// Logs the replicas that now take work.
     fn look(&mut self) {
         let used = &self.used;
         for (id, member) in &mut self.known {
@@ -205,7 +207,7 @@ impl Members {
         }
     }
 
-    /// For the first time with that card.
+    /// Joins a replica for the first time with this card.
     fn join_first(&self, card: &Card) {
         let stage = card.stage();
         let replica = card.replica;
@@ -232,14 +234,14 @@ impl Members {
         }
     }
 
-    /// The replica gets no more work, and the connection to it is closed when what it has is done.
+    /// Drains a replica: it gets no new work, and its connection closes when the present work is done.
     fn lost(&mut self, id: u64) {
         let Some(Member { card, .. }) = self.known.remove(&id) else {
             return;
         };
         let stage = card.stage();
         let replica = card.replica;
-        // The same replica may be there again, as another instance.
+        // The same replica may be back as another instance.
         if self.used.get(&place(&card)) != Some(&id) {
             return;
         }
@@ -260,7 +262,7 @@ impl Members {
         }
     }
 
-    /// Joins those anew that could not be reached when they were found.
+    /// Tries again to join replicas that were unreachable.
     fn try_again(&mut self) {
         let now = Instant::now();
         let mut due = Vec::new();

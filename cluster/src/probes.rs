@@ -36,7 +36,7 @@ struct Shared {
 /// Current or last registration of the stage.
 #[derive(Default)]
 struct Registered {
-    /// Discovery tells of the stage.
+    /// `true` while discovery lists the stage.
     now: bool,
     last: Option<Registration>,
 }
@@ -56,7 +56,7 @@ impl fmt::Debug for Probes {
 }
 
 impl Probes {
-    /// Of a stage that is not registered yet.
+    /// Probes of a stage that is not registered yet.
     pub fn new(member: &StageMember) -> Self {
         Self(Arc::new(Shared {
             listener: member.listener().clone(),
@@ -100,7 +100,7 @@ impl Probes {
         };
     }
 
-    /// Discovery does not tell of the stage any more.
+    /// Discovery no longer lists the stage.
     pub fn unregistered(&self) {
         self.lock().now = false;
     }

@@ -21,7 +21,7 @@ const ETCD_KEEPALIVE: (Duration, Duration) = (Duration::from_secs(5), Duration::
 /// Presence of a part in discovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// It registers itself, and is taken for dead when it no longer says that it lives.
+    /// Registers itself, and counts as dead when its lease expires.
     Registered,
     /// It looks.
     Looking,
@@ -30,7 +30,7 @@ pub enum Presence {
 /// Prefixes of the variables that the runtime would read.
 const READ: [&[u8]; 2] = [b"DYN_", b"ETCD_"];
 
-/// Sets what the runtime reads of the environment, and nothing else counts. Called before any thread is started.
+/// Sets the environment variables that the runtime reads. Called before any thread is started.
 pub fn set_environment(network: &Network) {
     let inherited: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
     let read = |name: &&OsString| {
@@ -38,14 +38,14 @@ pub fn set_environment(network: &Network) {
         READ.iter().any(|beginning| name.starts_with(beginning))
     };
     for name in inherited.iter().filter(read) {
-        // SAFETY: no other thread runs yet that could read the environment meanwhile.
+        // SAFETY: no other thread is running that could read the environment.
         #[expect(unsafe_code, reason = "a variable may open a server that no flag asked for")]
         unsafe {
             std::env::remove_var(name);
         }
     }
     for (name, value) in network.environment() {
-        // SAFETY: no other thread runs yet that could read the environment meanwhile.
+        // SAFETY: no other thread is running that could read the environment.
         #[expect(unsafe_code, reason = "Dynamo's runtime reads these settings nowhere else")]
         unsafe {
             std::env::set_var(name, value);

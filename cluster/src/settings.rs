@@ -12,7 +12,7 @@ pub enum Found {
     File(PathBuf),
     /// By etcd.
     Etcd(Etcd),
-    /// By the API of Kubernetes.
+    /// Through the API of Kubernetes.
     Kubernetes,
 }
 

@@ -12,10 +12,11 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From now on.
+    /// Signals from now on.
     ///
     /// # Errors
-    /// What the system says.
+    ///
+    /// The system's error.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,

@@ -1,7 +1,8 @@
-//! A connection of `omni.stage.v1` through a stream of Dynamo's runtime.
+//! Tunnel: a connection of `omni.stage.v1` through a stream of Dynamo's runtime.
 //!
-//! Front end and stage, or two stages, each have one end of a pair of sockets, as for a process of the same machine. The bytes that come out of the other
-//! ends pass as chunks of one bidirectional stream. Both directions of it are bounded, so a reader that is slow pauses its writer.
+//! Front end and stage, or two stages, each have one end of a socket pair, as for a process on the same machine. The
+//! bytes of the other ends pass as chunks of one bidirectional stream. Both directions are bounded, so a slow reader
+//! pauses its writer.
 
 use std::fmt;
 use std::io;
@@ -29,7 +30,7 @@ use tokio::task::AbortHandle;
 
 use crate::card::Identity;
 
-/// Most bytes of a chunk: what a socket gives at once, as a rule.
+/// Most bytes of a chunk: usually one read of a socket.
 const CHUNK: usize = 64 << 10;
 
 /// Bytes on their way to a stage.
@@ -39,7 +40,7 @@ pub struct ToStage {
     bytes: Vec<u8>,
 }
 
-/// Bytes on their way back, or why there are no more.
+/// Bytes on their way back, or the reason there are no more.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ToFrontend {
     #[serde(with = "serde_bytes")]
@@ -89,7 +90,7 @@ pub struct StageTunnel {
 }
 
 impl StageTunnel {
-    /// Leads through that listener. `gave_up` is told when a connection ends because the replica died or hangs.
+    /// Tunnels to `listener`. `gave_up` is notified when a connection ends because the replica died or hangs.
     pub fn new(listener: StageListener, identity: Identity, gave_up: Arc<Notify>) -> Self {
         Self {
             listener,

@@ -29,13 +29,13 @@ use crate::tunnel::{StageTunnel, dial};
 
 /// Between two tries to register again, after discovery was lost.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Between two looks at whether files still tell of a replica.
+/// Interval between checks that files still list a replica.
 const POLL_FILES: Duration = Duration::from_secs(2);
 /// Attempts of a replica to get a number of its own before it gives up.
 const TRIES: u32 = 64;
 /// Least time between two such tries. A front end that has not read that the first card was taken back would refuse the second.
 const ASIDE: Duration = Duration::from_millis(200);
-/// Between two looks at connections that are to end.
+/// Interval between checks of connections that are closing.
 const POLL_CONNECTIONS: Duration = Duration::from_millis(20);
 /// Longest time that front ends of a replica that has died are waited for.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ pub async fn run(config: &Config, stage: &str, number: Option<u32>, network: &Ne
     let begun = Instant::now();
     let member = tokio::select! {
         member = load(config, stage, number.unwrap_or_default()) => member?,
-        // What was begun ends with the process.
+        // Stopped while loading: there is nothing to drain.
         () = signals.next() => return Ok(()),
     };
     tracing::info!(
@@ -90,7 +90,7 @@ pub async fn run(config: &Config, stage: &str, number: Option<u32>, network: &Ne
     let registered = tokio::select! {
         ended = part.keep_registered(&mut held) => ended,
         died = died(&member) => Err(died),
-        // A step that hangs leaves the state as it is; connections give it up.
+        // A hung step leaves the state unchanged; connections detect it.
         () = gave_up.notified() => Err(anyhow::anyhow!("the replica has died or hangs")),
         () = signals.next() => Ok(()),
     };
@@ -102,18 +102,18 @@ pub async fn run(config: &Config, stage: &str, number: Option<u32>, network: &Ne
     }
     withdraw(held.take()).await;
     drain(member.listener(), config.drain_timeout, &mut signals).await;
-    // Stopped, the replica would fail what it has, which is final. What a process had that is gone runs again elsewhere.
+    // A stopped replica would fail its work for good. Work of a process that is gone runs again elsewhere.
     if member.listener().connections() == 0 {
         tokio::task::spawn_blocking(move || member.stop()).await??;
     }
     Ok(())
 }
 
-/// Waits until every front end was told that the replica has died, for [`NOTIFY_TIMEOUT`] at most.
+/// Waits until every front end knows that the replica has died, for at most [`NOTIFY_TIMEOUT`].
 async fn told(member: &StageMember) {
     let hung_up = async {
         hung_up(member.listener()).await;
-        // What the last one was told is still in its tunnel.
+        // The last message is still in its tunnel.
         tokio::time::sleep(IN_TUNNEL).await;
     };
     if tokio::time::timeout(NOTIFY_TIMEOUT, hung_up).await.is_err() {
@@ -167,7 +167,7 @@ struct Stage<'a> {
     gave_up: Arc<Notify>,
 }
 
-/// A registration, and what it was made with.
+/// A registration, with its runtime.
 type Held = Option<(DistributedRuntime, Registration)>;
 
 impl Stage<'_> {
@@ -198,7 +198,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Announces the replica anew whenever discovery has forgotten it, until the runtime that it is registered with has lost discovery.
+    /// Announces the replica again whenever discovery has forgotten it, until its runtime has lost discovery.
     async fn keep_announced(
         &self,
         runtime: &DistributedRuntime,
@@ -216,7 +216,7 @@ impl Stage<'_> {
             tracing::warn!(
                 "registration expired: discovery took this replica for dead; connections continue, registering again"
             );
-            // Discovery may tell of it already when this fails, under a number that was not compared.
+            // A failed attempt may still be listed, under an id that was not compared.
             while let Err(error) = registration.announce_again(runtime, self).await {
                 tracing::warn!("{error:#}");
                 tokio::select! {
@@ -228,8 +228,8 @@ impl Stage<'_> {
         }
     }
 
-    /// Waits until files do not tell of the replica any more: those of a process that stands still for some seconds are removed by the others.
-    /// Other ways of discovery tell the runtime.
+    /// Waits until files no longer list the replica: others remove the files of a process that stalls for some
+    /// seconds. Other kinds of discovery notify the runtime.
     async fn forgotten(&self, runtime: &DistributedRuntime, card: &Card) {
         if !matches!(self.network.found, Found::File(_)) {
             return std::future::pending().await;
@@ -272,9 +272,9 @@ impl Stage<'_> {
         }
     }
 
-    /// Registers a card: with the number that the replica was given, or else with the one that it `had`, or, if that is taken, with the lowest
-    /// that is free. Of two that take the same number at once, one at least sees the other: it takes its card back, waits for a time of its
-    /// own, and tries again, unless it was given the number.
+    /// Registers a card: with the given replica number, or else with the one that it `had`, or, if that is taken,
+    /// with the lowest free one. Of two that take the same number at once, at least one sees the other: it withdraws
+    /// its card, waits for a time of its own, and tries again, unless the number was given.
     async fn announce(
         &self,
         runtime: &DistributedRuntime,
@@ -329,7 +329,7 @@ impl Stage<'_> {
         bail!("no number is free among the replicas of {}", instance.component)
     }
 
-    /// Of all replicas of the stage, this one too, if it is registered.
+    /// Cards of all replicas of the stage, including this one, if registered.
     async fn cards(&self, runtime: &DistributedRuntime) -> anyhow::Result<Vec<(DiscoveryInstance, Card)>> {
         let found = runtime.discovery().list(all(&self.network.name)).await?;
         let cards = found.into_iter().filter_map(|found| {
@@ -401,7 +401,7 @@ impl Registration {
     }
 }
 
-/// Takes a registration back: front ends give the replica no more work, and hang up when they need it no more.
+/// Withdraws a registration: front ends give the replica no more work, and disconnect when done.
 async fn withdraw(held: Held) {
     let Some((runtime, registration)) = held else {
         return;

@@ -1,7 +1,7 @@
-//! The one monotonic clock of the machine.
+//! The monotonic clock of the machine.
 //!
-//! What needs the time is given a [`Clock`]; intervals are differences of its stamps. Wall-clock time appears in log
-//! lines, in traces and where operators look only.
+//! Code that needs the time is given a [`Clock`]; intervals are differences of its stamps. Wall-clock time appears
+//! only in log lines, in traces and in operators' views.
 
 use std::time::Duration;
 

@@ -1,13 +1,12 @@
-//! Edges between stages: bounded, never blocking, and they wake the other end.
+//! Edges between stages: bounded, never blocking, and waking the other end.
 //!
-//! An [`edge`] has one writer and one reader. Its capacity is counted in the reader's unit (codec frames, for audio too);
-//! a writer that finds no room pauses its sequence and is woken when the reader has made half of it free. Dropping either
-//! end is noticed by the other. Data passes from worker to worker, or from worker to session, and through nothing else. What
-//! passes is measured at the edge itself, chunk by chunk ([`EdgeMeter`]).
+//! An [`edge`] has one writer and one reader. Its capacity is counted in the reader's unit (codec frames, for audio
+//! too); a writer that finds no room pauses its sequence and is woken when the reader has freed half of it. Each end
+//! notices when the other is dropped. Data passes from worker to worker, or from worker to session, and through
+//! nothing else. Every edge is measured, chunk by chunk ([`EdgeMeter`]).
 //!
-//! A replica may be in another process. Then a proxy takes its jobs here, and a host ([`called`]) makes the same jobs of them
-//! there: both ends of every edge are local ones, and between the two lies a socket. What passes it are messages of
-//! `omni.stage.v1`.
+//! A replica may be in another process. Then a proxy takes its jobs here, and a host ([`called`]) recreates them
+//! there: both ends of every edge are local, with a socket between them that carries messages of `omni.stage.v1`.
 
 mod forwarder;
 mod hold;

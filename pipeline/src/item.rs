@@ -127,9 +127,10 @@ impl From<CodecFrame> for Item {
 
 /// Input that a model takes from the items of the stage before it.
 pub trait FromItem: Sized {
-    /// The inputs in an item, or the item if it has none of this kind.
+    /// Inputs in an item; the item itself if it is of another kind.
     ///
     /// # Errors
+    ///
     /// The item.
     fn from_item(item: Item) -> Result<Vec<Self>, Item>;
 }
@@ -153,7 +154,7 @@ impl FromItem for CodecFrame {
     }
 }
 
-/// A model whose request is all that it takes.
+/// A model without inputs besides its request.
 impl FromItem for () {
     fn from_item(item: Item) -> Result<Vec<Self>, Item> {
         Err(item)

@@ -1,7 +1,8 @@
-//! Runs the stages of a model: a stage graph, its pools of replicas, the edges between them, and the requests that pass them.
+//! Pipeline of a model's stages: stage graph, pools of replicas, edges, and the requests that pass them.
 //!
-//! A model family gives a [`StageGraph`](omni_engine::StageGraph) and the model of each of its stages ([`StageFamily`](stage::StageFamily)); what is
-//! done with both is decided here, by the kinds of the stages and the payloads of the edges. No stage has a name here.
+//! A model family provides a [`StageGraph`](omni_engine::StageGraph) and the model of each stage
+//! ([`StageFamily`](stage::StageFamily)). This crate runs them by the kinds of the stages and the payloads of the
+//! edges, and names no stage.
 //!
 //! Imports run down one list only:
 //!
@@ -12,7 +13,7 @@
 //! | 2 | `stage` | pools, replicas, threads that drive the engines |
 //! | 1 | `clock`, `item`, `request`, `seq_ids`, `settings`, `tenant`, `trace` | plain values |
 //!
-//! Not in this crate: gRPC, HTTP, JSON, configuration files, and what a model is to its callers (voices, languages, templates).
+//! Not in this crate: gRPC, HTTP, JSON, configuration files, and the model's public side (voices, languages, templates).
 
 pub mod clock;
 pub mod connector;

@@ -1,10 +1,11 @@
-//! The life of a request over the stages: admission, binding, edges, retries, cancellation.
+//! Requests over the stages: admission, binding, edges, retries, cancellation.
 //!
-//! In: a permit and a [`SegmentSpec`]. Out: a [`Segment`], whose audio comes straight from the last stage. Samples never pass
-//! through here, and of frames only a copy is kept. Which stages a sequence passes, and by which edges, follows from the graph ([`Pipeline`]). An utterance is
-//! bound to one replica of every stage that it passes; a sequence of which nothing was heard yet starts again elsewhere when its
-//! replica dies, and one whose replica's process is gone goes on behind what was heard. Dropping a segment cancels it in every stage within one step. An answer is started the same way, as a [`Reply`], and
-//! a recording is encoded so.
+//! In: a permit and a [`SegmentSpec`]. Out: a [`Segment`], whose audio comes straight from the last stage. Samples
+//! never pass through this module, and of frames only a copy is kept. The graph determines the stages and edges of a
+//! sequence ([`Pipeline`]). An utterance is bound to one replica of each of its stages. A sequence without audio sent
+//! restarts elsewhere when its replica dies; one whose replica's process is gone continues after the audio already
+//! sent. Dropping a segment cancels it in every stage within one step. An answer ([`Reply`]) and the encoding of a
+//! recording start the same way.
 
 mod admission;
 mod answer;

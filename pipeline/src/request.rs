@@ -167,7 +167,7 @@ pub struct VoicePrompt {
 pub struct VoiceReference {
     /// Its codec frames.
     pub frames: Vec<CodecFrame>,
-    /// Text tokens of what is said in it.
+    /// Text tokens of the recording's transcript.
     pub text: Vec<u32>,
 }
 
@@ -182,8 +182,8 @@ impl VoicePrompt {
 }
 
 impl SpeechRequest {
-    /// Tokens of its text that the prompt takes besides the first one: in context the text goes on behind the transcript, beside the
-    /// recording's frames.
+    /// Text tokens that the prompt takes besides the first one: in context the text follows the transcript, beside
+    /// the recording's frames.
     #[must_use]
     pub fn prompt_rows(&self) -> u32 {
         let prompt = self.voice_prompt.as_deref();

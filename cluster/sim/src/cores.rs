@@ -11,7 +11,7 @@ const TICK: f64 = 4e6;
 /// Nanoseconds that are nothing.
 const NOTHING: f64 = 0.5;
 
-/// Work that is done when it has had so much of a core.
+/// Work that is done after a given time on a core.
 #[derive(Debug)]
 struct Job<T> {
     /// Nanoseconds of a core that it still needs.
@@ -38,14 +38,14 @@ pub(crate) struct Cores<L, T> {
     count: usize,
     threads: BTreeMap<L, Busy<T>>,
     order: u64,
-    /// Until when what they have had is counted, in nanoseconds.
+    /// Time up to which work done is accounted, in nanoseconds.
     counted: f64,
     /// Changes whenever the time of the next event does.
     version: u64,
 }
 
 impl<L: Ord + Copy, T> Cores<L, T> {
-    /// So many, with nothing to do.
+    /// `count` idle cores.
     pub(crate) fn new(count: usize) -> Self {
         Self {
             count,
@@ -115,7 +115,7 @@ impl<L: Ord + Copy, T> Cores<L, T> {
         }
     }
 
-    /// Gives the core of a thread that has had it for a slice to one that waits and has had no more.
+    /// Moves a core from a thread that has used up its slice to a waiting one that has used no more.
     fn pass_on(&mut self) {
         while let (Some((first, had)), Some((served, most))) = (self.next_waiting(), self.first_to_give())
             && had <= most

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Costs {
     /// Playing time of a codec frame.
     pub(crate) frame_ms: f64,
-    /// Of a step of the talker.
+    /// Cost of a talker step.
     pub(crate) talker: TalkerCosts,
-    /// Of a step of the vocoder.
+    /// Cost of a vocoder step.
     pub code2wav: VocoderCosts,
-    /// From one process to another, one way.
+    /// Time from one process to another, one way.
     pub(crate) hop_us: f64,
     /// Time before an utterance begins in which no core works for it.
     #[serde(default)]
@@ -24,7 +24,7 @@ pub(crate) struct Costs {
     /// Frames at the head of an utterance that are silence, which the front end cuts off.
     #[serde(default)]
     pub(crate) silent_frames: u32,
-    /// Most frames that a vocoder decodes unheard before it goes on behind a loss.
+    /// Most frames that a vocoder decodes without output when it resumes after a loss.
     #[serde(default)]
     pub(crate) context_frames: u32,
     /// Costs besides steps, which count where everything shares its cores.
@@ -42,13 +42,13 @@ pub(crate) struct BesideCosts {
     pub(crate) code2wav_frame_us: f64,
     /// A front end, before an utterance begins.
     pub(crate) front_begin_us: f64,
-    /// For the audio of a frame.
+    /// Per frame of audio.
     pub(crate) front_frame_us: f64,
     /// Behind its last audio.
     pub(crate) front_end_us: f64,
     /// The callers, to ask for an utterance.
     pub(crate) caller_begin_us: f64,
-    /// For the audio of a frame.
+    /// Per frame of audio.
     pub(crate) caller_frame_us: f64,
     /// Behind its last audio.
     pub(crate) caller_end_us: f64,
@@ -57,7 +57,7 @@ pub(crate) struct BesideCosts {
 /// A step of the talker.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TalkerCosts {
-    /// Whatever is in it.
+    /// Fixed part of a step.
     pub(crate) base_us: f64,
     /// More for every sequence that gives a frame.
     pub(crate) row_us: f64,
@@ -68,7 +68,7 @@ pub(crate) struct TalkerCosts {
 /// A step of the vocoder.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct VocoderCosts {
-    /// Whatever is in it.
+    /// Fixed part of a step.
     pub(crate) base_us: f64,
     /// More for every stream.
     pub(crate) stream_us: f64,
@@ -76,7 +76,7 @@ pub(crate) struct VocoderCosts {
     pub(crate) frame_us: f64,
 }
 
-/// A time of so many microseconds.
+/// Converts microseconds.
 pub(crate) fn micros(us: f64) -> Duration {
     Duration::from_nanos((us.max(0.0) * 1_000.0) as u64)
 }
@@ -87,21 +87,21 @@ impl Costs {
         micros(self.frame_ms * 1_000.0)
     }
 
-    /// From one process to another.
+    /// Time from one process to another.
     pub(crate) fn hop(&self) -> Duration {
         micros(self.hop_us)
     }
 }
 
 impl TalkerCosts {
-    /// Of a step with so many sequences and prompt positions.
+    /// Time of a step with `rows` sequences and `prefill` prompt positions.
     pub(crate) fn step(&self, rows: u32, prefill: u32) -> Duration {
         micros(self.base_us + self.row_us * f64::from(rows) + self.prefill_us * f64::from(prefill))
     }
 }
 
 impl VocoderCosts {
-    /// Of a step with so many streams and frames.
+    /// Time of a step with these streams and frames.
     pub(crate) fn step(&self, streams: u32, frames: u32) -> Duration {
         micros(self.base_us + self.stream_us * f64::from(streams) + self.frame_us * f64::from(frames))
     }

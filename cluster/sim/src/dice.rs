@@ -1,4 +1,4 @@
-//! Random numbers that are the same for the same seed.
+//! Random numbers, equal for equal seeds.
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 #[derive(Debug, Clone)]

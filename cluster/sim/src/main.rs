@@ -18,9 +18,9 @@ use cost::Costs;
 use plan::{Loss, Outcome, Plan, Scale, Stage};
 use world::World;
 
-/// Says how many replicas of each stage callers need, or what comes of a number of replicas.
+/// Finds how many replicas of each stage callers need, or simulates a given number of replicas.
 ///
-/// The scheduling and the routing are the server's own; time is simulated, and a step takes what the cost model says.
+/// Scheduling and routing are the server's own code; time is simulated, and a step takes the time of the cost model.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "omni-plan", version)]
 struct Args {
@@ -45,10 +45,11 @@ struct Args {
     /// By what share of that an utterance may be longer or shorter, from 0 to 1
     #[arg(long, default_value_t = 0.5, value_name = "SHARE")]
     spread: f64,
-    /// Callers begin at the same instant. Those with utterances of one length, and no pauses between them, then stay together
+    /// Callers begin at the same instant. With utterances of one length and no pauses between them, they stay in step
     #[arg(long, conflicts_with = "ramp")]
     together: bool,
-    /// Cores that all parts and the callers share, with --replicas. Unless given, each replica has its own, and what is not a step needs none
+    /// Cores that all parts and the callers share, with --replicas. Unless given, each replica has its own, and only
+    /// steps take time
     // More replicas on the same cores can be worse, so the fewest cannot be searched for by halves; lost ones would keep their share.
     #[arg(long, requires = "replicas", conflicts_with = "lose")]
     cores: Option<usize>,
@@ -58,7 +59,7 @@ struct Args {
     /// Seconds between two utterances of a caller, on average
     #[arg(long, default_value_t = 5.0)]
     pause: f64,
-    /// Callers take audio as it comes, and not as it plays
+    /// Callers read audio as it comes, not at the speed of playback
     #[arg(long)]
     unpaced: bool,
     /// Utterances that may be worked on at once
@@ -82,7 +83,7 @@ struct Args {
     /// Seconds that are simulated
     #[arg(long, default_value_t = 120.0)]
     length: f64,
-    /// Of all chance
+    /// Seed of all random draws
     #[arg(long, default_value_t = 0)]
     seed: u64,
 }

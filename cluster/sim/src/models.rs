@@ -1,4 +1,4 @@
-//! Models that compute nothing and say what that would have cost.
+//! Models that compute nothing and return the cost of doing so.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -114,7 +114,7 @@ impl Warmup for Talker {}
 #[derive(Debug)]
 pub(crate) struct Vocoder {
     costs: VocoderCosts,
-    /// Most frames before the first one that is heard of which it depends.
+    /// Most previous frames on which the first audible one depends.
     context: u32,
     last: LastStep,
 }

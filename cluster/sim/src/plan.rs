@@ -22,7 +22,7 @@ pub(crate) struct Scale {
     pub(crate) target: f64,
     /// Between two looks.
     pub(crate) every: Duration,
-    /// From the decision to the first work of a new replica.
+    /// Time from the decision to the first work of a new replica.
     pub(crate) start: Duration,
     /// The largest number that was wanted in this time is kept.
     pub(crate) down_after: Duration,
@@ -46,15 +46,15 @@ pub(crate) struct Plan {
     pub(crate) costs: Costs,
     /// Cores that all parts and the callers share; each stage has its own unless given.
     pub(crate) cores: Option<usize>,
-    /// Of all chance.
+    /// Seed of all random draws.
     pub(crate) seed: u64,
     /// Callers, each with one utterance after the other.
     pub(crate) callers: usize,
     /// They come evenly over this time.
     pub(crate) ramp: Duration,
-    /// They begin at the same instant, if there is no ramp.
+    /// All begin at the same instant, if there is no ramp.
     pub(crate) together: bool,
-    /// Frames of an utterance that are heard, on average.
+    /// Mean audible frames of an utterance.
     pub(crate) frames: f64,
     /// By what share of that an utterance may be longer or shorter.
     pub(crate) spread: f64,
@@ -87,7 +87,7 @@ pub(crate) struct Plan {
 pub(crate) struct Outcome {
     /// Seconds from a request to its first audio, ascending.
     pub(crate) first_audio: Vec<f64>,
-    /// Utterances that were heard to their end.
+    /// Utterances completed.
     pub(crate) done: usize,
     /// Of them, those with a gap.
     pub(crate) gapped: usize,
@@ -95,7 +95,7 @@ pub(crate) struct Outcome {
     pub(crate) longest_gap: f64,
     /// Sequences that went on at other replicas after a loss.
     pub(crate) again: usize,
-    /// Seconds of audio that were heard.
+    /// Seconds of audio received.
     pub(crate) audio: f64,
     /// Seconds that were counted.
     pub(crate) counted: f64,

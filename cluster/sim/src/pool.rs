@@ -14,11 +14,11 @@ use crate::plan::{Plan, Stage};
 pub(crate) enum StepEvent {
     /// A frame.
     Frame(SeqId),
-    /// No more frames.
+    /// End of frames.
     FramesEnd(SeqId),
-    /// Audio of so many frames.
+    /// Audio of `n` frames.
     Audio(SeqId, u32),
-    /// No more audio.
+    /// End of audio.
     AudioEnds(SeqId),
 }
 
@@ -143,7 +143,7 @@ pub(crate) struct Pools {
     vocoders: Pool<ChunkEngine<Vocoder>>,
 }
 
-/// As the engines have instants.
+/// As an engine's instant.
 pub(crate) fn stamp(at: Duration) -> Stamp {
     Stamp(at)
 }

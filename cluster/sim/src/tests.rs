@@ -120,7 +120,7 @@ fn what_is_lost_goes_on_and_is_heard_once() {
 
 #[test]
 fn what_goes_on_is_not_computed_from_its_beginning() {
-    // Long utterances, so that most of one is heard when the talkers are lost.
+    // Long utterances, so that most of one has been heard when the talkers are lost.
     let load = [
         "--callers",
         "24",
@@ -147,7 +147,7 @@ fn what_goes_on_is_not_computed_from_its_beginning() {
     let free = lost(0.0);
     let dear = lost(2_000.0);
     assert_eq!(free.gapped, 0, "{free:?}");
-    // What was heard is a prompt: a hundred frames of it take a fifth of a second, and nothing of them is spoken twice.
+    // Heard frames become a prompt: a hundred of them take a fifth of a second, and none is spoken twice.
     assert!(dear.again > 0 && dear.busy[0] > free.busy[0], "{dear:?}");
     let of = |outcome: &Outcome| outcome.audio / outcome.done as f64;
     assert!((of(&free) / 30.0 - 1.0).abs() < 0.02, "{} s", of(&free));
@@ -239,7 +239,8 @@ fn silence_at_the_head_of_an_utterance_is_made_and_waited_for_and_not_heard() {
     };
     let without = of(0);
     let with = of(3);
-    // Chunks of one, two and four frames: the first audio that is heard is in the third, behind three more steps of the talker at least.
+    // Chunks of one, two and four frames: the first audible audio is in the third, at least three talker steps
+    // later.
     let later = with.first_audio_at(0.5) - without.first_audio_at(0.5);
     assert!((0.025..0.060).contains(&later), "{later} s");
     let mean = |outcome: &Outcome| outcome.audio / outcome.done as f64;
@@ -250,7 +251,7 @@ fn silence_at_the_head_of_an_utterance_is_made_and_waited_for_and_not_heard() {
 #[test]
 fn callers_that_stay_together_wait_for_each_others_heads() {
     let costs: Costs = serde_json::from_str(include_str!("../costs/embedded-cpu.json")).unwrap();
-    // What a fit finds for it changes from day to day, and the more it is the sooner they are apart.
+    // The fitted value changes from day to day; the larger it is, the sooner they drift apart.
     let costs = Costs { varies: 0.5, ..costs };
     let load = [
         "--callers",

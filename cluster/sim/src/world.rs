@@ -66,7 +66,7 @@ pub(crate) struct World {
     /// None where each stage has its own.
     cores: Option<Cores<Thread, Then>>,
     pools: Pools,
-    /// In the order of their beginning: chance has no part in what a loss takes first.
+    /// By start, so that a loss takes the oldest first, without chance.
     utterances: BTreeMap<SeqId, Utterance>,
     /// For replicas.
     waiting: VecDeque<Utterance>,
@@ -78,7 +78,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// At its beginning.
+    /// The world at time 0.
     pub(crate) fn new(plan: Plan) -> Self {
         let mut world = Self {
             now: Duration::ZERO,
@@ -143,7 +143,7 @@ impl World {
         }
     }
 
-    /// Begins the next piece of work, or what follows all of it.
+    /// Starts the next piece of work, or `then` when all is done.
     fn next_work(&mut self, mut then: Then) {
         let now = self.now;
         match (&mut self.cores, then.more.pop_front()) {

@@ -1,4 +1,4 @@
-//! A network that is slow and loses packets, and callers who are slow or leave.
+//! A slow and lossy network, and callers that are slow or leave.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ async fn a_caller_who_does_not_read_pauses_the_talker_on_another_host() {
     assert_eq!(figure(&network, TALKER, "running"), 1.0);
     assert!(speech.rest().await.expect("it goes on") == expected);
     let all = steps();
-    // What the sockets on its way hold was made ahead.
+    // Audio in sockets on its way was made ahead.
     assert!(
         seen.0 + 100.0 < all,
         "{} of {all} steps were made for a caller who read nothing",

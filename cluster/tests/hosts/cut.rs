@@ -1,4 +1,4 @@
-//! Hosts that cannot reach each other for a while: packets are lost, and no connection is told.
+//! Hosts that cannot reach each other for a while: packets are dropped, and no connection gets an error.
 
 use std::process::{Child, Command, Stdio};
 
@@ -8,7 +8,7 @@ use crate::part::{Part, SENTENCE, lacks, long_text, until};
 /// Little may be ahead of the listener, so that much is left to say when a host is cut off.
 const SLOWLY: [&str; 2] = ["--max-buffered-audio", "200ms"];
 
-/// A talker that speaks is cut off, another goes on, and the first one is used again when it is back.
+/// A talker is cut off in mid-speech, another continues, and the first is used again when it is back.
 async fn cut_off_in_mid_speech(network: &Network, found: &[String]) {
     let _vocoder = network.stage("code2wav", "code2wav", found, &[]);
     let _talker = network.stage("talker", "talker", found, &[]);
@@ -29,7 +29,7 @@ async fn cut_off_in_mid_speech(network: &Network, found: &[String]) {
 
     network.relay.heal();
     front.says_times("replica ready", 4);
-    // There is no other one.
+    // There is no other talker.
     drop(other);
     assert!(front.spoken(1, &long_text()).await == expected);
 }
@@ -116,7 +116,7 @@ async fn what_runs_goes_on_at_a_front_end_that_is_cut_off_from_etcd() {
     network
         .relay
         .cut(network.address(crate::hosts::HERE), network.address(ETCD));
-    // What runs, and what is new.
+    // Running and new calls both succeed.
     assert!(speech.rest().await.expect("it goes on") == expected);
     assert!(front.spoken(1, &long_text()).await == expected);
     // A stage that comes meanwhile is found when etcd is.
@@ -128,7 +128,7 @@ async fn what_runs_goes_on_at_a_front_end_that_is_cut_off_from_etcd() {
     assert!(front.spoken(1, &long_text()).await == expected);
 }
 
-/// The front end knows so many replicas.
+/// The front end knows `count` replicas.
 fn joined_meanwhile(front: &Part, count: usize) {
     let log = front.log();
     assert_eq!(log.matches("replica ready").count(), count, "{log}");

@@ -1,7 +1,7 @@
-//! Hosts: threads with a network namespace of their own, and what is started on them.
+//! Hosts: threads with a network namespace of their own, and the processes on them.
 //!
-//! No namespace has a name, so each is gone with the last thread and process that is in it. What is started on a host is killed with
-//! the thread of that host. So nothing is left of a test, even of one that is killed.
+//! No namespace has a name, so each disappears with the last thread and process in it. Processes on a host are killed
+//! with its thread. So nothing is left behind, even by a killed test.
 
 use std::fs::File;
 use std::io;
@@ -104,7 +104,7 @@ fn become_host(address: Ipv4Addr) -> io::Result<File> {
     for (to, from) in request.ifr_name.iter_mut().zip(b"omni0") {
         *to = *from as libc::c_char;
     }
-    // SAFETY: the request is one of this kind, and is borrowed for as long as it is read.
+    // SAFETY: the request is of the right type, and outlives the call.
     #[expect(unsafe_code, reason = "a device is made by the system alone")]
     let made = unsafe {
         libc::ioctl(
@@ -193,7 +193,7 @@ impl Network {
         self.host(host).address
     }
 
-    /// Nothing passes between that host and all others, and none of them is told.
+    /// Drops all packets between a host and all others, without errors.
     pub(crate) fn cut_off(&self, host: &str) {
         let address = self.address(host);
         for other in self.hosts.iter().filter(|other| other.name != host) {

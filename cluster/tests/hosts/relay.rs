@@ -1,6 +1,6 @@
-//! The network between the hosts of a test: packets go from one TUN device to another, later or not at all.
+//! Network between the hosts of a test: packets go from one TUN device to another, delayed or dropped.
 //!
-//! It is a router without a kernel's queueing disciplines, which not every kernel has. The hosts' own TCP meets what it does.
+//! A router without the kernel's queueing disciplines, which not every kernel has. The hosts' own TCP reacts to it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -18,14 +18,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 const PACKET: usize = 65_536;
 /// Packets that may be on their way; more are lost, as in every router.
 const ON_THEIR_WAY: usize = 8_192;
-/// Between two looks at whether it is to end.
+/// Interval between checks for its end.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Treatment of packets.
 #[derive(Debug, Default)]
 struct Conditions {
     delay: Duration,
-    /// Of a million packets, so many are lost.
+    /// Packets lost per million.
     lost: u64,
     cut: HashSet<(Ipv4Addr, Ipv4Addr)>,
 }
@@ -71,12 +71,12 @@ impl Relay {
         self.change(|conditions| conditions.delay = delay);
     }
 
-    /// Of a million packets, so many are lost.
+    /// Sets the packets lost per million.
     pub(crate) fn lose(&self, lost: u64) {
         self.change(|conditions| conditions.lost = lost);
     }
 
-    /// Nothing passes between the two, and neither of them is told.
+    /// Drops all packets between two addresses, without errors.
     pub(crate) fn cut(&self, one: Ipv4Addr, other: Ipv4Addr) {
         self.change(|conditions| conditions.cut.extend([(one, other), (other, one)]));
     }
@@ -96,7 +96,7 @@ impl Relay {
     }
 }
 
-/// A packet, when it arrives, and where. Those that arrive at the same time arrive in their order.
+/// Packet with its arrival time and destination. Those with the same arrival time stay in order.
 type OnItsWay = Reverse<(Instant, u64, Ipv4Addr, Vec<u8>)>;
 
 fn pass(devices: &[(Ipv4Addr, File)], shared: &Shared) {
@@ -146,7 +146,7 @@ fn pass(devices: &[(Ipv4Addr, File)], shared: &Shared) {
         let now = Instant::now();
         while on_their_way.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
             if let Some(Reverse((_, _, at, packet))) = on_their_way.pop() {
-                // A host whose queue is full loses it.
+                // A host with a full queue drops it.
                 let mut device = to[&at];
                 let _ = device.write(&packet);
             }

@@ -17,7 +17,7 @@ struct Answer {
     heard: u32,
 }
 
-/// Short answers, always the same.
+/// Short, deterministic answers.
 fn settings() -> ChatSettings {
     let sampling = |max_tokens| Sampling {
         seed: Some(3),

@@ -117,7 +117,7 @@ async fn parts_find_each_other_by_etcd_and_what_runs_goes_on_without_it() {
     speech.begun().await;
     etcd.process.kill().expect("it runs");
     etcd.process.wait().expect("it was killed");
-    // What runs, and what is new.
+    // Running and new calls both succeed.
     assert!(speech.rest().await.expect("it goes on") == expected);
     assert!(front.spoken(2, SENTENCE).await.len() > 10_000);
     // It is back, and stages that come are found.
@@ -188,7 +188,7 @@ async fn stages_whose_lease_has_ended_live_on_and_register_again_at_the_same_por
             .map(str::to_owned);
         line.expect("it is on the page")
     };
-    // Links are made at the addresses of the second registration, by what the first one began.
+    // Links use the addresses of the second registration, for calls begun under the first.
     let before = linked();
     let begun = Instant::now();
     while linked() == before {

@@ -156,7 +156,7 @@ fn promtool(page: &str) -> Option<Result<(), String>> {
         return None;
     };
     let mut input = program.stdin.take().expect("it is piped");
-    // It may end at what is wrong, and not read the rest.
+    // It may exit at an error without reading the rest.
     let _ = std::io::Write::write_all(&mut input, page.as_bytes());
     drop(input);
     let output = program.wait_with_output().expect("it ends");

@@ -95,7 +95,7 @@ async fn what_no_replica_can_take_ends_with_an_error_that_names_the_stage() {
     assert!(status.message().contains("talker"), "{status:?}");
     let details = String::from_utf8_lossy(status.details());
     assert!(details.contains("STAGE_UNAVAILABLE"), "{details}");
-    // So is what is new, and nothing else is wrong.
+    // New calls succeed, too, and nothing else is wrong.
     let request = omni_proto::v1::SynthesizeRequest {
         config: None,
         text: SENTENCE.to_owned(),
@@ -153,7 +153,7 @@ async fn of_a_killed_stage_the_log_has_a_line_of_its_loss_one_that_it_left_and_i
     let _again = cluster.stage("talker", &["--replica", "0"]);
     front.says_times("replica ready", 3);
     let log = front.log();
-    // Which part finds that the card is too old, and says so, is chance.
+    // The part that notices and reports the old card varies.
     let is_news = |line: &&str| !line.contains(" INFO dynamo_runtime::");
     let lines: Vec<_> = log.lines().skip(before).filter(is_news).collect();
     let said = [

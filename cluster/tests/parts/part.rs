@@ -16,7 +16,7 @@ use tonic::transport::Channel;
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_omni-server-cluster");
 /// Longer than anything here takes on a busy machine; only ever reached by a test that fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks at what no event tells of.
+/// Poll interval for states without an event.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// A stage serves its probes, at a port that the system gives.
@@ -86,17 +86,17 @@ impl Drop for Part {
 }
 
 impl Part {
-    /// With these arguments, and nothing of the environment that the tests are run in.
+    /// Starts the program with these arguments, without the tests' environment.
     pub(crate) fn start(args: &[impl AsRef<str>]) -> Self {
         Self::start_in(&[], args)
     }
 
-    /// With that environment alone.
+    /// Starts it with this environment alone.
     pub(crate) fn start_in(environment: &[(&str, &str)], args: &[impl AsRef<str>]) -> Self {
         Self::start_by(Command::new(PROGRAM), environment, args)
     }
 
-    /// By a command that ends with the program.
+    /// Starts it through a command that ends with the program.
     pub(crate) fn start_by(
         mut command: Command,
         environment: &[(&str, &str)],
@@ -159,7 +159,7 @@ impl Part {
         self.says_times(what, 1)
     }
 
-    /// Waits until so many lines of its log have that; the last of them.
+    /// Waits until `times` log lines contain `what`; returns the last of them.
     pub(crate) fn says_times(&self, what: &str, times: usize) -> String {
         let begun = Instant::now();
         loop {
@@ -363,7 +363,7 @@ pub(crate) fn long_text() -> String {
     SENTENCE.repeat(40)
 }
 
-/// Waits for what no event tells of.
+/// Polls a state without an event.
 pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
     let begun = Instant::now();
     while !condition() {

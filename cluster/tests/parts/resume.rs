@@ -1,4 +1,4 @@
-//! Sentences that go on behind what was heard of them after processes were killed.
+//! Sentences that continue after the audio already heard when processes are killed.
 
 use omni_proto::v1;
 use omni_proto::v1::speak_request::Event as Asked;
@@ -111,7 +111,7 @@ impl Call {
         self.ask(Asked::Finish(v1::FinishUtterance::default())).await;
     }
 
-    /// Listens until so much was heard, or all.
+    /// Reads until `bytes` bytes have arrived, or the end.
     async fn until(&mut self, bytes: usize) {
         while self.audio.len() < bytes && !self.done {
             let response = tokio::time::timeout(PATIENCE, self.responses.message()).await;
@@ -214,6 +214,6 @@ async fn a_sentence_does_not_go_on_where_it_would_be_computed_in_other_numbers()
         status.message().contains("talker") && status.message().contains("none computes in"),
         "{status:?}"
     );
-    // What begins anew may be spoken by any.
+    // A restarted sentence may be spoken by any replica.
     assert!(front.spoken(1, SENTENCE).await.len() > 10_000);
 }

@@ -30,7 +30,7 @@ async fn parts_with_certificates_of_one_authority_speak() {
     }
 }
 
-/// The front end is not ready: none of its stages can be reached, and `why` is told where it is known.
+/// The front end is not ready: none of its stages can be reached, and it reports `why` where it knows.
 async fn not_reached(front: &[String], stage: &[String], cluster: &Cluster, why: Why) {
     let stages = ["talker", "code2wav"].map(|name| cluster.stage(name, &borrowed(stage)));
     let front = cluster.frontend(&borrowed(front));

@@ -91,7 +91,7 @@ async fn two_front_ends_share_the_replicas_and_name_them_alike() {
     let said = futures::future::join_all(said).await;
     let again = all.map(|(seed, _)| second.spoken(seed, SENTENCE));
     assert!(said == futures::future::join_all(again).await);
-    // What a replica did is the same wherever it is read; the requests are those of the front end.
+    // A replica's own counters are equal on every page; requests are counted at the front end.
     for (stage, replica) in [(TALKER, 0), (TALKER, 7), (CODE2WAV, 0)] {
         let labels = format!("replica=\"{replica}\",stage=\"{stage}\"");
         let of = |front: &Part| value(front, "vllm:generation_tokens_total", &labels);

@@ -1,4 +1,4 @@
-//! The trace of a request whose stages are in other processes: it is one, and begins where the caller says.
+//! Trace of a request with stages in other processes: one trace, with the caller's parent.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,8 +1,8 @@
-//! Events of a replica's engine, on their way to another process.
+//! Engine events of a replica on their way to another process.
 //!
-//! In: events, on the replica's thread, which never waits. Out: the same in their order, for the thread of the connection, which sends
-//! them before whatever it takes from the replica later. Sequences without a reader pause, so that there is little to tell while
-//! there is no listener; the bound is far beyond that.
+//! In: events, on the replica's thread, which never waits. Out: the same in order, for the connection's thread, which
+//! sends them before anything that it takes from the replica later. Sequences without a reader pause, so few events
+//! accumulate without a listener; the bound is far beyond that.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::wire::Reports;
 use crate::stage::{EngineEvent, EngineSink, Notifier};
 
-/// Most events that wait: hundreds of times what a full engine tells in a step.
+/// Most events held: hundreds of times those of a full engine's step.
 const MOST: usize = 1 << 16;
 
 /// Event sink of one replica. Clones share the events.

@@ -15,7 +15,7 @@ use super::wire::{Arrival, FrameReader, NO_SEQUENCE, PeerClock, Received, WireEr
 use crate::clock::Clock;
 use crate::stage::NotifierFd;
 
-/// Bytes that may wait for the socket before no more items are taken from the edges.
+/// Bytes queued for the socket beyond which no more items are taken from the edges.
 const BACKED_UP: usize = 256 << 10;
 
 /// Poll interval for best-effort statistics, which do not wake the thread. Polling stops once they no longer change.

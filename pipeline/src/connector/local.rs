@@ -238,7 +238,7 @@ impl<T: Send> EdgeSender<T> for EdgeWriter<T> {
 
 impl<T> Drop for EdgeWriter<T> {
     fn drop(&mut self) {
-        // A reader woken by this must find the channel closed, so it is closed before the notifier rings.
+        // A reader woken by the notifier must find the channel closed, so it is closed first.
         drop(self.channel.take());
         self.notify();
     }

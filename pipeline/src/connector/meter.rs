@@ -1,10 +1,10 @@
 //! Measurement of edges: every chunk stamped, every edge summed up.
 //!
-//! The writer stamps a chunk when it begins and when it has finished to hand it over, the reader likewise; between the two the
-//! chunk was in flight. Within one process nothing is encoded: handing over is to measure the chunk and to book its room, and
-//! taking is to give the room back and to wake the writer, which takes well under a microsecond, and is measured all the same.
-//! Between processes the stamps are those of the connection: the writer has handed a chunk over when it is encoded, and the
-//! reader has it when it is decoded. Nothing is allocated per chunk.
+//! The writer stamps the beginning and end of handing a chunk over, the reader those of taking it; in between the
+//! chunk is in flight. Within one process nothing is encoded: handing over measures the chunk and books its room,
+//! taking frees the room and wakes the writer. That takes well under a microsecond and is measured all the same.
+//! Between processes the stamps are those of the connection: a chunk is handed over when encoded, and taken when
+//! decoded. Nothing is allocated per chunk.
 
 use std::fmt;
 use std::sync::Arc;

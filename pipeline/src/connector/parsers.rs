@@ -10,7 +10,7 @@ use super::wire::{
     payload, payload_of, progress, request, request_message, token, write_frame,
 };
 
-/// Reads frames, and what is in them.
+/// Reads frames and decodes their messages.
 pub fn frames(mut bytes: &[u8]) {
     let mut reader = FrameReader::default();
     let mut clock = PeerClock::new(Stamp::default());
@@ -33,12 +33,12 @@ pub fn frames(mut bytes: &[u8]) {
     }
 }
 
-/// Reads the message of a frame, and what is in it.
+/// Decodes the message of a frame.
 pub fn payloads(bytes: &[u8]) {
     let Ok(frame) = Frame::decode(bytes) else { return };
     let Some(message) = frame.body else { return };
     let mut again = Vec::new();
-    // What came in a frame fits into one.
+    // A message that came in a frame fits into one.
     if write_frame(&mut again, NO_SEQUENCE, message.clone(), || frame.sent).is_ok() {
         let mut reader = FrameReader::default();
         let mut rest = &again[..];

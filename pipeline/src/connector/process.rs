@@ -25,7 +25,7 @@ impl StageTransport for Attach {
     }
 }
 
-/// A process that goes on without a connection.
+/// A process that continues without a connection.
 struct Attached;
 
 impl Peer for Attached {

@@ -342,7 +342,7 @@ impl ProxyState {
 
 enum Tended {
     All,
-    /// The connection takes no more.
+    /// The connection is backed up.
     Part,
     /// The sequence is at its end.
     Over,

@@ -180,7 +180,7 @@ impl Expected {
         let mut waiting = self.rendezvous.waiting();
         match waiting.sides.remove(&self.token)? {
             Side::Opened(edge) => Some(edge),
-            // Of the same token, after this sequence was attached and over.
+            // A second attachment with the token, after the first was over.
             attached @ Side::Attached { .. } => {
                 waiting.sides.insert(self.token, attached);
                 None

@@ -1,9 +1,9 @@
 //! The two directions of one sequence on a connection.
 //!
-//! Flow control is by credit, in the units of the edges: a side sends items only while it has credit, and is given credit as
-//! the sender at the other side has room. What is on its way plus what waits in that sender is so never more than the sender's
-//! capacity (and one item, which may weigh more than the last of the credit): a reader that is slow pauses its own sequence,
-//! and nothing waits in between.
+//! Flow control is by credit, in the units of the edges: a side sends items only while it has credit, and gets credit
+//! as the sender at the other side has room. So the items in flight plus those held in that sender never exceed its
+//! capacity (by more than one item, which may weigh more than the last of the credit): a slow reader pauses its own
+//! sequence, and nothing accumulates in between.
 
 use omni_engine::{SeqId, Stamp};
 use omni_proto::stage::v1::frame::Body;

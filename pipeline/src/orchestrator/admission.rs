@@ -1,11 +1,11 @@
 //! Admission: a bounded number of utterances, and a bounded queue in front of them that tenants share fairly.
 //!
-//! No request waits longer than the limit, and none begins to wait that would: as soon as it is known how fast places become free,
-//! a request that would wait too long is refused at once, and told when trying again makes sense.
+//! No request waits longer than the limit. Once the pace of the places is known, a request that would wait longer is
+//! refused at once, with a time to try again.
 //!
-//! How long is too long depends on the queue. A burst may wait: the queue will be empty again. One that has not been empty for a
-//! while is fed faster than it is worked off; then every wait in it is as long as the longest that is allowed, and all answers are
-//! late. So while it stands, only short waits are begun. (After B. Maurer, "Fail at scale", ACM Queue 13(8), 2015, and CoDel.)
+//! The limit depends on the queue. A burst may wait, because the queue will be empty again. A queue that has not been
+//! empty for a while is overloaded: every wait in it grows to the longest allowed, and all answers are late. So while
+//! it stands, only short waits are accepted. (After B. Maurer, "Fail at scale", ACM Queue 13(8), 2015, and CoDel.)
 
 mod pace;
 mod queue;

@@ -1,8 +1,8 @@
-//! One answer, as its session sees it.
+//! An answer as its session sees it.
 //!
-//! It is in flight, or it waits for a replica. When its replica dies before any token was given out, it starts again
-//! elsewhere, with the same seed; a bounded number of times, because it may be the conversation that kills. When the replica's process
-//! cannot be reached any more, that holds after tokens were given out, too: they are the same ones again, and are dropped.
+//! It is in flight, or waits for a replica. If its replica dies before any token was sent, it restarts elsewhere with
+//! the same seed, a bounded number of times, because the conversation itself may be the cause. If the replica's
+//! process is gone, it restarts even after tokens were sent: the same ones come again, and are dropped.
 
 use std::fmt;
 use std::sync::Arc;

@@ -70,7 +70,7 @@ pub struct PipelineParts {
     pub text_batches: u32,
     /// Samples that are decoded from a codec frame.
     pub samples_per_frame: u32,
-    /// Rings when the state of any replica changes; shared by the pools.
+    /// Notified when the state of any replica changes; shared by the pools.
     pub changes: Changes,
     /// Treatment of the work of a replica that dies.
     pub handover: Handover,
@@ -139,7 +139,7 @@ impl Binding {
         select_all(lost).await.0
     }
 
-    /// Of the stages that speech passes, first to last; at least two.
+    /// Leases of the stages of speech, first to last; at least two.
     pub(super) fn leases(&self) -> &[Lease] {
         &self.0
     }

@@ -1,10 +1,10 @@
-//! One sequence, as its session sees it.
+//! A sequence of speech as its session sees it.
 //!
-//! It is in flight, or it waits for a replica. When a replica dies under it before any audio of it was given out, it starts
-//! again elsewhere, with the same seed and all its text: only the time that it took shows. That is tried a bounded
-//! number of times, because it may be the sequence that kills. When the process of a replica cannot be reached any more, it goes on after
-//! audio was given out, too: behind the frames of that audio, which came with it and were kept. They are a part of what the stages are asked for then,
-//! and only what was given out of the frame behind them is made again and dropped. The text, the seed and the frames before decide every sample, in one number format.
+//! It is in flight, or waits for a replica. If a replica dies before any of its audio was sent, it restarts elsewhere
+//! with the same seed and text, so only a delay shows; a bounded number of times, because the sequence itself may be
+//! the cause. If a replica's process is gone, it continues even after audio was sent, behind the frames of that
+//! audio, which are kept for this. They become part of the request, and only the sent part of the following frame is
+//! made again and dropped. Text, seed and previous frames determine every sample in one number format.
 
 use std::fmt;
 use std::sync::Arc;
@@ -180,9 +180,10 @@ impl Segment {
             })
     }
 
-    /// Adds tokens; `last` says that no more will come. Nothing happens if it is not open.
+    /// Adds tokens; `last` marks the final ones. Does nothing if the sequence is not open.
     ///
     /// # Errors
+    ///
     /// If there are tokens and [no room](Self::has_room) for them.
     pub fn push(&mut self, tokens: Vec<u32>, last: bool) -> Result<(), EdgeFull> {
         if !self.spec.open {

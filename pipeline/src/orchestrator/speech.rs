@@ -28,7 +28,7 @@ pub(super) struct SpeechAttempt {
     pub(super) audio: EdgeReader,
     /// Taken when the first stage is done.
     pub(super) first_done: Option<oneshot::Receiver<()>>,
-    /// Of each stage, first to last.
+    /// Progress at each stage, first to last.
     pub(super) progress: Vec<StageProgress>,
     severed: Option<Severed>,
     _cancel: CancelGuard,

@@ -112,7 +112,7 @@ mod tests {
         Delivery::Stream { look_ahead: 2 },
     ];
 
-    /// One that can be run: speech by so many stages, with or without a stage that knows voices, with or without one that answers.
+    /// A valid graph: speech by `path` stages, with or without a stage that knows voices, and one that answers.
     fn sound(path: usize, knows: bool, answers: bool) -> StageGraph {
         use {PayloadKind as P, Port::Session, Port::Stage};
         let mut stages = vec![node(NAMES[0], StageKind::Autoregressive)];
@@ -139,7 +139,7 @@ mod tests {
         graph(stages, edges)
     }
 
-    /// A change of a graph, by numbers that say which and of what.
+    /// Changes a graph at random: numbers select the change, its place and its values.
     fn change(graph: &mut StageGraph, [what, at, a, b, c]: [usize; 5]) {
         let port = |n: usize| NAMES.get(n % 7).map_or(Port::Session, |name| Port::Stage(name));
         let stages = graph.stages.to_mut();

@@ -48,7 +48,7 @@ pub enum EngineEvent {
     Finished(SeqEnd),
     /// The engine has no room for a sequence.
     Refused(Refusal),
-    /// So many sequences are left after some were given up between steps.
+    /// Sequences left after some were cancelled between steps.
     Running(u32),
     /// No sequence is left.
     Idle,
@@ -135,7 +135,7 @@ pub struct SeqEnd {
     pub seq: SeqId,
     /// Reason of the end.
     pub reason: FinishReason,
-    /// From its arrival to now.
+    /// Time since its arrival.
     pub latency: Duration,
     /// Record of its life, if the engine could report it.
     pub record: Option<SeqRecord>,

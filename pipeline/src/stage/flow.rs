@@ -106,7 +106,7 @@ pub enum Recv<T> {
     Item(T),
     /// Nothing now.
     Empty,
-    /// No more will come.
+    /// No more items will come.
     End(End),
     /// The other side is gone without an end: the work was cancelled.
     Gone,

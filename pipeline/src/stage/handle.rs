@@ -17,7 +17,7 @@ pub enum JobRefused {
         /// The bound.
         limit: usize,
     },
-    /// The thread has ended, or was given up.
+    /// The thread has ended, or was abandoned.
     #[error("stage {stage} is not running")]
     Ended {
         /// Name of the stage.

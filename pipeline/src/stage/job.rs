@@ -29,7 +29,7 @@ pub struct NextStage {
 
 /// Job of a stage: one sequence. The same in every stage and in every process.
 pub struct StageJob {
-    /// Its id, the same in every stage that it passes.
+    /// Sequence id, the same in every stage.
     pub seq: SeqId,
     /// Request to the stage.
     pub request: StageRequest,

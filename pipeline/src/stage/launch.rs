@@ -22,7 +22,7 @@ pub struct StageSettings {
     pub mailbox: usize,
     /// Stage that gives it items, and the longest time for which it may deliver nothing.
     pub upstream: Option<(&'static str, Duration)>,
-    /// Of the engine.
+    /// Engine settings.
     pub engine: EngineSettings,
 }
 
@@ -37,7 +37,7 @@ pub enum EngineSettings {
         /// `None`: as the model says.
         repetition: Option<RepetitionLimit>,
     },
-    /// Of a chunk stage.
+    /// Settings of a chunk stage.
     Chunk {
         /// Limits and chunk policy.
         config: ChunkConfig,
@@ -46,7 +46,7 @@ pub enum EngineSettings {
         /// Samples that are decoded from a frame.
         samples_per_frame: u32,
     },
-    /// Of a one-shot stage.
+    /// Settings of a one-shot stage.
     OneShot(OneShotConfig),
 }
 

@@ -47,7 +47,7 @@ pub struct PoolParts<J = StageJob> {
     pub start: StartThread,
     /// Names of their devices: one for all, or one for each.
     pub devices: Vec<String>,
-    /// Number formats that they compute in, in words: one for all, or one for each. Replicas of one format give the same outputs.
+    /// Number formats by name: one for all replicas, or one for each. Replicas of one format give equal outputs.
     pub formats: Vec<String>,
     /// Choice of an utterance's replica.
     pub routing: Routing,
@@ -187,10 +187,11 @@ impl<J> fmt::Debug for StagePool<J> {
 }
 
 impl<J: Send + 'static> StagePool<J> {
-    /// A pool with `replicas` replicas, each building its model on a thread of its own.
+    /// A pool of `replicas` replicas, each building its model on its own thread.
     ///
     /// # Errors
-    /// [`PoolError::Thread`]; what was started is stopped then.
+    ///
+    /// [`PoolError::Thread`]; replicas started before are stopped.
     pub fn new(parts: PoolParts<J>, replicas: u32) -> Result<Self, PoolError> {
         let slots = Slots {
             replicas: Vec::new(),
@@ -230,12 +231,12 @@ impl<J: Send + 'static> StagePool<J> {
         self.bind_among(|_| true)?.ok_or(NoReplica::Closed)
     }
 
-    /// As [`bind`](Self::bind), among replicas of that number format: work that another of them began continues with
-    /// the same outputs.
+    /// As [`bind`](Self::bind), among replicas of a number format: work begun by another of them continues with equal
+    /// outputs.
     ///
     /// # Errors
     ///
-    /// The reason why there is none.
+    /// The reason none is available.
     pub fn bind_like(&self, format: &str) -> Result<Lease<J>, NoReplica> {
         let lease = self.bind_among(|replica| &*replica.format == format)?;
         lease.ok_or_else(|| NoReplica::Absent(Some(format!("none computes in {format}"))))
@@ -359,7 +360,7 @@ impl<J> Slots<J> {
 
     /// Drops all but the last few removed replicas.
     fn tidy(&mut self) {
-        // One whose model could not be built has ended before it was removed.
+        // A replica whose model failed to build had ended before it was removed.
         let gone = |replica: &Arc<Replica<J>>| match replica.status.state() {
             ReplicaState::Removed => true,
             ReplicaState::Failed { .. } => replica.is(Wanted::Removed),

@@ -35,7 +35,7 @@ pub struct StageSnapshot {
     pub started: Option<Stamp>,
     /// End of the step that gave the first output.
     pub first_output: Option<Stamp>,
-    /// End of the step that gave the last output so far.
+    /// End of the step with the latest output.
     pub last_output: Option<Stamp>,
     /// Time of all steps in which the sequence took part.
     pub busy: Duration,

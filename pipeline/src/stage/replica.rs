@@ -100,7 +100,7 @@ impl ReplicaStats {
         }
     }
 
-    /// Nothing is there any more.
+    /// Clears all load figures.
     pub(super) fn idle(&mut self) {
         self.running = 0;
         self.waiting = 0;
@@ -109,7 +109,7 @@ impl ReplicaStats {
     }
 }
 
-/// Rings whenever the state of any replica of a pipeline changes. Copies are the same one.
+/// Notifies of every state change of a pipeline's replicas. Clones share the channel.
 #[derive(Debug, Clone)]
 pub struct Changes(Arc<watch::Sender<u64>>);
 

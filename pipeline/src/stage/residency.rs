@@ -2,17 +2,17 @@
 
 use omni_engine::SeqState;
 
-/// Of one sequence.
+/// Cache residency of one sequence.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Residency {
     /// Steps of the engine before it came.
     born: u64,
-    /// It lost its place, and what that held is not computed again yet.
+    /// `true` if it was preempted and its cache is not yet recomputed.
     recomputed: bool,
 }
 
 impl Residency {
-    /// Of a sequence that comes after so many steps of its engine.
+    /// Residency of a sequence that arrives after `steps` steps of its engine.
     pub(super) fn new(steps: u64) -> Self {
         Self {
             born: steps,

@@ -4,7 +4,7 @@ use crate::settings::Routing;
 
 use super::replica::ReplicaId;
 
-/// Chooses by policy. The same calls give the same choices.
+/// Choice of a replica by policy. Equal calls give equal choices.
 #[derive(Debug)]
 pub struct Router {
     policy: Routing,
@@ -14,7 +14,7 @@ pub struct Router {
 }
 
 impl Router {
-    /// By that policy.
+    /// A router with this policy.
     #[must_use]
     pub fn new(policy: Routing) -> Self {
         let random = match policy {

@@ -112,7 +112,7 @@ impl ReplicaStatus {
         }
     }
 
-    /// The same for an event of a sequence that it does not name.
+    /// As above, for an event that does not name its sequence.
     pub(super) fn tell_of(&self, seq: SeqId, event: &EngineEvent) {
         if !self.is_given_up() {
             self.count(|stats| stats.record(event));
@@ -139,7 +139,7 @@ impl ReplicaStatus {
         self.stage
     }
 
-    /// Whose it is.
+    /// The replica's id.
     #[must_use]
     pub fn id(&self) -> ReplicaId {
         self.id

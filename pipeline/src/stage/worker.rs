@@ -81,7 +81,7 @@ pub(crate) trait Core: Send {
         None
     }
 
-    /// Sleeps until `wake` is rung, or for `timeout`.
+    /// Sleeps until `wake` is notified, or for `timeout`.
     fn sleep(&mut self, wake: &Notifier, timeout: Option<Duration>) {
         wake.sleep(timeout);
     }

@@ -23,7 +23,7 @@ pub(super) struct Utterance {
     made: u32,
     decoded: u32,
     talker_pauses: bool,
-    /// Frames before those that it goes on with which the vocoder still decodes.
+    /// Frames that the vocoder decodes again before the first new one.
     lead: u32,
     /// Frames whose audio the front end has, and those at its head that are not heard.
     came: u32,
@@ -65,7 +65,7 @@ impl World {
         self.admit();
     }
 
-    /// Begins what may begin.
+    /// Admits waiting utterances.
     pub(super) fn admit(&mut self) {
         while self.utterances.len() < self.plan.max_active && !self.waiting.is_empty() {
             let Some(bound) = self.pools.bind() else { return };
@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// Begins an utterance at the replicas that it is bound to, or goes on with it behind what came of it.
+    /// Submits an utterance to its replicas, from the beginning or behind the frames it has.
     fn submit(&mut self, mut utterance: Utterance) {
         (utterance.made, utterance.decoded) = (utterance.came, utterance.came);
         utterance.talker_pauses = false;
@@ -93,7 +93,7 @@ impl World {
         };
         let [talker, vocoder] = utterance.bound;
         let came = utterance.came;
-        // The talker computes what came as a prompt.
+        // The frames so far are the talker's prompt.
         let text = Text {
             prompt: self.plan.prompt + came,
             frames: utterance.frames - came,
@@ -137,7 +137,7 @@ impl World {
         self.pass_on(seq, 1, Event::Frame(seq));
     }
 
-    /// From a talker to a vocoder.
+    /// Sends from a talker to a vocoder.
     pub(super) fn pass_on(&mut self, seq: SeqId, frames: u32, event: Event) {
         let Some([talker, vocoder]) = self.utterances.get(&seq).map(|utterance| utterance.bound) else {
             return;
@@ -155,7 +155,7 @@ impl World {
         self.after_work(work, hop, event);
     }
 
-    /// From a vocoder to a caller.
+    /// Sends from a vocoder to a caller.
     fn give_out(&mut self, seq: SeqId, vocoder: usize, frames: u32) {
         let beside = self.plan.costs.beside;
         let hop = self.plan.costs.hop();
@@ -278,7 +278,7 @@ impl World {
         }
     }
 
-    /// Goes on with a sequence elsewhere, behind what came of it.
+    /// Resumes a sequence elsewhere, behind the frames it has.
     pub(super) fn again(&mut self, seq: SeqId) {
         let Some(utterance) = self.utterances.remove(&seq) else {
             return;

@@ -73,7 +73,7 @@ impl SharedReplica {
         }
     }
 
-    /// The same replica, for connections whose sequences may go to other stages by `peers`.
+    /// The same replica, for connections whose sequences may continue to other stages through `peers`.
     #[must_use]
     pub fn reaching(&self, peers: Peers) -> Self {
         Self {

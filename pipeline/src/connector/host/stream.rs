@@ -35,11 +35,11 @@ pub(super) struct StreamState {
 pub(super) enum Tended {
     /// Everything that can be sent is queued.
     All,
-    /// The connection takes no more.
+    /// The connection is backed up.
     Part,
     /// The sequence is at its end.
     Over,
-    /// The sequence cannot go on, and the stage does not know it.
+    /// The sequence failed here, without the stage's knowledge.
     Failed,
     /// The link of the sequence has broken, and the sequence stays until the other side cancels it.
     Severed,

@@ -154,7 +154,7 @@ fn a_writer_without_room_is_held_until_half_of_it_is_free() {
     assert_eq!(reader.take(), Recv::Item(Item::Text(vec![1])));
     let held = reader.held(clock.now());
     assert!(held < Duration::from_secs(5));
-    // It does not grow any more.
+    // The lead stays constant.
     assert_eq!(reader.held(later), held);
 }
 

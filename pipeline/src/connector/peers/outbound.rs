@@ -196,7 +196,7 @@ impl Outbound {
         loop {
             let all = self.tend(holds)?;
             self.link.flush()?;
-            // What is left will be sent when the connection takes more.
+            // The rest is sent when the connection accepts more.
             if all || self.link.is_backed_up() {
                 let sent = self.link.items() - before;
                 if sent > 0 {
@@ -305,7 +305,7 @@ impl Outbound {
 enum Passed {
     /// Everything that can be sent is queued.
     All,
-    /// The connection takes no more.
+    /// The connection is backed up.
     Part,
     /// The sequence has ended.
     Over(LinkEnd),

@@ -33,7 +33,7 @@ struct Far {
     swallows: Option<Arc<Swallowed>>,
 }
 
-/// A connection that breaks without a sign: what is written after [`Self::begin`] does not arrive, and nothing comes back.
+/// A connection that fails silently: data written after [`Self::begin`] does not arrive, and nothing comes back.
 #[derive(Default)]
 struct Swallowed {
     begun: AtomicBool,
@@ -251,7 +251,7 @@ fn a_reader_that_takes_nothing_pauses_the_writer_when_both_edges_are_full() {
         until("there is room", || writer.has_room());
         writer.put(frame(n), 1).unwrap();
     }
-    // What was taken of the near edge is credit that was used, and there was no more of it.
+    // Items taken from the near edge used up all the credit.
     assert!(!writer.has_room());
     for n in 0..all {
         let Recv::Item(item) = taken(&mut items) else {

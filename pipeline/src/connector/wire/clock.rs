@@ -1,8 +1,8 @@
 //! Conversion of instants between two processes with independent clocks.
 //!
-//! Each side counts from the beginning of its own end of the connection. The lead of the peer's count follows from
-//! the frames: the fastest frame so far is assumed to have taken no time. Measured transfers are therefore too short
-//! by the time of the fastest frame, which is some microseconds on one machine.
+//! Each side counts from the start of its own end of the connection. The offset of the peer's clock follows from the
+//! frames: the fastest one so far is assumed to have taken no time. So measured transfers are too short by the time
+//! of the fastest frame, some microseconds on one machine.
 
 use std::time::Duration;
 

@@ -49,10 +49,11 @@ pub(in crate::connector) fn next_stage_message(next: NextStage) -> wire::Link {
     }
 }
 
-/// Next stage of a message, to which the items of a sequence go.
+/// Next stage of a sequence's items, from a message.
 ///
 /// # Errors
-/// If the token is none, or the stage is none of `stages`.
+///
+/// If the token is invalid, or the stage is not one of `stages`.
 pub(in crate::connector) fn next_stage(
     message: wire::Link,
     stages: &[&'static str],

@@ -12,7 +12,7 @@ pub(super) const UNKNOWN: Duration = Duration::from_secs(1);
 /// The shortest and the longest time after which trying again is proposed.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
 
-/// The average so far.
+/// Running average.
 #[derive(Debug)]
 pub(super) struct Pace {
     /// Intervals that a new one weighs as much as, at most.
@@ -99,7 +99,7 @@ mod tests {
         Stamp(Duration::from_millis(ms))
     }
 
-    /// Of one place that is held for 200 ms every time.
+    /// Pace of one place, held for 200 ms each time.
     fn steady() -> Pace {
         let mut pace = Pace::new(1);
         pace.full(at(0));

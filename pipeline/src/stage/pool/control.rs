@@ -14,9 +14,9 @@ use crate::settings::of_replica;
 pub enum NoReplica {
     /// They are being built for the first time.
     Loading,
-    /// They died and are being built anew.
+    /// They died and are being rebuilt.
     Restarting(String),
-    /// None of them could be built.
+    /// None could be built.
     Failed(String),
     /// All are cordoned or removed.
     Closed,
@@ -65,7 +65,7 @@ pub enum PoolError {
     },
 }
 
-/// One replica as it is now.
+/// Snapshot of one replica.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplicaView {
     /// Its id.
@@ -152,9 +152,8 @@ impl<J: Send + 'static> StagePool<J> {
         self.place(None)
     }
 
-    /// Adds the replica `id`, which runs elsewhere, with its number format, its address for other processes, if it
-    /// has one, and the constructor `make` of the connection to it. A replica with that id counts as gone: the same
-    /// replica was started again.
+    /// Adds the remote replica `id`, with its number format, its address for other processes, if any, and the
+    /// constructor `make` of the connection to it. An existing replica with that id counts as gone: it was restarted.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Pools of replicas that do nothing but exist, and die when a job says so.
+//! Pools of replicas that do nothing except die on request.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -346,7 +346,7 @@ async fn replicas_that_join_have_their_own_numbers_and_work_waits_for_them() {
     let ids = || pool.replicas().iter().map(|view| view.id.0).collect::<Vec<_>>();
     assert_eq!(ids(), [2, 7]);
     let lease = pool.bind().unwrap();
-    // It is there again before its last work is done.
+    // It rejoins before its last work is done.
     pool.join(lease.id(), ("f32", None), made(clock)).unwrap();
     assert_eq!(ids(), [2, 7]);
     ready(&pool).await;

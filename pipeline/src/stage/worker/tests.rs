@@ -81,7 +81,7 @@ fn a_cancelled_job_leaves_before_the_next_one_comes() {
     assert!(worker.core.place.is_some());
 }
 
-/// Whose warm-up is told to stop before it is over.
+/// Model whose warm-up is cancelled midway.
 struct Interrupted(CancelFlag);
 
 impl Core for Interrupted {
@@ -157,7 +157,7 @@ fn a_stage_whose_handle_is_dropped_ends() {
     thread.join().unwrap();
 }
 
-/// Loses what it computes on in its first step.
+/// Loses its device in the first step.
 #[derive(Default)]
 struct Loses {
     loads: u32,
@@ -282,7 +282,8 @@ fn a_replica_without_work_leaves_at_once_when_another_loses_their_device() {
     other_thread.join().unwrap();
 }
 
-/// A core that panics in its first step and is built anew as `again` says of each load after the first. The first step after that stops it.
+/// A core that panics in its first step and is rebuilt with the results in `again`, one per later load. The first
+/// step after that stops it.
 struct Rebuilt<A> {
     loads: u32,
     again: A,
@@ -299,7 +300,7 @@ impl<A> Rebuilt<A> {
     }
 }
 
-/// Fails once with `error`, and says so.
+/// Fails once with `error`, and records it.
 fn fails_once(
     error: BackendError,
     said: std::sync::mpsc::SyncSender<()>,

@@ -106,7 +106,7 @@ impl Model {
         self.running.iter().filter(|other| **other == tenant).count()
     }
 
-    /// Whose turn it is.
+    /// The tenant whose turn it is.
     fn next(&self) -> Option<u64> {
         let turn = |tenant: &u8| self.turns.get(tenant).copied().unwrap_or(0);
         let rank = |(n, (tenant, _)): (&u64, &(u8, Ticket))| (self.runs(*tenant), turn(tenant).max(*n), *n);
@@ -159,7 +159,7 @@ proptest! {
                     prop_assert_eq!(queue.leave(tenant(who), ticket), Some(n));
                 }
             }
-            // Who is gone altogether begins anew.
+            // A tenant without any requests is forgotten.
             let waiting: Vec<_> = model.waiting.values().map(|(tenant, _)| *tenant).collect();
             let running = model.running.clone();
             model.turns.retain(|tenant, _| waiting.contains(tenant) || running.contains(tenant));
@@ -170,7 +170,7 @@ proptest! {
         }
     }
 
-    /// However many others of another tenant wait: who waits alone is next as soon as what runs is shared.
+    /// A tenant with one request is next as soon as running work is shared, however many requests of another wait.
     #[test]
     fn nobody_starves(places in 1_usize..6, crowd in 1_usize..200) {
         let greedy = tenant(1);
@@ -185,7 +185,7 @@ proptest! {
         let came = queue.wait(modest, crowd);
         prop_assert_eq!(came.is_ok(), crowd > 1);
         if came.is_ok() {
-            // With one place, which a tenant gives back before it is given on, the first that came is its equal.
+            // With one place, which a tenant returns before it is given on, the first to come is its equal.
             let most = if places == 1 { 2 } else { 1 };
             let mut served = Vec::new();
             for _ in 0..most {

@@ -1,4 +1,4 @@
-//! Studio in a browser: Chromium, driven by the scripts in `studio/test` (`scripts/setup test` fetches what they need).
+//! Studio in a browser: Chromium, driven by the scripts in `studio/test` (`scripts/setup test` installs them).
 
 use std::env;
 use std::io::Write as _;
@@ -12,11 +12,12 @@ const CHROMIUM: &str = "OMNI_TEST_CHROMIUM";
 /// A folder for pictures of every view that is judged; without it there are none.
 const PICTURES: &str = "OMNI_TEST_SCREENSHOTS";
 
-/// Does `scenario` (a function of `studio/test`) in a browser, with the page of the server at `url` and with `values` (JSON).
-/// Without a browser it says so, does nothing and gives `false`.
+/// Runs `scenario` (a function of `studio/test`) in a browser on the page of the server at `url`, with `values`
+/// (JSON). Without a browser it prints a note and returns `false`.
 ///
 /// # Panics
-/// If something is not as the scenario expects, or if there is no browser and `OMNI_REQUIRE_BROWSER` is 1.
+///
+/// If the scenario fails, or if there is no browser and `OMNI_REQUIRE_BROWSER` is 1.
 pub async fn browse(scenario: &str, url: &str, values: &str) -> bool {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../studio");
     let chromium = env::var_os(CHROMIUM).map_or_else(|| found("chromium"), |path| Some(path.into()));

@@ -1,4 +1,4 @@
-//! A caller of `Speak`: sends what it is told, keeps everything it receives, and has it checked when it goes.
+//! Client of `Speak`: records everything it receives, and has it checked on drop.
 
 use std::time::Duration;
 
@@ -81,15 +81,16 @@ impl Call {
         self.0.hang_up();
     }
 
-    /// The next event; `None` at the end, whatever it is.
+    /// Next event; `None` at the end, with any status.
     pub async fn next(&mut self) -> Option<(String, Event)> {
         let response = self.0.next().await.ok()??;
         Some((response.utterance_id, response.event.expect("an event")))
     }
 
-    /// The end of the call, after skipping what comes before.
+    /// Skips to the end of the call.
     ///
     /// # Errors
+    ///
     /// The status, if it is not OK.
     pub async fn end(mut self) -> Result<History, Status> {
         self.0.end().await
@@ -122,7 +123,7 @@ impl Call {
         }
     }
 
-    /// Waits for the next `done`; everything of that utterance, also what was received before.
+    /// Waits for the next `done`; returns the whole utterance, including earlier events.
     pub async fn utterance(&mut self) -> Utterance {
         loop {
             match self.next().await {
@@ -136,8 +137,8 @@ impl Call {
         }
     }
 
-    /// Takes what comes until the connection is found broken. How the call ended says nothing then: an end without a status looks like a
-    /// good one to the client.
+    /// Reads until the connection breaks. The status means nothing then: an end without a status looks like success
+    /// to the client.
     pub async fn broken(&mut self) {
         while self.next().await.is_some() {}
         self.0.received.ending = Ending::Open;
@@ -195,10 +196,11 @@ pub async fn audio_of(
     audio_of_request(client, tonic::Request::new(request)).await
 }
 
-/// The same with metadata.
+/// As above, with metadata.
 ///
 /// # Errors
-/// The status of a call that failed.
+///
+/// The status of a failed call.
 pub async fn audio_of_request(
     client: &mut SpeechServiceClient<Channel>,
     request: tonic::Request<v1::SynthesizeRequest>,
@@ -275,7 +277,7 @@ pub fn cancel(utterance: &str) -> Request {
     })
 }
 
-/// Text whose audio is far more than a connection holds: a caller that does not read it keeps the server from finishing.
+/// Text whose audio far exceeds a connection's buffers: unread, it keeps the server from finishing.
 #[must_use]
 pub fn endless() -> String {
     "This goes on and on, and on, and on. ".repeat(500)

@@ -1,4 +1,4 @@
-//! Certificates of a test: an authority, and what it signs.
+//! Certificates of a test: an authority and its certificates.
 
 use std::fs;
 use std::path::{Path, PathBuf};

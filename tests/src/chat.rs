@@ -1,4 +1,4 @@
-//! A caller of `Converse`: sends what it is told, keeps everything it receives, and has it checked when it goes.
+//! Client of `Converse`: records everything it receives, and has it checked on drop.
 
 use std::time::Duration;
 
@@ -86,13 +86,13 @@ impl ChatCall {
         }
     }
 
-    /// Says something as the user, and asks for an answer.
+    /// Adds user text, and asks for an answer.
     pub async fn ask(&self, text: &str) {
         self.send(said(v1::Role::User, text)).await;
         self.send(respond()).await;
     }
 
-    /// Says something, and waits for the whole answer.
+    /// Adds user text, and waits for the whole answer.
     pub async fn turn(&mut self, text: &str) -> Answer {
         self.ask(text).await;
         self.answer().await
@@ -103,7 +103,7 @@ impl ChatCall {
         self.0.hang_up();
     }
 
-    /// The next event; `None` at the end, whatever it is.
+    /// Next event; `None` at the end, with any status.
     pub async fn next(&mut self) -> Option<(String, Event)> {
         let response = self.0.next().await.ok()??;
         Some((response.response_id, response.event.expect("an event")))
@@ -123,7 +123,7 @@ impl ChatCall {
         }
     }
 
-    /// Waits for the next end of an answer; everything of it, also what was received before.
+    /// Waits for the next end of an answer; returns all of it, including earlier events.
     pub async fn answer(&mut self) -> Answer {
         loop {
             match self.next().await {
@@ -137,16 +137,17 @@ impl ChatCall {
         }
     }
 
-    /// The end of the call, after skipping what comes before.
+    /// Skips to the end of the call.
     ///
     /// # Errors
+    ///
     /// The status, if it is not OK.
     pub async fn end(mut self) -> Result<ChatHistory, Status> {
         self.0.end().await
     }
 
-    /// Takes what comes until the connection is found broken. How the call ended says nothing then: an end without a status looks like a
-    /// good one to the client.
+    /// Reads until the connection breaks. The status means nothing then: an end without a status looks like success
+    /// to the client.
     pub async fn broken(&mut self) {
         while self.next().await.is_some() {}
         self.0.received.ending = Ending::Open;
@@ -261,10 +262,11 @@ pub async fn generate(
     generate_request(client, tonic::Request::new(request)).await
 }
 
-/// The same with metadata.
+/// As above, with metadata.
 ///
 /// # Errors
-/// The status of a call that failed.
+///
+/// The status of a failed call.
 pub async fn generate_request(
     client: &mut ChatServiceClient<Channel>,
     request: tonic::Request<v1::GenerateRequest>,

@@ -1,4 +1,4 @@
-//! The rules of `Converse`, as a function over what one stream received.
+//! Rules of `Converse`, as a function over the events of one stream.
 
 use std::collections::HashSet;
 
@@ -12,10 +12,11 @@ use crate::wire::Received;
 /// Messages of one `Converse` stream.
 pub type ChatHistory = Received<v1::ConverseResponse>;
 
-/// Checks the rules that hold for every stream whatever the caller does.
+/// Checks the rules that hold for every stream.
 ///
 /// # Panics
-/// With the rule that was broken.
+///
+/// With the broken rule.
 pub fn check_chat(history: &ChatHistory) {
     let mut checker = Checker::default();
     for (index, response) in history.responses.iter().enumerate() {

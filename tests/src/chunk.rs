@@ -49,7 +49,7 @@ pub(crate) fn check_chunk(output: &v1::AudioDelivery, chunk: &v1::AudioChunk, be
     }
 }
 
-/// Samples of every chunk, if that was asked for.
+/// Samples per chunk, if the request set them.
 fn frame(output: &v1::AudioDelivery) -> Option<u32> {
     let time = Duration::try_from(output.frame_duration?).expect("a time");
     let hz = output.format.expect("the format is filled in").sample_rate_hz;

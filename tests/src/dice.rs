@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): the same numbers from the
-/// same seed on every machine.
+/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): equal numbers
+/// from equal seeds on every machine.
 #[derive(Debug, Clone)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// From a seed.
+    /// A generator with this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// For part number `part` of whatever these are for; they are not changed.
+    /// Independent generator number `part`; this one does not change.
     #[must_use]
     pub fn part(&self, part: u64) -> Self {
         let mut parts = Self(self.0 ^ Self(part).roll());
@@ -45,7 +45,7 @@ impl Dice {
         several[self.place(several.len())]
     }
 
-    /// A place among so many; there must be one.
+    /// Index below `count`, which must not be 0.
     pub fn place(&mut self, count: usize) -> usize {
         self.below(count as u64) as usize
     }
@@ -55,7 +55,7 @@ impl Dice {
         Duration::from_millis(self.below(most.as_millis().max(1) as u64))
     }
 
-    /// So many bytes.
+    /// `count` random bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count).map(|_| self.roll() as u8).collect()
     }

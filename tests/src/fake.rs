@@ -1,7 +1,8 @@
-//! A model that does what a test says.
+//! A scripted model.
 //!
-//! Its alphabet is any character; one character gives one codec frame, whose audio is a tone that depends on the character
-//! and on the seed. `_` is silence, and of `~` there are no samples at all. Scripted characters make it panic or fail. Results never depend on the batch.
+//! Its alphabet is any character; one character gives one codec frame, whose audio is a tone that depends on the
+//! character and the seed. `_` is silence, and `~` has no samples at all. Scripted characters make it panic or fail.
+//! Results never depend on the batch.
 
 mod apart;
 mod code2wav;
@@ -53,7 +54,7 @@ pub struct FakeScript {
     pub answers: Gate,
     /// Building a stage's model passes here.
     pub load: Gate,
-    /// Telling what it is passes here: the server asks when it starts the stages.
+    /// Gates the model's description, which the server requests when it starts the stages.
     pub info: Gate,
     /// The talker comes to an end of its own when it should speak this, and passes here.
     pub talker_ends_on: Option<char>,
@@ -158,12 +159,12 @@ impl Drop for Life {
     }
 }
 
-/// Positions that were found computed. Copies are the same.
+/// Cached prompt positions. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Cached(Arc<Mutex<Vec<u32>>>);
 
 impl Cached {
-    /// For every answer so far.
+    /// Cached positions of every answer so far.
     #[must_use]
     pub fn all(&self) -> Vec<u32> {
         self.0.lock().clone()
@@ -174,12 +175,12 @@ impl Cached {
     }
 }
 
-/// Counts, one after another. Copies are the same.
+/// Counts in order. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Counts(Arc<Mutex<Vec<usize>>>);
 
 impl Counts {
-    /// All so far.
+    /// All counts so far.
     #[must_use]
     pub fn all(&self) -> Vec<usize> {
         self.0.lock().clone()
@@ -217,7 +218,7 @@ pub type Context = Option<Arc<[ContextRow]>>;
 pub struct Contexts(Arc<Mutex<Vec<Context>>>);
 
 impl Contexts {
-    /// For every sequence so far.
+    /// Contexts of all sequences so far.
     #[must_use]
     pub fn all(&self) -> Vec<Context> {
         self.0.lock().clone()
@@ -236,7 +237,7 @@ pub struct FakeSpeech {
 }
 
 impl FakeSpeech {
-    /// With a script.
+    /// A model with this script.
     #[must_use]
     pub fn new(script: FakeScript) -> Self {
         let voice = |id: &str| VoiceInfo {
@@ -303,7 +304,7 @@ impl ModelInfo for FakeSpeech {
     }
 }
 
-/// Makes the same voice of every recording.
+/// Voice encoder with the same voice for every recording.
 struct Imitator(Gate);
 
 impl EncodeVoice for Imitator {

@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// Open to begin with. Copies are the same gate.
+/// A gate, initially open. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Gate(Arc<Shared>);
 
-/// A fuse that a test lights: the next to pass it finds it burning, once. Copies are the same fuse.
+/// A one-time trigger: once lit, the next to pass it finds it burning. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Fuse(Arc<AtomicBool>);
 

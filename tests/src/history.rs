@@ -1,4 +1,4 @@
-//! The rules of the protocol, as a function over what one stream received.
+//! Rules of `Speak`, as a function over the events of one stream.
 
 use std::collections::HashSet;
 
@@ -11,10 +11,11 @@ use crate::wire::{Ending, Received};
 /// Messages of one `Speak` stream.
 pub type History = Received<v1::SpeakResponse>;
 
-/// Checks the rules that hold for every stream whatever the caller does.
+/// Checks the rules that hold for every stream.
 ///
 /// # Panics
-/// With the rule that was broken.
+///
+/// With the broken rule.
 pub fn check(history: &History) {
     let mut checker = Checker::default();
     for (index, response) in history.responses.iter().enumerate() {

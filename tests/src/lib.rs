@@ -1,8 +1,8 @@
-//! Helpers of end-to-end tests: a scripted model, a server on a free port, a caller, and the rules of the protocol.
+//! Helpers of end-to-end tests: a scripted model, a server on a free port, clients, and the rules of the protocol.
 //!
-//! Tests speak to a real server over a real socket. With [`FakeSpeech`] they decide what the model does and when, so that a
-//! race is a sequence of events and not of sleeps. Every stream that a [`Call`] records is checked against the protocol by
-//! [`check`].
+//! Tests speak to a real server over a real socket. With [`FakeSpeech`] they control what the model does and when, so
+//! that a race is a sequence of events and not of sleeps. Every stream that a [`Call`] records is checked against the
+//! protocol by [`check`].
 
 mod browser;
 mod call;

@@ -43,7 +43,7 @@ pub struct Sample {
 /// One reading.
 #[derive(Debug)]
 pub struct Reading {
-    /// As it came.
+    /// As received.
     pub text: String,
     /// Every line.
     pub samples: Vec<Sample>,
@@ -142,8 +142,8 @@ pub async fn speak(server: &TestServer, utterances: usize) -> usize {
     samples
 }
 
-/// A caller that vanishes while the talker works on what was said. The session has ended then, and the talker is still in its
-/// step until it is opened: only then is it the cancel that ends the sequence.
+/// A caller that disconnects during the talker's step. The session has ended by the time that the step is released,
+/// so the sequence ends by its cancellation.
 pub async fn vanish(server: &TestServer, script: &FakeScript) {
     let before = script.talker.passed();
     script.talker.close();

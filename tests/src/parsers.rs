@@ -1,6 +1,6 @@
-//! Everything that reads bytes from outside, each as a function that takes any bytes: it must return, whatever they are.
+//! Every parser of outside bytes, as a function that must return for any input.
 //!
-//! `fuzz/` has a target for each, and a test sends each a few thousand inputs that are nearly right ([`Mutations`]).
+//! `fuzz/` has a target for each, and a test sends each a few thousand nearly valid inputs ([`Mutations`]).
 
 mod checkpoints;
 mod mutations;
@@ -216,8 +216,8 @@ fn decode(encoding: InputEncoding, bytes: &[u8]) {
     }
 }
 
-/// The first byte says how text is gathered and whether numbers become words, the second how it is cut into pieces. However that is,
-/// what comes out is the same.
+/// The first byte selects how text is gathered and whether numbers become words, the second how it is cut into
+/// pieces. The output must not depend on the cut.
 fn front_end(bytes: &[u8]) {
     let [manner, cut, rest @ ..] = bytes else { return };
     let text = String::from_utf8_lossy(rest);

@@ -60,7 +60,7 @@ impl Lives {
 }
 
 impl RemoteStage {
-    /// With the replica that `make` makes, anew for each of its lives; it is ready.
+    /// Starts with a replica from `make`, called anew after each failure; returns when it is ready.
     pub async fn start(
         make: impl Fn(ReplicaStatus) -> (StageHandle, StageBody) + Send + Sync + 'static,
     ) -> Self {
@@ -244,7 +244,7 @@ pub fn host(socket: UnixStream, make: &Make, step_timeout: Duration) -> Result<(
 pub struct Chunks(Arc<Mutex<(Vec<TransferStamps>, Vec<EdgeRecord>)>>);
 
 impl Chunks {
-    /// Those so far, and what closed edges came to.
+    /// Chunks so far, and records of closed edges.
     #[must_use]
     pub fn all(&self) -> (Vec<TransferStamps>, Vec<EdgeRecord>) {
         self.0.lock().clone()

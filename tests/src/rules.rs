@@ -26,7 +26,7 @@ pub(crate) fn warning(warning: &v1::Warning) {
     );
 }
 
-/// The audio of one utterance or answer so far.
+/// Audio of one utterance or answer so far.
 #[derive(Debug, Default)]
 pub(crate) struct Played {
     pub(crate) samples: u64,
@@ -34,7 +34,8 @@ pub(crate) struct Played {
 }
 
 impl Played {
-    /// Chunks are contiguous, never empty, hold whole samples, play as long as was asked for, and nothing follows the last.
+    /// Chunks are contiguous, never empty, hold whole samples and have the requested length, and nothing follows the
+    /// last.
     pub(crate) fn chunk(&mut self, output: &v1::AudioDelivery, audio: &v1::AudioChunk) {
         assert!(!self.last, "audio after the last audio");
         check_chunk(output, audio, self.samples);
@@ -48,7 +49,7 @@ impl Played {
     }
 }
 
-/// The words of one utterance that were told of so far.
+/// Words of one utterance reported so far.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     characters: u32,
@@ -56,8 +57,8 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// Words follow one another in the text and in the audio, and each is told of before the audio with which it ends, whether or
-    /// not it has a sound.
+    /// Words are in order of text and audio, and each is reported before the audio that ends it, even one without a
+    /// sound.
     pub(crate) fn alignment(&mut self, alignment: &v1::Alignment, played: &Played) {
         assert!(!alignment.spans.is_empty(), "an alignment tells something");
         for span in &alignment.spans {
@@ -89,7 +90,7 @@ impl Words {
         }
     }
 
-    /// Nothing was told of that there was no text or no audio for.
+    /// No word is reported beyond the text or the audio.
     pub(crate) fn are_of(&self, outcome: &v1::Outcome, played: &Played) {
         let characters = outcome.usage.map_or(0, |usage| usage.input_characters);
         assert!(self.characters <= characters, "more words than were said");

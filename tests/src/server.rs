@@ -34,7 +34,7 @@ pub struct Records {
     packets: Arc<Mutex<Vec<Packet>>>,
 }
 
-/// Packets that are kept; a test that looks at them has fewer.
+/// Most packets kept; tests that inspect them have fewer.
 const PACKETS: usize = 4_096;
 
 impl RecordSink for Records {
@@ -64,19 +64,19 @@ impl Records {
         self.packets.lock().clear();
     }
 
-    /// Those of utterances, so far.
+    /// Utterance records so far.
     #[must_use]
     pub fn all(&self) -> Vec<UtteranceRecord> {
         self.utterances.lock().clone()
     }
 
-    /// The packets behind the first of each, so far.
+    /// Packets after the first of each utterance, so far.
     #[must_use]
     pub fn packets(&self) -> Vec<Packet> {
         self.packets.lock().clone()
     }
 
-    /// Those of answers, so far.
+    /// Records of answers so far.
     #[must_use]
     pub fn turns(&self) -> Vec<TurnRecord> {
         self.turns.lock().clone()
@@ -102,12 +102,12 @@ impl EdgeSink for Edges {
 }
 
 impl Edges {
-    /// Drops those closed so far.
+    /// Drops the edges closed so far.
     pub fn forget(&self) {
         self.0.lock().clear();
     }
 
-    /// Those closed so far.
+    /// Edges closed so far.
     #[must_use]
     pub fn all(&self) -> Vec<EdgeRecord> {
         self.0.lock().clone()
@@ -152,7 +152,7 @@ impl TestServer {
         server
     }
 
-    /// The same with a configuration that `adjust` changes: for what can only be said by variables of the environment.
+    /// As above, with a configuration changed by `adjust`, for settings that only the environment has.
     pub async fn adjusted<B: Converse>(
         args: &[&str],
         adjust: impl FnOnce(&mut Config),
@@ -174,7 +174,7 @@ impl TestServer {
             "--metrics-listen",
             "127.0.0.1:0",
         ];
-        // What a test says must not depend on the machine's processors.
+        // A test's result must not depend on the machine's number of CPUs.
         let active: &[&str] = if args.contains(&"--max-active") {
             &[]
         } else {

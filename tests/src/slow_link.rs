@@ -1,4 +1,4 @@
-//! A link that carries little: what a server sends waits for it.
+//! A link of low bandwidth, which delays the server's output.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -24,10 +24,12 @@ pub struct SlowLink {
 }
 
 impl SlowLink {
-    /// To the server at `address`: `kbit` thousand bits a second towards the client, with `way` each way.
+    /// Link to the server at `address`: `kbit` thousand bits per second towards the client, with a delay of `way`
+    /// each way.
     ///
     /// # Panics
-    /// If there is no port.
+    ///
+    /// If no port is free.
     pub fn to(address: SocketAddr, kbit: u64, way: Duration) -> Self {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.set_send_buffer_size(BUFFER).expect("a small buffer");

@@ -1,4 +1,4 @@
-//! A bidirectional stream of either service: sends what it is told and keeps everything it receives.
+//! A bidirectional stream of either service, with a record of everything received.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub enum Ending {
     Open,
     /// With OK.
     Ok,
-    /// With a status.
+    /// Ended with a status.
     Status(Code),
 }
 

@@ -10,13 +10,13 @@ use omni_server::app::load_model;
 use omni_server::config::{ModelSource, deploy::resolve};
 use omni_tests::{Call, ChatCall, Dice, Held, TestServer, cancel, chat_config, config, interrupt, text};
 
-/// Calls under way at the same time.
+/// Calls in flight at the same time.
 const CALLERS: u64 = 8;
-/// Calls of each caller before the first look: what is allocated once is there then.
+/// Calls of each caller before the first measurement, so that one-time allocations are done.
 const WARMUP: u64 = 20;
 /// Growth of the process in the end that is accepted for any number of calls, in KiB: the allocator's slack.
 const SLACK_KIB: u64 = 24 * 1024;
-/// Calls between two looks at what is left; what the test itself collects is dropped then.
+/// Calls between two measurements; the test's own records are dropped then.
 const ROUND: u64 = 200;
 const STAGES: [&str; 3] = ["thinker", "talker", "code2wav"];
 
@@ -75,7 +75,7 @@ async fn ask_and_vanish(server: &TestServer, dice: &mut Dice) {
     }
 }
 
-/// So many calls by several callers at once.
+/// `calls` calls by several callers at once.
 async fn storm(server: &TestServer, calls: u64, seed: u64) {
     let callers = (0..CALLERS).map(|caller| async move {
         let mut dice = Dice::new(seed + caller);

@@ -1,5 +1,5 @@
-//! A peer that sends what no client sends, or half of something, or nothing, gets nothing for it: the connection ends, nothing is
-//! left of it, and all others are served.
+//! Peers that send garbage, half of something, or nothing: their connections end, nothing of them remains, and all
+//! others are served.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -186,7 +186,7 @@ fn nonsense() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// A server to which strangers send what is in `sent`, one after the other: it goes on speaking and nothing is left of them.
+/// Sends each input in `sent` from a stranger, in turn: the server keeps speaking, and nothing of them remains.
 async fn nothing_is_left_of(sent: Vec<(&'static str, Vec<u8>)>, visit: impl AsyncFn(SocketAddr, &[u8])) {
     let server = server(&[], soon).await;
     speaks(&server).await;
@@ -310,7 +310,7 @@ async fn who_says_nothing_that_is_tls_to_an_encrypted_port_is_let_go() {
     server.stop().await;
 }
 
-/// Waits until so many connections came to this.
+/// Waits until the counter of connections with this result reaches `expected`.
 async fn counted(server: &TestServer, result: &str, expected: f64) {
     let family = "vllm:omni_connections_total";
     let counted = tokio::time::timeout(PATIENCE, async {
@@ -387,7 +387,7 @@ async fn connections_are_counted_and_the_limit_is_the_last_that_is_let_in() {
     }
 }
 
-/// Calls with this body; gives what it is answered with.
+/// Calls with this body; returns the status.
 async fn ask(server: &TestServer, headers: &[(&str, String)], body: Vec<u8>) -> Status {
     use http_body_util::{BodyExt as _, Full};
     let stream = TcpStream::connect(server.app.address())

@@ -1,4 +1,4 @@
-//! Rules of the house that the compiler does not check: the direction of imports, and what is never written.
+//! House rules that the compiler does not check: the direction of imports, and forbidden patterns.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -70,7 +70,7 @@ const PIPELINE: &[&[&str]] = &[
     &["lib"],
 ];
 
-/// Modules of protocols, none of which knows another.
+/// Protocol modules, which must not import each other.
 const PROTOCOLS: [&str; 4] = ["grpc", "openai", "studio", "wyoming"];
 
 fn level(levels: &[&[&str]], module: &str) -> usize {
@@ -126,7 +126,7 @@ fn imports_in_the_server_run_down_the_list_only() {
     }
 }
 
-/// A stage knows receivers and senders, not what is behind them.
+/// A stage knows receivers and senders, not their other ends.
 #[test]
 fn imports_in_the_crate_that_runs_stages_run_down_the_list_only() {
     imports_run_down("pipeline", PIPELINE);

@@ -1,6 +1,7 @@
-//! Whatever reads bytes from outside returns, whatever the bytes are. `make fuzz` looks for longer, and finds its way.
+//! Every parser of outside bytes returns for any input. `make fuzz` runs longer, guided by coverage.
 //!
-//! `OMNI_INPUTS` sets how many inputs a parser gets (4,000 unless set, fewer where one takes long), and `OMNI_INPUTS_SEED` which.
+//! `OMNI_INPUTS` sets the inputs per parser (4,000 by default, fewer where one is slow), and `OMNI_INPUTS_SEED` the
+//! seed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -13,7 +14,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |number| number.parse().expect("a number"))
 }
 
-/// No input takes so long on any machine.
+/// Longest time of an input on any machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The input that a parser is at, and its number.

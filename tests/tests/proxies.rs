@@ -72,7 +72,7 @@ fn free_port() -> u16 {
 }
 
 impl Proxied {
-    /// Starts the program with these files of `deploy/proxy`; `None` if there is no such program.
+    /// Starts the program with these files of `deploy/proxy`; `None` if it is not installed.
     async fn start(program: &str, arguments: &[&str], files: &[&str]) -> Option<Self> {
         let tools = tools();
         let program = tools.join(program);
@@ -97,7 +97,7 @@ impl Proxied {
             servers.push(TestServer::fake(FakeScript::default(), &arguments).await);
         }
         let folder = tempfile::tempdir().expect("a folder");
-        // Some change to a user of their own, who must reach it.
+        // Some programs switch to another user, which must reach it.
         fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
             .expect("ours");
         let authority = Authority::new("proxies");
@@ -325,7 +325,8 @@ impl Proxied {
         );
     }
 
-    /// A caller who says a word, thinks, and says the rest. Some proxies hand a call on with its first message, and not before.
+    /// A caller that sends a word, pauses, and sends the rest. Some proxies forward a call only with its first
+    /// message.
     async fn typing(&self) {
         let channel = self.channel().await.expect("a connection");
         let (requests, stream) = tokio::sync::mpsc::channel(8);

@@ -7,7 +7,7 @@ use omni_engine::{ModelError, OneShotModel, SeqId};
 use super::thinker::ROW;
 use super::{FAKE_RATE, FakeScript};
 
-/// The encoder of [`FakeSpeech`](super::FakeSpeech): it hears how long a recording is, and its rows say that.
+/// Encoder of [`FakeSpeech`](super::FakeSpeech): its rows hold the recording's length.
 #[derive(Debug)]
 pub(super) struct FakeEncoder {
     script: FakeScript,

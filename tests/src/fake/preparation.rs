@@ -18,14 +18,14 @@ pub struct Preparation {
 pub struct Prepared {
     /// Index of the piece, from 0.
     pub nth: u32,
-    /// For steps of so many sequences.
+    /// Most sequences of the prepared steps.
     pub most: u32,
     /// Steps that the stage had done by then.
     pub steps: u64,
 }
 
 impl Preparation {
-    /// In so many pieces, of which one may fail.
+    /// Preparation in `pieces` pieces, one of which may fail.
     #[must_use]
     pub fn new(pieces: u32, fails_at: Option<u32>) -> Self {
         Self {

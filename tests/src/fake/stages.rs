@@ -169,7 +169,7 @@ impl OneShotBackend for Encodes {
     }
 }
 
-/// A replica of the talker with room for so many jobs.
+/// Talker replica with room for a number of jobs.
 #[must_use]
 pub fn talker_stage(
     model: Arc<FakeSpeech>,
@@ -187,7 +187,7 @@ pub fn talker_stage(
     model.launch(TALKER, Launch::new(settings, status, Clock::start()))
 }
 
-/// A replica of code2wav with room for so many jobs, whose upstream may deliver nothing for `stall`.
+/// Code2wav replica with room for a number of jobs, whose upstream may stall for `stall`.
 #[must_use]
 pub fn code2wav_stage(
     model: Arc<FakeSpeech>,
@@ -207,7 +207,7 @@ pub fn code2wav_stage(
     model.launch(CODE2WAV, Launch::new(settings, status, Clock::start()))
 }
 
-/// Speech of at most so many frames.
+/// Speech of at most `max_outputs` frames.
 #[must_use]
 pub fn speech_request(voice: &str, seed: u64, max_outputs: u32) -> SpeechRequest {
     SpeechRequest {

@@ -1,4 +1,4 @@
-//! The part of the scripted model that converses.
+//! Conversation part of the scripted model.
 //!
 //! A token of a prompt is a character, a token of an answer a byte of its text. What it answers follows from what the user
 //! said last:

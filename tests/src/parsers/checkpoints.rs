@@ -72,7 +72,7 @@ pub(super) fn config(bytes: &[u8]) {
     let _ = SpeechModel::load(source, LoadOptions::default());
 }
 
-/// A tokenizer, and what it makes of a text.
+/// A tokenizer, and its tokens of a text.
 pub(super) fn tokenizer(bytes: &[u8]) {
     let source = SPEECHLESS.with(|directory| with(directory, "tokenizer.json", bytes));
     let checkpoint = Checkpoint::open(source).expect("the tensors are good");
@@ -81,7 +81,7 @@ pub(super) fn tokenizer(bytes: &[u8]) {
     }
 }
 
-/// A tokenizer in several files; the first byte says which of them the rest is.
+/// A tokenizer in several files; the first byte selects the file that the rest is.
 pub(super) fn vocabulary(bytes: &[u8]) {
     let [which, rest @ ..] = bytes else { return };
     let which = usize::from(*which) % VOCABULARY.len();
@@ -126,7 +126,7 @@ fn model() -> (TempDir, SpeechModel) {
     (directory, model)
 }
 
-/// A chat template, and what it makes of a conversation.
+/// A chat template, and its prompt of a conversation.
 pub(super) fn template(bytes: &[u8]) {
     TEMPLATED.with(|(directory, model)| {
         fs::write(directory.path().join("chat_template.jinja"), bytes).expect("written");

@@ -2,7 +2,7 @@
 
 use crate::dice::Dice;
 
-/// Inputs made from right ones by chance, the same for the same seed.
+/// Random mutations of valid inputs, equal for equal seeds.
 #[derive(Debug)]
 pub struct Mutations {
     seeds: Vec<Vec<u8>>,

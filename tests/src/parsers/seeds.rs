@@ -17,7 +17,7 @@ use super::checkpoints::tiny;
 use crate::call::{cancel, config, finish, flush, named};
 use crate::chat::{chat_config, interrupt, respond, said};
 
-/// Behind the three bytes that say how it is read: 16 kHz, one channel, in pieces.
+/// Prefixes the three bytes of settings: 16 kHz, one channel, in pieces.
 fn read(bytes: &[u8]) -> Vec<u8> {
     [&[63, 1, 40], bytes].concat()
 }
@@ -219,7 +219,7 @@ pub(super) fn payloads() -> Vec<Vec<u8>> {
     bodies.into_iter().map(message).collect()
 }
 
-/// The same, each behind its length.
+/// As above, length-prefixed.
 pub(super) fn frames() -> Vec<Vec<u8>> {
     let frame = |message: Vec<u8>| [&(message.len() as u32).to_be_bytes()[..], &message].concat();
     let all: Vec<_> = payloads().into_iter().map(frame).collect();

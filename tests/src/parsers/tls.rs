@@ -17,7 +17,7 @@ thread_local! {
     );
 }
 
-/// The first byte says what the rest is: a certificate, a key or authorities, PEM.
+/// The first byte selects the kind of PEM file: certificate, key or authorities.
 pub(super) fn files(bytes: &[u8]) {
     let [what, pem @ ..] = bytes else { return };
     PLACE.with(|(place, good)| {
@@ -44,7 +44,7 @@ pub(super) fn files(bytes: &[u8]) {
     });
 }
 
-/// The certificate of a caller, DER: whom an authority of the operator's has signed.
+/// A client's certificate, DER, issued by the operator's authority.
 pub(super) fn caller(bytes: &[u8]) {
     let _ = subject(&CertificateDer::from(bytes));
 }

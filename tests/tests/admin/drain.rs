@@ -36,7 +36,7 @@ async fn a_drain_tells_how_far_it_is_and_loses_nothing() {
     let first = progress.message().await.unwrap().expect("how far it is");
     assert_eq!(first.sessions as usize, STREAMS);
     assert!(first.time_left.is_some());
-    // Asking again shows the same drain.
+    // A second request shows the same drain.
     let again = v1::DrainRequest {
         timeout: Duration::ZERO.try_into().ok(),
     };

@@ -95,7 +95,7 @@ async fn a_connection_without_requests_is_kept_longer_than_a_head_may_take_and_e
     .await;
     let mut idle = Raw::to(server.app.address()).await;
     idle.get("/livez").await;
-    // A head that does not come to its end is given up meanwhile.
+    // An incomplete head times out meanwhile.
     let mut half = Raw::to(server.app.address()).await;
     half.send(b"GET /livez HTTP/1.1\r\nho").await;
     half.ends().await;
@@ -422,7 +422,7 @@ async fn only_hosts_that_the_server_is_called_by_are_answered_on_every_port() {
                 ("a.internal.example:443", allowed),
                 ("192.168.1.2", false),
             ] {
-                // What a proxy or a page says of it changes nothing.
+                // Headers of a proxy or a page have no effect.
                 let headers = [("host", host), ("x-forwarded-host", "localhost")];
                 let answer = http_to(address, "GET", path, &headers, "").await;
                 let expected = if served { fine } else { 403 };

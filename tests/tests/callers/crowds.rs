@@ -263,7 +263,7 @@ async fn who_waits_for_a_place_is_not_idle() {
 
 #[tokio::test]
 async fn an_old_session_finishes_what_it_has_and_ends() {
-    // Whether its caller ends what is open or not, and however it keeps it open.
+    // Both for callers that close their streams and for those that keep them open, in every way.
     for more in [
         vec![text(" is finished."), finish()],
         vec![],

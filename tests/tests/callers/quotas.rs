@@ -1,5 +1,5 @@
-//! Quotas of API keys: what is refused, how that is told, that it can be changed while the server runs; and the order of admission where
-//! places are few.
+//! Quotas of API keys: refusals and their messages, changes at run time, and the order of admission when places are
+//! few.
 
 use std::fs;
 use std::path::PathBuf;
@@ -168,7 +168,7 @@ async fn requests_have_a_rate_and_http_is_told_so_in_its_own_words() {
     let error: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
     assert_eq!(error["error"]["type"], "rate_limit_error");
     assert_eq!(error["error"]["code"], "rate_limited");
-    // Looking at what there is costs nothing.
+    // Reading the catalogue costs nothing.
     assert_eq!(http(server, "GET", "/v1/models", &headers, "").await.status, 200);
 
     let reading = Reading::of(server).await;
@@ -203,7 +203,7 @@ async fn characters_are_limited_where_something_begins_and_a_stream_goes_on() {
             return done.outcome.expect("an outcome");
         }
     };
-    // So much that what is owed is not paid while the test runs, however busy the machine is.
+    // A debt too large to be repaid while the test runs, even on a busy machine.
     for _ in 0..20 {
         send(text("Fifteen letters")).await;
     }
@@ -222,7 +222,7 @@ async fn characters_are_limited_where_something_begins_and_a_stream_goes_on() {
         details.quota_failure().unwrap().violations[0].subject,
         "characters-per-minute"
     );
-    // The same by the other ways in.
+    // Also refused by the other protocols.
     let refused = say(server, &key, "More.").await.unwrap_err();
     assert_eq!(
         told(&refused),
@@ -302,7 +302,7 @@ async fn what_was_refused_in_a_conversation_is_not_had_for_nothing_the_next_time
     };
     let user = |text: &str| said(v1::Role::User, text);
     let cases = [
-        // As often as it is asked for.
+        // Charged each time an answer is requested.
         (
             vec![
                 config(0),

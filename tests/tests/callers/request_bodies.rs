@@ -1,5 +1,5 @@
-//! Bodies of requests that no session has taken over: what is on its way is bounded for every sender, and short ones stand for no more
-//! than they are.
+//! Request bodies without a session: bytes in flight are bounded per client, and short bodies count with their real
+//! length.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn post(server: &TestServer, path: &str, body: String) -> HttpAnswer {
     http(server, "POST", path, &headers, body).await
 }
 
-/// Sends a body of 20 kB that is refused for what it says once it is read.
+/// Sends a body of 20 kB that is refused for its content.
 async fn knock(server: &TestServer) -> HttpAnswer {
     let body = json!({"model": "none", "input": "a".repeat(20_000)});
     post(server, "/v1/audio/speech", body.to_string()).await
@@ -99,7 +99,7 @@ async fn what_is_long_and_refused_is_refused_by_its_name() {
     for (field, value) in [
         ("tools", zeros.as_str()),
         ("response_format", r#"{"type": "json_schema"}"#),
-        // What is too long to be right is not read to its end.
+        // A value too long to be valid is not read to its end.
         ("stop", &zeros),
         ("audio", &format!(r#"{{"format": "wav", "voice": {zeros}}}"#)),
         ("modalities", &format!("[{}]", many(r#""text""#))),
@@ -119,7 +119,7 @@ async fn what_is_long_and_refused_is_refused_by_its_name() {
         let answer = post(&server, "/v1/chat/completions", body).await;
         assert_eq!(answer.status, 400);
     }
-    // Hints are not built, however long they are.
+    // Hints of any length are skipped without being built.
     for (field, value) in [("functions", zeros.as_str()), ("logit_bias", r#"{"1": 2}"#)] {
         let body = format!(r#"{{"model": "fake", "messages": {messages}, "{field}": {value}}}"#);
         let answer = post(&server, "/v1/chat/completions", body).await;
@@ -128,7 +128,7 @@ async fn what_is_long_and_refused_is_refused_by_its_name() {
             (200, field)
         );
     }
-    // Nothing is asked for by these, however they are written.
+    // Empty values request nothing, in any spelling.
     let nothing = r#""tools": [], "functions": null, "logit_bias": {}, "response_format": {"type": "text"}"#;
     let body = format!(r#"{{"model": "fake", "messages": {messages}, {nothing}}}"#);
     assert_eq!(post(&server, "/v1/chat/completions", body).await.status, 200);

@@ -1,4 +1,4 @@
-//! A real checkpoint, of random weights: what it says is nonsense, but every part of it is the published models'.
+//! A real checkpoint with random weights: its output is nonsense, but all its code is that of the published models.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,7 +18,7 @@ async fn server() -> TestServer {
     server
 }
 
-/// Short answers, always the same.
+/// Short, deterministic answers.
 fn config(audio: bool) -> v1::ChatConfig {
     let sampling = |max_tokens| {
         Some(v1::SamplingParams {
@@ -89,7 +89,7 @@ async fn it_hears() {
     assert_eq!(usage.input_audio_tokens, 13, "a second is thirteen rows");
     assert!(!answer.text.is_empty() && answer.samples() > 0, "{answer:?}");
 
-    // What was said stays in the conversation, and words may follow it.
+    // Spoken input stays in the conversation, and text may follow it.
     chat.send(said(v1::Role::User, "And now?")).await;
     chat.send(respond()).await;
     let answer = chat.answer().await;

@@ -1,4 +1,4 @@
-//! Conversations over OpenAI's API: every form in which clients send them, what models lack, parameters, and what is too long.
+//! Chat completions: every form of client messages, unsupported features, parameters, and limits of length.
 
 use hyper::StatusCode;
 use omni_tests::{FakeScript, HttpAnswer, TestServer, http};
@@ -129,7 +129,7 @@ async fn every_form_of_a_conversation_is_read() {
             vec![user(json!("")), assistant(json!("b")), recite()],
             "assistant:b|user:recite|",
         ),
-        // Texts in parts, names, and what was refused.
+        // Text in parts, names, and refusals.
         (vec![user(json!([text("reci"), text("te")]))], "user:recite|"),
         (
             vec![json!({"role": "user", "content": "a", "name": "Ann"}), recite()],
@@ -285,7 +285,7 @@ async fn what_the_model_lacks_is_refused_once_and_left_out_of_later_turns() {
         );
         assert_eq!(param, "messages", "{part}");
 
-        // As chat programs go on: with the part in the history, and an answer or none behind it.
+        // As chat programs continue: with the part in the history, and with or without an answer after it.
         for between in [
             vec![],
             vec![assistant(json!(""))],
@@ -590,7 +590,7 @@ async fn an_error_names_the_field_that_was_sent() {
     server.stop().await;
 }
 
-/// Rules as chat programs write them: about so many bytes.
+/// Rules as chat programs write them, of about `bytes` bytes.
 fn rules(bytes: usize) -> String {
     let mut rules = "### Task:\nYou are in a voice call. Answer in one short sentence that can be spoken aloud.\n### Guidelines:\n".to_owned();
     for n in 1.. {

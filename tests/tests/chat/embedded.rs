@@ -1,4 +1,5 @@
-//! The checkpoint in the server, over a real socket: it answers what it was trained for, remembers what it said, and is heard.
+//! The embedded checkpoint in the server, over a real socket: it answers as trained, remembers its answers, and
+//! speaks.
 
 use omni_proto::v1;
 use omni_proto::v1::converse_response::Event;
@@ -14,7 +15,7 @@ async fn server() -> TestServer {
     server
 }
 
-/// The likeliest answers, always the same.
+/// Greedy, deterministic answers.
 fn config(audio: bool) -> v1::ChatConfig {
     let text_sampling = v1::SamplingParams {
         temperature: Some(0.0),

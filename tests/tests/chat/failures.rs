@@ -26,7 +26,7 @@ async fn fails_once(script: FakeScript, stage: &str) {
     assert!(answer.outcome.error.unwrap().message.contains(stage));
     assert_eq!(answer.kept, "", "nothing is kept of a failure");
 
-    // The conversation goes on, and what was asked can be asked again.
+    // The conversation continues, and the question can be asked again.
     let fine = chat.turn("say fine").await;
     assert_eq!(fine.text, "fine");
     let read = "say so far so good ! and never this".len() + "say fine".len();
@@ -89,7 +89,7 @@ async fn a_conversation_that_the_template_refuses_fails_its_answer() {
         (answer.finish(), answer.error_reason().as_str()),
         (v1::FinishReason::Error, "INVALID_FIELD")
     );
-    // The next turn is answered without it and what came before, and says so.
+    // The next turn is answered without it and earlier turns, and reports this.
     let next = chat.turn("recite").await;
     assert_eq!(next.text, "user:recite|");
     assert_eq!(next.warnings[0].reason, "HISTORY_TRIMMED");
@@ -195,7 +195,7 @@ async fn an_answer_whose_place_others_have_is_not_taken_for_stuck() {
     slow.ask("forever").await;
     slow.until(|event| matches!(event, Event::Audio(_)).then_some(()))
         .await;
-    // It is not read any more, and comes to rest; another gets its place in the thinker.
+    // It is no longer read and comes to rest; another gets its place in the thinker.
     let mut other = server.converse().await;
     other.configure(endless(false)).await;
     other.ask("forever").await;

@@ -232,7 +232,7 @@ async fn speech_of_any_format_is_heard_at_the_models_rate() {
     for (encoding, rate, channels, bytes, piece) in cases {
         let mut chat = server.converse().await;
         chat.configure(said_in(encoding, rate, channels)).await;
-        // A turn begins anew, whatever came before.
+        // A turn starts afresh after anything before it.
         for _ in 0..2 {
             for data in bytes.chunks(piece) {
                 let data = data.to_vec().into();
@@ -353,7 +353,7 @@ async fn more_than_may_be_said_at_once_ends_the_call() {
     server.stop().await;
 }
 
-/// A user turn of so many samples.
+/// A user turn of `samples` samples.
 async fn speaker(server: &TestServer, samples: usize) -> ChatCall {
     let mut chat = server.converse().await;
     chat.configure(chat_config(false)).await;
@@ -362,7 +362,7 @@ async fn speaker(server: &TestServer, samples: usize) -> ChatCall {
     chat
 }
 
-/// With this many recordings in the encoder or on their way to it.
+/// Waits until `recordings` recordings are in the encoder or queued for it.
 async fn at_the_encoder(server: &TestServer, recordings: usize) {
     let pool = server.app.orchestrator().pool("encoder").expect("it hears");
     let there = || pool.replicas()[0].in_flight == recordings;
@@ -468,7 +468,7 @@ async fn more_recordings_than_may_wait_are_refused() {
     );
     assert_eq!(first.answer().await.text, "You said: [100 samples]");
     assert_eq!(second.answer().await.text, "You said: [200 samples]");
-    // What was said is kept, and heard when there is room.
+    // The audio is kept, and encoded when there is room.
     third.send(respond()).await;
     assert_eq!(third.answer().await.text, "You said: [300 samples]");
     server.stop().await;

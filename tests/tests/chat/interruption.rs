@@ -1,4 +1,4 @@
-//! Interruptions and callers that vanish: everything stops, and only what was heard is remembered.
+//! Interruptions and disconnects: everything stops, and only the part that was heard is remembered.
 
 use std::time::Duration;
 
@@ -147,7 +147,7 @@ async fn thinker_and_talker_stop_within_a_step() {
     assert_eq!(chat.answer().await.finish(), v1::FinishReason::Interrupted);
     let passed = script.thinker.passed();
     script.thinker.open();
-    // What comes after it takes as many steps as ever: one per token, and one to end.
+    // The next answer takes as many steps as usual: one per token, and one to end.
     assert_eq!(chat.turn("say ab").await.text, "ab");
     assert!(
         script.thinker.passed() <= passed + 1 + 3,

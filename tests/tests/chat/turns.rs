@@ -1,4 +1,4 @@
-//! Turns, what is remembered of them, and how answers are written.
+//! Turns, their history, and the text of answers.
 
 use omni_proto::v1;
 use omni_proto::v1::converse_request::Event as Request;
@@ -231,11 +231,11 @@ async fn the_oldest_turns_are_forgotten_when_the_context_is_full() {
         kept.text
     );
     assert!(!kept.text.contains("number 0|"), "{}", kept.text);
-    // A quarter is left for the answer, and no more is left out than that takes.
+    // A quarter is left for the answer, and no more turns are dropped than that needs.
     let tokens = kept.outcome.usage.unwrap().input_text_tokens;
     assert!((250..=300).contains(&tokens), "{tokens}");
 
-    // What can never fit is cut, and the conversation goes on.
+    // A turn too long for the context is cut, and the conversation continues.
     let answer = chat.turn(&format!("say {}!", "x".repeat(500))).await;
     assert_eq!(
         answer.finish(),

@@ -1,4 +1,4 @@
-//! The server with its embedded model: what it speaks sounds like speech, and always the same.
+//! The server with its embedded model: its output sounds like speech, and is deterministic.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A Qwen3-TTS checkpoint of random weights behind the server: it speaks what the reference implementation speaks, and what it
-//! cannot do is told.
+//! Server with a Qwen3-TTS checkpoint of random weights: it equals the reference implementation, and reports
+//! unsupported requests.
 
 use std::path::{Path, PathBuf};
 
@@ -65,7 +65,7 @@ async fn spoken(server: &TestServer, config: v1::SpeechConfig) -> Vec<f32> {
     i16_from_s16le(&audio).map(from_i16).collect()
 }
 
-/// A request of the reference implementation with this `non_streaming_mode`, by the name of what came of it.
+/// A request to the reference implementation with this `non_streaming_mode`, by the name of its golden output.
 fn asked(golden: &str, mode: Option<bool>) -> v1::SpeechConfig {
     let (voice, language, instructions) = match golden {
         "cv_stream" => ("Vivian", "en-GB", ""),

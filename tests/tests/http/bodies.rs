@@ -162,7 +162,7 @@ async fn half_a_character_costs_no_request() {
         let text = String::from_utf8(answer.body).expect("text");
         assert!(text.contains("Great") && text.contains("job"), "{text}");
     }
-    // JSON within JSON: what a function was called with.
+    // JSON within JSON: a function's arguments.
     let call =
         r#"{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{\"a\": \"\\ud83d\"}"}}"#;
     let asked = format!(

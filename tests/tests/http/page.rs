@@ -1,4 +1,4 @@
-//! `docs/clients.md`: what it says can be run does run, and speaks.
+//! Runs the examples of `docs/clients.md`.
 
 use std::collections::BTreeSet;
 use std::fs;

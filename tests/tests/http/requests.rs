@@ -137,7 +137,7 @@ async fn events_are_sent_where_they_are_asked_for_whatever_the_format() {
     server.stop().await;
 }
 
-/// The sizes in the header of a WAV file: of what follows the first eight bytes, and of the samples.
+/// The two sizes in a WAV header: of everything after the first eight bytes, and of the samples.
 fn sizes(wav: &[u8]) -> [u32; 2] {
     [4, 40].map(|at| u32::from_le_bytes(wav[at..at + 4].try_into().expect("four bytes")))
 }

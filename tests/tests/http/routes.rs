@@ -1,4 +1,4 @@
-//! Paths: those that exist, those that do not, and in whose protocol that is told.
+//! Paths: known ones, unknown ones, and the protocol of their errors.
 
 use hyper::StatusCode;
 use omni_tests::{FakeScript, FakeSpeech, Gate, HttpAnswer, TestServer, http, http2};

@@ -1,4 +1,4 @@
-//! Functions in chat completions: offered to the model, asked for by it, and what they gave.
+//! Functions in chat completions: offers, calls and results.
 
 use hyper::StatusCode;
 use omni_tests::{FakeScript, HttpAnswer, TestServer, http};

@@ -35,7 +35,7 @@ fn sample(name: &str, labels: &[(&str, &str)], value: f64) -> v1::MetricSample {
     }
 }
 
-/// Declares; what was refused.
+/// Declares metrics; returns the refused ones.
 async fn declare(server: &TestServer, metrics: Vec<v1::MetricDeclaration>) -> Vec<(u32, Reason)> {
     let request = v1::DeclareMetricsRequest { metrics };
     let answer = server.measurements().declare(request).await.expect("an answer");
@@ -181,7 +181,7 @@ async fn a_sample_that_does_not_fit_is_answered_with_its_place_and_reason_and_re
             Reason::RequestId,
         ),
     ];
-    // Good ones between them, and the same unit in another word.
+    // Valid samples among them, and the same unit in another spelling.
     let mut samples = vec![good()];
     for (sample, _) in &bad {
         samples.push(sample.clone());

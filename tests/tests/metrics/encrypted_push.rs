@@ -1,4 +1,4 @@
-//! A gateway behind TLS gets the metrics of a server that trusts it, and a server that does not says so.
+//! A gateway behind TLS gets the metrics of a server that trusts it; a server that does not trust it logs this.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -54,14 +54,14 @@ async fn gateway(signed: &Signed) -> (String, mpsc::Receiver<Asked>, JoinHandle<
                     let (head, body) = request.into_parts();
                     let body = body.collect().await?.to_bytes();
                     let text = String::from_utf8_lossy(&body).into_owned();
-                    // A test that has seen enough needs no more.
+                    // The test may have ended by now.
                     let _ = sender.send((head.method, text)).await;
                     Ok::<_, hyper::Error>(Response::new(Empty::<Bytes>::new()))
                 }
             };
             let serving = hyper::server::conn::http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service_fn(answer));
-            // One that breaks off shows in what was asked.
+            // A broken connection shows in the received requests.
             let _ = serving.await;
         }
     });

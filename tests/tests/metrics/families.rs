@@ -32,7 +32,7 @@ const QUIET: [&str; 18] = [
     "vllm:omni_replica_restarts_total",
     "vllm:omni_stage_starved_total",
     "vllm:omni_trace_spans_total",
-    // The scripted model does not say what stands in its cache.
+    // The scripted model does not report its cache.
     "vllm:prefix_cache_hits_total",
     "vllm:prefix_cache_queries_total",
     "vllm:prompt_tokens_cached_by_source_total",

@@ -1,4 +1,4 @@
-//! `items.txt`, item by item on a server that has worked; and what the figures mean where that is easily got wrong.
+//! `items.txt`, item by item on a server with work done, plus the meaning of figures that are easily wrong.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -162,7 +162,7 @@ async fn work(server: &TestServer) {
     audio_of(&mut server.speech(), stranger, "Hello.")
         .await
         .expect_err("there is no such voice");
-    // A call for work, whatever becomes of it, and two that ask for none.
+    // A failing request for work, and two requests for none.
     http(server, "POST", "/v1/audio/speech", &[], "").await;
     http(server, "GET", "/v1/models", &[], "").await;
     http(server, "GET", "/nothing/here", &[], "").await;
@@ -276,7 +276,7 @@ async fn the_real_time_factor_is_the_time_of_generation_over_the_playing_time() 
     let expected = record.timings.generation.as_secs_f64() / record.usage.audio.as_secs_f64();
     let told = reading.sum("vllm:omni_audio_rtf_sum", &[]);
     assert!((told - expected).abs() < 1e-9, "{told} {expected}");
-    // It passed from the hand-over to the last output, whatever the steps took.
+    // Time from the hand-over to the last output, for any length of steps.
     assert!(record.timings.generation >= record.timings.last().span.expect("it was decoded") / 2);
     server.stop().await;
 }

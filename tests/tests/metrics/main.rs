@@ -1,4 +1,4 @@
-//! The metrics of servers that work: everything they serve is fed, and says what their callers know.
+//! Metrics of servers under work: every metric is fed, and agrees with its callers' view.
 
 mod callers;
 mod counts;

@@ -1,6 +1,7 @@
-//! Against the programs themselves: Prometheus scrapes a server that works and is asked by PromQL, a Pushgateway is pushed to.
+//! Real programs: Prometheus scrapes a busy server and is queried by PromQL, and a Pushgateway receives pushes.
 //!
-//! They are packages of Debian, which `scripts/setup test` fetches. Where they are missing these tests say so and do nothing.
+//! They are Debian packages that `scripts/setup test` installs. Where they are missing these tests print a note and
+//! do nothing.
 
 use std::io::Write as _;
 use std::process::Stdio;

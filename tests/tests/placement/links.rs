@@ -48,7 +48,7 @@ struct Process {
     peers: Peers,
     /// Its connections, of front ends and of links in both directions.
     lines: Arc<Mutex<Vec<UnixStream>>>,
-    /// Of these the links that it made.
+    /// Links that the talkers made.
     links: Arc<Mutex<Vec<UnixStream>>>,
 }
 
@@ -154,7 +154,7 @@ struct Cluster {
     /// `true` if stages reach each other.
     reach: Arc<AtomicBool>,
     chunks: Chunks,
-    /// After which a process that says nothing is given up.
+    /// Silence after which a process is given up.
     silence: Duration,
 }
 
@@ -283,7 +283,7 @@ impl Cluster {
         bits(&speech.samples)
     }
 
-    /// A sequence of which so many frames were heard, and whose frames go by a link. Those before it have links made.
+    /// A sequence with at least `heard` frames heard, whose frames go by a link. Sequences before it have links made.
     async fn begun(&self, heard: usize) -> Speech {
         for _ in 0..20 {
             let before = self.counts();
@@ -302,7 +302,7 @@ impl Cluster {
         panic!("there are only {:?}", self.counts());
     }
 
-    /// Of edges from the talker to code2wav, so many at least.
+    /// At least `count` records of edges from the talker to code2wav.
     async fn records(&self, count: usize) -> Vec<EdgeRecord> {
         let records = || {
             let (_, mut records) = self.chunks.all();
@@ -313,7 +313,7 @@ impl Cluster {
         records()
     }
 
-    /// Of all talkers.
+    /// Link counters of all talkers.
     fn counts(&self) -> LinkCounts {
         let processes = self.processes.lock();
         let counts = processes.values().map(|process| process.peers.counts());
@@ -356,7 +356,7 @@ struct Speech {
 }
 
 impl Speech {
-    /// Listens until so many samples were heard; its end, if that comes first.
+    /// Reads until `samples` samples have arrived; returns the end, if that comes first.
     async fn until(&mut self, samples: usize) -> Option<End> {
         while self.samples.len() < samples {
             let output = tokio::time::timeout(PATIENCE, self.segment.next()).await;
@@ -412,7 +412,7 @@ async fn frames_go_to_the_next_stage_and_the_front_end_is_told_how_they_went() {
     assert_eq!((after.linked, after.relayed), (before.linked + 1, before.relayed));
     let record = cluster.records(records + 1).await.swap_remove(records);
     let frames = (expected.len() / FAKE_SAMPLES_PER_FRAME as usize) as u64;
-    // Two codes each, with their fields, and what a message has besides.
+    // Two codes each, with field overhead, and the rest of a message.
     assert!(record.bytes > 4 * frames && record.chunks > 16, "{record:?}");
     assert!(
         record.first < record.last && record.tx > Duration::ZERO,

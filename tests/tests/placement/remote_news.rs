@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Time from a request's arrival to its hand-over.
 const BEFORE: Duration = Duration::from_secs(5);
 
-/// Everything that was told.
+/// All events received.
 #[derive(Debug, Clone, Default)]
 struct Heard(Arc<Mutex<Vec<EngineEvent>>>);
 
@@ -86,7 +86,7 @@ struct Speech {
 }
 
 impl Speech {
-    /// Of so many frames, for a request that arrived some time before.
+    /// Speech of some frames, for a request that arrived earlier.
     fn of(seq: u64, stage: &StageHandle, text: &str) -> Self {
         let wake = stage.wake();
         let (tokens_in, tokens) = edge(64, None, Some(wake.clone()));
@@ -253,7 +253,7 @@ async fn sequences_that_are_lost_with_a_process_end_once_each() {
         }
     }
     script.talker.close();
-    // The engine is held in a step, and cannot tell that one of them was given up.
+    // The engine is held in a step, and cannot report the cancelled sequence.
     failed.tokens.put(Item::Text(vec![u32::from('!')]), 1).unwrap();
     script.talker.reached().await;
     given_up.cancel.set();

@@ -1,5 +1,5 @@
-//! Peers that are not what they should be, and connections that end where they should not: every one is told from the others,
-//! and none harms the process that spoke to it.
+//! Invalid peers, and connections that end at the wrong time: each has an error of its own, and none harms the
+//! process.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -138,7 +138,7 @@ fn a_peer_of_another_version_is_refused_by_both_sides_with_both_versions() {
         matches!(&error, LinkError::Wire(WireError::Version { .. })) && error.to_string().contains(&expected),
         "{error}"
     );
-    // It was told which version is spoken here.
+    // It received the version supported here.
     match read_frame(&mut peer).unwrap().body {
         Some(Body::Hello(hello)) => assert_eq!(hello.version, ours),
         other => panic!("{other:?}"),
@@ -228,7 +228,7 @@ fn a_host_that_falls_silent_while_it_loads_is_given_up() {
     );
 }
 
-/// No counter covers what is in line for a process: what it does not read waits in the mailbox.
+/// No counter covers jobs queued for a process: unread ones stay in the mailbox.
 #[test]
 fn jobs_for_a_host_that_reads_nothing_wait_where_they_are_bounded() {
     let (hang_up, held) = std::sync::mpsc::channel::<()>();
@@ -413,7 +413,7 @@ async fn a_host_that_has_a_sequence_and_says_nothing_is_given_up() {
     );
 }
 
-/// A long step gives nothing; its process lives all the same.
+/// A long step gives no items, but its process is alive.
 #[tokio::test]
 async fn a_host_that_sends_heartbeats_and_no_items_is_waited_for() {
     let end = end_after(Duration::from_secs(2), |mut there| {

@@ -1,5 +1,4 @@
-//! A vocoder at the other end of a socket: what comes out is what the stage itself gives, and one stream does not disturb
-//! another.
+//! Vocoder at the other end of a socket: output equals the local stage's, and streams do not disturb each other.
 
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
@@ -449,7 +448,7 @@ async fn a_step_that_does_not_return_loses_what_is_there_and_begins_anew() {
         matches!(&end, End::Lost { stage: "code2wav", message } if message.contains("has not returned for 200ms")),
         "{end:?}"
     );
-    // A process would be killed; this thread is let go.
+    // A process would be killed; this thread is released.
     script.code2wav.open();
     remote
         .until(|remote| remote.starts() == 2 && remote.state() == ReplicaState::Ready)

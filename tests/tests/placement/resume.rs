@@ -1,4 +1,4 @@
-//! Sequences that go on elsewhere after the process of a stage was lost.
+//! Sequences that resume elsewhere after the process of a stage was lost.
 
 use std::collections::HashMap;
 use std::net::Shutdown;
@@ -212,7 +212,7 @@ struct Speech {
 }
 
 impl Speech {
-    /// Listens until so many samples were heard; its end, if that comes first.
+    /// Reads until `samples` samples have arrived; returns the end, if that comes first.
     async fn until(&mut self, samples: usize) -> Option<End> {
         while self.samples.len() < samples {
             let output = tokio::time::timeout(PATIENCE, self.segment.next()).await;
@@ -259,7 +259,7 @@ async fn whichever_process_is_lost_and_whenever_the_rest_is_what_it_would_have_b
             assert_eq!(speech.frames, expected.frames, "{what}");
             let made: Vec<u32> = speech.segment.progress().iter().map(|(_, r)| r.outputs).collect();
             assert_eq!(made, [expected.frames; 2], "{what}: all frames are told of");
-            // What had been given out on its way was heard, so that the loss may have come too late to change anything.
+            // Audio in flight was delivered, so the loss may have come too late to change anything.
             let again = brought(&script).split_off(before);
             assert!(again.iter().all(|brought| *brought >= given), "{what}: {again:?}");
             assert!(
@@ -284,7 +284,7 @@ async fn what_goes_on_is_lost_again_as_often_as_it_may_be_and_not_once_more() {
             assert_eq!(speech.until(8 * loss * each).await, None);
             let before = brought(&script).len();
             machine.lose(&[if loss == 2 { TALKER } else { CODE2WAV }], &speech);
-            // What was on its way is heard first: the next loss is one of the attempt that follows.
+            // Audio in flight arrives first: the next loss must hit the attempt that follows.
             while loss < losses && brought(&script).len() == before {
                 assert_eq!(speech.until(speech.samples.len() + 1).await, None);
             }
@@ -320,7 +320,7 @@ async fn text_that_comes_after_a_loss_is_spoken_behind_what_was_heard() {
     for stages in [&[TALKER][..], &[CODE2WAV], &[TALKER, CODE2WAV]] {
         machine.until_ready().await;
         let mut speech = machine.speak(begun, true);
-        // All of what can be said of the text so far: `~` has no sound.
+        // Everything speakable of the text so far: `~` has no sound.
         let said = begun.chars().filter(|spoken| *spoken != '~').count();
         assert_eq!(speech.until(said * FAKE_SAMPLES_PER_FRAME as usize).await, None);
         machine.lose(stages, &speech);
@@ -338,7 +338,8 @@ async fn text_that_comes_after_a_loss_is_spoken_behind_what_was_heard() {
 #[tokio::test]
 async fn a_second_run_that_ends_before_what_was_heard_is_a_failure_and_no_end() {
     let said = FakeScript::default();
-    // Only frames of which all is heard are not made again, and most of these are silent: the second run meets one where the first was long past it.
+    // Only completely heard frames are not made again, and most of these are silent: the second run meets one that
+    // the first had passed long before.
     let ends = FakeScript {
         talker_ends_on: Some('~'),
         ..FakeScript::default()

@@ -199,7 +199,7 @@ impl OneShotBackend for Speaker {
     }
 }
 
-/// Gives a frame for every input that it is pushed, made by `frame` of the input and what the sequence was opened with.
+/// Gives a frame for every input, made by `frame` from the input and the sequence's request.
 struct Rows<R> {
     frame: fn(&R, u32) -> CodecFrame,
     open: HashMap<SeqId, (u32, VecDeque<R>)>,

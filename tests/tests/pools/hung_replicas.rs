@@ -1,5 +1,5 @@
-//! A replica whose step never returns: what it was working on is lost or done elsewhere, another thread takes its place, and the
-//! one that hangs is left behind until it returns.
+//! A replica whose step never returns: its work is lost or done elsewhere, another thread takes its place, and the
+//! hung one is abandoned until it returns.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tonic::Code;
 
 /// No healthy step takes that long, however busy the machine is.
 const SOON: &str = "1s";
-/// A sentence in which something is heard before the step that hangs.
+/// A sentence with audible audio before the step that hangs.
 const LONG: &str = "A sentence that is long enough to be heard before the end of it # comes.";
 
 /// The steps of `stage` time out soon; with these settings besides.
@@ -45,7 +45,7 @@ async fn all_ready(server: &TestServer, stage: &str) {
     server.until("every replica is ready", ready).await;
 }
 
-/// Waits until health says so: it follows what it reports on.
+/// Waits for this state of health, which is updated asynchronously.
 async fn health(server: &TestServer, serving: bool) {
     let wait = async {
         while server.serving().await != serving {
@@ -80,7 +80,7 @@ async fn expected(settings: v1::SpeechConfig, text: &str) -> Vec<u8> {
 async fn only_those_bound_to_it_fail(script: FakeScript, stage: &str) {
     script.hangs.close();
     let replicas = format!("stages.{stage}.replicas=2");
-    // Little may be ahead of the listener, so that some of it is heard when the model hangs at the end of the sentence.
+    // Little may be ahead of the listener, so that some is heard when the model hangs at the end of the sentence.
     let settings = [
         replicas.as_str(),
         "stages.talker.output.capacity=2",
@@ -114,7 +114,7 @@ async fn only_those_bound_to_it_fail(script: FakeScript, stage: &str) {
         (1, 1)
     );
     assert!(server.serving().await);
-    // The same call goes on, and both replicas serve.
+    // The same call continues, and both replicas serve.
     for _ in 0..2 {
         say(&victim, "Fine again.").await;
         assert_eq!(victim.utterance().await.finish(), v1::FinishReason::Stop);

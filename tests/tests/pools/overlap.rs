@@ -1,4 +1,4 @@
-//! A talker that works elsewhere gets its next step before the last one has answered; its audio is the same.
+//! A talker on a device gets its next step before the last one has answered; its audio does not change.
 
 use omni_proto::v1;
 use omni_proto::v1::speak_response::Event;
@@ -86,7 +86,7 @@ async fn a_slow_reader_gets_everything_and_holds_up_nobody() {
     server.stop().await;
 }
 
-/// Text that comes piece by piece: sequences wait for it and go on, and each time another does not.
+/// Text in pieces: sequences wait for it and continue, each at another time.
 #[tokio::test]
 async fn text_that_comes_late_is_spoken_as_if_it_had_been_there() {
     let server = TestServer::fake(apart(), &[]).await;
@@ -155,7 +155,7 @@ async fn a_talker_that_dies_with_a_step_under_way_is_built_anew() {
     server.stop().await;
 }
 
-/// One of the step fails; its neighbours are heard to the end.
+/// One sequence of the step fails; the others finish.
 #[tokio::test]
 async fn a_sequence_that_fails_under_way_fails_alone() {
     let script = FakeScript {

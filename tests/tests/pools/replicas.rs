@@ -133,7 +133,7 @@ async fn what_passes_between_stages_is_measured_chunk_by_chunk() {
 
 /// One speaker of two replicas is killed in mid-speech; the other speaks on.
 async fn only_the_dead_ones_utterances_fail(script: FakeScript, stage: &str) {
-    // Little may be ahead of the listener, so that some of it is heard when the model dies at the end of the sentence.
+    // Little may be ahead of the listener, so that some is heard when the model dies at the end of the sentence.
     let args = [
         "--max-buffered-audio",
         "100ms",
@@ -177,7 +177,7 @@ async fn only_the_dead_ones_utterances_fail(script: FakeScript, stage: &str) {
         .map(|view| view.stats.deaths)
         .collect();
     assert_eq!(deaths.iter().sum::<u64>(), 1, "{deaths:?}");
-    // The same call goes on, and both replicas serve.
+    // The same call continues, and both replicas serve.
     for _ in 0..2 {
         victim.send(text("Fine again.")).await;
         victim.send(finish()).await;
@@ -286,7 +286,7 @@ async fn a_server_whose_device_is_lost_drains_and_ends_by_itself() {
     let mut call = configured(&server, seeded(5)).await;
     let address = server.app.address();
     let served = tokio::spawn(server.app.serve(async || std::future::pending().await));
-    // Before the device is lost it serves, and goes on.
+    // It serves before the device is lost, and continues.
     call.send(text("One.")).await;
     call.send(finish()).await;
     assert_eq!(call.utterance().await.finish(), v1::FinishReason::Stop);

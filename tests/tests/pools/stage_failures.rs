@@ -25,7 +25,7 @@ async fn panic_fails_only_its_requests(script: FakeScript, stage: &str) {
     assert_eq!(error.code, Code::Internal as i32);
     assert!(error.message.contains(stage), "{}", error.message);
 
-    // The same stream, and others, go on.
+    // The same stream, and others, continue.
     server
         .until("the stages are back", || {
             server.app.orchestrator().available().is_ok()
@@ -135,7 +135,7 @@ async fn a_stream_that_the_vocoder_fails_leaves_its_batch_alone() {
                 .remove(0)
         };
         let talker = view("talker").stats;
-        // Most of what they are to say, and nothing more to come.
+        // Most of the text is done, and no more comes.
         talker.decode_tokens > 100 && talker.running == 0 && view("code2wav").in_flight == 8
     };
     server.until("all have been spoken", running).await;
@@ -204,7 +204,7 @@ async fn a_talker_that_ends_early_loses_no_text_that_comes_later() {
     call.send(text("and these are more of them.")).await;
     call.send(finish()).await;
     let usage = call.utterance().await.outcome.usage.unwrap();
-    // What the talker had taken before its end is as lost as it would be with all of the text; nothing of the rest is.
+    // The talker's text before the failure is lost as with a complete text; the rest is not.
     let spoken = "these ".len() + "and these are more of them.".len();
     assert!(usage.output_audio_tokens as usize >= spoken, "{usage:?}");
     server.stop().await;

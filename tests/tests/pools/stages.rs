@@ -1,4 +1,4 @@
-//! Stages driven directly, without a session: what was cancelled before it began takes no place.
+//! Stages driven directly, without a session: a job cancelled before it began takes no place.
 
 use std::sync::Arc;
 use std::time::Duration;

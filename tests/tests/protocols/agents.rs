@@ -6,7 +6,7 @@ const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/agents"
 const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../clients/python/src");
 const TURNS: &str = "100";
 
-/// Runs an agent against a server that answers what it is told to. Gives what it printed, unless its framework is not there.
+/// Runs an agent against a server with scripted answers. Returns its output, unless its framework is missing.
 async fn run(client: &str, script: &str) -> Option<(TestServer, String)> {
     let model = FakeScript {
         speaks_words: true,
@@ -226,7 +226,7 @@ async fn a_livekit_agent_answers_and_can_be_interrupted() {
         return;
     };
     let lines: Vec<_> = said.lines().collect();
-    // An answer of which nothing was heard before it was interrupted is no message.
+    // An answer interrupted before any of it was heard is no message.
     let [turns, left] = lines[..] else {
         panic!("{said}");
     };

@@ -19,7 +19,7 @@ fn aligned(seed: u64) -> v1::SpeechConfig {
     }
 }
 
-/// The words that a call was told of, in order. That they follow the rules is checked with every call.
+/// Words reported to a call, in order. Every call checks that they follow the rules.
 fn words(call: &Call) -> Vec<v1::TimedText> {
     let responses = call.history().responses.iter();
     let told = responses.filter_map(|response| match &response.event {
@@ -96,7 +96,7 @@ async fn words_are_where_their_sound_is_at_any_rate_speed_and_format() {
             ..aligned(3)
         };
         let mut call = server.call().await.configured(settings).await;
-        // A pause is what is found in any voice.
+        // The aligner finds pauses in any voice.
         call.send(text("aaaaaaaa________________, bbbbbbbb.")).await;
         call.send(finish()).await;
         call.utterance().await;
@@ -256,7 +256,7 @@ async fn who_does_not_say_what_was_played_is_not_told_and_what_waited_was_not_he
     server.stop().await;
 }
 
-/// Characters of the text that a word stands for, found by what it says.
+/// Characters of the text that belong to a word.
 fn range(words: &[v1::TimedText], text: &str) -> Range<u32> {
     let word = words.iter().find(|word| word.text.trim() == text);
     let word = word.unwrap_or_else(|| panic!("{text} is in {words:?}"));

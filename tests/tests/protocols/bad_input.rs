@@ -1,4 +1,4 @@
-//! Wrong input gets the status, the reason and the limit it broke, and harms no other caller.
+//! Invalid input gets the right status, reason and limit, and harms no other caller.
 
 use omni_proto::v1;
 use omni_tests::{FakeScript, TestServer, audio_of, config, finish, named, reason, text};
@@ -22,7 +22,7 @@ fn format(format: v1::AudioFormat) -> v1::SpeechConfig {
 
 #[tokio::test]
 async fn every_setting_that_cannot_be_honoured_is_refused_by_name() {
-    // Hints are refused only where that is asked for.
+    // Hints are refused only in strict mode.
     let server = server(&["--strict"]).await;
     let sampling = |sampling| v1::SpeechConfig {
         sampling: Some(sampling),

@@ -142,7 +142,7 @@ async fn what_a_page_may_send_unasked_is_not_taken() {
 async fn no_page_steers_the_server_of_an_operator() {
     let server = TestServer::fake(FakeScript::default(), &["--admin-listen", "127.0.0.1:0"]).await;
     let address = server.app.admin_address().expect("operators are served");
-    // What a page may send anywhere without asking first.
+    // Content types that a page may send without a preflight request.
     for kind in ["text/plain", "application/x-www-form-urlencoded"] {
         let path = "/omni.v1.AdminService/Drain";
         let answer = http_to(address, "POST", path, &[("content-type", kind)], vec![0; 5]).await;

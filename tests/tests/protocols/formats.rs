@@ -1,4 +1,4 @@
-//! Audio in whatever form a caller asks for: the same sound as plain samples of the same seed.
+//! Output formats: the same sound as plain samples of the same seed.
 
 use omni_audio::{Decoder, InputEncoding, InputFormat, Level, SampleRate, Samples, leading_silence};
 use omni_proto::v1;
@@ -107,7 +107,7 @@ fn from_adts(chunks: &[v1::AudioChunk], hz: u32) -> Vec<f32> {
     samples
 }
 
-/// The sound of `samples` by bands: what a listener hears of it, in dB, as far as it is above -50 dB.
+/// Spectrum of `samples` in bands, in dB, cut off at -50 dB.
 fn spectrum(samples: &[f32], hz: u32) -> Vec<f32> {
     let bands = (200..3_400).step_by(50);
     let band = bands.map(|band| {
@@ -269,7 +269,7 @@ async fn speed_and_gain_change_how_long_and_how_loud_speech_is_and_not_its_pitch
             "{speed}: {}",
             samples.len()
         );
-        // As loud as the plain ones again; what was limited softly is not.
+        // With the gain removed, as loud as the plain ones, except for soft limiting.
         let back = 10f32.powf(-gain as f32 / 20.0);
         let samples: Vec<f32> = samples.iter().map(|sample| sample * back).collect();
         assert_same_sound(

@@ -20,7 +20,7 @@ async fn cancel_stops_an_utterance_and_the_stream_goes_on() {
     assert_eq!(cancelled.finish(), v1::FinishReason::Interrupted);
     assert!(cancelled.outcome.error.is_none());
 
-    // With nothing to stop it does nothing, and what follows is served.
+    // With nothing to stop it has no effect, and later text is served.
     call.send(cancel("")).await;
     call.send(named("next", &endless())).await;
     call.send(finish()).await;
@@ -46,7 +46,7 @@ async fn both_stages_stop_within_a_step_of_a_cancel() {
     let talker = script.talker.passed();
     let code2wav = script.code2wav.passed();
     script.talker.open();
-    // What comes after it takes as many steps as ever: one per frame, and one to end.
+    // The next text takes as many steps as usual: one per frame, and one to end.
     call.send(text("ab.")).await;
     call.send(finish()).await;
     assert_eq!(call.utterance().await.finish(), v1::FinishReason::Stop);

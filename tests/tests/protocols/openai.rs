@@ -1,4 +1,4 @@
-//! OpenAI's HTTP API: what goes over the wire, and what OpenAI's own client makes of it.
+//! OpenAI's HTTP API: the wire format, and OpenAI's own client.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

@@ -1,4 +1,4 @@
-//! Audio that is held back, so that it runs no further ahead of the listener than was asked for, and audio in messages of one length.
+//! Paced audio, which stays within the requested lead ahead of the listener, and audio in messages of one length.
 
 use std::time::Duration;
 
@@ -48,9 +48,9 @@ async fn audio_never_runs_further_ahead_than_asked_and_is_the_same() {
         .collect();
     let audio = Duration::from_secs_f64(free.len() as f64 / 2.0 / f64::from(FAKE_RATE));
     assert!(leads.len() > 4, "several messages: {leads:?}");
-    // What was left to play when a message came, and the message: no more than may be ahead.
+    // Unplayed audio when a message came, and the message: within the lead.
     assert!(leads.iter().all(|lead| *lead <= MS(200)), "{leads:?}");
-    // A listener at the other end of this machine heard it for as long as it plays, less what was ahead.
+    // The local client received it over its playing time, less the lead.
     let total = Duration::try_from(outcome.timings.unwrap().total.unwrap()).unwrap();
     assert!(total >= audio - MS(200), "{audio:?} in {total:?}");
     server.stop().await;
@@ -70,7 +70,7 @@ async fn what_is_held_back_is_not_made_and_an_interruption_is_heard_at_once() {
     }
     call.send(cancel("")).await;
     assert_eq!(call.utterance().await.finish(), v1::FinishReason::Interrupted);
-    // Between what was made and what was sent are bounded edges, and no more.
+    // Bounded edges are all that lies between generated and sent audio.
     let made = script.code2wav.passed();
     let edges = FAKE_RATE * 20 / FAKE_SAMPLES_PER_FRAME;
     assert!(

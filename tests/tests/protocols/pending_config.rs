@@ -1,4 +1,4 @@
-//! `Speak` with a config whose voice is still being made: audio goes on, and the text behind the config waits for it.
+//! `Speak` with a config whose voice is still being made: audio continues, and text after the config waits for it.
 
 use omni_proto::v1;
 use omni_tests::{Call, FakeScript, TestServer, audio_of, babble, config, finish, reason, seeded, text, wav};

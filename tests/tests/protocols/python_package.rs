@@ -1,4 +1,4 @@
-//! The Python package in `clients/python`: its wheel, its own tests, and what it says to a server with keys and TLS.
+//! The Python package in `clients/python`: its wheel, its own tests, and calls with keys and TLS.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use omni_tests::{Authority, FakeScript, TestServer, python};
 
 const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../clients/python");
 
-/// Builds the wheel without the network, installs it into a folder, and runs the package's tests with what is there.
+/// Builds the wheel offline, installs it into a folder, and runs the package's tests with the available tools.
 const WHEEL: &str = r#"
 import os, subprocess, sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-//! `/v1/realtime`: what goes over the wire, what the clients of others make of it, and clients that do not behave.
+//! `/v1/realtime`: the wire format, third-party clients, and misbehaving ones.
 
 mod bounds;
 mod clients;
@@ -51,7 +51,7 @@ impl Client {
         Self::at(server.app.address(), query, headers).await
     }
 
-    /// The same at this address.
+    /// As above, at this address.
     async fn at(
         address: SocketAddr,
         query: &str,
@@ -120,7 +120,7 @@ impl Client {
         event
     }
 
-    /// The next event of this type, whatever comes before it.
+    /// Next event of this type, skipping others.
     async fn until(&mut self, kind: &str) -> Value {
         loop {
             let event = self.event().await;
@@ -173,7 +173,7 @@ impl Client {
             .await;
     }
 
-    /// Says something, and hears the answer.
+    /// Sends text, and returns the spoken answer.
     async fn ask(&mut self, text: &str) -> Heard {
         self.say(text).await;
         self.respond(json!({})).await;

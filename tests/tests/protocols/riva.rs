@@ -1,4 +1,4 @@
-//! Clients of NVIDIA Riva: what they send and what they get, by our stubs and by NVIDIA's own client.
+//! Clients of NVIDIA Riva: requests and answers, by our stubs and by NVIDIA's own client.
 
 use omni_proto::riva::tts::riva_speech_synthesis_client::RivaSpeechSynthesisClient;
 use omni_proto::riva::tts::{RivaSynthesisConfigRequest, SynthesizeSpeechRequest, ZeroShotData};
@@ -307,7 +307,8 @@ async fn opus_at_the_rate_that_clients_send_has_the_next_one_that_it_takes() {
             .unwrap()
             .into_inner()
             .audio;
-        // The rate stands in the head, behind the page's 28 bytes, the magic, the version, the channels and what is left out.
+        // The rate in the Opus head, after the page's 28 bytes, the magic, the version, the channels and the
+        // pre-skip.
         let rate = u32::from_le_bytes(audio[40..44].try_into().unwrap());
         assert_eq!(rate, expected, "{hz}");
     }

@@ -295,7 +295,7 @@ async fn shutdown_finishes_open_utterances_and_refuses_new_ones() {
         (ended.code(), reason(&ended).as_str()),
         (Code::Unavailable, "DRAINING")
     );
-    // Connections that were there are told to go: later calls make their own.
+    // Existing connections are told to go away: later calls connect anew.
     let later = Endpoint::from_shared(format!("http://{address}"))
         .unwrap()
         .connect_lazy();

@@ -1,4 +1,4 @@
-//! Sessions without a transport: the test decides what is read, and when.
+//! Sessions without a transport: the test controls the reads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -232,7 +232,7 @@ async fn the_last_audio_says_so_also_where_the_longest_audio_ends_behind_a_flush
     server.stop().await;
 }
 
-/// The caller never stops sending text for an utterance that has failed; the one in front of it is spoken all the same.
+/// A caller keeps sending text for a failed utterance; the one before it is still spoken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_who_never_stops_sending_is_still_spoken_to() {
     let server = TestServer::fake(FakeScript::default(), &[]).await;
@@ -247,7 +247,7 @@ async fn a_caller_who_never_stops_sending_is_still_spoken_to() {
         stop: Default::default(),
     };
     let stop = deps.stop.clone();
-    // Whatever comes of it, the session ends.
+    // The session ends in any case.
     let ended = stop.clone().drop_guard();
     let say = |utterance: &str, text: String| Command::Text {
         text,

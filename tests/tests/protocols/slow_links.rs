@@ -1,4 +1,4 @@
-//! Links that carry less than is spoken, and callers that do not read: gRPC, and what goes over a socket of its own.
+//! Links slower than speech, and callers that do not read: gRPC, and raw sockets.
 
 use std::time::Duration;
 

@@ -212,7 +212,7 @@ async fn a_finish_or_a_flush_of_nothing_is_no_utterance() {
     for id in ["u1", "u2", "m1", "1"] {
         call.send(named(id, "hello.")).await;
         call.send(cancel("")).await;
-        // The client's own end of what it has cancelled.
+        // The client ends the call that it has cancelled.
         call.send(finish()).await;
         let utterance = call.utterance().await;
         assert_eq!(

@@ -1,5 +1,5 @@
-//! `/v1/audio/speech/stream`, the WebSocket of vLLM-Omni: what goes over the wire, what Python's and browsers' clients make of it, and
-//! clients that do not behave.
+//! `/v1/audio/speech/stream`, the WebSocket of vLLM-Omni: the wire format, Python and browser clients, and
+//! misbehaving ones.
 
 mod pending;
 
@@ -157,7 +157,7 @@ async fn posted(server: &TestServer, format: &str) -> Vec<u8> {
     requested(server, json!({"response_format": format})).await
 }
 
-/// The same in this voice.
+/// As above, with this voice.
 async fn posted_as(server: &TestServer, voice: &str) -> Vec<u8> {
     requested(server, json!({"response_format": "pcm", "voice": voice})).await
 }
@@ -686,7 +686,7 @@ async fn pythons_client_speaks() {
     server.stop().await;
 }
 
-/// The same by TLS, with a key.
+/// As above, over TLS with a key.
 const ENCRYPTED: &str = r#"
 import asyncio, json, ssl, sys
 import websockets
@@ -762,7 +762,7 @@ async fn halves_of_characters_in_consecutive_messages_are_joined() {
         }
         client.send(json!({"type": "input.done"})).await;
         let (start, _) = client.utterance(index).await;
-        // The text so far when the first sound came.
+        // Text so far at the first sound.
         let told = start["sentence_text"].as_str().expect("text");
         assert!(
             whole.starts_with(told) && told.starts_with(&whole[..8]),

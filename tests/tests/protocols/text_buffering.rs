@@ -83,7 +83,7 @@ async fn flush_finish_and_cancel_are_three_different_things() {
         .await
         .configured(buffered(v1::TextBuffering::Manual))
         .await;
-    // A flush speaks and ends nothing: what follows belongs to the same utterance.
+    // A flush speaks without ending the utterance: later text belongs to it.
     call.send(named("a", "first")).await;
     call.send(flush()).await;
     call.first_audio().await;

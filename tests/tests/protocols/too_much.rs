@@ -1,4 +1,4 @@
-//! Too much input gets the status, the reason and the limit it broke, and harms no other caller.
+//! Excessive input gets the right status, reason and limit, and harms no other caller.
 
 use omni_proto::v1;
 use omni_tests::{FakeScript, TestServer, audio_of, cancel, config, finish, named, reason, text};

@@ -40,7 +40,7 @@ impl Unread {
         Self::with_room(server, 1, WHOLE, &request()).await
     }
 
-    /// One that has room for so many bytes, to this message to a method.
+    /// Answer to a message, read with a window of `bytes` bytes.
     async fn with_room(server: &TestServer, bytes: u32, method: &str, message: &impl Message) -> Self {
         let stream = TcpStream::connect(server.app.address())
             .await
@@ -119,7 +119,7 @@ async fn an_answer_that_nobody_takes_loses_its_place() {
     server.stop().await;
 }
 
-/// Drains the server while its answer to this is being read by a reader with room for so many bytes; gives the messages that come.
+/// Drains the server while a reader with a window of `room` bytes reads its answer; returns the messages received.
 async fn drained(room: u32, method: &str, message: &impl Message) -> Vec<Vec<u8>> {
     let server = TestServer::fake(FakeScript::default(), &["--drain-timeout", "60s"]).await;
     let unread = Unread::with_room(&server, room, method, message).await;

@@ -1,4 +1,4 @@
-//! Wyoming: what goes over the wire, what its own client makes of it, and clients that do not behave.
+//! Wyoming: the wire format, its own client, and misbehaving ones.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -172,7 +172,7 @@ async fn requests_that_come_at_once_are_answered_one_after_the_other() {
     for _ in 0..3 {
         assert!(!client.utterance().await.is_empty());
     }
-    // Nothing was said: there is a short silence, and an end all the same.
+    // Without text there is a short silence, and an end.
     client.utterance().await;
     assert_eq!(client.next().await.expect("the end").kind, "synthesize-stopped");
     assert_eq!(client.next().await.expect("a pong").data, json!({"text": "last"}));
@@ -398,7 +398,7 @@ async fn bytes_that_are_no_events_are_refused() {
         (&[b' '; 150 << 10], "MESSAGE_TOO_LARGE"),
     ] {
         let mut client = Client::connect(&server).await;
-        // What is too long need not be read to its end.
+        // The server need not read an overlong message to its end.
         let _ = client.0.write_all(bytes).await;
         assert_eq!(client.refused().await, code);
     }
@@ -504,7 +504,7 @@ async fn connections_are_bounded_and_silent_ones_end() {
     let server = TestServer::fake(FakeScript::default(), &arguments).await;
     let mut silent = Client::connect(&server).await;
     let mut second = Client::connect(&server).await;
-    // A socket that is closed with what it was sent unread says so by a reset.
+    // A socket closed with unread data sends a reset.
     let mut nothing = Vec::new();
     let read = second.0.read_to_end(&mut nothing).await;
     assert!(read.is_err() || nothing.is_empty());

@@ -20,7 +20,7 @@ async fn spans(server: &TestServer, result: &str) -> f64 {
     reading.sum("vllm:omni_trace_spans_total", &[("result", result)])
 }
 
-/// Serves, drops what does not fit and says so, and comes to its end.
+/// Serves, logs the dropped data, and shuts down.
 async fn serves_all_the_same(server: TestServer) {
     speak(&server, 4).await;
     assert!(spans(&server, "dropped").await > 0.0);

@@ -200,7 +200,7 @@ pub(crate) async fn server(url: &str, adjust: impl FnOnce(&mut Config)) -> TestS
     scripted(url, FakeScript::default(), adjust).await
 }
 
-/// The same with a script of its own.
+/// As above, with a script of its own.
 pub(crate) async fn scripted(url: &str, script: FakeScript, adjust: impl FnOnce(&mut Config)) -> TestServer {
     let args = ["--otlp-traces-endpoint", url];
     let soon = |config: &mut Config| {

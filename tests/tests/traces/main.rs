@@ -1,4 +1,4 @@
-//! The traces of servers that work: what a collector receives of real calls, and what it is to the server when there is none.
+//! Traces of servers under work: the spans that a collector receives, and a server without a collector.
 
 mod absent;
 mod callers;

@@ -105,12 +105,12 @@ async fn a_voice_is_its_keys_and_what_has_no_owner_is_everybodys() {
         };
         assert_eq!(spoken, expected, "{voice}");
     }
-    // Where keys are asked for, a list without one has names alone.
+    // If keys are required, a list without one has names only.
     let listed = http(&server, "GET", "/v1/audio/voices", &[], "").await;
     let listed: serde_json::Value = serde_json::from_slice(&listed.body).expect("JSON");
     assert_eq!(listed["names"], serde_json::json!(["shared"]));
     assert_eq!(listed["uploaded_voices"], serde_json::json!([]));
-    // The same name is free for another key.
+    // The name remains free for another key.
     service
         .create_voice(with_key(request, &otto))
         .await

@@ -47,7 +47,7 @@ async fn voices_of_recordings_speak_as_the_reference_does() {
 
     let by_vector = spoken(&server, greedy("vector", "en", 13)).await.expect("audio");
     assert_equal(&by_vector, &g.floats("vc_xvec.wav"), "by its vector");
-    // It goes on from the recording, of which nothing is heard, and ends by itself.
+    // It continues the recording, of which nothing is heard, and ends by itself.
     let in_context = spoken(&server, greedy("Context", "en", 50)).await.expect("audio");
     assert_equal(&in_context, &g.floats("vc_icl.wav"), "in context");
     server.stop().await;
@@ -153,7 +153,7 @@ async fn every_sentence_of_a_long_text_is_spoken_from_the_same_recording() {
         .await
         .expect("audio");
     let heard: Vec<f32> = i16_from_s16le(&audio).map(from_i16).collect();
-    // What the reference implementation speaks of the sentence alone.
+    // The reference implementation's audio of the sentence alone.
     let sentence = g.floats("vc_icl.wav");
     let mut at = 0;
     for nth in 1..=SENTENCES {

@@ -1,4 +1,4 @@
-//! `VoiceService`, and what speech makes of its voices.
+//! `VoiceService`, and speech with its voices.
 
 use omni_proto::v1;
 use omni_tests::{TestServer, reason};

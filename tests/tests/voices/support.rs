@@ -98,7 +98,7 @@ pub(crate) fn recorded(name: &str, audio: Vec<u8>) -> v1::CreateVoiceRequest {
     }
 }
 
-/// The same with changes.
+/// As above, with changes.
 pub(crate) fn recorded_with(
     name: &str,
     audio: Vec<u8>,
@@ -137,7 +137,7 @@ pub(crate) fn file(name: &str, x_vector: &[f32], reference: Option<(&[u32], usiz
     [&length[..], header.as_bytes(), &data].concat()
 }
 
-/// Settings under which the same is spoken every time.
+/// Deterministic settings.
 pub(crate) fn greedy(voice: &str, language: &str, frames: u32) -> v1::SpeechConfig {
     v1::SpeechConfig {
         voice: voice.to_owned(),

@@ -314,7 +314,7 @@ async fn names_that_items_keep_are_bounded() {
     server.stop().await;
 }
 
-/// Settings that cannot be followed, and what the answer calls them.
+/// Unsupported settings, with the names in the answer.
 fn hints() -> Vec<(Value, &'static [&'static str])> {
     let input = |value: Value| json!({"audio": {"input": value}});
     let turns = |value: Value| input(json!({"turn_detection": value}));

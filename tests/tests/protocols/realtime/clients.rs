@@ -327,7 +327,7 @@ realtime.on('response.done', (event) => {
 });
 "#;
 
-/// A server that is encrypted, because OpenAI's library for JavaScript talks to no other.
+/// Runs a client against an encrypted server, because OpenAI's JavaScript library accepts no other.
 async fn encrypted(package: &str, script: &str) -> Option<String> {
     let folder = tempfile::tempdir().expect("a directory");
     let roots = folder.path().join("roots");

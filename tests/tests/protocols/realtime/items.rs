@@ -1,4 +1,4 @@
-//! Items: made, put in their places, taken out, and cut to what was heard.
+//! Items: created, ordered, deleted, and truncated to the heard part.
 
 use omni_tests::{FakeScript, TestServer};
 use serde_json::{Value, json};
@@ -179,7 +179,7 @@ async fn cutting_the_answer_in_progress_stops_it_there() {
         client.expect("conversation.item.truncated").await["item_id"],
         item
     );
-    // It is not longer than what was heard of it.
+    // Truncated to the heard part.
     client
         .send(json!({"type": "conversation.item.truncate", "item_id": item, "content_index": 0, "audio_end_ms": 21}))
         .await;
@@ -198,7 +198,7 @@ async fn an_answer_that_failed_is_cut_to_the_words_that_were_heard() {
     };
     let server = TestServer::fake(script.clone(), &[]).await;
     let mut client = Client::connect(&server).await;
-    // What was written until then is spoken while the rest is awaited.
+    // The text so far is spoken while the rest is awaited.
     script.thinker.close();
     client.say("say one two three four five six%").await;
     client.respond(json!({})).await;
@@ -269,7 +269,7 @@ async fn an_interruption_and_the_cut_behind_it_keep_what_was_heard() {
         "This goes on and on, and on. ".repeat(9).starts_with(kept) && !kept.is_empty(),
         "{kept:?}"
     );
-    // A character is spoken in 40 ms, so 25 are heard in a second, and the aligner may be off by a word or two.
+    // A character takes 40 ms, so 25 are heard in a second; the aligner may be off by a word or two.
     assert!(kept.len() < 45, "{kept:?}");
     server.stop().await;
 }

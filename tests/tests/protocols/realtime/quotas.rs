@@ -1,4 +1,4 @@
-//! Quotas: what a caller pays for, and when.
+//! Quotas: the cost of a call, and when it is charged.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::{Client, Heard};
 
-/// A server, a client whose key has so many characters a minute, and the folder of the keys.
+/// A server, a client whose key has `characters` characters per minute, and the folder of the keys.
 async fn limited(characters: u32) -> (TestServer, Client, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("keys");

@@ -21,7 +21,7 @@ fn seconds(event: &Value, bytes_per_second: f64) -> f64 {
     BASE64.decode(delta).expect("base64").len() as f64 / bytes_per_second
 }
 
-/// Playing time of what comes until an event of this type does.
+/// Playing time received before an event of this type.
 async fn until(client: &mut Client, kind: &str, bytes_per_second: f64) -> (f64, Value) {
     let mut audio = 0.0;
     loop {
@@ -98,7 +98,7 @@ async fn a_client_that_writes_before_it_reads_is_read() {
     let server = fake().await;
     let mut client = Client::connect(&server).await;
     begun(&mut client).await;
-    // More than the sockets hold comes for it meanwhile, and it reads none of that.
+    // More than the sockets hold is sent meanwhile, and it reads none of that.
     for _ in 0..40 {
         let content = json!([{"type": "input_text", "text": "a".repeat(1_000)}]);
         let item = json!({"type": "message", "role": "user", "content": content});

@@ -39,7 +39,7 @@ async fn recordings_are_written_down_where_that_is_wanted_and_responses_go_first
         completed["transcript"]
     );
 
-    // The model writes nothing down while it is held, and is asked for a response.
+    // The model writes no transcript while it is held, and a response is requested.
     script.thinker.close();
     client.append(&silence(0.5)).await;
     client.send(json!({"type": "input_audio_buffer.commit"})).await;
@@ -86,7 +86,7 @@ async fn recordings_are_written_down_where_that_is_wanted_and_responses_go_first
     server.stop().await;
 }
 
-/// A server whose model is held before it writes, and a client that wants recordings in writing.
+/// A server whose model is held before it writes, and a client that wants transcripts.
 async fn held() -> (TestServer, FakeScript, Client) {
     let script = FakeScript {
         hears: true,
@@ -116,7 +116,7 @@ async fn take_out(client: &mut Client, item: &str) {
     client.expect("conversation.item.deleted").await;
 }
 
-/// Answers are given, and no recording is told in writing meanwhile.
+/// Answers arrive without transcripts of the recordings.
 async fn writes_nothing_down(client: &mut Client) {
     for _ in 0..2 {
         let heard = client.ask("say Hello.").await;

@@ -99,7 +99,7 @@ async fn an_answer_aloud_comes_with_all_its_events_in_their_order() {
     assert!(done["usage"]["output_token_details"]["audio_tokens"].as_u64() > Some(0));
     assert!(done["conversation_id"].is_string());
 
-    // The conversation goes on.
+    // The conversation continues.
     let recited = client.ask("recite").await;
     assert_eq!(
         recited.transcript,
@@ -200,7 +200,7 @@ async fn a_response_that_is_cancelled_ends_as_that_and_the_conversation_goes_on(
     let second = client.until("error").await["error"].clone();
     assert_eq!(second["code"], "conversation_already_has_active_response");
     client.send(json!({"type": "response.cancel"})).await;
-    // What is asked next is asked of a conversation that is complete.
+    // The next question finds a complete conversation.
     client
         .send(json!({"type": "response.create", "response": {"input": []}}))
         .await;
@@ -304,7 +304,7 @@ async fn a_model_that_calls_no_functions_is_offered_none() {
     server.stop().await;
 }
 
-/// The answer to this question with so many tokens, aloud.
+/// The spoken answer to a question, limited to `tokens` tokens.
 async fn cut_short(client: &mut Client, question: &str, tokens: usize) -> Heard {
     client.update(json!({"max_output_tokens": tokens})).await;
     client.ask(question).await

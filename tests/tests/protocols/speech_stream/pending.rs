@@ -1,4 +1,4 @@
-//! A `session.config` whose voice is still being made: everything else goes on, and the text behind it waits.
+//! A `session.config` whose voice is still being made: everything else continues, and text after it waits.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

@@ -29,7 +29,7 @@ const OTHERS: &[&str] = &[
     "studio/dist",
 ];
 
-/// FNV-1a of 64 bits: it tells builds apart and guards nothing.
+/// FNV-1a of 64 bits: distinguishes builds, and is not for security.
 struct Hash(u64);
 
 impl Hash {

@@ -60,7 +60,7 @@ fn nvcc() -> Option<PathBuf> {
         .find(|nvcc| nvcc.is_file())
 }
 
-/// Of nvcc, as the driver writes its own: 13.0 is 13000.
+/// CUDA version of nvcc, in the driver's form: 13.0 is 13000.
 fn version(nvcc: &Path) -> u32 {
     let said = std::process::Command::new(nvcc).arg("--version").output();
     let said = String::from_utf8_lossy(&said.expect("nvcc can be run").stdout).into_owned();

@@ -35,7 +35,7 @@ pub struct SpeechThresholds {
 pub enum SpeechChange {
     /// Speech began there, which is some frames before it was certain.
     Started(Samples),
-    /// Speech ended: the silence behind it is long enough there.
+    /// End of speech: at the start of a silence that is long enough.
     Stopped(Samples),
 }
 

@@ -58,8 +58,8 @@ struct Encoded {
 }
 
 impl Encoder {
-    /// For audio in `format`. `serial` names the stream within an Ogg file: streams that may be put one behind another into one
-    /// file need different ones. Other formats have no use for it.
+    /// Encoder of audio in `format`. `serial` identifies the stream within an Ogg file: streams to be concatenated
+    /// into one file need different ones. Other formats ignore it.
     #[must_use]
     pub fn new(format: Format, serial: u32) -> Self {
         let kind = match format.encoding() {

@@ -21,14 +21,14 @@ use features::{Extractor, Moment};
 
 /// Width of the grid.
 const STEP: Duration = Duration::from_millis(10);
-/// Places that are considered at a time, and how many of them lie behind the most likely one.
+/// Places considered at a time, and how many of them precede the most likely one.
 const WINDOW: usize = 256;
 const BEHIND: usize = 96;
 /// Scores of a step by the number of places it advances. Fast speech is less likely than usual speech.
 const WAYS: [f32; 4] = [-1.0, 0.0, -1.0, -2.0];
 /// Score for each step within a pause, which takes any time.
 const LINGER: f32 = -0.1;
-/// Moments that are kept: a minute. Half of it is decided when it is over.
+/// Moments kept: a minute. When full, the older half is decided.
 const KEPT: usize = 6_000;
 
 /// Spectral character of a sound.

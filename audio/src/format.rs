@@ -45,7 +45,7 @@ pub enum Encoding {
     Opus,
     /// Opus packets in an Ogg stream.
     OggOpus,
-    /// 16-bit samples behind a WAV header of unknown length.
+    /// 16-bit samples after a WAV header of unknown length.
     Wav,
     /// 16-bit samples as a FLAC stream of unknown length.
     Flac,

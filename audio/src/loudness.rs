@@ -10,7 +10,7 @@ const RANGE: std::ops::RangeInclusive<f32> = -40.0..=-10.0;
 /// No sample is brought above this: half a dB below full scale.
 const HIGHEST: f32 = 0.944;
 
-/// A loudness that cannot be asked for.
+/// Loudness outside the range.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("loudness is {got} LUFS, expected {} to {} LUFS", RANGE.start(), RANGE.end())]
 pub struct LoudnessError {

@@ -47,7 +47,7 @@ impl Work {
         }
     }
 
-    /// Voice, model and seed as asked for; empty and absent: the server's choice.
+    /// Requested voice, model and seed; empty or absent: the server's choice.
     pub(crate) fn chosen(&self) -> (&str, &str, Option<u64>) {
         match self {
             Self::Speak(settings) => (&settings.voice, &settings.model, settings.seed),

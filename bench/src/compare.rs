@@ -164,7 +164,7 @@ fn shares(
     }
 }
 
-/// Of an amount per second, which only repeated trials give an interval.
+/// Comparison of a rate, whose interval comes from repeated trials only.
 fn rates(name: &str, before: &Point<'_>, after: &Point<'_>, rate: impl Fn(&Point<'_>) -> f64) -> Change {
     let each = |point: &Point<'_>| point.each().map(|trial| rate(&trial)).collect::<Vec<_>>();
     Change {

@@ -48,7 +48,8 @@ impl Grid {
         text
     }
 
-    /// Columns side by side as far as they fit, the others below, each time behind the first, which names the rows.
+    /// Columns side by side as far as they fit, the others below, each group after the first column, which names the
+    /// rows.
     fn text(&self) -> String {
         let lines: Vec<&Vec<String>> = std::iter::once(&self.titles).chain(&self.rows).collect();
         let width = |column: usize| {

@@ -124,7 +124,7 @@ impl<'l> Point<'l> {
         percentile(&self.values(value), share)
     }
 
-    /// Share of the requests that came to a good end, cancelled ones included.
+    /// Share of successful requests, including cancelled ones.
     pub(crate) fn success(&self) -> f64 {
         share(self.requests(), Record::good)
     }

@@ -17,7 +17,7 @@ use super::record::{Record, Served};
 
 /// Connections of an open loop, which its requests take in turn.
 const CONNECTIONS: u32 = 16;
-/// Requests of an open loop that may be under way; what arrives beyond counts as failed at once.
+/// Most concurrent requests of an open loop; arrivals beyond fail at once.
 const MOST_UNDER_WAY: usize = 4_096;
 
 /// Length of a measurement: it ends when both are reached.

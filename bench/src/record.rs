@@ -64,7 +64,7 @@ pub(crate) struct Record {
     pub(crate) text: usize,
     /// Time at which it was sent, from the start of the level.
     pub(crate) sent_at_seconds: f64,
-    /// Delay of sending behind the schedule.
+    /// Delay of sending relative to the schedule.
     pub(crate) send_lag_seconds: f64,
     /// Reason why it failed.
     pub(crate) failure: Option<String>,
@@ -111,7 +111,7 @@ impl Record {
             .is_some_and(|worst| worst <= threshold)
     }
 
-    /// Time per text token behind the first.
+    /// Time per text token after the first.
     pub(crate) fn time_per_token(&self) -> Option<f64> {
         let behind = self
             .output_text_tokens

@@ -102,7 +102,7 @@ pub(crate) struct Report {
     pub(crate) mode: String,
     pub(crate) turns: Option<u32>,
     pub(crate) spoken: bool,
-    /// As asked for; empty: the server's choice.
+    /// As requested; empty: the server's choice.
     pub(crate) voice: String,
     pub(crate) model: String,
     pub(crate) seed: Option<u64>,

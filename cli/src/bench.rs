@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::print;
 use super::ui::Ui;
 
-/// Unmeasured arrivals at the head of an open loop, unless something else is asked for.
+/// Default unmeasured arrivals at the head of an open loop.
 const OPEN_WARMUP: u32 = 10;
 
 pub(crate) async fn run(args: &Bench, ui: &Ui) -> Result<(), Failure> {

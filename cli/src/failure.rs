@@ -155,7 +155,7 @@ impl From<BenchError> for Failure {
 
 fn rpc_text(error: &ClientError) -> String {
     let mut text = match error {
-        // The server speaks of headers, as it must; here there are arguments.
+        // The server's message names headers; here the key is an argument.
         ClientError::Rpc(rpc) if rpc.reason == "API_KEY_MISSING" => {
             let message = "the server asks for an API key, and none is sent".to_owned();
             RpcError {

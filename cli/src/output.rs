@@ -1,4 +1,4 @@
-//! Destination of the audio: checked before a server is asked for anything, so that no speech is wasted.
+//! Destination of the audio, checked before any request, so that no speech is wasted.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal as _, Seek as _, Write as _};

@@ -113,7 +113,8 @@ async fn attempt(args: &Speak, ui: &Ui, summary: &mut Summary) -> Result<Option<
     }
 }
 
-/// The rate that the audio must have, if one is asked for; and an open place for subtitles. That is opened last, for it is emptied.
+/// The required sample rate, if any, and an open file for subtitles. That is opened last, because opening truncates
+/// it.
 fn prepare(
     args: &Speak,
     output: &Output,
@@ -170,7 +171,7 @@ async fn finish(
     interrupts.while_closing(signals, closing).await
 }
 
-/// Writes the summary for programs, where one is asked for.
+/// Writes the machine-readable summary, if requested.
 fn report(args: &Speak, ui: &Ui, summary: &Summary, failure: Option<&Failure>) -> Result<(), Failure> {
     let json = summary.json(failure);
     if let Some(path) = &args.summary {

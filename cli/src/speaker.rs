@@ -37,7 +37,7 @@ mod device {
     }
 
     impl Speaker {
-        /// Checks that there is a device, before a server is asked for anything.
+        /// Checks that there is a device, before any request to a server.
         pub(crate) fn check() -> Result<(), Failure> {
             let opened = Self::open(Arc::default());
             opened
@@ -45,7 +45,7 @@ mod device {
                 .map_err(|error| Failure::io("cannot use the sound device", error))
         }
 
-        /// Once `hush` is set nothing is heard any more.
+        /// Silent once `hush` is set.
         pub(crate) fn open(hush: Arc<AtomicBool>) -> io::Result<Self> {
             let mut device = DeviceSinkBuilder::open_default_sink().map_err(io::Error::other)?;
             device.log_on_drop(false);
@@ -56,7 +56,7 @@ mod device {
             })
         }
 
-        /// Plays `audio` behind what came before it.
+        /// Queues `audio`.
         pub(crate) fn play(&mut self, audio: &Audio) -> io::Result<()> {
             if self
                 .playing

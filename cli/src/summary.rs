@@ -62,7 +62,7 @@ impl Summary {
         self.utterances.push(utterance);
     }
 
-    /// After a failure: how much is in the file all the same.
+    /// Reports after a failure how much was still written.
     pub(crate) fn tell_what_is_left(&self, ui: &Ui) {
         let audio: Duration = self
             .utterances

@@ -51,7 +51,7 @@ impl Ui {
         self.terminal
     }
 
-    /// Shows what is going on, replacing what was shown before.
+    /// Shows progress, replacing the previous message.
     pub(crate) fn progress(&self, message: impl FnOnce() -> String) {
         if !self.bar.is_hidden() {
             self.bar.set_message(message());
@@ -59,7 +59,7 @@ impl Ui {
         }
     }
 
-    /// Runs `work`, and says what is going on as soon as that takes longer than a second.
+    /// Runs `work`, and shows progress if it takes longer than a second.
     pub(crate) async fn patiently<T>(
         &self,
         message: impl FnOnce() -> String,

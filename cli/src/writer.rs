@@ -1,5 +1,5 @@
-//! A thread that writes what it is given, so that a slow disk, a player that plays in real time or a reader that pauses never holds
-//! up the session, and Ctrl-C is heard at once.
+//! A thread that writes, so that a slow disk, a real-time player or a paused reader never delays the session, and
+//! Ctrl-C works at once.
 
 use std::io;
 use std::thread;
@@ -15,7 +15,7 @@ const QUEUE: usize = 256;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriterGone;
 
-/// The thread's near end. Dropping it lets the thread write what it has, without waiting for that.
+/// Handle of the thread. Dropping it lets the thread finish, without waiting.
 #[derive(Debug)]
 pub(crate) struct Writer<T> {
     name: String,
@@ -24,7 +24,7 @@ pub(crate) struct Writer<T> {
 }
 
 impl<T: Send + 'static> Writer<T> {
-    /// Begins `work`, which writes what comes out of the queue to what is called `name`, until nothing comes any more.
+    /// Starts `work`, which writes the items of the queue to the destination `name`, until the queue ends.
     pub(crate) fn start(
         name: String,
         work: impl FnOnce(mpsc::Receiver<T>) -> io::Result<()> + Send + 'static,

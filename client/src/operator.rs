@@ -94,9 +94,10 @@ impl Operator {
         looks.next().await?.ok_or_else(none)
     }
 
-    /// Ends a session; its caller is told `reason`.
+    /// Ends a session; its caller gets `reason`.
     ///
     /// # Errors
+    ///
     /// The error of the server or the transport: NOT_FOUND for an unknown session.
     pub async fn cancel(&self, session: &str, reason: &str) -> Result<(), ClientError> {
         let request = v1::CancelSessionRequest {
@@ -138,10 +139,11 @@ impl Operator {
         self.replica(self.answer(answer)?.replica)
     }
 
-    /// Shuts the server down as SIGTERM does, and tells how far that is, until nothing is left. What was begun may take
-    /// `timeout`, or as long as the server is configured.
+    /// Shuts the server down as SIGTERM does, and reports its progress until nothing is left. Work in progress may
+    /// take `timeout`, or the server's configured time.
     ///
     /// # Errors
+    ///
     /// The error of the server or the transport.
     pub async fn drain(&self, timeout: Option<Duration>) -> Result<Draining, ClientError> {
         let timeout = timeout.and_then(|timeout| timeout.try_into().ok());

@@ -54,10 +54,11 @@ impl TlsSettings {
         })
     }
 
-    /// Shows this certificate, PEM, to a server that asks for one; `key` is its key, PEM.
+    /// Client certificate, PEM, with its `key`, PEM, for servers that require one.
     ///
     /// # Errors
-    /// If one of them is no such thing.
+    ///
+    /// If one of them cannot be parsed.
     pub fn identified_by(self, certificate: Vec<u8>, key: Vec<u8>) -> Result<Self, TlsSettingsError> {
         certificates("the certificate", &certificate)?;
         PrivateKeyDer::from_pem_slice(&key).map_err(|_| TlsSettingsError {

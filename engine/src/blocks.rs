@@ -28,7 +28,7 @@ struct Block {
 pub(crate) struct Hit {
     /// Leading blocks that can be shared.
     pub(crate) blocks: u32,
-    /// Of these, how many are free now: sharing takes them out of the free list.
+    /// Those of them that are free now: sharing takes them out of the free list.
     pub(crate) free: u32,
 }
 

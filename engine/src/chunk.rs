@@ -21,8 +21,8 @@ use crate::model::{ChunkBounds, ChunkModel, Decoded, ModelError, Skipped};
 use crate::step::{FinishReason, SeqEvent, SeqRecord, StepReport};
 use stream::Stream;
 
-/// A stream with no more than so many items left to play goes before everyone: a listener that has begun must not hear a
-/// gap for the sake of one that has not.
+/// Streams with at most this many items left to play come first: a started listener must not hear a gap for the sake
+/// of one that has not started.
 const ENDANGERED_ITEMS: u32 = 2;
 
 /// Limits and chunk policy of a [`ChunkEngine`].
@@ -117,7 +117,7 @@ pub struct ChunkEngine<M: ChunkModel> {
     config: ChunkConfig,
     streams: HashMap<SeqId, Stream<M::Item>>,
     next_arrival: u64,
-    /// Streams given up since the last step.
+    /// Streams cancelled since the last step.
     aborted: Vec<(SeqId, SeqRecord)>,
     /// Reason why the model can do no further step.
     lost: Option<String>,

@@ -118,7 +118,7 @@ pub struct OneShotEngine<M: OneShotModel> {
     next_arrival: u64,
     /// Events since the last step.
     pending: Vec<SeqEvent<M::Output>>,
-    /// Requests given up since the last step.
+    /// Requests cancelled since the last step.
     aborted: Vec<Request<M::Input>>,
     /// Reason why the model can do no further step.
     lost: Option<String>,

@@ -81,7 +81,7 @@ pub struct SeqRecord {
     pub finished: Stamp,
     /// Prompt positions; of a one-shot request its cost.
     pub prompt_tokens: u32,
-    /// Of these, how many were found in the prefix cache when it first got a place.
+    /// Tokens of these found in the prefix cache when it first got a place.
     pub cached_tokens: u32,
     /// Outputs it gave; of a stream the items that were decoded.
     pub outputs: u32,
@@ -137,7 +137,7 @@ pub struct StepStats {
     pub kv_usage: f64,
     /// Prompt positions of the sequences that gave their first output in this step, found ones included.
     pub prompt_tokens: u32,
-    /// Of these, how many were found in the prefix cache.
+    /// Tokens of these found in the prefix cache.
     pub cached_tokens: u32,
     /// Outputs: tokens, codec frames made or decoded, requests answered.
     pub outputs: u32,
@@ -145,7 +145,7 @@ pub struct StepStats {
     pub admitted: u32,
     /// Positions looked up in the prefix cache; counted once per sequence, when it first gets a place.
     pub prefix_queries: u32,
-    /// Of these, how many were found.
+    /// Those of them found.
     pub prefix_hits: u32,
     /// Sequences preempted in this step.
     pub preempted: u32,

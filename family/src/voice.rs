@@ -12,7 +12,7 @@ use omni_pipeline::stage::BackendError;
 /// Kind of a model's voices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum VoiceSource {
-    /// It has voices of its own, with names.
+    /// Built-in voices with names.
     #[default]
     Names,
     /// Recordings.

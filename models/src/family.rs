@@ -145,7 +145,7 @@ pub(crate) fn missing_files(source: &CheckpointSource) -> Result<(), LoadError> 
     }
     for folder in folders {
         let index = format!("{folder}model.safetensors.index.json");
-        // Of several files of tensors the list is missing.
+        // The index of several tensor files is missing.
         match source.shard(&folder) {
             Some(_) => need(index, &[format!("{folder}model.safetensors")])?,
             None => need(format!("{folder}model.safetensors"), &[index])?,
@@ -178,7 +178,7 @@ pub(crate) fn fetch_hint(source: &CheckpointSource, error: &LoadError) -> Option
         Some((Family::Qwen3Tts, json)) => qwen3_tts::repository(&json).unwrap_or_else(|| SMALLEST.to_owned()),
         None => SMALLEST.to_owned(),
     };
-    // Of many files of tensors only those that are needed.
+    // Of several tensor files only those that are needed.
     let is_shard = |file: &&str| file.contains("-of-") && file.ends_with(".safetensors");
     let files = error
         .problems()

@@ -225,7 +225,7 @@ impl Counting {
         let used = |times: u64| {
             move |(name, n): (&str, u64)| match Use::of(name) {
                 Use::EveryPass => n * times,
-                // Of several heads each pass takes its own.
+                // With several heads each pass uses its own.
                 Use::OncePerStep => n,
                 Use::Routed | Use::NotInSteps => 0,
             }

@@ -80,7 +80,7 @@ impl Sampling {
 }
 
 impl SamplingError {
-    /// Of checks (setting, value, whether it is in range, the range in words) the first that failed.
+    /// The first failed check of (setting, value, in range, the range in words).
     fn first(checks: &[(&'static str, f32, bool, &'static str)]) -> Result<(), Self> {
         match checks.iter().find(|(.., ok, _)| !ok) {
             Some(&(field, found, _, expected)) => Err(Self {

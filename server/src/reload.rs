@@ -74,9 +74,9 @@ impl<S: Source> fmt::Debug for Reload<S> {
 }
 
 struct State {
-    /// Of what the value was read from.
+    /// Versions of the files in use.
     good: Versions,
-    /// Of what is not used, or not yet.
+    /// Versions of files that are not used, or not yet.
     other: Option<Other>,
 }
 

@@ -40,7 +40,7 @@ struct Thread {
     handle: JoinHandle<()>,
     /// Closed when it ends.
     ended: oneshot::Receiver<()>,
-    /// Of one that may hang: cancelled when it is known to.
+    /// For a thread that may hang: cancelled when it is known to.
     given_up: Option<CancellationToken>,
 }
 
@@ -55,10 +55,11 @@ impl Tasks {
         self.tracker.token()
     }
 
-    /// Starts a thread for work that computes or blocks, and ends soon when it is told to.
+    /// Starts a thread for blocking work, which must end soon after cancellation.
     ///
     /// # Errors
-    /// If the system gives no thread, or this is not called from within the runtime.
+    ///
+    /// If the system gives no thread, or outside the runtime.
     pub fn thread(&self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
         self.start(name, None, body)
     }

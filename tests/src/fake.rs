@@ -56,7 +56,7 @@ pub struct FakeScript {
     pub load: Gate,
     /// Gates the model's description, which the server requests when it starts the stages.
     pub info: Gate,
-    /// The talker comes to an end of its own when it should speak this, and passes here.
+    /// The talker ends its speech when it should speak this, and passes the gate.
     pub talker_ends_on: Option<char>,
     /// See `talker_ends_on`.
     pub ends: Gate,

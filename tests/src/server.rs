@@ -144,7 +144,7 @@ impl TestServer {
         Self::adjusted(args, |_| {}, load).await
     }
 
-    /// A scripted model behind a server that tells these sinks what happens; nothing is in `records` and `edges`.
+    /// A scripted model behind a server with these sinks; `records` and `edges` stay empty.
     pub async fn observed(args: &[&str], sinks: Sinks, script: FakeScript) -> Self {
         let load = move || Ok(FakeSpeech::new(script));
         let mut server = Self::started(args, |_| {}, Some(sinks), load).await;

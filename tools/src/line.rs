@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tonic::transport::{Channel, Endpoint, Error, Uri};
 use tower::service_fn;
 
-/// A connection of its own, with a hand on its socket.
+/// A connection of its own, with access to its socket.
 #[derive(Debug)]
 pub(crate) struct Line {
     /// Channel of its calls.

@@ -201,7 +201,7 @@ fn a_damaged_or_doubled_stream_is_refused() {
     assert_eq!(refused(&damaged), "a page is damaged");
 }
 
-/// Ogg's checksum (RFC 3533, 6), so that damage is found by the parts behind it.
+/// Sets Ogg's checksum (RFC 3533, 6), so that damage passes it and reaches the decoders.
 fn with_checksum(mut page: Vec<u8>) -> Vec<u8> {
     if page.len() < 27 {
         return page;

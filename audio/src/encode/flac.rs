@@ -1,5 +1,5 @@
-//! FLAC (RFC 9639): 16-bit samples, lossless, in frames of 40 ms unless the format says otherwise, behind a header that does not
-//! know the length.
+//! FLAC (RFC 9639): 16-bit samples, lossless, in frames of 40 ms unless the format says otherwise, after a header
+//! with unknown length.
 
 use std::fmt;
 use std::io;
@@ -21,7 +21,7 @@ const BITS: u32 = 16;
 pub(super) struct FlacFrames {
     rate: SampleRate,
     frame: usize,
-    /// Every frame is a chunk of its own.
+    /// `true` if every frame is a chunk of its own.
     apart: bool,
     writer: FlacStreamWriter<Written>,
     written: Written,

@@ -198,7 +198,7 @@ proptest! {
 #[test]
 fn speech_that_is_over_has_passed_every_mark_at_a_time_of_its_own_however_slowly_it_was_followed() {
     let mut follower = Follower::new(rate());
-    // Far more is expected than one is ahead of, and it is said three times as fast.
+    // Much more is expected than fits the window, and spoken three times as fast.
     let mut samples = Vec::new();
     let mut ends = Vec::new();
     for round in 0..30 {
@@ -210,7 +210,7 @@ fn speech_that_is_over_has_passed_every_mark_at_a_time_of_its_own_however_slowly
         follower.mark();
         ends.push(samples.len());
     }
-    // Noise in front of it keeps the follower behind.
+    // Leading noise keeps the follower back.
     let noise: Vec<f32> = Sound::Hum
         .samples(40)
         .into_iter()

@@ -39,7 +39,7 @@ pub(super) enum Line {
 pub(super) struct Input {
     ask: mpsc::Sender<()>,
     lines: mpsc::Receiver<io::Result<Line>>,
-    /// A line was asked for that has not come yet.
+    /// A requested line has not come yet.
     asked: bool,
     interactive: bool,
     _screen: Option<Screen>,

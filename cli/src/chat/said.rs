@@ -116,7 +116,7 @@ impl Said {
         }
     }
 
-    /// Adds it to the conversation and asks for an answer.
+    /// Adds it to the conversation and requests an answer.
     pub(super) async fn send(&self, chat: &ChatSender) -> Result<(), SessionClosed> {
         if let Some(speech) = &self.speech {
             chat.audio(speech.pcm.clone()).await?;

@@ -1,4 +1,4 @@
-//! The session with the server behind a conversation. A conversation may outlive several.
+//! Server session of a conversation, which may outlive several.
 
 use std::time::Duration;
 
@@ -55,8 +55,8 @@ impl Session {
         )
     }
 
-    /// Waits until the server has taken new settings; tells of a cut that came before. A server that refuses them ends the
-    /// session.
+    /// Waits until the server has accepted new settings; reports a cut that came before. A server that refuses them
+    /// ends the session.
     pub(super) async fn configure(
         &mut self,
         settings: &ChatSettings,

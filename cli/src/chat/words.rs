@@ -1,4 +1,4 @@
-//! Writes text on a thread of its own, so that a reader that is stuck never holds up the conversation.
+//! Writes text on its own thread, so that a slow reader never delays the conversation.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::thread;

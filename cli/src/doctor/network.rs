@@ -1,4 +1,4 @@
-//! The way to the server, and what it says of itself.
+//! Connection to the server, and the server's description.
 
 use std::net::SocketAddr;
 use std::time::Instant;

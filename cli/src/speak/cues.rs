@@ -144,7 +144,7 @@ impl Cues {
         self.heard += time;
     }
 
-    /// More words of the utterance, whose audio has so many samples a second; gives what is to be written now.
+    /// Adds words of the utterance, with audio at `rate`; returns text to write now.
     pub(super) fn words(&mut self, words: &[TimedText], rate: SampleRate) -> String {
         let mut text = String::new();
         for word in words {
@@ -160,7 +160,7 @@ impl Cues {
         text
     }
 
-    /// Ends the utterance; gives what is to be written of it.
+    /// Ends the utterance; returns the rest of its text.
     pub(super) fn end(&mut self) -> String {
         self.before += std::mem::take(&mut self.heard);
         self.silent.clear();

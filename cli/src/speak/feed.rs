@@ -132,11 +132,10 @@ async fn send(piece: Piece, say: &SpeechSender) -> Result<(), SessionClosed> {
     if piece.flush { say.flush().await } else { Ok(()) }
 }
 
-/// Offset at which to end an utterance that has `sent` bytes and would go on with `text`; `None` if all of it may
-/// follow.
+/// Offset at which to split an utterance that has `sent` bytes before `text`; `None` if all of it may follow.
 ///
-/// The last quarter of the room is searched for the end of a sentence, then for the end of a word; a text without either
-/// is cut between characters.
+/// The last quarter of the room is searched for the end of a sentence, then for the end of a word; a text without
+/// either is cut at a character.
 fn cut(text: &str, sent: usize, limit: usize) -> Option<usize> {
     let room = text.floor_char_boundary(limit.saturating_sub(sent));
     let from = text.floor_char_boundary((limit / 4 * 3).saturating_sub(sent));

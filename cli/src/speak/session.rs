@@ -23,7 +23,7 @@ use crate::writer::WriterGone;
 /// Limit for a cancelled session to end.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// Characters of what is spoken that are shown while it is.
+/// Characters of the current text shown during speech.
 const CAPTION: usize = 32;
 
 /// Reason why speaking ended early.
@@ -33,7 +33,7 @@ pub(super) enum Stop {
     Failed(Failure),
     /// The audio or the subtitles cannot be written.
     WriterGone,
-    /// A second signal asked for the end at once: this one.
+    /// A second signal requested the immediate end: this one.
     Aborted(u8),
 }
 
@@ -98,7 +98,7 @@ impl<'a> Session<'a> {
         Self { subtitles, ..self }
     }
 
-    /// Speaks everything; tells the signal that cut it short, if one did.
+    /// Speaks everything; returns the signal that cut it short, if any.
     pub(super) async fn speak(
         &mut self,
         text: &mut Text,
@@ -106,7 +106,7 @@ impl<'a> Session<'a> {
         summary: &mut Summary,
     ) -> Result<Option<u8>, Stop> {
         for _ in 0..times {
-            // A text longer than the server takes at once, or than it speaks at once, is spoken in several utterances.
+            // A text beyond the server's limits is spoken in several utterances.
             loop {
                 self.utterance(text, summary).await?;
                 if self.signal.is_some() {

@@ -1,4 +1,4 @@
-//! Subtitles of what is spoken, written while it is spoken, by a thread of their own, so that a slow reader does not delay the audio.
+//! Subtitles, written during speech by their own thread, so that a slow reader does not delay the audio.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -31,7 +31,7 @@ impl<'a> Place<'a> {
         Ok(Self { path, form })
     }
 
-    /// Opens it; what was there is gone.
+    /// Opens the file, truncating it.
     pub(super) fn open(self) -> Result<Subtitles, Failure> {
         let (name, to): (_, Box<dyn Write + Send>) = if self.path == Path::new("-") {
             ("standard output".to_owned(), Box::new(io::stdout()))
@@ -63,7 +63,7 @@ impl Subtitles {
         self.cues.audio(time);
     }
 
-    /// More words of the utterance, whose audio has so many samples a second.
+    /// Adds words of the utterance, with audio at `rate`.
     pub(super) fn words(&mut self, words: &[TimedText], rate: SampleRate) {
         let text = self.cues.words(words, rate);
         self.add(&text);

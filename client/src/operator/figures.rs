@@ -16,13 +16,13 @@ pub enum ReplicaState {
     Loading,
     /// It works.
     Ready,
-    /// It finishes what it has and is given nothing new.
+    /// It finishes its work and gets no more.
     Cordoned,
-    /// Its model died and is being built anew.
+    /// Its model died and is being rebuilt.
     Restarting,
     /// Its model could not be built.
     Failed,
-    /// It goes as soon as what it has is finished.
+    /// It leaves as soon as its work is finished.
     Leaving,
     /// It is gone.
     Removed,
@@ -105,7 +105,7 @@ pub struct Stage {
     pub name: String,
     /// Its replicas.
     pub replicas: Vec<Replica>,
-    /// Threads that hang in a step and were left behind.
+    /// Abandoned threads that hang in a step.
     pub threads_left_behind: u32,
 }
 
@@ -122,9 +122,9 @@ pub struct ServerInfo {
     pub draining: bool,
     /// Address of the services.
     pub listens: String,
-    /// Calls at once, at most.
+    /// Most concurrent calls.
     pub max_sessions: u32,
-    /// Utterances and answers worked on at once, at most.
+    /// Most utterances and answers in progress.
     pub max_active: u32,
     /// Utterances and answers that wait, at most.
     pub max_waiting: u32,
@@ -193,7 +193,7 @@ pub struct Stats {
     pub continuity: Option<f64>,
     /// The server shuts down.
     pub draining: bool,
-    /// Open sessions, oldest first, if they were asked for.
+    /// Open sessions, oldest first, if requested.
     pub session_list: Vec<Session>,
 }
 

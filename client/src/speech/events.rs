@@ -72,7 +72,7 @@ pub struct Limits {
 /// A part of the text, with its time in the audio.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimedText {
-    /// As it was written: a word or a number with the marks behind it and the white space before it.
+    /// Word or number as written, with the marks after it and the white space before it.
     pub text: String,
     /// Its characters in the text of the utterance.
     pub characters: Range<usize>,

@@ -33,7 +33,7 @@ pub(crate) struct Scale {
 pub(crate) struct Loss {
     /// Time of the loss.
     pub(crate) at: Duration,
-    /// Of which stage.
+    /// The stage.
     pub(crate) stage: Stage,
     /// Share of its replicas that is lost.
     pub(crate) share: f64,
@@ -89,7 +89,7 @@ pub(crate) struct Outcome {
     pub(crate) first_audio: Vec<f64>,
     /// Utterances completed.
     pub(crate) done: usize,
-    /// Of them, those with a gap.
+    /// Those of them with a gap.
     pub(crate) gapped: usize,
     /// Seconds of the longest gap.
     pub(crate) longest_gap: f64,

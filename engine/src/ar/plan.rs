@@ -69,7 +69,7 @@ impl<M: ArModel> ArEngine<M> {
         self.dispensable(held).or_else(last).unwrap_or(slot)
     }
 
-    /// Of sequences that cannot run, the one to lose its place first: longest held, youngest.
+    /// The first of the sequences that cannot run to lose its place: longest held, then youngest.
     pub(super) fn dispensable<'a>(&self, held: impl Iterator<Item = &'a Slot>) -> Option<Slot> {
         held.copied().max_by_key(|slot| {
             let sequence = &self.slots[*slot];

@@ -120,7 +120,7 @@ pub(super) fn cloned(prompt: &VoicePrompt) -> omni_models::Voice {
     }))
 }
 
-/// A voice of zeros, `width` numbers wide, with which a talker without voices of its own is warmed up.
+/// A voice of zeros, of width `width`, to warm up a talker without named voices.
 pub(super) fn silent_voice(width: u32) -> omni_models::Voice {
     cloned(&VoicePrompt {
         x_vector: vec![0.0; width as usize],

@@ -14,7 +14,7 @@ kernels! { "attend":
 /// row is of its own sequence), and keys must not be split.
 #[derive(Debug, Clone, Copy)]
 pub struct Attend {
-    /// Of rows that it may write, into a cache whose rows are as wide as the key heads.
+    /// Rows to store, in a cache whose rows are as wide as the key heads.
     pub rotate: RotateAndStore,
     /// Of the same rows, heads and cache, with one split.
     pub attention: Attention,

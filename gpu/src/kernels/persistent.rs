@@ -104,7 +104,7 @@ impl Persistent {
     pub fn program(launches: &[Launch], float: Float) -> Vec<u64> {
         let kinds: Vec<usize> = launches.iter().filter_map(|launch| kind(launch, float)).collect();
         debug_assert_eq!(kinds.len(), launches.len(), "a launch of another kind");
-        // Of every launch whose weights are read, where they are and how many bytes.
+        // Address and size of the weights of every launch that reads any.
         let weights = launches.iter().zip(&kinds).enumerate();
         let mut ahead = weights
             .filter_map(|(i, (launch, kind))| {

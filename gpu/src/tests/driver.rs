@@ -46,7 +46,7 @@ fn a_driver_older_than_the_kernels_is_no_driver() {
     }
 }
 
-/// Run in a process of its own by the last test: what fails there is failed for all.
+/// Run in a process of its own by the last test: a lost context fails everything after it.
 #[test]
 fn a_context_that_is_lost_is_told_from_a_call_that_failed() {
     if std::env::var_os(LOSES).is_none() {

@@ -74,7 +74,7 @@ impl<B: StreamMemory> Signals<B> {
         self.rate
     }
 
-    /// Of rows of which the `dropped` first of every stream have been noted as gone, those that stay; `None`: all.
+    /// Rows that remain if the `dropped` first of every stream are gone; `None`: all.
     pub(crate) fn kept(&self, dropped: usize) -> Option<Vec<u32>> {
         let lacking = self.lacking - dropped;
         let lens: Vec<usize> = self.parts.iter().map(|p| rows(p, self.rate, lacking)).collect();

@@ -128,7 +128,7 @@ impl ChatTemplate {
         Ok(ChatPrompt::new(pieces, self.ids))
     }
 
-    /// A message as templates expect it, or several: what functions gave stands in messages of its own, and tools in none.
+    /// Template messages of a message: function results become messages of their own, and tools none.
     fn messages(&self, message: &Message) -> Result<Vec<minijinja::Value>, ChatError> {
         let mut said = Vec::new();
         let mut calls = Vec::new();

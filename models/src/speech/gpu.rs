@@ -17,8 +17,8 @@ impl SpeechModel {
         self.nets.take_gpu_fallbacks()
     }
 
-    /// From now on tells `to` of such steps as they happen, on the threads that compute them. Once for every model: a
-    /// second listener is not told.
+    /// Calls `to` for each such step from now on, on the computing threads. Once per model: a second listener is
+    /// ignored.
     pub fn tell_gpu_fallbacks(&self, to: TellFallback) {
         self.nets.tell_gpu_fallbacks(to);
     }

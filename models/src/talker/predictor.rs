@@ -14,7 +14,7 @@ pub(super) struct Predictor<P: Params> {
     pub(super) groups: usize,
     /// Codes of a group but the first.
     pub(super) codes: usize,
-    /// Of groups 1, 2, ..., as wide as the talker.
+    /// Tables of groups 1, 2, ..., as wide as the talker.
     embeddings: Vec<P::Table>,
     heads: Vec<P::Matrix>,
     /// Projection from the talker's width, if the stack's differs.

@@ -51,8 +51,8 @@ fn a_step_alone_reads_what_is_known_of_the_published_model() {
     }
 }
 
-/// Of 64 frames of the published vocoder 327 billion are known, attention among them; of a token, two for every number that is read for it;
-/// of a frame of the predictor 2.58 billion, in which sixteen rows go through the layers in fifteen passes.
+/// Known operations: 327 billion for 64 frames of the published vocoder, with attention; two per number read for a
+/// token; 2.58 billion for a frame of the predictor, in which sixteen rows pass the layers in fifteen passes.
 #[test]
 fn products_have_the_operations_that_are_known_of_them() {
     let floor = floor("random:qwen3-omni-30b-a3b");

@@ -74,7 +74,7 @@ pub struct CacheFigures {
 pub struct KvPosition {
     /// Bytes in all layers.
     pub bytes: u64,
-    /// Of keys and values.
+    /// Number format of keys and values.
     pub format: KvFormat,
 }
 

@@ -32,7 +32,7 @@ impl TransferStamps {
 /// End of a flow of items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// The model came to its end.
+    /// The model ended.
     Stop,
     /// A limit was reached.
     Length,

@@ -29,7 +29,7 @@ pub struct StageSettings {
 /// Settings of an engine.
 #[derive(Debug, Clone)]
 pub enum EngineSettings {
-    /// Of an autoregressive stage.
+    /// An autoregressive stage.
     Ar {
         /// Limits of the scheduler.
         config: ArConfig,

@@ -51,7 +51,7 @@ struct Shared {
     stats: Mutex<ReplicaStats>,
     /// Message of its last death.
     last_error: Mutex<Option<String>>,
-    /// The process that it works in, if that is one of its own; else 0.
+    /// Id of its process, if it has one of its own; else 0.
     process: AtomicU32,
     backoff: Mutex<Backoff>,
 }
@@ -161,7 +161,7 @@ impl ReplicaStatus {
         lock(&self.shared.last_error).clone()
     }
 
-    /// The process that it works in, if it has one of its own now.
+    /// Sets the id of its process, if it now has one of its own.
     pub(crate) fn works_in(&self, process: Option<u32>) {
         self.shared
             .process

@@ -35,7 +35,7 @@ impl ApiError {
         }
     }
 
-    /// The same with a code of its own, stable, for programs.
+    /// As above with a stable code of its own, for programs.
     pub(super) fn coded(code: &str, param: Option<&str>, message: impl Into<String>) -> Self {
         Self {
             code: Some(code.to_owned()),

@@ -311,7 +311,7 @@ impl Alignment {
                 share(&mut self.known[first..=last], before, shortest, from..end);
                 self.known[first].samples.start = begin;
             }
-            // Words without a sound may be behind it.
+            // Words without a sound may follow it.
             let mut earliest = self.known[last].samples.end;
             for word in &mut self.known[last + 1..] {
                 if word.samples.start >= earliest {

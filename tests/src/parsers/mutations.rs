@@ -38,7 +38,7 @@ const MOST_CHANGES: u64 = 6;
 const LONGEST: usize = 1 << 16;
 
 impl Mutations {
-    /// Of `seeds`.
+    /// Mutations of `seeds`.
     #[must_use]
     pub fn new(seeds: Vec<Vec<u8>>, seed: u64) -> Self {
         Self {

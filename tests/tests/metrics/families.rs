@@ -12,7 +12,7 @@ const ELSEWHERE: [&str; 4] = [
     "vllm:omni_voice",
     // No replica has a process of its own here; a test of instruments feeds these.
     "vllm:omni_stage_process_",
-    // There need not be a GPU, and not every driver tells everything.
+    // There may be no GPU, and not every driver reports everything.
     "vllm:omni_gpu_",
 ];
 

@@ -7,7 +7,8 @@ use anyhow::Context as _;
 use clap::Parser;
 use omni_tools::service::{cancels, drain, idle, overload};
 
-/// Measures on servers of its own, and prints Markdown: memory of idle sessions, cancel to a free place, a shutdown under load, overload.
+/// Measures memory of idle sessions, time from a cancel to a free place, a shutdown under load, and overload, on
+/// servers of its own; prints Markdown.
 #[derive(Debug, Parser)]
 #[command(name = "omni-service", version)]
 struct Args {

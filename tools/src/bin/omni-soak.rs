@@ -1,4 +1,4 @@
-//! `omni-soak`: a server of its own under callers of every kind, and whether anything is left of them.
+//! `omni-soak`: runs a server under callers of every kind, and checks that nothing of them remains.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! At which clocks a device works while it is measured, and what holds them back: `nvidia-smi`, which tells it again and again.
+//! Clocks of a device during a measurement, and the reasons for throttling, from a running `nvidia-smi`.
 
 use std::collections::BTreeMap;
 use std::io;

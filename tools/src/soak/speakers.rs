@@ -257,7 +257,7 @@ pub(super) async fn in_time(visit: &mut Visit) -> String {
     }
 }
 
-/// The client has a clock of its own, and calls it so when it is the first to notice.
+/// True for a deadline's code: the client has a clock of its own, and reports cancellation if it is first.
 fn late(code: Code) -> bool {
     matches!(code, Code::DeadlineExceeded | Code::Cancelled)
 }

@@ -1,8 +1,8 @@
-//! A model that gives an item's samples when it has seen the items behind it.
+//! A model with look-ahead: it gives an item's samples when it has seen the following items.
 
 use super::*;
 
-/// Echoes an item when it has seen two behind it.
+/// Echoes an item when it has seen the next two.
 #[derive(Debug, Default)]
 struct Behind(HashMap<SeqId, Vec<u32>>);
 

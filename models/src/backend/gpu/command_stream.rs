@@ -109,7 +109,7 @@ pub(super) struct CommandStream<D: Device> {
     steps: u64,
     /// `true` if steps are recorded as graphs.
     pub(super) graphs: bool,
-    /// Of launches of which type persistent ones are made.
+    /// Float type of persistent launches, if enabled.
     pub(super) persistent: Option<Float>,
 }
 

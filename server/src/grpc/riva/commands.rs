@@ -68,7 +68,7 @@ pub(super) fn whole(
 /// Bounds of messages, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    /// Of one message.
+    /// Most bytes of a message.
     pub(super) message: usize,
     /// Most text of one utterance; further text begins another.
     pub(super) utterance: usize,

@@ -47,7 +47,7 @@ impl AudioFormat {
         }
     }
 
-    /// Playing time of so many bytes.
+    /// Playing time of `bytes` bytes.
     pub(super) fn playing(self, bytes: usize) -> Duration {
         let samples = (bytes / self.sample_bytes()) as u64;
         Duration::from_nanos(samples.saturating_mul(1_000_000_000) / u64::from(self.hz()))

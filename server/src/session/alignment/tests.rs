@@ -179,7 +179,7 @@ fn words_are_told_with_the_audio_that_they_end_in_and_are_the_text() {
             )
         );
         assert_eq!(told.last().expect("words").samples, Samples(made)..Samples(made));
-        // What was heard is told by the same account.
+        // The heard text follows from the same positions.
         let played = told[1].samples.end;
         assert_eq!(heard(&alignment, played), "sasa assa,");
     }
@@ -226,7 +226,7 @@ fn of_text_without_spaces_and_of_halves_of_words_whole_words_are_heard() {
     assert_eq!(each.words("", Samples(9)), 0);
 }
 
-/// Syllables of a voice, each of so many milliseconds: a soft onset, then a loud vowel.
+/// Voiced syllables of given lengths in milliseconds: a soft onset, then a loud vowel.
 fn syllables(lengths: &[usize]) -> Vec<f32> {
     let syllable = |ms: &usize| {
         let samples = ms * RATE as usize / 1_000;

@@ -21,7 +21,7 @@ const WORD: usize = 24;
 #[derive(Debug, Clone)]
 pub(super) struct Lengths {
     instructions: usize,
-    /// Of the last turn, ascending.
+    /// Lengths of the last turn's texts, ascending.
     turn: Vec<usize>,
 }
 

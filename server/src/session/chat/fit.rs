@@ -440,7 +440,7 @@ mod tests {
         assert_eq!(refused, ContextTooLong { got: 807, limit: 766 }.into());
     }
 
-    /// A conversation whose messages have so many bytes, the turns of both sides in turn.
+    /// A conversation whose messages have `bytes` bytes each, with alternating roles.
     fn of_length(turns: usize, bytes: usize) -> Conversation {
         let mut long = conversation(turns);
         for message in &mut long.messages {

@@ -91,7 +91,7 @@ pub struct TurnTimings {
     pub answer: StageFigures,
     /// Times of the stage that encodes recordings; absent if no recording was encoded for it.
     pub encoder: Option<StageFigures>,
-    /// Of its speech; absent if it was not to be spoken.
+    /// Times of its speech; absent if it was text only.
     pub speech: Option<Timings>,
 }
 

@@ -88,7 +88,7 @@ async fn recordings_are_committed_by_hand_where_turns_are_not_detected() {
     server.stop().await;
 }
 
-/// Of `You said: [... samples]`.
+/// Samples in `You said: [... samples]`.
 pub(super) fn samples_heard(text: &str) -> usize {
     let number = text
         .trim_start_matches("You said: [")

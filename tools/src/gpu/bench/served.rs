@@ -7,7 +7,7 @@ use super::{PUBLISHED, Run, ms, percentile};
 use crate::gpu::models::Place;
 use crate::gpu::report::{Report, number};
 
-/// Reasons of failures that are told, most, of each level.
+/// Most failure reasons reported per level.
 const REASONS: usize = 3;
 
 const COLUMNS: [&str; 10] = [

@@ -116,7 +116,7 @@ fn a_quantised_product_is_that_of_the_weights_as_they_were_rounded() {
                 let layouts = [pack::Layout::Quantised(bits), pack::Layout::Bytes(bits)];
                 for layout in &layouts[..if isa.multiplies_bytes() { 2 } else { 1 }] {
                     let matrix = Matrix::pack_as(isa, *layout, parts, Some(&bias));
-                    // Of a sum of 128 at most, where activations are rounded to 16 bits.
+                    // Largest error of a sum of 128 terms, where activations are rounded to 16 bits.
                     let tolerance = if matches!(matrix.storage(), Panels::Bytes(..)) {
                         1e-3
                     } else {

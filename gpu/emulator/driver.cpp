@@ -1,7 +1,7 @@
-// A libcuda.so.1 that runs kernels in the emulator: with it the tests go the whole way through the code that talks to NVIDIA's driver.
+// A libcuda.so.1 that runs kernels in the emulator: tests with it cover the whole code that calls NVIDIA's driver.
 //
-// It has the functions that are used and no others, and is as strict as the real one may be: work is done when somebody waits for it and
-// not before, a thread needs a context, and a stream that records copies nothing.
+// It has only the functions in use, and is as strict as a real driver may be: work is done only when the caller waits
+// for it, a thread needs a context, and a recording stream copies nothing.
 
 #include "emulator.cpp"
 
@@ -19,7 +19,7 @@ using Result = int;
 constexpr Result kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100, kInvalidImage = 200, kInvalidContext = 201, kNotFound = 500,
                  kNotReady = 600, kIllegalAddress = 700, kCaptureUnsupported = 900;
 
-/// A launch with its arguments as they were when it was asked for.
+// A launch with copies of its arguments.
 struct Node {
     const emulator::Entry* entry;
     std::vector<uint64_t> args;
@@ -49,9 +49,9 @@ struct Stream {
 
 std::recursive_mutex lock;
 std::list<Stream*> streams;
-/// Kernels that may have more shared memory than comes without asking.
+// Kernels allowed to use more than the default shared memory.
 std::set<const emulator::Entry*> large;
-/// What went wrong once goes wrong for ever.
+// Errors are sticky.
 Result broken = kSuccess;
 int the_context;
 thread_local void* current = nullptr;
@@ -101,8 +101,8 @@ DRIVER cuDeviceGetName(char* name, int size, int) {
     return kSuccess;
 }
 DRIVER cuDeviceGetAttribute(int* value, int attribute, int) {
-    // The compute capability is 8.0, unless a test asks for another. There are multiprocessors and cooperative launches; nothing else is asked
-    // for that matters.
+    // Compute capability 8.0, unless a test sets another; multiprocessors and cooperative launches. Other attributes
+    // are not used.
     *value = attribute == 75 ? major() : attribute == 16 ? 3 : attribute == 95 ? 1 : 0;
     return kSuccess;
 }
@@ -189,7 +189,7 @@ DRIVER cuEventElapsedTime(float* ms, Event* begin, Event* end) {
 }
 DRIVER cuEventDestroy_v2(Event* event) {
     GUARD;
-    // A caller that records and does not wait must not write where nothing is any more.
+    // An unfinished recording must not be written to freed memory.
     for (Stream* stream : streams)
         if (!event->over) wait_for(stream);
     delete event;
@@ -198,7 +198,7 @@ DRIVER cuEventDestroy_v2(Event* event) {
 
 DRIVER cuModuleLoadData(void** module, const void* image) {
     if (current == nullptr) return kInvalidContext;
-    // A fat binary begins like this.
+    // Header of a fat binary.
     uint32_t magic;
     memcpy(&magic, image, sizeof magic);
     *module = &the_context;
@@ -212,7 +212,7 @@ DRIVER cuModuleGetFunction(const void** function, void*, const char* name) {
     return entry != nullptr ? kSuccess : kNotFound;
 }
 DRIVER cuFuncGetAttribute(int* value, int attribute, const emulator::Entry* entry) {
-    // The version of the PTX, or threads of a block.
+    // PTX version, or threads per block.
     *value = attribute == 5 ? 10 * major() : static_cast<int>(entry->threads);
     return kSuccess;
 }
@@ -285,9 +285,9 @@ struct LaunchConfig {
 DRIVER cuLaunchKernelEx(const LaunchConfig* config, const emulator::Entry* entry, void** params, void** extra) {
     GUARD;
     auto [gx, gy, gz, bx, by, bz, shared, stream, attributes, attribute_count] = *config;
-    // Programmatic stream serialization, of launches that are recorded on devices that have it.
+    // Programmatic stream serialisation, for recorded launches on devices that support it.
     if (attribute_count > 1 || (shared > 48 * 1024 && large.count(entry) == 0)) return kInvalidValue;
-    // Or a cooperative launch, with no more blocks than there is room for.
+    // Or a cooperative launch, with no more blocks than can be resident.
     bool cooperative = attribute_count == 1 && attributes->id == 2;
     if (cooperative && (attributes->value.allowed != 1 || gx * gy * gz > 3)) return kInvalidValue;
     if (attribute_count == 1 && !cooperative && (attributes->id != 6 || attributes->value.allowed != 1 || !stream->recording || major() < 9))
@@ -297,7 +297,7 @@ DRIVER cuLaunchKernelEx(const LaunchConfig* config, const emulator::Entry* entry
     if (extra != nullptr || gx * gy * gz == 0 || bx * by * bz > entry->threads) return kInvalidValue;
     Node node = {entry, {}, {nullptr, nullptr, {gx, gy, gz}, {bx, by, bz}, shared, 0, cooperative}};
     for (size_t i = 0; entry->params[i] != '\0'; i++) {
-        // As many bytes as the type has, no more.
+        // Exactly the bytes of the type.
         uint64_t bits = 0;
         memcpy(&bits, params[i], entry->params[i] == 'p' ? 8 : 4);
         node.args.push_back(bits);

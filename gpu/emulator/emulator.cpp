@@ -56,7 +56,7 @@ struct Warp {
     int line = 0;
 };
 
-/// Copies that a thread has begun.
+// Asynchronous copies begun by a thread.
 struct Copies {
     struct Copy {
         void* to;
@@ -71,12 +71,12 @@ struct Block {
     std::vector<Fiber> fibers;
     std::vector<Copies> copies;
     std::vector<Warp> warps;
-    /// The ring of live threads, in the order in which they run.
+    // Ring of live threads, in running order.
     std::vector<unsigned> next, previous;
     unsigned current = 0, live = 0;
     unsigned arrived = 0, generation = 0;
     int line = 0;
-    /// Times that a thread gave way since any came further.
+    // Yields since any thread last made progress.
     unsigned idle = 0;
     void* home = nullptr;
     const Entry* entry = nullptr;
@@ -88,9 +88,9 @@ struct Block {
 
 static thread_local Block block;
 
-/// Of a cooperative launch, on the threads that run its blocks.
+// State of a cooperative launch, on the threads that run its blocks.
 struct Cooperation {
-    /// Blocks that have not ended, and whether one has failed.
+    // Blocks still running, and whether one has failed.
     std::atomic<unsigned> running{0};
     std::atomic<bool> failed{false};
 };
@@ -187,7 +187,7 @@ static void fiber_main() {
         block.failed = std::make_unique<Misuse>(std::move(misuse));
     }
     if (block.failed) omni_fiber_leave(block.home);
-    // This thread leaves the ring.
+    // Removes this thread from the ring.
     unsigned index = block.current, next = block.next[index], previous = block.previous[index];
     block.next[previous] = next;
     block.previous[next] = previous;
@@ -198,7 +198,7 @@ static void fiber_main() {
     omni_fiber_leave(block.fibers[next].stack_pointer);
 }
 
-/// Runs the block that `place` names. `backwards`: the last thread goes first.
+// Runs the block at `place`. `backwards`: last thread first.
 static void run_block(bool backwards) {
     unsigned threads = place.block_size.x * place.block_size.y * place.block_size.z;
     while (block.fibers.size() < threads) block.fibers.emplace_back();
@@ -223,7 +223,8 @@ static void run_block(bool backwards) {
 
 }  // namespace emulator
 
-// --------------------------------------------------------------------------------------------------- what Rust calls
+// --------------------------------------------------------------------------------------------------- called from
+// Rust
 
 extern "C" {
 
@@ -232,7 +233,7 @@ struct OmniCall {
     const uint64_t* args;
     uint32_t grid[3], block[3];
     uint32_t shared, backwards;
-    /// Blocks run at once, each on a thread of its own, and may wait for each other.
+    // Blocks run at once, each on its own thread, and may wait for each other.
     uint32_t cooperative;
 };
 
@@ -253,7 +254,7 @@ void omni_emulator_free(void* memory) {
     free(memory);
 }
 
-/// Whether `bytes` bytes from an address on lie in one buffer.
+// Returns 1 if `bytes` bytes from an address are within one buffer.
 int omni_emulator_owns(uint64_t address, size_t bytes) {
     std::shared_lock lock(emulator::buffers_lock);
     auto after = emulator::buffers.upper_bound(address);
@@ -284,7 +285,7 @@ int omni_emulator_launch(const OmniCall* call, char* error, size_t error_size) {
     void* bound = nullptr;
     std::mutex lock;
     std::string failure;
-    // Runs a block on the calling thread. Says whether it was right.
+    // Runs a block on the calling thread; returns true on success.
     auto run = [&](Dim at) {
         block.failed.reset();
         block.entry = entry;
@@ -300,7 +301,7 @@ int omni_emulator_launch(const OmniCall* call, char* error, size_t error_size) {
         snprintf(text, sizeof text, "%s, block (%u, %u, %u), thread (%u, %u, %u)", block.failed->what.c_str(), at.x, at.y, at.z, thread.x,
                  thread.y, thread.z);
         std::lock_guard guard(lock);
-        // Of several that fail at once, the first: the others may have waited for it.
+        // Of several failures the first: the others may have waited for it.
         if (failure.empty()) failure = text;
         return false;
     };

@@ -10,9 +10,9 @@
 #if defined(__x86_64__) && !defined(OMNI_PORTABLE_FIBERS)
 
 extern "C" {
-/// Saves the running context in `*save` and goes on in `load`.
+// Saves the running context in `*save` and resumes `load`.
 void omni_fiber_switch(void** save, void* load);
-/// Goes on in `load`; the running context is lost.
+// Resumes `load`; the running context is lost.
 [[noreturn]] void omni_fiber_leave(void* load);
 }
 
@@ -70,7 +70,7 @@ inline void omni_fiber_switch(void** save, void* load) {
 
 namespace emulator {
 
-/// A stack and where it goes on.
+// A stack with its resume point.
 struct Fiber {
     static constexpr size_t kStack = 64 * 1024;
 
@@ -99,7 +99,7 @@ struct Fiber {
 #endif
     }
 
-    /// Lets the fiber begin at `body`, which must not return.
+    // Prepares the fiber to start at `body`, which must not return.
     void prepare(void (*body)()) {
 #if defined(__x86_64__) && !defined(OMNI_PORTABLE_FIBERS)
         auto top = reinterpret_cast<void**>((reinterpret_cast<uintptr_t>(stack) + kStack) & ~uintptr_t{15});

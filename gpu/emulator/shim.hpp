@@ -1,9 +1,9 @@
-// The words of CUDA C++ that the kernels use, for a processor.
+// CUDA C++ for a CPU, as far as the kernels use it.
 //
-// A block runs on one thread of the host, each of its threads as a fiber that gives way at barriers and warp exchanges. What CUDA
-// leaves undefined is an error here wherever that is cheap to see: pointers know the ends of their buffers, vector accesses must be
-// aligned, barriers must be met by all threads at the same place, warp exchanges by all lanes. Shared memory and buffers hold NaNs
-// until they are written.
+// A block runs on one host thread, each of its threads as a fiber that yields at barriers and warp exchanges.
+// Undefined behaviour of CUDA is an error here wherever that is cheap to detect: pointers know their buffers' bounds,
+// vector accesses must be aligned, all threads must meet a barrier at the same place, and all lanes a warp exchange.
+// Shared memory and buffers hold NaNs until written.
 #pragma once
 
 #include <atomic>
@@ -30,33 +30,34 @@ struct Dim {
     unsigned x, y, z;
 };
 
-/// What the running thread is told about itself.
+// Indices of the running thread.
 struct Place {
     Dim thread, block, block_size, grid_size;
 };
 
 extern thread_local Place place;
 
-/// A kernel did what CUDA does not define.
+// A kernel ran into undefined behaviour.
 struct Misuse {
     std::string what;
 };
 
 [[noreturn]] void misuse(const char* what, uint64_t address);
 
-/// Waits for all threads of the block; `line` says where.
+// Waits for all threads of the block; `line` is the call's place.
 void block_barrier(int line);
-/// Waits for all lanes of the warp, and returns what each of them brought.
+// Waits for all lanes of the warp, and returns each lane's value.
 const uint64_t* warp_exchange(uint64_t value, int line);
 
-/// Lets other blocks of a cooperative launch go on.
+// Yields to other blocks of a cooperative launch.
 void wait_for_blocks();
 
-/// A thread's copies of 16 bytes into shared memory: what they write holds NaNs until they are waited for. `from` null: zeros.
+// Asynchronous 16-byte copies of a thread into shared memory: the destination holds NaNs until they are waited for.
+// `from` null: zeros.
 void begin_copy(void* to, const void* from);
-/// What was begun since the last time is one group.
+// Closes a group of the copies begun since the last one.
 void end_copy_group();
-/// Waits for all of the thread's groups but the last `left`.
+// Waits for all of the thread's groups except the last `left`.
 void wait_copy_groups(size_t left);
 
 struct Bounds {
@@ -69,7 +70,7 @@ Bounds bounds_of(uint64_t address);
 /// The block's dynamic shared memory.
 Bounds shared_memory();
 
-/// A pointer that knows the ends of its buffer.
+// A pointer with its buffer's bounds.
 template <typename T>
 struct Checked {
     T* at = nullptr;
@@ -128,7 +129,7 @@ struct Argument<float> {
     }
 };
 
-/// One kernel as the host finds it.
+// Table entry of a kernel.
 struct Entry {
     const char* name;
     const char* params;
@@ -220,7 +221,7 @@ inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst
 inline void wait_for_word(const emulator::Checked<uint32_t>& word, uint32_t least) {
     while (__atomic_load_n(&word[0], __ATOMIC_ACQUIRE) < least) emulator::wait_for_blocks();
 }
-// Launches follow one another here.
+// Launches run in order here.
 inline void wait_for_launches_before() {}
 template <typename T>
 void prefetch(const emulator::Checked<T>& from) {
@@ -242,7 +243,7 @@ using std::isfinite;
 
 template <typename V>
 V atomicAdd(V* at, V value) {
-    // Other blocks may run at once.
+    // Other blocks may run concurrently.
     return __atomic_fetch_add(at, value, __ATOMIC_SEQ_CST);
 }
 template <typename V>
@@ -295,7 +296,7 @@ template <typename T>
 emulator::Checked<T> at_address(uint64_t address) {
     return emulator::Argument<emulator::Checked<T>>::from(address);
 }
-/// A pointer to other elements at the same place.
+// A pointer to another element type at the same address.
 template <typename U, typename T>
 emulator::Checked<U> retyped(emulator::Checked<T> pointer) {
     return {reinterpret_cast<U*>(pointer.at), pointer.bounds};

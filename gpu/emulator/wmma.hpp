@@ -1,4 +1,4 @@
-// The tensor cores' words: the first lane of a warp has the whole of each piece and does all the work.
+// Tensor core operations: the first lane of a warp holds whole fragments and does all the work.
 #pragma once
 
 namespace nvcuda::wmma {
@@ -10,7 +10,7 @@ struct row_major {};
 struct col_major {};
 enum layout_t { mem_row_major };
 
-/// 16 x 16 numbers, row by row.
+// 16 x 16 numbers, row-major.
 template <typename Use, int M, int N, int K, typename T, typename Layout = void>
 struct fragment {
     static_assert(M == 16 && N == 16 && K == 16);
@@ -22,7 +22,7 @@ void fill_fragment(F& fragment, float value) {
     for (float& v : fragment.v) v = value;
 }
 
-/// All lanes must come, from the same place, with the same pointer aligned to 32 bytes.
+// All lanes must call this from the same place, with the same pointer, aligned to 32 bytes.
 inline void meet(const void* at) {
     auto address = reinterpret_cast<uintptr_t>(at);
     if (address % 32 != 0) emulator::misuse("a matrix that is not aligned", address);

@@ -1,10 +1,11 @@
-// `rotate_and_store` and `attention` in one, where no row sees the new key of another: each block makes the queries that it needs, and the key
-// and value that they meet. Blocks with the same key head write the same key. Results are those of the two, to the bit.
+// `rotate_and_store` and `attention` fused, for rows that do not see each other's new keys: each block computes its
+// queries, and the key and value that they meet. Blocks with the same key head write the same key. Results are
+// bit-identical to the two kernels.
 #pragma once
 #include "attention.cuh"
 #include "rope.cuh"
 
-/// `out [rows, heads * head_dim]` of rows `[queries | keys | values]`, whose keys are not cut in parts.
+// `out [rows, heads * head_dim]` of rows `[queries | keys | values]`, without splits.
 template <int G, typename T>
 __device__ void attend(Out<T> out, Out<T> qkv, Out<T> k, Out<T> v, In<float> q_norm, In<float> k_norm, In<float> angles, In<uint32_t> slots,
                        In<uint32_t> table, In<uint32_t> ranges, uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t capacity,
@@ -25,7 +26,7 @@ __device__ void attend(Out<T> out, Out<T> qkv, Out<T> k, Out<T> v, In<float> q_n
             for (unsigned c = threadIdx.x % kWarp; c < head_dim; c += kWarp) to[c] = value[c];
         }
     }
-    // What the block has written it reads below.
+    // The block reads its own writes below.
     __syncthreads();
     attention<G, T>(out, {}, qkv, k, v, table, ranges, heads, kv_heads, head_dim, width, kv_stride, shift, 1, kNone, lanes_per_key, scale, wide);
 }

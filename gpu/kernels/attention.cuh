@@ -14,19 +14,19 @@
 
 constexpr unsigned kAttentionThreads = 128;
 
-/// Where a row's keys are: keys `from .. to`, key i being in row `(table[begin + (i >> shift)] << shift) + (i & mask)` of the cache;
-/// without a table in row `begin + i`.
+// Location of a row's keys: keys `from .. to`, key i in row `(table[begin + (i >> shift)] << shift) + (i & mask)` of
+// the cache; without a table in row `begin + i`.
 struct Keys {
     uint32_t begin, from, to;
 };
 
-/// Rounds of keys that a thread copies and works on together (a stage), and how many stages are under way: 32 KiB, as `SHARED` in
-/// `src/kernels/attention.rs`.
+// Rounds of keys that a thread copies and processes together (a stage), and stages in flight: 32 KiB, as `SHARED` in
+// `src/kernels/attention.rs`.
 template <typename T>
 constexpr uint32_t kRounds = 8 / sizeof(T);
 constexpr uint32_t kStages = 2;
 
-/// Eight elements, of which only the first `count` are there.
+// Eight elements, of which only the first `count` exist.
 template <typename T>
 __device__ __forceinline__ Packed<T> load_some(In<T> from, size_t index, unsigned count, uint32_t wide) {
     if (wide) return load_packed<T>(from, index);
@@ -36,7 +36,8 @@ __device__ __forceinline__ Packed<T> load_some(In<T> from, size_t index, unsigne
     memcpy(&out, one, sizeof out);
     return out;
 }
-/// Copies eight elements, of which only the first `count` are there, to where the thread reads them with `read_copied`; zeros if they are not `there`.
+// Copies eight elements, of which only the first `count` exist, to where the thread reads them with `read_copied`;
+// zeros unless `there`.
 template <typename T>
 __device__ __forceinline__ void copy_some(Shared<Bytes16> to, In<T> from, size_t index, unsigned count, uint32_t wide, bool there) {
     constexpr unsigned kEach = 16 / sizeof(T);
@@ -58,8 +59,9 @@ __device__ __forceinline__ Eight read_copied(Shared<Bytes16> from) {
     return unpacked(packed);
 }
 
-/// `out [rows, heads * head_dim]`. With one split it is the result; with more, `partial [rows, heads, splits, head_dim + 2]` gets each
-/// part's weighted sum, maximum and sum, to be put together by `attention_merge`. A row without keys gives zeros.
+// `out [rows, heads * head_dim]`. With one split it is the result; with more, `partial [rows, heads, splits, head_dim
+// + 2]` gets each part's weighted sum, maximum and sum, which `attention_merge` combines. A row without keys gives
+// zeros.
 template <int G, typename T>
 __device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T> v, In<uint32_t> table, In<uint32_t> ranges,
                           uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t q_stride, uint32_t kv_stride, uint32_t shift,
@@ -87,7 +89,7 @@ __device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T
 #pragma unroll
         for (int i = 0; i < 8; i++) query[g].v[i] *= scale;
     }
-    // A thread reads only what it has copied itself, so that no barrier is needed until the groups are put together.
+    // A thread reads only its own copies, so no barrier is needed until the groups are combined.
     constexpr uint32_t kPacks = sizeof(T) / 2, kStage = 2 * kRounds<T> * kPacks * kAttentionThreads;
     Shared<Bytes16> ring = shared_as<Bytes16>() + threadIdx.x;
     uint32_t step = kRounds<T> * groups;
@@ -110,7 +112,8 @@ __device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T
     };
     uint32_t slot[kRounds<T>], later[kRounds<T>];
     if (begin < end) {
-        // A context without a second stage issues it, too: zeros, which are not read. A branch here costs the persistent launch registers.
+        // A context without a second stage issues it, too, as zeros that are not read: a branch here costs the
+        // persistent launch registers.
         find(slot, begin);
         find(later, begin + step);
         issue(ring, slot, begin);
@@ -121,7 +124,7 @@ __device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T
     }
     static_assert(kStages == 2);
     bool odd = false;
-    // Lanes of a warp go round together, because they exchange sums.
+    // Lanes of a warp loop together, because they exchange sums.
 #pragma unroll 1
     for (uint32_t at = begin; at < end; at += step) {
         Shared<Bytes16> stage = ring + (odd ? kStage : 0);
@@ -151,7 +154,7 @@ __device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T
                 if (at + a * groups + lane_group >= end) score[a][g] = -INFINITY;
                 larger = fmaxf(larger, score[a][g]);
             }
-            // A group of lanes that has had no key yet has a sum of zero.
+            // A group of lanes without keys so far has a sum of zero.
             float base = larger == -INFINITY ? 0.0f : larger, shrink = expf(largest[g] - base);
             largest[g] = larger;
             float weights = 0.0f;
@@ -180,7 +183,7 @@ __device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T
         odd = !odd;
     }
     wait_copies<0>();
-    // What comes below lies where others may still read.
+    // The memory below may still be read by other threads.
     __syncthreads();
 
     // [groups][G] maxima and sums, then [groups][G][lanes_per_key * 8] weighted sums.
@@ -223,7 +226,7 @@ __device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T
     }
 }
 
-/// The parts of `attention` put together: one block per row and head.
+// Combines the parts of `attention`: one block per row and head.
 template <typename T>
 __device__ void attention_merge(Out<T> out, In<float> partial, uint32_t head_dim, uint32_t splits) {
     size_t head = blockIdx.x;

@@ -11,9 +11,9 @@ __device__ __forceinline__ Packed<float> load_norm(In<float> norm, size_t index)
     return {};
 }
 
-/// Sums of products of `M` rows of x with `R` rows of W, over the warp's share of the inputs; the same in all lanes.
-/// `row_of(r)`: where the r-th row of W begins. With a norm, x's columns are weighed by it, and `squares` are the sums of the squares
-/// of x's rows. W's first rows are asked for before the launches before this one are over.
+// Sums of products of `M` rows of x with `R` rows of W, over the warp's share of the inputs; equal in all lanes.
+// `row_of(r)`: start of the r-th row of W. With a norm, x's columns are weighted by it, and `squares` are the sums of
+// squares of x's rows. The first rows of W are loaded before previous launches are over.
 template <int M, int R, bool kNormed, typename T, typename F>
 __device__ __forceinline__ void dots(float (&sum)[M][R], float (&squares)[M], In<T> x, In<T> w, In<float> norm, F row_of, uint32_t rows,
                                      uint32_t inputs, unsigned part, unsigned splits, uint32_t wide) {
@@ -24,10 +24,10 @@ __device__ __forceinline__ void dots(float (&sum)[M][R], float (&squares)[M], In
 #pragma unroll
         for (int r = 0; r < R; r++) sum[m][r] = 0.0f;
     }
-    // A row of x beyond the last is the last again, whose sums go nowhere: loads without a condition are under way together.
+    // Rows of x beyond the last repeat it, and their sums are dropped: unconditional loads overlap.
     auto x_at = [&](int m) { return static_cast<size_t>(min(static_cast<uint32_t>(m), rows - 1)) * inputs; };
     if (wide) {
-        // With few sums, reads for several rounds are under way at once.
+        // With few sums, loads of several rounds overlap.
         constexpr int kAhead = M * R >= 8 ? 1 : M * R >= 4 ? 2 : 4;
         unsigned step = splits * kWarp * 8;
         Packed<T> of_w[kAhead][R];
@@ -44,7 +44,7 @@ __device__ __forceinline__ void dots(float (&sum)[M][R], float (&squares)[M], In
         if (kAhead > 1) {
             ask_for_w(k);
         } else if (k < inputs) {
-            // With many sums there are no registers for the next round beside this one.
+            // With many sums there are no registers for prefetching a round.
 #pragma unroll
             for (int r = 0; r < R; r++) prefetch(w + (row_of(r) + k));
         }
@@ -108,7 +108,7 @@ __device__ __forceinline__ void dots(float (&sum)[M][R], float (&squares)[M], In
     }
 }
 
-/// Adds up what the `splits` warps of each group have; the sums of the first are whole afterwards.
+// Adds up the sums of the `splits` warps of each group; the totals are in the first warp.
 template <int M, int R, bool kNormed>
 __device__ __forceinline__ void gather_splits(float (&sum)[M][R], float (&squares)[M], unsigned part, unsigned splits) {
     constexpr int kSums = M * R, kAll = kSums + (kNormed ? M : 0);
@@ -129,7 +129,7 @@ __device__ __forceinline__ void gather_splits(float (&sum)[M][R], float (&square
     }
 }
 
-/// What turns the sums of a row whose squares add up to `squares` into those of the normalised row.
+// Factor from the sums of a row with sum of squares `squares` to those of the normalised row.
 template <int M, int R>
 __device__ __forceinline__ void normalise_sums(float (&sum)[M][R], const float (&squares)[M], uint32_t inputs, float eps) {
 #pragma unroll

@@ -1,8 +1,8 @@
-// What all that choose at random share: an order of floats, random numbers, votes and the largest of a block.
+// Shared by all sampling kernels: an order of floats, random numbers, votes and a block's maximum.
 #pragma once
 #include "philox.cuh"
 
-/// Bits that compare as unsigned numbers like the floats in the order of IEEE 754's totalOrder.
+// Bits that, as unsigned numbers, sort like the floats in IEEE 754's totalOrder.
 __device__ __forceinline__ uint32_t ordered(float value) {
     uint32_t bits = __float_as_uint(value);
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
@@ -16,7 +16,7 @@ __device__ __forceinline__ float uniform(uint32_t seed_low, uint32_t seed_high, 
     return static_cast<float>(philox(Draw{{step, group, 0, 0}}, seed_low, seed_high).word[0] >> 8) / 16777216.0f;
 }
 
-/// Whether any thread says yes.
+// True if any thread votes true.
 __device__ __forceinline__ bool block_any(bool vote) {
     __shared__ uint32_t any;
     if (threadIdx.x == 0) any = 0;
@@ -28,7 +28,7 @@ __device__ __forceinline__ bool block_any(bool vote) {
     return result;
 }
 
-/// The largest value's index, the first of equals, over the block; `value` and `index` are each thread's own best.
+// Index of the block's largest value, the first of equals; `value` and `index` are each thread's own best.
 __device__ __forceinline__ uint32_t block_argmax(float value, uint32_t index) {
     __shared__ float values[kWarp];
     __shared__ uint32_t indices[kWarp];

@@ -9,8 +9,8 @@
 #include "omni.cuh"
 #include "source.cuh"
 
-/// The piece of a matrix for the tensor cores. With the address space in its name this is one instruction; the header's own word reads a
-/// bf16 piece number by number.
+// Fragment of a matrix for the tensor cores. With the address space in its name this is one instruction; the header's
+// own function loads a bf16 fragment element by element.
 #ifdef OMNI_EMULATED
 template <typename F>
 void load_piece(F& to, Shared<bf16> from, unsigned stride) {
@@ -37,14 +37,14 @@ __device__ __forceinline__ void load_piece(nvcuda::wmma::fragment<nvcuda::wmma::
 }
 #endif
 
-/// What a product ends with, and how it is cut.
+// Epilogue of a product, and its tiling.
 struct Finish {
     uint32_t outputs, half, activation, splits, wide_out;
 };
 /// The activation `x + sin(x * scale)^2 * shift` per channel, which leaves no other use for `scale`.
 constexpr uint32_t kSnake = 3;
 
-/// Eight neighbouring results of a row, from element `at` on: their sums and, where they are gated, those of the other half.
+// Eight neighbouring results of a row, from element `at` on: their sums and, if gated, those of the other half.
 __device__ __forceinline__ void finish8(Out<bf16> out, const Eight& sum, const Eight& up, size_t at, uint32_t n, const Finish& f,
                                         In<float> bias, In<float> scale, In<float> shift, In<bf16> add) {
     uint32_t width = f.half ? f.half : f.outputs;
@@ -75,7 +75,7 @@ __device__ void gemm_of_bf16(Out<bf16> out, In<bf16> x, In<bf16> w, In<float> bi
                              In<uint32_t> index, In<uint32_t> from, In<uint32_t> tiles, Out<float> partial, Out<uint32_t> counters, Source s, Finish f) {
     using namespace nvcuda;
     constexpr unsigned kThreads = WM * WN * WK * kWarp;
-    // Eight more than needed, so that rows begin in different banks.
+    // Padded by eight, so that rows begin in different banks.
     constexpr int kStride = BK + 8, kPacks = BK / 8, kRows = kThreads / kPacks, kStage = (BM + BN) * kStride;
     constexpr int kOfA = (BM + kRows - 1) / kRows, kOfW = (BN + kRows - 1) / kRows;
     constexpr int FM = BM / WM / 16, FN = BN / WN / 16;
@@ -88,10 +88,10 @@ __device__ void gemm_of_bf16(Out<bf16> out, In<bf16> x, In<bf16> w, In<float> bi
     w = w + static_cast<size_t>(tile.matrix) * f.outputs * s.inputs;
     unsigned row_in_pass = threadIdx.x / kPacks, pack = threadIdx.x % kPacks;
     Shared<bf16> pieces = shared_as<bf16>();
-    // Of a gated product's tile one half of the columns is of G, the other of U.
+    // Half of a gated tile's columns are of G, half of U.
     uint32_t of_out = f.half ? BN / 2 : BN, first_n = blockIdx.x * of_out, width = f.half ? f.half : f.outputs;
     auto row_of_w = [&](uint32_t column) {
-        // With some tiles a pass has more rows than are left.
+        // For some tiles a pass has more rows than remain.
         if (BN % kRows != 0 && column >= BN) return kNone;
         uint32_t n = first_n + column % of_out;
         return n < width ? n + column / of_out * f.half : kNone;
@@ -102,7 +102,7 @@ __device__ void gemm_of_bf16(Out<bf16> out, In<bf16> x, In<bf16> w, In<float> bi
     for (int i = 0; i < kOfW; i++) of_w[i] = row_of_w(row_in_pass + i * kRows);
     uint32_t rounds = (s.inputs + BK - 1) / BK, each = (rounds + f.splits - 1) / f.splits;
     uint32_t round = min(blockIdx.z * each, rounds), last = min(round + each, rounds);
-    // No launch writes W, but one says which of its matrices a tile is of.
+    // No launch writes W, but one sets the matrix of each tile.
     if (!tiles) {
 #pragma unroll
         for (int stage = 0; stage < STAGES - 1; stage++)
@@ -116,7 +116,7 @@ __device__ void gemm_of_bf16(Out<bf16> out, In<bf16> x, In<bf16> w, In<float> bi
 #pragma unroll
     for (int i = 0; i < kOfA; i++) base[i] = source_row(s, index, from, tile.first + row_in_pass + i * kRows, tile.end);
 
-    // Where this thread's next piece begins.
+    // Start of this thread's next piece.
     uint32_t k = round * BK + pack * 8, tap = k / s.channels, in_tap = k - tap * s.channels;
     auto ask = [&](uint32_t stage) {
         Shared<bf16> to = pieces + stage * kStage;
@@ -161,7 +161,7 @@ __device__ void gemm_of_bf16(Out<bf16> out, In<bf16> x, In<bf16> w, In<float> bi
     uint32_t stage = 0;
 #pragma unroll 1
     for (; round < last; round++) {
-        // The oldest stage is there, and no thread reads the one that is filled next.
+        // The oldest stage has arrived, and no thread reads the one to be filled next.
         wait_copies<STAGES - 2>();
         __syncthreads();
         if (round + STAGES - 1 < last) ask(stage == 0 ? STAGES - 1 : stage - 1);
@@ -252,12 +252,12 @@ EARLY_PLAIN_KERNEL(gemm_128x128, 256, (gemm_of_bf16<128, 128, 32, 4, 2, 4, 1>), 
 __device__ void gemm_of_f32(Out<float> out, In<float> x, In<float> w, In<float> bias, In<float> scale, In<float> shift, In<float> add,
                             In<uint32_t> index, In<uint32_t> from, In<uint32_t> tiles, Out<float>, Out<uint32_t>, Source s, Finish f) {
     constexpr unsigned BM = 64, BN = 64, BK = 16, kStride = 64 + 4;
-    // By input, so that a thread's rows and outputs are neighbours.
+    // By input, so that a thread's rows and outputs are adjacent.
     __shared__ float of_a[BK * kStride], of_w[BK * kStride];
     Tile tile = tile_of<BM>(tiles, s.rows);
     if (tile.matrix == kNone) return;
     w = w + static_cast<size_t>(tile.matrix) * f.outputs * s.inputs;
-    // Of a gated product's four neighbouring columns two are of G, the others of U.
+    // Two of a gated product's four neighbouring columns are of G, two of U.
     uint32_t first_n = blockIdx.x * (f.half ? BN / 2 : BN), width = f.half ? f.half : f.outputs;
     auto row_of_w = [&](uint32_t column) {
         uint32_t n = first_n + (f.half ? column / 4 * 2 + column % 2 : column);

@@ -11,20 +11,20 @@
 #include "omni.cuh"
 #include "dots.cuh"
 
-/// `out = add + scale * activation(x W^T + bias)`; bias, scale and add only where they are given.
+// `out = add + scale * activation(x W^T + bias)`; bias, scale and add are optional.
 template <int M, int R, bool kNormed, typename T>
 __device__ __forceinline__ void gemv_block(uint32_t block, Out<T> out, In<T> x, In<T> w, In<float> bias, In<float> scale, In<T> add, In<float> norm, uint32_t rows,
                                            uint32_t outputs, uint32_t inputs, uint32_t activation, uint32_t splits, uint32_t wide, float eps) {
     unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, part = warp % splits;
     uint32_t first = (block * (kGemvWarps / splits) + warp / splits) * R;
     float sum[M][R], squares[M];
-    // A row of W beyond the last is the last again, and goes nowhere.
+    // Rows of W beyond the last repeat it, and their results are dropped.
     auto row_of = [&](int r) { return static_cast<size_t>(min(first + r, outputs - 1)) * inputs; };
     dots<M, R, kNormed, T>(sum, squares, x, w, norm, row_of, rows, inputs, part, splits, wide);
     gather_splits<M, R, kNormed>(sum, squares, part, splits);
     if (part != 0) return;
     if (kNormed) normalise_sums(sum, squares, inputs, eps);
-    // A lane for each sum.
+    // One lane per sum.
     float v = 0.0f;
 #pragma unroll
     for (int i = 0; i < M * R; i++)
@@ -76,7 +76,7 @@ __device__ void gated(Out<T> out, In<T> x, In<T> w, In<float> norm, uint32_t row
 template <int M, int R, int L, typename T>
 __device__ void gated_beside(Out<T> gated_out, In<T> gated_w, Out<T> out, In<T> w, In<T> x, In<float> norm, uint32_t rows, uint32_t half,
                              uint32_t outputs, uint32_t inputs, uint32_t splits, uint32_t wide, float eps, uint32_t gated_blocks) {
-    // The same for the whole block.
+    // Uniform over the block.
     if (blockIdx.x < gated_blocks) gated_block<M, R, true, T>(blockIdx.x, gated_out, x, gated_w, norm, rows, half, inputs, splits, wide, eps);
     else gemv_block<M, L, true, T>(blockIdx.x - gated_blocks, out, x, w, {}, {}, {}, norm, rows, outputs, inputs, 0, splits, wide, eps);
 }

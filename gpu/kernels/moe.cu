@@ -1,7 +1,7 @@
-// Mixtures of experts: which expert takes which row, and products for a few rows, each with its own experts' matrices.
+// Mixtures of experts: routing of rows to experts, and products for a few rows with their own experts' matrices.
 //
-// For few rows every pair of a row and an expert reads that expert's matrices; two rows with the same expert share them through
-// the second-level cache.
+// For few rows every pair of a row and an expert reads that expert's matrices; two rows with the same expert share
+// them through the L2 cache.
 #include "omni.cuh"
 #include "dots.cuh"
 
@@ -42,7 +42,7 @@ __device__ void route(Out<uint32_t> ids, Out<float> weights, Out<float> gates, I
                 expert = other_expert;
             }
         }
-        // Only this lane looks at this expert. Scores that are no numbers choose no expert.
+        // Only this lane has this expert. NaN scores choose no expert.
         if (expert != kNone && expert % kWarp == lane) p[expert] = -2.0f;
         if (lane == i % kWarp) {
             ids[first + i] = expert;
@@ -66,7 +66,7 @@ __device__ void expert_gated(Out<T> out, In<T> x, In<T> w, In<uint32_t> ids, In<
                              uint32_t inputs, uint32_t splits, uint32_t wide, float eps) {
     unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, part = warp % splits;
     uint32_t pair = blockIdx.y, n = blockIdx.x * (kGemvWarps / splits) + warp / splits, expert = ids[pair];
-    // The same for the whole block.
+    // Uniform over the block.
     if (expert >= experts) {
         if (part == 0 && lane == 0 && n < half) out[static_cast<size_t>(pair) * half + n] = narrow<T>(0.0f);
         return;
@@ -87,7 +87,7 @@ __device__ void expert_gated(Out<T> out, In<T> x, In<T> w, In<uint32_t> ids, In<
 EXPERT_GATED(expert_gated, false)
 EXPERT_GATED(normed_expert_gated, true)
 
-/// Warps of a block of `expert_down`: with as many experts per row all are read at once.
+// Warps of a block of `expert_down`: with as many experts per row all are read concurrently.
 constexpr unsigned kDownWarps = 8;
 
 /// `out[row]` = `gates[row] * shared[row]` (if there is a `shared`) plus the sum over the row's pairs p of `weights[p] * (h[p] D^T)`,
@@ -220,7 +220,8 @@ PLAIN_KERNEL(dispatch, 1024, dispatch_experts,
               uint32_t experts, uint32_t tile, uint32_t tile_count, uint32_t chunks),
              (rows, places, tiles, ids, pairs, top_k, experts, tile, tile_count, chunks))
 
-/// What `expert_down` ends with, for results `y [pairs, width]` in the order of the dispatch. Reads top_k rows (and shared, add), writes one.
+// Epilogue of `expert_down`, for results `y [pairs, width]` in dispatch order. Reads top_k rows (and shared, add),
+// writes one.
 template <typename T>
 __device__ void combine(Out<T> out, In<T> y, In<uint32_t> places, In<float> weights, In<T> shared, In<float> gates, In<T> add, uint32_t top_k,
                         uint32_t width) {

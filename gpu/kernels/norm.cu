@@ -11,7 +11,7 @@ __device__ void rms_norm(Out<T> out, Out<T> x, In<T> y, In<float> scale, In<floa
     if (out) out += row;
     if (y) y = y + row;
     if (wide && width <= blockDim.x * 8) {
-        // A thread has eight elements and keeps them; all that it reads is asked for before anything is added.
+        // A thread holds eight elements in registers; all loads are issued before the first sum.
         unsigned c = threadIdx.x * 8;
         bool there = c < width;
         Eight v{}, w{};
@@ -47,7 +47,7 @@ __device__ void rms_norm(Out<T> out, Out<T> x, In<T> y, In<float> scale, In<floa
 #pragma unroll
                 for (int i = 0; i < 8; i++) v.v[i] += scale ? added.v[i] * factor.v[i] : added.v[i];
                 store8(x, c, v);
-                // What later kernels read is the rounded sum, so that is what is normalised.
+                // Later kernels read the rounded sum, so it is the value to normalise.
                 v = load8(x, c);
             }
 #pragma unroll
@@ -66,7 +66,7 @@ __device__ void rms_norm(Out<T> out, Out<T> x, In<T> y, In<float> scale, In<floa
     }
     if (!out) return;
     float factor = 1.0f / sqrtf(block_sum(squares) / static_cast<float>(width) + eps);
-    // Every thread reads what itself has written.
+    // Every thread reads its own writes.
     if (wide) {
         for (unsigned c = threadIdx.x * 8; c < width; c += blockDim.x * 8) {
             Eight v = load8(x, c), w = load8(weight, c);
@@ -90,7 +90,7 @@ __device__ void layer_norm(Out<T> out, In<T> x, In<float> weight, In<float> bias
     out += row;
     float sum = 0.0f, squares = 0.0f;
     if (wide && width <= blockDim.x * 8) {
-        // As in `rms_norm`: a thread has eight elements and keeps them.
+        // As in `rms_norm`: a thread holds eight elements in registers.
         unsigned c = threadIdx.x * 8;
         bool there = c < width;
         Eight v{}, w{}, added{};

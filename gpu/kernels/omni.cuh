@@ -1,7 +1,8 @@
-// What all kernels share: element types, loads and stores of several elements, sums over warps and blocks.
+// Shared by all kernels: element types, vector loads and stores, sums over warps and blocks.
 //
-// Every kernel computes in f32, whatever it reads and writes. Sums have a fixed order, and no kernel adds atomically to a float:
-// a result does not depend on timing, nor, up to eight rows, on what a row is batched with. A block has whole warps.
+// Every kernel computes in f32 for any types in memory. Sums have a fixed order, and no kernel adds floats
+// atomically: a result does not depend on timing nor, up to eight rows, on the other rows of a batch. A block
+// consists of whole warps.
 #pragma once
 
 #ifndef OMNI_EMULATED
@@ -31,7 +32,7 @@ __device__ __forceinline__ U* retyped(T* pointer) {
     return reinterpret_cast<U*>(pointer);
 }
 
-/// Asks for a copy of 16 bytes from device memory to shared memory, zeros if they are not `there`. See `copies_asked`, `wait_copies`.
+// Starts a 16-byte copy from device memory to shared memory, zeros unless `there`. See `copies_asked`, `wait_copies`.
 template <typename B>
 __device__ __forceinline__ void copy_async(B* to, const B* from, bool there) {
     static_assert(sizeof(B) == 16);
@@ -39,42 +40,42 @@ __device__ __forceinline__ void copy_async(B* to, const B* from, bool there) {
                  "r"(there ? 16 : 0)
                  : "memory");
 }
-/// What the thread has asked for since the last time is one group.
+// Closes a group of the copies started since the last one.
 __device__ __forceinline__ void copies_asked() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/// Waits for all of the thread's groups but the last `kLeft`.
+// Waits for all of the thread's groups except the last `kLeft`.
 template <int kLeft>
 __device__ __forceinline__ void wait_copies() {
     asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 
-/// In a graph for devices from 9.0 on a launch may begin while the one before it still runs (programmatic dependent launch): from when
-/// all blocks of that one have said so here.
+// Programmatic dependent launch: in a graph for devices from 9.0 on, the next launch may begin while this one still
+// runs, once all blocks have called this.
 __device__ __forceinline__ void let_later_launch_begin() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
-/// Waits until the launches before this one are over and what they wrote can be read. Every thread must come here before it reads or
-/// writes anything that a launch writes: then the same holds for the launches before those, too.
+// Waits until previous launches are over and their writes visible. Every thread must call this before it accesses
+// memory that a launch writes; that then covers earlier launches, too.
 __device__ __forceinline__ void wait_for_launches_before() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-/// Waits until the word, which other blocks of this launch count up, is `least` or more.
+// Waits until the word, which other blocks of this launch increment, is at least `least`.
 __device__ __forceinline__ void wait_for_word(const uint32_t* word, uint32_t least) {
     uint32_t seen;
     do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(word) : "memory");
     while (seen < least);
 }
-/// Brings 128 bytes that no launch writes into the second-level cache.
+// Prefetches 128 bytes that no launch writes into the L2 cache.
 template <typename T>
 __device__ __forceinline__ void prefetch(const T* from) {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }
 
-// The second bound is what a multiprocessor shall hold: 128 registers for each thread. Without it the compiler saves registers, and orders
-// loads one behind another that are meant to be under way together.
+// The second bound is the least residency of a multiprocessor: 128 registers per thread. Without it the compiler
+// saves registers and serialises loads that are meant to overlap.
 #define OMNI_ENTRY(name, threads, params, call)                                                                                        \
     extern "C" __global__ __launch_bounds__(threads, (threads) > 512 ? 1 : 512 / (threads) < 16 ? 512 / (threads) : 16) void name params { \
         let_later_launch_begin();                                                                                                      \
@@ -85,10 +86,10 @@ __device__ __forceinline__ void prefetch(const T* from) {
 
 using bf16 = __nv_bfloat16;
 
-// A kernel `name` of template `impl<T>`, once for f32 and once for bf16. `threads`: the most that a block may have. `params` are
-// written in terms of `T`. It begins when the launches before it are over.
+// A kernel `name` of template `impl<T>`, once for f32 and once for bf16. `threads`: most threads per block. `params`
+// are written in terms of `T`. It begins after previous launches.
 #define KERNEL(name, threads, impl, params, args) TYPED_KERNEL(name, threads, wait_for_launches_before(); impl args, params)
-// A kernel that begins earlier, with what no launch writes, and waits itself.
+// A kernel that begins earlier, with memory that no launch writes, and waits by itself.
 #define EARLY_KERNEL(name, threads, impl, params, args) TYPED_KERNEL(name, threads, impl args, params)
 #define TYPED_KERNEL(name, threads, body, params)      \
     namespace name##_of_f32 {                          \
@@ -190,7 +191,8 @@ __device__ __forceinline__ Eight load8_of_others(Out<float> from, size_t index) 
     return unpacked(packed);
 #endif
 }
-/// Whether all other of `blocks` blocks have come here; what they wrote before can be read then. `counter` is zero before and after.
+// True in the block that is the last of `blocks` to call this; the others' writes are then visible. `counter` is zero
+// before and after.
 __device__ __forceinline__ bool is_last_block(Out<uint32_t> counter, uint32_t blocks) {
     __shared__ uint32_t before;
     __threadfence();
@@ -216,7 +218,7 @@ __device__ __forceinline__ void store8(Out<bf16> to, size_t index, const Eight& 
     *retyped<Bytes16>(to + index) = bytes;
 }
 
-/// What remains of a number that is stored.
+// The value that a stored number reads back as.
 template <typename T>
 __device__ __forceinline__ float rounded(float value) {
     return widen(narrow<T>(value));
@@ -246,7 +248,7 @@ __device__ __forceinline__ float block_sum(float value) {
     return value;
 }
 
-/// `a * b + c`, rounded once on a device. The emulator, whose results are only alike, rounds twice.
+// `a * b + c`, rounded once on a device, twice in the emulator, whose results are close but not equal.
 __device__ __forceinline__ float fused(float a, float b, float c) {
 #ifdef OMNI_EMULATED
     return a * b + c;
@@ -258,7 +260,7 @@ __device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-
 __device__ __forceinline__ float silu(float x) { return x * sigmoid(x); }
 /// The exact form: `x * P(X <= x)` for a standard normal X.
 __device__ __forceinline__ float gelu(float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f)); }
-/// By number: 0 nothing, 1 SiLU, 2 GELU.
+// Activation by number: 0 none, 1 SiLU, 2 GELU.
 __device__ __forceinline__ float activated(uint32_t activation, float x) {
     return activation == 1 ? silu(x) : activation == 2 ? gelu(x) : x;
 }

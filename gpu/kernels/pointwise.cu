@@ -2,7 +2,8 @@
 // that are read and written, once each.
 #include "omni.cuh"
 
-/// What `work(i, channel, value)` makes of the eight elements from `i` on; `value` is x's, `width` the number of channels.
+// Applies `work(i, channel, value)` to the eight elements from `i` on; `value` is x's, `width` the number of
+// channels.
 template <typename T, typename F>
 __device__ __forceinline__ void eights(Out<T> out, In<T> x, uint32_t count, uint32_t width, uint32_t wide, F work) {
     size_t i = (static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x) * 8;

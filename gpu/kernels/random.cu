@@ -1,4 +1,4 @@
-// Random numbers where weights should be: made in place, so that no host and no bus ever sees them.
+// Random weights, generated on the device instead of uploaded.
 #include "philox.cuh"
 
 /// `out[i] = (2 h + 1 - 2^16) * step`, rounded to bf16 whatever T is; h is the `i mod 8`-th half word of Philox of counter
@@ -13,7 +13,7 @@ __device__ void uniform_numbers(Out<T> out, uint32_t count, uint32_t seed_low, u
 #pragma unroll
         for (unsigned i = 0; i < 8; i++) {
             uint32_t half = draw.word[i / 2] >> (16 * (i % 2)) & 0xffffu;
-            // Whole numbers of 17 bits: the product is rounded once, whether or not sums and products are fused.
+            // Integers of 17 bits: the product is rounded once, fused or not.
             float whole = static_cast<float>(static_cast<int32_t>(2 * half + 1) - 65536);
             values.v[i] = widen(narrow<bf16>(whole * step));
         }

@@ -1,16 +1,16 @@
-// What stands between the projections and attention: norms of query and key heads, rotations, and the new keys and values' way into
-// the cache, in one pass.
+// From projections to attention in one pass: norms of query and key heads, rotations, and storing new keys and values
+// in the cache.
 #pragma once
 #include "omni.cuh"
 
-/// A warp's head: `v / rms(v) * norm` if there is a norm, then its two halves rotated against each other by `angles`.
-/// Writes to `to`, which may be where it reads.
+// A warp's head: `v / rms(v) * norm` if there is a norm, then its two halves rotated against each other by `angles`.
+// Writes to `to`, which may be its input.
 template <typename T>
 __device__ __forceinline__ void normalise_and_rotate(Out<T> to, In<T> from, In<float> norm, In<float> angles, uint32_t head_dim, float eps) {
     // Heads are at most 256 wide: at most four pairs per lane.
     unsigned lane = threadIdx.x % kWarp, half = head_dim / 2;
     float low[4], high[4], angle[4], low_norm[4], high_norm[4], squares = 0.0f;
-    // All that is read is asked for before anything waits for it.
+    // All loads are issued before the first use.
 #pragma unroll
     for (unsigned i = 0; i < 4; i++) {
         unsigned c = lane + i * kWarp;
@@ -39,9 +39,9 @@ __device__ __forceinline__ void normalise_and_rotate(Out<T> to, In<T> from, In<f
     }
 }
 
-/// Rows `[queries | keys | values]`: query heads are normalised and rotated where they are, key heads normalised, rotated and put
-/// into row `slots[row]` of `k`, value heads put into that of `v`. A row without a slot only has its queries made.
-/// One warp per head. Reads and writes each element once; the keys and values in qkv stay as they were.
+// Rows `[queries | keys | values]`: query heads are normalised and rotated in place, key heads normalised, rotated
+// and stored in row `slots[row]` of `k`, value heads in that of `v`. Without a slot only the queries are computed.
+// One warp per head. Reads and writes each element once; keys and values in qkv stay unchanged.
 template <typename T>
 __device__ void rotate_and_store(Out<T> qkv, Out<T> k, Out<T> v, In<float> q_norm, In<float> k_norm, In<float> angles, In<uint32_t> slots,
                                  uint32_t heads, uint32_t kv_heads, uint32_t head_dim, uint32_t capacity, float eps) {

@@ -99,9 +99,9 @@ KERNEL(lookup_mean, 1024, lookup_mean<T>,
        (Out<T> out, In<T> table, In<uint32_t> ids, uint32_t rows, uint32_t width, uint32_t group),
        (out, table, ids, rows, width, group))
 
-/// `acc[index[i]] += sum over g of tables[g][ids[from[i] * stride + g]]`; without an index row i, without a `from` ids of row i. `tables`
-/// holds pairs: a table's address, its rows. No row of acc named twice; ids of rows that there are not add nothing. Reads `groups` rows and
-/// acc, writes acc.
+// `acc[index[i]] += sum over g of tables[g][ids[from[i] * stride + g]]`; without an index row i, without a `from` ids
+// of row i. `tables` holds pairs: a table's address, its rows. Rows of acc must be distinct; ids out of range add
+// nothing. Reads `groups` rows and acc, writes acc.
 template <typename T>
 __device__ void lookup_sum(Out<T> acc, In<uint64_t> tables, In<uint32_t> ids, In<uint32_t> index, In<uint32_t> from, uint32_t rows,
                            uint32_t width, uint32_t groups, uint32_t stride, uint32_t id_rows) {
@@ -123,7 +123,7 @@ KERNEL(lookup_sum, 1024, lookup_sum<T>,
         uint32_t groups, uint32_t stride, uint32_t id_rows),
        (acc, tables, ids, index, from, rows, width, groups, stride, id_rows))
 
-/// `to[index[i]] = from[i]` for rows of `width` words, no row named twice; those that there are not are left out.
+// `to[index[i]] = from[i]` for rows of `width` words; rows must be distinct, and those out of range are skipped.
 __device__ void put_rows(Out<uint32_t> to, In<uint32_t> from, In<uint32_t> index, uint32_t rows, uint32_t width) {
     uint32_t row = index[blockIdx.x];
     if (row >= rows) return;
@@ -134,7 +134,7 @@ __device__ void put_rows(Out<uint32_t> to, In<uint32_t> from, In<uint32_t> index
 PLAIN_KERNEL(put, 256, put_rows, (Out<uint32_t> to, In<uint32_t> from, In<uint32_t> index, uint32_t rows, uint32_t width),
              (to, from, index, rows, width))
 
-/// `to[i] = from[index[i]]` for rows of `width` words; of rows that there are not, 0xffffffff.
+// `to[i] = from[index[i]]` for rows of `width` words; 0xffffffff for rows out of range.
 __device__ void take_rows(Out<uint32_t> to, In<uint32_t> from, In<uint32_t> index, uint32_t rows, uint32_t width) {
     uint32_t row = index[blockIdx.x];
     to += static_cast<size_t>(blockIdx.x) * width;

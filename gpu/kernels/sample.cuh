@@ -1,8 +1,8 @@
-// From logits to ids, in the order of the networks' reference: repetition penalty, minimum length, suppressed ids, temperature, top-k,
-// top-p, softmax, draw.
+// Sampling: logits to ids, in the order of the networks' reference: repetition penalty, minimum length, suppressed
+// ids, temperature, top-k, top-p, softmax, draw.
 //
-// One block per row, its logits in shared memory. Sums over what is kept are made by one thread from the largest on, because a draw
-// depends on their order to the last bit; a few dozen are kept as a rule.
+// One block per row, its logits in shared memory. One thread sums the kept weights from the largest on, because a
+// draw depends on their order to the last bit; usually a few dozen are kept.
 #pragma once
 #include "draw.cuh"
 #include "gather.cuh"
@@ -67,7 +67,7 @@ __device__ __forceinline__ void sort(Shared<uint64_t> keys, unsigned size) {
         }
 }
 
-/// Copies a row's logits and does to them what is done before anything is chosen. False if one is not finite.
+// Copies a row's logits and applies penalties and masks. False if one is not finite.
 template <typename T>
 __device__ __forceinline__ bool prepare(Shared<float> values, In<T> logits, In<uint32_t> row, In<uint32_t> generated, In<uint32_t> said,
                                         uint32_t vocab) {
@@ -83,7 +83,7 @@ __device__ __forceinline__ bool prepare(Shared<float> values, In<T> logits, In<u
         for (unsigned i = threadIdx.x; i < count + (last != kNone); i += blockDim.x) {
             uint32_t id = i < count ? generated[row[kBegin] + i] : said[last];
             if (id >= vocab) continue;
-            // From the logit as it came: an id that is named twice is penalised once.
+            // From the original logit: an id named twice is penalised once.
             float v = widen(logits[id]);
             v = v < 0.0f ? v * penalty : v / penalty;
             values[id] = fminf(fmaxf(v, -3.402823466e38f), 3.402823466e38f);
@@ -114,7 +114,7 @@ __device__ __forceinline__ uint32_t argmax_of(V value_of, uint32_t count) {
     return block_argmax(best, index);
 }
 
-/// The sum of `count` weights in their order. Loads go ahead of the additions, which wait for each other.
+// Sum of `count` weights in order. Loads run ahead of the dependent additions.
 __device__ __forceinline__ float sum_in_order(Shared<float> weights, uint32_t count) {
     float sum = 0.0f;
     unsigned i = 0;
@@ -129,7 +129,7 @@ __device__ __forceinline__ float sum_in_order(Shared<float> weights, uint32_t co
     return sum;
 }
 
-/// What one thread draws from `kept` sorted keys whose probabilities are `weights`.
+// Draw by one thread from `kept` sorted keys with probabilities `weights`.
 __device__ __forceinline__ uint32_t draw(Shared<uint64_t> keys, Shared<float> weights, uint32_t kept, In<uint32_t> row) {
     float top_p = __uint_as_float(row[kTopP]);
     if (top_p < 1.0f) {
@@ -149,8 +149,8 @@ __device__ __forceinline__ uint32_t draw(Shared<uint64_t> keys, Shared<float> we
     return kept > 0 ? static_cast<uint32_t>(keys[kept - 1]) : 0;
 }
 
-/// The id chosen from a row of `vocab` logits, or 0xffffffff if one of them is not finite; only the first thread knows it.
-/// Shared memory: [vocab] values, [a power of two of at least vocab] keys.
+// Id chosen from a row of `vocab` logits, or 0xffffffff if one is not finite; valid in the first thread. Shared
+// memory: [vocab] values, [a power of two of at least vocab] keys.
 template <typename T>
 __device__ __forceinline__ uint32_t chosen(In<T> logits, In<uint32_t> row, In<uint32_t> generated, In<uint32_t> said, uint32_t vocab,
                                            uint32_t keys_at) {
@@ -178,7 +178,7 @@ __device__ __forceinline__ uint32_t chosen(In<T> logits, In<uint32_t> row, In<ui
     for (unsigned i = kept + threadIdx.x; i < size; i += blockDim.x) keys[i] = ~uint64_t{0};
     __syncthreads();
     sort(keys, size);
-    // The values are in the keys: their room takes the weights.
+    // The values are in the keys: their memory is reused for the weights.
     float most = kept > 0 ? unordered(~static_cast<uint32_t>(keys[0] >> 32)) : 0.0f;
     for (unsigned i = threadIdx.x; i < kept; i += blockDim.x)
         values[i] = expf((unordered(~static_cast<uint32_t>(keys[i] >> 32)) - most) / temperature);
@@ -190,8 +190,9 @@ __device__ __forceinline__ uint32_t chosen(In<T> logits, In<uint32_t> row, In<ui
     return threadIdx.x == 0 ? draw(keys, values, kept, row) : 0;
 }
 
-/// `out[row * stride]` = the id chosen from the row of `logits [any number, vocab]` that the row's settings name, or 0xffffffff if a logit
-/// of that is not finite. With a `table`, `rows[row]` = that id's row of it, `width` elements; zeros where it has none.
+// `out[row * stride]` = id chosen from the row of `logits [any number, vocab]` that the row's settings name, or
+// 0xffffffff if a logit of it is not finite. With a `table`, `rows[row]` = that id's row of it, `width` elements;
+// zeros if out of range.
 template <typename T>
 __device__ void sample(Out<uint32_t> out, In<T> logits, In<uint32_t> settings, In<uint32_t> generated, In<uint32_t> said, Out<T> rows,
                        In<T> table, uint32_t vocab, uint32_t stride, uint32_t keys_at, uint32_t table_rows, uint32_t width, uint32_t wide) {

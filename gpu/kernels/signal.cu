@@ -1,7 +1,8 @@
-// Signals of several streams, one after another, and what each stream remembers of a causal convolution: its last `keep` rows.
+// Signals of several streams, one after another, with each stream's state of a causal convolution: its last `keep`
+// rows.
 //
-// Signal s is rows `from[s] .. from[s + 1]`. With its past in front it begins at row `from[s] + s * keep` of the padded rows. Bound by
-// the bytes moved: each row is read and written once.
+// Signal s is rows `from[s] .. from[s + 1]`. With its past in front it begins at row `from[s] + s * keep` of the
+// padded rows. Memory-bound: each row is read and written once.
 #include "omni.cuh"
 #include "signal.cuh"
 
@@ -11,7 +12,7 @@ template <typename T>
 __device__ void pad(Out<T> out, In<T> x, In<uint64_t> past, In<uint32_t> from, In<uint32_t> lacking, In<float> a, In<float> b,
                     uint32_t signals, uint32_t keep, uint32_t width, uint32_t rows, uint32_t wide) {
     uint32_t of_row = (width + 7) / 8, rows_of_block = blockDim.x / of_row;
-    // Rows wider than a block has threads are walked along.
+    // Loops over rows wider than a block.
     uint32_t row = rows_of_block == 0 ? blockIdx.x : blockIdx.x * rows_of_block + threadIdx.x / of_row;
     uint32_t first = rows_of_block == 0 ? threadIdx.x : threadIdx.x % of_row, step = rows_of_block == 0 ? blockDim.x : of_row;
     if (row >= rows || (rows_of_block > 0 && threadIdx.x >= rows_of_block * of_row)) return;
@@ -76,7 +77,7 @@ __device__ void depthwise(Out<T> out, In<T> padded, In<float> w, In<float> bias,
     out += static_cast<size_t>(row) * width;
     if (wide) {
         Eight sum = load8(bias, c);
-        // Loads of several rows are under way at once.
+        // Loads of several rows overlap.
 #pragma unroll 4
         for (uint32_t t = 0; t < taps; t++) {
             Eight v = load8(padded, static_cast<size_t>(t) * dilation * width + c), of_w = load8(w, t * width + c);

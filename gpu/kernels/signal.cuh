@@ -1,4 +1,4 @@
-// Which signal a row belongs to.
+// Signal of a row.
 #pragma once
 #include "omni.cuh"
 

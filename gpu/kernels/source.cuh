@@ -1,4 +1,4 @@
-// The left side of a large product: rows of x as they are, picked by index, or as windows over padded signals.
+// Left operand of a large product: rows of x in order, gathered by index, or as windows over padded signals.
 #pragma once
 #include "omni.cuh"
 #include "signal.cuh"
@@ -9,7 +9,7 @@ struct Source {
     uint32_t rows, inputs, channels, dilation, signals, keep, wide;
 };
 
-/// Where the window of a row begins, or none.
+// Start of a row's window, or none.
 __device__ __forceinline__ uint32_t source_row(const Source& s, In<uint32_t> index, In<uint32_t> from, uint32_t row, uint32_t end) {
     if (row >= end) return kNone;
     if (index) return index[row];
@@ -17,7 +17,7 @@ __device__ __forceinline__ uint32_t source_row(const Source& s, In<uint32_t> ind
     return row;
 }
 
-/// Eight elements of the window that begins at `base`, from element `k` on; zeros where there are none.
+// Eight elements of the window that begins at `base`, from element `k` on; zeros out of range.
 template <typename T>
 __device__ __forceinline__ Packed<T> source_pack(const Source& s, In<T> x, uint32_t base, uint32_t k) {
     Packed<T> out = {};
@@ -37,7 +37,7 @@ __device__ __forceinline__ Packed<T> source_pack(const Source& s, In<T> x, uint3
     return out;
 }
 
-/// Eight elements of row `n` of W, from element `k` on; zeros where there are none.
+// Eight elements of row `n` of W, from element `k` on; zeros out of range.
 template <typename T>
 __device__ __forceinline__ Packed<T> weight_pack(const Source& s, In<T> w, uint32_t n, uint32_t outputs, uint32_t k) {
     Packed<T> out = {};
@@ -50,12 +50,12 @@ __device__ __forceinline__ Packed<T> weight_pack(const Source& s, In<T> w, uint3
     return out;
 }
 
-/// The rows of a tile: `first .. end` of the left side, and whose matrix they meet.
+// Rows of a tile: `first .. end` of the left operand, and the matrix to multiply with.
 struct Tile {
     uint32_t matrix, first, end;
 };
 
-/// Tile `y` of `BM` rows; with a list of tiles the one that stands there, whose matrix is none after the last.
+// Tile `y` of `BM` rows; with a list of tiles its entry, with no matrix after the last.
 template <int BM>
 __device__ __forceinline__ Tile tile_of(In<uint32_t> tiles, uint32_t rows) {
     uint32_t y = blockIdx.y;

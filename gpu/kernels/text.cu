@@ -18,18 +18,18 @@ constexpr uint32_t kTemperature = 0, kTopK = 1, kTopP = 2, kMinP = 3, kPenalty =
                    kLogits = 9, kFrom = 10, kCount = 11, kLog = 12, kSettings = 16;
 /// As `TextChange` there: bits beside the id.
 constexpr uint32_t kSaid = 1u << 30, kHidden = 1u << 31, kId = kSaid - 1;
-/// Ids that a block of the first two kernels has.
+// Ids per block of the first two kernels.
 constexpr uint32_t kSlice = 4096;
-/// What it tells of them: the first logit that is not finite, the largest value and its id, the smallest value that is not hidden, the
-/// largest logit, and the logits' exponentials summed up relative to that.
+// Summary of a slice: the first logit that is not finite, the largest value and its id, the smallest value that is
+// not hidden, the largest logit, and the sum of the logits' exponentials relative to that.
 constexpr uint32_t kBad = 0, kMost = 1, kBest = 2, kLeast = 3, kLargest = 4, kSum = 5, kTold = 8;
 constexpr uint32_t kBins = 1024, kDigits = 256;
-/// Values of one bin that the third kernel has room for.
+// Capacity of the third kernel for values of one bin.
 constexpr uint32_t kList = 4096;
-/// In the place of an id: the other bits are the position of a logit that is not finite.
+// In place of an id: the other bits are the position of a logit that is not finite.
 constexpr uint32_t kFailed = 1u << 31;
 
-/// Every thread's value joined with the others', for all threads.
+// Reduces the values of all threads; the result is in every thread.
 template <typename V, typename F>
 __device__ __forceinline__ V block_joined(V value, V neutral, F join) {
     __shared__ V parts[kWarp];
@@ -48,8 +48,8 @@ __device__ __forceinline__ V block_joined(V value, V neutral, F join) {
 
 __device__ __forceinline__ float finite(float value) { return fminf(fmaxf(value, -3.402823466e38f), 3.402823466e38f); }
 
-/// A slice of a row: `values` are the logits with what was said taken from them, and hidden ones as -infinity; `told` is what they are
-/// like. Also clears the row's bins. Shared memory: [kSlice] values.
+// A slice of a row: `values` are the logits after penalties, and hidden ones as -infinity; `told` is their summary.
+// Also clears the row's bins. Shared memory: [kSlice] values.
 template <typename T>
 __device__ void prepare(Out<float> values, Out<uint32_t> told, Out<uint32_t> counts, Out<Wide> weights, In<T> logits,
                         In<uint32_t> settings, In<uint32_t> changes, uint32_t vocab) {
@@ -76,7 +76,7 @@ __device__ void prepare(Out<float> values, Out<uint32_t> told, Out<uint32_t> cou
     }
     __syncthreads();
     for (unsigned i = threadIdx.x; i < row[kCount]; i += blockDim.x) {
-        // No id is named twice.
+        // Ids are distinct.
         In<uint32_t> change = changes + 2 * (static_cast<size_t>(row[kFrom]) + i);
         uint32_t at = (change[0] & kId) - first;
         if (at >= count) continue;
@@ -114,7 +114,7 @@ __device__ void prepare(Out<float> values, Out<uint32_t> told, Out<uint32_t> cou
     }
 }
 
-/// What is known of a whole row, and how its values are weighed and put into bins, the largest into the first.
+// Summary of a whole row, and the mapping of its values to weights and bins, the largest in the first.
 struct Row {
     float most, least, largest, sum, temperature, scale;
     uint32_t best, bad;
@@ -127,7 +127,7 @@ struct Row {
     }
 };
 
-/// What the slices have told, put together by one thread for all.
+// Combines the slices' summaries in one thread.
 __device__ __forceinline__ Row whole(In<uint32_t> told, In<uint32_t> settings, uint32_t slices) {
     __shared__ Row shared;
     if (threadIdx.x == 0) {
@@ -147,7 +147,7 @@ __device__ __forceinline__ Row whole(In<uint32_t> told, In<uint32_t> settings, u
             In<uint32_t> slice = told + s * kTold;
             row.sum += __uint_as_float(slice[kSum]) * expf(__uint_as_float(slice[kLargest]) - row.largest);
         }
-        // Beyond 32 temperatures from the largest nothing weighs anything.
+        // Beyond 32 temperatures from the largest the weight is zero.
         row.scale = static_cast<float>(kBins) / fminf(row.most - row.least, 32.0f * row.temperature);
         shared = row;
     }
@@ -155,8 +155,8 @@ __device__ __forceinline__ Row whole(In<uint32_t> told, In<uint32_t> settings, u
     return shared;
 }
 
-/// A slice's share of `counts` and `weights [rows, kBins]`: how many values each bin has, and what they weigh.
-/// Shared memory: [kBins] weights, [kBins] counts.
+// A slice's share of `counts` and `weights [rows, kBins]`: number and total weight of each bin's values. Shared
+// memory: [kBins] weights, [kBins] counts.
 __device__ void weigh(Out<uint32_t> counts, Out<Wide> weights, In<float> values, In<uint32_t> told, In<uint32_t> settings, uint32_t vocab) {
     told = told + static_cast<size_t>(blockIdx.y) * gridDim.x * kTold;
     Row row = whole(told, settings + static_cast<size_t>(blockIdx.y) * kSettings, gridDim.x);
@@ -187,14 +187,14 @@ __device__ void weigh(Out<uint32_t> counts, Out<Wide> weights, In<float> values,
     }
 }
 
-/// Counts and weights of bins, the first of which has the largest values.
+// Counts and weights of bins, largest values first.
 struct Bins {
     Shared<Wide> weights;
     Shared<uint32_t> counts;
     uint32_t size;
 };
 
-/// Where a running sum passes a number: in which bin, or at which value; and what comes before.
+// Place where a running sum exceeds a number: the bin or the value, and the sum before it.
 struct Passed {
     uint32_t bin;
     float value;
@@ -202,14 +202,14 @@ struct Passed {
     Wide weight;
 };
 
-/// The bin with which the sum of weights or of counts exceeds `number`, which is less than all of them.
+// Bin at which the sum of weights or of counts exceeds `number`, which is less than the total.
 template <bool kWeights>
 __device__ __forceinline__ Passed pass(const Bins& bins, Wide number) {
     __shared__ Passed found;
     if (threadIdx.x == 0) found = {bins.size - 1, 0.0f, 0, 0};
     __syncthreads();
     if (threadIdx.x < kWarp) {
-        // Each lane has bins that are neighbours.
+        // Each lane has adjacent bins.
         uint32_t each = bins.size / kWarp, bin = threadIdx.x * each, count = 0;
         Wide weight = 0;
         for (uint32_t i = 0; i < each; i++) {
@@ -246,7 +246,7 @@ __device__ __forceinline__ Passed pass(const Bins& bins, Wide number) {
     return result;
 }
 
-/// Among the values of one bin, from the largest on, the one with which the sum of weights or of counts exceeds `number`.
+// Value of one bin, from the largest on, at which the sum of weights or of counts exceeds `number`.
 template <bool kWeights, typename P>
 __device__ __forceinline__ Passed descend(P values, uint32_t count, const Row& row, uint32_t bin, Wide number, const Bins& digits) {
     uint32_t prefix = 0, mask = 0;
@@ -279,17 +279,17 @@ __device__ __forceinline__ Passed descend(P values, uint32_t count, const Row& r
     return all;
 }
 
-/// A row's values as the third kernel knows them.
+// A row's values in the third kernel.
 struct Values {
     In<float> all;
     uint32_t vocab;
     Bins bins, digits;
-    /// Those of the bin `listed`.
+    // Values of the bin `listed`.
     Shared<float> list;
     uint32_t listed;
 };
 
-/// The value with which the sum of weights or of counts over all values exceeds `number`, and what comes before its equals.
+// Value at which the sum of weights or of counts over all values exceeds `number`, and the sum before its equals.
 template <bool kWeights>
 __device__ __forceinline__ Passed pass(Values& values, const Row& row, Wide number) {
     __shared__ uint32_t length;
@@ -305,7 +305,7 @@ __device__ __forceinline__ Passed pass(Values& values, const Row& row, Wide numb
             __syncthreads();
             for (unsigned i = threadIdx.x; i < values.vocab; i += blockDim.x) {
                 float value = values.all[i];
-                // Sums do not mind the order in which values come.
+                // The order of values does not matter for exact sums.
                 if (isfinite(value) && row.bin(value) == bin.bin) values.list[atomicAdd(&length, 1u)] = value;
             }
             __syncthreads();
@@ -318,7 +318,7 @@ __device__ __forceinline__ Passed pass(Values& values, const Row& row, Wide numb
     return inside;
 }
 
-/// The id of the `nth` value, from 0, that is the same to the bit as this one. A warp has ids that are neighbours.
+// Id of the `nth` value, from 0, with these exact bits. A warp has adjacent ids.
 __device__ __forceinline__ uint32_t nth_equal(In<float> values, uint32_t vocab, float value, uint32_t nth) {
     __shared__ uint32_t seen_of[kWarp], found;
     unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp;
@@ -346,7 +346,7 @@ __device__ __forceinline__ uint32_t nth_equal(In<float> values, uint32_t vocab, 
     return found;
 }
 
-/// The id that is drawn. Each setting keeps the beginning of the order; what it weighs says all.
+// The sampled id. Each setting keeps a prefix of the order, described by its weight alone.
 __device__ __forceinline__ uint32_t draw(Values& values, const Row& row, In<uint32_t> settings) {
     auto plus = [](Wide a, Wide b) { return a + b; };
     Wide weight = 0;
@@ -357,7 +357,7 @@ __device__ __forceinline__ uint32_t draw(Values& values, const Row& row, In<uint
     }
     Wide kept = block_joined(weight, Wide{0}, plus);
     count = block_joined(count, 0u, [](uint32_t a, uint32_t b) { return a + b; });
-    // The smallest value that top-k keeps; those that tie with it stay.
+    // Smallest value kept by top-k; ties stay.
     float smallest = -INFINITY, min_p = __uint_as_float(settings[kMinP]), top_p = __uint_as_float(settings[kTopP]);
     uint32_t top_k = settings[kTopK];
     if (top_k != 0 && top_k < count) smallest = pass<false>(values, row, top_k - 1).value;
@@ -375,7 +375,7 @@ __device__ __forceinline__ uint32_t draw(Values& values, const Row& row, In<uint
         kept = block_joined(of_both, Wide{0}, plus);
     }
     if (top_p < 1.0f) {
-        // As much as may go, from the end, and one stays.
+        // Largest weight to drop from the end, leaving at least one.
         Wide most = static_cast<Wide>(static_cast<double>(1.0f - top_p) * static_cast<double>(normal));
         Wide last = kept - 1 - min(most, kept - 1);
         Passed end = pass<true>(values, row, last);
@@ -391,8 +391,8 @@ __device__ __forceinline__ uint32_t draw(Values& values, const Row& row, In<uint
     return nth_equal(values.all, values.vocab, drawn.value, nth);
 }
 
-/// `out[row * stride]` = the id that was chosen, or a failure in its place; `out[row * stride + 1]` = the logarithm of the probability
-/// that the logits give to it, if asked for, else 0. Shared memory: as below.
+// `out[row * stride]` = the chosen id, or a failure in its place; `out[row * stride + 1]` = the log-probability of it
+// by the logits, if requested, else 0. Shared memory: as below.
 template <typename T>
 __device__ void choose(Out<uint32_t> out, In<T> logits, In<float> values, In<uint32_t> told, In<uint32_t> counts, In<Wide> weights,
                        In<uint32_t> settings, uint32_t vocab, uint32_t stride) {

@@ -129,7 +129,7 @@ fn talker(section: &Fields<'_>, text_vocab: usize, text_hidden: usize) -> Talker
     }
 }
 
-/// Whose feed-forward layers.
+/// Shape of the feed-forward layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     /// Experts only.

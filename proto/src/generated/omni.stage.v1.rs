@@ -2,10 +2,10 @@
 /// One message on the connection.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Frame {
-    /// The sequence that it is about; 0 in frames about the whole replica.
+    /// Sequence of the frame; 0 in frames about the whole replica.
     #[prost(uint64, tag = "1")]
     pub sequence: u64,
-    /// When the frame had been encoded. The last field of a frame: it is appended to the others.
+    /// Time when the frame had been encoded. The last field of a frame: it is appended to the others.
     #[prost(sfixed64, tag = "17")]
     pub sent: i64,
     #[prost(
@@ -21,19 +21,21 @@ pub mod frame {
         /// The first frame in both directions.
         #[prost(message, tag = "2")]
         Hello(super::Hello),
-        /// From the replica's side: its process lives. Sent every two seconds while its model is loaded, and while it has sequences.
+        /// From the replica: its process is alive. Sent every two seconds while its model is loading, and while it
+        /// has sequences.
         #[prost(message, tag = "3")]
         Heartbeat(super::Heartbeat),
-        /// From the replica's side: it takes sequences from now on.
+        /// From the replica: it accepts sequences from now on.
         #[prost(message, tag = "4")]
         Ready(super::Ready),
-        /// From the replica's side: it cannot work, or has died. The connection ends.
+        /// From the replica: it cannot work, or has died. The connection ends.
         #[prost(message, tag = "5")]
         Failed(super::Failed),
         /// To the replica: a new sequence. Items of 32 units may follow at once.
         #[prost(message, tag = "6")]
         Open(super::Open),
-        /// To the replica, from a stage: it has items of a sequence, of which 32 units may follow at once. The connection numbers its own sequences.
+        /// To the replica, from a stage: attaches to a sequence, of which items of 32 units may follow at once.
+        /// The connection has its own sequence numbers.
         #[prost(message, tag = "18")]
         Attach(super::Attach),
         /// An item of a sequence.
@@ -48,25 +50,25 @@ pub mod frame {
         /// The sender has dropped a sequence.
         #[prost(message, tag = "10")]
         Cancel(super::Cancel),
-        /// From the replica's side: it has made all outputs of a sequence, some of which may still be on their way. To a stage: all items that it
-        /// attached have arrived, and so has their end.
+        /// From the replica: it has made all outputs of a sequence, some of which may still be on their way. To a
+        /// stage: all items that it attached have arrived, and so has their end.
         #[prost(message, tag = "11")]
         Done(super::Done),
-        /// From the replica's side: how far a sequence got.
+        /// From the replica: progress of a sequence.
         #[prost(message, tag = "12")]
         Progress(super::Progress),
-        /// From the replica's side: how items arrived.
+        /// From the replica: arrival times of items.
         #[prost(message, tag = "13")]
         Arrivals(super::Arrivals),
-        /// Whether the sender has nothing to deliver of a sequence through no fault of its stage.
+        /// True while the sender has nothing to deliver for a sequence, through no fault of its stage.
         #[prost(message, tag = "14")]
         Idle(super::Idle),
-        /// From the replica's side: what its engine did.
+        /// From the replica: events of its engine.
         #[prost(message, tag = "16")]
         Events(super::Events),
     }
 }
-/// Names the version and the stage that the connection is for.
+/// Version and stage of the connection.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Hello {
     /// Version of this protocol.
@@ -75,10 +77,11 @@ pub struct Hello {
     /// Name of the stage.
     #[prost(string, tag = "2")]
     pub stage: ::prost::alloc::string::String,
-    /// To the replica: how it is to be run, in a form that only the two programs know.
+    /// To the replica: its settings, in a form private to the programs.
     #[prost(bytes = "vec", tag = "3")]
     pub settings: ::prost::alloc::vec::Vec<u8>,
-    /// To the replica: name of the stage that connects, if it is one and no server. All that follows is about items of that stage.
+    /// To the replica: name of the connecting stage, if it is a stage and not a server. All further frames are
+    /// about items of that stage.
     #[prost(string, tag = "4")]
     pub sender: ::prost::alloc::string::String,
 }
@@ -94,13 +97,13 @@ pub struct Failed {
 /// A new sequence.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Open {
-    /// When its request arrived at the server, if that is known.
+    /// Arrival of its request at the server, if known.
     #[prost(sint64, optional, tag = "1")]
     pub arrived: ::core::option::Option<i64>,
-    /// Where its items go past the server. If there is no way, the server gets them.
+    /// Direct link for its items, bypassing the server. If it fails, the server gets them.
     #[prost(message, optional, tag = "6")]
     pub link: ::core::option::Option<Link>,
-    /// 16 bytes under which its items come past the server. If one comes from the server, they all do.
+    /// 16-byte token under which its items arrive directly. If one item comes from the server, all do.
     #[prost(bytes = "vec", tag = "7")]
     pub expects: ::prost::alloc::vec::Vec<u8>,
     #[prost(oneof = "open::Request", tags = "2, 3, 4, 5")]
@@ -120,26 +123,26 @@ pub mod open {
         Encode(super::EncodeRequest),
     }
 }
-/// The stage behind a stage.
+/// The next stage.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Link {
     /// Its name.
     #[prost(string, tag = "1")]
     pub stage: ::prost::alloc::string::String,
-    /// Where it is, in a form that only the programs know.
+    /// Address, in a form private to the programs.
     #[prost(bytes = "vec", tag = "2")]
     pub address: ::prost::alloc::vec::Vec<u8>,
-    /// What the sequence has there as Open.expects.
+    /// Open.expects of the sequence there.
     #[prost(bytes = "vec", tag = "3")]
     pub token: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Attach {
-    /// What the sequence has as Open.expects.
+    /// Open.expects of the sequence.
     #[prost(bytes = "vec", tag = "1")]
     pub token: ::prost::alloc::vec::Vec<u8>,
 }
-/// How outputs are drawn; what is absent is the model's own.
+/// Sampling of outputs; absent fields have the model's defaults.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct Sampling {
     #[prost(float, optional, tag = "1")]
@@ -150,7 +153,7 @@ pub struct Sampling {
     pub top_k: ::core::option::Option<u32>,
     #[prost(float, optional, tag = "4")]
     pub repetition_penalty: ::core::option::Option<f32>,
-    /// Of text alone, as the two behind it.
+    /// For text only, as the two below.
     #[prost(float, optional, tag = "5")]
     pub min_p: ::core::option::Option<f32>,
     #[prost(float, optional, tag = "6")]
@@ -169,31 +172,32 @@ pub struct SpeechRequest {
     pub sampling: ::core::option::Option<Sampling>,
     #[prost(uint64, tag = "4")]
     pub seed: u64,
-    /// The turns that are answered; absent for speech that answers none.
+    /// The answered turns; absent for speech that answers none.
     #[prost(message, optional, tag = "5")]
     pub context: ::core::option::Option<ContextRows>,
-    /// Whether the tokens come from a model, and not from a caller, who may take any time.
+    /// True if the tokens come from a model; a caller may take any time.
     #[prost(bool, tag = "6")]
     pub generated: bool,
     #[prost(uint32, tag = "7")]
     pub max_outputs: u32,
-    /// How to speak, in words.
+    /// Speaking style, in words.
     #[prost(string, optional, tag = "8")]
     pub instructions: ::core::option::Option<::prost::alloc::string::String>,
-    /// The voice, if it is that of a recording.
+    /// The voice, if made from a recording.
     #[prost(message, optional, tag = "9")]
     pub voice_prompt: ::core::option::Option<VoicePrompt>,
-    /// What an encoder made of the voice's recording; absent where the stage has no encoder.
+    /// Embedding of the voice's recording by an encoder; absent if the stage has none.
     #[prost(message, optional, tag = "10")]
     pub embedding: ::core::option::Option<Floats>,
-    /// Frames of it that another replica made before; it goes on behind them, and they count for max_outputs.
+    /// Frames that another replica made before; the sequence continues after them, and they count for
+    /// max_outputs.
     #[prost(message, repeated, tag = "11")]
     pub prior_frames: ::prost::alloc::vec::Vec<CodecFrame>,
-    /// All tokens, if they stand in front of the first frame; then none come as items.
+    /// All tokens, if they precede the first frame; none then come as items.
     #[prost(message, optional, tag = "12")]
     pub whole_text: ::core::option::Option<Tokens>,
 }
-/// What a talker needs of a recording to speak in its voice.
+/// A talker's prompt to speak in a recording's voice.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct VoicePrompt {
     #[prost(float, repeated, tag = "1")]
@@ -205,7 +209,7 @@ pub struct VoicePrompt {
 pub struct VoiceReference {
     #[prost(message, repeated, tag = "1")]
     pub frames: ::prost::alloc::vec::Vec<CodecFrame>,
-    /// Tokens of what is said in it.
+    /// Tokens of the recording's text.
     #[prost(uint32, repeated, tag = "2")]
     pub text: ::prost::alloc::vec::Vec<u32>,
 }
@@ -214,7 +218,7 @@ pub struct ContextRows {
     #[prost(message, repeated, tag = "1")]
     pub rows: ::prost::alloc::vec::Vec<ContextRow>,
 }
-/// One position of the turns that are answered.
+/// One position of the answered turns.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ContextRow {
     #[prost(oneof = "context_row::Row", tags = "1, 2, 3")]
@@ -229,7 +233,7 @@ pub mod context_row {
         /// A hidden state.
         #[prost(message, tag = "2")]
         Hidden(super::Floats),
-        /// A hidden state that is not computed yet, by its number.
+        /// Number of a hidden state that is not computed yet.
         #[prost(uint32, tag = "3")]
         Awaited(u32),
     }
@@ -248,10 +252,10 @@ pub struct TextRequest {
     pub sampling: ::core::option::Option<Sampling>,
     #[prost(uint64, tag = "3")]
     pub seed: u64,
-    /// Whether the first output carries the hidden states of the prompt's audio.
+    /// True if the first output must carry the hidden states of the prompt's audio.
     #[prost(bool, tag = "4")]
     pub export_hidden: bool,
-    /// Cached prefixes are shared by sequences with the same salt.
+    /// Sequences with the same salt share cached prefixes.
     #[prost(uint64, tag = "5")]
     pub cache_salt: u64,
     #[prost(uint32, tag = "6")]
@@ -288,13 +292,13 @@ pub struct Embeddings {
 /// Codec frames to samples, or to other codec frames. The frames are items.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DecodeRequest {
-    /// To decode first; not to be heard.
+    /// Decoded first, without output.
     #[prost(message, repeated, tag = "1")]
     pub lead: ::prost::alloc::vec::Vec<CodecFrame>,
-    /// Whether codec frames are made of them, and not samples.
+    /// True if the output is codec frames, not samples.
     #[prost(bool, tag = "2")]
     pub into_frames: bool,
-    /// Whether samples come with the frames that they were decoded from.
+    /// True if samples come with the frames that they were decoded from.
     #[prost(bool, tag = "3")]
     pub with_codes: bool,
 }
@@ -311,7 +315,7 @@ pub struct Item {
     /// 0 for the first item of the sequence in this direction, then one more each; wraps around.
     #[prost(uint32, tag = "1")]
     pub number: u32,
-    /// When the stage, or the session, gave it.
+    /// Time at which the stage, or the session, put it on the edge.
     #[prost(sint64, tag = "2")]
     pub put: i64,
     #[prost(oneof = "item::Payload", tags = "3, 4, 5, 6, 7, 8")]
@@ -321,7 +325,7 @@ pub struct Item {
 pub mod item {
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Payload {
-        /// Tokens of text that is to be spoken.
+        /// Tokens of text to speak.
         #[prost(message, tag = "3")]
         Text(super::Tokens),
         #[prost(message, tag = "4")]
@@ -330,7 +334,7 @@ pub mod item {
         Audio(super::Audio),
         #[prost(message, tag = "6")]
         Reply(super::ReplyToken),
-        /// Several at once.
+        /// Several frames at once.
         #[prost(message, tag = "7")]
         Frames(super::CodecFrames),
         #[prost(message, tag = "8")]
@@ -355,7 +359,7 @@ pub struct Audio {
     /// Codec frames that they were decoded from.
     #[prost(uint32, tag = "2")]
     pub frames: u32,
-    /// These frames, if they were asked for.
+    /// These frames, if requested.
     #[prost(message, repeated, tag = "3")]
     pub codes: ::prost::alloc::vec::Vec<CodecFrame>,
 }
@@ -364,7 +368,7 @@ pub struct Audio {
 pub struct ReplyToken {
     #[prost(uint32, tag = "1")]
     pub id: u32,
-    /// With the first token, if asked for: a hidden state for every row of audio in the prompt.
+    /// With the first token, if requested: a hidden state for every row of audio in the prompt.
     #[prost(message, repeated, tag = "2")]
     pub hidden: ::prost::alloc::vec::Vec<Floats>,
 }
@@ -374,7 +378,7 @@ pub struct Credit {
     #[prost(uint32, tag = "1")]
     pub units: u32,
 }
-/// How a flow of items ended.
+/// Reason a flow of items ended.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct End {
     #[prost(oneof = "end::Reason", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
@@ -389,7 +393,7 @@ pub mod end {
         /// A limit was reached.
         #[prost(message, tag = "2")]
         Length(super::Length),
-        /// The model repeats itself.
+        /// The model repeated itself.
         #[prost(message, tag = "3")]
         Repetition(super::Repetition),
         /// The request cannot be served.
@@ -400,10 +404,11 @@ pub mod end {
         Overloaded(::prost::alloc::string::String),
         #[prost(message, tag = "6")]
         Failed(super::StageError),
-        /// The replica died; elsewhere the sequence may succeed.
+        /// The replica died; the sequence may succeed elsewhere.
         #[prost(message, tag = "7")]
         Lost(super::StageError),
-        /// The way to the stage that gives the items has broken, whatever became of the stage; the sequence may go on elsewhere.
+        /// The link to the stage that gives the items broke, regardless of the stage's state; the sequence may
+        /// continue elsewhere.
         #[prost(message, tag = "8")]
         Severed(super::StageError),
     }
@@ -425,7 +430,7 @@ pub struct StageError {
 pub struct Cancel {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Done {}
-/// How far a sequence got in the stage.
+/// Progress of a sequence in the stage.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Progress {
     #[prost(sint64, optional, tag = "1")]
@@ -434,7 +439,7 @@ pub struct Progress {
     pub first_output: ::core::option::Option<i64>,
     #[prost(sint64, optional, tag = "3")]
     pub last_output: ::core::option::Option<i64>,
-    /// Nanoseconds of all steps that the sequence was part of.
+    /// Nanoseconds of all steps that included the sequence.
     #[prost(uint64, tag = "4")]
     pub busy: u64,
     #[prost(uint32, tag = "5")]
@@ -442,7 +447,7 @@ pub struct Progress {
     #[prost(uint32, tag = "6")]
     pub starved: u32,
 }
-/// How items arrived at the sender of this.
+/// Arrival times of items at the sender of this message.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Arrivals {
     #[prost(message, repeated, tag = "1")]
@@ -455,12 +460,12 @@ pub struct Arrival {
     /// Bytes of its frame.
     #[prost(uint64, tag = "2")]
     pub bytes: u64,
-    /// When it was put, and when its frame had been encoded.
+    /// Times at which it was put on the edge, and its frame had been encoded.
     #[prost(sint64, tag = "3")]
     pub tx_start: i64,
     #[prost(sint64, tag = "4")]
     pub tx_end: i64,
-    /// When the receiver began to decode it, and had it.
+    /// Times at which the receiver began and finished decoding it.
     #[prost(sint64, tag = "5")]
     pub rx_start: i64,
     #[prost(sint64, tag = "6")]
@@ -471,12 +476,12 @@ pub struct Idle {
     #[prost(bool, tag = "1")]
     pub idle: bool,
 }
-/// What an engine did, in order.
+/// Events of an engine, in order.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Events {
     #[prost(message, repeated, tag = "1")]
     pub events: ::prost::alloc::vec::Vec<Event>,
-    /// Events for which there was no room.
+    /// Events dropped for lack of room.
     #[prost(uint64, tag = "2")]
     pub missed: u64,
 }
@@ -489,7 +494,7 @@ pub struct Event {
 pub mod event {
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Event {
-        /// Nanoseconds that building the model took.
+        /// Nanoseconds for building the model.
         #[prost(uint64, tag = "1")]
         Loaded(u64),
         #[prost(message, tag = "2")]
@@ -511,10 +516,10 @@ pub mod event {
         Finished(super::Finished),
         #[prost(enumeration = "super::Refusal", tag = "9")]
         Refused(i32),
-        /// Nothing is left to do.
+        /// No sequence is left.
         #[prost(message, tag = "10")]
         Emptied(super::Emptied),
-        /// Sequences that are left after some were given up between steps.
+        /// Sequences left after some were cancelled between steps.
         #[prost(uint32, tag = "11")]
         Running(u32),
     }
@@ -533,7 +538,7 @@ pub struct Cache {
     pub max_len: u32,
     #[prost(bool, tag = "4")]
     pub prefix_caching: bool,
-    /// What a position takes, if that is known.
+    /// Size of a position, if known.
     #[prost(message, optional, tag = "5")]
     pub position: ::core::option::Option<KvPosition>,
 }
@@ -600,12 +605,12 @@ pub struct Finished {
     /// Nanoseconds since its arrival.
     #[prost(uint64, tag = "3")]
     pub latency: u64,
-    /// Its life, if the engine could tell it.
+    /// Times of the sequence, if the engine knows them.
     #[prost(message, optional, tag = "4")]
     pub record: ::core::option::Option<Record>,
     #[prost(uint32, optional, tag = "5")]
     pub max_outputs: ::core::option::Option<u32>,
-    /// What went wrong, if it failed.
+    /// Error message, if it failed.
     #[prost(string, tag = "6")]
     pub message: ::prost::alloc::string::String,
 }
@@ -630,7 +635,7 @@ pub struct Record {
     #[prost(uint32, tag = "9")]
     pub preemptions: u32,
 }
-/// What an engine has no room for.
+/// Exhausted resource of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Refusal {

@@ -1,4 +1,4 @@
-//! Whose voices are whose.
+//! Ownership of voices by API key.
 
 use omni_proto::v1;
 use omni_server::config::{Quotas, Scope, new_key};

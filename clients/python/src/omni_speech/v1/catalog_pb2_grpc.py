@@ -52,14 +52,14 @@ class CatalogServiceServicer(object):
     """
 
     def ListModels(self, request, context):
-        """The models this server offers.
+        """Models of this server.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListVoices(self, request, context):
-        """The voices those models speak with.
+        """Voices of those models.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -26,11 +26,11 @@ if _version_not_supported:
 
 
 class ChatServiceStub(object):
-    """Holds conversations with a model that hears, writes and speaks.
+    """Conversations with a model that hears, writes and speaks.
 
-    Errors that end the call are gRPC statuses; a response that fails alone ends with a ResponseDone whose
-    Outcome.error is set, and the conversation goes on. Both carry google.rpc.ErrorInfo with domain "omni" and a
-    stable reason. Whatever the server cannot honour it refuses; it ignores nothing that is set but tools, with a warning.
+    Errors that end the call are gRPC statuses. A response that fails alone ends with a ResponseDone whose
+    Outcome.error is set, and the conversation continues. Both carry google.rpc.ErrorInfo with domain "omni"
+    and a stable reason. Unsupported settings are refused; only tools are ignored, with a warning.
     """
 
     def __init__(self, channel):
@@ -52,40 +52,40 @@ class ChatServiceStub(object):
 
 
 class ChatServiceServicer(object):
-    """Holds conversations with a model that hears, writes and speaks.
+    """Conversations with a model that hears, writes and speaks.
 
-    Errors that end the call are gRPC statuses; a response that fails alone ends with a ResponseDone whose
-    Outcome.error is set, and the conversation goes on. Both carry google.rpc.ErrorInfo with domain "omni" and a
-    stable reason. Whatever the server cannot honour it refuses; it ignores nothing that is set but tools, with a warning.
+    Errors that end the call are gRPC statuses. A response that fails alone ends with a ResponseDone whose
+    Outcome.error is set, and the conversation continues. Both carry google.rpc.ErrorInfo with domain "omni"
+    and a stable reason. Unsupported settings are refused; only tools are ignored, with a warning.
     """
 
     def Converse(self, request_iterator, context):
         """One conversation of any number of turns.
 
-        The first message must be `config`; the server sends `ready` first, and nothing before it. The caller adds
-        to the conversation (`message`, or `input_audio` closed by `commit`) and asks for an answer (`respond`, or
-        `commit` with `respond` set). The caller says where turns end: the server does not listen for pauses.
+        The first message must be `config`; the server sends `ready` first. The caller adds to the conversation
+        (`message`, or `input_audio` closed by `commit`) and requests an answer (`respond`, or `commit` with
+        `respond` set). The caller decides where turns end: the server does not detect pauses.
 
-        At most one response is in progress: from the request for it until its `response_done`, or until the
-        caller interrupts it. Meanwhile only `input_audio` and `interrupt` may be sent; anything else ends the call
-        with FAILED_PRECONDITION, reason RESPONSE_IN_PROGRESS. What follows an `interrupt` may be sent at once, without
-        waiting for `response_done`.
+        At most one response is in progress: from the request for it to its `response_done`, or until the caller
+        interrupts it. Meanwhile only `input_audio` and `interrupt` may be sent; anything else ends the call with
+        FAILED_PRECONDITION, reason RESPONSE_IN_PROGRESS. After an `interrupt` anything may be sent at once,
+        without waiting for `response_done`.
 
-        Every response, also one that is empty, interrupted or failed, is answered by one `response_started` and one
-        `response_done` whatever happens at the same time, with its text, audio and warnings between them and nothing
-        of it after `response_done`. Text is sent before the audio that speaks it; audio is contiguous from sample 0 of the
-        response. The caller's events are obeyed in order: what answers an event behind an `interrupt` comes behind the
-        `response_done` of the response that was interrupted.
+        Every response, even an empty, interrupted or failed one, is answered by one `response_started` and one
+        `response_done` in all circumstances, with its text, audio and warnings between them and nothing after
+        `response_done`. Text is sent before its audio; audio is contiguous from sample 0 of the response. The
+        caller's events are processed in order: answers to events after an `interrupt` come after the
+        `response_done` of the interrupted response.
 
-        Closing the sending side lets the response in progress come to its end; audio that was not committed is
-        dropped, and the server then ends the stream with OK.
+        Closing the sending side lets the response in progress finish; uncommitted audio is dropped, and the
+        server then ends the stream with OK.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Generate(self, request, context):
-        """One answer to a whole conversation; the server remembers nothing of it. A failure ends the call with a gRPC
+        """Answers a complete conversation, of which the server keeps nothing. A failure ends the call with a gRPC
         status instead of `done`; ending the call interrupts the answer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -114,11 +114,11 @@ def add_ChatServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ChatService(object):
-    """Holds conversations with a model that hears, writes and speaks.
+    """Conversations with a model that hears, writes and speaks.
 
-    Errors that end the call are gRPC statuses; a response that fails alone ends with a ResponseDone whose
-    Outcome.error is set, and the conversation goes on. Both carry google.rpc.ErrorInfo with domain "omni" and a
-    stable reason. Whatever the server cannot honour it refuses; it ignores nothing that is set but tools, with a warning.
+    Errors that end the call are gRPC statuses. A response that fails alone ends with a ResponseDone whose
+    Outcome.error is set, and the conversation continues. Both carry google.rpc.ErrorInfo with domain "omni"
+    and a stable reason. Unsupported settings are refused; only tools are ignored, with a warning.
     """
 
     @staticmethod

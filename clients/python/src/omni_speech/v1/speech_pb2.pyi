@@ -33,15 +33,15 @@ class _TextBufferingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TextBuf
     TEXT_BUFFERING_SENTENCE: _TextBuffering.ValueType  # 1
     """Whole sentences."""
     TEXT_BUFFERING_CLAUSE: _TextBuffering.ValueType  # 2
-    """Clauses: also cut at commas, semicolons, colons and dashes."""
+    """Clauses: also split at commas, semicolons, colons and dashes."""
     TEXT_BUFFERING_EAGER: _TextBuffering.ValueType  # 3
     """Whole words, as soon as they are complete."""
     TEXT_BUFFERING_MANUAL: _TextBuffering.ValueType  # 4
     """Nothing until `flush` or `finish`."""
 
 class TextBuffering(_TextBuffering, metaclass=_TextBufferingEnumTypeWrapper):
-    """How much text the server gathers before it speaks it. More gives better intonation, less gives earlier
-    audio. `flush` and `finish` always speak what is there.
+    """Amount of text gathered before it is spoken. More gives better intonation, less gives earlier audio.
+    `flush` and `finish` always speak the gathered text.
     """
 
 TEXT_BUFFERING_UNSPECIFIED: TextBuffering.ValueType  # 0
@@ -49,7 +49,7 @@ TEXT_BUFFERING_UNSPECIFIED: TextBuffering.ValueType  # 0
 TEXT_BUFFERING_SENTENCE: TextBuffering.ValueType  # 1
 """Whole sentences."""
 TEXT_BUFFERING_CLAUSE: TextBuffering.ValueType  # 2
-"""Clauses: also cut at commas, semicolons, colons and dashes."""
+"""Clauses: also split at commas, semicolons, colons and dashes."""
 TEXT_BUFFERING_EAGER: TextBuffering.ValueType  # 3
 """Whole words, as soon as they are complete."""
 TEXT_BUFFERING_MANUAL: TextBuffering.ValueType  # 4
@@ -64,9 +64,9 @@ class _SegmentEndEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SegmentEnd
     DESCRIPTOR: _descriptor.EnumDescriptor
     SEGMENT_END_UNSPECIFIED: _SegmentEnd.ValueType  # 0
     SEGMENT_END_FORCED: _SegmentEnd.ValueType  # 1
-    """In mid clause: the text was too long for one segment, or was wanted early."""
+    """Within a clause: the text was too long for one segment, or was needed early."""
     SEGMENT_END_FLUSH: _SegmentEnd.ValueType  # 2
-    """At a flush, or at the end of a text that does not end a sentence."""
+    """At a flush, or at the end of a text without a sentence end."""
     SEGMENT_END_CLAUSE: _SegmentEnd.ValueType  # 3
     """At a comma, semicolon, colon or dash."""
     SEGMENT_END_SENTENCE: _SegmentEnd.ValueType  # 4
@@ -75,13 +75,13 @@ class _SegmentEndEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SegmentEnd
     """At an empty line."""
 
 class SegmentEnd(_SegmentEnd, metaclass=_SegmentEndEnumTypeWrapper):
-    """Why a segment ends; in order of the pause that follows."""
+    """Reason a segment ends, in order of the following pause."""
 
 SEGMENT_END_UNSPECIFIED: SegmentEnd.ValueType  # 0
 SEGMENT_END_FORCED: SegmentEnd.ValueType  # 1
-"""In mid clause: the text was too long for one segment, or was wanted early."""
+"""Within a clause: the text was too long for one segment, or was needed early."""
 SEGMENT_END_FLUSH: SegmentEnd.ValueType  # 2
-"""At a flush, or at the end of a text that does not end a sentence."""
+"""At a flush, or at the end of a text without a sentence end."""
 SEGMENT_END_CLAUSE: SegmentEnd.ValueType  # 3
 """At a comma, semicolon, colon or dash."""
 SEGMENT_END_SENTENCE: SegmentEnd.ValueType  # 4
@@ -92,14 +92,14 @@ Global___SegmentEnd: _TypeAlias = SegmentEnd  # noqa: Y015
 
 @_typing.final
 class Pronunciation(_message.Message):
-    """How to say a phrase."""
+    """Pronunciation of a phrase."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PHRASE_FIELD_NUMBER: _builtins.int
     IPA_FIELD_NUMBER: _builtins.int
     phrase: _builtins.str
-    """As it is written in the text."""
+    """The phrase as written in the text."""
     ipa: _builtins.str
     """In the International Phonetic Alphabet."""
     def __init__(
@@ -118,7 +118,7 @@ Global___Pronunciation: _TypeAlias = Pronunciation  # noqa: Y015
 
 @_typing.final
 class VoiceClone(_message.Message):
-    """A voice given by example."""
+    """A voice given by a recording."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -128,7 +128,7 @@ class VoiceClone(_message.Message):
     audio: _builtins.bytes
     """The recording, as in VoiceRecording.audio."""
     transcript: _builtins.str
-    """What is said in it: speech goes on from the recording. Empty: the speaker's vector alone decides."""
+    """Text of the recording: speech then continues it in context. Empty: only the speaker's vector is used."""
     @_builtins.property
     def format(self) -> _audio_pb2.AudioFormat:
         """Format of bare samples; absent for a file."""
@@ -150,8 +150,8 @@ Global___VoiceClone: _TypeAlias = VoiceClone  # noqa: Y015
 
 @_typing.final
 class SpeechConfig(_message.Message):
-    """How to speak. Fields that the model cannot honour are refused with INVALID_ARGUMENT, except `style_instructions`, which are a
-    hint.
+    """Settings of speech. Fields that the model does not support are refused with INVALID_ARGUMENT, except
+    `style_instructions`, which are a hint.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -177,22 +177,25 @@ class SpeechConfig(_message.Message):
     language: _builtins.str
     """BCP-47 tag, for example "en" or "en-GB". Empty: the model's default."""
     speed: _builtins.float
-    """0.25 to 4; 1 is the model's own speed. The pitch stays."""
+    """Speaking rate from 0.25 to 4; 1 is the model's own. The pitch stays the same."""
     volume_gain_db: _builtins.float
-    """Decibels relative to the model's own level, -96 to 16. What becomes too loud is limited softly."""
+    """Gain in decibels relative to the model's own level, -96 to 16. Peaks beyond full scale are limited
+    softly.
+    """
     style_instructions: _builtins.str
-    """How to speak, in words. A model that follows none ignores them, and a warning, reason FIELD_IGNORED, follows `ready`; a server
-    that was started with --strict refuses them.
+    """Speaking style, in words. Models without this feature ignore it, and a warning, reason FIELD_IGNORED,
+    follows `ready`; a server started with --strict refuses it.
     """
     buffering: Global___TextBuffering.ValueType
-    """How much text is gathered before it is spoken."""
+    """Amount of text gathered before it is spoken."""
     alignment: _builtins.bool
-    """Send Alignment events: which words are heard when."""
+    """Send Alignment events with word times."""
     non_streaming_mode: _builtins.bool
-    """True: all of a sentence's text stands in front of its first codec frame. False: the model reads the text frame by frame, so that it
-    may come while it is spoken. Absent: as the reference implementation of the model does, if the text is whole from the start
-    (Synthesize and its like), else false. For Qwen3-TTS; other models ignore true, and a warning, reason FIELD_IGNORED, follows `ready`.
-    True is refused with TEXT_BUFFERING_EAGER, by which a sentence begins before its end is known.
+    """True: the whole text of a sentence precedes its first codec frame. False: the model reads the text frame
+    by frame, so that it may arrive during speech. Absent: as in the model's reference implementation if the
+    text is complete from the start (Synthesize and its like), else false. For Qwen3-TTS; other models ignore
+    true, and a warning, reason FIELD_IGNORED, follows `ready`. True is refused with TEXT_BUFFERING_EAGER,
+    where a sentence begins before its end is known.
     """
     @_builtins.property
     def output(self) -> _audio_pb2.AudioDelivery:
@@ -200,23 +203,23 @@ class SpeechConfig(_message.Message):
 
     @_builtins.property
     def pronunciations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Pronunciation]:
-        """Phrases with a pronunciation of their own. Reserved for models that take them: no model of this release does, and the field is
+        """Phrases with their pronunciations. Reserved: no model of this release supports the field, and it is
         refused.
         """
 
     @_builtins.property
     def clone(self) -> Global___VoiceClone:
-        """Speak in this voice instead of a named one. For models that clone voices (Base checkpoints of Qwen3-TTS); others refuse it. Nothing
-        is kept: VoiceService keeps voices.
+        """Voice to use instead of a named one, for models that clone voices (Base checkpoints of Qwen3-TTS); others
+        refuse it. The recording is not kept: VoiceService keeps voices.
         """
 
     @_builtins.property
     def sampling(self) -> _common_pb2.SamplingParams:
-        """How the model draws its outputs."""
+        """Sampling of codec frames."""
 
     @_builtins.property
     def max_buffer_delay(self) -> _duration_pb2.Duration:
-        """Speak what is gathered when no text has come for this long. Absent: wait."""
+        """Time without new text after which the gathered text is spoken. Absent: no limit."""
 
     def __init__(
         self,
@@ -257,7 +260,7 @@ Global___SpeechConfig: _TypeAlias = SpeechConfig  # noqa: Y015
 
 @_typing.final
 class SpeakRequest(_message.Message):
-    """What a caller sends."""
+    """Message of a caller to Speak."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -268,8 +271,8 @@ class SpeakRequest(_message.Message):
     CANCEL_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def config(self) -> Global___SpeechConfig:
-        """First message of the stream, and again between utterances to change settings. While an utterance is
-        open it is refused with FAILED_PRECONDITION, reason CONFIG_DURING_UTTERANCE.
+        """First message of the stream, and again between utterances to change settings. Refused while an
+        utterance is open, with FAILED_PRECONDITION, reason CONFIG_DURING_UTTERANCE.
         """
 
     @_builtins.property
@@ -278,17 +281,17 @@ class SpeakRequest(_message.Message):
 
     @_builtins.property
     def flush(self) -> Global___FlushText:
-        """Speak what is gathered now; the utterance goes on."""
+        """Speaks the gathered text now; the utterance continues."""
 
     @_builtins.property
     def finish(self) -> Global___FinishUtterance:
-        """No more text for this utterance. Without an open utterance it is answered by a `done` with no audio. Text with nothing to
-        speak is answered by a short silence and a warning, which is in its `done`, too.
+        """Ends the utterance's text. Without an open utterance it is answered by a `done` without audio. Text
+        with nothing to speak is answered by a short silence and a warning, also in its `done`.
         """
 
     @_builtins.property
     def cancel(self) -> Global___CancelUtterance:
-        """Stop speaking. Without anything to stop it does nothing."""
+        """Stops speaking. Without speech in progress it has no effect."""
 
     def __init__(
         self,
@@ -318,13 +321,15 @@ class TextChunk(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     UTTERANCE_ID_FIELD_NUMBER: _builtins.int
     text: _builtins.str
-    """Pieces are joined as they are: whitespace matters. May be empty. `[pause:500ms]`, `[pause:1.5s]` and `<break time="500ms"/>` end
-    the sentence and put a pause of that length (at most 10 s) before the next sound. A text that begins with `<speak>` is SSML: of
-    its elements `speak`, `p`, `s` and `break` are followed, others are refused (MARKUP_NOT_SUPPORTED).
+    """Pieces are concatenated unchanged: whitespace matters. May be empty. `[pause:500ms]`, `[pause:1.5s]` and
+    `<break time="500ms"/>` end the sentence and insert a pause of that length (at most 10 s) before the next
+    sound. A text that begins with `<speak>` is SSML: the elements `speak`, `p`, `s` and `break` are
+    supported, others are refused (MARKUP_NOT_SUPPORTED).
     """
     utterance_id: _builtins.str
-    """The caller's name for the utterance, taken from its first chunk; must be unused in this stream, and must not begin with '~' as the
-    server's own names do. Empty: the server names it. On later chunks of the utterance: empty or the same.
+    """The caller's name for the utterance, in its first chunk; must be unused in this stream, and must not
+    begin with '~', as the server's own names do. Empty: the server chooses one. On later chunks of the
+    utterance: empty or the same.
     """
     def __init__(
         self,
@@ -342,7 +347,7 @@ Global___TextChunk: _TypeAlias = TextChunk  # noqa: Y015
 
 @_typing.final
 class FlushText(_message.Message):
-    """Speak what is gathered now; the utterance goes on."""
+    """Speaks the gathered text now; the utterance continues."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -359,7 +364,7 @@ Global___FlushText: _TypeAlias = FlushText  # noqa: Y015
 
 @_typing.final
 class FinishUtterance(_message.Message):
-    """No more text for this utterance. Without an open utterance it does nothing."""
+    """Ends the utterance's text. Without an open utterance it has no effect."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -376,8 +381,8 @@ Global___FinishUtterance: _TypeAlias = FinishUtterance  # noqa: Y015
 
 @_typing.final
 class CancelUtterance(_message.Message):
-    """Stop now: drop buffered text and audio that was not sent. Every utterance concerned is answered by one
-    `done` with FINISH_REASON_INTERRUPTED, unless it was already done.
+    """Stops now: drops buffered text and unsent audio. Every utterance concerned is answered by one `done` with
+    FINISH_REASON_INTERRUPTED, unless it was already done.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -385,10 +390,10 @@ class CancelUtterance(_message.Message):
     UTTERANCE_ID_FIELD_NUMBER: _builtins.int
     PLAYED_SAMPLES_FIELD_NUMBER: _builtins.int
     utterance_id: _builtins.str
-    """Empty: the current utterance and all that wait behind it."""
+    """Empty: the current utterance and all waiting ones."""
     played_samples: _builtins.int
-    """How many samples the listener heard of the utterance in progress. `done` then says which text that was; of utterances that
-    were waiting, nothing was heard.
+    """Samples of the current utterance that the listener heard. `done` then contains the corresponding text; of
+    waiting utterances nothing was heard.
     """
     def __init__(
         self,
@@ -408,7 +413,7 @@ Global___CancelUtterance: _TypeAlias = CancelUtterance  # noqa: Y015
 
 @_typing.final
 class SpeakResponse(_message.Message):
-    """What the server sends."""
+    """Message of the server in Speak."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -426,11 +431,11 @@ class SpeakResponse(_message.Message):
     """The utterance concerned; empty on `ready` and on warnings about the session."""
     @_builtins.property
     def ready(self) -> Global___SpeechSessionReady:
-        """Always first, and again in answer to every later `config`: behind all utterances that were opened before that."""
+        """Always first, and again in answer to every later `config`, after all utterances opened before it."""
 
     @_builtins.property
     def started(self) -> Global___UtteranceStarted:
-        """What follows up to `done` belongs to this utterance."""
+        """Everything up to `done` belongs to this utterance."""
 
     @_builtins.property
     def audio(self) -> _audio_pb2.AudioChunk:
@@ -438,15 +443,15 @@ class SpeakResponse(_message.Message):
 
     @_builtins.property
     def alignment(self) -> Global___Alignment:
-        """Where text is heard."""
+        """Word times."""
 
     @_builtins.property
     def done(self) -> Global___UtteranceDone:
-        """The utterance has ended. Nothing of it follows."""
+        """The utterance has ended; nothing of it follows."""
 
     @_builtins.property
     def warning(self) -> _common_pb2.Warning:
-        """Something worth knowing that stopped nothing."""
+        """A condition that did not stop the work."""
 
     def __init__(
         self,
@@ -480,14 +485,14 @@ class SpeechSessionReady(_message.Message):
     RESOLVED_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
-    """Names the session in the server's log."""
+    """Name of the session in the server's log."""
     @_builtins.property
     def resolved(self) -> Global___SpeechConfig:
-        """The settings in force, every default filled in."""
+        """Settings in force, with all defaults filled in."""
 
     @_builtins.property
     def limits(self) -> _common_pb2.SessionLimits:
-        """What the server accepts."""
+        """Limits of the session."""
 
     def __init__(
         self,
@@ -523,20 +528,21 @@ Global___UtteranceStarted: _TypeAlias = UtteranceStarted  # noqa: Y015
 
 @_typing.final
 class Alignment(_message.Message):
-    """Where text is heard. Sent only if SpeechConfig.alignment asks for it.
+    """Word times, sent only if SpeechConfig.alignment is set.
 
-    The spans of an utterance, over all its messages, are in the order of the text and of the time. Each is a word or a number as
-    the caller wrote it, with the marks behind it and the white space before it: the first begins at character 0, and each begins
-    at the character at which the one before it ended. No span begins before the one before it ended; between two there may be
-    a pause. When `done` says STOP they cover the whole text but for white space at its end; text that has no sound is part of
-    the span that follows it, or a span of no time at the end.
+    The spans of an utterance, over all its messages, are in order of text and time. Each is a word or a number
+    as written by the caller, with the marks after it and the whitespace before it: the first begins at
+    character 0, and each begins at the character where the previous one ended. No span begins before the
+    previous one ends; a pause may lie between them. If `done` says STOP, they cover the whole text except
+    whitespace at its end; text without sound belongs to the following span, or to a span of zero length at the
+    end.
 
-    A span is sent before the AudioChunk with which it ends: when audio up to a sample has been sent, so has every span that ends
-    at or before that sample, and none that is sent later ends there. It is never changed afterwards. Of an utterance that is
-    interrupted the last spans may have been sent without their audio.
+    A span is sent before the AudioChunk that ends it: once audio up to a sample has been sent, so has every
+    span that ends at or before it, and no later span ends there. A span never changes afterwards. If an
+    utterance is interrupted, its last spans may have been sent without their audio.
 
-    Times are found by following the audio with the sounds that the text is expected to have: docs/benchmarks.md says how far
-    they are off.
+    Times are found by matching the audio with the expected sounds of the text; docs/benchmarks.md has their
+    accuracy.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -569,14 +575,14 @@ class UtteranceDone(_message.Message):
     TEXT_SPOKEN_FIELD_NUMBER: _builtins.int
     TEXT_REMAINING_FIELD_NUMBER: _builtins.int
     text_spoken: _builtins.str
-    """The text that a listener heard with `played_samples` of the samples that were sent: all words that had ended, by the
-    same account as Alignment. Filled when it was interrupted and `played_samples` was given.
+    """Text heard with the `played_samples` of the sent samples: all words that had ended, as by Alignment. Set
+    if the utterance was interrupted and `played_samples` was given.
     """
     text_remaining: _builtins.str
-    """The rest of the text that was received; filled together with `text_spoken`. Both together are the text."""
+    """Rest of the received text; set together with `text_spoken`. Concatenated they are the whole text."""
     @_builtins.property
     def outcome(self) -> _common_pb2.Outcome:
-        """How."""
+        """Result of the utterance."""
 
     def __init__(
         self,
@@ -595,17 +601,17 @@ Global___UtteranceDone: _TypeAlias = UtteranceDone  # noqa: Y015
 
 @_typing.final
 class SynthesizeRequest(_message.Message):
-    """One text to speak."""
+    """A text to speak."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CONFIG_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
     text: _builtins.str
-    """The whole text, with marks as TextChunk has them."""
+    """The whole text, with the same marks as TextChunk."""
     @_builtins.property
     def config(self) -> Global___SpeechConfig:
-        """How to speak; absent means every default."""
+        """Settings of speech; absent: all defaults."""
 
     def __init__(
         self,
@@ -623,7 +629,7 @@ Global___SynthesizeRequest: _TypeAlias = SynthesizeRequest  # noqa: Y015
 
 @_typing.final
 class SynthesizeResponse(_message.Message):
-    """What Synthesize sends: `ready`, then audio and warnings, then one `done`."""
+    """Message of the server in Synthesize: `ready`, then audio and warnings, then one `done`."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -642,15 +648,15 @@ class SynthesizeResponse(_message.Message):
 
     @_builtins.property
     def alignment(self) -> Global___Alignment:
-        """Where text is heard."""
+        """Word times."""
 
     @_builtins.property
     def done(self) -> Global___UtteranceDone:
-        """The end. Nothing follows."""
+        """The end; nothing follows."""
 
     @_builtins.property
     def warning(self) -> _common_pb2.Warning:
-        """Something worth knowing that stopped nothing."""
+        """A condition that did not stop the work."""
 
     def __init__(
         self,
@@ -680,11 +686,11 @@ class ExplainRequest(_message.Message):
     CONFIG_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
     text: _builtins.str
-    """The whole text, with marks as TextChunk has them."""
+    """The whole text, with the same marks as TextChunk."""
     @_builtins.property
     def config(self) -> Global___SpeechConfig:
-        """As for speaking it; absent means every default. Model, voice, language and buffering are checked, and decide; the rest counts for
-        nothing here.
+        """Settings as for speaking; absent: all defaults. Model, voice, language and buffering are checked and
+        used, the rest is ignored.
         """
 
     def __init__(
@@ -703,7 +709,7 @@ Global___ExplainRequest: _TypeAlias = ExplainRequest  # noqa: Y015
 
 @_typing.final
 class ExplainResponse(_message.Message):
-    """What a text becomes."""
+    """Explanation of a text."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -714,11 +720,11 @@ class ExplainResponse(_message.Message):
     """The model that would speak it."""
     @_builtins.property
     def segments(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExplainedSegment]:
-        """In the order in which they are spoken; none if the text has nothing to speak."""
+        """In spoken order; empty if the text has nothing to speak."""
 
     @_builtins.property
     def warnings(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Warning]:
-        """What of the text is not spoken, with the reasons that speaking it would tell."""
+        """Parts of the text that are not spoken, with the reasons that speaking it would report."""
 
     def __init__(
         self,
@@ -737,7 +743,7 @@ Global___ExplainResponse: _TypeAlias = ExplainResponse  # noqa: Y015
 
 @_typing.final
 class ExplainedSegment(_message.Message):
-    """Text that the model is given in one go."""
+    """Text given to the model at once."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -749,21 +755,23 @@ class ExplainedSegment(_message.Message):
     CONTINUES_FIELD_NUMBER: _builtins.int
     PAUSE_BEFORE_FIELD_NUMBER: _builtins.int
     text: _builtins.str
-    """Exactly what the model is given."""
+    """The model's exact input."""
     char_start: _builtins.int
-    """The text it stands for: its first character, and the one behind its last, in Unicode code points."""
+    """Range of the original text: its first character, and the one after its last, in Unicode code points."""
     char_end: _builtins.int
     end: Global___SegmentEnd.ValueType
-    """Why it ends where it does."""
+    """Reason the segment ends."""
     continues: _builtins.bool
-    """It goes on in the next segment without a pause: with TEXT_BUFFERING_EAGER, a model is given a sentence word by word."""
+    """True if the next segment follows without a pause: with TEXT_BUFFERING_EAGER, a model gets a sentence word
+    by word.
+    """
     @_builtins.property
     def words(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExplainedWord]:
         """Its words in order."""
 
     @_builtins.property
     def pause_before(self) -> _duration_pb2.Duration:
-        """The pause before it that marks of the text ask for. Absent: the usual one."""
+        """Pause before it by marks in the text. Absent: the default."""
 
     def __init__(
         self,
@@ -786,7 +794,7 @@ Global___ExplainedSegment: _TypeAlias = ExplainedSegment  # noqa: Y015
 
 @_typing.final
 class ExplainedWord(_message.Message):
-    """A word, a number or an address: what is spoken as one."""
+    """A word, number or address: a unit of speech."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -796,7 +804,7 @@ class ExplainedWord(_message.Message):
     spoken: _builtins.str
     """As it is spoken."""
     char_start: _builtins.int
-    """The text it stands for: its first character, and the one behind its last, in Unicode code points."""
+    """Range of the original text: its first character, and the one after its last, in Unicode code points."""
     char_end: _builtins.int
     def __init__(
         self,

@@ -26,12 +26,12 @@ if _version_not_supported:
 
 
 class SpeechServiceStub(object):
-    """Turns text into audio while the text is still being written.
+    """Speaks text while it is still being written.
 
-    Errors that end the call are gRPC statuses; an utterance that fails alone ends with an UtteranceDone
-    whose Outcome.error is set, and the stream goes on. Both carry google.rpc.ErrorInfo with domain "omni"
-    and a stable reason. A message that breaks the protocol, a `config` that is refused and a session that is
-    idle or too old end the call, and with it every utterance in it, open or waiting, without a `done`.
+    Errors that end the call are gRPC statuses. An utterance that fails alone ends with an UtteranceDone whose
+    Outcome.error is set, and the stream continues. Both carry google.rpc.ErrorInfo with domain "omni" and a
+    stable reason. A message that breaks the protocol, a refused `config`, and a session that is idle or too
+    old end the call and every utterance in it, open or waiting, without a `done`.
     """
 
     def __init__(self, channel):
@@ -58,42 +58,42 @@ class SpeechServiceStub(object):
 
 
 class SpeechServiceServicer(object):
-    """Turns text into audio while the text is still being written.
+    """Speaks text while it is still being written.
 
-    Errors that end the call are gRPC statuses; an utterance that fails alone ends with an UtteranceDone
-    whose Outcome.error is set, and the stream goes on. Both carry google.rpc.ErrorInfo with domain "omni"
-    and a stable reason. A message that breaks the protocol, a `config` that is refused and a session that is
-    idle or too old end the call, and with it every utterance in it, open or waiting, without a `done`.
+    Errors that end the call are gRPC statuses. An utterance that fails alone ends with an UtteranceDone whose
+    Outcome.error is set, and the stream continues. Both carry google.rpc.ErrorInfo with domain "omni" and a
+    stable reason. A message that breaks the protocol, a refused `config`, and a session that is idle or too
+    old end the call and every utterance in it, open or waiting, without a `done`.
     """
 
     def Speak(self, request_iterator, context):
-        """Text in, in any chunking (for example the tokens of a language model), audio out as it is produced.
-        One stream holds any number of utterances, which are answered in order.
+        """Text in, in any chunking (for example a language model's tokens), audio out as it is produced. One stream
+        holds any number of utterances, which are answered in order.
 
-        The first message must be `config`. Text begins an utterance if none is open; `finish` ends it.
-        Closing the sending side finishes the open utterance; the server answers everything and then ends
-        the stream with OK.
+        The first message must be `config`. Text begins an utterance if none is open; `finish` ends it. Closing
+        the sending side finishes the open utterance; the server answers everything and then ends the stream with
+        OK.
 
-        The server sends `ready` first. Every utterance, also one that is empty, cancelled or failed, is answered
-        by one `started` and one `done`, with its audio and warnings between them and nothing of it after `done`.
-        An utterance that fails or reaches a limit before the caller has finished it is done at once; what text
-        still comes for it is dropped, up to `finish`, `cancel`, `config` or text with another utterance_id.
+        The server sends `ready` first. Every utterance, even an empty, cancelled or failed one, is answered by
+        one `started` and one `done`, with its audio and warnings between them and nothing after `done`. An
+        utterance that fails or reaches a limit before the caller has finished it is done at once; its further
+        text is dropped, up to `finish`, `cancel`, `config` or text with another utterance_id.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Synthesize(self, request, context):
-        """One text in, audio out as it is produced. For callers that have the whole text, for gRPC-Web and for
-        command-line tools. A failure ends the call with a gRPC status instead of `done`.
+        """Speaks one text; audio is sent as it is produced. For callers that have the whole text, for gRPC-Web and
+        for command-line tools. A failure ends the call with a gRPC status instead of `done`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Explain(self, request, context):
-        """What a text becomes before it is spoken: what the model is given, where each word of it stands in the text, and what is left out.
-        Nothing is spoken. It tells a misreading, which is seen here, from a mispronunciation, which is the model's.
+        """Shows how a text would be spoken, without speaking it: the model's input, the place of each word in the
+        text, and the parts left out. A misreading shows here; a mispronunciation is the model's.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -126,12 +126,12 @@ def add_SpeechServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SpeechService(object):
-    """Turns text into audio while the text is still being written.
+    """Speaks text while it is still being written.
 
-    Errors that end the call are gRPC statuses; an utterance that fails alone ends with an UtteranceDone
-    whose Outcome.error is set, and the stream goes on. Both carry google.rpc.ErrorInfo with domain "omni"
-    and a stable reason. A message that breaks the protocol, a `config` that is refused and a session that is
-    idle or too old end the call, and with it every utterance in it, open or waiting, without a `done`.
+    Errors that end the call are gRPC statuses. An utterance that fails alone ends with an UtteranceDone whose
+    Outcome.error is set, and the stream continues. Both carry google.rpc.ErrorInfo with domain "omni" and a
+    stable reason. A message that breaks the protocol, a refused `config`, and a session that is idle or too
+    old end the call and every utterance in it, open or waiting, without a `done`.
     """
 
     @staticmethod

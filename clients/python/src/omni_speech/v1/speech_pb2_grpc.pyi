@@ -27,12 +27,12 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SpeechServiceStub:
-    """Turns text into audio while the text is still being written.
+    """Speaks text while it is still being written.
 
-    Errors that end the call are gRPC statuses; an utterance that fails alone ends with an UtteranceDone
-    whose Outcome.error is set, and the stream goes on. Both carry google.rpc.ErrorInfo with domain "omni"
-    and a stable reason. A message that breaks the protocol, a `config` that is refused and a session that is
-    idle or too old end the call, and with it every utterance in it, open or waiting, without a `done`.
+    Errors that end the call are gRPC statuses. An utterance that fails alone ends with an UtteranceDone whose
+    Outcome.error is set, and the stream continues. Both carry google.rpc.ErrorInfo with domain "omni" and a
+    stable reason. A message that breaks the protocol, a refused `config`, and a session that is idle or too
+    old end the call and every utterance in it, open or waiting, without a `done`.
     """
 
     @_typing.overload
@@ -40,67 +40,67 @@ class SpeechServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SpeechServiceAsyncStub: ...
     Speak: _grpc.StreamStreamMultiCallable[_speech_pb2.SpeakRequest, _speech_pb2.SpeakResponse]
-    """Text in, in any chunking (for example the tokens of a language model), audio out as it is produced.
-    One stream holds any number of utterances, which are answered in order.
+    """Text in, in any chunking (for example a language model's tokens), audio out as it is produced. One stream
+    holds any number of utterances, which are answered in order.
 
-    The first message must be `config`. Text begins an utterance if none is open; `finish` ends it.
-    Closing the sending side finishes the open utterance; the server answers everything and then ends
-    the stream with OK.
+    The first message must be `config`. Text begins an utterance if none is open; `finish` ends it. Closing
+    the sending side finishes the open utterance; the server answers everything and then ends the stream with
+    OK.
 
-    The server sends `ready` first. Every utterance, also one that is empty, cancelled or failed, is answered
-    by one `started` and one `done`, with its audio and warnings between them and nothing of it after `done`.
-    An utterance that fails or reaches a limit before the caller has finished it is done at once; what text
-    still comes for it is dropped, up to `finish`, `cancel`, `config` or text with another utterance_id.
+    The server sends `ready` first. Every utterance, even an empty, cancelled or failed one, is answered by
+    one `started` and one `done`, with its audio and warnings between them and nothing after `done`. An
+    utterance that fails or reaches a limit before the caller has finished it is done at once; its further
+    text is dropped, up to `finish`, `cancel`, `config` or text with another utterance_id.
     """
     Synthesize: _grpc.UnaryStreamMultiCallable[_speech_pb2.SynthesizeRequest, _speech_pb2.SynthesizeResponse]
-    """One text in, audio out as it is produced. For callers that have the whole text, for gRPC-Web and for
-    command-line tools. A failure ends the call with a gRPC status instead of `done`.
+    """Speaks one text; audio is sent as it is produced. For callers that have the whole text, for gRPC-Web and
+    for command-line tools. A failure ends the call with a gRPC status instead of `done`.
     """
     Explain: _grpc.UnaryUnaryMultiCallable[_speech_pb2.ExplainRequest, _speech_pb2.ExplainResponse]
-    """What a text becomes before it is spoken: what the model is given, where each word of it stands in the text, and what is left out.
-    Nothing is spoken. It tells a misreading, which is seen here, from a mispronunciation, which is the model's.
+    """Shows how a text would be spoken, without speaking it: the model's input, the place of each word in the
+    text, and the parts left out. A misreading shows here; a mispronunciation is the model's.
     """
 
 @_typing.type_check_only
 class SpeechServiceAsyncStub(SpeechServiceStub):
-    """Turns text into audio while the text is still being written.
+    """Speaks text while it is still being written.
 
-    Errors that end the call are gRPC statuses; an utterance that fails alone ends with an UtteranceDone
-    whose Outcome.error is set, and the stream goes on. Both carry google.rpc.ErrorInfo with domain "omni"
-    and a stable reason. A message that breaks the protocol, a `config` that is refused and a session that is
-    idle or too old end the call, and with it every utterance in it, open or waiting, without a `done`.
+    Errors that end the call are gRPC statuses. An utterance that fails alone ends with an UtteranceDone whose
+    Outcome.error is set, and the stream continues. Both carry google.rpc.ErrorInfo with domain "omni" and a
+    stable reason. A message that breaks the protocol, a refused `config`, and a session that is idle or too
+    old end the call and every utterance in it, open or waiting, without a `done`.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Speak: _aio.StreamStreamMultiCallable[_speech_pb2.SpeakRequest, _speech_pb2.SpeakResponse]  # type: ignore[assignment]
-    """Text in, in any chunking (for example the tokens of a language model), audio out as it is produced.
-    One stream holds any number of utterances, which are answered in order.
+    """Text in, in any chunking (for example a language model's tokens), audio out as it is produced. One stream
+    holds any number of utterances, which are answered in order.
 
-    The first message must be `config`. Text begins an utterance if none is open; `finish` ends it.
-    Closing the sending side finishes the open utterance; the server answers everything and then ends
-    the stream with OK.
+    The first message must be `config`. Text begins an utterance if none is open; `finish` ends it. Closing
+    the sending side finishes the open utterance; the server answers everything and then ends the stream with
+    OK.
 
-    The server sends `ready` first. Every utterance, also one that is empty, cancelled or failed, is answered
-    by one `started` and one `done`, with its audio and warnings between them and nothing of it after `done`.
-    An utterance that fails or reaches a limit before the caller has finished it is done at once; what text
-    still comes for it is dropped, up to `finish`, `cancel`, `config` or text with another utterance_id.
+    The server sends `ready` first. Every utterance, even an empty, cancelled or failed one, is answered by
+    one `started` and one `done`, with its audio and warnings between them and nothing after `done`. An
+    utterance that fails or reaches a limit before the caller has finished it is done at once; its further
+    text is dropped, up to `finish`, `cancel`, `config` or text with another utterance_id.
     """
     Synthesize: _aio.UnaryStreamMultiCallable[_speech_pb2.SynthesizeRequest, _speech_pb2.SynthesizeResponse]  # type: ignore[assignment]
-    """One text in, audio out as it is produced. For callers that have the whole text, for gRPC-Web and for
-    command-line tools. A failure ends the call with a gRPC status instead of `done`.
+    """Speaks one text; audio is sent as it is produced. For callers that have the whole text, for gRPC-Web and
+    for command-line tools. A failure ends the call with a gRPC status instead of `done`.
     """
     Explain: _aio.UnaryUnaryMultiCallable[_speech_pb2.ExplainRequest, _speech_pb2.ExplainResponse]  # type: ignore[assignment]
-    """What a text becomes before it is spoken: what the model is given, where each word of it stands in the text, and what is left out.
-    Nothing is spoken. It tells a misreading, which is seen here, from a mispronunciation, which is the model's.
+    """Shows how a text would be spoken, without speaking it: the model's input, the place of each word in the
+    text, and the parts left out. A misreading shows here; a mispronunciation is the model's.
     """
 
 class SpeechServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Turns text into audio while the text is still being written.
+    """Speaks text while it is still being written.
 
-    Errors that end the call are gRPC statuses; an utterance that fails alone ends with an UtteranceDone
-    whose Outcome.error is set, and the stream goes on. Both carry google.rpc.ErrorInfo with domain "omni"
-    and a stable reason. A message that breaks the protocol, a `config` that is refused and a session that is
-    idle or too old end the call, and with it every utterance in it, open or waiting, without a `done`.
+    Errors that end the call are gRPC statuses. An utterance that fails alone ends with an UtteranceDone whose
+    Outcome.error is set, and the stream continues. Both carry google.rpc.ErrorInfo with domain "omni" and a
+    stable reason. A message that breaks the protocol, a refused `config`, and a session that is idle or too
+    old end the call and every utterance in it, open or waiting, without a `done`.
     """
 
     @_abc_1.abstractmethod
@@ -109,17 +109,17 @@ class SpeechServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_speech_pb2.SpeakRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_speech_pb2.SpeakResponse], _abc.AsyncIterator[_speech_pb2.SpeakResponse]]:
-        """Text in, in any chunking (for example the tokens of a language model), audio out as it is produced.
-        One stream holds any number of utterances, which are answered in order.
+        """Text in, in any chunking (for example a language model's tokens), audio out as it is produced. One stream
+        holds any number of utterances, which are answered in order.
 
-        The first message must be `config`. Text begins an utterance if none is open; `finish` ends it.
-        Closing the sending side finishes the open utterance; the server answers everything and then ends
-        the stream with OK.
+        The first message must be `config`. Text begins an utterance if none is open; `finish` ends it. Closing
+        the sending side finishes the open utterance; the server answers everything and then ends the stream with
+        OK.
 
-        The server sends `ready` first. Every utterance, also one that is empty, cancelled or failed, is answered
-        by one `started` and one `done`, with its audio and warnings between them and nothing of it after `done`.
-        An utterance that fails or reaches a limit before the caller has finished it is done at once; what text
-        still comes for it is dropped, up to `finish`, `cancel`, `config` or text with another utterance_id.
+        The server sends `ready` first. Every utterance, even an empty, cancelled or failed one, is answered by
+        one `started` and one `done`, with its audio and warnings between them and nothing after `done`. An
+        utterance that fails or reaches a limit before the caller has finished it is done at once; its further
+        text is dropped, up to `finish`, `cancel`, `config` or text with another utterance_id.
         """
 
     @_abc_1.abstractmethod
@@ -128,8 +128,8 @@ class SpeechServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _speech_pb2.SynthesizeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_speech_pb2.SynthesizeResponse], _abc.AsyncIterator[_speech_pb2.SynthesizeResponse]]:
-        """One text in, audio out as it is produced. For callers that have the whole text, for gRPC-Web and for
-        command-line tools. A failure ends the call with a gRPC status instead of `done`.
+        """Speaks one text; audio is sent as it is produced. For callers that have the whole text, for gRPC-Web and
+        for command-line tools. A failure ends the call with a gRPC status instead of `done`.
         """
 
     @_abc_1.abstractmethod
@@ -138,8 +138,8 @@ class SpeechServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _speech_pb2.ExplainRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_speech_pb2.ExplainResponse, _abc.Awaitable[_speech_pb2.ExplainResponse]]:
-        """What a text becomes before it is spoken: what the model is given, where each word of it stands in the text, and what is left out.
-        Nothing is spoken. It tells a misreading, which is seen here, from a mispronunciation, which is the model's.
+        """Shows how a text would be spoken, without speaking it: the model's input, the place of each word in the
+        text, and the parts left out. A misreading shows here; a mispronunciation is the model's.
         """
 
 def add_SpeechServiceServicer_to_server(servicer: SpeechServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -26,10 +26,11 @@ if _version_not_supported:
 
 
 class VoiceServiceStub(object):
-    """Makes voices of recordings or descriptions, keeps them, and speaks a sentence with them. SpeechConfig.voice takes their names.
+    """Makes voices from recordings or descriptions, keeps them, and previews them. SpeechConfig.voice accepts
+    their names.
 
-    A voice belongs to the API key that made it: other keys neither see nor delete it. Where no keys are asked for, voices are
-    shared by all callers.
+    A voice belongs to the API key that made it: other keys can neither see nor delete it. On a server without
+    API keys, all callers share all voices.
     """
 
     def __init__(self, channel):
@@ -76,56 +77,58 @@ class VoiceServiceStub(object):
 
 
 class VoiceServiceServicer(object):
-    """Makes voices of recordings or descriptions, keeps them, and speaks a sentence with them. SpeechConfig.voice takes their names.
+    """Makes voices from recordings or descriptions, keeps them, and previews them. SpeechConfig.voice accepts
+    their names.
 
-    A voice belongs to the API key that made it: other keys neither see nor delete it. Where no keys are asked for, voices are
-    shared by all callers.
+    A voice belongs to the API key that made it: other keys can neither see nor delete it. On a server without
+    API keys, all callers share all voices.
     """
 
     def CreateVoice(self, request, context):
-        """Makes a voice and keeps it. Nothing is kept if the call fails, or is cancelled before the voice is stored.
+        """Makes a voice and keeps it. If the call fails, or is cancelled before the voice is stored, nothing is
+        kept.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListKeptVoices(self, request, context):
-        """The caller's voices, and those that all callers share.
+        """Lists the caller's voices, and the shared ones.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetVoice(self, request, context):
-        """One of them.
+        """Describes one voice.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteVoice(self, request, context):
-        """Deletes one of the caller's.
+        """Deletes a voice of the caller.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PreviewVoice(self, request, context):
-        """Speaks a sentence with one of them.
+        """Speaks a sentence with a voice.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ExportVoice(self, request, context):
-        """The file of one of them, for another server with a model of the same kind.
+        """Exports a voice as a file, for another server with a model of the same kind.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ImportVoice(self, request, context):
-        """Keeps the voice of such a file as the caller's.
+        """Keeps the voice in such a file as the caller's.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -178,10 +181,11 @@ def add_VoiceServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class VoiceService(object):
-    """Makes voices of recordings or descriptions, keeps them, and speaks a sentence with them. SpeechConfig.voice takes their names.
+    """Makes voices from recordings or descriptions, keeps them, and previews them. SpeechConfig.voice accepts
+    their names.
 
-    A voice belongs to the API key that made it: other keys neither see nor delete it. Where no keys are asked for, voices are
-    shared by all callers.
+    A voice belongs to the API key that made it: other keys can neither see nor delete it. On a server without
+    API keys, all callers share all voices.
     """
 
     @staticmethod

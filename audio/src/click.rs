@@ -1,8 +1,8 @@
 //! Finds clicks where pieces of audio were put together. For tests and evaluations, not for the audio path.
 //!
-//! A click is a bend that the signal around it does not have. The bend at a sample is its second difference
-//! `|x[i-1] - 2 x[i] + x[i+1]|`; a join is scored by its largest bend relative to the largest bend within 20 ms on either
-//! side. A seamless join scores around 1 or below; a click scores well above 2.
+//! A click is a bend that the signal around it does not have. The bend at a sample is its second difference `|x[i-1] -
+//! 2 x[i] + x[i+1]|`; a join is scored by its largest bend relative to the largest bend within 20 ms on either side. A
+//! seamless join scores around 1 or below; a click scores well above 2.
 
 use std::time::Duration;
 

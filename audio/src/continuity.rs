@@ -5,14 +5,14 @@
 //!
 //! * it starts with the first chunk, with no start-up buffer, and plays at the sample rate from then on;
 //! * just before every later chunk lands, `deficit = elapsed since the first chunk - audio received before`;
-//! * `worst` is the largest deficit, `late_chunks` counts the positive ones, and a stream is continuous at a threshold when
-//!   `worst <= threshold`.
+//! * `worst` is the largest deficit, `late_chunks` counts the positive ones, and a stream is continuous at a threshold
+//!   when `worst <= threshold`.
 //!
-//! The player never pauses to let the stream catch up: one stall of half a second makes every chunk late until generation
-//! has made good, so `late_chunks` counts chunks and not audible gaps. Those are `stalls`: a player that does pause, and so
-//! is behind by the largest deficit so far, falls silent whenever a still larger one comes. `worst` reads as the pre-buffer
-//! that would have made the playback gapless. **An empty stream and a stream of one chunk count as continuous**: show the
-//! share of streams without audio and the time to first audio beside this figure.
+//! The player never pauses to let the stream catch up: one stall of half a second makes every chunk late until
+//! generation has made good, so `late_chunks` counts chunks and not audible gaps. Those are `stalls`: a player that
+//! does pause, and so is behind by the largest deficit so far, falls silent whenever a still larger one comes. `worst`
+//! reads as the pre-buffer that would have made the playback gapless. **An empty stream and a stream of one chunk
+//! count as continuous**: show the share of streams without audio and the time to first audio beside this figure.
 
 use std::time::Duration;
 
@@ -46,8 +46,8 @@ impl Continuity {
         }
     }
 
-    /// `samples` arrived at `at`, counted from any fixed origin. Arrivals must not go back in time; one that does counts as
-    /// simultaneous with the first. A chunk without samples is no audio and changes nothing.
+    /// `samples` arrived at `at`, counted from any fixed origin. Arrivals must not go back in time; one that does
+    /// counts as simultaneous with the first. A chunk without samples is no audio and changes nothing.
     pub fn chunk(&mut self, at: Duration, samples: Samples) {
         if samples.is_empty() {
             return;

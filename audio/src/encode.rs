@@ -111,8 +111,8 @@ impl Encoder {
         }
     }
 
-    /// Ends the audio: appends the rest. Compressed formats and frames hold back a little, so that there is one if there was any
-    /// sample.
+    /// Ends the audio: appends the rest. Compressed formats and frames hold back a little, so that there is one if
+    /// there was any sample.
     pub fn finish(mut self, out: &mut Vec<Chunk>) {
         let mut encoded = Vec::new();
         match &mut self.kind {

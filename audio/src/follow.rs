@@ -1,14 +1,14 @@
 //! Follows speech whose sounds are known through its audio: which of them is heard when.
 //!
-//! What is expected is laid out on a grid of 10 ms, every sound as long as is usual for it. In every 10 ms of audio the speaker is
-//! at one place of the grid; from there to the next 10 ms he stays, goes on by a place, or by two or three where he is quicker
-//! than usual. Of all ways through the grid the most likely is kept (Viterbi, 1967; as forced alignment does it with a trained
-//! recogniser), judged by two things that any audio tells: how loud it is beside the loudest so far, and how bright. A vowel is
-//! loud and dull, an s is soft and bright, a pause is neither.
+//! What is expected is laid out on a grid of 10 ms, every sound as long as is usual for it. In every 10 ms of audio
+//! the speaker is at one place of the grid; from there to the next 10 ms he stays, goes on by a place, or by two or
+//! three where he is quicker than usual. Of all ways through the grid the most likely is kept (Viterbi, 1967; as
+//! forced alignment does it with a trained recogniser), judged by two things that any audio tells: how loud it is
+//! beside the loudest so far, and how bright. A vowel is loud and dull, an s is soft and bright, a pause is neither.
 //!
-//! In: sounds in the order of the text, and samples of one channel, in any chunking; sounds may be added while audio comes. Out:
-//! when places that were marked between sounds are passed. What is known of a moment may still change while audio comes, mostly
-//! in the next few 10 ms.
+//! In: sounds in the order of the text, and samples of one channel, in any chunking; sounds may be added while audio
+//! comes. Out: when places that were marked between sounds are passed. What is known of a moment may still change
+//! while audio comes, mostly in the next few 10 ms.
 
 mod ending;
 mod features;

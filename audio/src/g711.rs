@@ -79,7 +79,8 @@ mod tests {
         }
     }
 
-    /// The interval of magnitudes, between two decision values of the recommendation, that a byte stands for, at 16 bits.
+    /// The interval of magnitudes, between two decision values of the recommendation, that a byte stands for, at 16
+    /// bits.
     fn interval(law: Law, byte: u8) -> (i32, i32) {
         let character = match law {
             Law::Mu => !byte,
@@ -105,8 +106,8 @@ mod tests {
                 let byte = law.encode(from_i16(sample));
                 let (lowest, highest) = interval(law, byte);
                 let magnitude = i32::from(sample).abs();
-                // The laws know 14 and 13 bits: where a sample has more, either side of a decision value is right. What lies
-                // beyond the last interval belongs to it.
+                // The laws know 14 and 13 bits: where a sample has more, either side of a decision value is right.
+                // What lies beyond the last interval belongs to it.
                 let unit = 8;
                 let high = highest + unit > 32_000 || magnitude <= highest + unit;
                 assert!(magnitude >= lowest - unit && high, "{law:?} {sample} {byte:#04x}");

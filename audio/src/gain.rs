@@ -35,8 +35,8 @@ impl Gain {
         self.0
     }
 
-    /// Changes the level of `samples`. What becomes louder is limited softly: up to 2 dB below full scale nothing is bent, and
-    /// full scale is never reached. A sample's result depends on that sample alone.
+    /// Changes the level of `samples`. What becomes louder is limited softly: up to 2 dB below full scale nothing is
+    /// bent, and full scale is never reached. A sample's result depends on that sample alone.
     pub(crate) fn apply(self, samples: &mut [f32]) {
         if self.0 == 0.0 {
             return;

@@ -1,9 +1,9 @@
-//! Audio formats in and out, resampling, speed, silence, joining, levels, where speech is, and the playback-continuity simulation. No
-//! async, no tensors.
+//! Audio formats in and out, resampling, speed, silence, joining, levels, where speech is, and the playback-continuity
+//! simulation. No async, no tensors.
 //!
-//! Samples come in as `f32` in `[-1, 1]` or as 16-bit integers, one channel; they go out as bytes, as other samples or as
-//! plain measurements. Nothing here reads a clock, opens a file by name or knows of requests: a server and a client use
-//! the very same values.
+//! Samples come in as `f32` in `[-1, 1]` or as 16-bit integers, one channel; they go out as bytes, as other samples or
+//! as plain measurements. Nothing here reads a clock, opens a file by name or knows of requests: a server and a client
+//! use the very same values.
 
 mod activity;
 mod click;

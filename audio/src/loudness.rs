@@ -48,8 +48,8 @@ impl Loudness {
         self.0
     }
 
-    /// Brings mono samples to this loudness by one factor, or as near as their highest peak lets them: nothing is bent. Samples
-    /// that have no loudness stay as they are.
+    /// Brings mono samples to this loudness by one factor, or as near as their highest peak lets them: nothing is
+    /// bent. Samples that have no loudness stay as they are.
     pub fn apply(self, samples: &mut [f32], rate: SampleRate) {
         let Some(found) = Self::of(samples, rate) else {
             return;

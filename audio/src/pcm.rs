@@ -1,7 +1,7 @@
 //! Between floating-point samples and 16-bit little-endian PCM.
 //!
-//! Full scale is 32768: every 16-bit value has exactly one float, and comes back from it unchanged. `+1.0` itself is one
-//! step above the largest 16-bit value and clamps to 32767.
+//! Full scale is 32768: every 16-bit value has exactly one float, and comes back from it unchanged. `+1.0` itself is
+//! one step above the largest 16-bit value and clamps to 32767.
 
 const FULL_SCALE: f32 = 32_768.0;
 

@@ -13,12 +13,13 @@ use rubato::{
 
 use crate::units::{SampleRate, Samples};
 
-/// Length of the filter in periods of the lower rate. With the window below, what lies above half of that rate is lower by
-/// 100 dB and more, and what lies below 94 % of it is not changed.
+/// Length of the filter in periods of the lower rate. With the window below, what lies above half of that rate is
+/// lower by 100 dB and more, and what lies below 94 % of it is not changed.
 const PERIODS: usize = 256;
 /// Input samples per step of the filter.
 const BLOCK: usize = 128;
-/// Filters that are computed exactly; rates whose ratio needs more share this many and what lies between is interpolated.
+/// Filters that are computed exactly; rates whose ratio needs more share this many and what lies between is
+/// interpolated.
 const MOST_PHASES: u64 = 512;
 const SHARED_PHASES: usize = 128;
 /// Most zeros that are put before the first sample.
@@ -159,12 +160,12 @@ impl Filter {
     }
 }
 
-/// Zeros to put before the input and outputs to drop before the first, so that the first output lies at the time of the first
-/// input.
+/// Zeros to put before the input and outputs to drop before the first, so that the first output lies at the time of
+/// the first input.
 ///
-/// Output k of the library lies `(k + 1) / ratio - len / 2 + 1 / phases` input samples after the first input; a test holds the
-/// library to that. With the right number of zeros before it, one output lies exactly on the first input; where that would take
-/// too many, the nearest one is taken (off by less than half an output sample).
+/// Output k of the library lies `(k + 1) / ratio - len / 2 + 1 / phases` input samples after the first input; a test
+/// holds the library to that. With the right number of zeros before it, one output lies exactly on the first input;
+/// where that would take too many, the nearest one is taken (off by less than half an output sample).
 fn alignment(len: usize, phases: usize, ratio: f64, (down, up): (u64, u64)) -> (usize, usize) {
     if phases as u64 == up && down <= MOST_LEAD {
         // (skip + 1) * down = (len / 2 + lead) * up - 1, in units of 1 / up input samples.

@@ -1,12 +1,12 @@
 //! Beginning and end of speech in finished audio.
 //!
-//! The definition (shared with vLLM-Omni's benchmark, so that *audible* time to first audio can be compared): audio is cut
-//! into windows of 5 ms from its start; speech begins at the first window from which the root mean square stays at or above
-//! 5 % of the peak of the whole for 20 ms (four windows). The end of speech is the same rule read backwards.
+//! The definition (shared with vLLM-Omni's benchmark, so that *audible* time to first audio can be compared): audio is
+//! cut into windows of 5 ms from its start; speech begins at the first window from which the root mean square stays at
+//! or above 5 % of the peak of the whole for 20 ms (four windows). The end of speech is the same rule read backwards.
 //!
-//! The threshold is relative to the peak of *all* the audio, which a live stream does not know yet; for cutting silence off
-//! a live stream see [`crate::Trimmer`], which uses an absolute one. [`LeadingSilence`] measures a stream chunk by chunk
-//! without keeping its samples.
+//! The threshold is relative to the peak of *all* the audio, which a live stream does not know yet; for cutting
+//! silence off a live stream see [`crate::Trimmer`], which uses an absolute one. [`LeadingSilence`] measures a stream
+//! chunk by chunk without keeping its samples.
 
 use std::time::Duration;
 

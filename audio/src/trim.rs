@@ -1,11 +1,11 @@
 //! Cuts silence off a live stream: at its beginning, at its end, and out of overlong pauses.
 //!
-//! In: the samples of one piece of speech in any chunking. Out: the same samples less silence, with short fades at both
-//! ends. The result depends on the samples alone, never on how they were cut into chunks. Look-ahead is bounded: at most
-//! four windows (20 ms) while waiting for speech to begin; afterwards one window (5 ms) plus the fade.
+//! In: the samples of one piece of speech in any chunking. Out: the same samples less silence, with short fades at
+//! both ends. The result depends on the samples alone, never on how they were cut into chunks. Look-ahead is bounded:
+//! at most four windows (20 ms) while waiting for speech to begin; afterwards one window (5 ms) plus the fade.
 //!
-//! A window of 5 ms is silent if its root mean square is below an absolute threshold. Speech begins where four windows in a
-//! row are not (a lone click does not start it) and is then never cut again by a window that is not silent.
+//! A window of 5 ms is silent if its root mean square is below an absolute threshold. Speech begins where four windows
+//! in a row are not (a lone click does not start it) and is then never cut again by a window that is not silent.
 
 use std::collections::VecDeque;
 use std::time::Duration;

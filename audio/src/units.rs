@@ -1,7 +1,7 @@
 //! Units of audio: rates, sample counts and codec frames, each its own type, all arithmetic in integers.
 //!
-//! Every conversion between samples and time lives here, so that rounding is decided once: time is rounded *down* to whole
-//! nanoseconds, samples are rounded *up* (a wait of that many samples is never too short).
+//! Every conversion between samples and time lives here, so that rounding is decided once: time is rounded *down* to
+//! whole nanoseconds, samples are rounded *up* (a wait of that many samples is never too short).
 
 use std::fmt;
 use std::iter::Sum;

@@ -1,8 +1,8 @@
 //! WAV files: a header of 16-bit PCM that can be written before the length is known, and a reader of more formats.
 //!
-//! A stream begins with [`WavHeader::streaming`], whose sizes are the customary "unknown" `0xFFFFFFFF` (players then read to
-//! the end of the input). A writer that can seek replaces it by [`WavHeader::finished`] in the end; both have the same length, so
-//! the samples do not move. [`Wav::parse`] reads either.
+//! A stream begins with [`WavHeader::streaming`], whose sizes are the customary "unknown" `0xFFFFFFFF` (players then
+//! read to the end of the input). A writer that can seek replaces it by [`WavHeader::finished`] in the end; both have
+//! the same length, so the samples do not move. [`Wav::parse`] reads either.
 
 mod sample;
 

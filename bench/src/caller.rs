@@ -129,7 +129,8 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// Sends text `number` (round and round) and measures the answer. `due`: when it should have been sent; absent: now.
+    /// Sends text `number` (round and round) and measures the answer. `due`: when it should have been sent; absent:
+    /// now.
     pub(crate) async fn request(&mut self, number: u32, due: Option<Instant>) -> Answered {
         let text = number as usize % self.asking.texts.len();
         let mut heard = Heard {

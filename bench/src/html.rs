@@ -1,4 +1,5 @@
-//! A benchmark as a page: one file, charts as inline SVG, no script, nothing fetched; light and dark as the reader has it.
+//! A benchmark as a page: one file, charts as inline SVG, no script, nothing fetched; light and dark as the reader has
+//! it.
 
 mod chart;
 mod charts;

@@ -103,8 +103,8 @@ async fn run(feeding: &mut Option<Feeding<'_>>) -> Option<Duration> {
     }
 }
 
-/// Sends the text and finishes the utterance. Of a text that is streamed: when the token was sent that completed the first
-/// sentence.
+/// Sends the text and finishes the utterance. Of a text that is streamed: when the token was sent that completed the
+/// first sentence.
 async fn feed(say: SpeechSender, text: &str, manner: Manner, sent: Instant) -> Option<Duration> {
     // A session that closes early says why in its events.
     let Some(rate) = manner.tokens_per_second else {

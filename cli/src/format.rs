@@ -7,8 +7,8 @@ use omni_audio::{Encoding, FormatError, InputEncoding, SampleRate};
 
 /// A format the client can write.
 ///
-/// The server is asked for samples at the wanted rate, and the file is made of them here: one that is in order however many
-/// utterances are in it.
+/// The server is asked for samples at the wanted rate, and the file is made of them here: one that is in order however
+/// many utterances are in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
     /// 16-bit samples behind a WAV header

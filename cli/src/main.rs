@@ -1,6 +1,7 @@
 //! `omni-client`: speak, talk, look around and measure, from the command line.
 //!
-//! Arguments come in, an exit code goes out. Data goes to standard output or a file; messages for people go to standard error.
+//! Arguments come in, an exit code goes out. Data goes to standard output or a file; messages for people go to
+//! standard error.
 
 mod args;
 mod bench;

@@ -117,8 +117,8 @@ impl Source {
     }
 }
 
-/// Reads what `open` opens on a thread of its own. That thread is never joined: nothing can wake it from reading standard input,
-/// and it ends with the program.
+/// Reads what `open` opens on a thread of its own. That thread is never joined: nothing can wake it from reading
+/// standard input, and it ends with the program.
 fn read<R: Read>(
     open: impl FnOnce() -> io::Result<R> + Send + 'static,
     terminal: bool,
@@ -139,8 +139,8 @@ fn read<R: Read>(
     receiver
 }
 
-/// Gives each read's text to `take` until the end, or until `take` wants no more. A character that is cut by the end of a
-/// read waits for its rest.
+/// Gives each read's text to `take` until the end, or until `take` wants no more. A character that is cut by the end
+/// of a read waits for its rest.
 fn read_pieces(mut input: impl Read, mut take: impl FnMut(String) -> bool) -> io::Result<()> {
     let mut buffer = vec![0; READ_SIZE];
     let mut waiting = 0;

@@ -38,8 +38,8 @@ impl<T: Send + 'static> Writer<T> {
         Self { name, queue, result }
     }
 
-    /// Hands over what is in `piece`, waiting while too much is still unwritten. May be dropped and called again: the piece stays
-    /// where it is until there is room.
+    /// Hands over what is in `piece`, waiting while too much is still unwritten. May be dropped and called again: the
+    /// piece stays where it is until there is room.
     pub(crate) async fn write(&self, piece: &mut Option<T>) -> Result<(), WriterGone> {
         let room = self.queue.reserve().await.map_err(|_| WriterGone)?;
         if let Some(piece) = piece.take() {

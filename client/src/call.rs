@@ -32,7 +32,8 @@ pub(crate) enum Call<T> {
 }
 
 impl<T: Send + 'static> Call<T> {
-    /// Opens the call in a task of its own, so that it is on its way before its first message is awaited. Dropping it ends it.
+    /// Opens the call in a task of its own, so that it is on its way before its first message is awaited. Dropping it
+    /// ends it.
     ///
     /// # Panics
     /// Outside a Tokio runtime.
@@ -71,7 +72,8 @@ impl<T> Stream for Call<T> {
 /// Stream of requests for the transport: everything from the senders, until the last of them or the receiving half is
 /// dropped.
 ///
-/// The transport ends a call only when both of its directions are let go, so the sending one must not outlive the other.
+/// The transport ends a call only when both of its directions are let go, so the sending one must not outlive the
+/// other.
 #[derive(Debug)]
 pub(crate) struct Outgoing<T> {
     requests: mpsc::Receiver<T>,

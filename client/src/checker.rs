@@ -1,9 +1,9 @@
 //! Holds a server to the protocol of a call: messages come in, events go out, or what was wrong.
 //!
-//! Checked of every call: consecutive numbers, `ready` first, everything of an utterance or a response between its one start and
-//! its one end, contiguous audio in whole samples that is never empty and ends with the last, none left open at the end. What
-//! differs between speech and chat is in their [`Rules`]. Kinds of events that this version does not know are skipped: the
-//! protocol only ever grows.
+//! Checked of every call: consecutive numbers, `ready` first, everything of an utterance or a response between its one
+//! start and its one end, contiguous audio in whole samples that is never empty and ends with the last, none left open
+//! at the end. What differs between speech and chat is in their [`Rules`]. Kinds of events that this version does not
+//! know are skipped: the protocol only ever grows.
 
 use omni_audio::SampleRate;
 use omni_proto::v1;

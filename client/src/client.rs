@@ -82,7 +82,8 @@ impl Client {
         &self.endpoint
     }
 
-    /// Opens a speech session: text in while it is being written, audio out as it is produced, any number of utterances.
+    /// Opens a speech session: text in while it is being written, audio out as it is produced, any number of
+    /// utterances.
     ///
     /// The call is on its way when this returns, so text can be sent at once; whatever is wrong with it, unknown voices
     /// included, comes out of the events.
@@ -154,8 +155,8 @@ impl Client {
 
     /// Opens a conversation: messages and speech in, text and speech out, any number of turns.
     ///
-    /// The call is on its way when this returns, so the first turn can be sent at once; whatever is wrong with it, unknown
-    /// voices included, comes out of the events.
+    /// The call is on its way when this returns, so the first turn can be sent at once; whatever is wrong with it,
+    /// unknown voices included, comes out of the events.
     ///
     /// # Panics
     /// Outside a Tokio runtime.

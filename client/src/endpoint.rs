@@ -53,8 +53,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Reads `http://HOST:PORT`, or `https://HOST:PORT` for an encrypted connection to a server that an authority of the system
-    /// has signed for. The scheme (http) and the port (50051) may be left out.
+    /// Reads `http://HOST:PORT`, or `https://HOST:PORT` for an encrypted connection to a server that an authority of
+    /// the system has signed for. The scheme (http) and the port (50051) may be left out.
     ///
     /// ```
     /// # use omni_client::Endpoint;

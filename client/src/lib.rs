@@ -1,9 +1,9 @@
 //! Client library for Omni.
 //!
-//! Text goes in as it is written, events come out as the server speaks; or messages go in and the server answers them, in
-//! text and in speech. The library hides the wire types, checks that
-//! the server keeps the protocol (order, contiguous audio, whole samples) and turns every failure into a [`ClientError`]
-//! that says what went wrong and whether trying again helps. It never plays audio and never writes files.
+//! Text goes in as it is written, events come out as the server speaks; or messages go in and the server answers them,
+//! in text and in speech. The library hides the wire types, checks that the server keeps the protocol (order,
+//! contiguous audio, whole samples) and turns every failure into a [`ClientError`] that says what went wrong and
+//! whether trying again helps. It never plays audio and never writes files.
 //!
 //! ```no_run
 //! use omni_client::{Client, Endpoint, SpeechEvent, SpeechSettings};

@@ -108,7 +108,8 @@ impl Operator {
         self.answer(answer).map(drop)
     }
 
-    /// Puts a replica in service, takes it out ([`ReplicaState::Cordoned`]), or away for good ([`ReplicaState::Removed`]).
+    /// Puts a replica in service, takes it out ([`ReplicaState::Cordoned`]), or away for good
+    /// ([`ReplicaState::Removed`]).
     ///
     /// # Errors
     /// The error of the server or the transport.

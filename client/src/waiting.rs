@@ -12,7 +12,8 @@ use crate::health::Serving;
 /// First and longest pause between two attempts.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
 
-/// Asks again and again, connecting anew each time, until the server serves or `patience` runs out; the last answer then.
+/// Asks again and again, connecting anew each time, until the server serves or `patience` runs out; the last answer
+/// then.
 ///
 /// ```no_run
 /// # async fn wait() -> Result<(), Box<dyn std::error::Error>> {

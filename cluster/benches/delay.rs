@@ -1,7 +1,7 @@
 //! Cost of hosts that are far apart: `cargo bench --bench delay` prints Markdown.
 //!
-//! Three hosts have a part each, and a server that is one process is beside the caller and the front end. Needs root, for network
-//! namespaces.
+//! Three hosts have a part each, and a server that is one process is beside the caller and the front end. Needs root,
+//! for network namespaces.
 #![cfg(target_os = "linux")]
 
 #[path = "../tests/parts/certificates.rs"]

@@ -54,8 +54,8 @@ pub struct ClusterArgs {
     #[arg(long, env = "OMNI_STAGE", value_name = "NAME")]
     pub stage: Option<String>,
 
-    /// With --role stage: the number that it has among the replicas of its stage, in metrics and for operators; unless given the lowest
-    /// that is free
+    /// With --role stage: the number that it has among the replicas of its stage, in metrics and for operators; unless
+    /// given the lowest that is free
     #[arg(long, env = "OMNI_REPLICA", value_name = "N")]
     pub replica: Option<u32>,
 
@@ -103,8 +103,8 @@ pub struct ClusterArgs {
     #[arg(long, env = "OMNI_CLUSTER_NAME", value_name = "NAME", default_value = "omni")]
     pub cluster_name: String,
 
-    /// Address of this machine at which the other parts reach this one. Unless it is a loopback address, --cluster-cert, --cluster-key
-    /// and --cluster-ca are required
+    /// Address of this machine at which the other parts reach this one. Unless it is a loopback address,
+    /// --cluster-cert, --cluster-key and --cluster-ca are required
     #[arg(
         long,
         env = "OMNI_CLUSTER_HOST",

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 /// The endpoint of every stage.
 pub const ENDPOINT: &str = "generate";
-/// The runtime compares these names and refuses different ones in one place. Stages of several models may be in one cluster, for
-/// as long as one takes the place of another.
+/// The runtime compares these names and refuses different ones in one place. Stages of several models may be in one
+/// cluster, for as long as one takes the place of another.
 const DISPLAY_NAME: &str = "omni";
 
 /// Properties that two processes must share to work together.

@@ -64,7 +64,8 @@ async fn work(app: &mut App, config: &Config, network: Option<&Network>) -> anyh
     }
 }
 
-/// Shows the figures of Dynamo's runtime on the page of the front end: of the runtime, of requests to stages, and of their connections.
+/// Shows the figures of Dynamo's runtime on the page of the front end: of the runtime, of requests to stages, and of
+/// their connections.
 fn show_metrics(app: &App, runtime: &DistributedRuntime) {
     let registry = runtime.get_metrics_registry().clone();
     let registered = {

@@ -1,7 +1,7 @@
 //! Probes and figures of a stage over HTTP, in plaintext: `/live`, `/health` and `/metrics`.
 //!
-//! The server is not that of Dynamo's runtime: that one stops when discovery is lost, and a liveness probe would then end stages that work. It also
-//! has routes that change things.
+//! The server is not that of Dynamo's runtime: that one stops when discovery is lost, and a liveness probe would then
+//! end stages that work. It also has routes that change things.
 
 use std::fmt;
 use std::fmt::Write as _;

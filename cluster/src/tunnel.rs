@@ -171,7 +171,8 @@ impl Tunnel {
     }
 }
 
-/// Reaches stages at the addresses that [cards](crate::card::Card::address) have. Called on a thread of the runtime that carries it.
+/// Reaches stages at the addresses that [cards](crate::card::Card::address) have. Called on a thread of the runtime
+/// that carries it.
 pub fn dial(router: Arc<AddressedPushRouter>) -> Dial {
     let runtime = Handle::current();
     Arc::new(move |address| {

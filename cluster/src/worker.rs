@@ -33,7 +33,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 const POLL_FILES: Duration = Duration::from_secs(2);
 /// Attempts of a replica to get a number of its own before it gives up.
 const TRIES: u32 = 64;
-/// Least time between two such tries. A front end that has not read that the first card was taken back would refuse the second.
+/// Least time between two such tries. A front end that has not read that the first card was taken back would refuse
+/// the second.
 const ASIDE: Duration = Duration::from_millis(200);
 /// Interval between checks of connections that are closing.
 const POLL_CONNECTIONS: Duration = Duration::from_millis(20);
@@ -176,7 +177,8 @@ impl Stage<'_> {
         Ok(namespace.component(self.member.stage())?.endpoint(ENDPOINT))
     }
 
-    /// Registers the stage, and again whenever discovery was lost. Connections last meanwhile. `held` is the registration that is valid.
+    /// Registers the stage, and again whenever discovery was lost. Connections last meanwhile. `held` is the
+    /// registration that is valid.
     async fn keep_registered(&self, held: &mut Held) -> anyhow::Result<()> {
         let mut runtime = connect(self.network, Presence::Registered).await?;
         // For all registrations: links outlive them, and so does the port at which the next stage answers.

@@ -9,18 +9,18 @@
 //! order of arrival; no sequence overtakes a ready one, however large that is.
 //!
 //! *What gives way.* A decode without a block takes those of a sequence that cannot run anyway, or else of the last in
-//! that order; the victim is recomputed later. A sequence that cannot run (no row from upstream, consumer full) keeps its
-//! place while no other needs it, and for [`ArConfig::hold_patience`] steps if another does.
+//! that order; the victim is recomputed later. A sequence that cannot run (no row from upstream, consumer full) keeps
+//! its place while no other needs it, and for [`ArConfig::hold_patience`] steps if another does.
 //!
-//! *What overlaps.* A step can be begun and ended apart ([`ArEngine::begin_step`], [`ArEngine::end_step`]), and where the
-//! model's work is done elsewhere, another can be begun before the first has ended ([`ArEngine::begin_step_ahead`]): then the
-//! machine has its next step while the caller deals with what the last one gave. Only sequences of the first are in the second,
-//! and only if no other could run.
+//! *What overlaps.* A step can be begun and ended apart ([`ArEngine::begin_step`], [`ArEngine::end_step`]), and where
+//! the model's work is done elsewhere, another can be begun before the first has ended
+//! ([`ArEngine::begin_step_ahead`]): then the machine has its next step while the caller deals with what the last one
+//! gave. Only sequences of the first are in the second, and only if no other could run.
 //!
 //! *What is shared.* Full blocks of equal content, where the model says what stands in them
-//! ([`KvCache::content_keys`](crate::KvCache::content_keys)). At least the last known position is always computed, in a block of its own, so a shared
-//! block is never written and nothing is ever copied. (Sharing half-filled blocks, as for several continuations of one
-//! sequence, would need copy-on-write here.)
+//! ([`KvCache::content_keys`](crate::KvCache::content_keys)). At least the last known position is always computed, in
+//! a block of its own, so a shared block is never written and nothing is ever copied. (Sharing half-filled blocks, as
+//! for several continuations of one sequence, would need copy-on-write here.)
 
 mod admit;
 mod config;

@@ -1,5 +1,5 @@
-//! KV block bookkeeping: which sequence holds which block of the pool, and what the free ones still contain. Ids only; the rows
-//! themselves live in the model.
+//! KV block bookkeeping: which sequence holds which block of the pool, and what the free ones still contain. Ids only;
+//! the rows themselves live in the model.
 //!
 //! A block is held by any number of sequences (reference count) or free. A full block whose content is known is
 //! *published* under its chained hash; it keeps its content when it becomes free, until the pool needs it for something

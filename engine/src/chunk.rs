@@ -5,11 +5,11 @@
 //!
 //! Two rules keep listeners from hearing gaps. *Chunk size*: the first chunk is as small as possible, later ones grow
 //! along a ramp, but never so far that waiting for more items would use up the stream's playback lead. *What goes
-//! first*: streams that are about to run dry, then new streams in the order of their arrival, then the others, each time
-//! the one that runs dry first. So a crowd of newcomers is let in at the rate at which those already playing allow. A step
-//! takes a bounded number of streams and of items, since nothing of a step comes out before its end and nothing can
-//! overtake it; and a step with a first chunk takes only those that cannot wait for the next, so that a crowd delays the
-//! comfortable streams and not all of them.
+//! first*: streams that are about to run dry, then new streams in the order of their arrival, then the others, each
+//! time the one that runs dry first. So a crowd of newcomers is let in at the rate at which those already playing
+//! allow. A step takes a bounded number of streams and of items, since nothing of a step comes out before its end and
+//! nothing can overtake it; and a step with a first chunk takes only those that cannot wait for the next, so that a
+//! crowd delays the comfortable streams and not all of them.
 
 mod stream;
 
@@ -30,8 +30,8 @@ const ENDANGERED_ITEMS: u32 = 2;
 pub struct ChunkConfig {
     /// Streams decoded in one step.
     pub max_batch: u32,
-    /// Items decoded in one step, over all its streams; the chunk of its most urgent stream is never cut. Small steps let
-    /// urgent streams in sooner, large ones pay off where a device computes many items in the time of one.
+    /// Items decoded in one step, over all its streams; the chunk of its most urgent stream is never cut. Small steps
+    /// let urgent streams in sooner, large ones pay off where a device computes many items in the time of one.
     pub max_batched_items: u32,
     /// Streams that may be open.
     pub max_streams: u32,
@@ -270,8 +270,8 @@ impl<M: ChunkModel> ChunkEngine<M> {
         self.step_with(|| now)
     }
 
-    /// Decodes one chunk each of the streams that are most urgent when it begins. `clock` is read then, and when its results are
-    /// there.
+    /// Decodes one chunk each of the streams that are most urgent when it begins. `clock` is read then, and when its
+    /// results are there.
     pub fn step_with(&mut self, mut clock: impl FnMut() -> Stamp) -> StepReport<ChunkOutput<M::Sample>> {
         let mut report = StepReport::new(clock());
         for (seq, record) in self.aborted.drain(..) {

@@ -1,7 +1,7 @@
 //! Stages of a model family and the edges between them, as plain data.
 //!
-//! A family declares one [`StageGraph`]. Settings, pools, edges, metric ids, processes and the wiring of a request are built from
-//! it; nothing else names a stage. [`StageGraph::check`] says what is wrong with one.
+//! A family declares one [`StageGraph`]. Settings, pools, edges, metric ids, processes and the wiring of a request are
+//! built from it; nothing else names a stage. [`StageGraph::check`] says what is wrong with one.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -29,8 +29,8 @@ pub enum ModelError {
 pub struct KvSpec {
     /// Positions per block.
     pub block_size: u32,
-    /// Blocks in the pool, at least 2. The engine hands out ids `1..num_blocks`: block 0 is the model's own, for rows that
-    /// are never read (the unused rows of a captured graph).
+    /// Blocks in the pool, at least 2. The engine hands out ids `1..num_blocks`: block 0 is the model's own, for rows
+    /// that are never read (the unused rows of a captured graph).
     pub num_blocks: u32,
     /// Longest sequence the model accepts, prompt and generated positions together.
     pub max_len: u32,
@@ -137,7 +137,8 @@ pub trait AsyncExecutor: StepExecutor {
         Ok(false)
     }
 
-    /// Waits for the oldest request, and gives its result in the order of its sequences. None of them was closed meanwhile.
+    /// Waits for the oldest request, and gives its result in the order of its sequences. None of them was closed
+    /// meanwhile.
     ///
     /// # Errors
     /// [`ModelError::Compute`]: the whole batch is lost, prompts in it included.
@@ -163,8 +164,8 @@ pub trait KvCache {
     /// Content keys of `positions` of a sequence, one each, so that others with the same beginning may share its KV
     /// rows; `None` if it never shares. See [`ContentKey`] for the contents of a key.
     ///
-    /// Positions of the prompt, and of outputs that the request brought, are asked for once every row that the next output needs has
-    /// been pushed, later ones after they have been computed.
+    /// Positions of the prompt, and of outputs that the request brought, are asked for once every row that the next
+    /// output needs has been pushed, later ones after they have been computed.
     fn content_keys(&self, _seq: SeqId, _positions: Range<u32>) -> Option<Vec<ContentKey>> {
         None
     }
@@ -187,14 +188,15 @@ pub trait Warmup {
 /// An autoregressive model over many concurrent sequences: what [`ArEngine`](crate::ArEngine) drives.
 ///
 /// Position `p` below the prompt length is the prompt's; position `prompt + n` is made of output `n` and, where the
-/// sequence is fed from upstream, of its row. Outputs that a request brings count from 0 like those that the sequence gives, for rows,
-/// random draws and limits alike: it gives what it would have given if it had made them itself. A prompt may be computed in any number of pieces, and any piece of any
-/// sequence may be computed again after a preemption, so embeddings laid over a prompt, audio features and hidden rows
-/// that go to the next stage are addressed by absolute position: `execute` takes inputs `start .. start + len` of what
-/// `open` and `push` brought, and a model that exports hidden rows keeps those of `start .. start + len` until all of the
-/// prompt's are there and hands them over in its `Output`. (Such sequences are added with `reuse_prefix: false`: every
-/// prompt position is then computed at least once.) What else a request carries (speaker, language) and what changes on
-/// the way (trailing text) is the model's own state per sequence: `Request` brings it, `Row` updates it.
+/// sequence is fed from upstream, of its row. Outputs that a request brings count from 0 like those that the sequence
+/// gives, for rows, random draws and limits alike: it gives what it would have given if it had made them itself. A
+/// prompt may be computed in any number of pieces, and any piece of any sequence may be computed again after a
+/// preemption, so embeddings laid over a prompt, audio features and hidden rows that go to the next stage are
+/// addressed by absolute position: `execute` takes inputs `start .. start + len` of what `open` and `push` brought,
+/// and a model that exports hidden rows keeps those of `start .. start + len` until all of the prompt's are there and
+/// hands them over in its `Output`. (Such sequences are added with `reuse_prefix: false`: every prompt position is
+/// then computed at least once.) What else a request carries (speaker, language) and what changes on the way (trailing
+/// text) is the model's own state per sequence: `Request` brings it, `Row` updates it.
 ///
 /// Results never depend on which other sequences share a batch: batched equals single, in any order.
 pub trait ArModel: Sequences + AsyncExecutor + KvCache + Warmup {}
@@ -220,8 +222,9 @@ pub trait ChunkModel {
     fn open(&mut self, seq: SeqId, lead: u32) -> Result<Skipped, ModelError>;
 
     /// Decodes the next items of each entry; one answer per entry, in order, with its new samples. Any split of a
-    /// sequence's items over calls gives the same samples as one call. An `Err` inside is the failure of that stream alone
-    /// (a code out of range, a sample that is not finite), which says what was found; the engine closes the stream.
+    /// sequence's items over calls gives the same samples as one call. An `Err` inside is the failure of that stream
+    /// alone (a code out of range, a sample that is not finite), which says what was found; the engine closes the
+    /// stream.
     ///
     /// # Errors
     /// [`ModelError::Compute`]: the whole batch is lost. The model may have removed its streams, whose memory is not

@@ -67,7 +67,8 @@ impl Cuda {
         Self::with_queue(Arc::new(Loaded::new(ordinal)?), Priority::Usual)
     }
 
-    /// The compiled kernels, a name and a fat binary per file of `kernels/`. None if nvcc was not there when this was built.
+    /// The compiled kernels, a name and a fat binary per file of `kernels/`. None if nvcc was not there when this was
+    /// built.
     #[must_use]
     pub fn modules() -> &'static [(&'static str, &'static [u8])] {
         MODULES

@@ -9,7 +9,8 @@ pub(crate) const MAX_ARGS: usize = 24;
 pub(crate) const MAX_THREADS: u32 = 1024;
 /// Most bytes of dynamic shared memory of a block that need no permission.
 pub(crate) const MAX_SHARED: u32 = 48 * 1024;
-/// Most bytes of dynamic shared memory of a block, on every device that is supported, for kernels that ask for permission.
+/// Most bytes of dynamic shared memory of a block, on every device that is supported, for kernels that ask for
+/// permission.
 pub(crate) const LARGE_SHARED: u32 = 96 * 1024;
 /// Most blocks along the second and third dimension of a grid.
 pub(crate) const MAX_GRID_YZ: u32 = 65_535;

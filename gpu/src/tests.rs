@@ -1,5 +1,5 @@
-//! Every kernel against a plain reference, for both float types and for threads in both orders; with feature `cuda` also on
-//! a device, if there is one.
+//! Every kernel against a plain reference, for both float types and for threads in both orders; with feature `cuda`
+//! also on a device, if there is one.
 
 mod device;
 #[cfg(feature = "cuda")]

@@ -1,14 +1,15 @@
 //! code2wav: codec frames in, samples out, as a [`ChunkModel`] over many streams.
 //!
 //! A stream carries everything that the causal network remembers (attention window, past rows of every convolution),
-//! so frames may come in any pieces: the samples are those of the whole. With Qwen3-Omni the first frame of a stream gives
-//! fewer samples than the following ones, because every transposed convolution drops its first `rate` outputs, as the reference
-//! implementation does.
+//! so frames may come in any pieces: the samples are those of the whole. With Qwen3-Omni the first frame of a stream
+//! gives fewer samples than the following ones, because every transposed convolution drops its first `rate` outputs,
+//! as the reference implementation does.
 //!
-//! What it remembers reaches back only so far: samples depend on the frames of the attention windows and convolutions in a row
-//! ([`Code2WavNet::reach`]). A stream that is to go on behind a long lead begins that many frames before the end of the lead, at the
-//! positions that these frames have, and gives the same samples to the bit. By the convolutions they depend on a few frames only, which
-//! are nearly all of the work: what stands before those passes the transformer alone.
+//! What it remembers reaches back only so far: samples depend on the frames of the attention windows and convolutions
+//! in a row ([`Code2WavNet::reach`]). A stream that is to go on behind a long lead begins that many frames before the
+//! end of the lead, at the positions that these frames have, and gives the same samples to the bit. By the
+//! convolutions they depend on a few frames only, which are nearly all of the work: what stands before those passes
+//! the transformer alone.
 
 mod core;
 mod net;

@@ -132,7 +132,8 @@ pub(crate) struct PredictorConfig {
 pub(crate) enum Code2WavFront {
     /// The mean of the codes' embeddings.
     Mean,
-    /// The vectors of a split residual quantizer, of `width` numbers when put together, through a convolution to `latent` channels.
+    /// The vectors of a split residual quantizer, of `width` numbers when put together, through a convolution to
+    /// `latent` channels.
     Quantizer { width: usize, latent: usize },
 }
 

@@ -18,8 +18,8 @@ pub struct CountedFloor {
     pub thinker: Option<StageFloor>,
     /// A pass over a recording.
     pub audio_encoder: Option<StageFloor>,
-    /// The first code of a frame. Projections of text and of hidden states count as parameters and not for a step: rows of
-    /// text need not be projected where they are spoken.
+    /// The first code of a frame. Projections of text and of hidden states count as parameters and not for a step:
+    /// rows of text need not be projected where they are spoken.
     pub talker: StageFloor,
     /// The other codes of a frame: all its passes together.
     pub predictor: StageFloor,
@@ -38,8 +38,8 @@ pub struct StageFloor {
     pub dense_bytes: u64,
     /// Mixtures of experts, one per layer that has one.
     pub mixtures: Vec<Mixture>,
-    /// Bytes of the keys and values of one position, all of which a row reads again at every step; of the code predictor
-    /// within a frame, of code2wav within its window, of an audio encoder none.
+    /// Bytes of the keys and values of one position, all of which a row reads again at every step; of the code
+    /// predictor within a frame, of code2wav within its window, of an audio encoder none.
     pub kv_position_bytes: u64,
     /// Operations (additions and multiplications) of the products of one row; for code2wav of a frame at all its
     /// rates. Attention is not counted.
@@ -219,7 +219,8 @@ impl Counting {
         numbers * self.dtype.bytes()
     }
 
-    /// All but keys, values and experts. A step goes through the layers in `passes` passes, with `rows` rows of a sequence in all of them.
+    /// All but keys, values and experts. A step goes through the layers in `passes` passes, with `rows` rows of a
+    /// sequence in all of them.
     fn stage(&self, part: Part, passes: u64, rows: u64) -> StageFloor {
         let parameters = self.tensors(part).map(|(_, n)| n).sum();
         let used = |times: u64| {

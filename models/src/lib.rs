@@ -1,8 +1,9 @@
 //! Qwen3-Omni and Qwen3-TTS: checkpoints, tokenizer, thinker, talker, code predictor, code2wav.
 //!
 //! Flows in: a checkpoint in Hugging Face layout, prompts, text token ids, codec frames. Flows out: text tokens, codec
-//! frames and samples, through the engine's traits [`omni_engine::ArModel`] and [`omni_engine::ChunkModel`]. Owns weights, caches and
-//! per-sequence numbers. Never starts a thread of its own, never knows about requests, sockets or clocks.
+//! frames and samples, through the engine's traits [`omni_engine::ArModel`] and [`omni_engine::ChunkModel`]. Owns
+//! weights, caches and per-sequence numbers. Never starts a thread of its own, never knows about requests, sockets or
+//! clocks.
 
 mod audio_encoder;
 mod backend;

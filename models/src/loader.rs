@@ -411,7 +411,8 @@ impl Loader<'_, DryRun> {
 /// Fewest tensors that are missing where a prefix is looked for.
 const FEWEST_RENAMED: usize = 4;
 
-/// True if nearly all of the tensors that are missing are there under other names, which have a prefix too many or lack one.
+/// True if nearly all of the tensors that are missing are there under other names, which have a prefix too many or
+/// lack one.
 fn renamed(checkpoint: &Checkpoint, missing: &[String]) -> Option<Problem> {
     if missing.len() < FEWEST_RENAMED {
         return None;

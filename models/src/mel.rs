@@ -1,4 +1,5 @@
-//! Power spectra in mel bands: Hann windows, filters of unit area as in librosa's `mel` with `htk=False`, `norm="slaney"`.
+//! Power spectra in mel bands: Hann windows, filters of unit area as in librosa's `mel` with `htk=False`,
+//! `norm="slaney"`.
 
 use std::f64::consts::PI;
 use std::sync::Arc;

@@ -97,13 +97,12 @@ static SHAPES: [Shapes; 6] = [
 ///
 /// `qwen3-omni-30b-a3b` has the published shapes of thinker, audio encoder, talker, code predictor and code2wav,
 /// `qwen3-omni-30b-a3b-speech` those of them that speaking needs, `embedded` those of the model inside the server,
-/// `qwen3-tts-0.6b` and `qwen3-tts-1.7b` those of the Qwen3-TTS checkpoints with voices of their own, `qwen3-tts-0.6b-base` those of
-/// the one that clones voices, its encoders included.
-/// Without a seed it is 0.
+/// `qwen3-tts-0.6b` and `qwen3-tts-1.7b` those of the Qwen3-TTS checkpoints with voices of their own,
+/// `qwen3-tts-0.6b-base` those of the one that clones voices, its encoders included. Without a seed it is 0.
 ///
-/// Random weights end nowhere. The checkpoint's `omni.json` says where to end instead: every sequence of speech, as a rule
-/// a sentence, after 5 s; every answer after as many tokens as are said in that time (18; of the embedded shapes, where a
-/// token is a letter, 75).
+/// Random weights end nowhere. The checkpoint's `omni.json` says where to end instead: every sequence of speech, as a
+/// rule a sentence, after 5 s; every answer after as many tokens as are said in that time (18; of the embedded shapes,
+/// where a token is a letter, 75).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct RandomModel {

@@ -5,9 +5,9 @@
 //! the talker's hidden state. Keys and values live in a pool addressed by the engine's block ids.
 //!
 //! A sequence keeps its prompt, its text and its frames, so any of its positions can be computed again: a step may
-//! start at 0 after the engine took its blocks away. Layout of the positions: the rows of the prompt, which a family decides on
-//! ([`prompt`]; the last one has the first text token as a rule), then one per frame, each adding the next text token, then
-//! `tts_eos` once, then `tts_pad`.
+//! start at 0 after the engine took its blocks away. Layout of the positions: the rows of the prompt, which a family
+//! decides on ([`prompt`]; the last one has the first text token as a rule), then one per frame, each adding the next
+//! text token, then `tts_eos` once, then `tts_pad`.
 
 mod core;
 mod net;
@@ -76,7 +76,8 @@ pub struct VoiceReference {
 /// Everything needed to begin a spoken reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TalkerRequest {
-    /// The user turn, `<|im_start|>user\n ... <|im_end|>\n` included; may be empty. Qwen3-TTS takes its instruction from there.
+    /// The user turn, `<|im_start|>user\n ... <|im_end|>\n` included; may be empty. Qwen3-TTS takes its instruction
+    /// from there.
     pub user: Vec<UserRow>,
     /// The voice that speaks.
     pub voice: Voice,
@@ -160,8 +161,8 @@ impl Talker {
         self.0.hidden(seq)
     }
 
-    /// The code predictor's raw logits `[codes of that group]` of the code that follows `codes`, the first ones of the frame that comes
-    /// next, at the last computed position of `seq`, until the next `execute`.
+    /// The code predictor's raw logits `[codes of that group]` of the code that follows `codes`, the first ones of the
+    /// frame that comes next, at the last computed position of `seq`, until the next `execute`.
     ///
     /// # Errors
     /// [`ModelError::Compute`] if nothing was computed for the sequence, or if `codes` are none or a whole frame.

@@ -13,7 +13,8 @@
 //! | 2 | `stage` | pools, replicas, threads that drive the engines |
 //! | 1 | `clock`, `item`, `request`, `seq_ids`, `settings`, `tenant`, `trace` | plain values |
 //!
-//! Not in this crate: gRPC, HTTP, JSON, configuration files, and the model's public side (voices, languages, templates).
+//! Not in this crate: gRPC, HTTP, JSON, configuration files, and the model's public side (voices, languages,
+//! templates).
 
 pub mod clock;
 pub mod connector;

@@ -28,7 +28,8 @@ pub async fn python(client: &str, package: &str, script: &str, arguments: &[&str
     }
     let home = tempfile::tempdir().expect("a directory");
     let mut call = Command::new(program);
-    // Nothing of the tester's: no settings of Python or of the client, no proxies, no ~/.netrc, no packages of the user.
+    // Nothing of the tester's: no settings of Python or of the client, no proxies, no ~/.netrc, no packages of the
+    // user.
     call.env_clear()
         .envs([("HOME", home.path()), ("TMPDIR", home.path())])
         .current_dir(home.path());

@@ -1,5 +1,6 @@
-//! The configurations of `deploy/proxy`, by the proxies themselves: every protocol, pauses longer than what proxies do unasked, uploads, and a
-//! server that ends. Minutes long, so only `make test-all` runs them. A proxy that `scripts/setup proxies` could not get is skipped.
+//! The configurations of `deploy/proxy`, by the proxies themselves: every protocol, pauses longer than what proxies do
+//! unasked, uploads, and a server that ends. Minutes long, so only `make test-all` runs them. A proxy that
+//! `scripts/setup proxies` could not get is skipped.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};

@@ -242,7 +242,8 @@ fn a_bench_says_how_fast_steps_are_beside_what_they_must_read() {
             (computing / least - 1.0).abs() <= 0.02 + 0.6e6 / product + 0.001 / gflop,
             "{row:?} at {product} operations per second"
         );
-        // Several stages in turn: the larger of two sums is at most the sum of the larger ones, and that at most both sums.
+        // Several stages in turn: the larger of two sums is at most the sum of the larger ones, and that at most both
+        // sums.
         let fewest = median / (floor + computing);
         let most = median / floor.max(computing);
         assert!(

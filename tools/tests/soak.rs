@@ -1,4 +1,5 @@
-//! Callers of every kind at once, for a short while: no rule is broken, and nothing is left of them. `make soak` is the long version.
+//! Callers of every kind at once, for a short while: no rule is broken, and nothing is left of them. `make soak` is
+//! the long version.
 
 use std::time::Duration;
 

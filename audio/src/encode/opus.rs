@@ -1,8 +1,8 @@
 //! Opus (RFC 6716) by libopus: bare packets, and packets in an Ogg stream (RFC 7845).
 //!
-//! Packets hold 20 ms unless the format says otherwise. libopus looks a little ahead (6.5 ms), so that much of the first packet
-//! precedes the first sample. The stream is filled up with silence until everything is in a packet. In Ogg both are written down,
-//! and players leave them out.
+//! Packets hold 20 ms unless the format says otherwise. libopus looks a little ahead (6.5 ms), so that much of the
+//! first packet precedes the first sample. The stream is filled up with silence until everything is in a packet. In
+//! Ogg both are written down, and players leave them out.
 
 use std::fmt;
 use std::mem;

@@ -11,8 +11,8 @@ use crate::wav::WavHeader;
 pub(super) struct Raw {
     format: Format,
     begun: bool,
-    /// Samples of the frame to come, where there are frames: never fewer than one once there was one, so that the end has something
-    /// to say.
+    /// Samples of the frame to come, where there are frames: never fewer than one once there was one, so that the end
+    /// has something to say.
     waiting: Vec<f32>,
 }
 

@@ -61,10 +61,11 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "R,R,...", value_delimiter = ',', value_parser = rate, help_heading = "Load")]
     #[arg(conflicts_with_all = ["concurrency", "chat"])]
     pub(crate) rate: Vec<f64>,
-    /// Find the most streams, up to N, that are carried: success 99.9 %, without a gap over 100 ms 99 %, p95 within --slo
+    /// Find the most streams, up to N, that are carried: success 99.9 %, without a gap over 100 ms 99 %, p95 within
+    /// --slo
     ///
-    /// Doubles the number of streams until it is too much, then halves the distance. Every number is given --steady time
-    /// and --per-stream requests for each stream.
+    /// Doubles the number of streams until it is too much, then halves the distance. Every number is given --steady
+    /// time and --per-stream requests for each stream.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "256", require_equals = true)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_024), help_heading = "Load")]
     #[arg(requires = "slo", conflicts_with_all = ["concurrency", "rate", "requests", "trials"])]

@@ -44,11 +44,13 @@ pub(crate) struct Chat {
     pub(crate) text: Vec<String>,
     /// Speak the answers into a file, a directory with a WAV file for every answer, or `-`
     ///
-    /// The ending of the file names its format, as for `speak`. A directory is one that exists or whose name ends with a slash. `-` is standard output; the text goes to standard
-    /// error then. Without this option answers are only written.
+    /// The ending of the file names its format, as for `speak`. A directory is one that exists or whose name ends with
+    /// a slash. `-` is standard output; the text goes to standard error then. Without this option answers are only
+    /// written.
     #[arg(long, short = 'o', value_name = "FILE|DIR", help_heading = "Audio")]
     pub(crate) audio_out: Option<PathBuf>,
-    /// Recording to send first, ahead of any TEXT: WAV, FLAC (.flac), Ogg Opus (.opus, .ogg) or G.711 (.ul, .al at 8000 Hz)
+    /// Recording to send first, ahead of any TEXT: WAV, FLAC (.flac), Ogg Opus (.opus, .ogg) or G.711 (.ul, .al at
+    /// 8000 Hz)
     #[arg(long, value_name = "FILE", help_heading = "Audio")]
     pub(crate) audio_in: Option<PathBuf>,
     #[command(flatten)]
@@ -105,8 +107,8 @@ pub(crate) struct Chat {
     pub(crate) max_tokens: Option<u32>,
     /// Do not keep the lines of the prompt for later sessions
     ///
-    /// They are kept in ~/.local/state/omni/chat-history, which only its owner can read: the newest thousand. OMNI_CHAT_HISTORY names
-    /// another file; where it is empty, nothing is kept.
+    /// They are kept in ~/.local/state/omni/chat-history, which only its owner can read: the newest thousand.
+    /// OMNI_CHAT_HISTORY names another file; where it is empty, nothing is kept.
     #[arg(long)]
     pub(crate) no_history: bool,
     #[command(flatten)]

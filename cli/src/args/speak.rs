@@ -86,8 +86,9 @@ pub(crate) struct Voice {
 pub(crate) struct Speak {
     /// Text to speak; `-` reads standard input and speaks it as it arrives
     ///
-    /// `[pause:500ms]` in it is a pause. Several words need no quotes; a text that begins with `-` and a letter needs `--` before it. Without any text, piped input is spoken as
-    /// if `-` was given. Texts longer than the server takes at once are spoken in several parts, into the same file.
+    /// `[pause:500ms]` in it is a pause. Several words need no quotes; a text that begins with `-` and a letter needs
+    /// `--` before it. Without any text, piped input is spoken as if `-` was given. Texts longer than the server takes
+    /// at once are spoken in several parts, into the same file.
     #[arg(value_name = "TEXT", allow_negative_numbers = true)]
     pub(crate) text: Vec<String>,
     /// File with the text to speak

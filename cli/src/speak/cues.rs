@@ -1,7 +1,7 @@
 //! Words become cues that a viewer can read, as SubRip or WebVTT; or for programs every word a line of JSON.
 //!
-//! In: words with their samples, utterance by utterance. Out: text to be written. A cue is a sentence or a part of one, at most two
-//! lines long and six seconds, ended where the speaker makes a pause.
+//! In: words with their samples, utterance by utterance. Out: text to be written. A cue is a sentence or a part of
+//! one, at most two lines long and six seconds, ended where the speaker makes a pause.
 
 use std::path::Path;
 use std::time::Duration;

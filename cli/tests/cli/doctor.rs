@@ -201,7 +201,8 @@ fn something_that_is_no_grpc_server_is_recognised() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let hanging_up = std::thread::spawn(move || {
-        // Once to see that it is there, once to see whether it encrypts, once to talk to it, which it does not understand.
+        // Once to see that it is there, once to see whether it encrypts, once to talk to it, which it does not
+        // understand.
         for connection in listener.incoming().take(3) {
             drop(connection);
         }

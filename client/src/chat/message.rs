@@ -30,7 +30,8 @@ pub enum ClipFormat {
     },
 }
 
-/// A whole recording. Servers take about a megabyte of them in one message; [`crate::ChatSender::audio`] has no such limit.
+/// A whole recording. Servers take about a megabyte of them in one message; [`crate::ChatSender::audio`] has no such
+/// limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clip {
     /// Encoding.

@@ -1,5 +1,5 @@
-//! The protocol of conversations, beyond what all calls share: text that is never empty, nothing about the conversation while a
-//! response is in progress.
+//! The protocol of conversations, beyond what all calls share: text that is never empty, nothing about the
+//! conversation while a response is in progress.
 
 use omni_proto::v1;
 use omni_proto::v1::converse_response::Event;

@@ -183,7 +183,8 @@ pub struct Stats {
     pub expected_wait: Option<Duration>,
     /// Requests that were refused since the start.
     pub refused: u64,
-    /// From the request to the first audio packet; of the requests that ended within the last minute, like what follows.
+    /// From the request to the first audio packet; of the requests that ended within the last minute, like what
+    /// follows.
     pub first_packet: Percentiles,
     /// Requests per second.
     pub requests_per_second: f64,

@@ -1,4 +1,5 @@
-//! The protocol of speech sessions, beyond what all calls share: words that follow one another in the text and in the audio.
+//! The protocol of speech sessions, beyond what all calls share: words that follow one another in the text and in the
+//! audio.
 
 use omni_audio::Samples;
 use omni_proto::v1;

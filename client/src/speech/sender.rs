@@ -69,8 +69,8 @@ impl SpeechSender {
         self.send(Event::Finish(v1::FinishUtterance {})).await
     }
 
-    /// Stop speaking: the open utterance and all that wait behind it. `played` says how much the listener heard, so that
-    /// the server can tell which text that was.
+    /// Stop speaking: the open utterance and all that wait behind it. `played` says how much the listener heard, so
+    /// that the server can tell which text that was.
     ///
     /// ```no_run
     /// # async fn barge_in(client: omni_client::Client) -> Result<(), Box<dyn std::error::Error>> {

@@ -29,8 +29,8 @@ pub struct TlsFacts {
     pub version: String,
 }
 
-/// Makes an encrypted connection to `address`, which is one of the endpoint's, and closes it. Finds out what a call would hide:
-/// why an encrypted connection to this server fails.
+/// Makes an encrypted connection to `address`, which is one of the endpoint's, and closes it. Finds out what a call
+/// would hide: why an encrypted connection to this server fails.
 ///
 /// # Errors
 /// [`ClientError::Tls`] with what is wrong, [`ClientError::Unreachable`] if there is no connection at all.

@@ -150,7 +150,8 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Hosts with these names beside [`HERE`], which this thread becomes. None where the system allows a test no namespaces.
+    /// Hosts with these names beside [`HERE`], which this thread becomes. None where the system allows a test no
+    /// namespaces.
     pub(crate) fn with(names: &[&'static str]) -> Option<Self> {
         match Self::made(names) {
             Ok(network) => Some(network),

@@ -1,4 +1,5 @@
-//! Parts of a cluster on hosts of their own: each in a network namespace, with a network between them that delays, loses and cuts.
+//! Parts of a cluster on hosts of their own: each in a network namespace, with a network between them that delays,
+//! loses and cuts.
 #![cfg(target_os = "linux")]
 
 #[path = "../parts/certificates.rs"]

@@ -226,7 +226,8 @@ impl Part {
         self.inodes().len()
     }
 
-    /// The addresses at which it takes connections, as the system writes them: the bytes of an IPv4 address from the last to the first.
+    /// The addresses at which it takes connections, as the system writes them: the bytes of an IPv4 address from the
+    /// last to the first.
     pub(crate) fn listens_at(&self) -> Vec<String> {
         let own = self.inodes();
         let read = |table| std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();

@@ -39,7 +39,8 @@ impl Parts {
         }
     }
 
-    /// Has another replica of each of these stages, and then kills those that were there, to which all is bound that was begun before.
+    /// Has another replica of each of these stages, and then kills those that were there, to which all is bound that
+    /// was begun before.
     fn lose(&mut self, stages: &[&str]) {
         let fresh: Vec<Part> = stages
             .iter()

@@ -6,8 +6,8 @@ use super::RepetitionLimit;
 
 /// The last tokens of a sequence and, per pattern length, for how long they have been repeating.
 ///
-/// A tail is `count` copies of a pattern of `n` tokens exactly if its last `n * (count - 1)` tokens all equal the one `n`
-/// before them, so one counter per length is enough.
+/// A tail is `count` copies of a pattern of `n` tokens exactly if its last `n * (count - 1)` tokens all equal the one
+/// `n` before them, so one counter per length is enough.
 #[derive(Debug)]
 pub(super) struct Tail {
     limit: RepetitionLimit,

@@ -7,7 +7,8 @@
 //!    '-----------------+---> Finished <----------------------'
 //! ```
 //!
-//! Whether it could run is a second question, answered by rows and consumer: [`Hold`]. A held sequence stays in its phase.
+//! Whether it could run is a second question, answered by rows and consumer: [`Hold`]. A held sequence stays in its
+//! phase.
 
 use crate::ar::AddOptions;
 use crate::ar::repetition::Tail;

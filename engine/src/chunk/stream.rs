@@ -83,8 +83,8 @@ impl<T> Stream<T> {
         ))
     }
 
-    /// Sort key: streams that run dry by `endangered`, then those without anything to hear in order of arrival, then the
-    /// others; among themselves by the time they run dry.
+    /// Sort key: streams that run dry by `endangered`, then those without anything to hear in order of arrival, then
+    /// the others; among themselves by the time they run dry.
     pub(super) fn urgency(&self, endangered: Stamp) -> (bool, Option<Stamp>, u64) {
         let safe = self.dry_at.is_none_or(|dry_at| dry_at > endangered);
         (safe, self.dry_at, self.arrival)

@@ -12,7 +12,8 @@ use crate::{SpeechInfo, Terms, VoiceInfo};
 
 /// Characters of one piece for a model that does not say.
 const MAX_CHARACTERS: usize = 300;
-/// The voice that the reference implementation of Qwen3-Omni takes by default (transformers, `generate(speaker="Ethan")`).
+/// The voice that the reference implementation of Qwen3-Omni takes by default (transformers,
+/// `generate(speaker="Ethan")`).
 const REFERENCE_VOICE: &str = "ethan";
 
 pub(super) fn card(model: &SpeechModel) -> anyhow::Result<Option<Card>> {

@@ -14,7 +14,8 @@ use crate::device::{GpuError, Priority, Result};
 use crate::kernels;
 use crate::launch::{Kernel, MAX_SHARED};
 
-/// The kinds of devices that they have machine code for: 90 is compute capability 9.0. All others get PTX, which the driver compiles.
+/// The kinds of devices that they have machine code for: 90 is compute capability 9.0. All others get PTX, which the
+/// driver compiles.
 const ARCHS: &[i32] = include!(concat!(env!("OUT_DIR"), "/archs.rs"));
 
 /// The version of CUDA whose compiler made them: 13.0 is 13000. See [`takes`].
@@ -26,7 +27,8 @@ const OLDEST: (i32, i32) = (8, 0);
 /// Compute capability, major, from which launches may begin before the ones before them end.
 const OVERLAPS_FROM: i32 = 9;
 
-/// Processors up to which a thread that waits for the device sleeps. With more it spins, which costs one of them and answers sooner.
+/// Processors up to which a thread that waits for the device sleeps. With more it spins, which costs one of them and
+/// answers sooner.
 const FEW_PROCESSORS: usize = 4;
 
 /// A device with its kernels.
@@ -150,8 +152,8 @@ impl Loaded {
         let name = probe(ordinal)?;
         let context = CudaContext::new(ordinal).map_err(|e| no_device(ordinal, e))?;
         #[expect(unsafe_code, reason = "it is about buffers of a kind that is not used here")]
-        // SAFETY: events are for the library's own buffers, and there are none. With them the first queue of a context would
-        // wait for the whole device, which is an error while another thread records.
+        // SAFETY: events are for the library's own buffers, and there are none. With them the first queue of a context
+        // would wait for the whole device, which is an error while another thread records.
         unsafe {
             context.disable_event_tracking();
         }
@@ -234,7 +236,8 @@ impl Loaded {
                 attribute(A::CU_FUNC_ATTRIBUTE_PTX_VERSION)?,
             )
         };
-        // A kernel that was compiled for older devices does not wait for the launches before it: nothing may begin early then.
+        // A kernel that was compiled for older devices does not wait for the launches before it: nothing may begin
+        // early then.
         self.overlaps &= arch >= 10 * OVERLAPS_FROM;
         let wanted = kernel.threads;
         Ok((i64::from(threads) < i64::from(wanted))

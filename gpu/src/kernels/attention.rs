@@ -59,11 +59,11 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// Parts worth making of the keys of rows with up to `keys` each, and the keys of a part. Up to 128 keys stay together: parts
-    /// take a launch that puts them together, and [`Attend`](super::Attend) needs one part, so that a short context gets more blocks from
-    /// fewer heads in each. For as few rows as are multiplied one by one a part is of one size, so that a row's sums do not depend on
-    /// how many keys its neighbours have. With more, there are enough parts for two blocks per multiprocessor of a large device, none
-    /// with fewer than 64 keys, at most 32.
+    /// Parts worth making of the keys of rows with up to `keys` each, and the keys of a part. Up to 128 keys stay
+    /// together: parts take a launch that puts them together, and [`Attend`](super::Attend) needs one part, so that a
+    /// short context gets more blocks from fewer heads in each. For as few rows as are multiplied one by one a part is
+    /// of one size, so that a row's sums do not depend on how many keys its neighbours have. With more, there are
+    /// enough parts for two blocks per multiprocessor of a large device, none with fewer than 64 keys, at most 32.
     #[must_use]
     pub fn parts(rows: u32, kv_heads: u32, keys: u32) -> (u32, u32) {
         const BLOCKS: u32 = 256;

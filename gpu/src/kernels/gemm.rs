@@ -174,8 +174,8 @@ pub(super) fn linear(linear: &Linear, half: u32, float: Float) -> Launch {
     gemm(linear, half, source, tiling, (Address::NONE, rows))
 }
 
-/// A causal convolution over padded signals: row `r` of signal `s` is `[padded[r + s * keep], padded[.. + dilation], ...]`
-/// (`linear.inputs` elements, `channels` of each row) times the matrix.
+/// A causal convolution over padded signals: row `r` of signal `s` is `[padded[r + s * keep], padded[.. + dilation],
+/// ...]` (`linear.inputs` elements, `channels` of each row) times the matrix.
 #[derive(Debug, Clone, Copy)]
 pub struct Convolve {
     /// `x` is `[padded, channels]` as [`Pad`](super::Pad) made it, `inputs` is `taps * channels`, `rows` those of the
@@ -219,8 +219,8 @@ impl Convolve {
 /// [`Dispatch`](super::Dispatch) made.
 #[derive(Debug, Clone, Copy)]
 pub struct ExpertLinear {
-    /// `rows` are all pairs of rows and experts; `w` is `[experts, outputs, inputs]`; no bias, scale, `add` or norm. `out` is in
-    /// the order of the dispatch.
+    /// `rows` are all pairs of rows and experts; `w` is `[experts, outputs, inputs]`; no bias, scale, `add` or norm.
+    /// `out` is in the order of the dispatch.
     pub linear: Linear,
     /// For `silu(x G^T) * (x U^T)`: the rows of G in an expert's `w`, `[G | U]`, and the width of `out`. Else 0.
     pub half: u32,

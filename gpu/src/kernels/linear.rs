@@ -32,7 +32,8 @@ pub struct Linear {
     pub shift: Address,
     /// `[rows, outputs]`, or none.
     pub add: Address,
-    /// `[inputs]` of f32: x's rows are normalised on their way, `x / sqrt(mean(x^2) + eps) * norm`. Or none. For at most [`FEW_ROWS`].
+    /// `[inputs]` of f32: x's rows are normalised on their way, `x / sqrt(mean(x^2) + eps) * norm`. Or none. For at
+    /// most [`FEW_ROWS`].
     pub norm: Address,
     /// Added to the mean of the squares.
     pub eps: f32,

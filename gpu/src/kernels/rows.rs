@@ -246,7 +246,8 @@ pub struct LookupSum {
     pub ids: Address,
     /// `[count]` of `u32`, none twice, or none for the first `count` rows.
     pub index: Address,
-    /// `[count]` of `u32`: which rows of ids, of which those that there are not add nothing; or none for the first `count`.
+    /// `[count]` of `u32`: which rows of ids, of which those that there are not add nothing; or none for the first
+    /// `count`.
     pub from: Address,
     /// Rows that are added.
     pub count: u32,

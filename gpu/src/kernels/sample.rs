@@ -8,8 +8,8 @@ kernels! { "sample":
     typed ARGMAX = "argmax"("ppuu") 1024;
 }
 
-/// Most ids to choose from at random: their logits fit the 48 KiB of a block's shared memory, beside half a KiB that the
-/// kernel has of its own.
+/// Most ids to choose from at random: their logits fit the 48 KiB of a block's shared memory, beside half a KiB that
+/// the kernel has of its own.
 pub const MAX_SAMPLED: u32 = 3840;
 
 /// Choice of one row's id. [`Self::words`] is its form on the device.

@@ -114,8 +114,8 @@ impl TextChange {
 /// Sums are integers, so a row's result does not depend on other rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Text {
-    /// `u32`; row `i`'s token at `i * stride` and the bits of its log-probability behind it, 0 if that is not wanted. If
-    /// a logit of the row is not finite: the position of the first such with the highest bit set, and 0.
+    /// `u32`; row `i`'s token at `i * stride` and the bits of its log-probability behind it, 0 if that is not wanted.
+    /// If a logit of the row is not finite: the position of the first such with the highest bit set, and 0.
     pub out: Address,
     /// Any content, see [`Text::scratch_bytes`].
     pub scratch: Address,

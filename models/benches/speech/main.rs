@@ -2,8 +2,8 @@
 //!
 //! Times are those on the processor, so that what else runs on the machine does not count.
 //!
-//! Uses the embedded checkpoint, or the directory in `OMNI_BENCH_CHECKPOINT` with its matrices as stored. `OMNI_BENCH_WEIGHTS`
-//! quantises them (`int8` or `int4`); the vocoder then rounds the factors of its products.
+//! Uses the embedded checkpoint, or the directory in `OMNI_BENCH_CHECKPOINT` with its matrices as stored.
+//! `OMNI_BENCH_WEIGHTS` quantises them (`int8` or `int4`); the vocoder then rounds the factors of its products.
 
 mod thinker;
 

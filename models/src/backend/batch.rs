@@ -24,8 +24,8 @@ impl Span {
 
 /// Positions that a batch computes, and the places of their keys and values.
 ///
-/// Keys lie in blocks of `1 << shift` cache rows, block `b` being the rows from `b << shift` on; with a shift of 0 every
-/// row is a block of its own, and a sequence's rows may be anywhere.
+/// Keys lie in blocks of `1 << shift` cache rows, block `b` being the rows from `b << shift` on; with a shift of 0
+/// every row is a block of its own, and a sequence's rows may be anywhere.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     spans: Vec<Span>,

@@ -31,8 +31,8 @@ pub(crate) trait ComputeDevice: Params {
     fn replica(&self) -> Result<Self> {
         Ok(self.clone())
     }
-    /// As [`ComputeDevice::replica`], for a worker whose many small steps go before the large ones of others: a token loop's beside a
-    /// vocoder's.
+    /// As [`ComputeDevice::replica`], for a worker whose many small steps go before the large ones of others: a token
+    /// loop's beside a vocoder's.
     fn urgent_replica(&self) -> Result<Self> {
         self.replica()
     }
@@ -71,7 +71,8 @@ pub(crate) trait StepSizes {
     fn bucket_keys(&self, keys: usize) -> usize {
         keys
     }
-    /// The sizes that [`StepSizes::bucket`] gives up to that of `rows`, largest first; none if steps are not known again.
+    /// The sizes that [`StepSizes::bucket`] gives up to that of `rows`, largest first; none if steps are not known
+    /// again.
     fn buckets(&self, _rows: usize) -> Vec<usize> {
         Vec::new()
     }
@@ -156,8 +157,8 @@ pub(crate) trait IdStore: IdTransfer {
 
 /// Tables that ids are looked up in.
 pub(crate) trait Embedding: RowIndexing + IdStore + Pointwise {
-    /// Rows of a table by the ids of one column. A failure in the place of an id ([`crate::sampling::chosen`]) gives any
-    /// finite row.
+    /// Rows of a table by the ids of one column. A failure in the place of an id ([`crate::sampling::chosen`]) gives
+    /// any finite row.
     fn lookup(&self, table: &Self::Table, ids: &Self::Ids, column: usize) -> Result<Self::Rows>;
     /// `acc[index[i]] += sum over g of tables[g][ids[i, g]]`, `index` naming no row twice; without an index row `i`.
     fn lookup_add(
@@ -176,7 +177,8 @@ pub(crate) trait Embedding: RowIndexing + IdStore + Pointwise {
         }
         Ok(acc)
     }
-    /// [`Embedding::lookup_add`] of the rows of `ids` that `rows` names, without an index; of a row that there is not nothing is added.
+    /// [`Embedding::lookup_add`] of the rows of `ids` that `rows` names, without an index; of a row that there is not
+    /// nothing is added.
     fn lookup_add_of(
         &self,
         acc: Self::Rows,
@@ -242,8 +244,8 @@ pub(crate) trait Sampler: Embedding {
         self.sample(logits, choices, None, ids, column)?;
         self.lookup(table, ids, column)
     }
-    /// Chooses a token for each of `choices`, from the row of `logits [any number, vocab]` that `rows` names, and gives it
-    /// to the host. Not inside of a step.
+    /// Chooses a token for each of `choices`, from the row of `logits [any number, vocab]` that `rows` names, and
+    /// gives it to the host. Not inside of a step.
     fn choose_text(
         &self,
         logits: &Self::Rows,

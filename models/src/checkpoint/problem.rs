@@ -85,7 +85,8 @@ pub enum Problem {
         /// Type in the file.
         found: String,
     },
-    /// Tensors that are missing are there under other names: these have a prefix that the published ones lack, or the other way round.
+    /// Tensors that are missing are there under other names: these have a prefix that the published ones lack, or the
+    /// other way round.
     #[error(
         "{file}: the names of {count} tensors {}: {found} is there, {expected} is expected; rename them",
         Prefix(found, expected)

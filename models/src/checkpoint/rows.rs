@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use super::tensor::{DType, HostTensor};
 
-/// A tensor `[rows, width]` in an open file, which is read row by row. The file may be renamed or unlinked meanwhile; one that is
-/// overwritten in place gives errors instead of the rows of another checkpoint.
+/// A tensor `[rows, width]` in an open file, which is read row by row. The file may be renamed or unlinked meanwhile;
+/// one that is overwritten in place gives errors instead of the rows of another checkpoint.
 #[derive(Debug)]
 pub(crate) struct FileRows {
     pub(super) file: File,

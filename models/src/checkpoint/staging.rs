@@ -1,7 +1,8 @@
 //! Memory that a tensor is read into before it is packed.
 //!
-//! The system zeroes a page before it gives it, which takes as long as reading a tensor into it does. So while weights are loaded, the
-//! pages of one tensor are the next one's. An allocator would keep them for ever; here the system has them back with the last [`KeptPages`].
+//! The system zeroes a page before it gives it, which takes as long as reading a tensor into it does. So while weights
+//! are loaded, the pages of one tensor are the next one's. An allocator would keep them for ever; here the system has
+//! them back with the last [`KeptPages`].
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

@@ -164,8 +164,8 @@ impl<B: Backend> Core<B> {
         Ok(())
     }
 
-    /// Asks for one pass over frames as [`Core::lay`] takes them. It is filled up to `rows` frames of `signals` streams at least, with
-    /// padding.
+    /// Asks for one pass over frames as [`Core::lay`] takes them. It is filled up to `rows` frames of `signals`
+    /// streams at least, with padding.
     fn pass(
         &mut self,
         work: &mut [(&mut Stream, &[CodecFrame])],

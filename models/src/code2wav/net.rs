@@ -1,8 +1,8 @@
 //! code2wav's weights and its forward pass over several streams at once.
 //!
-//! A row per frame (the mean of the codes' embeddings, or what a quantizer makes of them); a windowed transformer; plain upsampling with
-//! ConvNeXt blocks; then the decoder: stages of Snake, transposed convolution and three dilated residual units. Signals are
-//! `[time, channels]`.
+//! A row per frame (the mean of the codes' embeddings, or what a quantizer makes of them); a windowed transformer;
+//! plain upsampling with ConvNeXt blocks; then the decoder: stages of Snake, transposed convolution and three dilated
+//! residual units. Signals are `[time, channels]`.
 
 use crate::backend::{Backend, Batch, ComputeError, Params, Result, Signals, Taps};
 use crate::checkpoint::LoadError;
@@ -219,8 +219,8 @@ impl<B: Backend> Code2WavNet<B> {
         }
     }
 
-    /// The transformer's rows `[frames, hidden]` of all streams, before its last norm. `codes` are the frames `[frames, groups]` of all
-    /// streams, `pasts` those of [`Code2WavNet::pasts`], of which it takes the first ones.
+    /// The transformer's rows `[frames, hidden]` of all streams, before its last norm. `codes` are the frames
+    /// `[frames, groups]` of all streams, `pasts` those of [`Code2WavNet::pasts`], of which it takes the first ones.
     pub(super) fn attend<'a>(
         &self,
         b: &B,

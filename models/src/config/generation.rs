@@ -23,8 +23,8 @@ pub struct GenerationDefaults {
     pub max_tokens: u32,
 }
 
-/// Talker fields as published; `subtalker_*` as in the Qwen3-TTS checkpoints, where the predictor has settings too (the published
-/// Qwen3-Omni has none); `thinker_*` as the reference implementation's `generate` names its arguments.
+/// Talker fields as published; `subtalker_*` as in the Qwen3-TTS checkpoints, where the predictor has settings too
+/// (the published Qwen3-Omni has none); `thinker_*` as the reference implementation's `generate` names its arguments.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Raw {

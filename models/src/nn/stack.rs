@@ -1,4 +1,5 @@
-//! A stack of decoder layers: the body of the thinker, of the talker, of the code predictor and of code2wav's first part.
+//! A stack of decoder layers: the body of the thinker, of the talker, of the code predictor and of code2wav's first
+//! part.
 //!
 //! `x += attention(norm(x)); x += ffn(norm(x))` per layer, with grouped-query attention, rotary positions (the two
 //! halves of a head rotate against each other), optional norms on query and key heads and optional residual scales.

@@ -54,8 +54,8 @@ const SIZES: [(&str, &str); 2] = [("0b6", "0.6B"), ("1b7", "1.7B")];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Qwen3TtsConfig {
     pub(crate) kind: Kind,
-    /// True if instructions for the way of speaking are followed. The reference implementation leaves them out with the smaller
-    /// CustomVoice checkpoints, which were not trained on any.
+    /// True if instructions for the way of speaking are followed. The reference implementation leaves them out with
+    /// the smaller CustomVoice checkpoints, which were not trained on any.
     pub(crate) instructions: bool,
     /// Opens the language part where a language is named.
     pub(crate) think: u32,

@@ -70,7 +70,8 @@ impl std::fmt::Debug for VoiceEncoder {
     }
 }
 
-/// Asks for the tensors of both encoders that the configuration of `checkpoint` describes: the speaker's of `own`, the codec's of `its`.
+/// Asks for the tensors of both encoders that the configuration of `checkpoint` describes: the speaker's of `own`, the
+/// codec's of `its`.
 pub(crate) fn encoder_nets(
     checkpoint: &Checkpoint,
     own: &Loader<'_, DryRun>,

@@ -13,8 +13,8 @@ const CHINESE: &str = "chinese";
 
 /// The prompt of a request, which it takes the user turn and the text out of.
 ///
-/// Its form is that of the reference implementation (qwen-tts 0.1.1): streamed, if the text comes by and by, and else with all text in
-/// front of the first frame.
+/// Its form is that of the reference implementation (qwen-tts 0.1.1): streamed, if the text comes by and by, and else
+/// with all text in front of the first frame.
 pub(crate) fn prompt(
     request: &mut TalkerRequest,
     ids: &Vocabulary,

@@ -9,8 +9,8 @@ const NAME: &str = "decoder.quantizer";
 /// Taps of the convolution behind the quantizer.
 const KERNEL: usize = 3;
 
-/// A split residual quantizer: the vector of the first code and the sum of the others' vectors, each through a projection of its own.
-/// Then a convolution and the projections around the transformer.
+/// A split residual quantizer: the vector of the first code and the sum of the others' vectors, each through a
+/// projection of its own. Then a convolution and the projections around the transformer.
 pub(crate) struct Quantizer<P: Params> {
     first: P::Table,
     rest: Vec<P::Table>,

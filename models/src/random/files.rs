@@ -125,8 +125,8 @@ fn vocabulary(shapes: &Shapes) -> Value {
     Value::Object(entries.collect::<Map<_, _>>())
 }
 
-/// The tokens of single bytes, in the order of their ids: the printable characters of Latin-1, then those that stand for
-/// the other bytes.
+/// The tokens of single bytes, in the order of their ids: the printable characters of Latin-1, then those that stand
+/// for the other bytes.
 fn byte_tokens() -> impl Iterator<Item = char> {
     let printable = ('!'..='~').chain('\u{a1}'..='\u{ac}').chain('\u{ae}'..='\u{ff}');
     printable.chain('\u{100}'..='\u{143}')

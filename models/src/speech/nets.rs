@@ -27,7 +27,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) code2wav: &'a Checkpoint,
 }
 
-/// The networks once for each of `options`: at once where the processor computes, so that some are packed while others are read.
+/// The networks once for each of `options`: at once where the processor computes, so that some are packed while others
+/// are read.
 pub(super) fn all_nets(
     sources: Sources<'_>,
     config: &SpeechConfig,

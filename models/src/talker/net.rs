@@ -129,8 +129,8 @@ impl<B: Backend> TalkerNet<B> {
         b.lookup_add_of(self.embed_tokens(b, texts)?, &self.tables(), frames, rows)
     }
 
-    /// Input rows `[texts, hidden]`: a text token and the codes of a frame each, `codes [texts, groups]`. Absent codes add nothing
-    /// where sizes are rounded up.
+    /// Input rows `[texts, hidden]`: a text token and the codes of a frame each, `codes [texts, groups]`. Absent codes
+    /// add nothing where sizes are rounded up.
     pub(super) fn embed_codes(&self, b: &B, texts: Vec<u32>, codes: Vec<u32>) -> Result<B::Rows> {
         self.add_codes(b, self.embed_tokens(b, texts)?, codes)
     }

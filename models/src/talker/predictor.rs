@@ -102,8 +102,8 @@ impl<B: Backend> Predictor<B> {
         &self.embeddings
     }
 
-    /// Completes one frame per sequence, whose first codes are in `frames [n, groups]` and where the others are put, one of
-    /// `choices` per sequence.
+    /// Completes one frame per sequence, whose first codes are in `frames [n, groups]` and where the others are put,
+    /// one of `choices` per sequence.
     pub(super) fn predict(
         &self,
         b: &B,
@@ -123,7 +123,8 @@ impl<B: Backend> Predictor<B> {
         Ok(())
     }
 
-    /// The logits `[1, codes of that group]` of the code that follows `codes` in a frame of one sequence; there is at least one of them, and not all.
+    /// The logits `[1, codes of that group]` of the code that follows `codes` in a frame of one sequence; there is at
+    /// least one of them, and not all.
     pub(super) fn logits(
         &self,
         b: &B,

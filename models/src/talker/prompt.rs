@@ -124,7 +124,8 @@ pub(crate) fn speaker(name: &str, config: &TalkerConfig) -> Result<u32, String> 
     })
 }
 
-/// The prompt of Qwen3-Omni, which takes the user turn out of the request: that turn, then nine rows, the last with the first token.
+/// The prompt of Qwen3-Omni, which takes the user turn out of the request: that turn, then nine rows, the last with
+/// the first token.
 pub(super) fn qwen3_omni(
     request: &mut TalkerRequest,
     ids: &Vocabulary,

@@ -88,7 +88,8 @@ impl Goldens {
     }
 }
 
-/// The largest difference between two sequences of numbers; infinite if their lengths differ or one of them is not a number.
+/// The largest difference between two sequences of numbers; infinite if their lengths differ or one of them is not a
+/// number.
 #[must_use]
 pub fn farthest(got: &[f32], expected: &[f32]) -> f32 {
     let differences = got.iter().zip(expected).map(|(g, e)| (g - e).abs());

@@ -165,7 +165,8 @@ pub struct EmbeddedCase {
     pub wav: Vec<f32>,
 }
 
-/// The sentences of the embedded voice's `goldens.json`, each a chat of an empty user turn and the text; `model` is the embedded one.
+/// The sentences of the embedded voice's `goldens.json`, each a chat of an empty user turn and the text; `model` is
+/// the embedded one.
 ///
 /// # Panics
 /// If `described` is not that file, or belongs to another model.

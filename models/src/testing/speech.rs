@@ -209,8 +209,8 @@ pub fn speak(
     Ok(run.frames)
 }
 
-/// The frames of several requests, of which one more joins in every step; they leave as they end. The cache is shared among
-/// them.
+/// The frames of several requests, of which one more joins in every step; they leave as they end. The cache is shared
+/// among them.
 ///
 /// # Errors
 /// Those of the talker.

@@ -37,8 +37,8 @@ pub enum WriteError {
     Load(#[from] LoadError),
 }
 
-/// Writes `model` to `dir`, which is made if there is none. As published, matrices of the language models are bf16 and those of a codec
-/// of its own are f32.
+/// Writes `model` to `dir`, which is made if there is none. As published, matrices of the language models are bf16 and
+/// those of a codec of its own are f32.
 ///
 /// # Errors
 /// What cannot be written.

@@ -404,8 +404,8 @@ fn weights_that_are_no_numbers_are_an_error_and_not_silence() {
     assert!(error.contains("is not a number"), "{error}");
 }
 
-/// One row of the codes' embeddings is no number: only the stream that has this code fails, on the processor's kernels and on
-/// a GPU's. Neither the streams beside it nor one that gets its place later hear anything of it.
+/// One row of the codes' embeddings is no number: only the stream that has this code fails, on the processor's kernels
+/// and on a GPU's. Neither the streams beside it nor one that gets its place later hear anything of it.
 #[test]
 fn a_code_without_numbers_ends_its_own_stream_and_no_other() {
     const BAD: u32 = 5;

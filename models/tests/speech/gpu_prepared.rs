@@ -34,8 +34,8 @@ fn launches(model: &SpeechModel) -> u64 {
     model.gpu_figures().expect("a GPU").launches
 }
 
-/// Frames of sequences that join one after another, graphs recorded meanwhile and launches without one. `before` is called before the first
-/// step and in the middle of all.
+/// Frames of sequences that join one after another, graphs recorded meanwhile and launches without one. `before` is
+/// called before the first step and in the middle of all.
 fn spoken(model: &SpeechModel, before: impl Fn(&mut omni_models::Talker)) -> (Vec<Vec<Vec<u32>>>, u64, u64) {
     let mut talker = model.talker(kv()).expect("a talker");
     before(&mut talker);

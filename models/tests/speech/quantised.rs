@@ -42,8 +42,8 @@ fn the_reference_goes_on_with_its_own_frames() {
     assert_eq!(share(Weights::Stored), 1.0);
 }
 
-/// Codes that are nearly as likely as the chosen ones are many: of the eight of a frame at least one is another in one frame of nine with 8 bits.
-/// The reference's own frames were 89 and 19 of 100 (AVX512-VNNI).
+/// Codes that are nearly as likely as the chosen ones are many: of the eight of a frame at least one is another in one
+/// frame of nine with 8 bits. The reference's own frames were 89 and 19 of 100 (AVX512-VNNI).
 #[test]
 fn frames_stay_what_they_are_as_often_as_the_bits_of_the_weights_allow() {
     let eight = share(Weights::Int8);

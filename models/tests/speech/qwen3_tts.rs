@@ -16,8 +16,8 @@ use crate::support::{decode, frames, kv, open, speak, step};
 
 type Files = &'static [(&'static str, &'static [u8])];
 
-/// Sums of a few hundred products of order one in f32, in another order than the reference's; the decoder's twenty layers in a row
-/// are the longest chain.
+/// Sums of a few hundred products of order one in f32, in another order than the reference's; the decoder's twenty
+/// layers in a row are the longest chain.
 const TOLERANCE: f32 = 1e-4;
 
 pub(crate) fn load(files: Files, kernels: Kernels) -> SpeechModel {

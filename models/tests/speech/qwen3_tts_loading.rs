@@ -292,7 +292,8 @@ fn another_codec_and_another_kind_are_told_by_their_names() {
 
 #[test]
 fn the_published_shapes_have_the_published_number_of_parameters() {
-    // 0.6B-Base has 914,643,008 and 1.7B-Base 1,928,677,440 with their speaker encoders, which voices of their own do without.
+    // 0.6B-Base has 914,643,008 and 1.7B-Base 1,928,677,440 with their speaker encoders, which voices of their own do
+    // without.
     for (name, talker, predictor, read) in [
         ("random:qwen3-tts-0.6b", 764.2, 141.6, 0.887),
         ("random:qwen3-tts-1.7b", 1741.6, 175.1, 2.83),

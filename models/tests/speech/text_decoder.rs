@@ -89,7 +89,8 @@ proptest! {
         let tokenizer = tokenizer();
         let ids = tokenizer.encode_plain(&text).expect("text");
         let back = decode(&tokenizer, &ids).concat();
-        // The tokenizer composes by the tables of an older Unicode, which leave newer marks in the order in which they are.
+        // The tokenizer composes by the tables of an older Unicode, which leave newer marks in the order in which they
+        // are.
         let mut composed = NormalizedString::from(text.as_str());
         composed.nfc();
         prop_assert_eq!(back.as_str(), composed.get());

@@ -129,9 +129,9 @@ fn ends_within(child: &mut Child, patience: Duration) -> bool {
 
 /// Waits for the end of a process, on a system without process descriptors.
 ///
-/// It looks again and again, because waiting for an event would be worse: the one way without a time limit is a thread in `wait`,
-/// which takes the process's number back from the system, so that a kill after `patience` might hit another. It
-/// lasts as long as a farewell, once per process.
+/// It looks again and again, because waiting for an event would be worse: the one way without a time limit is a thread
+/// in `wait`, which takes the process's number back from the system, so that a kill after `patience` might hit
+/// another. It lasts as long as a farewell, once per process.
 #[cfg(not(target_os = "linux"))]
 fn ends_within(child: &mut Child, patience: Duration) -> bool {
     let step = Duration::from_millis(10);

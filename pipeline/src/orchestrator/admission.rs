@@ -162,7 +162,8 @@ impl Admission {
     /// Waits for a permit for `tenant`.
     ///
     /// # Errors
-    /// [`AdmissionError::QueueFull`]: at once if too many wait already or the wait would be too long, later if it gets too long.
+    /// [`AdmissionError::QueueFull`]: at once if too many wait already or the wait would be too long, later if it gets
+    /// too long.
     pub fn admit(&self, tenant: Tenant) -> impl Future<Output = Answer> + Send + use<> {
         let shared = Arc::clone(&self.0);
         async move {

@@ -178,7 +178,8 @@ impl Reply {
 }
 
 impl Pipeline {
-    /// Starts an answer, if the graph has a stage that answers. Never waits: if all its replicas are being restarted, the answer does.
+    /// Starts an answer, if the graph has a stage that answers. Never waits: if all its replicas are being restarted,
+    /// the answer does.
     ///
     /// # Errors
     /// If the stage does not take it.

@@ -1,7 +1,7 @@
 //! A recording goes through an encoder before the request that it is part of.
 //!
-//! The embedding stays with the recording, so that every recording is encoded once. When the replica dies meanwhile, another encodes it; a
-//! bounded number of times, because it may be the recording that kills.
+//! The embedding stays with the recording, so that every recording is encoded once. When the replica dies meanwhile,
+//! another encodes it; a bounded number of times, because it may be the recording that kills.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! An autoregressive stage: one [`ArEngine`], whose sequences are whole requests or wait for the items of the stage before.
+//! An autoregressive stage: one [`ArEngine`], whose sequences are whole requests or wait for the items of the stage
+//! before.
 
 use omni_engine::{
     AddOptions, ArConfig, ArEngine, ArModel, FinishReason, RepetitionLimit, SeqId, Sequences, Stamp,

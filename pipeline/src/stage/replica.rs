@@ -60,8 +60,8 @@ pub struct ReplicaStats {
     pub decode_tokens: u64,
     /// Sequences that lost their place to another.
     pub preempted: u64,
-    /// Times that a sequence ran out of input although its upstream stage should have delivered. Waiting for a caller's text is
-    /// not counted.
+    /// Times that a sequence ran out of input although its upstream stage should have delivered. Waiting for a
+    /// caller's text is not counted.
     pub starved: u64,
     /// Chunks of audio that came after an ideal listener had run dry.
     pub late: u64,

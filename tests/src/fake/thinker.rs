@@ -1,7 +1,7 @@
 //! Conversation part of the scripted model.
 //!
-//! A token of a prompt is a character, a token of an answer a byte of its text. What it answers follows from what the user
-//! said last:
+//! A token of a prompt is a character, a token of an answer a byte of its text. What it answers follows from what the
+//! user said last:
 //!
 //! * `say ...`: the rest of it;
 //! * `recite`: the whole conversation as it read it, `system:...|user:...|assistant:...|`;
@@ -9,7 +9,8 @@
 //! * nothing at all: nothing;
 //! * anything else: `You said: ...`.
 //!
-//! Functions are read as `<tool ...>`, `<call ...>` and `<result ...>`. Audio is heard as its length: `say` of a hundred samples is read as `[100 samples]`.
+//! Functions are read as `<tool ...>`, `<call ...>` and `<result ...>`. Audio is heard as its length: `say` of a
+//! hundred samples is read as `[100 samples]`.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! Many callers at once: none changes what another hears, none holds up another, and callers beyond the limit are refused.
+//! Many callers at once: none changes what another hears, none holds up another, and callers beyond the limit are
+//! refused.
 
 use std::time::Duration;
 

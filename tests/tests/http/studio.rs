@@ -1,4 +1,5 @@
-//! Studio, the page for browsers, over plain HTTP: its address, its policy, and the callers to which the server shows its work.
+//! Studio, the page for browsers, over plain HTTP: its address, its policy, and the callers to which the server shows
+//! its work.
 
 use std::fs;
 

@@ -16,7 +16,8 @@ const ELSEWHERE: [&str; 4] = [
     "vllm:omni_gpu_",
 ];
 
-/// Counters that stay at zero while all goes well: here they only have to be there. A test beside this one makes the pushes count.
+/// Counters that stay at zero while all goes well: here they only have to be there. A test beside this one makes the
+/// pushes count.
 const QUIET: [&str; 18] = [
     "vllm:admission_rejections_total",
     "vllm:external_prefix_cache_hits_total",

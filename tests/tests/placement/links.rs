@@ -1,4 +1,5 @@
-//! Codec frames that go from stage to stage past the process that asked for them, and what becomes of them when a link, or a stage, is lost.
+//! Codec frames that go from stage to stage past the process that asked for them, and what becomes of them when a
+//! link, or a stage, is lost.
 
 use std::collections::HashMap;
 use std::io;
@@ -33,7 +34,8 @@ use super::remote_stages::{PATIENCE, bits};
 
 /// Units that may be ahead of the reader at the front end: little, so that much is left when something is lost.
 const AHEAD: u32 = 4;
-/// Most frames that are between the talker and the reader besides: on the edges of both stages, on the link, and in the vocoder.
+/// Most frames that are between the talker and the reader besides: on the edges of both stages, on the link, and in
+/// the vocoder.
 const ON_THEIR_WAY: u32 = 128;
 
 /// Many more frames than that.

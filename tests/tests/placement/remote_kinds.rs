@@ -1,4 +1,5 @@
-//! Stages at the other end of a socket that no family has there: one that makes codec frames of codec frames, and an encoder.
+//! Stages at the other end of a socket that no family has there: one that makes codec frames of codec frames, and an
+//! encoder.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -218,7 +218,8 @@ async fn every_chunk_is_stamped_and_its_size_is_that_of_its_frame() {
     let (input, into) = input.all();
     let (output, out) = output.all();
     let sizes = |chunks: &[TransferStamps]| chunks.iter().map(|chunk| chunk.bytes).collect::<Vec<_>>();
-    // The length in front, sequence and time, and an item with its number and time; what differs from run to run is the times.
+    // The length in front, sequence and time, and an item with its number and time; what differs from run to run is
+    // the times.
     let least = |content: u64| (PREFIX as u64 + content, PREFIX as u64 + content + 64);
     let right = |sizes: Vec<u64>, contents: Vec<u64>| {
         assert_eq!(sizes.len(), contents.len());
@@ -303,7 +304,8 @@ async fn a_slow_reader_pauses_its_own_stream_only() {
         brisk.finish();
         assert_eq!(brisk.rest().await.1, End::Stop);
     }
-    // Room for 8, 16 on their way to the connection, and each may be overrun by one chunk of 8; plus the one that was read.
+    // Room for 8, 16 on their way to the connection, and each may be overrun by one chunk of 8; plus the one that was
+    // read.
     let made = slow.progress.snapshot().outputs;
     assert!(
         made <= 8 + 16 + 2 * 8 + 8,

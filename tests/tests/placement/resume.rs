@@ -29,7 +29,8 @@ use super::remote_stages::{PATIENCE, bits};
 
 /// Frames that may be ahead of the reader on either edge: little, so that much is left when a process is lost.
 const AHEAD: u32 = 4;
-/// Most frames that are on their way between the talker and the reader besides: where the edges of the other side end, and in the vocoder.
+/// Most frames that are on their way between the talker and the reader besides: where the edges of the other side end,
+/// and in the vocoder.
 const ON_THEIR_WAY: usize = 128;
 
 /// Many more frames than that. Of `~` there is no sound at all.
@@ -37,7 +38,8 @@ fn text() -> String {
     "It says some~thing, and goes on with ~~ the same words. ".repeat(6)
 }
 
-/// Two replicas of each stage, each at the other end of a socket. The scripts are those of their lives, in order; the last one lasts.
+/// Two replicas of each stage, each at the other end of a socket. The scripts are those of their lives, in order; the
+/// last one lasts.
 struct Machine {
     pipeline: Arc<Pipeline>,
     lines: Lines,

@@ -1,5 +1,5 @@
-//! Graphs of other shapes than those of the families that are built in: three stages in a chain of frames, and an encoder whose
-//! embedding is a part of speech; nothing that answers. The server runs them as they are declared.
+//! Graphs of other shapes than those of the families that are built in: three stages in a chain of frames, and an
+//! encoder whose embedding is a part of speech; nothing that answers. The server runs them as they are declared.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -433,7 +433,8 @@ fn level(pcm: &[u8]) -> f32 {
         .fold(0.0, f32::max)
 }
 
-/// Speech as samples, and how it ended. The rules that other tests share know the stages of the families that are built in.
+/// Speech as samples, and how it ended. The rules that other tests share know the stages of the families that are
+/// built in.
 async fn spoken(server: &TestServer, voice: &str) -> (Vec<u8>, v1::Outcome) {
     use v1::synthesize_response::Event as E;
     let request = v1::SynthesizeRequest {

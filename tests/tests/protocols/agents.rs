@@ -1,4 +1,5 @@
-//! The agents in `examples/agents`, without microphones and loudspeakers: a hundred turns, some of them interrupted, and nothing is left.
+//! The agents in `examples/agents`, without microphones and loudspeakers: a hundred turns, some of them interrupted,
+//! and nothing is left.
 
 use omni_tests::{FakeScript, TestServer, python};
 

@@ -161,7 +161,8 @@ async fn text_for_an_utterance_that_is_at_its_limit_changes_and_costs_nothing() 
     server.stop().await;
 }
 
-/// Speaks `first` up to a flush, then `second`; gives how it ended, and of every audio whether it said that it was the last.
+/// Speaks `first` up to a flush, then `second`; gives how it ended, and of every audio whether it said that it was the
+/// last.
 async fn flushed(
     server: &TestServer,
     max_audio: Duration,

@@ -159,7 +159,8 @@ async fn an_answer_that_is_being_read_is_read_to_its_end_while_the_server_is_dra
     assert!(!answer.audio.is_empty());
 }
 
-/// Its audio waits for the reader in two places: where events are handed over, and, with `done` behind it, in the session.
+/// Its audio waits for the reader in two places: where events are handed over, and, with `done` behind it, in the
+/// session.
 #[tokio::test]
 async fn a_stream_that_is_being_read_is_read_to_its_end_while_the_server_is_drained() {
     let request = v1::SynthesizeRequest {

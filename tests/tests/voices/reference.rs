@@ -71,7 +71,8 @@ async fn a_long_recording_is_continued_as_the_reference_continues_it() {
     server.stop().await;
 }
 
-/// Text that comes in pieces is read as the reference reads it: the prompt waits for what of it stands beside the recording's frames.
+/// Text that comes in pieces is read as the reference reads it: the prompt waits for what of it stands beside the
+/// recording's frames.
 #[tokio::test]
 async fn text_in_pieces_changes_nothing_of_a_voice_in_context() {
     let g = goldens();
@@ -137,7 +138,8 @@ fn found(heard: &[f32], wanted: &[f32], from: usize) -> Option<usize> {
     (from..=last).find(alike).map(|at| at + inner.len())
 }
 
-/// A voice does not depend on how much was said before: every sentence is conditioned on the recording, and on nothing that was spoken.
+/// A voice does not depend on how much was said before: every sentence is conditioned on the recording, and on nothing
+/// that was spoken.
 #[tokio::test]
 async fn every_sentence_of_a_long_text_is_spoken_from_the_same_recording() {
     const SENTENCES: usize = 8;

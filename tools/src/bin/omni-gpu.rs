@@ -11,8 +11,8 @@ use omni_tools::gpu::{
 
 /// Checks and measures what an NVIDIA device computes, and writes Markdown.
 ///
-/// Exit codes: 0 if everything holds, 1 if something does not, 2 for a wrong command line, 3 if there is no device that can be used,
-/// 4 if there was no time for all of it.
+/// Exit codes: 0 if everything holds, 1 if something does not, 2 for a wrong command line, 3 if there is no device
+/// that can be used, 4 if there was no time for all of it.
 #[derive(Debug, Parser)]
 #[command(name = "omni-gpu", version)]
 struct Program {

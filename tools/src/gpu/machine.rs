@@ -44,7 +44,8 @@ fn commit() -> &'static str {
     option_env!("OMNI_COMMIT").unwrap_or("unknown")
 }
 
-/// The version of the kernel's part of the driver: `NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue ...`.
+/// The version of the kernel's part of the driver: `NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue
+/// ...`.
 fn driver() -> Option<String> {
     let text = fs::read_to_string("/proc/driver/nvidia/version").ok()?;
     driver_version(&text)

@@ -208,7 +208,8 @@ impl Models {
         Ok(model)
     }
 
-    /// Drops models of published shapes, which leave no room for others on the device; what became of their graphs is kept.
+    /// Drops models of published shapes, which leave no room for others on the device; what became of their graphs is
+    /// kept.
     pub(super) fn drop_published(&self) {
         self.loaded.borrow_mut().retain(|(which, by), model| {
             let kept = !matches!(which, Which::Published(_));

@@ -46,8 +46,8 @@ pub(super) struct Out {
     pub(super) token: u32,
 }
 
-/// Row `p` of a sequence is a hash of row `p - 1` as found in the cache and of what stands at `p`. So an output is right
-/// only if every row before it was.
+/// Row `p` of a sequence is a hash of row `p - 1` as found in the cache and of what stands at `p`. So an output is
+/// right only if every row before it was.
 #[derive(Debug, Default)]
 pub(super) struct Oracle {
     spec: Option<KvSpec>,

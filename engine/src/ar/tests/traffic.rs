@@ -1,4 +1,5 @@
-//! Any traffic: the accounts are right, no sequence is overtaken or forgotten, and every output is the one of a sequence that runs alone.
+//! Any traffic: the accounts are right, no sequence is overtaken or forgotten, and every output is the one of a
+//! sequence that runs alone.
 
 mod checks;
 mod operations;
@@ -28,7 +29,8 @@ proptest! {
         world.check_empty()?;
     }
 
-    /// Whatever comes between the beginning and the end of a step, and whichever steps are begun ahead: no output changes.
+    /// Whatever comes between the beginning and the end of a step, and whichever steps are begun ahead: no output
+    /// changes.
     #[test]
     fn steps_that_overlap_give_what_steps_in_turn_give(
         config in config(),
@@ -63,8 +65,8 @@ proptest! {
         world.check_empty()?;
     }
 
-    /// However many places are held by sequences that never run again: every waiting sequence has one after the patience, and
-    /// then as soon as those before it are done.
+    /// However many places are held by sequences that never run again: every waiting sequence has one after the
+    /// patience, and then as soon as those before it are done.
     #[test]
     fn held_places_pass_to_those_who_wait_within_the_patience(
         places in 2..6u32,

@@ -42,8 +42,8 @@ enum Memory {
     },
 }
 
-// SAFETY: the pointer is to memory that the chunk owns; `take` gives every part of it to one `Words` only, which is written
-// before it is shared and only read from then on.
+// SAFETY: the pointer is to memory that the chunk owns; `take` gives every part of it to one `Words` only, which is
+// written before it is shared and only read from then on.
 unsafe impl Send for Chunk {}
 // SAFETY: as above.
 unsafe impl Sync for Chunk {}

@@ -148,7 +148,8 @@ pub(super) fn store_key<N: Number>(key: &[f32], slot: usize, k: &mut [N]) {
     }
 }
 
-/// Keeps the keys and values of rotated rows `qkv [rows, q | k | v]`, and attends their queries to what their sequences have cached.
+/// Keeps the keys and values of rotated rows `qkv [rows, q | k | v]`, and attends their queries to what their
+/// sequences have cached.
 pub(super) fn attend_cached<N: Number>(
     isa: Isa,
     shape: &AttentionShape,

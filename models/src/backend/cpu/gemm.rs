@@ -164,7 +164,8 @@ unsafe impl Sync for Job<'_> {}
 impl Job<'_> {
     fn run(&self, isa: Isa, group: usize) {
         match isa {
-            // SAFETY: `Isa::best` gives this value only where these instructions were detected; `check` has been passed.
+            // SAFETY: `Isa::best` gives this value only where these instructions were detected; `check` has been
+            // passed.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => unsafe { run_group::<simd::Avx512>(self, group) },
             // SAFETY: as above.

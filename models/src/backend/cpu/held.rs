@@ -12,8 +12,8 @@ use super::attention::{self, Number};
 
 /// Bytes from which on a table that is made is made row by row: that of a text vocabulary.
 const LARGE: u64 = 64 << 20;
-/// Bytes from which on a table stays in its file: of a text vocabulary a frame looks up one row, of each of the code predictor's
-/// tables, too. Reading a row from the page cache takes a microsecond.
+/// Bytes from which on a table stays in its file: of a text vocabulary a frame looks up one row, of each of the code
+/// predictor's tables, too. Reading a row from the page cache takes a microsecond.
 const LARGE_IN_FILE: u64 = 4 << 20;
 
 /// `[rows, width]` as stored in the checkpoint, widened when looked up.

@@ -1,5 +1,5 @@
-//! The kernels against candle's operations, on every instruction set that this machine has, and those of a GPU run on the
-//! processor.
+//! The kernels against candle's operations, on every instruction set that this machine has, and those of a GPU run on
+//! the processor.
 
 use candle_core::Device;
 use proptest::prelude::*;

@@ -2,10 +2,10 @@
 //!
 //! Outside of a step, what is asked for is launched at once. Inside one nothing is: launches are kept, as the values
 //! that they are, and what they need of the host is put together in one place. At the end that goes to the device in
-//! one copy, and the launches as one graph, which is recorded when a key is met first. When it is met again, the launches
-//! are compared with the recorded ones, one by one, and only the graph is launched. So a graph never does anything but what
-//! the networks' code has just asked for: if that differs, or if a graph cannot be made, the step is launched without one,
-//! and such steps always are from there on.
+//! one copy, and the launches as one graph, which is recorded when a key is met first. When it is met again, the
+//! launches are compared with the recorded ones, one by one, and only the graph is launched. So a graph never does
+//! anything but what the networks' code has just asked for: if that differs, or if a graph cannot be made, the step is
+//! launched without one, and such steps always are from there on.
 
 use std::collections::HashMap;
 

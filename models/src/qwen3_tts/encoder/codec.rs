@@ -1,5 +1,5 @@
-//! The codec's encoder: from samples to the codes of frames. Convolutions that shorten, a causal transformer, and a split residual
-//! quantizer. (Mimi; Défossez et al., "Moshi", 2024.)
+//! The codec's encoder: from samples to the codes of frames. Convolutions that shorten, a causal transformer, and a
+//! split residual quantizer. (Mimi; Défossez et al., "Moshi", 2024.)
 
 use crate::backend::{Attention, AttentionShape, Batch, Normalisation, Params, Products, Result};
 use crate::checkpoint::LoadError;
@@ -150,7 +150,8 @@ impl<P: Params> CodecEncoder<P> {
                 kv_heads: c.heads,
                 head_dim: c.head_dim,
                 eps: 0.0,
-                // The reference implementation has a window in its configuration and, without FlashAttention, does not use it.
+                // The reference implementation has a window in its configuration and, without FlashAttention, does not
+                // use it.
                 window: None,
             },
             angles: Angles::new(c.head_dim, c.theta, None),

@@ -1,4 +1,5 @@
-//! The speaker encoder: from a spectrogram to one vector of a voice. (ECAPA-TDNN, Desplanques, Thienpondt and Demuynck, 2020.)
+//! The speaker encoder: from a spectrogram to one vector of a voice. (ECAPA-TDNN, Desplanques, Thienpondt and
+//! Demuynck, 2020.)
 
 use crate::backend::{Params, Products, Result};
 use crate::checkpoint::LoadError;

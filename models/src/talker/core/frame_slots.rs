@@ -1,5 +1,5 @@
-//! The last frame of every sequence, kept where the next step needs it: that step can be asked for before the host knows the
-//! frame.
+//! The last frame of every sequence, kept where the next step needs it: that step can be asked for before the host
+//! knows the frame.
 
 use crate::backend::{IdStore, Result};
 

@@ -43,8 +43,8 @@ impl<B: Backend> Core<B> {
         Ok((sequence.frames() >= most).then_some(Sampled::End))
     }
 
-    /// Asks for the next frame of every sequence; of one whose first code ends the speech or failed, perhaps only for that.
-    /// Computed in `n` rows, which are filled up with `padding`.
+    /// Asks for the next frame of every sequence; of one whose first code ends the speech or failed, perhaps only for
+    /// that. Computed in `n` rows, which are filled up with `padding`.
     pub(super) fn frames(
         &mut self,
         seqs: &[SeqId],

@@ -8,8 +8,8 @@ use crate::backend::Backend;
 use crate::paged;
 use crate::sampling::{Choice, Limits, Sampling};
 
-/// Keys that steps are prepared for, most: 80 seconds of the published model's frames. A longer reply's sizes are new when
-/// it comes to them.
+/// Keys that steps are prepared for, most: 80 seconds of the published model's frames. A longer reply's sizes are new
+/// when it comes to them.
 const PREPARED_KEYS: usize = 1024;
 
 /// A step that is prepared.

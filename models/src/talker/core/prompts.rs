@@ -7,10 +7,11 @@ use super::Core;
 use crate::backend::{Backend, Batch, Result as ComputeResult, StepKey};
 use crate::paged;
 
-/// Most rows of prompts' ends that are computed for all such steps of a size, however few there are: one piece of a product.
+/// Most rows of prompts' ends that are computed for all such steps of a size, however few there are: one piece of a
+/// product.
 const ENDS: usize = 64;
-/// Keys that room is made for: for the first sentence alone, or for all that is prepared. Attention hardly notices empty room, and each
-/// number of keys is a graph.
+/// Keys that room is made for: for the first sentence alone, or for all that is prepared. Attention hardly notices
+/// empty room, and each number of keys is a graph.
 const KEYS: [usize; 2] = [128, 1024];
 
 /// Rows of text tokens and codes, nothing else.

@@ -1,7 +1,8 @@
 //! Rate at which places become free, and the expected wait that follows from it.
 //!
-//! Only time in which every place was taken counts: the intervals between two places that became free. They are averaged with
-//! a weight that covers every place about twice, for places that were taken together become free together.
+//! Only time in which every place was taken counts: the intervals between two places that became free. They are
+//! averaged with a weight that covers every place about twice, for places that were taken together become free
+//! together.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Turns by voice: recordings that are committed by hand, speech that is detected, interruptions, and a model that cannot hear.
+//! Turns by voice: recordings that are committed by hand, speech that is detected, interruptions, and a model that
+//! cannot hear.
 
 use omni_audio::encode_s16le;
 use omni_server::app::load_model;

@@ -42,8 +42,8 @@ impl Effort {
 /// Inputs of the product.
 const INPUTS: u32 = 4096;
 
-/// Numbers of both signs whose size is between 1/2 and 1, in bf16, and as f32 too: equal ones would take less power, and a device with power to spare
-/// has higher clocks.
+/// Numbers of both signs whose size is between 1/2 and 1, in bf16, and as f32 too: equal ones would take less power,
+/// and a device with power to spare has higher clocks.
 fn fill<D: Device>(device: &D, to: &impl Memory) -> omni_gpu::Result<()> {
     let mut state = 1_u32;
     let number = |_| {

@@ -65,8 +65,8 @@ fn each_alone(model: &SpeechModel, kv: KvOptions, asked: &Asked) -> anyhow::Resu
     Ok((codes, samples))
 }
 
-/// Logits and hidden states of every frame, of sequences whose prompts were computed one by one and whose frames together (or
-/// one by one, too), sequence by sequence.
+/// Logits and hidden states of every frame, of sequences whose prompts were computed one by one and whose frames
+/// together (or one by one, too), sequence by sequence.
 fn states(model: &SpeechModel, asked: &Asked, side_by_side: bool) -> anyhow::Result<Vec<f32>> {
     let mut talker = model.talker(cache(8))?;
     let mut runs = Vec::new();

@@ -52,8 +52,8 @@ pub(super) fn same_frames(
     }
 }
 
-/// Notes the difference of the logits of both choices where frames differ first, as `reference` computes them behind the frames that were expected
-/// before.
+/// Notes the difference of the logits of both choices where frames differ first, as `reference` computes them behind
+/// the frames that were expected before.
 fn explain(
     judge: &mut Judge,
     (got, expected): (&[Vec<u32>], &[Vec<u32>]),

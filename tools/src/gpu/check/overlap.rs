@@ -66,7 +66,8 @@ pub(super) fn cases() -> Vec<Case> {
                 let model = models.get(which, by)?;
                 let (kv, asked, at_once) = match (which, by) {
                     (Which::Embedded, _) => (long_cache(8), sentences(&model)?, 1),
-                    // In bf16 a sequence's bits depend on the others of its step, if that has more than eight rows: prompts are computed together.
+                    // In bf16 a sequence's bits depend on the others of its step, if that has more than eight rows:
+                    // prompts are computed together.
                     (_, By::Halves) => (cache(4), drawn(4), 4),
                     _ => (cache(8), drawn(8), 1),
                 };

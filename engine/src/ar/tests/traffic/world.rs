@@ -162,8 +162,8 @@ impl World {
         Ok(())
     }
 
-    /// Ends a step with another begun ahead, if that can be. No sequence with a place waits for longer than turns and prompts take,
-    /// and none without one waits while there is room.
+    /// Ends a step with another begun ahead, if that can be. No sequence with a place waits for longer than turns and
+    /// prompts take, and none without one waits while there is room.
     pub(super) fn step_ahead(&mut self) -> TestCaseResult {
         if !self.engine.is_under_way() {
             self.begin();

@@ -113,8 +113,8 @@ pub(super) unsafe fn wide(
     // instructions.
     unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const config, options(nostack, readonly)) };
     for panel in first..first + count {
-        // SAFETY: by `check` every row and tap of the block is inside `x.data`, which `rounded` is as long as, and a tap is whole steps;
-        // the panels are inside `data`, and the bias has a number for each of their columns.
+        // SAFETY: by `check` every row and tap of the block is inside `x.data`, which `rounded` is as long as, and a
+        // tap is whole steps; the panels are inside `data`, and the bias has a number for each of their columns.
         unsafe {
             let bias = job.w.bias().as_ptr().add(panel * 2 * LANES);
             let a = job.rounded.as_ptr().add(src);

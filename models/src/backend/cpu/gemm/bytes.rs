@@ -22,8 +22,8 @@ const AHEAD: usize = 2048;
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Group {
-    /// Four inputs each, in two halves. AVX-512, and AVX2 with four bits, hold the high bytes and then the low bytes of `256 * high + low`.
-    /// AVX2 with eight bits holds inputs 0 and 2 of each four, then 1 and 3, in 16 bits each.
+    /// Four inputs each, in two halves. AVX-512, and AVX2 with four bits, hold the high bytes and then the low bytes
+    /// of `256 * high + low`. AVX2 with eight bits holds inputs 0 and 2 of each four, then 1 and 3, in 16 bits each.
     halves: [[i32; GROUP / 4]; 2],
     /// Their sum.
     sum: i32,

@@ -18,7 +18,8 @@ use super::tile::{each_row, store, with_rows};
 /// Most that a number can be.
 const MOST: f32 = 8191.0;
 const LANES: usize = Avx2::LANES;
-/// Words of a group of a panel: a scale (f32) for each column, then `[k / 2][2 * lanes]` pairs of inputs, the first in the lower half.
+/// Words of a group of a panel: a scale (f32) for each column, then `[k / 2][2 * lanes]` pairs of inputs, the first in
+/// the lower half.
 const GROUP_WORDS: usize = 2 * LANES * (1 + GROUP / 2);
 
 /// Rows as whole numbers of 14 bits, and the scales of their groups.
@@ -156,8 +157,9 @@ pub(super) unsafe fn wide(
 unsafe fn block<const M: usize>(job: &Job<'_>, data: &[u32], (src, dst): (usize, usize), panel: usize) {
     let x = job.x;
     let size = job.w.inputs() / GROUP * GROUP_WORDS;
-    // SAFETY: by `check` every row and tap of the block is inside `x.data` and begins with a group, and a tap is whole groups, so
-    // its groups are inside `int16`; the panels are inside `data`, and the bias has a number for each of their columns.
+    // SAFETY: by `check` every row and tap of the block is inside `x.data` and begins with a group, and a tap is whole
+    // groups, so its groups are inside `int16`; the panels are inside `data`, and the bias has a number for each of
+    // their columns.
     unsafe {
         let bias = job.w.bias().as_ptr().add(panel * 2 * LANES);
         let bias = [_mm256_loadu_ps(bias), _mm256_loadu_ps(bias.add(LANES))];

@@ -17,8 +17,8 @@ pub(super) enum Panels {
     F32(Words<f32>),
     /// `[panel][k][lanes]`: in each word the column `j` in the lower half, column `j + lanes` in the upper one.
     Bf16(Words<u32>),
-    /// `[panel][k / 2][2 * lanes]`: in each word two neighbouring inputs of a column as bf16, the first in the lower half. Rows of
-    /// `x` are rounded to bf16 for it.
+    /// `[panel][k / 2][2 * lanes]`: in each word two neighbouring inputs of a column as bf16, the first in the lower
+    /// half. Rows of `x` are rounded to bf16 for it.
     Pairs(Words<u32>),
     /// As above for AMX tiles, see `amx`.
     Amx(Words<u32>),
@@ -96,8 +96,8 @@ impl Source<'_> {
         match weights {
             Weights::Int8 if self.inputs.is_multiple_of(quant::GROUP) => quantised(Bits::Eight),
             Weights::Int4 if self.inputs.is_multiple_of(quant::GROUP) => quantised(Bits::Four),
-            // Inputs of a convolution are those of its taps, one after another. No pair may be of two taps: of as many inputs each
-            // has an even number.
+            // Inputs of a convolution are those of its taps, one after another. No pair may be of two taps: of as many
+            // inputs each has an even number.
             Weights::RoundedProducts if isa.has_amx() && self.inputs.is_multiple_of(quant::GROUP) => {
                 Layout::Amx
             }

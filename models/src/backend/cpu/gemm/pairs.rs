@@ -88,8 +88,8 @@ unsafe fn block<const M: usize, const P: usize>(
     const LANES: usize = Avx512::LANES;
     let x = job.x;
     let size = job.w.inputs() * LANES;
-    // SAFETY: by `check` every row and tap of the block is inside `x.data`, which `rounded` is as long as, and a tap is whole pairs;
-    // the panels are inside `data`, and the bias has a number for each of their columns.
+    // SAFETY: by `check` every row and tap of the block is inside `x.data`, which `rounded` is as long as, and a tap
+    // is whole pairs; the panels are inside `data`, and the bias has a number for each of their columns.
     unsafe {
         let mut acc = [[[_mm512_setzero_ps(); 2]; P]; M];
         for p in 0..P {

@@ -1,7 +1,8 @@
-//! Weights in fewer bits: groups of 32 inputs of one output share a scale, and each weight is a small whole number of it.
+//! Weights in fewer bits: groups of 32 inputs of one output share a scale, and each weight is a small whole number of
+//! it.
 //!
-//! Quantisation happens once, when a matrix is packed. The product multiplies the whole numbers with the activations, sums up a
-//! group, and applies the scale to that sum. Activations are f32, or of 16 bits with AVX2 and AVX512-VNNI.
+//! Quantisation happens once, when a matrix is packed. The product multiplies the whole numbers with the activations,
+//! sums up a group, and applies the scale to that sum. Activations are f32, or of 16 bits with AVX2 and AVX512-VNNI.
 
 pub(super) mod scale;
 
@@ -26,16 +27,18 @@ pub(in crate::backend::cpu) enum Bits {
 /// Order of the weights in a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Input by input: `[k][2 * lanes]` signed bytes, or words of eight signed inputs each, the first in the lowest bits.
+    /// Input by input: `[k][2 * lanes]` signed bytes, or words of eight signed inputs each, the first in the lowest
+    /// bits.
     Inputs,
-    /// Four inputs of a column are neighbours: `[k / 4][2 * lanes][4]` bytes, the weight plus 128 each, or of two such quads of 4 bits the
-    /// first in the lower halves of `[k / 8][2 * lanes][4]` bytes and the second in the upper ones, the weight plus 8 each.
+    /// Four inputs of a column are neighbours: `[k / 4][2 * lanes][4]` bytes, the weight plus 128 each, or of two such
+    /// quads of 4 bits the first in the lower halves of `[k / 8][2 * lanes][4]` bytes and the second in the upper
+    /// ones, the weight plus 8 each.
     Quads,
 }
 
 impl Bits {
-    /// Words of one group of a panel: a word of two scales (bf16: column `j` in the lower half, column `j + lanes` in the
-    /// upper one) per lane, then the weights.
+    /// Words of one group of a panel: a word of two scales (bf16: column `j` in the lower half, column `j + lanes` in
+    /// the upper one) per lane, then the weights.
     pub(in crate::backend::cpu) const fn group_words(self, lanes: usize) -> usize {
         lanes + self.weight_words(lanes)
     }

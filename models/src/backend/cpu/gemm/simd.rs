@@ -112,8 +112,8 @@ unsafe impl Storage for Bf16 {
 /// As [`Simd`].
 pub(in crate::backend::cpu) unsafe trait Quantised {
     const BITS: Bits;
-    /// Adds the products of a group's whole numbers, those of panel `p` beginning `p * size` words after `w`, with the group's
-    /// inputs, those of row `m` beginning `m * stride` after `x`, to `sums`.
+    /// Adds the products of a group's whole numbers, those of panel `p` beginning `p * size` words after `w`, with the
+    /// group's inputs, those of row `m` beginning `m * stride` after `x`, to `sums`.
     unsafe fn group<S: Nibbles, const M: usize, const P: usize>(
         w: *const u32,
         size: usize,

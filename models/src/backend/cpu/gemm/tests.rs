@@ -79,8 +79,8 @@ fn equals_the_plain_sum_for_every_shape_and_instruction_set() {
     }
 }
 
-/// `w [.., inputs]` as its quantised form reads, but for the columns that are never quantised: the last ones, if a vector
-/// holds them.
+/// `w [.., inputs]` as its quantised form reads, but for the columns that are never quantised: the last ones, if a
+/// vector holds them.
 fn quantised(bits: Bits, isa: Isa, w: &[f32], inputs: usize) -> Vec<f32> {
     let outputs = w.len() / inputs;
     let lanes = pack::lanes(isa);

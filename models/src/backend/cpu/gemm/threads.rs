@@ -12,7 +12,8 @@ const SHARED_WEIGHTS: usize = 1 << 20;
 const MANY_ROWS_WORK: usize = 1 << 24;
 /// Rows up to which a product waits for its weights, not for the units that multiply.
 const FEW_ROWS: usize = 2;
-/// Threads that share a product of few rows at most. It was measured with two; few memories deliver more than four cores take.
+/// Threads that share a product of few rows at most. It was measured with two; few memories deliver more than four
+/// cores take.
 const FEW_ROWS_THREADS: usize = 4;
 
 thread_local! {
@@ -22,13 +23,15 @@ thread_local! {
     static POOL: OnceCell<Option<ThreadPool>> = const { OnceCell::new() };
 }
 
-/// Lets this thread share products of one or two rows with a pool of threads, which is made when there is the first such product. For
-/// threads that compute steps as long as the process lives: the pool's memory is not given back when its threads end with this one.
+/// Lets this thread share products of one or two rows with a pool of threads, which is made when there is the first
+/// such product. For threads that compute steps as long as the process lives: the pool's memory is not given back when
+/// its threads end with this one.
 pub fn share_small_products() {
     SHARES.set(true);
 }
 
-/// Calls `run` for every group of panels, on as many threads as pay for a product of `rows` rows with `weights` weights.
+/// Calls `run` for every group of panels, on as many threads as pay for a product of `rows` rows with `weights`
+/// weights.
 pub(super) fn share(groups: usize, rows: usize, weights: usize, run: impl Fn(usize) + Send + Sync) {
     let large = weights >= SHARED_WEIGHTS;
     if large && rows <= FEW_ROWS && enter_pool() {
@@ -52,8 +55,9 @@ pub(super) fn share(groups: usize, rows: usize, weights: usize, run: impl Fn(usi
 
 /// Returns true if the calling thread is in a pool of several threads; creates the pool if the thread may have one.
 ///
-/// A thread outside a pool sleeps while others compute for it, and is woken at the end: with hundreds of products in a step, that is as long
-/// as they take. One that is in the pool computes its part, and the others' parts if they are busy elsewhere.
+/// A thread outside a pool sleeps while others compute for it, and is woken at the end: with hundreds of products in a
+/// step, that is as long as they take. One that is in the pool computes its part, and the others' parts if they are
+/// busy elsewhere.
 fn enter_pool() -> bool {
     if SHARES.get() && rayon::current_thread_index().is_none() {
         POOL.with(|pool| {

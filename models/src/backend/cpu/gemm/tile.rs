@@ -17,8 +17,8 @@ macro_rules! with_rows {
 
 /// Runs `$body` for the rows of a block with `$m` as a constant.
 ///
-/// A loop over the sums would take their address, and the compiler would then write all of them to memory in every round
-/// of the inner loop, which halves its speed.
+/// A loop over the sums would take their address, and the compiler would then write all of them to memory in every
+/// round of the inner loop, which halves its speed.
 macro_rules! each_row {
     ($rows:ident, |$m:ident| $body:expr) => { each_row!($rows, $m, $body, 0 1 2 3 4 5 6 7 8 9 10 11) };
     ($rows:ident, $m:ident, $body:expr, $($index:literal)*) => {$(

@@ -1,7 +1,8 @@
 //! Products of bytes and of 16 bits, summed up in pairs (AVX2).
 //!
-//! A lane of 16 bits sums up 16 products of four bits and a signed byte, at most 15 * 128 * 16 = 30,720 in size; two lanes hold a column's
-//! group of 32. Products of eight bits do not fit: these weights are widened to 16 bits and multiplied with the activations' 16 bits.
+//! A lane of 16 bits sums up 16 products of four bits and a signed byte, at most 15 * 128 * 16 = 30,720 in size; two
+//! lanes hold a column's group of 32. Products of eight bits do not fit: these weights are widened to 16 bits and
+//! multiplied with the activations' 16 bits.
 
 use std::arch::x86_64::*;
 
@@ -214,8 +215,9 @@ unsafe fn block<P: Product, const M: usize>(
     let x = job.x;
     let group_words = P::BITS.group_words(LANES);
     let size = job.w.inputs() / GROUP * group_words;
-    // SAFETY: by `check` every row and tap of the block is inside `x.data` and begins with a group, and a tap is whole groups, so
-    // its groups are inside `bytes`; the panels are inside `data`, and the bias has a number for each of their columns.
+    // SAFETY: by `check` every row and tap of the block is inside `x.data` and begins with a group, and a tap is whole
+    // groups, so its groups are inside `bytes`; the panels are inside `data`, and the bias has a number for each of
+    // their columns.
     unsafe {
         let bias = job.w.bias().as_ptr().add(panel * 2 * LANES);
         let bias = [_mm256_loadu_ps(bias), _mm256_loadu_ps(bias.add(LANES))];

@@ -1,6 +1,7 @@
 //! The scale of a group of weights, and its weights as multiples of that.
 //!
-//! A weight in the middle between two multiples is rounded as the machine multiplies and adds, in one instruction or in two.
+//! A weight in the middle between two multiples is rounded as the machine multiplies and adds, in one instruction or
+//! in two.
 
 use half::bf16;
 
@@ -138,7 +139,8 @@ const FACTORS: [f32; TRIED] = {
     factors
 };
 
-/// The scale for four bits with the least squared error of several, `farthest` being the value that is farthest from zero.
+/// The scale for four bits with the least squared error of several, `farthest` being the value that is farthest from
+/// zero.
 ///
 /// # Safety
 /// The machine must have the instructions of `S`.
@@ -176,7 +178,8 @@ unsafe fn search<S: Simd>(values: &[f32; GROUP], farthest: f32) -> bf16 {
     let mut best = 0.0;
     let mut scale = -farthest / 8.0;
     for (wq, qq) in wq.into_iter().zip(qq) {
-        // With the best scale for these whole numbers, `wq / qq`, the squared error is less by this much than that of zeros.
+        // With the best scale for these whole numbers, `wq / qq`, the squared error is less by this much than that of
+        // zeros.
         let gain = wq * (wq / qq);
         if gain > best {
             best = gain;

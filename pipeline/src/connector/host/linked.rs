@@ -24,7 +24,7 @@ pub(super) struct Elsewhere {
 }
 
 /// Transfer stamps of items that the stage has taken and of which the server has not been told. Never more than the
-/// edge holds and the stage takes between two calls of [`Elsewhere::passages`].
+/// edge holds and the stage takes between two calls of [`Elsewhere::passages()`].
 #[derive(Debug, Default)]
 struct Passages(Mutex<Vec<TransferStamps>>);
 

@@ -34,7 +34,7 @@ async fn parts_with_certificates_of_one_authority_speak() {
 async fn not_reached(front: &[String], stage: &[String], cluster: &Cluster, why: Why) {
     let stages = ["talker", "code2wav"].map(|name| cluster.stage(name, &borrowed(stage)));
     let front = cluster.frontend(&borrowed(front));
-    let told = front.says_times("a replica could not be reached", 2);
+    let told = front.says_times("replica unreachable", 2);
     match why {
         Why::StageSays(why) => {
             for stage in &stages {

@@ -1,20 +1,15 @@
 //! A benchmark as a page: one file, charts as inline SVG, no script, nothing fetched; light and dark as the reader has
 //! it.
 
-mod chart;
 mod charts;
-mod markup;
-mod raster;
-mod scale;
 
 use std::fmt::Write as _;
 
-use charts::charts;
-use markup::{escaped, load_of};
+use html_escape::encode_quoted_attribute as escaped;
 
 use super::figures::{TTFA, TTFT};
 use super::grid::Grid;
-use super::level::Point;
+use super::level::{Offered, Point};
 use super::report::utc;
 use super::table::{TRIALS, Tables};
 
@@ -35,14 +30,7 @@ pub(crate) fn page(tables: &Tables<'_>) -> String {
         escaped(&subtitle(tables)),
         tiles(tables)
     );
-    body.push_str("<section class=\"charts\">\n");
-    for chart in charts(tables) {
-        body.push_str(&chart.html());
-    }
-    body.push_str("</section>\n");
-    if let Some(point) = tables.points.last() {
-        body.push_str(&raster::html(point));
-    }
+    body.push_str(&charts::charts(tables));
     let grids = [
         ("Requests", Some(tables.overview())),
         ("Distributions", Some(tables.spreads())),
@@ -121,6 +109,13 @@ fn tiles(tables: &Tables<'_>) -> String {
         "<section class=\"tiles\">\n{}</section>\n",
         tiles.iter().map(tile).collect::<String>()
     )
+}
+
+fn load_of(offered: Offered) -> String {
+    match offered {
+        Offered::Streams(1) => "1 stream".to_owned(),
+        _ => format!("{offered} {}", offered.title()),
+    }
 }
 
 fn table(title: &str, grid: &Grid) -> String {

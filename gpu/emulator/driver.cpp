@@ -101,9 +101,8 @@ DRIVER cuDeviceGetName(char* name, int size, int) {
     return kSuccess;
 }
 DRIVER cuDeviceGetAttribute(int* value, int attribute, int) {
-    // Compute capability 8.0, unless a test sets another; multiprocessors and cooperative launches. Other attributes
-    // are not used.
-    *value = attribute == 75 ? major() : attribute == 16 ? 3 : attribute == 95 ? 1 : 0;
+    // The compute capability is 8.0, unless a test asks for another. Nothing else is asked for that matters.
+    *value = attribute == 75 ? major() : 0;
     return kSuccess;
 }
 DRIVER cuDevicePrimaryCtxRetain(void** context, int) {
@@ -223,12 +222,6 @@ DRIVER cuFuncSetAttribute(const emulator::Entry* entry, int attribute, int value
     return kSuccess;
 }
 
-DRIVER cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const emulator::Entry* entry, int threads, size_t shared) {
-    if (current == nullptr) return kInvalidContext;
-    *blocks = static_cast<unsigned>(threads) <= entry->threads && (shared <= 48 * 1024 || large.count(entry) > 0) ? 1 : 0;
-    return kSuccess;
-}
-
 DRIVER cuMemGetInfo_v2(size_t* free, size_t* total) {
     *free = *total = size_t{1} << 30;
     return kSuccess;
@@ -287,15 +280,12 @@ DRIVER cuLaunchKernelEx(const LaunchConfig* config, const emulator::Entry* entry
     auto [gx, gy, gz, bx, by, bz, shared, stream, attributes, attribute_count] = *config;
     // Programmatic stream serialisation, for recorded launches on devices that support it.
     if (attribute_count > 1 || (shared > 48 * 1024 && large.count(entry) == 0)) return kInvalidValue;
-    // Or a cooperative launch, with no more blocks than can be resident.
-    bool cooperative = attribute_count == 1 && attributes->id == 2;
-    if (cooperative && (attributes->value.allowed != 1 || gx * gy * gz > 3)) return kInvalidValue;
-    if (attribute_count == 1 && !cooperative && (attributes->id != 6 || attributes->value.allowed != 1 || !stream->recording || major() < 9))
+    if (attribute_count == 1 && (attributes->id != 6 || attributes->value.allowed != 1 || !stream->recording || major() < 9))
         return kInvalidValue;
     if (attribute_count == 0 && stream->recording && major() >= 9) return kInvalidValue;
     if (current == nullptr) return kInvalidContext;
     if (extra != nullptr || gx * gy * gz == 0 || bx * by * bz > entry->threads) return kInvalidValue;
-    Node node = {entry, {}, {nullptr, nullptr, {gx, gy, gz}, {bx, by, bz}, shared, 0, cooperative}};
+    Node node = {entry, {}, {nullptr, nullptr, {gx, gy, gz}, {bx, by, bz}, shared, 0}};
     for (size_t i = 0; entry->params[i] != '\0'; i++) {
         // Exactly the bytes of the type.
         uint64_t bits = 0;

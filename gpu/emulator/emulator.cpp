@@ -4,7 +4,6 @@
 
 #include "shim.hpp"
 
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -12,7 +11,6 @@
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
-#include <thread>
 #include <vector>
 
 #include "fiber.hpp"
@@ -87,20 +85,6 @@ struct Block {
 };
 
 static thread_local Block block;
-
-// State of a cooperative launch, on the threads that run its blocks.
-struct Cooperation {
-    // Blocks still running, and whether one has failed.
-    std::atomic<unsigned> running{0};
-    std::atomic<bool> failed{false};
-};
-static thread_local Cooperation* cooperation = nullptr;
-
-void wait_for_blocks() {
-    if (cooperation == nullptr || cooperation->running.load() < 2) misuse("wait for blocks that do not run", 0);
-    if (cooperation->failed.load()) misuse("wait for a block that has failed", 0);
-    std::this_thread::yield();
-}
 
 Bounds shared_memory() {
     char* low = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(block.shared.data()) + 127) & ~uintptr_t{127});
@@ -233,8 +217,6 @@ struct OmniCall {
     const uint64_t* args;
     uint32_t grid[3], block[3];
     uint32_t shared, backwards;
-    // Blocks run at once, each on its own thread, and may wait for each other.
-    uint32_t cooperative;
 };
 
 void* omni_emulator_alloc(size_t bytes) {
@@ -283,9 +265,8 @@ int omni_emulator_launch(const OmniCall* call, char* error, size_t error_size) {
         return 1;
     }
     void* bound = nullptr;
-    std::mutex lock;
     std::string failure;
-    // Runs a block on the calling thread; returns true on success.
+    // Runs a block. Says whether it was right.
     auto run = [&](Dim at) {
         block.failed.reset();
         block.entry = entry;
@@ -300,9 +281,7 @@ int omni_emulator_launch(const OmniCall* call, char* error, size_t error_size) {
         char text[320];
         snprintf(text, sizeof text, "%s, block (%u, %u, %u), thread (%u, %u, %u)", block.failed->what.c_str(), at.x, at.y, at.z, thread.x,
                  thread.y, thread.z);
-        std::lock_guard guard(lock);
-        // Of several failures the first: the others may have waited for it.
-        if (failure.empty()) failure = text;
+        failure = text;
         return false;
     };
     try {
@@ -312,23 +291,10 @@ int omni_emulator_launch(const OmniCall* call, char* error, size_t error_size) {
         return 1;
     }
     Dim at{};
-    if (call->cooperative != 0) {
-        Cooperation together;
-        together.running = call->grid[0];
-        std::vector<std::thread> threads;
-        for (at.x = 0; at.x < call->grid[0]; at.x++)
-            threads.emplace_back([&, at] {
-                cooperation = &together;
-                if (!run(at)) together.failed = true;
-                together.running--;
-            });
-        for (std::thread& thread : threads) thread.join();
-    } else {
-        bool right = true;
-        for (at.z = 0; right && at.z < call->grid[2]; at.z++)
-            for (at.y = 0; right && at.y < call->grid[1]; at.y++)
-                for (at.x = 0; right && at.x < call->grid[0]; at.x++) right = run(at);
-    }
+    bool right = true;
+    for (at.z = 0; right && at.z < call->grid[2]; at.z++)
+        for (at.y = 0; right && at.y < call->grid[1]; at.y++)
+            for (at.x = 0; right && at.x < call->grid[0]; at.x++) right = run(at);
     entry->drop(bound);
     if (failure.empty()) return 0;
     snprintf(error, error_size, "%s", failure.c_str());

@@ -37,16 +37,7 @@ __device__ void missing_barrier(Out<float> out) {
 }
 PLAIN_KERNEL(misuse_missing_barrier, 64, missing_barrier, (Out<float> out), (out))
 
-// The other blocks wait for one that fails.
-__device__ void unmet(Out<uint32_t> met, uint32_t fails) {
-    if (threadIdx.x != 0) return;
-    if (blockIdx.x == fails) met[1] = 0;
-    atomicAdd(&met[0], 1u);
-    wait_for_word(met, gridDim.x);
-}
-PLAIN_KERNEL(misuse_unmet, 64, unmet, (Out<uint32_t> met, uint32_t fails), (met, fails))
-
-// `late`: reads before waiting for the copy. `left`: never waits for a copy.
+/// `late`: what is read before its copy was waited for. `left`: a copy that is never waited for.
 __device__ void copies(Out<float> out, In<float> x, uint32_t late, uint32_t left) {
     Shared<float> mine = shared_as<float>();
     bool copied = threadIdx.x < 16;

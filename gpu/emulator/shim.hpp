@@ -49,11 +49,7 @@ void block_barrier(int line);
 // Waits for all lanes of the warp, and returns each lane's value.
 const uint64_t* warp_exchange(uint64_t value, int line);
 
-// Yields to other blocks of a cooperative launch.
-void wait_for_blocks();
-
-// Asynchronous 16-byte copies of a thread into shared memory: the destination holds NaNs until they are waited for.
-// `from` null: zeros.
+/// A thread's copies of 16 bytes into shared memory: what they write holds NaNs until they are waited for. `from` null: zeros.
 void begin_copy(void* to, const void* from);
 // Closes a group of the copies begun since the last one.
 void end_copy_group();
@@ -218,10 +214,7 @@ inline unsigned __ballot_sync(unsigned mask, bool vote) {
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 
 inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
-inline void wait_for_word(const emulator::Checked<uint32_t>& word, uint32_t least) {
-    while (__atomic_load_n(&word[0], __ATOMIC_ACQUIRE) < least) emulator::wait_for_blocks();
-}
-// Launches run in order here.
+// Launches follow one another here.
 inline void wait_for_launches_before() {}
 template <typename T>
 void prefetch(const emulator::Checked<T>& from) {

@@ -62,13 +62,7 @@ __device__ __forceinline__ void wait_for_launches_before() {
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-// Waits until the word, which other blocks of this launch increment, is at least `least`.
-__device__ __forceinline__ void wait_for_word(const uint32_t* word, uint32_t least) {
-    uint32_t seen;
-    do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(word) : "memory");
-    while (seen < least);
-}
-// Prefetches 128 bytes that no launch writes into the L2 cache.
+/// Brings 128 bytes that no launch writes into the second-level cache.
 template <typename T>
 __device__ __forceinline__ void prefetch(const T* from) {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(from));

@@ -16,7 +16,7 @@ use std::time::Duration;
 use cudarc::driver::{CudaGraph, CudaStream, result, sys};
 
 use crate::device::{Allocate, Copies, Device, GpuError, Graphs, Priority, Result};
-use crate::launch::{Address, Kernel, Launch};
+use crate::launch::{Address, Launch};
 
 use failure::{failed, failed_launch};
 use loaded::{Loaded, VERSION, dotted, probe};
@@ -281,11 +281,6 @@ impl Graphs for Cuda {
         }
     }
 
-    fn resident(&self, kernel: &Kernel, shared: u32) -> Result<u32> {
-        self.idle()?;
-        self.device.resident(kernel, shared)
-    }
-
     fn take_busy(&self) -> Duration {
         self.timer().take()
     }
@@ -343,7 +338,6 @@ impl Device for Cuda {
         let [block_x, block_y, block_z] = launch.block.0;
         // In a graph a launch may begin while the one before it ends: its kernel waits where it has to.
         let overlaps = self.device.overlaps && *self.recording();
-        let cooperative = launch.kernel.cooperative;
         let mut attribute = sys::CUlaunchAttribute {
             id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
             pad: [0; 4],
@@ -351,11 +345,6 @@ impl Device for Cuda {
                 programmaticStreamSerializationAllowed: 1,
             },
         };
-        if cooperative {
-            // Its blocks run at once or not at all. It begins when those before it are over.
-            attribute.id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
-            attribute.value = sys::CUlaunchAttributeValue { cooperative: 1 };
-        }
         let config = sys::CUlaunchConfig {
             gridDimX: grid_x,
             gridDimY: grid_y,
@@ -366,7 +355,7 @@ impl Device for Cuda {
             sharedMemBytes: launch.shared,
             hStream: self.stream.cu_stream(),
             attrs: &raw mut attribute,
-            numAttrs: u32::from(overlaps || cooperative),
+            numAttrs: u32::from(overlaps),
         };
         #[expect(unsafe_code, reason = "the driver's interface is C")]
         // SAFETY: the function is one of a loaded module of the bound context. Before it returns, the driver copies

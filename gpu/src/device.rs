@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::launch::{Address, Kernel, Launch};
+use crate::launch::{Address, Launch};
 
 /// Error of a device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -169,16 +169,8 @@ pub trait Graphs: Clone + fmt::Debug + Send + Sync + 'static {
     /// As [`Device::launch`].
     fn replay(&self, graph: &Self::Graph) -> Result<()>;
 
-    /// Most blocks of a cooperative kernel that can run at once, with `shared` bytes of dynamic shared memory each; 0
-    /// if cooperative launches are not supported.
-    ///
-    /// # Errors
-    ///
-    /// [`GpuError::Driver`].
-    fn resident(&self, kernel: &Kernel, shared: u32) -> Result<u32>;
-
-    /// Time that the device worked on recorded launches of this queue that have finished since the last call. May
-    /// leave out some if it is called seldom.
+    /// How long the device worked on recorded launches of this queue that are done and were not reported before. Many that no caller
+    /// asks about may be left out.
     fn take_busy(&self) -> Duration;
 }
 

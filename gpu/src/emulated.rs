@@ -14,13 +14,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::device::{Allocate, Copies, Device, GpuError, Graphs, Priority, Result};
-use crate::launch::{Address, Kernel, Launch};
+use crate::launch::{Address, Launch};
 
 use memory::HostBuffer;
 pub use memory::{EmulatedMemory, EmulatedPendingCopy, EmulatedStaging};
-
-/// Blocks of a cooperative launch, each on a thread.
-const RESIDENT: u32 = 3;
 
 /// As `OmniCall` in `emulator/emulator.cpp`.
 #[repr(C)]
@@ -31,7 +28,6 @@ struct Call {
     block: [u32; 3],
     shared: u32,
     backwards: u32,
-    cooperative: u32,
 }
 
 #[expect(unsafe_code, reason = "the emulator is C++, as the kernels are")]
@@ -94,7 +90,6 @@ pub struct Emulated {
     queue: Arc<Mutex<Queue>>,
     order: Order,
     late: bool,
-    idle: bool,
 }
 
 /// Launches with the arguments that they had when they were recorded.
@@ -128,16 +123,7 @@ impl Emulated {
         }
     }
 
-    /// A device that computes nothing and gives zeros: all the time that is spent is the host's.
-    #[must_use]
-    pub fn idle() -> Self {
-        Self {
-            idle: true,
-            ..Self::default()
-        }
-    }
-
-    /// Launches run by this queue so far, in graphs or not.
+    /// Launches run so far by this queue, in graphs or not.
     #[must_use]
     pub fn launches_run(&self) -> u64 {
         self.queue().run
@@ -175,9 +161,6 @@ impl Emulated {
     }
 
     fn run(&self, launch: &Launch) -> Result<()> {
-        if self.idle {
-            return Ok(());
-        }
         let failed = |reason: String| GpuError::Kernel {
             kernel: launch.kernel.name,
             reason,
@@ -191,7 +174,6 @@ impl Emulated {
             block: launch.block.0,
             shared: launch.shared,
             backwards: u32::from(self.order == Order::Backwards),
-            cooperative: u32::from(launch.kernel.cooperative),
         };
         #[expect(unsafe_code, reason = "the emulator is C++")]
         // SAFETY: the name ends in a zero; there are as many arguments as the kernel's signature has letters, which
@@ -262,10 +244,6 @@ impl Emulated {
 
     fn copy_out(&self, from: Address, to: &mut [u8]) -> Result<()> {
         Self::owned(from, to.len())?;
-        if self.idle {
-            to.fill(0);
-            return Ok(());
-        }
         #[expect(unsafe_code, reason = "device addresses are numbers")]
         // SAFETY: as in `copy_in`.
         unsafe {
@@ -390,10 +368,6 @@ impl Graphs for Emulated {
     fn replay(&self, graph: &EmulatedGraph) -> Result<()> {
         self.not_recording()?;
         self.ask(Work::Graph(Arc::clone(&graph.0)))
-    }
-
-    fn resident(&self, _: &Kernel, _: u32) -> Result<u32> {
-        Ok(RESIDENT)
     }
 
     fn take_busy(&self) -> Duration {

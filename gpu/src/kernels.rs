@@ -11,7 +11,6 @@ mod gemv;
 mod linear;
 mod moe;
 mod norm;
-mod persistent;
 mod pointwise;
 mod random;
 mod rope;
@@ -27,7 +26,6 @@ pub use gemv::FEW_ROWS;
 pub use linear::{COUNTERS, Gated, GatedBeside, Linear, Scratch};
 pub use moe::{Combine, Dispatch, ExpertDown, ExpertGated, Route, SharedExpert};
 pub use norm::{LayerNorm, RmsNorm};
-pub use persistent::Persistent;
 pub use pointwise::{Activate, Activation, Add, FromF32, Snake, Swiglu, ToF32};
 pub use random::Uniform;
 pub use rope::{MAX_HEAD_DIM, RotateAndStore};
@@ -50,7 +48,6 @@ pub fn all() -> impl Iterator<Item = &'static Kernel> {
         gemv::KERNELS,
         moe::KERNELS,
         norm::KERNELS,
-        persistent::KERNELS,
         pointwise::KERNELS,
         random::KERNELS,
         rope::KERNELS,
@@ -60,19 +57,6 @@ pub fn all() -> impl Iterator<Item = &'static Kernel> {
         text::KERNELS,
     ];
     topics.into_iter().flatten().copied().flatten()
-}
-
-/// See [`Launch::operations`].
-pub(crate) fn operations(launch: &Launch) -> u64 {
-    gemm::operations(launch)
-}
-
-/// See [`Launch::steers`].
-pub(crate) fn steers(launch: &Launch) -> bool {
-    moe::STEERING
-        .iter()
-        .chain(&text::STEERING)
-        .any(|name| launch.kernel.name.starts_with(name))
 }
 
 /// One kernel for each float type.
@@ -104,8 +88,7 @@ fn wide(width: u32, addresses: &[Address]) -> bool {
 }
 
 /// Declares a topic's kernels. A typed one is an array of two, the others are one: `NAME = "symbol"(types of its
-/// parameters) threads of a block`, and `large` if it may have more shared memory than comes without asking, or `cooperative` if its blocks
-/// wait for each other besides.
+/// parameters) threads of a block`, and `large` if it may have more shared memory than comes without asking.
 macro_rules! kernels {
     ($module:literal: $($kind:tt $name:ident = $symbol:literal ($params:literal) $threads:literal $($large:ident)?;)*) => {
         $(kernels!(@$kind $module $name $symbol $params $threads $($large)?);)*
@@ -113,32 +96,25 @@ macro_rules! kernels {
     };
     (@typed $module:literal $name:ident $symbol:literal $params:literal $threads:literal) => {
         static $name: super::Typed = [
-            kernels!(@one $module concat!($symbol, "_f32"), $params, $threads, $crate::launch::MAX_SHARED, false),
-            kernels!(@one $module concat!($symbol, "_bf16"), $params, $threads, $crate::launch::MAX_SHARED, false),
-        ];
-    };
-    (@typed $module:literal $name:ident $symbol:literal $params:literal $threads:literal cooperative) => {
-        static $name: super::Typed = [
-            kernels!(@one $module concat!($symbol, "_f32"), $params, $threads, $crate::launch::LARGE_SHARED, true),
-            kernels!(@one $module concat!($symbol, "_bf16"), $params, $threads, $crate::launch::LARGE_SHARED, true),
+            kernels!(@one $module concat!($symbol, "_f32"), $params, $threads, $crate::launch::MAX_SHARED),
+            kernels!(@one $module concat!($symbol, "_bf16"), $params, $threads, $crate::launch::MAX_SHARED),
         ];
     };
     (@plain $module:literal $name:ident $symbol:literal $params:literal $threads:literal) => {
         static $name: [$crate::launch::Kernel; 1] =
-            [kernels!(@one $module $symbol, $params, $threads, $crate::launch::MAX_SHARED, false)];
+            [kernels!(@one $module $symbol, $params, $threads, $crate::launch::MAX_SHARED)];
     };
     (@plain $module:literal $name:ident $symbol:literal $params:literal $threads:literal large) => {
         static $name: [$crate::launch::Kernel; 1] =
-            [kernels!(@one $module $symbol, $params, $threads, $crate::launch::LARGE_SHARED, false)];
+            [kernels!(@one $module $symbol, $params, $threads, $crate::launch::LARGE_SHARED)];
     };
-    (@one $module:literal $symbol:expr, $params:literal, $threads:literal, $shared:expr, $cooperative:literal) => {
+    (@one $module:literal $symbol:expr, $params:literal, $threads:literal, $shared:expr) => {
         $crate::launch::Kernel {
             name: $symbol,
             module: $module,
             params: $params,
             threads: $threads,
             shared: $shared,
-            cooperative: $cooperative,
         }
     };
 }

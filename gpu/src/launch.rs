@@ -74,9 +74,6 @@ pub struct Kernel {
     pub threads: u32,
     /// The most bytes of dynamic shared memory of a block.
     pub shared: u32,
-    /// `true` if its blocks wait for each other: they must all run at once (see
-    /// [`Graphs::resident`](crate::Graphs::resident)).
-    pub cooperative: bool,
 }
 
 impl PartialEq for Kernel {
@@ -160,19 +157,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Multiplications and additions, if it is a product of many rows; else 0.
-    #[must_use]
-    pub fn operations(&self) -> u64 {
-        crate::kernels::operations(self)
-    }
-
-    /// Returns true if its output decides where other launches read and write: without it they may do so anywhere.
-    #[must_use]
-    pub fn steers(&self) -> bool {
-        crate::kernels::steers(self)
-    }
-
-    /// Fault of the launch that no device accepts; `None` if it is valid.
+    /// What is wrong with it, whatever the device.
     pub(crate) fn flaw(&self) -> Option<String> {
         let threads = self.block.count();
         let [_, y, z] = self.grid.0;

@@ -9,7 +9,6 @@ mod linear;
 mod misuse;
 mod moe;
 mod norm;
-mod persistent;
 mod pointwise;
 mod random;
 mod rows;

@@ -215,8 +215,6 @@ pub struct GpuFigures {
     pub graphs: u64,
     /// Launches in recorded graphs.
     pub recorded_launches: u64,
-    /// Recorded launches that are parts of persistent launches.
-    pub joined_launches: u64,
     /// Graphs launched again.
     pub replays: u64,
     /// Launches in those.
@@ -227,35 +225,7 @@ pub struct GpuFigures {
     pub busy: Duration,
 }
 
-/// Cost of the launches of a step on a GPU.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StepCosts {
-    /// The network.
-    pub stage: &'static str,
-    /// Rows of the step.
-    pub rows: usize,
-    /// Time of the whole step.
-    pub time: Duration,
-    /// Launches that are alike, in the order in which they come first.
-    pub kernels: Vec<KernelCost>,
-}
-
-/// Cost of all launches of one kernel and size in a step: the time of the step minus the time without them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KernelCost {
-    /// The kernel.
-    pub kernel: &'static str,
-    /// Its blocks.
-    pub grid: [u32; 3],
-    /// Number of these launches.
-    pub launches: usize,
-    /// Multiplications and additions of all of them, if they are products of many rows; 0 if that is not known.
-    pub operations: u64,
-    /// Their cost; none if other launches read addresses that they write.
-    pub time: Option<Duration>,
-}
-
-/// Callback with the reason a step was computed less efficiently than possible.
+/// Is told why a step was computed with more effort than necessary.
 pub type TellFallback = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Identity of a step by network and size: two steps with equal keys launch the same operations.

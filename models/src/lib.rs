@@ -32,7 +32,7 @@ mod tokenizer;
 mod topology;
 
 pub use audio_encoder::{AUDIO_SAMPLE_RATE, AudioEncoder, AudioError, AudioLimits};
-pub use backend::{GpuFigures, KernelCost, StepCosts, TellFallback, share_small_products};
+pub use backend::{GpuFigures, TellFallback, share_small_products};
 pub use chat::{ChatError, ChatPiece, ChatPrompt, ChatTemplate, Message, MessagePart, Role, TalkerPrompt};
 pub use checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem, loading_progress};
 pub use code2wav::Code2Wav;

@@ -23,7 +23,7 @@ use crate::talker::{KvOptions, Talker};
 use crate::thinker_model::{self, ThinkerLimits, ThinkerModel};
 use crate::tokenizer::Tokenizer;
 
-use nets::{AnyNets, Urgency, all_nets};
+use nets::{AnyNets, all_nets};
 pub(crate) use nets::{Sources, nets};
 pub use options::{DType, Kernels, LoadOptions, Parts, Weights, probe_gpu};
 
@@ -182,16 +182,7 @@ impl SpeechModel {
     /// # Errors
     /// [`ModelError`] if the cache cannot be had.
     pub fn talker(&self, kv: KvOptions) -> Result<Talker, ModelError> {
-        self.nets.talker(self.newline, kv, Urgency::Urgent)
-    }
-
-    /// As [`SpeechModel::talker`], but without priority on a GPU, to measure the priority's benefit.
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn talker_without_urgency(&self, kv: KvOptions) -> Result<Talker, ModelError> {
-        self.nets.talker(self.newline, kv, Urgency::Usual)
+        self.nets.talker(self.newline, kv)
     }
 
     /// Checks whether the checkpoint has a thinker that can be loaded, without reading its weights.

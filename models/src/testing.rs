@@ -5,7 +5,6 @@
 //! exist panics.
 
 mod goldens;
-mod products;
 mod reference;
 mod speech;
 mod text;
@@ -13,7 +12,6 @@ mod tts;
 mod written;
 
 pub use goldens::{Goldens, deviation, farthest};
-pub use products::{Product, products};
 pub use reference::{
     EmbeddedCase, Heard, Prompted, TINY, ThinkerCase, codes_by_frame, embedded_cases, thinker_cases, tiny,
     tiny_prompt,

@@ -8,7 +8,6 @@
 mod bench;
 mod budget;
 mod check;
-mod clocks;
 mod judge;
 mod machine;
 mod models;

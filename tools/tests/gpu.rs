@@ -126,41 +126,11 @@ fn what_there_is_no_time_for_is_named() {
     );
 }
 
-/// A run that computes nothing reports no floors, no server and nothing missing.
-#[test]
-fn a_bench_of_the_host_says_how_long_it_takes_for_a_step() {
-    let run = omni_gpu(&[
-        "bench",
-        "--host",
-        "--embedded",
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../models/embedded/checkpoint"),
-        "--models",
-        "embedded",
-        "--batches",
-        "1,8",
-        "--steps",
-        "3",
-    ]);
-    let report = String::from_utf8(run.stdout).expect("text");
-    assert_eq!(run.status.code(), Some(0), "{report}");
-    assert!(report.contains("nothing is computed") && report.contains("Nothing: all that"));
-    let steps: Vec<_> = rows(&report)
-        .into_iter()
-        .filter(|row| row.len() == 13 && row[0] != "what")
-        .collect();
-    assert_eq!(steps.len(), 14, "{report}");
-    for row in steps {
-        let median: f64 = row[3].parse().expect("milliseconds");
-        assert!(median > 0.0 && row[5..8] == ["-"; 3], "{row:?}");
-    }
-}
-
 #[test]
 fn a_bench_says_how_fast_steps_are_beside_what_they_must_read() {
     let args = [
         "bench",
         "--emulated",
-        "--costs",
         "--models",
         "embedded",
         "--batches",
@@ -168,7 +138,7 @@ fn a_bench_says_how_fast_steps_are_beside_what_they_must_read() {
         "--steps",
         "2",
     ];
-    let run = omni_gpu(&[&args[..], &["--load", "1", "--megabytes", "1"]].concat());
+    let run = omni_gpu(&[&args[..], &["--requests", "2", "--megabytes", "1"]].concat());
     let report = String::from_utf8(run.stdout).expect("text");
     let complaints = String::from_utf8_lossy(&run.stderr);
     assert_eq!(run.status.code(), Some(0), "{complaints}{report}");
@@ -179,16 +149,12 @@ fn a_bench_says_how_fast_steps_are_beside_what_they_must_read() {
             .unwrap_or_else(|_| panic!("{cell:?} is no number: {report}"))
     };
     let tables = rows(&report);
-    let speed = tables
-        .iter()
-        .find(|row| row[0] == "bytes floors are counted with")
-        .expect("a speed");
-    let speed = 1e9 * number(speed[1]);
-    let product = tables
-        .iter()
-        .find(|row| row[0].ends_with(": FLOP floors are counted with"))
-        .expect("a speed");
-    let product = 1e9 * number(product[1]);
+    let ceiling = |what: &str| {
+        let row = tables.iter().find(|row| row[0] == what).expect("a ceiling");
+        1e9 * number(row[1].split(' ').next().expect("a number"))
+    };
+    let speed = ceiling("bytes of memory");
+    let product = ceiling("products in bf16");
 
     let at = tables
         .iter()
@@ -196,25 +162,12 @@ fn a_bench_says_how_fast_steps_are_beside_what_they_must_read() {
         .expect("a table of steps");
     let steps: Vec<_> = tables[at + 1..]
         .iter()
-        .take_while(|row| row[0] != "what")
+        .take_while(|row| row.len() == 13)
         .collect();
-    // Two loops at once.
-    let beside = &tables[at + 1 + steps.len() + 1..];
-    for (row, what) in beside.iter().zip(["both, in turn", "code2wav"]) {
-        let cells = [2, 3, 5, 6, 8, 9, 10, 12].map(|column| number(row[column]));
-        let steps = [4, 7, 11].map(|column| number(row[column]));
-        assert!(steps.iter().all(|steps| *steps >= 1.0), "{row:?}");
-        assert!(row[0] == what && cells.iter().all(|cell| *cell > 0.0), "{row:?}");
-        let [alone, _, urgent, _, by, equal, _, by_equal] = cells;
-        for (median, times) in [(urgent, by), (equal, by_equal)] {
-            assert!((median / alone - times).abs() <= 0.02 * times + 0.01, "{row:?}");
-        }
-    }
-    assert_eq!(beside[2][0], "streams", "{report}");
     assert_eq!(
         steps.len(),
-        7,
-        "four kinds of steps and three of pieces: {report}"
+        6,
+        "three kinds of steps and three of pieces: {report}"
     );
     for row in steps {
         let [count, median, p95, floor, computing, over, bytes, gflop] =
@@ -252,39 +205,12 @@ fn a_bench_says_how_fast_steps_are_beside_what_they_must_read() {
         );
     }
 
-    // What launches cost: products of the vocoder among them.
-    let costs: Vec<_> = tables
-        .iter()
-        .filter(|row| row.len() == 8 && row[0] != "kernel")
-        .collect();
-    assert!(
-        costs
-            .iter()
-            .any(|row| row[0].starts_with("gemm") && number(row[6]) > 0.0),
-        "{report}"
-    );
-    assert!(costs.iter().any(|row| row[0].starts_with("sample")), "{report}");
-
     let at = tables
         .iter()
         .position(|row| row[0] == "streams")
         .expect("a table of callers");
-    let levels: Vec<_> = tables[at + 1..]
-        .iter()
-        .take_while(|row| row[0] != "kernel")
-        .collect();
-    assert_eq!(
-        levels.iter().map(|row| row[0]).collect::<Vec<_>>(),
-        ["1"],
-        "{report}"
-    );
-    for row in levels {
-        let [answers, failed, first, p50, p95, factor, slowest, audio] =
-            [1, 2, 3, 4, 5, 6, 7, 8].map(|column| number(row[column]));
-        assert!(answers >= 1.0 && failed == 0.0 && first > 0.0, "{row:?}");
-        assert!(p50 <= p95 && factor <= slowest && audio > 0.0, "{row:?}");
-        assert!((0.0..=100.0).contains(&number(row[9])), "{row:?}");
-    }
+    assert_eq!(tables[at + 1][0], "1", "{report}");
+    assert!(report.contains("TTFA") && report.contains("RTF"), "{report}");
     assert!(
         report.contains("Nothing: all that was asked for was measured."),
         "{report}"

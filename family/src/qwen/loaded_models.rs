@@ -106,8 +106,6 @@ impl ComputeTarget {
                 #[cfg(feature = "emulator")]
                 Device::Emulated => Kernels::Emulated { graphs: false },
             },
-            // An experiment of `omni-gpu`.
-            persistent: false,
             parts,
         }
     }

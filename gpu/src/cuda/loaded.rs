@@ -81,20 +81,13 @@ fn takes(driver: i32, compiler: i32, (major, minor): (i32, i32), archs: &[i32]) 
     driver >= compiler || (machine_code && driver / 1000 == compiler / 1000)
 }
 
-/// Returns true if the driver's library can be loaded.
-#[cfg(not(feature = "linked"))]
+/// Whether the driver's library can be loaded.
 fn driver_is_there() -> bool {
     #[expect(unsafe_code, reason = "loading a library runs its code")]
     // SAFETY: only the driver's own library is looked for, whose initialisers have no conditions.
     unsafe {
         sys::is_culib_present()
     }
-}
-
-/// The program was loaded with it.
-#[cfg(feature = "linked")]
-const fn driver_is_there() -> bool {
-    true
 }
 
 /// The name of a device, if it can be used.
@@ -244,32 +237,7 @@ impl Loaded {
             .then(|| format!("blocks of {threads} threads fit, expected {wanted}")))
     }
 
-    /// Blocks of a cooperative kernel that can run at once.
-    pub(super) fn resident(&self, kernel: &Kernel, shared: u32) -> Result<u32> {
-        use sys::CUdevice_attribute as A;
-        let Some(&function) = self.kernels.get(kernel.name) else {
-            return Ok(0);
-        };
-        let attribute = |which| {
-            self.context
-                .attribute(which)
-                .map_err(failed("cuDeviceGetAttribute"))
-        };
-        if attribute(A::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? == 0 {
-            return Ok(0);
-        }
-        let threads = i32::try_from(kernel.threads).unwrap_or(i32::MAX);
-        #[expect(unsafe_code, reason = "the driver's interface is C")]
-        // SAFETY: the function is one of a loaded module; its context is the calling thread's.
-        let each = unsafe {
-            result::occupancy::max_active_block_per_multiprocessor(function, threads, shared as usize)
-        };
-        let each = each.map_err(failed("cuOccupancyMaxActiveBlocksPerMultiprocessor"))?;
-        let all = each * attribute(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-        Ok(u32::try_from(all).unwrap_or(0))
-    }
-
-    /// Flags of events, which decide on the way that threads wait for them.
+    /// How threads wait for an event.
     pub(super) fn event_flags(&self) -> sys::CUevent_flags {
         if self.sleeps {
             sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC

@@ -153,15 +153,6 @@ fn gemm(
     launch
 }
 
-/// Operations of a launch of these kernels; 0 for other launches. Experts' products count one row per pair.
-pub(super) fn operations(launch: &Launch) -> u64 {
-    match launch.args.bits() {
-        [.., rows, outputs, inputs, _, _, _, _, _, _, _, _, _] if launch.kernel.module == "gemm" => {
-            2 * rows * outputs * inputs
-        }
-        _ => 0,
-    }
-}
 
 /// As [`Linear`] for any number of rows; the matrix is read once per 128 of them at most.
 pub(super) fn linear(linear: &Linear, half: u32, float: Float) -> Launch {

@@ -13,9 +13,6 @@ kernels! { "moe":
     typed COMBINE = "combine"("pppppppuu") 1024;
 }
 
-/// Kernels that say where others read and write.
-pub(super) const STEERING: [&str; 2] = ["route_", "dispatch"];
-
 /// Chooses every row's experts by the softmax of its scores, likeliest first, the lower number among equals.
 #[derive(Debug, Clone, Copy)]
 pub struct Route {

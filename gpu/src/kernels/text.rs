@@ -9,9 +9,6 @@ kernels! { "text":
     typed TEXT_CHOOSE = "text_choose"("pppppppuu") 1024;
 }
 
-/// Kernels whose counts set the work of others.
-pub(super) const STEERING: [&str; 2] = ["text_prepare", "text_weigh"];
-
 /// Most tokens to choose from: their weights, whole numbers, add up to 64 bits.
 pub const MAX_TEXT_VOCAB: u32 = 1 << 18;
 

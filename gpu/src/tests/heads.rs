@@ -2,7 +2,6 @@ use std::cell::RefCell;
 
 use proptest::prelude::*;
 
-use super::persistent::run_listed;
 use super::{Lab, close, each_type, numbers, rounded};
 use crate::Address;
 use crate::kernels::{Attend, Attention, NO_ROW, RotateAndStore};
@@ -70,7 +69,7 @@ proptest! {
     fn heads_are_rotated_stored_and_attended_in_one_launch_as_in_two(
         h in heads(), rows in 1_usize..5, normed in any::<bool>(), blocks in 1_usize..4,
     ) {
-        attends_as_in_two(h, rows, normed, blocks, ("attend_", false));
+        attends_as_in_two(h, rows, normed, blocks, "attend_");
     }
 
     #[test]
@@ -160,17 +159,8 @@ fn rotate_and_store(
     }
 }
 
-/// Variants of rotating, storing and attending.
-#[derive(Clone, Copy)]
-enum Launched {
-    Fused,
-    Listed,
-    Apart,
-    ApartListed,
-}
-
-/// `Attend` by the kernel of that name gives what its two parts give, as launches of their own and, if it is to be `listed`, in a list that one launch runs.
-fn attends_as_in_two(h: Heads, rows: usize, normed: bool, blocks: usize, (kernel, listed): (&str, bool)) {
+/// `Attend` by the kernel of that name gives what its two parts give, as launches of their own.
+fn attends_as_in_two(h: Heads, rows: usize, normed: bool, blocks: usize, kernel: &str) {
     // Every row has as many blocks of four keys; its new key is the last, and the last row has none.
     let keys = blocks * 4;
     let capacity = rows * keys;
@@ -192,7 +182,7 @@ fn attends_as_in_two(h: Heads, rows: usize, normed: bool, blocks: usize, (kernel
     let ranges: Vec<u32> = (0..rows)
         .flat_map(|r| [(r * blocks) as u32, (r % 2) as u32, keys as u32])
         .collect();
-    let all = |lab: &Lab, launched: Launched| {
+    let all = |lab: &Lab, fused: bool| {
         let norms = normed.then_some([&q_norm[..], &k_norm[..]]);
         let rotate = rotate_and_store(lab, h, [&qkv, &cache, &angles], norms, &slots);
         let RotateAndStore { qkv: at, k, v, .. } = rotate;
@@ -219,11 +209,10 @@ fn attends_as_in_two(h: Heads, rows: usize, normed: bool, blocks: usize, (kernel
         let attend = Attend { rotate, attention }.launch(lab.float);
         assert!(attend.kernel.name.starts_with(kernel), "{}", attend.kernel.name);
         let apart = [rotate.launch(lab.float), attention.launches(lab.float).0];
-        match launched {
-            Launched::Fused => lab.run(&attend),
-            Launched::Listed => run_listed(lab, &[attend]),
-            Launched::Apart => apart.iter().for_each(|launch| lab.run(launch)),
-            Launched::ApartListed => run_listed(lab, &apart),
+        if fused {
+            lab.run(&attend);
+        } else {
+            apart.iter().for_each(|launch| lab.run(launch));
         }
         let size = capacity * h.kv_width();
         (
@@ -234,12 +223,8 @@ fn attends_as_in_two(h: Heads, rows: usize, normed: bool, blocks: usize, (kernel
     };
     each_type(
         |lab| {
-            let fused = all(lab, Launched::Fused);
-            let apart = all(lab, Launched::Apart);
-            if listed {
-                assert_eq!(fused, all(lab, Launched::Listed), "{:?}", lab.float);
-                assert_eq!(apart, all(lab, Launched::ApartListed), "{:?}", lab.float);
-            }
+            let fused = all(lab, true);
+            let apart = all(lab, false);
             (fused, apart)
         },
         |float, (fused, apart)| assert_eq!(fused, apart, "{float:?}"),
@@ -341,8 +326,8 @@ fn blocks_of_several_heads_rotate_store_and_attend_in_one_launch_as_in_two() {
             kv_heads: 2,
             dim,
         };
-        attends_as_in_two(h, 16, normed, 2, ("attend_2_", true));
-        attends_as_in_two(h, 32, normed, 2, ("attend_4_", true));
+        attends_as_in_two(h, 16, normed, 2, "attend_2_");
+        attends_as_in_two(h, 32, normed, 2, "attend_4_");
     }
 }
 

@@ -333,7 +333,6 @@ fn blocks_that_share_inputs_add_them_up_in_their_order() {
                 linear.scratch = scratch(lab, bytes);
                 let launch = linear.launch(lab.float);
                 assert_eq!(launch.grid.0[2] > 1, bytes > 0);
-                assert_eq!(launch.operations(), 2 * (rows * outputs * inputs) as u64);
                 lab.run(&launch);
                 left_as_found(lab, linear.scratch);
                 // Counters are ready for the next.

@@ -11,7 +11,6 @@ const fn wrong(name: &'static str, params: &'static str) -> Kernel {
         params,
         threads: 64,
         shared: crate::launch::MAX_SHARED,
-        cooperative: false,
     }
 }
 
@@ -82,31 +81,6 @@ fn what_is_asked_for_ahead_lies_in_its_buffer() {
         .launch(&launch(&BEYOND_PREFETCHED, &[x.arg(), 64_u32.arg()]));
     let said = error.expect_err("this must not pass").to_string();
     assert!(said.contains("access outside its buffer"), "{said}");
-}
-
-/// As if the device had no room for some of the blocks.
-#[test]
-fn blocks_that_wait_for_each_other_run_at_once_and_end_when_one_fails() {
-    static TOGETHER: Kernel = Kernel {
-        cooperative: true,
-        ..wrong("misuse_unmet", "pu")
-    };
-    static ALONE: Kernel = wrong("misuse_unmet", "pu");
-    let met = |kernel: &'static Kernel, fails: u32| {
-        let lab = Lab::new(Float::F32, Order::Forwards);
-        let met = lab.words(&[0]);
-        let launch = Launch {
-            grid: Dims([4, 1, 1]),
-            ..launch(kernel, &[met.arg(), fails.arg()])
-        };
-        let launched = lab.device.launch(&launch).map_err(|error| error.to_string());
-        launched.map(|()| lab.read_words(met, 1)[0])
-    };
-    assert_eq!(met(&TOGETHER, 9), Ok(4));
-    let said = met(&TOGETHER, 2).expect_err("this must not pass");
-    assert!(said.contains("access outside its buffer"), "{said}");
-    let said = met(&ALONE, 9).expect_err("this must not pass");
-    assert!(said.contains("wait for blocks that do not run"), "{said}");
 }
 
 #[test]

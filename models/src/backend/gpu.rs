@@ -7,11 +7,9 @@ mod arena;
 mod attention;
 mod choices;
 mod command_stream;
-mod costs;
 mod experts;
 mod ids;
 mod operations;
-mod persistent;
 mod products;
 mod signals;
 mod tokens;
@@ -129,12 +127,6 @@ impl<D: Device> Gpu<D> {
         }
     }
 
-    /// In recorded steps, launches that follow one another become one where they can.
-    pub(crate) fn with_persistent(self) -> Self {
-        self.commands().persistent = Some(self.float);
-        self
-    }
-
     fn commands(&self) -> MutexGuard<'_, CommandStream<D>> {
         self.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -160,8 +152,7 @@ impl<D: Device> Gpu<D> {
         let commands = self.commands();
         // Uploads must be complete before another queue reads them.
         commands.device.wait()?;
-        let mut forked = CommandStream::new(commands.device.fork(priority)?, commands.graphs);
-        forked.persistent = commands.persistent;
+        let forked = CommandStream::new(commands.device.fork(priority)?, commands.graphs);
         Ok(Self {
             float: self.float,
             commands: Arc::new(Mutex::new(forked)),

@@ -1,7 +1,7 @@
 //! Operations of the networks, grouped by kind.
 
 use super::{
-    AttentionShape, Batch, GpuFigures, Params, Part, Pass, Result, Routing, Signals, StepCosts, StepKey,
+    AttentionShape, Batch, GpuFigures, Params, Part, Pass, Result, Routing, Signals, StepKey,
     Taps, TellFallback, TextChosen,
 };
 use crate::loader::{Conv, Depthwise, Snake};
@@ -46,13 +46,6 @@ pub(crate) trait ComputeDevice: Params {
     }
     /// As [`ComputeDevice::take_fallbacks`], as it happens.
     fn tell_fallbacks(&self, _to: TellFallback) {}
-    /// Measures the launch costs of each new kind of step from now on, by `replays` replays. The replays corrupt
-    /// stream state.
-    fn profile(&self, _replays: u32) {}
-    /// Takes the costs measured since the last call.
-    fn take_costs(&self) -> Vec<StepCosts> {
-        Vec::new()
-    }
 }
 
 /// The sizes that steps are rounded up to, so that there are few.

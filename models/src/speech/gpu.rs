@@ -1,6 +1,6 @@
 //! Reports of a GPU's work for a model.
 
-use crate::backend::{GpuFigures, StepCosts, TellFallback};
+use crate::backend::{GpuFigures, TellFallback};
 
 use super::SpeechModel;
 
@@ -21,17 +21,5 @@ impl SpeechModel {
     /// ignored.
     pub fn tell_gpu_fallbacks(&self, to: TellFallback) {
         self.nets.tell_gpu_fallbacks(to);
-    }
-
-    /// Measures the launch costs of every new kind of step from now on, by `replays` replays each; 0 stops. Speech
-    /// made meanwhile is invalid: a replay changes stream state.
-    pub fn profile_gpu(&self, replays: u32) {
-        self.nets.profile_gpu(replays);
-    }
-
-    /// Takes the costs measured since the last call.
-    #[must_use]
-    pub fn take_gpu_costs(&self) -> Vec<StepCosts> {
-        self.nets.take_gpu_costs()
     }
 }

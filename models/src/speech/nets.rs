@@ -9,7 +9,7 @@ use super::options::{DType, Kernels, LoadOptions, Parts};
 use crate::audio_encoder::AudioEncoder;
 #[cfg(any(feature = "cuda", feature = "emulator"))]
 use crate::backend::Gpu;
-use crate::backend::{Backend, Candle, Cpu, GpuFigures, Params, Precision, StepCosts, TellFallback};
+use crate::backend::{Backend, Candle, Cpu, GpuFigures, Params, Precision, TellFallback};
 use crate::checkpoint::{Checkpoint, KeptPages, LoadError, Problem};
 use crate::code2wav::{self, Code2Wav, Code2WavNet};
 use crate::config::{AudioConfig, PromptFormat, SpeechConfig, ThinkerConfig};
@@ -75,20 +75,12 @@ fn any_nets(
         }
         #[cfg(feature = "emulator")]
         (Kernels::EmulatedLate, _) => gpu(sources, config, omni_gpu::Emulated::late(), options, true),
-        #[cfg(feature = "emulator")]
-        (Kernels::EmulatedIdle, _) => gpu(sources, config, omni_gpu::Emulated::idle(), options, true),
         (Kernels::Auto, DType::F32) => {
             let nets = Nets::load(sources, config, Cpu::new(options.weights), options.parts)?;
             Ok(Box::new(nets))
         }
-        (Kernels::Candle, dtype) => candle(candle_device()?, candle_type(dtype)),
         (_, dtype) => candle(Device::Cpu, candle_type(dtype)),
     }
-}
-
-/// The first device that candle has kernels for in this build.
-fn candle_device() -> Result<Device, LoadError> {
-    Device::cuda_if_available(0).map_err(|error| machine(error.to_string()))
 }
 
 fn candle_type(dtype: DType) -> CandleType {
@@ -117,10 +109,7 @@ fn gpu<D: omni_gpu::Device>(
         DType::Bf16 => omni_gpu::Float::Bf16,
         DType::F16 => return Err(machine("a GPU computes in f32 or bf16, not in f16".into())),
     };
-    let mut gpu = Gpu::new(device, float, graphs);
-    if options.persistent {
-        gpu = gpu.with_persistent();
-    }
+    let gpu = Gpu::new(device, float, graphs);
     Ok(Box::new(Nets::load(sources, config, gpu, options.parts)?))
 }
 
@@ -163,16 +152,9 @@ fn not_loaded(part: &str) -> ModelError {
     ModelError::Compute(format!("the {part} of this model was not loaded"))
 }
 
-/// Priority of a replica's steps: small urgent ones go before the large ones of others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Urgency {
-    Urgent,
-    Usual,
-}
-
 /// The networks that speak, and how their replicas are made.
 pub(super) trait SpeechNets: Send + Sync {
-    fn talker(&self, newline: u32, kv: KvOptions, urgency: Urgency) -> Result<Talker, ModelError>;
+    fn talker(&self, newline: u32, kv: KvOptions) -> Result<Talker, ModelError>;
     fn code2wav(&self) -> Result<Code2Wav, ModelError>;
 }
 
@@ -188,8 +170,6 @@ pub(super) trait GpuReports: Send + Sync {
     fn gpu_figures(&self) -> Option<GpuFigures>;
     fn take_gpu_fallbacks(&self) -> Vec<String>;
     fn tell_gpu_fallbacks(&self, to: TellFallback);
-    fn profile_gpu(&self, replays: u32);
-    fn take_gpu_costs(&self) -> Vec<StepCosts>;
 }
 
 /// The networks over any backend.
@@ -198,12 +178,9 @@ pub(super) trait AnyNets: SpeechNets + ConversationNets + GpuReports {}
 impl<N: SpeechNets + ConversationNets + GpuReports> AnyNets for N {}
 
 impl<B: Backend> SpeechNets for Nets<B> {
-    fn talker(&self, newline: u32, kv: KvOptions, urgency: Urgency) -> Result<Talker, ModelError> {
+    fn talker(&self, newline: u32, kv: KvOptions) -> Result<Talker, ModelError> {
         let net = self.talker.clone().ok_or_else(|| not_loaded("talker"))?;
-        let replica = match urgency {
-            Urgency::Urgent => self.params.urgent_replica()?,
-            Urgency::Usual => self.params.replica()?,
-        };
+        let replica = self.params.urgent_replica()?;
         let core = talker::Core::new(replica, net, newline, kv)?;
         Ok(Talker(Box::new(core)))
     }
@@ -251,14 +228,6 @@ impl<B: Backend> GpuReports for Nets<B> {
 
     fn tell_gpu_fallbacks(&self, to: TellFallback) {
         self.params.tell_fallbacks(to);
-    }
-
-    fn profile_gpu(&self, replays: u32) {
-        self.params.profile(replays);
-    }
-
-    fn take_gpu_costs(&self) -> Vec<StepCosts> {
-        self.params.take_costs()
     }
 }
 

@@ -67,7 +67,7 @@ pub enum Kernels {
     /// The fastest there is for the number format: own kernels for f32, else candle.
     #[default]
     Auto,
-    /// Candle's layers, as the reference for the others: on the first CUDA device with feature `candle-cuda`, else on the processor.
+    /// Candle's layers on the processor, as the reference for the others.
     Candle,
     /// An NVIDIA device: f32 or bf16. Loading fails without feature `cuda`.
     Cuda {
@@ -85,9 +85,6 @@ pub enum Kernels {
     /// Emulator with graphs that runs queued work only when a caller waits for it: as late as a device may.
     #[cfg(feature = "emulator")]
     EmulatedLate,
-    /// Emulator that computes nothing: measures the host's work.
-    #[cfg(feature = "emulator")]
-    EmulatedIdle,
 }
 
 /// Load options of a model.
@@ -99,10 +96,7 @@ pub struct LoadOptions {
     pub weights: Weights,
     /// Implementation of the operations.
     pub kernels: Kernels,
-    /// On a GPU with graphs: fuses consecutive small launches into persistent ones, where the device supports them.
-    /// Experimental.
-    pub persistent: bool,
-    /// Parts to be read.
+    /// What is read of it.
     pub parts: Parts,
 }
 

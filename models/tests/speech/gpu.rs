@@ -53,34 +53,6 @@ fn the_embedded_voice_speaks_as_on_the_processor() {
     assert_no_fallbacks(&model);
 }
 
-/// All passes of the predictor in one launch: equal codes to the bit.
-#[test]
-fn passes_that_are_one_launch_speak_as_launch_by_launch() {
-    for (dtype, count) in [(DType::F32, 1), (DType::Bf16, 1), (DType::Bf16, 3)] {
-        let spoken = |persistent: bool| {
-            let options = LoadOptions {
-                dtype,
-                kernels: Kernels::Emulated { graphs: true },
-                persistent,
-                ..LoadOptions::default()
-            };
-            let model = SpeechModel::load(CheckpointSource::Dir(tiny()), options);
-            let model = model.expect("the tiny checkpoint loads");
-            let mut talker = model.talker(kv()).expect("a talker");
-            let asked: Vec<_> = requests().into_iter().take(count).collect();
-            let codes = speak_together(&mut talker, &asked).expect("they speak");
-            assert_no_fallbacks(&model);
-            (codes, figures(&model))
-        };
-        let (expected, plain) = spoken(false);
-        let (codes, figures) = spoken(true);
-        assert_eq!(codes, expected, "{dtype:?}, {count} sequences");
-        assert_eq!(plain.joined_launches, 0);
-        // 15 passes of two layers of five launches, and two or three of each pass.
-        assert!(figures.joined_launches >= 15 * 12, "{figures:?}");
-    }
-}
-
 /// Requests of different lengths.
 fn requests() -> Vec<(TalkerRequest, Vec<u32>)> {
     let text: Vec<u32> = (40..60).collect();

@@ -7,7 +7,6 @@ mod batched_equals_single;
 mod broken_checkpoints;
 mod broken_configs;
 mod chat;
-mod cublas;
 mod embedded;
 mod embedded_thinker;
 mod float_types;

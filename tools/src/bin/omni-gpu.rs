@@ -36,25 +36,10 @@ enum Command {
         common: Common,
         #[command(flatten)]
         bench: BenchArgs,
-        /// Compute nothing: measures the host's work for a step, without the server
-        #[cfg(feature = "emulator")]
-        #[arg(long, conflicts_with_all = ["device", "emulated"])]
-        host: bool,
     },
 }
 
-impl Command {
-    fn place(&self) -> Place {
-        #[cfg(feature = "emulator")]
-        if matches!(self, Self::Bench { host: true, .. }) {
-            return Place::Nowhere;
-        }
-        let (Self::Check { common, .. } | Self::Bench { common, .. }) = self;
-        common.place()
-    }
-}
-
-/// Models measured by default, the most important first.
+/// What is measured unless something else is asked for, what matters most first.
 const MODELS: [&str; 4] = [PUBLISHED[0], PUBLISHED[1], PUBLISHED[2], "embedded"];
 
 #[derive(Debug, Args)]
@@ -69,27 +54,9 @@ struct BenchArgs {
     /// Steps of each kind, most
     #[arg(long, default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     steps: u32,
-    /// Seconds in which callers begin requests, at each level
-    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3_600))]
-    load: u64,
-    /// Launch every kernel separately, without graphs: for comparison, and for profilers
-    #[arg(long)]
-    no_graphs: bool,
-    /// Fuse consecutive launches of a step into persistent ones (experimental)
-    #[arg(long, conflicts_with = "no_graphs")]
-    persistent: bool,
-    /// Measure candle's layers, too, as a baseline: on the device with feature `candle-cuda`, else on the processor
-    #[arg(long)]
-    candle: bool,
-    /// Find what each kind of launch costs the steps, by leaving it out
-    #[arg(long)]
-    costs: bool,
-    /// Leave out the whole server: measure steps only
-    #[arg(long)]
-    no_server: bool,
-    /// Leave out the speed of the memory and of products, and with it the floors of the steps
-    #[arg(long)]
-    no_ceilings: bool,
+    /// Requests of each caller of the server; 0 leaves the server out
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    requests: u32,
     /// Megabytes that the memory's speed is measured with
     #[arg(long, default_value_t = 1_024, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8_192))]
     megabytes: u32,
@@ -102,14 +69,8 @@ impl BenchArgs {
             embedded,
             batches: self.batches.clone(),
             steps: self.steps,
-            load: Duration::from_secs(self.load),
+            requests: self.requests,
             bytes: (self.megabytes as usize) << 20,
-            graphs: !self.no_graphs,
-            persistent: self.persistent,
-            candle: self.candle,
-            costs: self.costs,
-            server: !self.no_server,
-            ceilings: !self.no_ceilings,
         }
     }
 }
@@ -178,7 +139,7 @@ fn main() -> ExitCode {
 
 fn run(command: &Command) -> anyhow::Result<Verdict> {
     let (Command::Check { common, .. } | Command::Bench { common, .. }) = command;
-    let place = command.place();
+    let place = common.place();
     let device = match place.probe() {
         Ok(device) => device,
         Err(reason) => {

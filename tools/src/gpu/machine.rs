@@ -4,7 +4,6 @@ use std::fs;
 use std::io;
 use std::time::SystemTime;
 
-use super::clocks;
 use super::models::Place;
 use super::report::Report;
 
@@ -18,7 +17,7 @@ pub fn describe(title: &str, place: Place, device: &str, report: &mut Report) ->
     let number = match place {
         Place::Device(number) => format!(", number {number}"),
         #[cfg(feature = "emulator")]
-        Place::Emulated | Place::Nowhere => String::new(),
+        Place::Emulated => String::new(),
     };
     let mut today = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     today.truncate("2026-01-31".len());
@@ -35,8 +34,7 @@ pub fn describe(title: &str, place: Place, device: &str, report: &mut Report) ->
     for (what, value) in rows {
         report.row(&[what, value.as_str()])?;
     }
-    report.line("")?;
-    report.line(clocks::now(place))
+    report.line("")
 }
 
 /// Commit of this build, if the build recorded it.

@@ -17,9 +17,6 @@ pub enum Place {
     /// A GPU's kernels on the processor.
     #[cfg(feature = "emulator")]
     Emulated,
-    /// Nowhere: nothing is computed, and the time that is spent is the host's.
-    #[cfg(feature = "emulator")]
-    Nowhere,
 }
 
 impl Place {
@@ -33,8 +30,6 @@ impl Place {
             Self::Device(number) => device(number),
             #[cfg(feature = "emulator")]
             Self::Emulated => Ok("none: the kernels run on the processor".to_owned()),
-            #[cfg(feature = "emulator")]
-            Self::Nowhere => Ok("none: nothing is computed, all the time is the host's".to_owned()),
         }
     }
 
@@ -45,8 +40,6 @@ impl Place {
             Self::Device(device) => Kernels::Cuda { device, graphs },
             #[cfg(feature = "emulator")]
             Self::Emulated => Kernels::Emulated { graphs },
-            #[cfg(feature = "emulator")]
-            Self::Nowhere => Kernels::EmulatedIdle,
         }
     }
 }
@@ -127,10 +120,6 @@ pub(super) enum By {
     Halves,
     /// The device in bf16, launch by launch.
     LaunchedHalves,
-    /// The device in f32, in graphs with persistent launches.
-    Persistent,
-    /// The device in bf16, in graphs with persistent launches.
-    PersistentHalves,
 }
 
 /// See the module.
@@ -167,10 +156,7 @@ impl Graphs {
 
 impl By {
     fn has_graphs(self) -> bool {
-        matches!(
-            self,
-            Self::Graphs | Self::Halves | Self::Persistent | Self::PersistentHalves
-        )
+        matches!(self, Self::Graphs | Self::Halves)
     }
 }
 
@@ -237,13 +223,10 @@ fn load(source: CheckpointSource, place: Place, by: By) -> anyhow::Result<Speech
         By::Graphs => (place.kernels(true), DType::F32),
         By::Halves => (place.kernels(true), DType::Bf16),
         By::LaunchedHalves => (place.kernels(false), DType::Bf16),
-        By::Persistent => (place.kernels(true), DType::F32),
-        By::PersistentHalves => (place.kernels(true), DType::Bf16),
     };
     let options = LoadOptions {
         dtype,
         kernels,
-        persistent: matches!(by, By::Persistent | By::PersistentHalves),
         ..LoadOptions::default()
     };
     Ok(SpeechModel::load(source, options)?)

@@ -9,10 +9,9 @@
 
 use std::collections::HashMap;
 
-use omni_gpu::{Address, Device, Float, GpuError, Launch, Memory, Staging};
+use omni_gpu::{Address, Device, GpuError, Launch, Memory, Staging};
 
 use super::arena::{Arena, Piece};
-use super::persistent::StepGraph;
 use super::watch::Watch;
 use crate::backend::StepKey;
 
@@ -70,7 +69,7 @@ pub(crate) struct PendingCopy<D: Device> {
 /// A step that was done before.
 struct Known<D: Device> {
     launches: Vec<Launch>,
-    graph: Option<StepGraph<D>>,
+    graph: Option<D::Graph>,
     /// [`CommandStream::epoch`] at that time.
     epoch: u64,
     used: u64,
@@ -109,8 +108,6 @@ pub(super) struct CommandStream<D: Device> {
     steps: u64,
     /// `true` if steps are recorded as graphs.
     pub(super) graphs: bool,
-    /// Float type of persistent launches, if enabled.
-    pub(super) persistent: Option<Float>,
 }
 
 impl<D: Device> CommandStream<D> {
@@ -128,7 +125,6 @@ impl<D: Device> CommandStream<D> {
             epoch: 0,
             steps: 0,
             graphs,
-            persistent: None,
         }
     }
 
@@ -387,7 +383,7 @@ impl<D: Device> CommandStream<D> {
                 && let Some(graph) = &known.graph
             {
                 watch.replayed(same);
-                return self.device.replay(&graph.graph);
+                return self.device.replay(graph);
             }
             if let Some(known) = known {
                 open.launches.extend_from_slice(&known.launches[..same]);
@@ -402,9 +398,8 @@ impl<D: Device> CommandStream<D> {
         };
         let graph = match graph {
             Ok(graph) => {
-                watch.recorded(open.launches.len(), graph.joined);
-                self.device.replay(&graph.graph)?;
-                self.cost(open.key, &open.launches, &graph.graph, watch)?;
+                watch.recorded(open.launches.len());
+                self.device.replay(&graph)?;
                 Some(graph)
             }
             Err(reason) => {
@@ -424,7 +419,14 @@ impl<D: Device> CommandStream<D> {
         Ok(())
     }
 
-    fn remember(&mut self, key: StepKey, launches: Vec<Launch>, graph: Option<StepGraph<D>>) {
+    fn record(&self, launches: &[Launch]) -> omni_gpu::Result<D::Graph> {
+        self.device.record()?;
+        let launched = launches.iter().try_for_each(|launch| self.device.launch(launch));
+        let graph = self.device.recorded();
+        launched.and(graph)
+    }
+
+    fn remember(&mut self, key: StepKey, launches: Vec<Launch>, graph: Option<D::Graph>) {
         // Prompts of many sizes do not displace the steps that every frame takes, nor many of those the prompts.
         let alike = self
             .known

@@ -11,7 +11,7 @@ use super::command_stream::{PendingCopy, Place};
 use super::{Experts, Gpu, Ids, Kept, Kv, Matrix, Rows, Table, Vector, small};
 use crate::backend::ops::*;
 use crate::backend::{
-    AttentionShape, Batch, ComputeError, GpuFigures, Result, Routing, StepCosts, StepKey, TellFallback,
+    AttentionShape, Batch, ComputeError, GpuFigures, Result, Routing, StepKey, TellFallback,
     TextChosen,
 };
 use crate::loader::Snake;
@@ -98,14 +98,6 @@ impl<D: Device> ComputeDevice for Gpu<D> {
 
     fn tell_fallbacks(&self, to: TellFallback) {
         self.watch.tell(to);
-    }
-
-    fn profile(&self, replays: u32) {
-        self.watch.profile(replays);
-    }
-
-    fn take_costs(&self) -> Vec<StepCosts> {
-        self.watch.take_costs()
     }
 }
 

@@ -7,7 +7,7 @@ use omni_gpu::{Emulated, Float};
 
 use super::*;
 use crate::backend::ops::*;
-use crate::backend::{Matrices, Routing, StepCosts, Tables};
+use crate::backend::{Matrices, Tables};
 use crate::checkpoint::{HostTensor, Recipe, Uniform};
 use crate::sampling::{Choice, Limits, Sampling};
 
@@ -329,72 +329,4 @@ fn pairs_of_rows_of_different_widths_are_refused() {
         let reason = format!("pairs of rows of {x} and 4 elements, expected {width}");
         assert_eq!(pair(x, width), Err(reason));
     }
-}
-
-#[test]
-fn what_launches_cost_is_found_by_leaving_them_out_and_changes_nothing() {
-    let b = gpu(true);
-    let net = net(&b);
-    b.profile(2);
-    let step = || b.step(KEY, |b| b.rms_norm(&net.norm, 1e-6, &b.rows(4, vec![9.0; 64])?));
-    let first = b.host(&step().expect("a step")).expect("rows");
-    let costs = b.take_costs();
-    let [StepCosts { stage, kernels, .. }] = costs.as_slice() else {
-        panic!("expected one step, found {costs:?}");
-    };
-    assert_eq!((*stage, kernels.len(), kernels[0].launches), (KEY.stage, 1, 1));
-    assert!(kernels[0].kernel.starts_with("rms_norm"), "{kernels:?}");
-    assert!(kernels[0].time.is_some());
-    // A step that is known is not looked at again.
-    assert_eq!(b.host(&step().expect("a step")).expect("rows"), first);
-    assert!(b.take_costs().is_empty());
-}
-
-/// Without the order of the experts their products would read anywhere.
-#[test]
-fn launches_that_say_where_others_read_are_not_left_out() {
-    let b = gpu(true);
-    let host = |shape: &[usize]| {
-        let values: Vec<f32> = (0..shape.iter().product())
-            .map(|i| (i % 7) as f32 - 3.0)
-            .collect();
-        HostTensor::from_f32(shape.to_vec(), &values)
-    };
-    let rows = 40;
-    let count = 4;
-    let width = 8;
-    let expert = |_| {
-        let gate_up = b.matrix(&[host(&[width, width]), host(&[width, width])], None)?;
-        Ok((gate_up, b.matrix(&[host(&[width, width])], None)?))
-    };
-    let experts: Result<Vec<_>> = (0..count).map(expert).collect();
-    let experts = b.experts(experts.expect("matrices")).expect("experts");
-    let routing = Routing {
-        experts: count,
-        top_k: 2,
-        normalise: true,
-    };
-    b.profile(1);
-    let step = b.step(KEY, |b| {
-        let scores = (0..rows * count).map(|i| (i % 5) as f32).collect();
-        let x = b.rows(width, vec![0.5; rows * width])?;
-        b.mixture(&experts, routing, &b.rows(count, scores)?, &x, None)
-    });
-    let mixed = b.host(&step.expect("a step")).expect("rows");
-    assert!(mixed.iter().all(|v| v.is_finite()));
-    let costs = b.take_costs();
-    let found: Vec<_> = costs[0]
-        .kernels
-        .iter()
-        .map(|cost| (cost.kernel, cost.time.is_some()))
-        .collect();
-    assert_eq!(
-        found,
-        [
-            ("route_f32", false),
-            ("dispatch", false),
-            ("gemm_plain", true),
-            ("combine_f32", true)
-        ]
-    );
 }

@@ -1,14 +1,12 @@
 //! Counters of the work given to a GPU.
 
-use std::collections::{HashSet, VecDeque};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::backend::{GpuFigures, StepCosts, StepKey, TellFallback};
+use crate::backend::{GpuFigures, StepKey, TellFallback};
 
-/// Steps whose costs are found, most; later ones are left out.
-const COSTS: usize = 256;
 /// Reasons that wait to be taken, most; older ones go first.
 const REASONS: usize = 64;
 
@@ -17,24 +15,13 @@ pub(super) struct Watch {
     launches: AtomicU64,
     graphs: AtomicU64,
     recorded_launches: AtomicU64,
-    joined_launches: AtomicU64,
     replays: AtomicU64,
     replayed_launches: AtomicU64,
     fallbacks: AtomicU64,
     /// Nanoseconds.
     busy: AtomicU64,
-    /// Times that a step is replayed to find what its launches cost; 0 for not at all.
-    profiled: AtomicU32,
-    costs: Mutex<Costs>,
     reasons: Mutex<VecDeque<String>>,
     listener: OnceLock<TellFallback>,
-}
-
-#[derive(Default)]
-struct Costs {
-    /// Steps that were looked at.
-    seen: HashSet<StepKey>,
-    found: Vec<StepCosts>,
 }
 
 fn add(to: &AtomicU64, count: usize) {
@@ -46,10 +33,8 @@ impl Watch {
         add(&self.launches, launches);
     }
 
-    /// `joined`: how many of the launches are parts of persistent ones.
-    pub(super) fn recorded(&self, launches: usize, joined: usize) {
+    pub(super) fn recorded(&self, launches: usize) {
         add(&self.graphs, 1);
-        add(&self.joined_launches, joined);
         add(&self.recorded_launches, launches);
     }
 
@@ -90,33 +75,7 @@ impl Watch {
         reasons.push_back(reason);
     }
 
-    /// Measures the launch costs of each step recorded from now on, by `replays` replays.
-    pub(super) fn profile(&self, replays: u32) {
-        self.profiled.store(replays, Ordering::Relaxed);
-    }
-
-    pub(super) fn profiled(&self) -> u32 {
-        self.profiled.load(Ordering::Relaxed)
-    }
-
-    /// Returns true the first time that it is called for a step.
-    pub(super) fn looks_at(&self, key: StepKey) -> bool {
-        let mut costs = self.costs.lock().unwrap_or_else(PoisonError::into_inner);
-        costs.seen.len() < COSTS && costs.seen.insert(key)
-    }
-
-    pub(super) fn costs(&self, found: StepCosts) {
-        let mut costs = self.costs.lock().unwrap_or_else(PoisonError::into_inner);
-        costs.found.push(found);
-    }
-
-    /// Takes the costs measured since the last call.
-    pub(super) fn take_costs(&self) -> Vec<StepCosts> {
-        let mut costs = self.costs.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut costs.found)
-    }
-
-    /// Forwards reasons to `to` instead of keeping them; replaces any previous listener.
+    /// From now on reasons are told and not kept; there is one listener.
     pub(super) fn tell(&self, to: TellFallback) {
         let _ = self.listener.set(to);
     }
@@ -127,7 +86,6 @@ impl Watch {
             launches: count(&self.launches),
             graphs: count(&self.graphs),
             recorded_launches: count(&self.recorded_launches),
-            joined_launches: count(&self.joined_launches),
             replays: count(&self.replays),
             replayed_launches: count(&self.replayed_launches),
             fallbacks: count(&self.fallbacks),

@@ -1,11 +1,9 @@
-//! Rates of the device's memory and products, with which every floor is computed, and the overhead of launches and
-//! copies that do next to nothing.
+//! The speed of the device's memory and of its products, which every floor is counted with.
 
 use std::time::{Duration, Instant};
 
-use super::Bandwidth;
-use omni_gpu::kernels::{Copy, Fill, Linear};
-use omni_gpu::{Device, Float, Launch, Memory, Staging};
+use omni_gpu::kernels::{Copy, Linear};
+use omni_gpu::{Device, Float, Launch, Memory};
 
 /// Length of a measurement.
 #[derive(Debug, Clone, Copy)]
@@ -16,8 +14,6 @@ pub(super) struct Effort {
     rounds: u32,
     /// Graphs of a round, all asked for at once.
     repeats: u32,
-    /// Repetitions of an operation that takes next to no time.
-    often: usize,
 }
 
 impl Effort {
@@ -27,7 +23,6 @@ impl Effort {
         warm_up: Duration::from_millis(200),
         rounds: 5,
         repeats: 10,
-        often: 1000,
     };
     /// As little as there can be.
     #[cfg(feature = "emulator")]
@@ -35,7 +30,6 @@ impl Effort {
         warm_up: Duration::ZERO,
         rounds: 1,
         repeats: 1,
-        often: 2,
     };
 }
 
@@ -59,10 +53,10 @@ fn fill<D: Device>(device: &D, to: &impl Memory) -> omni_gpu::Result<()> {
     Ok(())
 }
 
-/// Bandwidth of reading `bytes`; measured in graphs of one launch each.
-pub(super) fn bandwidth<D: Device>(device: &D, bytes: usize, effort: Effort) -> omni_gpu::Result<Bandwidth> {
-    let from = device.alloc(bytes)?;
-    let to = device.alloc(bytes)?;
+/// Bytes per second of memory of which `bytes` are read: by copying, or by a product of a matrix with one row, whichever is faster. A slow
+/// copy must not raise the floors.
+pub(super) fn bandwidth<D: Device>(device: &D, bytes: usize, effort: Effort) -> omni_gpu::Result<f64> {
+    let (from, to) = (device.alloc(bytes)?, device.alloc(bytes)?);
     fill(device, &from)?;
     let copy = Copy {
         to: to.address(),
@@ -77,7 +71,7 @@ pub(super) fn bandwidth<D: Device>(device: &D, bytes: usize, effort: Effort) -> 
     let product = Linear::product(to.address(), x.address(), from.address(), [1, outputs, INPUTS]);
     let seconds = time(device, effort, &product.launch(Float::Bf16))?;
     let read = f64::from(outputs) * f64::from(INPUTS) * 2.0 / seconds;
-    Ok(Bandwidth { copy: copied, read })
+    Ok(copied.max(read))
 }
 
 /// Operations per second (additions and multiplications) of the product of two matrices of `side` rows and columns,
@@ -94,98 +88,13 @@ pub(super) fn product<D: Device>(device: &D, side: u32, effort: Effort) -> omni_
     Ok(2.0 * f64::from(side).powi(3) / seconds)
 }
 
-/// Words of 4 bytes that a block of [`Fill`] writes.
-const WORDS_OF_BLOCK: u32 = 1024;
-
-/// Launches and copies that do next to nothing, with their seconds: launches in a graph by their blocks, single
-/// launches, a graph, and copies to and from the device, each waited for. Each also reads the device's busy time, as
-/// a step does.
-pub(super) fn overheads<D: Device>(device: &D, effort: Effort) -> omni_gpu::Result<Vec<(String, f64)>> {
-    let often = effort.often;
-    let memory = device.alloc((528 * WORDS_OF_BLOCK * 4) as usize)?;
-    let mut found = Vec::new();
-    let mut told = |what: String, seconds| found.push((what, seconds));
-    let fill = |blocks| {
-        let to = memory.address();
-        let words = blocks * WORDS_OF_BLOCK;
-        Fill { to, word: 1, words }.launch()
-    };
-    for blocks in [1, 132, 528] {
-        let seconds = time_all(device, effort, &vec![fill(blocks); often])?;
-        told(
-            format!("a launch in a graph, blocks: {blocks}"),
-            seconds / often as f64,
-        );
-    }
-    let launch = fill(1);
-    let all = || {
-        (0..often).try_for_each(|_| device.launch(&launch))?;
-        device.wait()
-    };
-    told(
-        "a launch alone, blocks: 1".to_owned(),
-        each(1, all)? / often as f64,
-    );
-    let graph = graph(device, std::slice::from_ref(&launch))?;
-    let replay = || {
-        device.replay(&graph)?;
-        device.wait()?;
-        device.take_busy();
-        Ok(())
-    };
-    told(
-        "a graph of one launch, waited for".to_owned(),
-        each(often, replay)?,
-    );
-    for kib in [4, 16, 64, 256] {
-        let bytes = kib << 10;
-        let staging = device.staging(bytes)?;
-        let upload = || {
-            device.upload_async(memory.address(), &staging, staging.content().len())?;
-            device.wait()
-        };
-        told(
-            format!("a copy of {kib} KiB to the device, waited for"),
-            each(often, upload)?,
-        );
-    }
-    let staging = device.staging(4 << 10)?;
-    let mut back = Some(device.staging(4 << 10)?);
-    let step = || {
-        device.upload_async(memory.address(), &staging, staging.content().len())?;
-        device.replay(&graph)?;
-        let to = match back.take() {
-            Some(to) => to,
-            None => device.staging(4 << 10)?,
-        };
-        let pending = device.download_async(memory.address(), to, 4 << 10)?;
-        back = Some(device.wait_copy(pending)?);
-        device.take_busy();
-        Ok(())
-    };
-    told(
-        "a step: a copy of 4 KiB to the device, a graph of one launch, a copy of 4 KiB back that is waited for".to_owned(),
-        each(often, step)?,
-    );
-    Ok(found)
-}
-
-/// Seconds of one of `count` calls, behind one that is not counted.
-fn each(count: usize, mut call: impl FnMut() -> omni_gpu::Result<()>) -> omni_gpu::Result<f64> {
-    call()?;
-    let start = Instant::now();
-    (0..count).try_for_each(|_| call())?;
-    Ok(start.elapsed().as_secs_f64() / count as f64)
-}
-
-/// Seconds of one launch.
+/// Seconds of one launch, in a graph of its own.
 fn time<D: Device>(device: &D, effort: Effort, launch: &Launch) -> omni_gpu::Result<f64> {
-    time_all(device, effort, std::slice::from_ref(launch))
-}
-
-/// Seconds of a graph of launches.
-fn time_all<D: Device>(device: &D, effort: Effort, launches: &[Launch]) -> omni_gpu::Result<f64> {
-    let graph = graph(device, launches)?;
+    device.record()?;
+    let asked = device.launch(launch);
+    let graph = device.recorded();
+    asked?;
+    let graph = graph?;
     let round = || {
         let start = Instant::now();
         (0..effort.repeats).try_for_each(|_| device.replay(&graph))?;
@@ -201,48 +110,19 @@ fn time_all<D: Device>(device: &D, effort: Effort, launches: &[Launch]) -> omni_
     (0..effort.rounds).try_fold(f64::INFINITY, |fastest, _| Ok(fastest.min(round()?)))
 }
 
-fn graph<D: Device>(device: &D, launches: &[Launch]) -> omni_gpu::Result<D::Graph> {
-    device.record()?;
-    let asked = launches.iter().try_for_each(|launch| device.launch(launch));
-    let graph = device.recorded();
-    asked?;
-    graph
-}
-
 #[cfg(all(test, feature = "emulator"))]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     #[test]
     fn bytes_and_seconds_make_a_rate() {
         let device = omni_gpu::Emulated::default();
-        let found = bandwidth(&device, 1 << 16, Effort::ONCE).expect("it computes");
-        assert!(found.copy > 0.0 && found.copy.is_finite(), "{found:?}");
-        assert!(found.read > 0.0 && found.read.is_finite(), "{found:?}");
-        let product = product(&device, 128, Effort::ONCE).expect("it computes");
-        assert!(product > 0.0 && product.is_finite(), "{product}");
-    }
-
-    #[test]
-    fn each_overhead_is_measured_and_named_once() {
-        let found = overheads(&omni_gpu::Emulated::default(), Effort::ONCE).expect("it computes");
-        assert!(found.iter().all(|(_, seconds)| *seconds > 0.0), "{found:?}");
-        let names: BTreeSet<_> = found.iter().map(|(what, _)| what).collect();
-        assert_eq!((names.len(), found.len()), (10, 10), "{found:?}");
-    }
-
-    #[test]
-    fn a_call_is_made_once_before_those_that_are_counted_and_its_error_is_told() {
-        let mut calls = 0;
-        each(3, || {
-            calls += 1;
-            Ok(())
-        })
-        .expect("no call fails");
-        assert_eq!(calls, 4);
-        let failed = || Err(omni_gpu::GpuError::Recording("not now"));
-        assert!(each(3, failed).is_err());
+        for found in [
+            bandwidth(&device, 1 << 16, Effort::ONCE),
+            product(&device, 128, Effort::ONCE),
+        ] {
+            let found = found.expect("it computes");
+            assert!(found > 0.0 && found.is_finite(), "{found}");
+        }
     }
 }

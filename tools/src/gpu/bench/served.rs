@@ -1,103 +1,74 @@
-//! The whole server under callers, as a table, beside what is asked of it.
+//! The whole server under callers: `omni-client bench` against a server in this process.
 
 use std::time::Duration;
 
-use super::pipeline::{self, Came, Level, Server};
-use super::{PUBLISHED, Run, ms, percentile};
+use anyhow::Context as _;
+use clap::Parser as _;
+use omni_bench::{Asking, Load, Manner, Offered, Plan, Style, Work};
+use omni_client::{Endpoint, SpeechSettings};
+use omni_server::app::{App, Sinks, load_model};
+use omni_server::config::RawConfig;
+use omni_tests::Reading;
+
+use super::Run;
 use crate::gpu::models::Place;
-use crate::gpu::report::{Report, number};
+use crate::service::SENTENCES;
 
-/// Most failure reasons reported per level.
-const REASONS: usize = 3;
-
-const COLUMNS: [&str; 10] = [
-    "streams",
-    "answers",
-    "failed",
-    "first packet, mean ms",
-    "p50 ms",
-    "p95 ms",
-    "RTF p50",
-    "RTF p95",
-    "audio s/s",
-    "no gap at 100 ms",
-];
+/// An utterance that takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// The metric that counts steps without their graph.
+const FALLBACKS: &str = "vllm:omni_gpu_graph_fallbacks_total";
 
 /// Measures, and writes it down.
 pub(super) fn measure(run: &mut Run<'_>, name: &str) -> anyhow::Result<()> {
+    let asked = run.asked;
     let args = arguments(
-        &run.asked.server_model(name),
+        &asked.server_model(name),
         run.place,
-        run.asked.batches.iter().copied().max().unwrap_or(1),
+        asked.batches.iter().copied().max().unwrap_or(1),
     );
+    let title = format!("the server with {name}");
     run.report.heading(2, &format!("The server with {name}"))?;
-    let told = args.join(" ");
-    run.report
-        .paragraph(format!("`omni-server {told}`, callers in the same process."))?;
+    run.report.paragraph(format!(
+        "`omni-server {}`, callers in the same process.",
+        args.join(" ")
+    ))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     run.longest = Duration::ZERO;
-    let title = format!("the server with {name}");
-    let server = run.part(&title, run.asked.load, || runtime.block_on(Server::start(&args)));
-    let Some(server) = server else {
+    let Some(app) = run.part(&title, || runtime.block_on(start(&args))) else {
         return Ok(run.report.paragraph("Not measured.")?);
     };
-    run.report.figures(0, &COLUMNS)?;
+    let endpoint = Endpoint::parse(&format!("http://{}", app.address()))?;
     run.longest = Duration::ZERO;
-    let mut levels = Vec::new();
-    for &batch in &run.asked.batches {
-        let level = Level {
-            streams: batch as usize,
-            time: run.asked.load,
-        };
+    for &batch in &asked.batches {
         let title = format!("{title}, {batch} streams");
-        // A first answer is waited for before, and the last ones behind.
-        let found = run.part(&title, level.time.mul_f64(1.5), || {
-            runtime.block_on(pipeline::load(server.address(), level))
-        });
-        let Some(came) = found else { continue };
-        run.report.row(&cells(batch, &came))?;
-        let reasons = came.failures.iter().take(REASONS);
-        reasons.for_each(|reason| run.fails(format!("{title}: {reason}")));
-        if came.answers.is_empty() {
-            run.fails(format!("{title}: nothing was answered"));
+        let plan = plan(&endpoint, batch, asked.requests);
+        let measured = run.part(&title, || Ok(runtime.block_on(plan.measure(|_| ()))?));
+        let Some(measured) = measured else { continue };
+        run.report.paragraph(measured.tables(Style::Markdown))?;
+        if let Some(failures) = measured.failures() {
+            run.fails(format!("{title}: {failures}"));
         }
-        levels.push((batch, came));
     }
-    let fallbacks = runtime.block_on(server.fallbacks());
-    run.report.line(format!(
-        "\nSteps that could not be graphs: {}.",
-        counted(fallbacks)
-    ))?;
+    let fallbacks = runtime.block_on(fallbacks(&app));
+    let counted = fallbacks.map_or_else(|| "no GPU has counted any".to_owned(), |count| count.to_string());
+    run.report
+        .line(format!("\nSteps that could not be graphs: {counted}."))?;
     // On a device that no GPU has counted any means that none has computed.
-    let expected = match run.place {
-        Place::Device(_) => Some(0.0),
-        #[cfg(feature = "emulator")]
-        Place::Emulated | Place::Nowhere => None,
-    };
-    if fallbacks != expected {
-        run.fails(format!(
-            "{title}: steps that could not be graphs: {}",
-            counted(fallbacks)
-        ));
+    if matches!(run.place, Place::Device(_)) && fallbacks != Some(0.0) {
+        run.fails(format!("{title}: steps that could not be graphs: {counted}"));
     }
-    if PUBLISHED.contains(&name) {
-        targets(&levels, run.report)?;
-    }
-    runtime.block_on(server.stop());
+    runtime.block_on(app.shut_down(std::future::ready(())));
     Ok(())
 }
 
-fn counted(fallbacks: Option<f64>) -> String {
-    fallbacks.map_or_else(|| "no GPU has counted any".to_owned(), |count| count.to_string())
-}
-
-/// Arguments of such a server: its defaults follow the device.
+/// Arguments of the server, whose other defaults follow the device.
 fn arguments(model: &str, place: Place, streams: u32) -> [String; 4] {
     let device = match place {
         Place::Device(number) => format!("cuda:{number}"),
-        // A server would be too slow there; its own kernels do.
+        // A server would be too slow there; the processor's own kernels do.
         #[cfg(feature = "emulator")]
-        Place::Emulated | Place::Nowhere => "cpu".to_owned(),
+        Place::Emulated => "cpu".to_owned(),
     };
     [
         format!("--model={model}"),
@@ -107,111 +78,52 @@ fn arguments(model: &str, place: Place, streams: u32) -> [String; 4] {
     ]
 }
 
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
-fn cells(batch: u32, came: &Came) -> [String; 10] {
-    let first = came.first_audio();
-    let factors = came.real_time_factors();
-    [
-        batch.to_string(),
-        came.answers.len().to_string(),
-        came.failures.len().to_string(),
-        ms(mean(&first)),
-        ms(percentile(&first, 0.5)),
-        ms(percentile(&first, 0.95)),
-        format!("{:.4}", percentile(&factors, 0.5)),
-        format!("{:.4}", percentile(&factors, 0.95)),
-        format!("{:.1}", came.audio_rate),
-        format!("{:.1} %", 100.0 * came.continuous()),
-    ]
-}
-
-/// A figure that is asked for: of how many streams, at most (or at least) how much.
-struct Target {
-    what: &'static str,
-    streams: u32,
-    bound: f64,
-    least: bool,
-    figure: fn(&Came) -> f64,
-}
-
-impl Target {
-    fn met(&self, found: f64) -> bool {
-        if self.least {
-            found >= self.bound
-        } else {
-            found <= self.bound
-        }
+/// As many callers as `streams`, each with its next request when the last is answered.
+fn plan(endpoint: &Endpoint, streams: u32, each: u32) -> Plan {
+    Plan {
+        load: Load {
+            endpoint: endpoint.clone(),
+            asking: Asking {
+                work: Work::Speak(SpeechSettings::default()),
+                texts: SENTENCES.iter().map(|&text| text.to_owned()).collect(),
+                manner: Manner::default(),
+                cancel: None,
+                timeout: PATIENCE,
+            },
+            warmup: 1,
+            seed: 0,
+        },
+        levels: vec![Offered::Streams(streams)],
+        requests: streams * each,
+        trials: 1,
+        search: None,
+        slo: None,
+        command: Vec::new(),
     }
 }
 
-const TARGETS: [Target; 5] = [
-    Target {
-        what: "first packet, one stream, mean ms",
-        streams: 1,
-        bound: 30.0,
-        least: false,
-        figure: |came| 1e3 * mean(&came.first_audio()),
-    },
-    Target {
-        what: "RTF, one stream, p50",
-        streams: 1,
-        bound: 0.025,
-        least: false,
-        figure: |came| percentile(&came.real_time_factors(), 0.5),
-    },
-    Target {
-        what: "audio seconds per second, 64 streams",
-        streams: 64,
-        bound: 600.0,
-        least: true,
-        figure: |came| came.audio_rate,
-    },
-    Target {
-        what: "first packet, 64 streams, mean ms",
-        streams: 64,
-        bound: 100.0,
-        least: false,
-        figure: |came| 1e3 * mean(&came.first_audio()),
-    },
-    Target {
-        what: "no gap at 100 ms, 64 streams, %",
-        streams: 64,
-        bound: 99.0,
-        least: true,
-        figure: |came| 100.0 * came.continuous(),
-    },
-];
-
-/// Targets for one H200 with any of the published shapes, beside the measurements on this device.
-fn targets(levels: &[(u32, Came)], report: &mut Report) -> std::io::Result<()> {
-    report.line("")?;
-    report.figures(1, &["target on one H200", "asked", "measured", ""])?;
-    for target in &TARGETS {
-        let level = levels.iter().find(|(batch, _)| *batch == target.streams);
-        let found = level.map(|(_, came)| (target.figure)(came));
-        let word = match found {
-            None => "not measured",
-            Some(found) if target.met(found) => "met",
-            Some(_) => "missed",
-        };
-        let asked = format!("{} {}", if target.least { ">=" } else { "<=" }, target.bound);
-        let found = found.map_or("-".to_owned(), number);
-        report.row(&[target.what, &asked, &found, word])?;
-    }
-    Ok(())
+/// A server in this process that is ready.
+async fn start(args: &[String]) -> anyhow::Result<App> {
+    let own = [
+        "omni-server",
+        "--listen",
+        "127.0.0.1:0",
+        "--metrics-listen",
+        "127.0.0.1:0",
+    ];
+    let args = own.iter().copied().chain(args.iter().map(String::as_str));
+    let config = RawConfig::try_parse_from(args)?.validate()?;
+    let source = config.model.clone();
+    let deploy = config.deploy.clone();
+    let load = move || load_model(&source, &deploy, true);
+    let mut app = App::start(&config, Sinks::log(), load).await?;
+    app.ready().await.context("the server does not come up")?;
+    Ok(app)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_target_is_met_at_its_bound_and_missed_behind_it() {
-        let [first, .., gaps] = &TARGETS;
-        assert!(first.met(30.0) && !first.met(30.1) && !first.met(f64::NAN));
-        assert!(gaps.met(99.0) && !gaps.met(98.9) && !gaps.met(f64::NAN));
-    }
+/// Steps that were launched without their graph; none if no GPU computes.
+async fn fallbacks(app: &App) -> Option<f64> {
+    let reading = Reading::at(app.metrics_address()?).await;
+    let ours = reading.samples.iter().filter(|sample| sample.name == FALLBACKS);
+    ours.map(|sample| sample.value).reduce(|sum, more| sum + more)
 }

@@ -8,7 +8,6 @@ use omni_engine::{
 use omni_models::testing::tokens;
 use omni_models::{Code2Wav, GpuFigures, KvOptions, Sampling, SpeechModel, Talker, TalkerRequest};
 
-use super::beside::Steps;
 use super::percentile;
 
 /// Positions of a block of the cache.
@@ -74,34 +73,24 @@ fn launches(figures: GpuFigures) -> u64 {
     figures.launches + figures.recorded_launches + figures.replayed_launches
 }
 
-/// Times of a frame of every sequence of a batch: complete, and of its two halves with a wait between them.
+/// A frame of every sequence of a batch.
 #[derive(Debug, Clone)]
 pub(super) struct FrameTimes {
+    /// The talker's half, waited for.
     pub(super) talker: Timed,
+    /// The predictor's half, waited for.
     pub(super) predictor: Timed,
-    pub(super) whole: Timed,
-    /// Complete, with each step queued before the previous one is waited for.
+    /// Both, each step submitted before the one in front of it is waited for, as a server does.
     pub(super) overlapped: Timed,
-    /// Mean positions of a sequence while `whole` was measured.
+    /// Positions that a sequence had, on average over what was measured.
     pub(super) context: f64,
 }
 
 /// A talker in the middle of `batch` sentences.
-pub(super) struct Speakers {
+struct Speakers {
     talker: Talker,
     blocks: Vec<Vec<BlockId>>,
     position: u32,
-    /// Positions that there is room for.
-    room: u32,
-}
-
-/// Priority of a talker's steps against others on the same device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Priority {
-    /// Before a vocoder's, as a server runs them.
-    Urgent,
-    /// Equal, as a vocoder's.
-    Equal,
 }
 
 /// Measures up to `count` frames of each kind, within `time` or little more.
@@ -113,22 +102,20 @@ pub(super) fn frames(
 ) -> anyhow::Result<FrameTimes> {
     let mut speakers = Speakers::warm(model, batch, count)?;
     let from = speakers.position;
-    let whole = Timed::take(model, count, time / 3, || speakers.step())?;
-    let context = f64::from(from + speakers.position) / 2.0;
-    // Starts at the same position, and runs as far as the one before.
-    let mut speakers = Speakers::warm(model, batch, count)?;
     speakers.ask()?;
-    let overlapped = Timed::take(model, count, time / 3, || {
+    let overlapped = Timed::take(model, count, time / 2, || {
         speakers.ask()?;
         speakers.answer()
     })?;
     speakers.answer()?;
+    let context = f64::from(from + speakers.position) / 2.0;
+    // From the same position on, as far as the one before got.
     let mut speakers = Speakers::warm(model, batch, count)?;
     let mut talker = Timed::default();
     let mut predictor = Timed::default();
     let begun = Instant::now();
     for done in 0..count {
-        if done > 0 && begun.elapsed() > time / 3 {
+        if done > 0 && begun.elapsed() > time / 2 {
             break;
         }
         talker.add(Timed::take(model, 1, time, || speakers.execute(1))?);
@@ -137,28 +124,9 @@ pub(super) fn frames(
     Ok(FrameTimes {
         talker,
         predictor,
-        whole,
         overlapped,
         context,
     })
-}
-
-/// Frames of every sequence as [`FrameTimes::whole`], alone.
-pub(super) fn turns(model: &SpeechModel, batch: u32, count: u32, time: Duration) -> anyhow::Result<Timed> {
-    let mut speakers = Speakers::warm(model, batch, count)?;
-    Timed::take(model, count, time, || speakers.step())
-}
-
-impl Steps for Speakers {
-    /// A frame of every sequence, as in [`FrameTimes::whole`].
-    fn step(&mut self) -> anyhow::Result<()> {
-        self.execute_only(1)?;
-        self.sample()
-    }
-
-    fn has_room(&self) -> bool {
-        self.position < self.room
-    }
 }
 
 impl Timed {
@@ -173,17 +141,7 @@ impl Speakers {
     /// Sequences with room for `count` steps, after a warm-up. Every step ends with its result on the host, so that
     /// none of its work falls into the next one's time.
     fn warm(model: &SpeechModel, batch: u32, count: u32) -> anyhow::Result<Self> {
-        Self::ready(model, batch, count, Priority::Urgent)
-    }
-
-    /// As above, with steps of this priority.
-    pub(super) fn ready(
-        model: &SpeechModel,
-        batch: u32,
-        count: u32,
-        priority: Priority,
-    ) -> anyhow::Result<Self> {
-        let mut speakers = Self::new(model, batch, WARM + count + 2, priority)?;
+        let mut speakers = Self::new(model, batch, WARM + count + 2)?;
         speakers.sample()?;
         for _ in 0..WARM {
             speakers.execute(1)?;
@@ -193,7 +151,7 @@ impl Speakers {
     }
 
     /// With their prompts computed, one sequence after another.
-    fn new(model: &SpeechModel, batch: u32, frames: u32, priority: Priority) -> anyhow::Result<Self> {
+    fn new(model: &SpeechModel, batch: u32, frames: u32) -> anyhow::Result<Self> {
         let request = request(model)?;
         let prompt = u32::try_from(request.user.len())? + 16;
         let each = (prompt + frames).div_ceil(BLOCK);
@@ -201,10 +159,7 @@ impl Speakers {
             block_size: BLOCK,
             num_blocks: 1 + batch * each,
         };
-        let mut talker = match priority {
-            Priority::Urgent => model.talker(kv)?,
-            Priority::Equal => model.talker_without_urgency(kv)?,
-        };
+        let mut talker = model.talker(kv)?;
         let text = model.tokenizer().encode("speech out of text, all the time. ")?;
         let mut position = 0;
         let mut blocks: Vec<Vec<BlockId>> = Vec::new();
@@ -223,7 +178,6 @@ impl Speakers {
             talker,
             blocks,
             position: 0,
-            room: position + frames,
         };
         this.execute(position)?;
         Ok(this)
@@ -305,8 +259,8 @@ fn request(model: &SpeechModel) -> anyhow::Result<TalkerRequest> {
     })
 }
 
-/// Vocoder in the middle of streams, each of which gets the same frames again and again.
-pub(super) struct Decoders {
+/// A vocoder in the middle of streams, each of which gets the same frames again and again.
+struct Decoders {
     code2wav: Code2Wav,
     streams: u32,
     frames: Vec<CodecFrame>,
@@ -314,7 +268,7 @@ pub(super) struct Decoders {
 
 impl Decoders {
     /// With steps that are known.
-    pub(super) fn ready(model: &SpeechModel, streams: u32, chunk: u32) -> anyhow::Result<Self> {
+    fn ready(model: &SpeechModel, streams: u32, chunk: u32) -> anyhow::Result<Self> {
         let limits = model.limits();
         let frame = |t: u32| {
             let codes = (0..limits.code_groups).map(|q| (t * 31 + q * 17) % limits.codebook_size);
@@ -332,9 +286,7 @@ impl Decoders {
         }
         Ok(decoders)
     }
-}
 
-impl Steps for Decoders {
     fn step(&mut self) -> anyhow::Result<()> {
         let frames = self.frames.as_slice();
         let batch: Vec<_> = (0..self.streams).map(|id| (SeqId(id.into()), frames)).collect();
@@ -342,10 +294,6 @@ impl Steps for Decoders {
         anyhow::ensure!(samples.len() == batch.len(), "a stream gave nothing");
         anyhow::ensure!(samples.iter().all(Result::is_ok), "a stream failed");
         Ok(())
-    }
-
-    fn has_room(&self) -> bool {
-        true
     }
 }
 

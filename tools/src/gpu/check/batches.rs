@@ -177,24 +177,6 @@ pub(super) fn cases() -> Vec<Case> {
             },
         ),
     ];
-    for (count, format, both) in [
-        (1, "f32", [By::Persistent, By::Launches]),
-        (3, "f32", [By::Persistent, By::Launches]),
-        (1, "bf16", [By::PersistentHalves, By::LaunchedHalves]),
-        (8, "bf16", [By::PersistentHalves, By::LaunchedHalves]),
-    ] {
-        cases.push(Case::new(
-            format!("persistent: tiny checkpoint, {count} drawn, {format}, as launch by launch"),
-            move |models, judge| {
-                let [persistent, launches] = both.map(|by| {
-                    let model = models.get(Which::Tiny, by)?;
-                    together(&model, cache(count), &drawn(count))
-                });
-                compare(judge, &persistent?, &launches?, true);
-                Ok(())
-            },
-        ));
-    }
     // The predictor's first pass has two rows per sequence. In f32 many rows are added up as few are.
     for (count, by, format) in [
         (2, By::Graphs, "f32"),

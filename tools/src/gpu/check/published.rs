@@ -27,7 +27,7 @@ pub(super) fn cases(place: Place) -> Vec<Case> {
                 .collect()
         }
         #[cfg(feature = "emulator")]
-        Place::Emulated | Place::Nowhere => Vec::new(),
+        Place::Emulated => Vec::new(),
     }
 }
 

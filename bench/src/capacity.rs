@@ -1,6 +1,6 @@
 //! Search for the most streams that a server carries: the criteria, and the next number to try.
 
-use super::level::Point;
+use super::level::Level;
 use super::slo::Slo;
 
 /// Least share of requests with a good end.
@@ -13,7 +13,7 @@ const BUFFER: f64 = 0.1;
 const KEEP: f64 = 0.95;
 
 /// Violated criteria; empty if the load was carried.
-pub(crate) fn complaints(point: &Point<'_>, slo: &Slo) -> Vec<String> {
+pub(crate) fn complaints(point: &Level, slo: &Slo) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut at_least = |what: &str, share: f64, least: f64| {
         if share < least {
@@ -113,21 +113,21 @@ mod tests {
     #[test]
     fn what_is_too_much_is_said() {
         let slo = Slo::parse("first-sound=300ms", |_| Ok(Duration::from_millis(300))).unwrap();
-        let good = level(1, 1, 1.0, vec![spoken(0.1, 0.0); 100]);
-        assert!(complaints(&Point::new(vec![&good]), &slo).is_empty());
+        let good = level(1, 1.0, vec![spoken(0.1, 0.0); 100]);
+        assert!(complaints(&good, &slo).is_empty());
         let mut requests = vec![spoken(0.1, 0.0); 90];
         requests.extend(vec![spoken(0.4, 0.2); 9]);
         requests.push(failed());
-        let bad = level(1, 1, 1.0, requests);
+        let bad = level(1, 1.0, requests);
         assert_eq!(
-            complaints(&Point::new(vec![&bad]), &slo),
+            complaints(&bad, &slo),
             [
                 "success 99.00 % < 99.9 %",
                 "without a gap over 100 ms 90.00 % < 99 %",
                 "first-sound p95 450.0 ms > 300.0 ms"
             ]
         );
-        let none = level(1, 1, 1.0, vec![failed()]);
-        assert!(complaints(&Point::new(vec![&none]), &slo)[2].contains("nothing to measure"));
+        let none = level(1, 1.0, vec![failed()]);
+        assert!(complaints(&none, &slo)[2].contains("nothing to measure"));
     }
 }

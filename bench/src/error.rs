@@ -1,4 +1,4 @@
-//! Errors of benchmarks and comparisons.
+//! Errors of benchmarks.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use omni_client::ClientError;
 use tokio::task::JoinError;
 
-/// Error of a benchmark or a comparison. A failed request is no error here: it is in the result.
+/// Error of a benchmark. A failed request is no error here: it is in the result.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// A connection for the load could not be opened.
@@ -16,14 +16,6 @@ pub enum BenchError {
     /// A task that made requests panicked.
     #[error("a stream of the benchmark died: {0}")]
     Stream(#[from] JoinError),
-    /// A report could not be read.
-    #[error("cannot read {}: {error}", path.display())]
-    Read {
-        /// The report.
-        path: PathBuf,
-        /// Error of the system.
-        error: io::Error,
-    },
     /// A report or a page could not be written.
     #[error("cannot write {}: {error}", path.display())]
     Write {
@@ -32,17 +24,6 @@ pub enum BenchError {
         /// Error of the system.
         error: io::Error,
     },
-    /// The file is not a report of `bench --json`.
-    #[error("{} is no report of `bench --json`: {why}", path.display())]
-    NoReport {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        why: String,
-    },
-    /// The two reports have nothing to compare.
-    #[error("the two reports have no load in common: compare runs at the same --concurrency or --rate")]
-    NothingInCommon,
 }
 
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), BenchError> {

@@ -3,15 +3,16 @@
 
 mod charts;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use html_escape::encode_quoted_attribute as escaped;
 
 use super::figures::{TTFA, TTFT};
 use super::grid::Grid;
-use super::level::{Offered, Point};
+use super::level::{Level, Offered};
 use super::report::utc;
-use super::table::{TRIALS, Tables};
+use super::table::Tables;
 
 const STYLE: &str = include_str!("html/style.css");
 
@@ -31,13 +32,8 @@ pub(crate) fn page(tables: &Tables<'_>) -> String {
         tiles(tables)
     );
     body.push_str(&charts::charts(tables));
-    let grids = [
-        ("Requests", Some(tables.overview())),
-        ("Distributions", Some(tables.spreads())),
-    ];
-    for (title, grid) in grids.into_iter().chain([("Trials", tables.trials())]) {
-        body.push_str(&grid.map_or_else(String::new, |grid| table(title, &grid)));
-    }
+    body.push_str(&table("Requests", &tables.overview()));
+    body.push_str(&table("Distributions", &tables.spreads()));
     body.push_str(&capacity(tables));
     body.push_str(&notes(tables));
     format!(
@@ -73,12 +69,8 @@ fn tiles(tables: &Tables<'_>) -> String {
         let more = if found.at_least { "≥ " } else { "" };
         tiles.push((format!("{more}{}", found.streams), "streams carried".to_owned()));
     }
-    let mut ends: Vec<&Point<'_>> = tables
-        .points
-        .first()
-        .into_iter()
-        .chain(tables.points.last())
-        .collect();
+    let levels = &tables.report.levels;
+    let mut ends: Vec<&Level> = levels.first().into_iter().chain(levels.last()).collect();
     ends.dedup_by_key(|point| point.offered.value());
     for point in ends {
         let load = load_of(point.offered);
@@ -154,35 +146,16 @@ fn capacity(tables: &Tables<'_>) -> String {
 fn notes(tables: &Tables<'_>) -> String {
     let report = tables.report;
     let mut notes: Vec<String> = report.shape().legend().into_iter().map(str::to_owned).collect();
-    if report.trials > 1 {
-        notes.push(TRIALS.to_owned());
-    }
     if !tables.slo.is_empty() {
         notes.push(format!("Bounds: {}.", tables.slo));
     }
-    let count = |failure: &str| {
-        let same = |record: &&super::record::Record| record.failure.as_deref() == Some(failure);
-        tables
-            .points
-            .iter()
-            .flat_map(Point::requests)
-            .filter(same)
-            .count()
-    };
-    let mut failures: Vec<&str> = tables
-        .points
-        .iter()
-        .flat_map(Point::requests)
-        .filter_map(|record| record.failure.as_deref())
-        .collect();
-    failures.sort_unstable();
-    failures.dedup();
-    notes.extend(
-        failures
-            .iter()
-            .take(10)
-            .map(|failure| format!("Failed {} times: {failure}", count(failure))),
-    );
+    let mut failures: BTreeMap<&str, usize> = BTreeMap::new();
+    let requests = report.levels.iter().flat_map(|level| &level.requests);
+    for failure in requests.filter_map(|request| request.failure.as_deref()) {
+        *failures.entry(failure).or_default() += 1;
+    }
+    let most = failures.iter().take(10);
+    notes.extend(most.map(|(failure, times)| format!("Failed {times} times: {failure}")));
     notes.push(format!(
         "Client {} · omni-client {}",
         report.client_version,

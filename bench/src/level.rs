@@ -1,9 +1,9 @@
-//! The requests of one level of load, of one trial or of all of them, and the figures they have together. Everything here
+//! The requests of one level of load, and the figures they have together. Everything here
 //! is a function of the records.
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::record::Record;
@@ -11,7 +11,7 @@ use super::slo::Slo;
 use super::stats::percentile;
 
 /// Offered load.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Offered {
     /// `n` streams, each sending its next request when the last is answered.
@@ -43,76 +43,28 @@ impl fmt::Display for Offered {
     }
 }
 
-/// One trial at one level.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The requests of one level of load.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Level {
     #[serde(flatten)]
     pub(crate) offered: Offered,
-    /// Counts from 1.
-    #[serde(default = "first")]
-    pub(crate) trial: u32,
     /// From the first measured request sent to the last answered.
     pub(crate) wall_seconds: f64,
     pub(crate) requests: Vec<Record>,
-}
-
-fn first() -> u32 {
-    1
 }
 
 impl Level {
     /// Includes derived figures, for readers of the file without this program.
     pub(crate) fn json(&self) -> Value {
         let mut json = serde_json::to_value(self).unwrap_or_default();
-        let point = Point::new(vec![self]);
-        json["audio_seconds_per_second"] = json!(point.throughput());
-        json["text_tokens_per_second"] = json!(point.token_throughput());
+        json["audio_seconds_per_second"] = json!(self.throughput());
+        json["text_tokens_per_second"] = json!(self.token_throughput());
         json
     }
-}
 
-/// All trials at one level.
-#[derive(Debug, Clone)]
-pub(crate) struct Point<'l> {
-    pub(crate) offered: Offered,
-    pub(crate) trials: Vec<&'l Level>,
-}
-
-/// The levels by load, in the order in which each came first.
-pub(crate) fn points(levels: &[Level]) -> Vec<Point<'_>> {
-    let mut points: Vec<Point<'_>> = Vec::new();
-    for level in levels {
-        match points.iter_mut().find(|point| point.offered == level.offered) {
-            Some(point) => point.trials.push(level),
-            None => points.push(Point::new(vec![level])),
-        }
-    }
-    points
-}
-
-impl<'l> Point<'l> {
-    /// Groups trials at the same load; at least one.
-    pub(crate) fn new(trials: Vec<&'l Level>) -> Self {
-        let offered = trials.first().map_or(Offered::Streams(0), |level| level.offered);
-        Self { offered, trials }
-    }
-
-    /// Each trial on its own.
-    pub(crate) fn each(&self) -> impl Iterator<Item = Point<'l>> + '_ {
-        self.trials.iter().map(|level| Point::new(vec![level]))
-    }
-
-    pub(crate) fn requests(&self) -> impl Iterator<Item = &'l Record> + '_ {
-        self.trials.iter().flat_map(|level| &level.requests)
-    }
-
-    /// Requests that count for quality figures: successful and not chosen for cancelling.
-    pub(crate) fn counting(&self) -> impl Iterator<Item = &'l Record> + '_ {
-        self.requests().filter(|record| record.counts())
-    }
-
-    pub(crate) fn wall(&self) -> f64 {
-        self.trials.iter().map(|level| level.wall_seconds).sum()
+    /// Requests that tell how good answers are: good, and not chosen for cancelling.
+    pub(crate) fn counting(&self) -> impl Iterator<Item = &Record> {
+        self.requests.iter().filter(|record| record.counts())
     }
 
     /// `value` of every request that counts and has one.
@@ -126,26 +78,27 @@ impl<'l> Point<'l> {
 
     /// Share of successful requests, including cancelled ones.
     pub(crate) fn success(&self) -> f64 {
-        share(self.requests(), Record::good)
+        share(self.requests.iter(), Record::good)
     }
 
     /// Requests without audio. Those that were chosen for cancelling may have been cancelled before it came.
     pub(crate) fn silent(&self) -> usize {
         let silent = |record: &&Record| record.audio_seconds.is_none() && record.cancel.is_none();
-        self.requests().filter(silent).count()
+        self.requests.iter().filter(silent).count()
     }
 
     /// Share of the requests not chosen for cancelling that a player with a buffer of `threshold` seconds would have
     /// played without a gap.
     pub(crate) fn continuous(&self, threshold: f64) -> f64 {
-        let whole = self.requests().filter(|record| record.cancel.is_none());
+        let whole = self.requests.iter().filter(|record| record.cancel.is_none());
         share(whole, |record| record.good() && record.continuous(threshold))
     }
 
     /// Seconds of audio per second.
     pub(crate) fn throughput(&self) -> f64 {
         self.per_second(
-            self.requests()
+            self.requests
+                .iter()
                 .filter(|record| record.good())
                 .filter_map(|record| record.audio_seconds),
         )
@@ -153,13 +106,13 @@ impl<'l> Point<'l> {
 
     /// Text tokens per second.
     pub(crate) fn token_throughput(&self) -> f64 {
-        let good = self.requests().filter(|record| record.good());
+        let good = self.requests.iter().filter(|record| record.good());
         self.per_second(good.map(|record| f64::from(record.output_text_tokens)))
     }
 
     /// Requests per second that kept every bound, and their audio in seconds per second.
     pub(crate) fn goodput(&self, slo: &Slo) -> (f64, f64) {
-        let kept = || self.requests().filter(|record| slo.met(record));
+        let kept = || self.requests.iter().filter(|record| slo.met(record));
         let audio = kept().filter_map(|record| record.audio_seconds);
         (self.per_second(kept().map(|_| 1.0)), self.per_second(audio))
     }
@@ -167,14 +120,14 @@ impl<'l> Point<'l> {
     /// Share of the requests not chosen for cancelling that kept every bound.
     pub(crate) fn kept(&self, slo: &Slo) -> f64 {
         share(
-            self.requests().filter(|record| record.cancel.is_none()),
+            self.requests.iter().filter(|record| record.cancel.is_none()),
             |record| slo.met(record),
         )
     }
 
     /// Chosen for cancelling; cancelled; and how long each of these took to end.
     pub(crate) fn cancels(&self) -> (usize, Vec<f64>) {
-        let chosen: Vec<_> = self.requests().filter_map(|record| record.cancel).collect();
+        let chosen: Vec<_> = self.requests.iter().filter_map(|record| record.cancel).collect();
         let latencies = chosen
             .iter()
             .filter_map(|cancel| cancel.latency_seconds)
@@ -183,7 +136,7 @@ impl<'l> Point<'l> {
     }
 
     fn per_second(&self, amounts: impl Iterator<Item = f64>) -> f64 {
-        let wall = self.wall();
+        let wall = self.wall_seconds;
         if wall > 0.0 {
             // An empty sum is -0.0.
             (amounts.sum::<f64>() + 0.0) / wall
@@ -242,10 +195,9 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn level(streams: u32, trial: u32, wall_seconds: f64, requests: Vec<Record>) -> Level {
+    pub(crate) fn level(streams: u32, wall_seconds: f64, requests: Vec<Record>) -> Level {
         Level {
             offered: Offered::Streams(streams),
-            trial,
             wall_seconds,
             requests,
         }
@@ -261,8 +213,7 @@ pub(crate) mod tests {
             cancelled(Some(0.02)),
             cancelled(None),
         ];
-        let level = level(4, 1, 10.0, requests);
-        let point = Point::new(vec![&level]);
+        let point = level(4, 10.0, requests);
         assert_eq!(point.counting().count(), 3);
         assert_eq!(point.silent(), 1, "the one that failed");
         assert!((point.success() - 5.0 / 6.0).abs() < 1e-9);
@@ -285,32 +236,8 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn trials_at_the_same_load_belong_together() {
-        let levels = [
-            level(1, 1, 1.0, vec![spoken(0.1, 0.0)]),
-            level(2, 1, 1.0, vec![]),
-            level(1, 2, 3.0, vec![spoken(0.3, 0.0)]),
-        ];
-        let points = points(&levels);
-        assert_eq!(points.len(), 2);
-        assert_eq!((points[0].trials.len(), points[0].wall()), (2, 4.0));
-        assert!((points[0].throughput() - 1.0).abs() < 1e-9);
-        assert_eq!(points[1].success(), 0.0);
-    }
-
-    #[test]
-    fn levels_survive_being_written_and_read() {
-        for offered in [Offered::Streams(3), Offered::RequestsPerSecond(2.5)] {
-            let level = Level {
-                offered,
-                trial: 2,
-                wall_seconds: 1.5,
-                requests: vec![spoken(0.1, 0.0), failed(), cancelled(Some(0.1))],
-            };
-            let read: Level = serde_json::from_value(level.json()).unwrap();
-            assert_eq!(read, level);
-        }
-        let json = level(3, 1, 2.0, vec![spoken(0.1, 0.0)]).json();
+    fn a_written_level_has_its_figures_beside_its_requests() {
+        let json = level(3, 2.0, vec![spoken(0.1, 0.0)]).json();
         assert_eq!(
             (&json["streams"], &json["audio_seconds_per_second"]),
             (&3.into(), &1.0.into())

@@ -1,14 +1,13 @@
 //! Load generator for Omni: latency, throughput and continuity of a server's speech and answers under many callers.
 //!
-//! A [`Plan`] describes the measurement and gives a [`Measurement`], which can be printed, written as JSON and drawn
-//! as a page. [`pairs()`] compares servers request by request, [`compare()`] two written reports.
+//! A [`Plan`] says what to measure, and gives a [`Measurement`] to print, to write as JSON and to draw as a page. [`pairs()`]
+//! compares servers request by request.
 //!
-//! Requests become records (`record`), records of one load become points (`level`), and all output is a function of
-//! those, so that a written report can be read and shown again. The crate prints nothing.
+//! Requests become records (`record`), records of one load become points (`level`), and everything that is shown is a
+//! function of those. The crate prints nothing.
 
 mod caller;
 mod capacity;
-mod compare;
 pub mod corpus;
 mod error;
 mod figures;
@@ -30,7 +29,6 @@ mod table;
 mod talking;
 
 pub use caller::{Asking, CancelMix, Work};
-pub use compare::{compare, compare_json};
 pub use error::BenchError;
 pub use grid::Style;
 pub use level::Offered;

@@ -58,26 +58,24 @@ struct Shared {
 }
 
 impl Load {
-    /// Runs trial number `trial` at one level; `progress` hears how many requests are done.
+    /// Runs one level; `progress` hears how many requests are done.
     pub(crate) async fn run(
         &self,
         offered: Offered,
-        trial: u32,
         extent: Extent,
         progress: impl Fn(usize),
     ) -> Result<Measured, BenchError> {
         progress(0);
         let answered = match offered {
-            Offered::Streams(streams) => self.closed(streams, trial, extent, progress).await?,
-            Offered::RequestsPerSecond(rate) => self.open(rate, trial, extent, progress).await?,
+            Offered::Streams(streams) => self.closed(streams, extent, progress).await?,
+            Offered::RequestsPerSecond(rate) => self.open(rate, extent, progress).await?,
         };
-        Ok(measured(offered, trial, answered))
+        Ok(measured(offered, answered))
     }
 
-    /// The requests of a trial: each trial cancels others.
-    fn asking(&self, trial: u32) -> Asking {
+    fn asking(&self) -> Asking {
         let cancel = self.asking.cancel.map(|mix| CancelMix {
-            seed: Random::part(self.seed, u64::from(trial)).next(),
+            seed: Random::part(self.seed, 1).next(),
             ..mix
         });
         Asking {
@@ -99,12 +97,11 @@ impl Load {
     async fn closed(
         &self,
         streams: u32,
-        trial: u32,
         extent: Extent,
         progress: impl Fn(usize),
     ) -> Result<Vec<Answered>, BenchError> {
         let shared = Arc::new(Shared {
-            asking: self.asking(trial),
+            asking: self.asking(),
             warmup: self.warmup,
             extent,
             next: AtomicU32::new(0),
@@ -132,16 +129,15 @@ impl Load {
     async fn open(
         &self,
         rate: f64,
-        trial: u32,
         extent: Extent,
         progress: impl Fn(usize),
     ) -> Result<Vec<Answered>, BenchError> {
-        let mut random = Random::part(self.seed, u64::from(trial));
+        let mut random = Random::part(self.seed, 1);
         let count = extent
             .requests
             .max((extent.time.as_secs_f64() * rate).ceil() as u32);
         let schedule = arrivals(&mut random, rate, count.saturating_add(self.warmup));
-        let asking = Arc::new(self.asking(trial));
+        let asking = Arc::new(self.asking());
         let clients = self.connections(CONNECTIONS.min(count)).await?;
         let mut answered = Vec::new();
         let mut tasks: JoinSet<(u32, Answered)> = JoinSet::new();
@@ -208,8 +204,8 @@ async fn collect(mut incoming: mpsc::Receiver<Answered>, progress: impl Fn(usize
     all
 }
 
-/// Records in sending order, with times from the first one.
-fn measured(offered: Offered, trial: u32, mut answered: Vec<Answered>) -> Measured {
+/// In the order in which they were sent, times counted from the first.
+fn measured(offered: Offered, mut answered: Vec<Answered>) -> Measured {
     answered.sort_by_key(|one| one.sent);
     let start = answered.first().map(|one| one.sent);
     let end = answered.iter().map(|one| one.end).max();
@@ -221,7 +217,6 @@ fn measured(offered: Offered, trial: u32, mut answered: Vec<Answered>) -> Measur
     };
     let level = Level {
         offered,
-        trial,
         wall_seconds: wall.as_secs_f64(),
         requests: answered.into_iter().map(timed).collect(),
     };

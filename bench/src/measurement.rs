@@ -6,7 +6,6 @@ use std::path::Path;
 use crate::error::{BenchError, write};
 use crate::grid::Style;
 use crate::html;
-use crate::level::points;
 use crate::record::Record;
 use crate::report::Report;
 use crate::slo::Slo;
@@ -26,7 +25,7 @@ impl Measurement {
         self.shown(|tables| tables.write(style))
     }
 
-    /// Writes every single measurement to a file, for [`crate::compare()`] and other programs.
+    /// Writes every single measurement to a file, for other programs.
     ///
     /// # Errors
     /// [`BenchError::Write`].
@@ -49,10 +48,8 @@ impl Measurement {
     }
 
     fn shown(&self, show: impl FnOnce(&Tables<'_>) -> String) -> String {
-        let points = points(&self.report.levels);
         show(&Tables {
             report: &self.report,
-            points: &points,
             slo: &self.slo,
         })
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::capacity::{Search, complaints};
 use crate::error::BenchError;
-use crate::level::{Offered, Point};
+use crate::level::Offered;
 use crate::load::{Extent, Load};
 use crate::measurement::Measurement;
 use crate::report::{Cancelling, Capacity, Machine, Report, Step, now};
@@ -18,10 +18,8 @@ pub struct Plan {
     pub load: Load,
     /// Levels of load, one row of the tables each. Not used where `search` is set.
     pub levels: Vec<Offered>,
-    /// Measured requests of each level and trial.
+    /// Measured requests of each level.
     pub requests: u32,
-    /// Repetitions of every level, for confidence intervals.
-    pub trials: u32,
     /// Search for the most streams that are carried, in place of fixed levels.
     pub search: Option<MaxStreams>,
     /// Bounds to count goodput by.
@@ -45,20 +43,17 @@ pub struct MaxStreams {
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     offered: Offered,
-    trial: u32,
-    trials: u32,
     done: usize,
     requests: u32,
 }
 
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.trials > 1 {
-            write!(f, "trial {} of {} · ", self.trial, self.trials)?;
-        }
-        let offered = self.offered;
-        let done = self.done;
-        let requests = self.requests;
+        let Self {
+            offered,
+            done,
+            requests,
+        } = self;
         write!(f, "{offered} {} · {done} of {requests} requests", offered.title())
     }
 }
@@ -80,16 +75,14 @@ impl Plan {
         })
     }
 
-    /// Runs every level in each trial in turn, so that a disturbance affects all of them.
+    /// Every level, one after another.
     async fn sweep(&self, progress: &impl Fn(Progress), report: &mut Report) -> Result<(), BenchError> {
         let extent = Extent {
             requests: self.requests,
             time: Duration::ZERO,
         };
-        for trial in 1..=self.trials {
-            for &offered in &self.levels {
-                self.level(offered, trial, extent, progress, report).await?;
-            }
+        for &offered in &self.levels {
+            self.level(offered, extent, progress, report).await?;
         }
         Ok(())
     }
@@ -109,10 +102,10 @@ impl Plan {
                 requests: limits.per_stream.saturating_mul(streams),
                 time: limits.steady,
             };
-            self.level(Offered::Streams(streams), 1, extent, progress, report)
+            self.level(Offered::Streams(streams), extent, progress, report)
                 .await?;
             let complaints = match report.levels.last() {
-                Some(level) => complaints(&Point::new(vec![level]), &slo),
+                Some(level) => complaints(level, &slo),
                 None => Vec::new(),
             };
             search.tell(streams, complaints.is_empty());
@@ -130,11 +123,10 @@ impl Plan {
         Ok(())
     }
 
-    /// Measures one level in one trial, and adds it to the report.
+    /// Measures one level, and adds it to the report.
     async fn level(
         &self,
         offered: Offered,
-        trial: u32,
         extent: Extent,
         progress: &impl Fn(Progress),
         report: &mut Report,
@@ -142,13 +134,11 @@ impl Plan {
         let shown = |done| {
             progress(Progress {
                 offered,
-                trial,
-                trials: self.trials,
                 done,
                 requests: extent.requests,
             });
         };
-        let measured = self.load.run(offered, trial, extent, shown).await?;
+        let measured = self.load.run(offered, extent, shown).await?;
         report.served = report.served.take().or(measured.served);
         report.levels.push(measured.level);
         Ok(())
@@ -174,7 +164,6 @@ impl Plan {
             load_seed: load.seed,
             requests: self.requests,
             warmup: load.warmup,
-            trials: self.trials,
             tokens_per_second: asking.manner.tokens_per_second,
             real_time_readers: asking.manner.real_time,
             cancel: asking.cancel.map(|mix| Cancelling {

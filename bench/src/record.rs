@@ -1,15 +1,14 @@
-//! Records of requests: plain figures, as they are written to a report and read back from it. Times are in
+//! Records of requests: plain figures, as they are written to a report. Times are in
 //! seconds.
 
 use omni_client::{ChatReady, Ready, StageTiming};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Thresholds at which continuity is judged, in seconds.
 pub(crate) const THRESHOLDS: [f64; 3] = [0.05, 0.1, 0.2];
 
 /// Model and voice, as the server named them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Served {
     pub(crate) model: String,
     pub(crate) voice: String,
@@ -32,12 +31,11 @@ impl Served {
 }
 
 /// A piece of audio: when it arrived, from the moment the request was sent, and how long it plays.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Chunk(pub(crate) f64, pub(crate) f64);
 
 /// A request that was to be cancelled on its way.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(crate) struct Cancel {
     /// Time after sending.
     pub(crate) after_seconds: f64,
@@ -46,8 +44,7 @@ pub(crate) struct Cancel {
 }
 
 /// Time of a server stage for a request.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Stage {
     pub(crate) stage: String,
     pub(crate) replica: String,
@@ -56,9 +53,8 @@ pub(crate) struct Stage {
     pub(crate) first_output_seconds: Option<f64>,
 }
 
-/// One request. Listener-side times count from its due time, which in a closed loop is its sending.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+/// One request. What a listener notices counts from the moment it was due, which in a closed loop is when it was sent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Record {
     /// Index of the text.
     pub(crate) text: usize,

@@ -1,20 +1,17 @@
-//! A whole benchmark as plain data: how it was made and every single measurement. Written as JSON and read back.
+//! A whole benchmark as plain data: how it was made and every single measurement. Written as JSON.
 
 use std::fs;
-use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
-use super::error::BenchError;
 use super::figures::Shape;
 use super::level::{Level, Offered};
 use super::record::Served;
 
 /// The machine this program ran on.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Machine {
     pub(crate) os: String,
     pub(crate) architecture: String,
@@ -61,8 +58,7 @@ impl Machine {
 }
 
 /// Requests that were cancelled on their way.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(crate) struct Cancelling {
     pub(crate) share: f64,
     pub(crate) from_seconds: f64,
@@ -70,8 +66,7 @@ pub(crate) struct Cancelling {
 }
 
 /// One step of the search for the most streams.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Step {
     pub(crate) streams: u32,
     /// Violated criteria; empty if the load was carried.
@@ -79,8 +74,7 @@ pub(crate) struct Step {
 }
 
 /// The most streams that were carried.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Capacity {
     pub(crate) streams: u32,
     /// As many as were allowed were carried: it may be more.
@@ -89,8 +83,7 @@ pub(crate) struct Capacity {
 }
 
 /// Everything.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Report {
     pub(crate) client_version: String,
     pub(crate) started_unix_seconds: u64,
@@ -110,7 +103,6 @@ pub(crate) struct Report {
     pub(crate) load_seed: u64,
     pub(crate) requests: u32,
     pub(crate) warmup: u32,
-    pub(crate) trials: u32,
     pub(crate) tokens_per_second: Option<f64>,
     pub(crate) real_time_readers: bool,
     pub(crate) cancel: Option<Cancelling>,
@@ -151,8 +143,7 @@ impl Report {
             let to = mix.to_seconds;
             format!("{share} % cancelled after {from} to {to} s")
         }));
-        let trials = if self.trials == 1 { "trial" } else { "trials" };
-        parts.push(format!("{} {trials}, warm-up discarded", self.trials));
+        parts.push("warm-up discarded".to_owned());
         parts.push(format!("load seed {}", self.load_seed));
         parts.join("; ")
     }
@@ -162,22 +153,6 @@ impl Report {
         let mut json = serde_json::to_value(self).unwrap_or_default();
         json["levels"] = Value::Array(self.levels.iter().map(Level::json).collect());
         format!("{json:#}\n")
-    }
-
-    pub(crate) fn read(path: &Path) -> Result<Self, BenchError> {
-        let text = fs::read_to_string(path).map_err(|error| BenchError::Read {
-            path: path.to_owned(),
-            error,
-        })?;
-        let no_report = |why: String| BenchError::NoReport {
-            path: path.to_owned(),
-            why,
-        };
-        let report: Self = serde_json::from_str(&text).map_err(|error| no_report(error.to_string()))?;
-        if report.levels.is_empty() {
-            return Err(no_report("it has no levels".to_owned()));
-        }
-        Ok(report)
     }
 }
 

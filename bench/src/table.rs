@@ -1,29 +1,23 @@
 //! Benchmark figures as tables, with their definitions below.
 
-use super::figures::{FIRST_SOUND, Figure, RTF, Shape, TTFA, TTFT};
+use super::figures::{Figure, Shape};
 use super::grid::{Grid, Style};
-use super::level::Point;
+use super::level::Level;
 use super::record::THRESHOLDS;
 use super::report::Report;
 use super::slo::Slo;
-use super::stats::{of_trials, percentile};
+use super::stats::percentile;
 
 /// Everything that is shown of a benchmark, in any form.
 pub(crate) struct Tables<'a> {
     pub(crate) report: &'a Report,
-    pub(crate) points: &'a [Point<'a>],
     pub(crate) slo: &'a Slo,
 }
 
 impl Tables<'_> {
     pub(crate) fn write(&self, style: Style) -> String {
         let shape = self.report.shape();
-        let grids = [Some(self.overview()), Some(self.spreads()), self.trials()];
-        let mut parts: Vec<String> = grids
-            .into_iter()
-            .flatten()
-            .map(|grid| grid.write(style))
-            .collect();
+        let mut parts = vec![self.overview().write(style), self.spreads().write(style)];
         parts.extend(self.capacity());
         parts.extend(
             shape
@@ -31,9 +25,6 @@ impl Tables<'_> {
                 .into_iter()
                 .map(|text| format!("{}\n", wrapped(text))),
         );
-        if self.report.trials > 1 {
-            parts.push(format!("{}\n", wrapped(TRIALS)));
-        }
         parts.push(format!(
             "{}\n",
             wrapped(&format!("Load: {}.", self.report.manner()))
@@ -46,7 +37,8 @@ impl Tables<'_> {
     }
 
     fn load_title(&self) -> String {
-        self.points
+        self.report
+            .levels
             .first()
             .map_or("streams", |point| point.offered.title())
             .to_owned()
@@ -68,16 +60,21 @@ impl Tables<'_> {
             titles.extend(["kept", "goodput requests/s"].map(str::to_owned));
             titles.extend(shape.spoken.then(|| "goodput audio s/s".to_owned()));
         }
-        grid.rows = self.points.iter().map(|point| self.overview_of(point)).collect();
+        grid.rows = self
+            .report
+            .levels
+            .iter()
+            .map(|point| self.overview_of(point))
+            .collect();
         grid
     }
 
-    fn overview_of(&self, point: &Point<'_>) -> Vec<String> {
+    fn overview_of(&self, point: &Level) -> Vec<String> {
         let shape = self.shape();
-        let good = point.requests().filter(|record| record.good()).count();
+        let good = point.requests.iter().filter(|record| record.good()).count();
         let mut cells = vec![
             point.offered.to_string(),
-            point.requests().count().to_string(),
+            point.requests.iter().count().to_string(),
             good.to_string(),
         ];
         cells.extend(shape.spoken.then(|| point.silent().to_string()));
@@ -112,7 +109,7 @@ impl Tables<'_> {
         }
         grid.titles
             .extend(shape.cancelled.then(|| "cancel ms".to_owned()));
-        for point in self.points {
+        for point in &self.report.levels {
             let mut cells = vec![point.offered.to_string()];
             let of =
                 |figure: &Figure| distribution(&point.values(figure.value), |value| figure.written(value));
@@ -132,68 +129,6 @@ impl Tables<'_> {
             grid.rows.push(cells);
         }
         grid
-    }
-
-    /// Spread over the trials; `None` without repetitions.
-    pub(crate) fn trials(&self) -> Option<Grid> {
-        let shape = self.shape();
-        let repeated = self.points.iter().filter(|point| point.trials.len() > 1);
-        let mut grid = Grid::new([self.load_title()]);
-        grid.titles.push("trials".to_owned());
-        let figures: Vec<(Figure, f64, &str)> = [(TTFT, 0.5, "p50"), (TTFA, 0.5, "p50"), (TTFA, 0.95, "p95")]
-            .into_iter()
-            .chain([(FIRST_SOUND, 0.95, "p95"), (RTF, 0.5, "p50")])
-            .filter(|(figure, ..)| {
-                if figure.name == TTFT.name {
-                    shape.chat
-                } else {
-                    shape.spoken
-                }
-            })
-            .collect();
-        grid.titles.extend(
-            figures
-                .iter()
-                .map(|(figure, _, share)| format!("{} {share}", figure.title())),
-        );
-        grid.titles
-            .extend(shape.spoken.then(|| "without a gap over 100 ms".to_owned()));
-        grid.titles.extend(shape.spoken.then(|| "audio s/s".to_owned()));
-        grid.titles
-            .extend((!self.slo.is_empty()).then(|| "goodput requests/s".to_owned()));
-        for point in repeated {
-            let mut cells = vec![point.offered.to_string(), point.trials.len().to_string()];
-            for (figure, share, _) in &figures {
-                let each: Option<Vec<f64>> = point
-                    .each()
-                    .map(|trial| trial.percentile(figure.value, *share))
-                    .collect();
-                let each = each.unwrap_or_default();
-                cells.push(of_repetitions(&each, f64::INFINITY, |value| {
-                    figure.written(value)
-                }));
-            }
-            let each = |value: &dyn Fn(&Point<'_>) -> f64| {
-                point.each().map(|trial| value(&trial)).collect::<Vec<_>>()
-            };
-            let of = |value: &dyn Fn(&Point<'_>) -> f64, written: fn(f64) -> String| {
-                of_repetitions(&each(value), f64::INFINITY, written)
-            };
-            if shape.spoken {
-                let shares = each(&|trial| trial.continuous(0.1));
-                cells.push(of_repetitions(&shares, 1.0, |share| {
-                    format!("{:.1} %", share * 100.0)
-                }));
-                cells.push(of(&|trial| trial.throughput(), |value| format!("{value:.1}")));
-            }
-            if !self.slo.is_empty() {
-                cells.push(of(&|trial| trial.goodput(self.slo).0, |value| {
-                    format!("{value:.2}")
-                }));
-            }
-            grid.rows.push(cells);
-        }
-        (!grid.rows.is_empty()).then_some(grid)
     }
 
     /// Result of the search for the most streams.
@@ -216,10 +151,6 @@ impl Tables<'_> {
     }
 }
 
-/// Legend of the table of trials.
-pub(crate) const TRIALS: &str =
-    "Of trials: mean and its 95 % interval (Student) of three or more; two are shown as they are.";
-
 fn milliseconds(seconds: f64) -> String {
     format!("{:.1}", seconds * 1e3)
 }
@@ -229,23 +160,6 @@ fn distribution(values: &[f64], written: impl Fn(f64) -> String) -> String {
     [0.5, 0.95, 0.99, 1.0]
         .map(|share| percentile(values, share).map_or_else(|| "-".to_owned(), &written))
         .join(" / ")
-}
-
-/// Result of repetitions: their mean, with the 95 % interval of three or more; two say little of what a third would
-/// give, so both are written. None of these figures is ever below zero or above `most`, so neither is any number
-/// written.
-fn of_repetitions(values: &[f64], most: f64, written: impl Fn(f64) -> String) -> String {
-    match values {
-        [first, second] => format!("{} and {}", written(*first), written(*second)),
-        values => of_trials(values).map_or_else(
-            || "-".to_owned(),
-            |known| {
-                let low = known.low.max(0.0);
-                let high = known.high.min(most);
-                format!("{} [{}, {}]", written(known.value), written(low), written(high))
-            },
-        ),
-    }
 }
 
 /// `text` in lines of at most 100 characters.
@@ -266,7 +180,6 @@ pub(crate) fn wrapped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::level::points;
     use super::super::level::tests::{cancelled, failed, level, spoken};
     use super::super::report::Cancelling;
     use super::*;
@@ -277,12 +190,7 @@ mod tests {
             "" => Slo::default(),
             given => Slo::parse(given, |_| Ok(Duration::from_millis(250))).unwrap(),
         };
-        let points = points(&report.levels);
-        let tables = Tables {
-            report,
-            points: &points,
-            slo: &slo,
-        };
+        let tables = Tables { report, slo: &slo };
         tables.write(Style::Markdown)
     }
 
@@ -290,13 +198,7 @@ mod tests {
         Report {
             mode: "speak".into(),
             spoken: true,
-            trials: 1,
-            levels: vec![level(
-                2,
-                1,
-                4.0,
-                vec![spoken(0.1, 0.0), spoken(0.3, 0.12), failed()],
-            )],
+            levels: vec![level(2, 4.0, vec![spoken(0.1, 0.0), spoken(0.3, 0.12), failed()])],
             ..Report::default()
         }
     }
@@ -317,49 +219,27 @@ mod tests {
             text.contains("| 1.00 / 1.12 / 1.12 / 1.12 | 1000.0 / 1120.0 / 1120.0 / 1120.0 |"),
             "{text}"
         );
-        assert!(!text.contains("trials |") && !text.contains("goodput"), "{text}");
+        assert!(!text.contains("goodput"), "{text}");
     }
 
     #[test]
-    fn bounds_cancels_and_trials_have_columns_when_there_are_any() {
+    fn bounds_and_cancels_have_columns_when_there_are_any() {
         let mut report = report();
-        report.trials = 2;
         report.cancel = Some(Cancelling::default());
-        report.levels.push(level(
-            2,
-            2,
-            4.0,
-            vec![spoken(0.2, 0.0), cancelled(Some(0.02)), cancelled(None)],
-        ));
+        report.levels[0]
+            .requests
+            .extend([spoken(0.2, 0.0), cancelled(Some(0.02)), cancelled(None)]);
         let text = tables(&report, "ttfa=250ms");
-        // Of six requests five are good; of four to be heard to their end two kept the bound, in eight seconds.
+        // Of six requests five are good; of four to be heard to their end two kept the bound, in four seconds.
         assert!(
-            text.contains("| 2 | 6 | 5 | 1 | 1 of 2 |") && text.contains("| 50.0 % | 0.25 | 0.5 |"),
+            text.contains("| 2 | 6 | 5 | 1 | 1 of 2 |") && text.contains("| 50.0 % | 0.50 | 1.0 |"),
             "{text}"
         );
         assert!(text.contains("| 20.0 / 20.0 / 20.0 / 20.0 |"), "{text}");
-        // p50 of the trials. Two have no interval that says anything: it would reach from 0 to 785 ms.
-        assert!(text.contains("| 2 | 2 | 100.0 and 200.0 |"), "{text}");
         assert!(
             text.contains("Cancel: cancel sent to") && text.contains("Load: closed loop"),
             "{text}"
         );
-    }
-
-    #[test]
-    fn three_trials_have_an_interval_within_what_is_possible() {
-        let share = |share: f64| format!("{:.1} %", share * 100.0);
-        assert_eq!(
-            of_repetitions(&[0.9, 1.0, 0.8], 1.0, share),
-            "90.0 % [65.2 %, 100.0 %]"
-        );
-        assert_eq!(
-            of_repetitions(&[0.0, 0.1, 0.5], 1.0, share),
-            "20.0 % [0.0 %, 85.7 %]"
-        );
-        assert_eq!(of_repetitions(&[0.5, 1.0], 1.0, share), "50.0 % and 100.0 %");
-        assert_eq!(of_repetitions(&[0.5], 1.0, share), "-");
-        assert_eq!(of_repetitions(&[], 1.0, share), "-");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use clap::{ArgMatches, Args as ClapArgs, CommandFactory as _, FromArgMatches as 
 use omni_client::Endpoint;
 
 use super::failure::Failure;
-pub(crate) use bench::{Bench, BenchCommand, Readers, Style};
+pub(crate) use bench::{Bench, Readers, Style};
 pub(crate) use chat::Chat;
 pub(crate) use doctor::Doctor;
 pub(crate) use explain::Explain;
@@ -183,7 +183,7 @@ impl Command {
             },
             Self::Models(list) => &mut list.server,
             Self::Health(health) => &mut health.server,
-            Self::Bench(bench) => return bench.way(),
+            Self::Bench(bench) => return Some(bench.way()),
             Self::Doctor(doctor) => &mut doctor.server,
             Self::Stats(stats) => return Some(stats.server.way()),
             Self::Top(top) => return Some(top.server.way()),

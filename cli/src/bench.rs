@@ -9,7 +9,7 @@ use omni_bench::{
 };
 use omni_client::{ChatSettings, Client, Outputs, Sampling, SpeechSettings};
 
-use super::args::{Bench, BenchCommand, Readers};
+use super::args::{Bench, Readers};
 use super::deadline::Deadline;
 use super::failure::Failure;
 use super::print;
@@ -19,9 +19,6 @@ use super::ui::Ui;
 const OPEN_WARMUP: u32 = 10;
 
 pub(crate) async fn run(args: &Bench, ui: &Ui) -> Result<(), Failure> {
-    if let Some(command) = &args.command {
-        return offline(command, ui);
-    }
     let load = args.load(texts(args)?);
     // A server that is not there is one clear error, not a table of failures.
     let connect = Deadline::after(Some(args.timeout)).within(Client::connect(&load.endpoint));
@@ -55,23 +52,6 @@ async fn versus(args: &Bench, load: &Load, ui: &Ui) -> Result<(), Failure> {
     ui.clear();
     print(pairs.table(style(args.format)).as_bytes())?;
     verdict(pairs.failures())
-}
-
-fn offline(command: &BenchCommand, ui: &Ui) -> Result<(), Failure> {
-    let BenchCommand::Compare {
-        before,
-        after,
-        format,
-        json,
-    } = command;
-    ui.progress(|| "comparing".to_owned());
-    let text = if *json {
-        omni_bench::compare_json(before, after).map(|json| format!("{json:#}\n"))
-    } else {
-        omni_bench::compare(before, after, style(*format))
-    };
-    ui.clear();
-    print(text?.as_bytes())
 }
 
 impl Bench {
@@ -144,7 +124,6 @@ impl Bench {
             load,
             levels: self.offered(),
             requests: self.requests,
-            trials: self.trials,
             search: self.max_streams.map(|most| MaxStreams {
                 most,
                 per_stream: self.per_stream,

@@ -144,11 +144,7 @@ impl From<BenchError> for Failure {
         match error {
             BenchError::Client(error) => Self::Rpc(error),
             BenchError::Stream(error) => Self::io("a stream of the benchmark died", error.into()),
-            BenchError::Read { path, error } => Self::io(format!("cannot read {}", path.display()), error),
             BenchError::Write { path, error } => Self::write(&path.display().to_string(), error),
-            error @ (BenchError::NoReport { .. } | BenchError::NothingInCommon) => {
-                Self::Usage(error.to_string())
-            }
         }
     }
 }

@@ -114,10 +114,7 @@ fn without_a_device_the_report_says_what_it_skips() {
         said.contains("there is no device that can be used") && said.contains("NVIDIA"),
         "{said}"
     );
-    assert!(
-        said.contains("skipped: kernels check bench sanitizers"),
-        "{said}"
-    );
+    assert!(said.contains("skipped: kernels check bench sanitizers"), "{said}");
     assert_eq!(report.log("kernels.log"), "", "nothing is begun");
 }
 

@@ -2,11 +2,12 @@
 
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::ValueFormatter;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 use super::{escaped, load_of};
 use crate::figures::{FIRST_SOUND, Figure, TTFA, TTFT};
-use crate::level::Point;
+use crate::level::Level;
 use crate::record::{Chunk, Record, THRESHOLDS};
 use crate::stats::nth;
 use crate::table::Tables;
@@ -41,7 +42,7 @@ pub(super) fn charts(tables: &Tables<'_>) -> String {
         charts.extend([Some(continuity(tables)), Some(throughput(tables))]);
     }
     let small: String = charts.iter().flatten().map(Chart::html).collect();
-    let arrivals = tables.points.last().and_then(arrivals).unwrap_or_default();
+    let arrivals = tables.report.levels.last().and_then(arrivals).unwrap_or_default();
     format!("<section class=\"charts\">\n{small}</section>\n{arrivals}")
 }
 
@@ -83,10 +84,7 @@ impl Chart {
             .collect();
         let drawn = svg(SIZE, &self.title, |area| {
             let mut builder = ChartBuilder::on(area);
-            builder
-                .margin(10)
-                .x_label_area_size(40)
-                .y_label_area_size(52);
+            builder.margin(10).x_label_area_size(40).y_label_area_size(52);
             let y = self.y.from..self.y.to;
             if self.x.log {
                 self.draw(builder.build_cartesian_2d((self.x.from..self.x.to).log_scale(), y)?)
@@ -118,7 +116,10 @@ impl Chart {
         for line in &self.lines {
             let style = line.colour.stroke_width(2);
             if line.steps {
-                let corners = line.points.windows(2).flat_map(|pair| [pair[0], (pair[1].0, pair[0].1)]);
+                let corners = line
+                    .points
+                    .windows(2)
+                    .flat_map(|pair| [pair[0], (pair[1].0, pair[0].1)]);
                 chart.draw_series(LineSeries::new(corners.chain(line.points.last().copied()), style))?;
             } else {
                 let points = line.points.iter().copied();
@@ -148,8 +149,12 @@ fn svg((width, height): (u32, u32), title: &str, draw: impl FnOnce(&Area<'_>) ->
     }
     let labelled = format!("<svg role=\"img\" aria-label=\"{}\"", escaped(title));
     // Inline, it needs no name space and has the width of its card.
-    text.replacen(&format!("<svg width=\"{width}\" height=\"{height}\""), &labelled, 1)
-        .replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1)
+    text.replacen(
+        &format!("<svg width=\"{width}\" height=\"{height}\""),
+        &labelled,
+        1,
+    )
+    .replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1)
 }
 
 fn card(title: &str, key: &str, svg: &str) -> String {
@@ -167,8 +172,8 @@ pub(super) fn distribution(tables: &Tables<'_>, figure: &Figure) -> Option<Chart
     let mut lines = Vec::new();
     let mut least = f64::INFINITY;
     let mut most = 0.0_f64;
-    let last = tables.points.len().saturating_sub(1).max(1);
-    for (i, point) in tables.points.iter().enumerate() {
+    let last = tables.report.levels.len().saturating_sub(1).max(1);
+    for (i, point) in tables.report.levels.iter().enumerate() {
         let mut values: Vec<f64> = point.values(|record| Some((figure.value)(record)? * figure.scale));
         values.sort_by(f64::total_cmp);
         let (Some(&low), Some(&high)) = (values.first(), values.last()) else {
@@ -248,7 +253,7 @@ fn continuity(tables: &Tables<'_>) -> Chart {
     lines.push(line(tables, "good requests", COLOURS[3], |point| {
         Some(100.0 * point.success())
     }));
-    let heights = lines.iter().flat_map(|line| &line.points).map(|point| point.1);
+    let heights = lines.iter().flat_map(|line| &line.points).map(|at| at.1);
     let least = heights.fold(100.0, f64::min);
     let from = [90.0, 80.0, 50.0].into_iter().find(|&from| from <= least);
     Chart {
@@ -279,24 +284,19 @@ fn throughput(tables: &Tables<'_>) -> Chart {
 }
 
 /// A value of every load that has it.
-fn line(
-    tables: &Tables<'_>,
-    name: &str,
-    colour: RGBColor,
-    value: impl Fn(&Point<'_>) -> Option<f64>,
-) -> Line {
-    let at = |point: &Point<'_>| Some((point.offered.value(), value(point)?));
+fn line(tables: &Tables<'_>, name: &str, colour: RGBColor, value: impl Fn(&Level) -> Option<f64>) -> Line {
+    let at = |point: &Level| Some((point.offered.value(), value(point)?));
     Line {
         name: name.to_owned(),
         colour,
-        points: tables.points.iter().filter_map(at).collect(),
+        points: tables.report.levels.iter().filter_map(at).collect(),
         steps: false,
     }
 }
 
 /// The top of an axis from zero on, with some room above all heights.
 fn highest(lines: &[Line], bound: Option<f64>) -> f64 {
-    let heights = lines.iter().flat_map(|line| &line.points).map(|point| point.1);
+    let heights = lines.iter().flat_map(|line| &line.points).map(|at| at.1);
     1.08 * heights.chain(bound).fold(1.0, f64::max)
 }
 
@@ -312,11 +312,12 @@ impl Axis {
 }
 
 fn load_axis(tables: &Tables<'_>) -> Axis {
-    let loads = tables.points.iter().map(|point| point.offered.value());
+    let loads = tables.report.levels.iter().map(|point| point.offered.value());
     let least = loads.clone().fold(f64::INFINITY, f64::min).max(1e-3);
     let most = loads.fold(0.0, f64::max).max(least);
     let streams = tables
-        .points
+        .report
+        .levels
         .first()
         .is_none_or(|point| point.offered.title() == "streams");
     let title = if streams {
@@ -335,10 +336,13 @@ fn load_axis(tables: &Tables<'_>) -> Axis {
     Axis::linear(title, 0.0, if most > least { most * 1.05 } else { most * 2.0 })
 }
 
-/// When the audio of single requests came, a row each: the requests with audio of a point's last trial, evenly chosen if they are many.
-fn arrivals(point: &Point<'_>) -> Option<String> {
-    let trial = point.trials.last().map_or(&[][..], |level| &level.requests);
-    let spoken: Vec<&Record> = trial.iter().filter(|record| !record.chunks.is_empty()).collect();
+/// When the audio of single requests came, a row each: of the requests with audio, evenly chosen if they are many.
+fn arrivals(point: &Level) -> Option<String> {
+    let spoken: Vec<&Record> = point
+        .requests
+        .iter()
+        .filter(|record| !record.chunks.is_empty())
+        .collect();
     let rows = spoken.len().min(ROWS);
     if rows == 0 {
         return None;
@@ -355,7 +359,10 @@ fn arrivals(point: &Point<'_>) -> Option<String> {
         (RAMP[1], "", "a chunk arrives"),
         (BOUND, "block", "a listener without a buffer hears nothing"),
     ];
-    let end = chosen.iter().map(|record| playing_until(record)).fold(0.1, f64::max);
+    let end = chosen
+        .iter()
+        .map(|record| playing_until(record))
+        .fold(0.1, f64::max);
     let drawn = svg((WIDE, 60 + 11 * rows as u32), &title, |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(10)
@@ -386,7 +393,10 @@ fn arrivals(point: &Point<'_>) -> Option<String> {
         }
         Ok(())
     });
-    let key: String = keys.iter().map(|&(colour, class, name)| key(colour, class, name)).collect();
+    let key: String = keys
+        .iter()
+        .map(|&(colour, class, name)| key(colour, class, name))
+        .collect();
     Some(card(&title, &key, &drawn))
 }
 

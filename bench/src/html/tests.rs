@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::super::level::points;
 use super::super::level::tests::{failed, level, spoken};
 use super::super::record::Served;
 use super::super::report::{Capacity, Report, Step};
@@ -21,23 +20,17 @@ fn report() -> Report {
     Report {
         mode: "speak".into(),
         spoken: true,
-        trials: 1,
         served: Some(Served {
             model: "<script>alert(1)</script>".into(),
             voice: "a \"b\" & c".into(),
         }),
-        levels: vec![level(1, 1, 2.0, requests(0.01)), level(4, 1, 2.0, last)],
+        levels: vec![level(1, 2.0, requests(0.01)), level(4, 2.0, last)],
         ..Report::default()
     }
 }
 
 fn page_of(report: &Report, slo: &Slo) -> String {
-    let points = points(&report.levels);
-    page(&Tables {
-        report,
-        points: &points,
-        slo,
-    })
+    page(&Tables { report, slo })
 }
 
 /// Every element is closed in order; void and self-closing ones need no end.
@@ -99,7 +92,7 @@ fn a_search_shows_what_was_found() {
 #[test]
 fn loads_without_any_good_request_still_make_a_page() {
     let mut report = report();
-    report.levels = vec![level(1, 1, 0.0, vec![failed()])];
+    report.levels = vec![level(1, 0.0, vec![failed()])];
     let page = page_of(&report, &Slo::default());
     assert_well_formed(&page);
     assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
@@ -111,11 +104,9 @@ fn loads_without_any_good_request_still_make_a_page() {
 #[test]
 fn the_steps_of_a_distribution_are_its_percentiles() {
     let report = report();
-    let points = points(&report.levels);
     let slo = Slo::default();
     let tables = Tables {
         report: &report,
-        points: &points,
         slo: &slo,
     };
     let chart = distribution(&tables, &TTFA).unwrap();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args as ClapArgs, Subcommand};
+use clap::{ArgAction, Args as ClapArgs};
 use omni_bench::Slo;
 use omni_client::Endpoint;
 
@@ -20,18 +20,15 @@ from the moment the turn was sent.
 
 Examples:
   omni-client bench --concurrency 1,4,16 --requests 64 --html bench.html > bench.md
-  omni-client bench --rate 2,5,10 --requests 500 --trials 3 --slo ttfa=300ms,gap=100ms
+  omni-client bench --rate 2,5,10 --requests 500 --slo ttfa=300ms,gap=100ms
   omni-client bench --max-streams --slo first-sound=500ms --html knee.html
   omni-client bench --cancel 20% --readers realtime --text-rate 20 --json agent.json
   omni-client bench --chat --concurrency 32 --requests 256
-  omni-client bench -n 200 --endpoint http://127.0.0.1:50051 --versus http://127.0.0.1:50052
-  omni-client bench compare before.json after.json";
+  omni-client bench -n 200 --endpoint http://127.0.0.1:50051 --versus http://127.0.0.1:50052";
 
 #[derive(Debug, ClapArgs)]
-#[command(after_help = HELP, after_long_help = end_of("bench", HELP), args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_help = HELP, after_long_help = end_of("bench", HELP))]
 pub(crate) struct Bench {
-    #[command(subcommand)]
-    pub(crate) command: Option<BenchCommand>,
     /// Measure conversations instead of speech
     #[arg(long)]
     pub(crate) chat: bool,
@@ -68,7 +65,7 @@ pub(crate) struct Bench {
     /// time and --per-stream requests for each stream.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "256", require_equals = true)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_024), help_heading = "Load")]
-    #[arg(requires = "slo", conflicts_with_all = ["concurrency", "rate", "requests", "trials"])]
+    #[arg(requires = "slo", conflicts_with_all = ["concurrency", "rate", "requests"])]
     pub(crate) max_streams: Option<u32>,
     /// Requests of each stream at every number that --max-streams tries
     #[arg(
@@ -84,7 +81,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration, requires = "max_streams")]
     #[arg(help_heading = "Load")]
     pub(crate) steady: Duration,
-    /// Measured requests in each row and trial
+    /// Measured requests in each row
     #[arg(
         long,
         short = 'n',
@@ -98,10 +95,6 @@ pub(crate) struct Bench {
     /// 10]
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) warmup: Option<u32>,
-    /// Repetitions of everything, for confidence intervals
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    pub(crate) trials: u32,
     /// Seed of arrivals and cancels: the same seed gives the same load
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     pub(crate) load_seed: u64,
@@ -134,7 +127,7 @@ pub(crate) struct Bench {
         value_delimiter = ',',
         help_heading = "Comparison"
     )]
-    #[arg(conflicts_with_all = ["concurrency", "rate", "max_streams", "trials", "cancel", "slo", "json", "html"])]
+    #[arg(conflicts_with_all = ["concurrency", "rate", "max_streams", "cancel", "slo", "json", "html"])]
     pub(crate) versus: Vec<Endpoint>,
     /// Further servers of the first side: of several, none has its place in memory for the whole measurement
     #[arg(long, value_name = "URL,URL,...", value_delimiter = ',', requires = "versus")]
@@ -160,30 +153,11 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// None for a command that needs no server.
-    pub(super) fn way(&mut self) -> Option<(Vec<&mut Endpoint>, &Access)> {
+    pub(super) fn way(&mut self) -> (Vec<&mut Endpoint>, &Access) {
         let others = self.versus.iter_mut().chain(&mut self.beside);
         let endpoints = std::iter::once(&mut self.server.endpoint).chain(others);
-        let way = (endpoints.collect(), &self.server.access);
-        self.command.is_none().then_some(way)
+        (endpoints.collect(), &self.server.access)
     }
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum BenchCommand {
-    /// Compare two files of `bench --json`: ratios, with intervals
-    Compare {
-        /// The first run
-        before: PathBuf,
-        /// The second run
-        after: PathBuf,
-        /// Style of the printed tables [default: text at a terminal, else markdown]
-        #[arg(long, value_enum, value_name = "STYLE")]
-        format: Option<Style>,
-        /// Print JSON
-        #[arg(long, conflicts_with = "format")]
-        json: bool,
-    },
 }
 
 /// Style of the printed tables.

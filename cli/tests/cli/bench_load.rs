@@ -189,45 +189,6 @@ fn readers_in_real_time_take_no_more_than_a_second_ahead() {
 }
 
 #[test]
-fn trials_repeat_every_load_and_give_intervals() {
-    let fake = Fake::start(Script::default());
-    let place = Place::with(&fake);
-    let args = [
-        "-c",
-        "1,2",
-        "-n",
-        "3",
-        "--trials",
-        "3",
-        "--slo",
-        "ttfa=10s,underrun=1s",
-    ];
-    let (outcome, report) = bench(&place, &args);
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    let trials: Vec<(u64, u64)> = report["levels"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|level| {
-            (
-                level["trial"].as_u64().unwrap(),
-                level["streams"].as_u64().unwrap(),
-            )
-        })
-        .collect();
-    assert_eq!(trials, [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2)]);
-    let table = String::from_utf8(outcome.stdout).unwrap();
-    assert!(
-        table.contains("| 1 | 9 | 9 | 0 |") && table.contains("| 100.0 % |"),
-        "{table}"
-    );
-    assert!(
-        table.contains("| 2 | 3 | ") && table.contains("100.0 % [100.0 %, 100.0 %]"),
-        "{table}"
-    );
-}
-
-#[test]
 fn the_most_streams_are_searched_for_under_a_bound() {
     let fake = Fake::start(Script::default());
     let place = Place::with(&fake);

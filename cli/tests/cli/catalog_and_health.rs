@@ -132,7 +132,7 @@ fn manual_pages_are_there_for_every_command() {
         "omni-client",
         "omni-client-speak",
         "omni-client-doctor",
-        "omni-client-bench-compare",
+        "omni-client-voices-add",
     ] {
         let page = std::fs::read_to_string(place.path(&format!("pages/man1/{name}.1"))).unwrap();
         assert!(page.contains(&format!(".TH {name} 1 2000")), "{name}: {page}");

@@ -153,7 +153,6 @@ fn gemm(
     launch
 }
 
-
 /// As [`Linear`] for any number of rows; the matrix is read once per 128 of them at most.
 pub(super) fn linear(linear: &Linear, half: u32, float: Float) -> Launch {
     let tiling = pick(float, linear.rows, linear.outputs);

@@ -1,8 +1,8 @@
 //! Operations of the networks, grouped by kind.
 
 use super::{
-    AttentionShape, Batch, GpuFigures, Params, Part, Pass, Result, Routing, Signals, StepKey,
-    Taps, TellFallback, TextChosen,
+    AttentionShape, Batch, GpuFigures, Params, Part, Pass, Result, Routing, Signals, StepKey, Taps,
+    TellFallback, TextChosen,
 };
 use crate::loader::{Conv, Depthwise, Snake};
 use crate::nn::Angles;

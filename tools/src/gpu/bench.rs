@@ -161,7 +161,12 @@ impl Ceilings {
     /// Of the device at that place, with `bytes` to read.
     #[cfg(any(feature = "cuda", feature = "emulator"))]
     fn of(place: Place, bytes: usize) -> anyhow::Result<Self> {
-        fn of<D: omni_gpu::Device>(device: &D, bytes: usize, side: u32, effort: Effort) -> anyhow::Result<Ceilings> {
+        fn of<D: omni_gpu::Device>(
+            device: &D,
+            bytes: usize,
+            side: u32,
+            effort: Effort,
+        ) -> anyhow::Result<Ceilings> {
             Ok(Ceilings {
                 bytes: ceilings::bandwidth(device, bytes, effort)?,
                 operations: ceilings::product(device, side, effort)?,

@@ -11,8 +11,7 @@ use super::command_stream::{PendingCopy, Place};
 use super::{Experts, Gpu, Ids, Kept, Kv, Matrix, Rows, Table, Vector, small};
 use crate::backend::ops::*;
 use crate::backend::{
-    AttentionShape, Batch, ComputeError, GpuFigures, Result, Routing, StepKey, TellFallback,
-    TextChosen,
+    AttentionShape, Batch, ComputeError, GpuFigures, Result, Routing, StepKey, TellFallback, TextChosen,
 };
 use crate::loader::Snake;
 use crate::nn::Angles;

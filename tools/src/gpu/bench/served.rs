@@ -95,7 +95,6 @@ fn plan(endpoint: &Endpoint, streams: u32, each: u32) -> Plan {
         },
         levels: vec![Offered::Streams(streams)],
         requests: streams * each,
-        trials: 1,
         search: None,
         slo: None,
         command: Vec::new(),

@@ -22,7 +22,7 @@ pub use graph::{Delivery, GraphError, PayloadKind, Port, StageEdge, StageGraph, 
 pub use ids::{BlockId, SeqId, Stamp};
 pub use model::{
     ArModel, AsyncExecutor, ChunkBounds, ChunkModel, CodecFrame, Decoded, KvCache, KvSpec, ModelError,
-    OneShotModel, Sampled, SeqStep, Sequences, Skipped, StepExecutor, Warmup,
+    OneShotModel, Sampled, SeqStep, Sequences, Skipped, StepExecutor, VoicePrompt, VoiceReference, Warmup,
 };
 pub use oneshot::{OneShotConfig, OneShotEngine, OneShotError};
 pub use step::{FinishReason, SeqEvent, SeqRecord, StepReport, StepStats};

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::content::ContentKey;
 use crate::ids::{BlockId, SeqId};
@@ -303,5 +304,33 @@ pub struct CodecFrame(pub Box<[u32]>);
 impl fmt::Debug for CodecFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CodecFrame{:?}", self.0)
+    }
+}
+
+/// Voice made from a recording.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VoicePrompt {
+    /// The speaker encoder's vector, as wide as a hidden state of the model that speaks.
+    pub x_vector: Vec<f32>,
+    /// The recording itself, which is continued in context; without it the vector alone decides.
+    pub reference: Option<VoiceReference>,
+}
+
+/// A recording as a model reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VoiceReference {
+    /// Its codec frames.
+    pub frames: Vec<CodecFrame>,
+    /// Text tokens of its transcript.
+    pub text: Vec<u32>,
+}
+
+impl VoicePrompt {
+    /// Frames that the last stage decodes first without output: those of the recording, if it is continued in
+    /// context.
+    #[must_use]
+    pub fn lead(&self) -> Arc<[CodecFrame]> {
+        let frames = self.reference.as_ref().map(|reference| &reference.frames[..]);
+        frames.unwrap_or_default().into()
     }
 }

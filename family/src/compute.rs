@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use omni_models::{DType, Weights};
 use omni_pipeline::settings::of_replica;
 
 /// Device that computes.
@@ -55,59 +56,6 @@ impl Device {
     }
 }
 
-/// Number format that the processor keeps the matrices of a stage in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Weights {
-    /// As the checkpoint stores them.
-    Auto,
-    /// 32-bit.
-    F32,
-    /// 16-bit with the exponent of f32.
-    Bf16,
-    /// As the checkpoint stores them, and both factors of products rounded to 16 bits.
-    RoundedProducts,
-    /// 8 bits, and a scale for every 32.
-    Int8,
-    /// 4 bits, and a scale for every 32.
-    Int4,
-}
-
-impl fmt::Display for Weights {
-    /// Form in files.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::F32 => "f32",
-            Self::Bf16 => "bf16",
-            Self::RoundedProducts => "rounded",
-            Self::Int8 => "int8",
-            Self::Int4 => "int4",
-        })
-    }
-}
-
-/// Number format of a computation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Dtype {
-    /// 32-bit.
-    F32,
-    /// 16-bit with the exponent of f32.
-    Bf16,
-    /// 16-bit IEEE.
-    F16,
-}
-
-impl fmt::Display for Dtype {
-    /// Form in files.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::F32 => "f32",
-            Self::Bf16 => "bf16",
-            Self::F16 => "f16",
-        })
-    }
-}
-
 /// The KV cache of a replica of an autoregressive stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KvCache {
@@ -125,7 +73,7 @@ pub struct StageCompute {
     /// Devices: one for all replicas, or one for each.
     pub devices: Vec<Device>,
     /// Number format of the computation.
-    pub dtype: Dtype,
+    pub dtype: DType,
     /// Number format of the matrices on the processor.
     pub weights: Weights,
     /// On a GPU: launches every kernel on its own, without graphs.
@@ -144,13 +92,13 @@ impl StageCompute {
     }
 
     /// The number formats of computation and weights on that device.
-    pub(crate) fn numbers(&self, device: Device) -> (Dtype, Weights) {
+    pub(crate) fn numbers(&self, device: Device) -> (DType, Weights) {
         match (device.is_gpu(), self.dtype, self.weights) {
             // A GPU keeps weights in `dtype`.
-            (true, dtype, _) => (dtype, Weights::Auto),
-            // The processor's kernels compute in f32; 16-bit weights only reduce memory traffic.
-            (false, Dtype::Bf16, Weights::Auto) => (Dtype::F32, Weights::Bf16),
-            (false, _, weights) => (Dtype::F32, weights),
+            (true, dtype, _) => (dtype, Weights::Stored),
+            // The processor's kernels compute in f32; what halves give is that less is read.
+            (false, DType::Bf16, Weights::Stored) => (DType::F32, Weights::Bf16),
+            (false, _, weights) => (DType::F32, weights),
         }
     }
 
@@ -233,12 +181,12 @@ mod tests {
             assert_eq!(formats[1], formats[2], "of two devices of one kind");
             (formats[0].clone(), formats[1].clone())
         };
-        let (stored, _) = formats(Dtype::F32, Weights::Auto);
-        let (int4, gpu) = formats(Dtype::F32, Weights::Int4);
-        let (halves, half_gpu) = formats(Dtype::Bf16, Weights::Auto);
+        let (stored, _) = formats(DType::F32, Weights::Stored);
+        let (int4, gpu) = formats(DType::F32, Weights::Int4);
+        let (halves, half_gpu) = formats(DType::Bf16, Weights::Stored);
         assert_eq!(
             halves,
-            formats(Dtype::F32, Weights::Bf16).0,
+            formats(DType::F32, Weights::Bf16).0,
             "what is computed counts"
         );
         let all = [&stored, &int4, &halves, &gpu, &half_gpu];

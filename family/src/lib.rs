@@ -18,11 +18,12 @@ pub use chat::{
     AudioInputError, ChatInfo, ChatMessage, Detokenizer, DetokenizerMaker, Hearing, Part, Prompt,
     PromptBuilder, Role, TOOL_CALL, ToolPart, Voicing,
 };
-pub use compute::{ComputePlan, Device, Dtype, FamilyError, KvCache, ProcessRole, StageCompute, Weights};
+pub use compute::{ComputePlan, Device, FamilyError, KvCache, ProcessRole, StageCompute};
 pub use identity::model_identity;
 pub use loaded::{LoadedModel, load};
+pub use omni_models::{DType, VoiceSource, Weights};
 pub use source::{ModelSource, embedded_checkpoint};
 pub use speech::{Converse, DeviceFigures, ModelInfo, PromptError, SpeechInfo, Terms, VoiceInfo};
 pub use voice::{
-    EncodeVoice, KeptVoices, VoiceContent, VoiceEncoderSource, VoiceShape, VoiceSource, VoiceSupport,
+    EncodeVoice, KeptVoices, VoiceContent, VoiceEncoderSource, VoiceShape, VoiceSupport,
 };

@@ -5,21 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use omni_audio::SampleRate;
-use omni_engine::CodecFrame;
-use omni_pipeline::request::VoicePrompt;
+use omni_engine::{CodecFrame, VoicePrompt};
+use omni_models::VoiceSource;
 use omni_pipeline::stage::BackendError;
-
-/// Kind of a model's voices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum VoiceSource {
-    /// Built-in voices with names.
-    #[default]
-    Names,
-    /// Recordings.
-    Recordings,
-    /// Descriptions in words.
-    Descriptions,
-}
 
 /// Dimensions of a voice made from a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]

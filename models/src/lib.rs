@@ -44,7 +44,7 @@ pub use sampling::{Sampling, SamplingError, TextSampling};
 pub use speech::{
     DType, Kernels, Language, LoadOptions, Parts, SpeechLimits, SpeechModel, VoiceSource, Weights, probe_gpu,
 };
-pub use talker::{KvOptions, Talker, TalkerRequest, UserRow, Voice, VoicePrompt, VoiceReference};
+pub use talker::{KvOptions, Talker, TalkerRequest, UserRow, Voice};
 pub use thinker::{HiddenRows, PromptPiece, Thinker, ThinkerRequest, ThinkerToken};
 pub use thinker_model::{ThinkerLimits, ThinkerModel};
 pub use tokenizer::{TextDecoder, TokenizeError, Tokenizer};

@@ -70,14 +70,15 @@ pub struct Language {
     pub name: String,
 }
 
-/// Source of a model's voices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Kind of a model's voices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum VoiceSource {
-    /// Names.
+    /// It has voices of its own, with names.
+    #[default]
     Names,
     /// Recordings.
     Recordings,
-    /// Descriptions.
+    /// Descriptions in words.
     Descriptions,
 }
 

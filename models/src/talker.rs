@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use omni_engine::{
     ArModel, AsyncExecutor, CodecFrame, KvCache, KvSpec, ModelError, Sampled, SeqId, SeqStep, Sequences,
-    StepExecutor, Warmup,
+    StepExecutor, VoicePrompt, Warmup,
 };
 
 use crate::sampling::Sampling;
@@ -53,24 +53,6 @@ impl From<&str> for Voice {
     fn from(name: &str) -> Self {
         Self::Named(name.to_owned())
     }
-}
-
-/// Voice made from a recording, as a talker takes it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct VoicePrompt {
-    /// The speaker encoder's vector, `[talker hidden]`.
-    pub x_vector: Vec<f32>,
-    /// The recording itself, which is then continued in context; without it the vector alone decides.
-    pub reference: Option<VoiceReference>,
-}
-
-/// A recording as a talker reads it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VoiceReference {
-    /// Its codec frames, all codes of each.
-    pub frames: Vec<Vec<u32>>,
-    /// Text tokens of the recording's transcript.
-    pub text: Vec<u32>,
 }
 
 /// Everything needed to begin a spoken reply.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use omni_engine::{CacheSalt, CodecFrame};
+pub use omni_engine::{VoicePrompt, VoiceReference};
 
 use crate::item::ItemKind;
 
@@ -151,34 +152,6 @@ pub struct DecodeRequest {
     pub into_frames: bool,
     /// `true` if samples come with the frames that they were decoded from.
     pub with_codes: bool,
-}
-
-/// Voice made from a recording, as a stage takes it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct VoicePrompt {
-    /// The speaker's vector.
-    pub x_vector: Vec<f32>,
-    /// The recording itself, which is continued in context; without it the vector alone decides.
-    pub reference: Option<VoiceReference>,
-}
-
-/// A recording as a stage reads it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VoiceReference {
-    /// Its codec frames.
-    pub frames: Vec<CodecFrame>,
-    /// Text tokens of the recording's transcript.
-    pub text: Vec<u32>,
-}
-
-impl VoicePrompt {
-    /// Frames that the last stage decodes first without output: those of the recording, if it is continued in
-    /// context.
-    #[must_use]
-    pub fn lead(&self) -> Arc<[CodecFrame]> {
-        let frames = self.reference.as_ref().map(|reference| &reference.frames[..]);
-        frames.unwrap_or_default().into()
-    }
 }
 
 impl SpeechRequest {

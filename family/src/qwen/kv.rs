@@ -1,9 +1,9 @@
 //! Memory for a stage's KV cache.
 
 use anyhow::{Context as _, ensure};
-use omni_models::KvOptions;
+use omni_models::{KvOptions, Weights};
 
-use crate::compute::{KvCache, StageCompute, Weights};
+use crate::compute::{KvCache, StageCompute};
 
 /// The cache of an autoregressive stage whose rows take `position` bytes per position.
 pub(super) fn kv(stage: &StageCompute, position: u64) -> anyhow::Result<KvOptions> {
@@ -63,12 +63,14 @@ pub(super) fn longest(kv: &KvOptions) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compute::{Device, Dtype};
+    use omni_models::DType;
+
+    use crate::compute::Device;
 
     fn stage(blocks: u32, memory: Option<u64>, weights: Weights) -> StageCompute {
         StageCompute {
             devices: vec![Device::Cpu],
-            dtype: Dtype::F32,
+            dtype: DType::F32,
             weights,
             enforce_eager: false,
             in_server: true,
@@ -88,18 +90,18 @@ mod tests {
             bounded(kv(&stage, POSITION).unwrap(), &stage, POSITION).num_blocks
         };
         let all = 100_000;
-        assert_eq!(blocks(all, None, Weights::Auto), (1 << 30) / (16 * (224 << 10)));
+        assert_eq!(blocks(all, None, Weights::Stored), (1 << 30) / (16 * (224 << 10)));
         assert_eq!(blocks(all, None, Weights::Int8), (148 << 20) / (16 * (224 << 10)));
-        assert_eq!(blocks(100, None, Weights::Auto), 100);
+        assert_eq!(blocks(100, None, Weights::Stored), 100);
         assert_eq!(
-            blocks(all, Some(2 << 30), Weights::Auto),
+            blocks(all, Some(2 << 30), Weights::Stored),
             (2 << 30) / (16 * (224 << 10))
         );
     }
 
     #[test]
     fn a_cache_has_the_blocks_that_were_asked_for_or_as_many_as_fit() {
-        let blocks = |memory| kv(&stage(7, memory, Weights::Auto), 1024).unwrap().num_blocks;
+        let blocks = |memory| kv(&stage(7, memory, Weights::Stored), 1024).unwrap().num_blocks;
         assert_eq!(blocks(None), 7);
         assert_eq!(blocks(Some(1 << 20)), 64);
         assert_eq!(blocks(Some(1000 << 10)), 62);
@@ -107,13 +109,13 @@ mod tests {
 
     #[test]
     fn the_first_block_of_a_cache_holds_no_sequence() {
-        let kv = kv(&stage(7, None, Weights::Auto), 1024).unwrap();
+        let kv = kv(&stage(7, None, Weights::Stored), 1024).unwrap();
         assert_eq!(longest(&kv), 96);
     }
 
     #[test]
     fn a_cache_too_small_for_two_blocks_is_refused_with_the_numbers() {
-        let error = kv(&stage(7, Some(31 << 10), Weights::Auto), 1024).unwrap_err();
+        let error = kv(&stage(7, Some(31 << 10), Weights::Stored), 1024).unwrap_err();
         assert!(
             error
                 .to_string()

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use omni_models::{
-    CODE2WAV, CheckpointSource, DType, Kernels, LoadOptions, Parts, QWEN3_OMNI, SpeechModel, TALKER,
+    CODE2WAV, CheckpointSource, DType, Kernels, LoadOptions, Parts, QWEN3_OMNI, SpeechModel, TALKER, Weights,
 };
 
 use crate::DeviceFigures;
-use crate::compute::{ComputePlan, Device, Dtype, ProcessRole, StageCompute, Weights};
+use crate::compute::{ComputePlan, Device, ProcessRole, StageCompute};
 
 /// Compute targets of the stage `name` in a process with that role.
 pub(super) fn targets(role: ProcessRole, name: &str, plan: &ComputePlan) -> Vec<ComputeTarget> {
@@ -59,7 +59,7 @@ pub(super) fn planned<'p>(plan: &'p ComputePlan, stage: &str) -> anyhow::Result<
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ComputeTarget {
     device: Device,
-    dtype: Dtype,
+    dtype: DType,
     weights: Weights,
     /// Every kernel on its own, without graphs.
     eager: bool,
@@ -86,15 +86,8 @@ impl ComputeTarget {
     fn options(self, parts: Parts) -> LoadOptions {
         let graphs = !self.eager;
         LoadOptions {
-            dtype: dtype(self.dtype),
-            weights: match self.weights {
-                Weights::Auto => omni_models::Weights::Stored,
-                Weights::F32 => omni_models::Weights::F32,
-                Weights::Bf16 => omni_models::Weights::Bf16,
-                Weights::RoundedProducts => omni_models::Weights::RoundedProducts,
-                Weights::Int8 => omni_models::Weights::Int8,
-                Weights::Int4 => omni_models::Weights::Int4,
-            },
+            dtype: self.dtype,
+            weights: self.weights,
             kernels: match self.device {
                 Device::Cpu => Kernels::Auto,
                 Device::Cuda(number) => Kernels::Cuda {
@@ -114,15 +107,6 @@ impl ComputeTarget {
 /// Load options of the first replica of a stage.
 pub(super) fn options(stage: &StageCompute) -> LoadOptions {
     ComputeTarget::of(stage, 0).options(Parts::default())
-}
-
-/// Converts a number format.
-fn dtype(dtype: Dtype) -> DType {
-    match dtype {
-        Dtype::F32 => DType::F32,
-        Dtype::Bf16 => DType::Bf16,
-        Dtype::F16 => DType::F16,
-    }
 }
 
 /// The models, at least one.
@@ -164,8 +148,8 @@ impl LoadedModels {
             // Properties are needed here even of stages that are computed elsewhere.
             let target = ComputeTarget {
                 device: Device::Cpu,
-                dtype: Dtype::F32,
-                weights: Weights::Auto,
+                dtype: DType::F32,
+                weights: Weights::Stored,
                 eager: false,
             };
             wanted.insert(target, nothing);
@@ -252,10 +236,10 @@ mod tests {
     #[test]
     fn a_processor_computes_in_f32_and_halves_are_how_its_weights_are_kept() {
         for (dtype, weights, kept) in [
-            (Dtype::Bf16, Weights::Auto, omni_models::Weights::Bf16),
-            (Dtype::F16, Weights::Auto, omni_models::Weights::Stored),
-            (Dtype::F32, Weights::Int8, omni_models::Weights::Int8),
-            (Dtype::F32, Weights::Auto, omni_models::Weights::Stored),
+            (DType::Bf16, Weights::Stored, Weights::Bf16),
+            (DType::F16, Weights::Stored, Weights::Stored),
+            (DType::F32, Weights::Int8, Weights::Int8),
+            (DType::F32, Weights::Stored, Weights::Stored),
         ] {
             let options = options(&StageCompute {
                 devices: vec![Device::Cpu],

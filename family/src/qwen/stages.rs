@@ -17,7 +17,7 @@ use omni_pipeline::stage::{
 use super::Qwen;
 use super::chat_networks::{self, ChatNetworks};
 use super::loaded_models::{ComputeTarget, options, planned};
-use super::voice_encoder::{cloned, silent_voice};
+use super::voice_encoder::silent_voice;
 use crate::{ChatMessage, Converse as _, ModelInfo as _, Part, Role};
 
 /// Text that warms the talker up; the audio is discarded.
@@ -124,8 +124,8 @@ impl Qwen {
         };
         omni_models::TalkerRequest {
             user,
-            voice: match (&request.voice_prompt, limits.voice_source) {
-                (Some(prompt), _) => cloned(prompt),
+            voice: match (request.voice_prompt, limits.voice_source) {
+                (Some(prompt), _) => Voice::Cloned(prompt),
                 (None, VoiceSource::Descriptions) => Voice::Described,
                 (None, VoiceSource::Names) => Voice::Named(request.voice),
                 (None, VoiceSource::Recordings) => silent_voice(limits.voice_width),

@@ -70,11 +70,7 @@ impl EncodeVoice for Encoders {
 /// Voices that `model` supports.
 pub(super) fn support(model: &SpeechModel) -> anyhow::Result<VoiceSupport> {
     let limits = model.limits();
-    let source = match limits.voice_source {
-        omni_models::VoiceSource::Names => VoiceSource::Names,
-        omni_models::VoiceSource::Recordings => VoiceSource::Recordings,
-        omni_models::VoiceSource::Descriptions => VoiceSource::Descriptions,
-    };
+    let source = limits.voice_source;
     let shape = match source {
         VoiceSource::Recordings => Some(VoiceShape {
             width: limits.voice_width,
@@ -105,25 +101,10 @@ fn fingerprint(model: &SpeechModel) -> anyhow::Result<String> {
         .collect())
 }
 
-/// A voice in the talker's own form.
-pub(super) fn cloned(prompt: &VoicePrompt) -> omni_models::Voice {
-    let reference = prompt
-        .reference
-        .as_ref()
-        .map(|reference| omni_models::VoiceReference {
-            frames: reference.frames.iter().map(|frame| frame.0.to_vec()).collect(),
-            text: reference.text.clone(),
-        });
-    omni_models::Voice::Cloned(Arc::new(omni_models::VoicePrompt {
-        x_vector: prompt.x_vector.clone(),
-        reference,
-    }))
-}
-
-/// A voice of zeros, of width `width`, to warm up a talker without named voices.
+/// A voice of zeros, `width` numbers wide, with which a talker without voices of its own is warmed up.
 pub(super) fn silent_voice(width: u32) -> omni_models::Voice {
-    cloned(&VoicePrompt {
+    omni_models::Voice::Cloned(Arc::new(VoicePrompt {
         x_vector: vec![0.0; width as usize],
         reference: None,
-    })
+    }))
 }

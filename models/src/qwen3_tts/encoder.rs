@@ -16,7 +16,6 @@ use crate::backend::{ComputeError, Cpu, DryRun};
 use crate::checkpoint::{Checkpoint, LoadError};
 use crate::config::FILE;
 use crate::loader::Loader;
-use crate::talker::{VoicePrompt, VoiceReference};
 
 use self::codec::CodecEncoder;
 use self::mel::SpeakerMel;
@@ -104,28 +103,10 @@ impl VoiceEncoder {
         })
     }
 
-    /// Voice of mono samples at [`VOICE_SAMPLE_RATE`] in [-1, 1]: the speaker's vector, and with a `transcript` (its
-    /// text tokens) the recording for in-context use, too.
-    ///
-    /// # Errors
-    ///
-    /// [`VoiceError`] if the recording is too short or too long, or if a sample or a result is not finite.
-    pub fn voice(&self, samples: &[f32], transcript: Option<Vec<u32>>) -> Result<VoicePrompt, VoiceError> {
-        let x_vector = self.x_vector(samples)?;
-        let reference = transcript.map(|text| {
-            let frames = self.frames(samples)?;
-            Ok::<_, VoiceError>(VoiceReference { frames, text })
-        });
-        Ok(VoicePrompt {
-            x_vector,
-            reference: reference.transpose()?,
-        })
-    }
-
     /// The spectrogram `[frames, bands]` that the speaker encoder sees.
     ///
     /// # Errors
-    /// As of [`VoiceEncoder::voice`].
+    /// [`VoiceError`] if the recording is too short or too long, or if a sample or a result is no number.
     pub fn mel(&self, samples: &[f32]) -> Result<Vec<f32>, VoiceError> {
         check(samples)?;
         Ok(self.mel.frames(samples))
@@ -134,7 +115,7 @@ impl VoiceEncoder {
     /// The speaker's vector, as wide as the talker.
     ///
     /// # Errors
-    /// As of [`VoiceEncoder::voice`].
+    /// As of [`VoiceEncoder::mel`].
     pub fn x_vector(&self, samples: &[f32]) -> Result<Vec<f32>, VoiceError> {
         let vector = self.speaker.forward(&self.b, self.mel(samples)?)?;
         if vector.iter().all(|v| v.is_finite()) {
@@ -149,7 +130,7 @@ impl VoiceEncoder {
     /// All codes of every frame; the last frame may be cut short.
     ///
     /// # Errors
-    /// As of [`VoiceEncoder::voice`].
+    /// As of [`VoiceEncoder::mel`].
     pub fn frames(&self, samples: &[f32]) -> Result<Vec<Vec<u32>>, VoiceError> {
         check(samples)?;
         Ok(self.codec.forward(&self.b, samples)?)

@@ -1,8 +1,10 @@
 //! The talker's prompt: an instruction, the language, the voice, and the text or the beginning of it.
 
+use omni_engine::{CodecFrame, VoicePrompt};
+
 use crate::config::TalkerConfig;
 use crate::talker::{
-    FrameCodes, Prompt, PromptRow, RowCodec, TalkerRequest, Vocabulary, Voice, VoicePrompt, speaker,
+    FrameCodes, Prompt, PromptRow, RowCodec, TalkerRequest, Vocabulary, Voice, speaker,
     user_rows,
 };
 
@@ -116,7 +118,7 @@ fn check(voice: &VoicePrompt, ids: &Vocabulary, config: &TalkerConfig) -> Result
         first,
         others,
     } = ids.frame;
-    let flaw = |frame: &Vec<u32>| ids.frame.refuses(frame);
+    let flaw = |frame: &CodecFrame| ids.frame.refuses(&frame.0);
     if reference.frames.is_empty() || reference.frames.iter().any(flaw) {
         return Err(format!(
             "the voice's recording must have frames of {groups} codes, the first below {first} and the others below {others}"
@@ -177,7 +179,7 @@ fn in_context(
         .unwrap_or_default();
     let codes = [RowCodec::Code(ids.codec.bos)]
         .into_iter()
-        .chain(frames.iter().cloned().map(RowCodec::Frame));
+        .chain(frames.iter().map(|frame| RowCodec::Frame(frame.0.to_vec())));
     match text {
         Some(text) => {
             rows.extend(written(&[transcript, &text].concat(), ids));

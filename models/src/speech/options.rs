@@ -1,7 +1,9 @@
 //! Load options of a model: number format, implementation and parts.
 
+use std::fmt;
+
 /// Number format that weights are kept and computed in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum DType {
     /// 32 bits.
     #[default]
@@ -10,6 +12,17 @@ pub enum DType {
     Bf16,
     /// 16 bits, IEEE.
     F16,
+}
+
+impl fmt::Display for DType {
+    /// As it is written in files.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+        })
+    }
 }
 
 impl DType {
@@ -22,10 +35,10 @@ impl DType {
     }
 }
 
-/// Number format of the language models' matrices (talker, code predictor, thinker) on the CPU, which are most of a
-/// step's reads. Activations are f32 with all formats; vocoder, routers and lookup tables stay as stored, except with
-/// [`Weights::RoundedProducts`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Number format that the processor's kernels keep the matrices of the language models in (talker, code predictor, thinker),
+/// which are most of what a step reads. Activations are f32 with all of them; vocoder, routers and lookup tables stay as stored,
+/// but for [`Weights::RoundedProducts`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Weights {
     /// As stored: f32 or bf16 (f16 is widened).
     #[default]
@@ -41,6 +54,20 @@ pub enum Weights {
     Int8,
     /// 4 bits and a scale for 32 inputs of an output: 4.5 bits a weight. Output heads, which choose, are [`Weights::Int8`].
     Int4,
+}
+
+impl fmt::Display for Weights {
+    /// As it is written in files.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stored => "auto",
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+            Self::RoundedProducts => "rounded",
+            Self::Int8 => "int8",
+            Self::Int4 => "int4",
+        })
+    }
 }
 
 impl Weights {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use omni_engine::{ChunkModel, ModelError, SeqId, Sequences};
+use omni_engine::{ChunkModel, ModelError, SeqId, Sequences, VoicePrompt, VoiceReference};
 use omni_models::testing::{
     Goldens, Heard, Prompted, TINY_TTS, TINY_TTS_BASE, decode_together, file_of, speak_together, tts_prompt,
 };
 use omni_models::{
     CheckpointSource, Kernels, LoadOptions, SpeechModel, TalkerRequest, VOICE_SAMPLE_RATE, Voice, VoiceError,
-    VoicePrompt, VoiceReference, VoiceSource,
+    VoiceSource,
 };
 
 use crate::golden::assert_close;
@@ -76,7 +76,7 @@ fn cases() -> [(Files, &'static str, Prompted); 4] {
 fn cloned(g: &Goldens, case: &str) -> Voice {
     let in_context = format!("{case}.ref_ids");
     let reference = g.has(&in_context).then(|| VoiceReference {
-        frames: reference_frames(g),
+        frames: frames(&reference_frames(g)),
         // Without the marks of its turn.
         text: {
             let ids = g.ids(&in_context);
@@ -293,7 +293,10 @@ fn requests_that_a_checkpoint_cannot_follow_are_told_what_it_can() {
         request
     };
     let voice = |x_vector: Vec<f32>, frames: Vec<Vec<u32>>, text| {
-        let reference = (!frames.is_empty()).then_some(VoiceReference { frames, text });
+        let reference = (!frames.is_empty()).then(|| VoiceReference {
+            frames: self::frames(&frames),
+            text,
+        });
         Voice::Cloned(Arc::new(VoicePrompt { x_vector, reference }))
     };
     let frame = |code| vec![vec![code; 16]];
@@ -396,12 +399,9 @@ fn a_recording_becomes_the_references_voice() {
         .collect();
     // The reference computes its spectra in f32; the logarithm of a small one shows that.
     assert_close("mel", &mel, &by_frame, 2e-3);
-    let voice = encoder.voice(&samples, Some(vec![1, 2])).expect("a voice");
-    assert_close("x-vector", &voice.x_vector, &g.floats("ref.spk_embedding"), 1e-3);
-    let reference = voice.reference.expect("the recording in context");
-    assert_eq!(reference.frames, reference_frames(&g));
-    assert_eq!(reference.text, [1, 2]);
-    assert_eq!(encoder.voice(&samples, None).expect("a voice").reference, None);
+    let x_vector = encoder.x_vector(&samples).expect("a vector");
+    assert_close("x-vector", &x_vector, &g.floats("ref.spk_embedding"), 1e-3);
+    assert_eq!(encoder.frames(&samples), Ok(reference_frames(&g)));
 }
 
 #[test]
@@ -411,7 +411,7 @@ fn recordings_that_are_no_voice_are_told_why() {
         .expect("it clones");
     for seconds in [0.0, 0.9, 60.1] {
         let samples = vec![0.1; (f64::from(VOICE_SAMPLE_RATE) * seconds) as usize];
-        let error = encoder.voice(&samples, None).expect_err("too short or too long");
+        let error = encoder.x_vector(&samples).expect_err("too short or too long");
         assert!(matches!(error, VoiceError::Length { .. }), "{error}");
         assert!(error.to_string().contains("expected 1s to 60s"), "{error}");
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use omni_family::{Dtype, Weights};
+use omni_family::{DType, Weights};
 use omni_pipeline::connector::LATEST_LOSS;
 
 use super::*;
@@ -212,7 +212,7 @@ fn weights_are_quantised_where_the_processor_computes() {
     };
     let deploy = with(Device::Cpu, &["stages.talker.weights=int4"]).unwrap().deploy;
     assert_eq!(deploy.ar("talker").stage.weights, Weights::Int4);
-    assert_eq!(deploy.ar("thinker").stage.weights, Weights::Auto);
+    assert_eq!(deploy.ar("thinker").stage.weights, Weights::Stored);
     let all = super::all_weights("int8");
     let all: Vec<_> = all.iter().map(String::as_str).collect();
     let on_gpu = [&all[..], &["stages.code2wav.devices=[cuda:0]"]].concat();
@@ -265,11 +265,11 @@ fn defaults_fit_the_device_that_a_stage_is_on() {
         (talker.stage.device(0), talker.stage.device(3)),
         (Device::Cpu, Device::Cpu)
     );
-    assert_eq!((talker.stage.dtype, talker.max_prefill_tokens), (Dtype::F32, 64));
+    assert_eq!((talker.stage.dtype, talker.max_prefill_tokens), (DType::F32, 64));
     assert_eq!(thinker.stage.device(0), Device::Cuda(0));
     assert_eq!(
         (thinker.stage.dtype, thinker.max_prefill_tokens),
-        (Dtype::Bf16, 512)
+        (DType::Bf16, 512)
     );
     assert_eq!(
         (
@@ -289,7 +289,7 @@ fn defaults_fit_the_device_that_a_stage_is_on() {
     // One that joins later takes its turn.
     assert_eq!(talker.stage.device(2), Device::Cuda(1));
     // Both can compute in it.
-    assert_eq!(talker.stage.dtype, Dtype::F32);
+    assert_eq!(talker.stage.dtype, DType::F32);
 
     let third = with(&["stages.encoder.devices=cuda:2"]).unwrap_err();
     assert!(

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use omni_engine::{RepetitionLimit, StageGraph, StageKind, StageNode};
-use omni_family::{Device, Dtype, Weights};
+use omni_family::{Device, DType, Weights};
 use omni_pipeline::settings::of_replica;
 pub use omni_pipeline::settings::{Handover, Restart, Routing};
 
@@ -142,7 +142,7 @@ pub struct Stage {
     /// Where they run: one for all, or one for each.
     pub devices: Vec<Device>,
     /// Number format of the computation.
-    pub dtype: Dtype,
+    pub dtype: DType,
     /// Number format that the processor keeps matrices in.
     pub weights: Weights,
     /// On a GPU: every kernel launched on its own, without graphs.
@@ -345,11 +345,11 @@ impl Scope<'_> {
             replicas: self.count("replicas"),
             devices: self.values.devices(self.scope).to_vec(),
             dtype: match self.choice("dtype") {
-                "bf16" => Dtype::Bf16,
-                "f16" => Dtype::F16,
-                _ => Dtype::F32,
+                "bf16" => DType::Bf16,
+                "f16" => DType::F16,
+                _ => DType::F32,
             },
-            weights: Weights::Auto,
+            weights: Weights::Stored,
             enforce_eager: self.choice("enforce_eager") == "true",
             routing: match self.choice("routing") {
                 "round-robin" => Routing::RoundRobin,
@@ -381,7 +381,7 @@ impl Scope<'_> {
             "bf16" => Weights::Bf16,
             "int8" => Weights::Int8,
             "int4" => Weights::Int4,
-            _ => Weights::Auto,
+            _ => Weights::Stored,
         };
         ArStage {
             stage: Stage {
@@ -445,7 +445,7 @@ impl Scope<'_> {
         };
         let weights = match self.choice("products") {
             "bf16" | "fewest" => Weights::RoundedProducts,
-            _ => Weights::Auto,
+            _ => Weights::Stored,
         };
         ChunkStage {
             stage: Stage {

@@ -21,7 +21,7 @@ QUICK    := $(or $(CARGO_TARGET_DIR),target)/debug
 CARGO    := cargo
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help speak serve test test-all check bench bench-cost bench-service soak fuzz cluster cluster-test deploy-test train-embedded fmt proto studio setup build quick cuda gpu-folder gpu-check gpu-bench
+.PHONY: help speak serve test test-all check bench bench-cost bench-service soak fuzz cluster cluster-check cluster-test deploy-test train-embedded fmt proto studio setup build quick cuda gpu-folder gpu-check gpu-bench
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,13 +81,19 @@ soak: setup ## Load of every kind for MINUTES=10 with STREAMS=16; fails if a rul
 	@$(CARGO) build --release --locked -p omni-server -p omni-tools --bins
 	@"$(BIN)/omni-soak" --minutes "$(MINUTES)" --streams "$(STREAMS)" $(if $(SEED),--seed "$(SEED)")
 
-cluster: setup ## Build omni-server-cluster, the server in many processes or on many machines (cluster/README.md)
+cluster: ## Build omni-server-cluster, the server in many processes or on many machines (cluster/README.md)
+	@scripts/setup cluster
 	@cd cluster && $(CARGO) build --workspace --release --locked
 
 deploy-test: cluster ## Check deploy/: the chart against the schemas of Kubernetes, the units, and parts out of a root file system
 	@deploy/test/run
 
-cluster-test: setup ## Test omni-server-cluster: processes that find each other, are killed, drained and refused
+cluster-check: ## Build cluster/ and test its processes that find each other by a folder (part of cluster-test; CI runs it)
+	@scripts/setup cluster
+	@cd cluster && $(CARGO) test --workspace --locked --test parts -- speech:: secrets::
+
+cluster-test: ## Test omni-server-cluster: processes that find each other, are killed, drained and refused
+	@scripts/setup cluster
 	@cd cluster && $(CARGO) fmt --all --check && $(CARGO) clippy --workspace --locked --all-targets -- -D warnings && $(CARGO) test --workspace --locked
 
 fuzz: setup ## Look for input that breaks a parser, SECONDS=60 for each (installs cargo-fuzz and a nightly compiler)

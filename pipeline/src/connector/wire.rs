@@ -103,4 +103,4 @@ pub(super) fn name(body: &Body) -> &'static str {
 }
 
 #[cfg(test)]
-mod properties;
+mod tests;

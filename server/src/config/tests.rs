@@ -87,7 +87,7 @@ fn the_flag_for_weights_is_for_talker_and_thinker_unless_one_is_set_apart() {
     );
     assert_eq!(
         config.deploy.ar("thinker").stage.weights,
-        omni_family::Weights::Auto
+        omni_family::Weights::Stored
     );
 }
 

@@ -24,6 +24,4 @@ pub use loaded::{LoadedModel, load};
 pub use omni_models::{DType, VoiceSource, Weights};
 pub use source::{ModelSource, embedded_checkpoint};
 pub use speech::{Converse, DeviceFigures, ModelInfo, PromptError, SpeechInfo, Terms, VoiceInfo};
-pub use voice::{
-    EncodeVoice, KeptVoices, VoiceContent, VoiceEncoderSource, VoiceShape, VoiceSupport,
-};
+pub use voice::{EncodeVoice, KeptVoices, VoiceContent, VoiceEncoderSource, VoiceShape, VoiceSupport};

@@ -4,8 +4,7 @@ use omni_engine::{CodecFrame, VoicePrompt};
 
 use crate::config::TalkerConfig;
 use crate::talker::{
-    FrameCodes, Prompt, PromptRow, RowCodec, TalkerRequest, Vocabulary, Voice, speaker,
-    user_rows,
+    FrameCodes, Prompt, PromptRow, RowCodec, TalkerRequest, Vocabulary, Voice, speaker, user_rows,
 };
 
 use super::{Kind, Qwen3TtsConfig};

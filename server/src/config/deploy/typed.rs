@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use omni_engine::{RepetitionLimit, StageGraph, StageKind, StageNode};
-use omni_family::{Device, DType, Weights};
+use omni_family::{DType, Device, Weights};
 use omni_pipeline::settings::of_replica;
 pub use omni_pipeline::settings::{Handover, Restart, Routing};
 

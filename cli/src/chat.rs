@@ -14,13 +14,14 @@ mod turn;
 mod voice;
 mod words;
 
+use std::path::PathBuf;
+
 use super::args::Chat;
 use super::failure::Failure;
 use super::interrupt::Interrupts;
 use super::ui::Ui;
 use audio_out::AudioOut;
 use conversation::Conversation;
-use history::History;
 use input::Input;
 use said::{Said, Speech};
 use words::Words;
@@ -50,12 +51,16 @@ pub(crate) async fn run(args: &Chat, ui: &Ui) -> Result<(), Failure> {
     }
 }
 
-/// Opens the file of the prompt's lines, with those of earlier sessions; the prompt works without one, too.
-fn history(args: &Chat, ui: &Ui) -> Option<(History, Vec<String>)> {
-    let path = History::path().filter(|_| !args.no_history)?;
-    let opened = History::open(path.clone());
-    let cannot = |error| ui.warning(&format!("lines are not kept in {}: {error}", path.display()));
-    opened.map_err(cannot).ok()
+/// File of the prompt's lines; the prompt works without one, too.
+fn history(args: &Chat, ui: &Ui) -> Option<PathBuf> {
+    let path = history::path().filter(|_| !args.no_history)?;
+    match history::create(&path) {
+        Ok(()) => Some(path),
+        Err(error) => {
+            ui.warning(&format!("lines are not kept in {}: {error}", path.display()));
+            None
+        }
+    }
 }
 
 /// The first message that the arguments give.

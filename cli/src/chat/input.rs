@@ -5,21 +5,23 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{env, thread};
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::error::ReadlineError;
-use rustyline::history::{History as _, MemHistory};
+use rustyline::history::FileHistory;
 use rustyline::{Behavior, Config, Editor};
 use tokio::sync::mpsc;
 
 use super::editing::Editing;
-use super::history::History;
 use crate::failure::Failure;
 
 const PROMPT: &str = "> ";
+/// Lines that are kept for later sessions, most.
+const MOST_LINES: usize = 1_000;
 /// Longest line of a script in bytes.
 const MAX_LINE: usize = 1 << 20;
 
@@ -46,15 +48,15 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Opens standard input, of any kind. `kept` returns lines of earlier sessions where lines are edited.
-    pub(super) fn open(kept: impl FnOnce() -> Option<(History, Vec<String>)>) -> Result<Self, Failure> {
+    /// Opens standard input, of any kind. `kept` returns the file of earlier sessions' lines where lines are edited.
+    pub(super) fn open(kept: impl FnOnce() -> Option<PathBuf>) -> Result<Self, Failure> {
         let interactive = io::stdin().is_terminal();
         let mut screen = None;
         let source = if interactive && can_edit() {
             let reading = Arc::new(AtomicBool::new(false));
             screen = Screen::of(&reading);
-            let (history, lines) = kept().unzip();
-            let editor = Box::new(editor(&lines.unwrap_or_default())?);
+            let history = kept();
+            let editor = Box::new(editor(history.as_deref())?);
             Source::Editor(Edited {
                 editor,
                 reading,
@@ -104,25 +106,26 @@ fn can_edit() -> bool {
     capable && (io::stdout().is_terminal() || OpenOptions::new().write(true).open("/dev/tty").is_ok())
 }
 
-type LineEditor = Editor<Editing, MemHistory>;
+type LineEditor = Editor<Editing, FileHistory>;
 
-fn editor(lines: &[String]) -> Result<LineEditor, Failure> {
+fn editor(history: Option<&Path>) -> Result<LineEditor, Failure> {
     let behavior = if io::stdout().is_terminal() {
         Behavior::Stdio
     } else {
         Behavior::PreferTerm
     };
+    let unusable = |error| Failure::io("cannot use the terminal", from_readline(error));
     let config = Config::builder()
         .auto_add_history(true)
         .behavior(behavior)
+        .max_history_size(MOST_LINES)
+        .map_err(unusable)?
         .build();
-    let mut history = MemHistory::with_config(&config);
-    for line in lines {
-        // Only one that repeats the line before it is refused.
-        let _ = history.add(line);
+    let mut editor = Editor::with_config(config).map_err(unusable)?;
+    if let Some(file) = history {
+        // A file that is no text has no lines for this session.
+        let _ = editor.load_history(file);
     }
-    let mut editor = Editor::with_history(config, history)
-        .map_err(|error| Failure::io("cannot use the terminal", from_readline(error)))?;
     editor.set_helper(Some(Editing::default()));
     Ok(editor)
 }
@@ -147,7 +150,7 @@ struct Edited {
     editor: Box<LineEditor>,
     /// Set while it reads.
     reading: Arc<AtomicBool>,
-    history: Option<History>,
+    history: Option<PathBuf>,
 }
 
 impl Edited {
@@ -158,8 +161,9 @@ impl Edited {
         let typed = self.editor.helper().is_some_and(Editing::has_text);
         match line {
             Ok(line) => {
-                if let Some(history) = &mut self.history {
-                    history.add(&line);
+                if let Some(file) = &self.history {
+                    // A disk that is full must not end a conversation.
+                    let _ = self.editor.append_history(file);
                 }
                 Ok(Line::Text(line))
             }

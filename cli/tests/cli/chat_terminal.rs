@@ -1,6 +1,7 @@
 //! Conversations of people at terminals.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Stdio};
 
 use omni_proto::v1::Role;
@@ -86,7 +87,10 @@ fn lines_of_an_earlier_session_come_back_unless_none_are_kept() {
     chat.enter("Hello.");
     chat.screen.until("You said: Hello.");
     chat.leave();
-    assert_eq!(fs::read_to_string(&kept).unwrap(), "Hello.\n");
+    let lines = fs::read_to_string(&kept).unwrap();
+    assert!(lines.ends_with("Hello.\n"), "{lines}");
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&kept), mode(kept.parent().unwrap())), (0o600, 0o700));
     let mut chat = start(&[], &[]);
     chat.enter(UP);
     chat.screen.until("You said: Hello.");

@@ -62,7 +62,7 @@ impl Level {
         json
     }
 
-    /// Requests that tell how good answers are: good, and not chosen for cancelling.
+    /// Requests that count for quality figures: successful and not chosen for cancelling.
     pub(crate) fn counting(&self) -> impl Iterator<Item = &Record> {
         self.requests.iter().filter(|record| record.counts())
     }

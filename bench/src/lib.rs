@@ -1,7 +1,7 @@
 //! Load generator for Omni: latency, throughput and continuity of a server's speech and answers under many callers.
 //!
-//! A [`Plan`] says what to measure, and gives a [`Measurement`] to print, to write as JSON and to draw as a page. [`pairs()`]
-//! compares servers request by request.
+//! A [`Plan`] says what to measure, and gives a [`Measurement`] to print, to write as JSON and to draw as a page.
+//! [`pairs()`] compares servers request by request.
 //!
 //! Requests become records (`record`), records of one load become points (`level`), and everything that is shown is a
 //! function of those. The crate prints nothing.

@@ -204,7 +204,7 @@ async fn collect(mut incoming: mpsc::Receiver<Answered>, progress: impl Fn(usize
     all
 }
 
-/// In the order in which they were sent, times counted from the first.
+/// Records in sending order, with times from the first one.
 fn measured(offered: Offered, mut answered: Vec<Answered>) -> Measured {
     answered.sort_by_key(|one| one.sent);
     let start = answered.first().map(|one| one.sent);

@@ -53,7 +53,7 @@ pub(crate) struct Stage {
     pub(crate) first_output_seconds: Option<f64>,
 }
 
-/// One request. What a listener notices counts from the moment it was due, which in a closed loop is when it was sent.
+/// One request. Listener-side times count from its due time, which in a closed loop is its sending.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Record {
     /// Index of the text.

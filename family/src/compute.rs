@@ -96,7 +96,7 @@ impl StageCompute {
         match (device.is_gpu(), self.dtype, self.weights) {
             // A GPU keeps weights in `dtype`.
             (true, dtype, _) => (dtype, Weights::Stored),
-            // The processor's kernels compute in f32; what halves give is that less is read.
+            // The processor's kernels compute in f32; 16-bit weights only reduce memory traffic.
             (false, DType::Bf16, Weights::Stored) => (DType::F32, Weights::Bf16),
             (false, _, weights) => (DType::F32, weights),
         }

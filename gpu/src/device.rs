@@ -169,8 +169,8 @@ pub trait Graphs: Clone + fmt::Debug + Send + Sync + 'static {
     /// As [`Device::launch`].
     fn replay(&self, graph: &Self::Graph) -> Result<()>;
 
-    /// How long the device worked on recorded launches of this queue that are done and were not reported before. Many that no caller
-    /// asks about may be left out.
+    /// Time that the device worked on recorded launches of this queue that have finished since the last call. May
+    /// leave out some if it is called seldom.
     fn take_busy(&self) -> Duration;
 }
 

@@ -123,7 +123,7 @@ impl Emulated {
         }
     }
 
-    /// Launches run so far by this queue, in graphs or not.
+    /// Launches run by this queue so far, in graphs or not.
     #[must_use]
     pub fn launches_run(&self) -> u64 {
         self.queue().run

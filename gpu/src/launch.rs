@@ -157,7 +157,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// What is wrong with it, whatever the device.
+    /// Fault of the launch that no device accepts; `None` if it is valid.
     pub(crate) fn flaw(&self) -> Option<String> {
         let threads = self.block.count();
         let [_, y, z] = self.grid.0;

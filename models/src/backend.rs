@@ -225,7 +225,7 @@ pub struct GpuFigures {
     pub busy: Duration,
 }
 
-/// Is told why a step was computed with more effort than necessary.
+/// Callback with the reason a step was computed less efficiently than possible.
 pub type TellFallback = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Identity of a step by network and size: two steps with equal keys launch the same operations.

@@ -336,7 +336,7 @@ fn load_axis(tables: &Tables<'_>) -> Axis {
     Axis::linear(title, 0.0, if most > least { most * 1.05 } else { most * 2.0 })
 }
 
-/// When the audio of single requests came, a row each: of the requests with audio, evenly chosen if they are many.
+/// Arrival times of the audio of single requests, a row each; an even sample if there are many.
 fn arrivals(point: &Level) -> Option<String> {
     let spoken: Vec<&Record> = point
         .requests
@@ -400,7 +400,7 @@ fn arrivals(point: &Level) -> Option<String> {
     Some(card(&title, &key, &drawn))
 }
 
-/// When a player that waits whenever it runs dry has played everything.
+/// Time at which a player that waits whenever it runs dry has played everything.
 fn playing_until(record: &Record) -> f64 {
     let first = record.chunks.first().map_or(0.0, |chunk| chunk.0);
     let audio: f64 = record.chunks.iter().map(|chunk| chunk.1).sum();

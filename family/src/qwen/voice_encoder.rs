@@ -101,7 +101,7 @@ fn fingerprint(model: &SpeechModel) -> anyhow::Result<String> {
         .collect())
 }
 
-/// A voice of zeros, `width` numbers wide, with which a talker without voices of its own is warmed up.
+/// A voice of zeros, of width `width`, to warm up a talker without named voices.
 pub(super) fn silent_voice(width: u32) -> omni_models::Voice {
     omni_models::Voice::Cloned(Arc::new(VoicePrompt {
         x_vector: vec![0.0; width as usize],

@@ -81,7 +81,7 @@ fn takes(driver: i32, compiler: i32, (major, minor): (i32, i32), archs: &[i32]) 
     driver >= compiler || (machine_code && driver / 1000 == compiler / 1000)
 }
 
-/// Whether the driver's library can be loaded.
+/// Returns true if the driver's library can be loaded.
 fn driver_is_there() -> bool {
     #[expect(unsafe_code, reason = "loading a library runs its code")]
     // SAFETY: only the driver's own library is looked for, whose initialisers have no conditions.
@@ -237,7 +237,7 @@ impl Loaded {
             .then(|| format!("blocks of {threads} threads fit, expected {wanted}")))
     }
 
-    /// How threads wait for an event.
+    /// Flags of events, which decide on the way that threads wait for them.
     pub(super) fn event_flags(&self) -> sys::CUevent_flags {
         if self.sleeps {
             sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC

@@ -231,7 +231,8 @@ fn attends_as_in_two(h: Heads, rows: usize, normed: bool, blocks: usize, kernel:
     );
 }
 
-/// Rows that see keys `from` to `from + len` get the means of the values that the reference gives, by the kernel of that name.
+/// Rows that see keys `from` to `from + len` get the means of the values that the reference gives, by the kernel of
+/// that name.
 fn rows_attend(h: Heads, ranges: &[(u32, u32)], paged: Option<u32>, splits: u32, kernel: &str) {
     let rows = ranges.len();
     let (paged, shift) = (paged.is_some(), paged.unwrap_or(0));

@@ -35,9 +35,9 @@ impl DType {
     }
 }
 
-/// Number format that the processor's kernels keep the matrices of the language models in (talker, code predictor, thinker),
-/// which are most of what a step reads. Activations are f32 with all of them; vocoder, routers and lookup tables stay as stored,
-/// but for [`Weights::RoundedProducts`].
+/// Number format of the language models' matrices (talker, code predictor, thinker) on the CPU, which are most of a
+/// step's reads. Activations are f32 with all formats; vocoder, routers and lookup tables stay as stored, except with
+/// [`Weights::RoundedProducts`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Weights {
     /// As stored: f32 or bf16 (f16 is widened).
@@ -47,12 +47,14 @@ pub enum Weights {
     F32,
     /// 16 bits with the range of 32.
     Bf16,
-    /// As [`Weights::Stored`], but both factors of a product are rounded where that is faster: to bf16 with AMX and, on AMD's processors, with
-    /// AVX512-BF16; to whole numbers of 14 bits (32 share a scale) with AVX2 and no AVX-512. Sums are f32. For the vocoder, which is bound by its products.
+    /// As [`Weights::Stored`], but both factors of a product are rounded where that is faster: to bf16 with AMX and,
+    /// on AMD's processors, with AVX512-BF16; to whole numbers of 14 bits (32 share a scale) with AVX2 and no AVX-512.
+    /// Sums are f32. For the vocoder, which is bound by its products.
     RoundedProducts,
     /// 8 bits and a scale for 32 inputs of an output: 8.5 bits a weight.
     Int8,
-    /// 4 bits and a scale for 32 inputs of an output: 4.5 bits a weight. Output heads, which choose, are [`Weights::Int8`].
+    /// 4 bits and a scale for 32 inputs of an output: 4.5 bits a weight. Output heads, which choose, are
+    /// [`Weights::Int8`].
     Int4,
 }
 
@@ -123,7 +125,7 @@ pub struct LoadOptions {
     pub weights: Weights,
     /// Implementation of the operations.
     pub kernels: Kernels,
-    /// What is read of it.
+    /// Parts to be read.
     pub parts: Parts,
 }
 

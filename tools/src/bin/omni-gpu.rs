@@ -39,7 +39,7 @@ enum Command {
     },
 }
 
-/// What is measured unless something else is asked for, what matters most first.
+/// Models measured by default, the most important first.
 const MODELS: [&str; 4] = [PUBLISHED[0], PUBLISHED[1], PUBLISHED[2], "embedded"];
 
 #[derive(Debug, Args)]

@@ -1,7 +1,7 @@
 //! `omni-gpu bench`: speed of a device beside the limits of its memory bandwidth and its matrix products.
 //!
-//! First the parts, each alone and waited for, then the whole server under callers. Every figure is measured in this run, the ceilings
-//! included; what a step must read and compute is counted from the checkpoint's shapes.
+//! First the parts, each alone and waited for, then the whole server under callers. Every figure is measured in this
+//! run, the ceilings included; what a step must read and compute is counted from the checkpoint's shapes.
 
 #[cfg(any(feature = "cuda", feature = "emulator"))]
 mod ceilings;
@@ -158,7 +158,7 @@ struct Ceilings {
 }
 
 impl Ceilings {
-    /// Of the device at that place, with `bytes` to read.
+    /// Figures of the device at `place`, reading `bytes`.
     #[cfg(any(feature = "cuda", feature = "emulator"))]
     fn of(place: Place, bytes: usize) -> anyhow::Result<Self> {
         fn of<D: omni_gpu::Device>(

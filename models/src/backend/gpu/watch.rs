@@ -75,7 +75,7 @@ impl Watch {
         reasons.push_back(reason);
     }
 
-    /// From now on reasons are told and not kept; there is one listener.
+    /// Forwards reasons to `to` instead of keeping them; replaces any previous listener.
     pub(super) fn tell(&self, to: TellFallback) {
         let _ = self.listener.set(to);
     }

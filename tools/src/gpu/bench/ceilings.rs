@@ -53,8 +53,8 @@ fn fill<D: Device>(device: &D, to: &impl Memory) -> omni_gpu::Result<()> {
     Ok(())
 }
 
-/// Bytes per second of memory of which `bytes` are read: by copying, or by a product of a matrix with one row, whichever is faster. A slow
-/// copy must not raise the floors.
+/// Bytes per second of memory of which `bytes` are read: by copying, or by a product of a matrix with one row,
+/// whichever is faster. A slow copy must not raise the floors.
 pub(super) fn bandwidth<D: Device>(device: &D, bytes: usize, effort: Effort) -> omni_gpu::Result<f64> {
     let (from, to) = (device.alloc(bytes)?, device.alloc(bytes)?);
     fill(device, &from)?;

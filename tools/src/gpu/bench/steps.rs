@@ -109,7 +109,7 @@ pub(super) fn frames(
     })?;
     speakers.answer()?;
     let context = f64::from(from + speakers.position) / 2.0;
-    // From the same position on, as far as the one before got.
+    // Starts at the same position, and runs as far as the one before.
     let mut speakers = Speakers::warm(model, batch, count)?;
     let mut talker = Timed::default();
     let mut predictor = Timed::default();
@@ -259,7 +259,7 @@ fn request(model: &SpeechModel) -> anyhow::Result<TalkerRequest> {
     })
 }
 
-/// A vocoder in the middle of streams, each of which gets the same frames again and again.
+/// Vocoder in the middle of streams, each of which gets the same frames again and again.
 struct Decoders {
     code2wav: Code2Wav,
     streams: u32,

@@ -59,9 +59,9 @@ test: ## Run every test
 	@scripts/setup test
 	@OMNI_REQUIRE_CLIENTS="$$(scripts/setup clients-required)" OMNI_REQUIRE_BROWSER="$$(scripts/setup browser-required)" CARGO="$(CARGO)" scripts/test
 
-test-all: ## Run every test, and those that take minutes: proxies before the server
-	@scripts/setup test && scripts/setup proxies
-	@OMNI_REQUIRE_CLIENTS="$$(scripts/setup clients-required)" OMNI_REQUIRE_BROWSER="$$(scripts/setup browser-required)" CARGO="$(CARGO)" scripts/test all
+test-all: ## Run every test, and those that take minutes: proxies before the server, Open WebUI in a browser
+	@scripts/setup test && scripts/setup proxies && scripts/setup open-webui
+	@OMNI_REQUIRE_OPEN_WEBUI="$(if $(CI),1)" OMNI_REQUIRE_CLIENTS="$$(scripts/setup clients-required)" OMNI_REQUIRE_BROWSER="$$(scripts/setup browser-required)" CARGO="$(CARGO)" scripts/test all
 
 check: setup ## Formatting, lints, docs, licences, generated files
 	@scripts/check

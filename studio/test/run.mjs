@@ -7,5 +7,6 @@ const scenarios = {
   ...(await import("./voices.mjs")),
   ...(await import("./failures.mjs")),
   ...(await import("./prefix.mjs")),
+  ...(await import("./open-webui.mjs")),
 };
 await scenarios[name](url, JSON.parse(values));

@@ -7,6 +7,7 @@ mod browsers;
 mod explain;
 mod formats;
 mod interruption;
+mod open_webui;
 mod openai;
 mod pacing;
 mod pending_config;

@@ -15,6 +15,13 @@ use super::failure::Failure;
 const ANSWER: Duration = Duration::from_secs(1);
 /// Most of an answer that is read.
 const MOST: usize = 16 << 10;
+/// What servers of TLS write, in small letters, to those that speak HTTP/1.1 to them: this one, nginx, Go's (Caddy, Traefik) and Apache.
+const TLS_EXPECTED: [&str; 4] = [
+    "tls_expected",
+    "sent to https port",
+    "to an https server",
+    "ssl-enabled server port",
+];
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 /// Service that listens at an address that was given as a server's, and takes no calls.
@@ -95,10 +102,15 @@ pub(crate) async fn found(address: SocketAddr) -> Option<Found> {
         b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
     )
     .await;
-    let page = String::from_utf8_lossy(&page);
+    let page = String::from_utf8_lossy(&page).to_lowercase();
+    if !page.starts_with("http/1.") {
+        return None;
+    }
+    if TLS_EXPECTED.iter().any(|told| page.contains(told)) {
+        return Some(Found::Tls);
+    }
     let metrics = page.contains("/metrics/catalogue");
-    page.starts_with("HTTP/1.")
-        .then_some(if metrics { Found::Metrics } else { Found::Http })
+    Some(if metrics { Found::Metrics } else { Found::Http })
 }
 
 /// Answer to these bytes, or the beginning of it.

@@ -282,10 +282,18 @@ fn a_port_of_something_else_is_told_by_what_it_is() {
                    /metrics/catalogue, /healthz or /readyz\n";
     let page = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n<html></html>";
     let wyoming = "{\"type\":\"error\",\"data\":{}}\n";
+    let own = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n{\"error\":{\"code\":\"tls_expected\"}}";
+    let nginx = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n<center>The plain HTTP request was sent to HTTPS port</center>";
+    let go = "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+    let apache = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\nYou're speaking plain HTTP to an SSL-enabled server port.<br />";
     for (answer, problem, advice) in [
         (metrics, "is a port for metrics", "--listen"),
         (page, "speaks HTTP/1.1 alone", "another program"),
         (wyoming, "is a port for Wyoming", "--listen"),
+        (own, "speaks TLS", "https://"),
+        (nginx, "speaks TLS", "https://"),
+        (go, "speaks TLS", "https://"),
+        (apache, "speaks TLS", "https://"),
     ] {
         let endpoint = answering(answer);
         let place = Place::at(&endpoint);

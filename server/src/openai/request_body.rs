@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::request::Parts;
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use http_body_util::LengthLimitError;
 use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
@@ -101,10 +102,7 @@ impl OpenAi {
             let problem = "the body did not come in time";
             ApiError::unread(StatusCode::REQUEST_TIMEOUT, "request_timeout", problem)
         };
-        let body = read.map_err(late)?.map_err(|error| match refusal(&error) {
-            Some(refused) => ApiError::new(refused, &[]),
-            None => too_large(limit),
-        })?;
+        let body = read.map_err(late)?.map_err(|error| unread(&error, limit))?;
         let Some(packing) = packing else {
             return Ok(body);
         };
@@ -179,8 +177,23 @@ fn unpackable(got: &str) -> ApiError {
     ))
 }
 
+/// The answer where the body could not be read to its end.
+fn unread(error: &axum::Error, limit: usize) -> ApiError {
+    if let Some(refused) = cause::<ServeError>(error) {
+        return ApiError::new(refused, &[]);
+    }
+    if cause::<LengthLimitError>(error).is_some() {
+        return too_large(limit);
+    }
+    ApiError::unread(
+        StatusCode::BAD_REQUEST,
+        "body_incomplete",
+        "the body broke off before its end",
+    )
+}
+
 fn too_large(limit: usize) -> ApiError {
-    let problem = format!("the body broke off, or is longer than the {limit} bytes that are allowed");
+    let problem = format!("the body is too long; expected at most {limit} bytes");
     ApiError::unread(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", &problem)
 }
 
@@ -199,12 +212,12 @@ fn unreadable<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Ap
     ApiError::invalid(field.as_deref(), problem)
 }
 
-/// Error with which a body was refused before its end.
-fn refusal(error: &axum::Error) -> Option<&ServeError> {
+/// The first error of this type among an error and its causes.
+fn cause<T: Error + 'static>(error: &axum::Error) -> Option<&T> {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
-        if let Some(refused) = error.downcast_ref() {
-            return Some(refused);
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
         }
         cause = error.source();
     }

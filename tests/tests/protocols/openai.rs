@@ -490,6 +490,8 @@ async fn what_is_not_read_is_refused_with_a_code_of_its_own() {
     let told = |status: u16, code: &str| (status, code.to_owned());
     let path = "/v1/audio/speech";
     let long = send(&server, path, " ".repeat(2 << 20)).await;
+    let message = parsed(&long)["error"]["message"].clone();
+    assert_eq!(message, "the body is too long; expected at most 1048576 bytes");
     assert_eq!(code(long), told(413, "body_too_large"));
     let text = http(&server, "POST", path, &[("content-type", "text/plain")], "{}").await;
     assert_eq!(code(text), told(415, "unsupported_media_type"));

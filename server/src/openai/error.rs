@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use crate::error::log::{Fault, Refusal};
-use crate::error::{ErrorKind, ServeError};
+use crate::error::{ErrorKind, ServeError, excerpt};
 
 /// A refusal or a failure.
 #[derive(Debug, Clone)]
@@ -63,14 +63,18 @@ impl ApiError {
         }
     }
 
-    /// A model that is not served.
-    pub(super) fn no_such_model(served: &[&str]) -> Self {
+    /// A model that is not served. `served`: the names of those that are.
+    pub(super) fn no_such_model(got: &str, served: &[&str]) -> Self {
         Self {
             status: StatusCode::NOT_FOUND,
             code: Some("model_not_found".to_owned()),
             ..Self::invalid(
                 Some("model"),
-                format!("the model is not served here, these are: {}", served.join(", ")),
+                format!(
+                    "unknown model '{}'; expected one of: {}",
+                    excerpt(got),
+                    served.join(", ")
+                ),
             )
         }
     }

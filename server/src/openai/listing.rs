@@ -67,7 +67,7 @@ pub(super) async fn model(
         return Ok(body(&alias(&id, model)));
     }
     let served: Vec<_> = entries.iter().filter_map(|entry| entry["id"].as_str()).collect();
-    Err(ApiError::no_such_model(&served))
+    Err(ApiError::no_such_model(&id, &served))
 }
 
 /// The models that speak, as Open WebUI reads them. It sends no key with this.

@@ -55,8 +55,34 @@ pub(super) async fn method(head: Parts) -> ApiError {
     ApiError::unread(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &problem)
 }
 
+/// Routes of OpenAI that are not served and that clients ask for by default, and what there is instead.
+const NOT_SERVED: [(&str, &str); 4] = [
+    (
+        "/responses",
+        "the Responses API is not served; expected POST /v1/chat/completions, which clients have a setting for",
+    ),
+    (
+        "/completions",
+        "completions of a bare text are not served; expected POST /v1/chat/completions",
+    ),
+    (
+        "/audio/transcriptions",
+        "transcriptions are not served; expected another server for them",
+    ),
+    (
+        "/audio/translations",
+        "transcriptions are not served; expected another server for them",
+    ),
+];
+
 fn no_route(path: &str) -> String {
     let shown = excerpt(path);
+    let known_elsewhere = NOT_SERVED
+        .iter()
+        .find(|(route, _)| path.strip_prefix("/v1").unwrap_or(path) == *route);
+    if let Some((_, problem)) = known_elsewhere {
+        return format!("there is no route {shown}: {problem}");
+    }
     let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     // Longest end of the path that is a route, with or without the version in front.
     let meant = (0..segments.len()).find_map(|begin| {
@@ -175,8 +201,22 @@ mod tests {
     }
 
     #[test]
+    fn a_route_of_openai_that_is_not_served_is_told_with_what_there_is_instead() {
+        for (path, instead) in [
+            ("/v1/responses", "POST /v1/chat/completions"),
+            ("/responses", "POST /v1/chat/completions"),
+            ("/v1/completions", "POST /v1/chat/completions"),
+            ("/v1/audio/transcriptions", "another server"),
+            ("/v1/audio/translations", "another server"),
+        ] {
+            let told = no_route(path);
+            assert!(told.contains(path) && told.contains(instead), "{path}: {told}");
+        }
+    }
+
+    #[test]
     fn any_other_path_is_told_what_there_is() {
-        for path in ["/v1/responses", "/", "/x", "/v1/audio/transcriptions"] {
+        for path in ["/v1/embeddings", "/", "/x", "/v1/files"] {
             let told = no_route(path);
             assert!(
                 told.contains("these are: POST /v1/audio/speech"),

@@ -36,7 +36,7 @@ async fn a_path_that_does_not_exist_is_not_found_and_the_answer_says_what_does()
         ("GET", "/api/realtime", "but /v1/realtime"),
         ("POST", "/v1/responses", "POST /v1/chat/completions"),
         ("POST", "/v1/embeddings", "POST /v1/audio/speech"),
-        ("POST", "/v1/audio/transcriptions", "POST /v1/audio/speech"),
+        ("POST", "/v1/audio/transcriptions", "another server"),
         ("POST", "/v1/realtime/client_secrets", "GET /v1/realtime"),
         ("GET", "/favicon.ico", "GET /v1/models"),
     ] {

@@ -260,7 +260,13 @@ async fn models_are_listed_and_found() {
     assert_eq!(parsed(&found)["id"], json!(id));
     let missing = get(&server, "/v1/models/other").await;
     assert_eq!(missing.status, StatusCode::NOT_FOUND);
-    assert_eq!(parsed(&missing)["error"]["code"], "model_not_found");
+    let error = &parsed(&missing)["error"];
+    assert_eq!(error["code"], "model_not_found");
+    let message = error["message"].as_str().expect("a message");
+    assert!(
+        message.starts_with(&format!("unknown model 'other'; expected one of: {id}")),
+        "{message}"
+    );
     server.stop().await;
 }
 

@@ -33,6 +33,18 @@ pub(crate) fn read_pieces<T: DeserializeOwned>(json: &[u8]) -> serde_json::Resul
     serde_json::from_slice(json.strip_prefix(MARK).unwrap_or(json)).or_else(|_| read(json))
 }
 
+/// The problem with JSON that is none of the expected type, in the words of JSON: serde names types of this program.
+pub(crate) fn problem(error: &serde_json::Error) -> String {
+    let problem = error.to_string();
+    match problem.rsplit_once("expected struct ") {
+        Some((before, named)) => {
+            let rest = named.trim_start_matches(|letter: char| letter.is_alphanumeric());
+            format!("{before}expected an object{rest}")
+        }
+        None => problem,
+    }
+}
+
 /// The same JSON without a byte order mark, and with U+FFFD for every escape of half a character.
 pub(crate) fn repaired(json: &[u8]) -> Cow<'_, [u8]> {
     let json = json.strip_prefix(MARK).unwrap_or(json);
@@ -224,6 +236,20 @@ mod tests {
 
     fn text(json: &str) -> String {
         read::<String>(json.as_bytes()).unwrap_or_else(|error| panic!("{json}: {error}"))
+    }
+
+    #[test]
+    fn a_problem_names_no_type_of_this_program() {
+        #[derive(Debug, Deserialize)]
+        struct Format {
+            #[serde(rename = "type")]
+            _kind: String,
+        }
+        let error = read::<Format>(br#" "expected struct Text""#).expect_err("no object");
+        let expected = r#"invalid type: string "expected struct Text", expected an object at line 1"#;
+        assert!(problem(&error).starts_with(expected), "{}", problem(&error));
+        let error = read::<Format>(b"{}").expect_err("no type");
+        assert_eq!(problem(&error), error.to_string());
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::error::ApiError;
 use super::notes::Notes;
 use super::{OpenAi, blocking, unknown};
 use crate::error::{ServeError, excerpt};
+use crate::json;
 use crate::transport::BodyHold;
 
 /// Longest body, in bytes, that is read on the threads of sessions.
@@ -201,8 +202,8 @@ fn unreadable<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Ap
     let field = unknown::field_at_fault::<T>(body);
     let problem = match std::str::from_utf8(body) {
         Ok(_) => match &field {
-            Some(field) => format!("invalid body: {field}: {error}"),
-            None => format!("invalid body: {error}"),
+            Some(field) => format!("invalid body: {field}: {}", json::problem(error)),
+            None => format!("invalid body: {}", json::problem(error)),
         },
         Err(encoding) => format!(
             "invalid body: byte {} is not UTF-8; expected JSON in UTF-8",

@@ -137,7 +137,8 @@ fn read_noting<T: DeserializeOwned>(text: &str) -> Result<(T, Vec<String>), ApiE
 }
 
 fn unreadable(error: &serde_json::Error) -> ApiError {
-    ApiError::coded("invalid_event", None, format!("invalid event: {error}"))
+    let problem = format!("invalid event: {}", json::problem(error));
+    ApiError::coded("invalid_event", None, problem)
 }
 
 /// Converts an item of a client, which may take the time to decode a recording.

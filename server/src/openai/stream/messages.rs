@@ -98,7 +98,7 @@ fn read<T: DeserializeOwned>(text: &str) -> Result<T, ApiError> {
 }
 
 fn unreadable(error: &serde_json::Error) -> ApiError {
-    ApiError::invalid(None, format!("invalid message: {error}"))
+    ApiError::invalid(None, format!("invalid message: {}", json::problem(error)))
 }
 
 fn config(text: &str, strict: bool) -> Result<Configured, ApiError> {

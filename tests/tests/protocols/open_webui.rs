@@ -1,5 +1,6 @@
-//! Open WebUI in a browser: somebody calls the embedded model by voice and hears the answers. Minutes long, so only `make test-all` runs it.
-//! Its own recognition loads a model from the Internet, so the page is told what was said; all else is what its users run.
+//! Open WebUI in a browser: its user calls the embedded model by voice and hears the answers. This takes minutes, so only
+//! `make test-all` runs it. Open WebUI's recognition loads a model from the Internet, so the page is told what was said;
+//! all else is what users run.
 
 use std::fs;
 use std::net::TcpListener;
@@ -53,7 +54,7 @@ impl OpenWebUi {
             .env_clear()
             .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
             .envs([("HOME", folder.path()), ("DATA_DIR", folder.path())])
-            // No sign-in, no downloads, nobody else's models.
+            // No sign-in, no downloads, no other models.
             .envs([("WEBUI_AUTH", "False"), ("WEBUI_SECRET_KEY", "secret")])
             .envs([("OFFLINE_MODE", "True"), ("HF_HUB_OFFLINE", "1")])
             .envs([("RAG_EMBEDDING_ENGINE", "openai"), ("ENABLE_OLLAMA_API", "False")])
@@ -110,7 +111,7 @@ fn installed() -> Option<PathBuf> {
     None
 }
 
-/// A tone of a second in every ten, for two minutes: what Open WebUI takes for somebody who speaks, and pauses.
+/// A tone of a second in every ten, for two minutes: Open WebUI takes it for a user who speaks and pauses.
 fn microphone() -> tempfile::NamedTempFile {
     const RATE: usize = 16_000;
     let samples = (0..120 * RATE).map(|sample| {

@@ -18,8 +18,6 @@ pub enum Routing {
     LeastQueue,
     /// Replicas in turn.
     RoundRobin,
-    /// A random replica; the seed of the random numbers.
-    Random(u64),
 }
 
 /// Schedule by which a replica that died is rebuilt.

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use serde::Deserialize;
+
 /// Number format that weights are kept and computed in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum DType {
     /// 32 bits.
     #[default]
@@ -38,10 +41,12 @@ impl DType {
 /// Number format of the language models' matrices (talker, code predictor, thinker) on the CPU, which are most of a
 /// step's reads. Activations are f32 with all formats; vocoder, routers and lookup tables stay as stored, except with
 /// [`Weights::RoundedProducts`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Weights {
     /// As stored: f32 or bf16 (f16 is widened).
     #[default]
+    #[serde(rename = "auto")]
     Stored,
     /// 32 bits.
     F32,

@@ -10,22 +10,13 @@ pub struct Router {
     policy: Routing,
     /// The one chosen last.
     last: Option<ReplicaId>,
-    random: u64,
 }
 
 impl Router {
     /// A router with this policy.
     #[must_use]
     pub fn new(policy: Routing) -> Self {
-        let random = match policy {
-            Routing::Random(seed) => seed,
-            Routing::LeastQueue | Routing::RoundRobin => 0,
-        };
-        Self {
-            policy,
-            last: None,
-            random,
-        }
+        Self { policy, last: None }
     }
 
     /// Chooses among `candidates`, each with its work in flight, ids ascending. `None` if there are none.
@@ -37,10 +28,6 @@ impl Router {
             Routing::LeastQueue => {
                 self.next(candidates.iter().filter(|(_, q)| *q == least).map(|(id, _)| *id))
             }
-            Routing::Random(_) => {
-                let at = self.draw() % candidates.len() as u64;
-                candidates.get(at as usize).map(|(id, _)| *id)
-            }
         };
         self.last = chosen.or(self.last);
         chosen
@@ -50,15 +37,6 @@ impl Router {
     fn next(&self, mut ids: impl Iterator<Item = ReplicaId> + Clone) -> Option<ReplicaId> {
         let behind = ids.clone().find(|id| self.last.is_none_or(|last| *id > last));
         behind.or_else(|| ids.next())
-    }
-
-    /// The next number of SplitMix64 (Steele, Lea, Flood 2014).
-    fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
     }
 }
 
@@ -96,16 +74,6 @@ mod tests {
             picks(Routing::LeastQueue, &[equal, equal, equal, shorter]),
             [0, 1, 0, 2]
         );
-    }
-
-    #[test]
-    fn random_is_the_same_for_the_same_seed_and_reaches_everyone() {
-        let all: &[(u32, usize)] = &[(0, 0), (1, 5), (2, 9)];
-        let draws = [all; 64];
-        let first = picks(Routing::Random(7), &draws);
-        assert_eq!(first, picks(Routing::Random(7), &draws));
-        assert_ne!(first, picks(Routing::Random(8), &draws));
-        assert!((0..3).all(|id| first.contains(&id)));
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(super) fn voices(
     let limits = StoreLimits {
         voices: config.deploy.voices.max_voices,
         voices_per_key: config.deploy.voices.max_voices_per_key,
-        bytes: config.deploy.voices.max_bytes,
+        bytes: config.deploy.voices.max_memory,
     };
     let store = match &config.voices {
         None => VoiceStore::in_memory(limits),

@@ -42,6 +42,8 @@ pub fn load_model(source: &ModelSource, deploy: &Deploy, speech_only: bool) -> a
 
 /// Batches of text between a session and the first stage that speaks.
 const TEXT_BATCHES: u32 = 4096;
+/// Threads of a stage that may be left behind in a step that does not return.
+const MAX_LEFT_BEHIND: u32 = 4;
 
 /// What is needed to start a model.
 pub(super) struct ModelStart {
@@ -155,7 +157,7 @@ impl ModelStart {
             text_batches: TEXT_BATCHES,
             samples_per_frame: stages.info.samples_per_frame.0.get(),
             changes,
-            handover: stages.deploy.handover,
+            handover: stages.deploy.handover(),
             edge_sink: Arc::clone(&self.edge_sink),
             let_go: let_go(&self.bridge),
             clock: self.clock,
@@ -212,7 +214,7 @@ impl ModelStart {
         // What runs in another process is looked after there.
         let steps = (stage.placement == Placement::Thread).then_some(StepLimits {
             timeouts: timeouts(deploy.load_timeout, stage),
-            left_behind: stage.max_stuck,
+            left_behind: MAX_LEFT_BEHIND,
         });
         let parts = PoolParts {
             stage: node.name,
@@ -221,7 +223,7 @@ impl ModelStart {
             devices: stage.devices.iter().map(ToString::to_string).collect(),
             formats: deploy.number_formats(node.name),
             routing: stage.routing,
-            restart: stage.restart,
+            restart: stage.restart(),
             steps,
             joined: stage.placement == Placement::Elsewhere,
             changes: changes.clone(),
@@ -270,7 +272,7 @@ fn chat<B: Converse>(backend: &Arc<B>, stages: &Stages<'_>) -> Result<ChatPath, 
         prompt: Arc::new(move |messages: &[ChatMessage]| reader.prompt(messages)),
         detokenizer: Arc::new(move || -> Box<dyn Detokenizer> { writer.detokenizer() }),
         stall: stages.answer_stall(stage.name),
-        shared_prefixes: deploy.is_some_and(|deploy| deploy.shares_with_all),
+        shared_prefixes: deploy.is_some_and(|deploy| deploy.shares_with_all()),
     })
 }
 

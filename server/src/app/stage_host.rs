@@ -113,7 +113,7 @@ impl HostedStage<'_> {
         let settings = stages.settings(self.node);
         let deploy = self.deploy.stage(stage);
         let changes = Changes::default();
-        let status = ReplicaStatus::new(stage, replica, deploy.restart, changes.clone()).observed_by(sink);
+        let status = ReplicaStatus::new(stage, replica, deploy.restart(), changes.clone()).observed_by(sink);
         let launch = Launch::new(settings, status.clone(), clock);
         let (handle, body) = model.launch(stage, launch);
         let thread = std::thread::Builder::new()

@@ -28,7 +28,7 @@ impl Stages<'_> {
     /// How a stage is run.
     pub(super) fn settings(&self, node: &StageNode) -> StageSettings {
         let upstream = self.graph.upstream(node.name);
-        let stall = self.deploy.stage(node.name).upstream_stall;
+        let stall = self.deploy.stage(node.name).upstream_stall();
         StageSettings {
             mailbox: self.mailbox(node.name),
             upstream: upstream.and_then(|edge| edge.from.stage()).zip(stall),
@@ -37,7 +37,7 @@ impl Stages<'_> {
                     let deploy = self.deploy.ar(node.name);
                     EngineSettings::Ar {
                         config: ar_config(deploy),
-                        repetition: deploy.repetition,
+                        repetition: deploy.repetition(),
                     }
                 }
                 StageKind::Chunk => EngineSettings::Chunk {
@@ -79,7 +79,7 @@ impl Stages<'_> {
     /// from it.
     pub(super) fn answer_stall(&self, answers: &'static str) -> Duration {
         let mut readers = self.graph.readers(Port::Stage(answers), PayloadKind::Text);
-        let stall = readers.find_map(|reader| self.deploy.stage(reader.name).upstream_stall);
+        let stall = readers.find_map(|reader| self.deploy.stage(reader.name).upstream_stall());
         stall.unwrap_or(Duration::MAX)
     }
 }
@@ -101,7 +101,7 @@ fn ar_config(stage: &ArStage) -> ArConfig {
         max_model_len: stage.max_model_len.unwrap_or(u32::MAX),
         max_waiting: stage.max_waiting,
         max_waiting_tokens: stage.max_waiting_tokens,
-        prefix_cache: stage.prefix_caching,
+        prefix_cache: stage.prefix_caching(),
         ..ArConfig::default()
     }
 }
@@ -130,12 +130,11 @@ fn one_shot_config(stage: &OneShotStage) -> OneShotConfig {
 
 /// How outputs of an autoregressive stage are drawn where a caller sets nothing.
 pub(super) fn sampling(stage: &ArStage) -> Sampling {
-    let defaults = stage.sampling;
     Sampling {
-        temperature: defaults.temperature,
-        top_p: defaults.top_p,
-        top_k: defaults.top_k,
-        repetition_penalty: defaults.repetition_penalty,
+        temperature: stage.temperature,
+        top_p: stage.top_p,
+        top_k: stage.top_k,
+        repetition_penalty: stage.repetition_penalty,
         ..Sampling::default()
     }
 }

@@ -4,10 +4,11 @@
 //! a file, the files it builds on, and `--set`. Out: a [`Deploy`] in which nothing is open, or everything that is wrong, each
 //! problem with file, line and what would be right.
 
+mod check;
 mod layers;
 mod problem;
 mod resolve;
-mod schema;
+mod settings;
 mod show;
 mod typed;
 mod value;
@@ -23,14 +24,15 @@ use super::device::{Probe, probe};
 use omni_engine::StageKind;
 use omni_family::Device;
 use resolve::Resolved;
-use schema::Of;
+use settings::Of;
 
 pub(super) use problem::nearest;
-pub(super) use schema::WEIGHTS;
-pub use typed::{
-    ArStage, ChunkStage, Deploy, Handover, KeptVoiceLimits, OneShotStage, Placement, Restart, Routing,
-    SamplingDefaults, Stage, StageConfig,
+pub(super) use settings::WEIGHTS;
+pub use settings::{
+    AnswerSettings, ArStage, ChunkStage, Deploy, KeptVoiceLimits, OneShotStage, PrefixSettings, Stage,
+    UpstreamSettings,
 };
+pub use typed::{Handover, Placement, PrefixSharing, Products, Restart, Routing, StageConfig};
 
 /// A deploy configuration and how it came about.
 #[derive(Debug, Clone)]
@@ -65,7 +67,7 @@ pub fn stage_names() -> Vec<&'static str> {
 pub(super) fn all_weights(weights: &str) -> Vec<String> {
     let each = |kind, setting: &str| {
         let stages = Of::Kind(kind).stages().into_iter();
-        let set = |name| format!("{}.{setting}", schema::scope(name));
+        let set = |name| format!("{}.{setting}", settings::scope(name));
         stages.map(|stage| set(stage.name)).collect::<Vec<_>>()
     };
     let mut settings = each(StageKind::Autoregressive, &format!("weights={weights}"));
@@ -153,13 +155,11 @@ fn resolved(
     given: &Given<'_>,
 ) -> Result<Resolution, Vec<String>> {
     let (resolved, wrong) = Resolved::new(tree, given);
+    let deploy = Deploy::new(&resolved);
     problems.extend(wrong);
+    problems.extend(check::problems(&deploy, &resolved, given));
     if problems.is_empty() {
-        Ok(Resolution {
-            deploy: Deploy::new(&resolved),
-            resolved,
-        })
-    } else {
-        Err(problems.iter().map(ToString::to_string).collect())
+        return Ok(Resolution { deploy, resolved });
     }
+    Err(problems.iter().map(ToString::to_string).collect())
 }

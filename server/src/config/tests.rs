@@ -81,14 +81,8 @@ fn the_flag_for_weights_is_for_talker_and_thinker_unless_one_is_set_apart() {
         "stages.thinker.weights=auto",
     ];
     let (config, _) = raw(&args).resolve_on(&probe).unwrap();
-    assert_eq!(
-        config.deploy.ar("talker").stage.weights,
-        omni_family::Weights::Int8
-    );
-    assert_eq!(
-        config.deploy.ar("thinker").stage.weights,
-        omni_family::Weights::Stored
-    );
+    assert_eq!(config.deploy.ar("talker").weights, omni_family::Weights::Int8);
+    assert_eq!(config.deploy.ar("thinker").weights, omni_family::Weights::Stored);
 }
 
 #[test]

@@ -129,13 +129,13 @@ async fn a_sequence_that_dies_with_its_replica_is_an_error_there_and_counted_onc
 }
 
 #[tokio::test]
-async fn a_replica_that_hangs_is_down_and_its_thread_is_counted_until_it_returns() {
+async fn a_replica_that_hangs_is_replaced_and_its_thread_is_counted_until_it_returns() {
     let script = FakeScript {
         talker_hangs_on: Some('#'),
         ..FakeScript::default()
     };
     script.hangs.close();
-    let sets = ["step_timeout=1s", "max_stuck=0", "restart.first_delay=1ms"];
+    let sets = ["step_timeout=1s", "restart.first_delay=1ms"];
     let sets = sets.map(|set| format!("stages.talker.{set}"));
     let args: Vec<_> = sets.iter().flat_map(|set| ["--set", set.as_str()]).collect();
     let server = TestServer::fake(
@@ -146,6 +146,9 @@ async fn a_replica_that_hangs_is_down_and_its_thread_is_counted_until_it_returns
     let lost = audio_of(&mut server.speech(), v1::SpeechConfig::default(), "# hangs.").await;
     assert_eq!(lost.unwrap_err().code(), Code::Unavailable);
     server.idle(1).await;
+    let pool = server.app.orchestrator().pool("talker").expect("it speaks");
+    let ready = || pool.replicas()[0].state == ReplicaState::Ready;
+    server.until("another thread has its place", ready).await;
     let reading = Reading::of(&server).await;
     let id = reading.stage("talker");
     let at = [("stage", id.as_str())];
@@ -158,13 +161,13 @@ async fn a_replica_that_hangs_is_down_and_its_thread_is_counted_until_it_returns
         ]
         .map(|name| reading.sum(name, &at))
     };
-    assert_eq!(read(&reading), [1.0, 0.0, 0.0]);
+    assert_eq!(read(&reading), [1.0, 1.0, 0.0]);
     assert_eq!(reading.sum("vllm:request_success_total", &error), 1.0);
 
     script.hangs.open();
-    let pool = server.app.orchestrator().pool("talker").expect("it speaks");
-    let ready = || pool.replicas()[0].state == ReplicaState::Ready;
-    server.until("another thread has its place", ready).await;
+    server
+        .until("the thread has returned", || pool.left_behind() == 0)
+        .await;
     let reading = Reading::of(&server).await;
     assert_eq!(read(&reading), [0.0, 1.0, 0.0]);
     assert_eq!(

@@ -229,7 +229,8 @@ async fn with_too_many_threads_left_behind_a_stage_stays_down_until_one_returns(
         ..FakeScript::default()
     };
     script.hangs.close();
-    let settings = ["stages.talker.max_stuck=0", "handover.wait=50ms"];
+    // The first thread and those of four attempts elsewhere.
+    let settings = ["handover.attempts=4"];
     let server = server(&script, "talker", &settings).await;
     let mut call = server.call().await.configured(seeded(1)).await;
     say(&call, "# hangs.").await;
@@ -243,7 +244,7 @@ async fn with_too_many_threads_left_behind_a_stage_stays_down_until_one_returns(
         (status.code(), reason(&status).as_str()),
         (Code::Unavailable, "STAGE_UNAVAILABLE")
     );
-    let expects = "1 threads of the stage have not returned from a step, and at most 0 are replaced";
+    let expects = "5 threads of the stage have not returned from a step, and at most 4 are replaced";
     assert!(status.message().contains(expects), "{}", status.message());
 
     released(&server, &script, "talker").await;

@@ -3,20 +3,17 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use omni_engine::StageKind;
 use omni_family::Device;
 use omni_models::stage_meant;
+use serde::de::DeserializeOwned;
 
 use super::Given;
 use super::problem::{Problem, nearest};
-use super::schema::{Entry, Fallback, Of, Rule, entries, scope};
+use super::settings::{Entry, Fallback, Rule, entries};
 use super::value::Setup;
 use super::yaml::{Key, Node, Place, Value, parse_value};
 
-/// Most positions of a KV cache: what block ids and positions can count.
-const MAX_POSITIONS: u64 = 1 << 31;
-
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug, Clone)]
 pub(super) enum Origin {
     /// It was not set.
@@ -36,11 +33,18 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Every setting with its value and origin, in the order of the table.
+/// A setting with its value and origin.
 #[derive(Debug, Clone)]
+pub(super) struct Row {
+    pub(super) entry: Entry,
+    pub(super) value: Setup,
+    pub(super) origin: Origin,
+}
+
+/// Every setting, in the order of the table.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Resolved {
-    entries: Vec<Entry>,
-    values: HashMap<String, (Setup, Origin)>,
+    pub(super) rows: Vec<Row>,
 }
 
 impl Resolved {
@@ -49,17 +53,27 @@ impl Resolved {
         let entries = entries();
         let mut written = Written::default();
         written.collect(tree, "", &entries);
-        let mut resolved = Self {
-            entries: Vec::new(),
-            values: HashMap::new(),
-        };
+        let mut resolved = Self::default();
         for entry in entries {
-            let value = resolved.value(&entry, &mut written, given);
-            resolved.values.insert(entry.path.clone(), value);
-            resolved.entries.push(entry);
+            let (value, origin) = resolved.value(&entry, &mut written, given);
+            resolved.rows.push(Row { entry, value, origin });
         }
-        resolved.check(given, &mut written.problems);
         (resolved, written.problems)
+    }
+
+    /// The settings of a scope as a struct of the table.
+    pub(super) fn read<T: DeserializeOwned>(&self, scope: &str) -> T {
+        let rows = self.rows.iter().filter(|row| row.entry.scope == scope);
+        let values = rows.map(|row| (row.entry.setting.key.to_owned(), row.value.to_json()));
+        serde_json::from_value(values.collect()).expect("the table allows what its structs hold")
+    }
+
+    /// The place where the setting was written, if it was.
+    pub(super) fn place(&self, path: &str) -> Option<Place> {
+        match &self.find(path)?.origin {
+            Origin::Written(place) => Some(place.clone()),
+            Origin::Default(_) => None,
+        }
     }
 
     fn value(&self, entry: &Entry, written: &mut Written<'_>, given: &Given<'_>) -> (Setup, Origin) {
@@ -94,7 +108,10 @@ impl Resolved {
         match rule {
             Rule::TimesActive(n) => Setup::Count(times(n)),
             Rule::TimesActiveWithin { each, least, most } => Setup::Count(times(each).clamp(least, most)),
-            Rule::AtLeastSeqs(n) => Setup::Count(n.max(self.count(scope, "max_num_seqs"))),
+            Rule::AtLeastSeqs(n) => match self.find(&path(scope, "max_num_seqs")).map(|row| &row.value) {
+                Some(Setup::Count(seqs)) => Setup::Count(n.max(*seqs)),
+                _ => Setup::Count(n),
+            },
             Rule::Device => Setup::Devices(vec![given.device]),
             Rule::Format if self.is_on_gpus(scope) => Setup::Choice("bf16"),
             Rule::Format => Setup::Choice("f32"),
@@ -103,191 +120,26 @@ impl Resolved {
         }
     }
 
-    /// Whether all of a stage's devices are GPUs.
+    /// Returns true if all of a stage's devices are GPUs.
     fn is_on_gpus(&self, scope: &str) -> bool {
-        self.devices(scope).iter().all(|device| device.is_gpu())
+        let devices = self.find(&path(scope, "devices")).map(|row| &row.value);
+        matches!(devices, Some(Setup::Devices(devices)) if devices.iter().copied().all(Device::is_gpu))
     }
 
-    pub(super) fn devices(&self, scope: &str) -> &[Device] {
-        match self.get(scope, "devices") {
-            Setup::Devices(devices) => devices,
-            other => unreachable!("{scope}.devices is {other:?}"),
-        }
-    }
-
-    /// All settings in order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Entry, &Setup, &Origin)> {
-        self.entries.iter().map(|entry| {
-            let (value, origin) = &self.values[&entry.path];
-            (entry, value, origin)
-        })
-    }
-
-    /// The value of `scope.key`.
-    ///
-    /// # Panics
-    /// If the table has no such setting, which no input can bring about.
-    pub(super) fn get(&self, scope: &str, key: &str) -> &Setup {
-        &self.values[&path(scope, key)].0
-    }
-
-    /// The value of `scope.key`, if the table has such a setting.
-    pub(super) fn find(&self, scope: &str, key: &str) -> Option<&Setup> {
-        self.values.get(&path(scope, key)).map(|(value, _)| value)
-    }
-
-    pub(super) fn count(&self, scope: &str, key: &str) -> u64 {
-        match self.get(scope, key) {
-            Setup::Count(n) => *n,
-            other => unreachable!("{scope}.{key} is {other:?}, not a count"),
-        }
-    }
-
-    /// What no single value can tell.
-    fn check(&self, given: &Given<'_>, problems: &mut Vec<Problem>) {
-        let stages = Of::Stages.stages();
-        for stage in &stages {
-            let scope = scope(stage.name);
-            self.check_devices(&scope, given, problems);
-            self.check_delays(&scope, problems);
-        }
-        for stage in Of::Kind(StageKind::Autoregressive).stages() {
-            self.check_batch(&scope(stage.name), problems);
-        }
-        for stage in Of::Kind(StageKind::Autoregressive).stages() {
-            self.check_cache(&scope(stage.name), problems);
-        }
-        for stage in Of::Answers.stages() {
-            self.check_repetition(&scope(stage.name), problems);
-        }
-    }
-
-    fn check_batch(&self, scope: &str, problems: &mut Vec<Problem>) {
-        let keys = ["max_num_batched_tokens", "max_num_seqs"];
-        let [tokens, seqs] = keys.map(|key| self.count(scope, key));
-        // As the engine demands; with fewer tokens than decodes they take turns.
-        if tokens < 2 && seqs > 1 {
-            let message = format!("found {tokens}, expected at least 2 where max_num_seqs is {seqs}");
-            self.report(scope, &keys, message, problems);
-        }
-    }
-
-    fn check_cache(&self, scope: &str, problems: &mut Vec<Problem>) {
-        let size = self.count(scope, "kv.block_size");
-        let blocks = self.count(scope, "kv.blocks");
-        if size.saturating_mul(blocks) > MAX_POSITIONS {
-            let message = format!(
-                "found {blocks} blocks of {size} positions, expected at most {MAX_POSITIONS} positions"
-            );
-            self.report(scope, &["kv.blocks", "kv.block_size"], message, problems);
-        }
-    }
-
-    fn check_repetition(&self, scope: &str, problems: &mut Vec<Problem>) {
-        let keys = ["repetition.min_pattern", "repetition.max_pattern"];
-        let [shortest, longest] = keys.map(|key| self.count(scope, key));
-        if shortest > longest {
-            let message =
-                format!("found {shortest}, expected at most repetition.max_pattern, which is {longest}");
-            self.report(scope, &keys, message, problems);
-        }
-    }
-
-    /// The kernels that read other formats than those stored are the processor's for f32.
-    fn check_weights(&self, scope: &str, problems: &mut Vec<Problem>) {
-        if let Some(Setup::Choice("bf16")) = self.find(scope, "products")
-            && self.devices(scope).iter().any(|device| device.is_gpu())
-        {
-            let message = "found bf16, expected f32: GPUs compute in `dtype`".to_owned();
-            self.report(scope, &["products", "devices"], message, problems);
-        }
-        let Some(Setup::Choice(weights)) = self.find(scope, "weights") else {
-            return;
-        };
-        let (message, because) = match self.get(scope, "dtype") {
-            _ if *weights == "auto" => return,
-            _ if self.devices(scope).iter().any(|device| device.is_gpu()) => {
-                let message = format!("found {weights}, expected auto: GPUs keep weights in `dtype`");
-                (message, "devices")
-            }
-            Setup::Choice(dtype @ ("bf16" | "f16")) => {
-                let message = format!("found {weights} with dtype {dtype}, expected dtype f32");
-                (message, "dtype")
-            }
-            _ => return,
-        };
-        self.report(scope, &["weights", because], message, problems);
-    }
-
-    fn check_devices(&self, scope: &str, given: &Given<'_>, problems: &mut Vec<Problem>) {
-        let replicas = self.count(scope, "replicas");
-        let devices = self.devices(scope);
-        if devices.len() != 1 && devices.len() as u64 != replicas {
-            let message = format!(
-                "found {} devices, expected 1 or one for each of {replicas} replicas",
-                devices.len()
-            );
-            self.report(scope, &["devices", "replicas"], message, problems);
-        }
-        let mut seen = vec![given.device];
-        for device in devices {
-            if seen.contains(device) {
-                continue;
-            }
-            seen.push(*device);
-            if let Device::Cuda(number) = device
-                && let Err(why) = (given.probe)(*number)
-            {
-                let message = format!("found {device}, which cannot be used: {why}");
-                self.report(scope, &["devices"], message, problems);
-            }
-        }
-        if devices.iter().any(|device| device.is_gpu())
-            && let Setup::Choice("f16") = self.get(scope, "dtype")
-        {
-            let message = "found f16, expected f32 or bf16, in which GPUs compute".to_owned();
-            self.report(scope, &["dtype", "devices"], message, problems);
-        }
-        self.check_weights(scope, problems);
-    }
-
-    fn check_delays(&self, scope: &str, problems: &mut Vec<Problem>) {
-        let first = self.get(scope, "restart.first_delay");
-        let longest = self.get(scope, "restart.max_delay");
-        if let (Setup::Time(a), Setup::Time(b)) = (first, longest)
-            && a > b
-        {
-            let message = format!("found {first}, expected at most restart.max_delay, which is {longest}");
-            self.report(
-                scope,
-                &["restart.first_delay", "restart.max_delay"],
-                message,
-                problems,
-            );
-        }
-    }
-
-    /// Reports a problem of several settings at the first of them that was written.
-    fn report(&self, scope: &str, keys: &[&str], message: String, problems: &mut Vec<Problem>) {
-        let place = keys
-            .iter()
-            .find_map(|key| match &self.values[&path(scope, key)].1 {
-                Origin::Written(place) => Some(place.clone()),
-                Origin::Default(_) => None,
-            });
-        let place = place.unwrap_or_else(|| Place::flag("defaults"));
-        problems.push(Problem::new(place, path(scope, keys[0]), message));
+    fn find(&self, path: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.entry.path == path)
     }
 }
 
-fn path(scope: &str, key: &str) -> String {
-    match scope {
-        "" => key.to_owned(),
-        scope => format!("{scope}.{key}"),
+/// A key below a scope, which is empty at the top.
+pub(super) fn path(scope: &str, key: &str) -> String {
+    if scope.is_empty() {
+        return key.to_owned();
     }
+    format!("{scope}.{key}")
 }
 
-/// What was written, by path.
+/// The values that were written, by path.
 #[derive(Default)]
 struct Written<'t> {
     values: HashMap<String, &'t Node>,
@@ -326,7 +178,7 @@ impl<'t> Written<'t> {
 
     fn unknown(&mut self, key: &Key, prefix: &str, entries: &[Entry]) {
         let known = below(prefix, entries);
-        // What a word means counts before how it is written: a vocoder is no encoder.
+        // The meaning of a word counts before its letters: a vocoder is no encoder.
         let by_meaning = stage_meant(&key.value).filter(|stage| known.contains(stage));
         let meant = by_meaning.or_else(|| nearest(&key.value, known.iter().copied()));
         let message = match meant {

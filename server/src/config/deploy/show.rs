@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use omni_engine::{Port, StageEdge};
 use omni_models::GRAPHS;
 
-use super::resolve::{Origin, Resolved};
-use super::schema::{Fallback, Of, SECTIONS, Setting, scope};
+use super::resolve::{Origin, Resolved, Row};
+use super::settings::{Fallback, Of, SECTIONS, Section, Setting, scope};
 
 /// Column of the comments.
 const COMMENT: usize = 48;
@@ -17,8 +17,8 @@ const WIDTH: usize = 100;
 pub(super) fn yaml(resolved: &Resolved, changed: bool) -> String {
     let mut out = String::new();
     let mut open: Vec<&str> = Vec::new();
-    let wanted = |origin: &Origin| !changed || matches!(origin, Origin::Written(_));
-    for (entry, value, origin) in resolved.iter().filter(|(.., origin)| wanted(origin)) {
+    let wanted = |row: &&Row| !changed || matches!(row.origin, Origin::Written(_));
+    for Row { entry, value, origin } in resolved.rows.iter().filter(wanted) {
         let mut parts: Vec<&str> = entry.path.split('.').collect();
         let leaf = parts.pop().unwrap_or_default();
         let common = open.iter().zip(&parts).take_while(|(a, b)| a == b).count();
@@ -59,7 +59,7 @@ fn folded(value: &str, indent: usize) -> String {
 pub(super) fn reference() -> String {
     let mut out = String::from(
         "# The deploy file\n\n\
-         Generated from the table in `server/src/config/deploy/schema.rs`; a test fails when it is out of step \
+         Generated from the table in `server/src/config/deploy/settings.rs`; a test fails when it is out of step \
          (`OMNI_UPDATE_DOCS=1 cargo test -p omni-server docs` writes it anew).\n\n\
          `omni-server --deploy FILE` reads a YAML file; what it does not set keeps its default. `base: other.yaml` (relative to \
          the file that says it) builds on another file: maps are merged key by key, lists are replaced, `null` takes back what \
@@ -78,22 +78,22 @@ pub(super) fn reference() -> String {
             edges.join(", ")
         );
     }
-    for section in SECTIONS {
-        let _ = writeln!(out, "## {}\n", section.title);
-        if section.of != Of::Pipeline {
-            let paths = section.of.stages().into_iter();
+    for Section(title, of, settings) in SECTIONS {
+        let _ = writeln!(out, "## {title}\n");
+        if *of != Of::Pipeline {
+            let paths = of.stages().into_iter();
             let paths: Vec<_> = paths.map(|stage| format!("`{}`", scope(stage.name))).collect();
             let _ = writeln!(out, "Below {}.\n", paths.join(", "));
         }
         out.push_str("| key | allowed | default | |\n|---|---|---|---|\n");
-        for setting in section.settings {
+        for setting in *settings {
             let _ = writeln!(
                 out,
                 "| `{}` | {} | {} | {} |",
                 setting.key,
                 setting.kind,
                 fallback(setting),
-                setting.help
+                setting.help.trim_start()
             );
         }
         out.push('\n');

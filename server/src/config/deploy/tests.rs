@@ -23,10 +23,10 @@ fn without_a_file_everything_has_its_default() {
     assert_eq!(deploy.ar("talker").max_num_seqs, 16);
     assert_eq!(deploy.ar("talker").max_num_batched_tokens, 512);
     assert_eq!(deploy.chunk("code2wav").ramp, [1, 2, 4, 8]);
-    assert_eq!(deploy.ar("talker").sampling, SamplingDefaults::default());
+    assert_eq!(deploy.ar("talker").temperature, None);
     assert!(
-        deploy.ar("thinker").prefix_caching
-            && !deploy.ar("talker").prefix_caching
+        deploy.ar("thinker").prefix_caching()
+            && !deploy.ar("talker").prefix_caching()
             && deploy.ar("talker").max_model_len.is_none()
     );
     // More callers than the usual budget has tokens: it grows with them.
@@ -61,8 +61,8 @@ fn a_file_and_flags_set_what_they_name_and_nothing_else() {
         (talker.stage.replicas, talker.stage.routing),
         (3, Routing::RoundRobin)
     );
-    assert_eq!(talker.stage.restart.first_delay.as_secs(), 1);
-    assert_eq!(talker.sampling.temperature, Some(0.0));
+    assert_eq!(talker.stage.restart().first_delay.as_secs(), 1);
+    assert_eq!(talker.temperature, Some(0.0));
     assert_eq!(resolution.deploy.chunk("code2wav").ramp, [2, 4]);
     assert_eq!(
         resolution.deploy.chunk("code2wav").stage.placement,
@@ -103,7 +103,7 @@ replicas: 2
         ("deploy.yaml:7:11: stages.code2wav.ramp: found a list of 0", ""),
         (
             "deploy.yaml:8:14: stages.code2wav.routing: found fastest",
-            "least-queue, round-robin, random",
+            "least-queue, round-robin",
         ),
         (
             "deploy.yaml:9:3: stages.vocoder: there is no such key",
@@ -211,8 +211,8 @@ fn weights_are_quantised_where_the_processor_computes() {
         resolve(None, &sets, given)
     };
     let deploy = with(Device::Cpu, &["stages.talker.weights=int4"]).unwrap().deploy;
-    assert_eq!(deploy.ar("talker").stage.weights, Weights::Int4);
-    assert_eq!(deploy.ar("thinker").stage.weights, Weights::Stored);
+    assert_eq!(deploy.ar("talker").weights, Weights::Int4);
+    assert_eq!(deploy.ar("thinker").weights, Weights::Stored);
     let all = super::all_weights("int8");
     let all: Vec<_> = all.iter().map(String::as_str).collect();
     let on_gpu = [&all[..], &["stages.code2wav.devices=[cuda:0]"]].concat();
@@ -330,7 +330,7 @@ fn answers_repeat_themselves_and_share_nothing_unless_it_says_otherwise() {
     let answers = |sets: &[&str]| {
         let deploy = with("", sets)?.deploy;
         let thinker = deploy.ar("thinker");
-        Ok::<_, Vec<String>>((thinker.shares_with_all, thinker.repetition))
+        Ok::<_, Vec<String>>((thinker.shares_with_all(), thinker.repetition()))
     };
     assert_eq!(answers(&[]), Ok((false, None)), "the checkpoint decides");
     for off in ["0", "1"] {
@@ -346,9 +346,9 @@ fn answers_repeat_themselves_and_share_nothing_unless_it_says_otherwise() {
     let limit = repetition.unwrap();
     assert_eq!((limit.min_pattern, limit.max_pattern, limit.count), (1, 9, 4));
     assert!(shares_with_all);
-    let problems = answers(&["stages.thinker.repetition.min_pattern=65"]).unwrap_err();
+    let problems = answers(&["stages.thinker.repetition.max_pattern=257"]).unwrap_err();
     assert!(
-        problems[0].contains("found 65, expected at most repetition.max_pattern, which is 64"),
+        problems[0].contains("found 257, expected a whole number from 1 to 256"),
         "{problems:?}"
     );
 }
@@ -360,7 +360,7 @@ fn a_patience_is_set_at_the_stage_that_waits() {
         "stages.code2wav.upstream_stall=2s",
     ];
     let deploy = with("", &sets).unwrap().deploy;
-    let stall = |stage| deploy.stage(stage).upstream_stall.map(|time| time.as_secs());
+    let stall = |stage| deploy.stage(stage).upstream_stall().map(|time| time.as_secs());
     assert_eq!(
         (stall("talker"), stall("code2wav"), stall("thinker")),
         (Some(1), Some(2), None)
@@ -373,7 +373,7 @@ fn a_patience_is_set_at_the_stage_that_waits() {
 fn a_process_that_is_stuck_counts_as_dead_before_the_next_stage_gives_up_its_input() {
     let deploy = with("", &[]).unwrap().deploy;
     for stage in ["talker", "code2wav"] {
-        let stall = deploy.stage(stage).upstream_stall;
+        let stall = deploy.stage(stage).upstream_stall();
         // The last item may have come some time before the last word.
         let latest = LATEST_LOSS + Duration::from_secs(5);
         assert!(stall.is_some_and(|stall| stall >= latest), "{stage}: {stall:?}");

@@ -1,9 +1,10 @@
-//! What the value of a setting may be, and reading it from a file's text.
+//! The values that a setting may have, and reading one from a file's text.
 
 use std::fmt;
 use std::time::Duration;
 
 use omni_family::Device;
+use serde_json::{Value as Json, json};
 
 use super::yaml::{Node, Value};
 use crate::config::time::parse_duration;
@@ -12,10 +13,12 @@ use crate::config::time::parse_duration;
 const NAME: usize = 128;
 /// Longest path of a folder, in bytes.
 const FOLDER: usize = 4_096;
+/// The word for no folder.
+const MEMORY: &str = "memory";
 /// Longest time that can be set: a day.
 const MAX_TIME: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a setting may be.
+/// The values that a setting may have.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
     /// A whole number.
@@ -52,8 +55,30 @@ pub(super) enum Setup {
     Devices(Vec<Device>),
     Names(Vec<String>),
     Folder(String),
+    /// Switched off, by 0.
+    Off,
     /// Decided elsewhere: the checkpoint's own.
     Auto,
+}
+
+impl Setup {
+    /// As the structs of the table read it.
+    pub(super) fn to_json(&self) -> Json {
+        match self {
+            Self::Count(n) | Self::Bytes(n) => json!(n),
+            Self::Real(x) => json!(x),
+            Self::Time(time) => json!([time.as_secs(), time.subsec_nanos()]),
+            Self::Choice("true") => json!(true),
+            Self::Choice("false") => json!(false),
+            Self::Choice(word) => json!(word),
+            Self::Counts(counts) => json!(counts),
+            Self::Devices(devices) => devices.iter().map(Device::to_string).collect(),
+            Self::Names(names) => json!(names),
+            Self::Folder(path) if path == MEMORY => Json::Null,
+            Self::Folder(path) => json!(path),
+            Self::Off | Self::Auto => Json::Null,
+        }
+    }
 }
 
 impl fmt::Display for Setup {
@@ -71,14 +96,15 @@ impl fmt::Display for Setup {
                 write!(f, "[{}]", names.join(", "))
             }
             Self::Names(names) => write!(f, "[{}]", names.join(", ")),
-            Self::Folder(path) => write!(f, "{}", serde_json::Value::from(path.as_str())),
+            Self::Folder(path) => write!(f, "{}", Json::from(path.as_str())),
+            Self::Off => f.write_str("0"),
             Self::Auto => f.write_str("auto"),
         }
     }
 }
 
 /// The shortest way to write a duration of whole milliseconds.
-fn written(time: Duration) -> String {
+pub(super) fn written(time: Duration) -> String {
     let ms = time.as_millis();
     match ms {
         ms if ms % 1000 != 0 => format!("{ms}ms"),
@@ -92,7 +118,6 @@ impl fmt::Display for Kind {
     /// What is allowed, in words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Count { min, max: u64::MAX } => write!(f, "a whole number, at least {min}"),
             Self::Count { min, max } => write!(f, "a whole number from {min} to {max}"),
             Self::Real {
                 above: Some(above),
@@ -145,10 +170,13 @@ impl Kind {
                 let good = |x: &f64| x >= min && x <= max && above.is_none_or(|above| *x > above);
                 real(node).filter(good).map(Setup::Real).ok_or_else(shown)
             }
-            Self::RealOrZero { min, max } => {
-                let good = |x: &f64| *x == 0.0 || (x >= min && x <= max);
-                real(node).filter(good).map(Setup::Real).ok_or_else(shown)
-            }
+            Self::RealOrZero { min, max } => match real(node) {
+                Some(0.0) => Ok(Setup::Off),
+                x => x
+                    .filter(|x| (*min..=*max).contains(x))
+                    .map(Setup::Real)
+                    .ok_or_else(shown),
+            },
             Self::Time { min_ms } => {
                 let least = Duration::from_millis(*min_ms);
                 let time = word(node).and_then(|text| parse_duration(text).ok());

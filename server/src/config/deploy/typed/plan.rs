@@ -1,21 +1,23 @@
-//! What a deploy configuration says to the family of the model that is loaded.
+//! The part of a deploy configuration that the family of the loaded model needs.
 
-use omni_family::{ComputePlan, KvCache, StageCompute};
+use omni_family::{ComputePlan, KvCache, StageCompute, Weights};
+use omni_models::FAMILIES;
 
-use super::{ArStage, Deploy, Placement, StageConfig};
+use super::{ArStage, Deploy, Placement, Products, StageConfig};
 
 impl Deploy {
-    /// How every stage computes.
+    /// Compute settings of every stage.
     #[must_use]
     pub fn compute_plan(&self) -> ComputePlan {
         let stages = self.stages.iter();
+        let family = |name: &&&str| self.family.as_deref() == Some(**name);
         ComputePlan {
-            family: self.family,
+            family: FAMILIES.iter().find(family).copied(),
             stages: stages.map(|(name, config)| (*name, compute(config))).collect(),
         }
     }
 
-    /// In which numbers the replicas of a stage compute ([`StageCompute::number_formats`]).
+    /// Number formats in which the replicas of a stage compute ([`StageCompute::number_formats`]).
     #[must_use]
     pub fn number_formats(&self, stage: &str) -> Vec<String> {
         let compute = self.stages.get(stage).map(compute);
@@ -26,15 +28,17 @@ impl Deploy {
 }
 
 fn compute(config: &StageConfig) -> StageCompute {
-    let (stage, kv) = match config {
-        StageConfig::Ar(ar) => (&ar.stage, Some(ar.kv())),
-        StageConfig::Chunk(chunk) => (&chunk.stage, None),
-        StageConfig::OneShot(one_shot) => (&one_shot.stage, None),
+    let (weights, kv) = match config {
+        StageConfig::Ar(ar) => (ar.weights, Some(ar.kv())),
+        StageConfig::Chunk(chunk) if chunk.products == Products::F32 => (Weights::Stored, None),
+        StageConfig::Chunk(_) => (Weights::RoundedProducts, None),
+        StageConfig::OneShot(_) => (Weights::Stored, None),
     };
+    let stage = config.stage();
     StageCompute {
         devices: stage.devices.clone(),
         dtype: stage.dtype,
-        weights: stage.weights,
+        weights,
         enforce_eager: stage.enforce_eager,
         in_server: stage.placement == Placement::Thread,
         kv,

@@ -102,7 +102,7 @@ pub async fn run(config: &Config, stage: &str, number: Option<u32>, network: &Ne
         return Err(error);
     }
     withdraw(held.take()).await;
-    drain(member.listener(), config.drain_timeout, &mut signals).await;
+    drain(member.listener(), config.limits.drain_timeout, &mut signals).await;
     // A stopped replica would fail its work for good. Work of a process that is gone runs again elsewhere.
     if member.listener().connections() == 0 {
         tokio::task::spawn_blocking(move || member.stop()).await??;

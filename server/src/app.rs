@@ -146,7 +146,7 @@ impl App {
         tracing::info!("using {computes} ({})", config.device.because);
         let started = SystemTime::now();
         let (stop, close) = Default::default();
-        let phases = Phases::new(config.drain_closes_port);
+        let phases = Phases::new(config.limits.drain_closes_port);
         let drain = Drain::default();
         let registry = Registry::default();
         let tasks = Arc::new(Tasks::default());
@@ -203,7 +203,7 @@ impl App {
             (&access.keys, has_keys),
             config.allowed_hosts.clone(),
         )?;
-        let max_sessions = config.max_sessions;
+        let max_sessions = config.limits.max_sessions;
         let most = config.connections.message_bytes;
         let bodies = BodyBudget::new(config.connections.body_bytes, Arc::clone(&deps.records));
         let gate = CallGate::new(deps, Arc::clone(&tasks), registry.clone(), max_sessions);
@@ -212,8 +212,8 @@ impl App {
         let chat = ChatService::new(gate);
         let catalog = Catalog::new(orchestrator.clone(), voices.clone());
         let buffered = BufferedResponses::new(
-            config.max_sessions,
-            config.stall_timeout,
+            config.limits.max_sessions,
+            config.limits.stall_timeout,
             Arc::clone(&tasks),
             CancellationToken::clone(&stop),
         );
@@ -330,8 +330,8 @@ impl App {
             close,
             clock,
             drain,
-            drain_delay: config.drain_delay,
-            drain_timeout: config.drain_timeout,
+            drain_delay: config.limits.drain_delay,
+            drain_timeout: config.limits.drain_timeout,
             tasks,
             listener,
             admin,

@@ -5,6 +5,7 @@ pub mod deploy;
 mod device;
 mod flags;
 mod keys;
+mod limits;
 mod listen;
 mod log_level;
 mod metrics;
@@ -20,12 +21,12 @@ mod wyoming;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use deploy::{Deploy, Given, Resolution};
 
 pub use device::{Chosen, Probe, Wanted};
 pub use keys::{Holder, KeyFile, KeyHash, Scope, hash, new_key};
+pub use limits::CallLimits;
 pub use log_level::LogLevel;
 pub use metrics::{MetricsListen, MetricsSettings, RawMetrics, RawPush, SecretUrl, hostname};
 pub use omni_family::{Device, ModelSource};
@@ -40,84 +41,56 @@ pub use wyoming::{RawWyoming, WyomingSettings};
 /// A configuration that can be run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// What to serve.
+    /// Model to serve.
     pub model: ModelSource,
-    /// What to compute on where the deploy file does not say.
+    /// Device of stages for which the deploy file names none.
     pub device: Chosen,
-    /// How to run the stages.
+    /// Settings of the stages.
     pub deploy: Deploy,
     /// The same as text, for processes that run a part of it.
     pub deploy_yaml: String,
     /// Leave the stage that answers out, and with it conversations.
     pub speech_only: bool,
-    /// Where voices of callers are kept; without, in memory alone.
+    /// Folder of callers' voices; without one, they are in memory alone.
     pub voices: Option<PathBuf>,
     /// Refuse hints that the model cannot follow.
     pub strict: bool,
-    /// Where to listen.
+    /// Address to listen on.
     pub listen: SocketAddr,
-    /// What connections are encrypted with, if they are.
+    /// Certificate and key of the port, if it is encrypted.
     pub tls: Option<TlsFiles>,
-    /// What connections may take.
+    /// Bounds of connections.
     pub connections: ConnectionLimits,
     /// Proxies that are believed.
     pub trusted_proxies: TrustedProxies,
     /// Hosts that are answered.
     pub allowed_hosts: AllowedHosts,
-    /// Whether the page for browsers is served.
+    /// Serves the page for browsers.
     pub studio: bool,
-    /// Where operators are served, if they are.
+    /// Address at which operators are served, if they are.
     pub admin_listen: Option<SocketAddr>,
-    /// Where Wyoming is spoken, if it is.
+    /// Settings of the Wyoming port, if there is one.
     pub wyoming: Option<WyomingSettings>,
     /// File of the API keys that are asked for.
     pub api_keys: Option<PathBuf>,
     /// Origins whose web pages may call, "*" for all.
     pub cors_origins: Vec<String>,
-    /// Calls at once.
-    pub max_sessions: usize,
     /// Utterances that are worked on at once.
     pub max_active: usize,
-    /// Utterances that may wait for a place.
-    pub max_waiting: usize,
-    /// Longest wait for a place.
-    pub max_wait: Duration,
-    /// Longest wait that is begun under overload.
-    pub overload_wait: Duration,
-    /// UTF-8 bytes of text in one utterance.
-    pub max_text_bytes: usize,
-    /// UTF-8 bytes of text that wait in one session.
-    pub max_buffered_text_bytes: usize,
-    /// Longest audio of one utterance.
-    pub max_audio: Duration,
-    /// Audio that may wait for a slow reader before its production pauses.
-    pub max_buffered_audio: Duration,
-    /// A session in which nothing happens for this long is ended.
-    pub idle_timeout: Duration,
-    /// An open sequence whose text has not come for this long is ended at its last word.
-    pub max_text_pause: Duration,
-    /// A session of this age takes no more utterances.
-    pub max_session_age: Duration,
-    /// A reader that takes nothing for this long is let go.
-    pub stall_timeout: Duration,
-    /// How long open utterances may take to finish at shutdown.
-    pub drain_timeout: Duration,
-    /// Time for which the server serves on after it was told to end.
-    pub drain_delay: Duration,
-    /// True if no connections are accepted while it drains.
-    pub drain_closes_port: bool,
-    /// What of the metrics is configured.
+    /// Limits of calls and utterances.
+    pub limits: CallLimits,
+    /// Settings of the metrics.
     pub metrics: MetricsSettings,
-    /// Where traces go, if they go anywhere.
+    /// Settings of traces, if they are sent.
     pub traces: Option<TraceSettings>,
     /// Form of log lines.
     pub log_format: LogFormat,
-    /// Which log lines.
+    /// Filter of log lines.
     pub log_level: LogLevel,
 }
 
 impl Config {
-    /// Whether callers may watch the server at work: where the page for that is served, and those of other machines only with a key.
+    /// Returns true if callers may watch the server at work: the page for that is served, and to other machines only with a key.
     #[must_use]
     pub fn shows_work(&self) -> bool {
         self.studio && (self.listen.ip().is_loopback() || self.api_keys.is_some())
@@ -146,7 +119,7 @@ impl RawConfig {
         self.resolve_on(&device::probe)
     }
 
-    /// What the configuration is, as YAML with the origin of every value; with `changed` only what is not as it is by default.
+    /// The configuration as YAML with the origin of every value; with `changed` only values that are not the default.
     ///
     /// # Errors
     /// [`ConfigError`] with one line per problem.
@@ -193,8 +166,12 @@ impl RawConfig {
                 "--cors-origin {origin}: expected \"*\" or scheme://host[:port], like https://example.org"
             )
         }));
-        problems.extend(self.counts(max_active).into_iter().filter_map(out_of_range));
-        problems.extend(self.times().into_iter().filter_map(out_of_time));
+        problems.extend(
+            self.counts(max_active)
+                .into_iter()
+                .filter_map(limits::out_of_range),
+        );
+        problems.extend(self.times().into_iter().filter_map(limits::out_of_time));
         let metrics = self
             .metrics
             .resolve(self.transport.insecure_plaintext, self.listen);
@@ -230,7 +207,7 @@ impl RawConfig {
         }
     }
 
-    /// What is wrong with where operators are served, given the API keys that there are.
+    /// Problems of the operators' port, given the API keys that there are.
     fn admin_problems(&self, keys: Option<&KeyFile>, encrypted: bool) -> Vec<String> {
         let Some(listen) = self.admin_listen.filter(|listen| !listen.ip().is_loopback()) else {
             return Vec::new();
@@ -249,62 +226,6 @@ impl RawConfig {
             ));
         }
         problems
-    }
-
-    /// Every number: flag, value, least, most. The bounds are far beyond what makes sense, and keep memory and sums in bounds.
-    fn counts(&self, max_active: usize) -> [(&'static str, usize, usize, usize); 9] {
-        let transport = &self.transport;
-        let streams = usize::try_from(transport.max_streams_per_connection).unwrap_or(usize::MAX);
-        [
-            ("--max-sessions", self.max_sessions, 1, 100_000),
-            ("--max-active", max_active, 1, 100_000),
-            ("--max-waiting", self.max_waiting, 0, 100_000),
-            ("--max-text-bytes", self.max_text_bytes, 1, 16 << 20),
-            (
-                "--max-buffered-text-bytes",
-                self.max_buffered_text_bytes,
-                1,
-                64 << 20,
-            ),
-            ("--max-connections", transport.max_connections, 1, 100_000),
-            (
-                "--max-connections-per-peer",
-                transport.max_connections_per_peer,
-                1,
-                100_000,
-            ),
-            ("--max-streams-per-connection", streams, 1, 10_000),
-            (
-                "--max-message-bytes",
-                transport.max_message_bytes,
-                1 << 10,
-                64 << 20,
-            ),
-        ]
-    }
-
-    /// Every duration: flag, value, least, most. The longest end with the process or the patience of an operator.
-    fn times(&self) -> [(&'static str, Duration, Duration, Duration); 12] {
-        const ZERO: Duration = Duration::ZERO;
-        const LEAST: Duration = Duration::from_millis(10);
-        const HOUR: Duration = Duration::from_secs(3_600);
-        const DAY: Duration = Duration::from_secs(24 * 3_600);
-        let handshake = self.transport.handshake_timeout;
-        let keep_alive = self.transport.keep_alive_timeout;
-        [
-            ("--max-wait", self.max_wait, ZERO, HOUR),
-            ("--overload-wait", self.overload_wait, ZERO, HOUR),
-            ("--max-audio", self.max_audio, LEAST, DAY),
-            ("--max-buffered-audio", self.max_buffered_audio, LEAST, HOUR / 6),
-            ("--idle-timeout", self.idle_timeout, LEAST, DAY),
-            ("--max-text-pause", self.max_text_pause, LEAST, HOUR),
-            ("--max-session-age", self.max_session_age, LEAST, DAY * 30),
-            ("--stall-timeout", self.stall_timeout, LEAST, HOUR),
-            ("--drain-timeout", self.drain_timeout, ZERO, DAY),
-            ("--drain-delay", self.drain_delay, ZERO, HOUR),
-            ("--keep-alive-timeout", keep_alive, LEAST * 10, DAY),
-            ("--handshake-timeout", handshake, LEAST * 10, HOUR / 12),
-        ]
     }
 
     fn into_config(
@@ -335,29 +256,15 @@ impl RawConfig {
             wyoming: self.wyoming.settings(),
             api_keys: self.api_keys,
             cors_origins: self.cors_origin,
-            max_sessions: self.max_sessions,
             max_active: self.max_active.unwrap_or_default(),
-            max_waiting: self.max_waiting,
-            max_wait: self.max_wait,
-            overload_wait: self.overload_wait,
-            max_text_bytes: self.max_text_bytes,
-            max_buffered_text_bytes: self.max_buffered_text_bytes,
-            max_audio: self.max_audio,
-            max_buffered_audio: self.max_buffered_audio,
-            idle_timeout: self.idle_timeout,
-            max_text_pause: self.max_text_pause,
-            max_session_age: self.max_session_age,
-            stall_timeout: self.stall_timeout,
-            drain_timeout: self.drain_timeout,
-            drain_delay: self.drain_delay,
-            drain_closes_port: self.drain_closes_port,
+            limits: self.limits,
             log_format: self.log_format,
             log_level: self.log_level,
         }
     }
 }
 
-/// Whether this is what a browser sends as the origin of a page, or all of them.
+/// Returns true for the origin of a page as browsers send it, and for "*".
 fn is_origin(text: &str) -> bool {
     let host = |rest: &str| {
         !rest.is_empty()
@@ -369,17 +276,6 @@ fn is_origin(text: &str) -> bool {
         || text
             .split_once("://")
             .is_some_and(|(scheme, rest)| matches!(scheme, "http" | "https") && host(rest))
-}
-
-fn out_of_range((flag, count, least, most): (&str, usize, usize, usize)) -> Option<String> {
-    let fits = (least..=most).contains(&count);
-    (!fits).then(|| format!("{flag} {count}: expected {least} to {most}"))
-}
-
-fn out_of_time((flag, time, least, most): (&str, Duration, Duration, Duration)) -> Option<String> {
-    let fits = (least..=most).contains(&time);
-    let [time, least, most] = [time, least, most].map(time::written);
-    (!fits).then(|| format!("{flag} {time}: expected {least} to {most}"))
 }
 
 #[cfg(test)]

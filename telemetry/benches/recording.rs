@@ -1,4 +1,4 @@
-//! What recording costs, and what reading does.
+//! Costs of recording and of reading.
 
 use std::hint::black_box;
 use std::time::Duration;

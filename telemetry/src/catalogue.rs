@@ -7,35 +7,39 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 mod absent;
-mod check;
 mod deprecated;
 mod family;
 mod json;
 mod markdown;
+mod mode;
 mod names;
 mod options;
-mod raw;
+mod read;
 
 pub use absent::Absent;
-pub use check::CatalogueError;
-pub(crate) use check::check_bounds;
 pub use deprecated::{Deprecated, Release};
 pub use family::{Buckets, Family, FamilyKind, Sinks};
-pub(crate) use family::{ENGINE, REPLICA, STAGE};
+pub(crate) use family::{ENGINE, REPLICA, STAGE, check_bounds};
+pub use mode::MetricsMode;
 pub use names::{is_label_name, is_metric_name};
 pub use options::{CatalogueOptions, OptionsError, Prefix};
 
 /// The declarations that are compiled in.
 const BUILT_IN: &str = include_str!("../catalogue.yaml");
 
+/// A catalogue that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct CatalogueError(String);
+
 /// A group of families that are served or left out together.
 #[derive(Debug, Clone)]
 pub struct Group {
     /// Its name, for flags.
     pub name: Arc<str>,
-    /// What its families have in common.
+    /// A description of its families.
     pub about: String,
-    /// Whether it is served.
+    /// True if it is served.
     pub enabled: bool,
 }
 
@@ -69,9 +73,9 @@ impl Catalogue {
     ///
     /// # Errors
     ///
-    /// Text that is no catalogue, or one that contradicts itself: every problem, with its line and column.
+    /// Text that is no catalogue: the first problem.
     pub fn parse(text: &str) -> Result<Self, CatalogueError> {
-        check::catalogue(&raw::read(text)?)
+        read::catalogue(text)
     }
 
     fn new(
@@ -123,7 +127,7 @@ impl Catalogue {
         &self.groups
     }
 
-    /// Whether a family is served: its group is, it has a source, and it was not left out.
+    /// Returns true if a family is served: its group is, it has a source, and it was not left out.
     #[must_use]
     pub fn serves(&self, family: &Family) -> bool {
         let group = |group: &Group| group.name == family.group && group.enabled;

@@ -6,74 +6,19 @@
 //! `dimensions` is a list whose anchors the metrics refer to; a map, as in TorchServe's design text, does as well. `Hostname` is
 //! appended to the dimensions of `model_metrics`. Beyond TorchServe a metric may have `help` and a histogram `buckets`.
 
-use std::fmt;
 use std::path::Path;
 
-use crate::catalogue::{Catalogue, CatalogueOptions, Sinks};
+use omni_yaml::{Aliases, Place};
+
+use crate::catalogue::{Catalogue, CatalogueOptions, MetricsMode};
 use crate::custom::{CustomMetrics, MetricError, MetricSpec};
-use crate::problems::{Problem, Problems, parse};
+use crate::problems::{Node, Problem, Problems};
 
 mod metric;
 #[cfg(test)]
 mod tests;
 
-/// Where TorchServe's families and the custom ones go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum MetricsMode {
-    /// Into the log, line by line.
-    Log,
-    /// To Prometheus.
-    #[default]
-    Prometheus,
-    /// TorchServe's three `ts_*` to Prometheus, the rest into the log.
-    Legacy,
-    /// Both.
-    All,
-}
-
-impl MetricsMode {
-    /// The words, in the order of the variants.
-    pub const WORDS: [&'static str; 4] = ["log", "prometheus", "legacy", "all"];
-
-    /// The mode of that word, in whatever case.
-    #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        match word.trim().to_ascii_lowercase().as_str() {
-            // The design text's word for it.
-            "log" | "tslog" => Some(Self::Log),
-            "prometheus" => Some(Self::Prometheus),
-            "legacy" => Some(Self::Legacy),
-            "all" => Some(Self::All),
-            _ => None,
-        }
-    }
-
-    /// Where a family of that name goes.
-    #[must_use]
-    pub fn sinks(self, name: &str) -> Sinks {
-        let legacy = name.starts_with("ts_");
-        match self {
-            Self::Log => Sinks {
-                prometheus: false,
-                log: true,
-            },
-            Self::Prometheus => Sinks {
-                prometheus: true,
-                log: false,
-            },
-            Self::Legacy => Sinks {
-                prometheus: legacy,
-                log: !legacy,
-            },
-            Self::All => Sinks {
-                prometheus: true,
-                log: true,
-            },
-        }
-    }
-}
-
-/// What a file says.
+/// Contents of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricsConfig {
     /// The mode, if the file names one.
@@ -84,31 +29,10 @@ pub struct MetricsConfig {
     pub custom: Vec<MetricSpec>,
 }
 
-/// Why a file cannot be used: every problem there is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MetricsConfigError {
-    /// The file as the user named it.
-    pub file: String,
-    /// Problems with their places.
-    pub problems: Vec<Problem>,
-    /// Why it cannot be read, if it cannot.
-    pub unreadable: Option<String>,
-}
-
-impl fmt::Display for MetricsConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(why) = &self.unreadable {
-            return write!(f, "{}: {why}", self.file);
-        }
-        for (index, problem) in self.problems.iter().enumerate() {
-            let separator = if index == 0 { "" } else { "\n" };
-            write!(f, "{separator}{}:{problem}", self.file)?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for MetricsConfigError {}
+/// A file that cannot be used, with every problem there is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct MetricsConfigError(pub Vec<Problem>);
 
 impl MetricsConfig {
     /// Lets the catalogue serve what the file lists. A mode that was asked for otherwise wins over the file's.
@@ -140,11 +64,10 @@ impl MetricsConfig {
         let file = path.display().to_string();
         match std::fs::read_to_string(path) {
             Ok(text) => Self::parse(&file, &text),
-            Err(error) => Err(MetricsConfigError {
-                file,
-                problems: Vec::new(),
-                unreadable: Some(error.to_string()),
-            }),
+            Err(error) => Err(MetricsConfigError(vec![Problem {
+                place: Place::of(&file),
+                message: error.to_string(),
+            }])),
         }
     }
 
@@ -154,12 +77,9 @@ impl MetricsConfig {
     ///
     /// As for [`MetricsConfig::read`].
     pub fn parse(file: &str, text: &str) -> Result<Self, MetricsConfigError> {
-        let failed = |problems| MetricsConfigError {
-            file: file.to_owned(),
-            problems,
-            unreadable: None,
-        };
-        let root = parse(text).map_err(|problem| failed(vec![problem]))?;
+        // TorchServe's files use aliases.
+        let root = omni_yaml::parse(file, text, Aliases::Follow)
+            .map_err(|problem| MetricsConfigError(vec![problem]))?;
         let mut problems = Problems::default();
         let keys = ["mode", "dimensions", "ts_metrics", "model_metrics"];
         let entries = problems.map(&root, "metrics file", &keys);
@@ -196,12 +116,12 @@ impl MetricsConfig {
         if problems.0.is_empty() {
             return Ok(config);
         }
-        problems.0.sort_by_key(|problem| (problem.line, problem.column));
-        Err(failed(problems.0))
+        problems.0.sort();
+        Err(MetricsConfigError(problems.0))
     }
 }
 
-fn mode(node: &crate::problems::Node, problems: &mut Problems) -> Option<MetricsMode> {
+fn mode(node: &Node, problems: &mut Problems) -> Option<MetricsMode> {
     let word = problems.text(node, "mode")?;
     let mode = MetricsMode::parse(&word.value);
     if mode.is_none() {

@@ -10,8 +10,7 @@ use std::sync::{Arc, OnceLock};
 use metrics::{Gauge, Histogram, Key, Label};
 use parking_lot::Mutex;
 
-use crate::catalogue::{Family, FamilyKind, Sinks};
-use crate::config::MetricsMode;
+use crate::catalogue::{Family, FamilyKind, MetricsMode, Sinks};
 use crate::log::with_request;
 use crate::meter::METADATA;
 use crate::recorder::SharedRecorder;
@@ -31,7 +30,7 @@ pub use spec::{CustomKind, MetricSpec};
 /// Group of the custom families.
 const GROUP: &str = "custom";
 
-/// What happens to samples of undeclared metrics.
+/// Treatment of samples of undeclared metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Undeclared {
     /// They are refused.
@@ -41,14 +40,14 @@ pub enum Undeclared {
     Declared,
 }
 
-/// What is allowed, and what is filled in. By default nothing undeclared, nothing, and Prometheus alone.
+/// Options of custom metrics. By default undeclared ones are refused, no label is filled in, and Prometheus alone gets them.
 #[derive(Debug, Clone)]
 pub struct CustomOptions {
-    /// What happens to samples of undeclared metrics.
+    /// Treatment of samples of undeclared metrics.
     pub undeclared: Undeclared,
     /// Values of labels that a sample may leave out.
     pub defaults: BTreeMap<String, String>,
-    /// Where the families go.
+    /// Outputs of the families.
     pub sinks: Sinks,
 }
 
@@ -94,7 +93,7 @@ pub struct CustomMetrics {
     schema: Arc<Schema>,
     recorder: SharedRecorder,
     options: CustomOptions,
-    /// What the recorder supplies under that label, when it is known.
+    /// Value that the recorder supplies for that label, when it is known.
     model_name: Arc<OnceLock<String>>,
     series: Mutex<SeriesStore>,
 }
@@ -243,7 +242,7 @@ impl CustomMetrics {
         self.schema.served()
     }
 
-    /// Whether a family is a custom one.
+    /// Returns true for a custom family.
     #[must_use]
     pub fn is_custom(&self, family: &Family) -> bool {
         self.schema.catalogue().find(&family.name).is_none()
@@ -293,7 +292,7 @@ impl CustomMetrics {
         }
     }
 
-    /// Whether the sample is what its metric is declared to be; its labels as they are to be registered.
+    /// Checks a sample against the declaration of its metric, and returns its labels as they are to be registered.
     fn check(&self, family: &Family, sample: &Sample) -> Result<Vec<(String, String)>, MetricError> {
         if let Some(kind) = sample.kind.filter(|kind| kind.family() != family.kind) {
             return Err(MetricError::WrongKind {

@@ -1,11 +1,11 @@
-//! What was refused: counted by cause, and logged once per metric and cause.
+//! Refused series and updates: counted by cause, and logged once per metric and cause.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-/// Why a series or an update was refused.
+/// The reason why a series or an update was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DropReason {
     /// The family has its greatest number of label sets already.

@@ -5,9 +5,9 @@
 
 use crate::catalogue::{Catalogue, Family, FamilyKind};
 
-/// What the five kinds of typed families have in common.
+/// The common part of the five kinds of typed families.
 pub trait TypedFamily {
-    /// What it records.
+    /// Type of its values.
     const KIND: FamilyKind;
 
     /// Its place in the catalogue.

@@ -33,10 +33,10 @@ pub mod families;
 
 pub use catalogue::{
     Absent, Buckets, Catalogue, CatalogueError, CatalogueOptions, Deprecated, Family, FamilyKind, Group,
-    OptionsError, Prefix, Release, Sinks, is_label_name, is_metric_name,
+    MetricsMode, OptionsError, Prefix, Release, Sinks, is_label_name, is_metric_name,
 };
 pub use codegen::families_source;
-pub use config::{MetricsConfig, MetricsConfigError, MetricsMode};
+pub use config::{MetricsConfig, MetricsConfigError};
 pub use custom::{
     CustomHandle, CustomKind, CustomMetrics, CustomOptions, MetricError, MetricSpec, Sample, Undeclared,
 };
@@ -56,7 +56,6 @@ pub use instruments::{
 };
 pub use log::{EngineLog, LineFormat, LogLine, LogSink, LogWriter, StatsLog, Throughput, with_request};
 pub use meter::{FloatCounter, Meter};
-pub use problems::Problem;
 pub use pull::{Admission, HostCheck, PullEndpoint, PullGuard, Readiness, TlsSource, queried_names};
 pub use push::{Credentials, PushError, PushOptions, PushTarget, PushTargetError, Pusher, Secret};
 pub use recorder::{

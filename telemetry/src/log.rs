@@ -7,7 +7,6 @@ mod line;
 mod sink;
 mod stats;
 mod table;
-mod time;
 
 pub(crate) use line::without_lines;
 pub use line::{LineFormat, with_request};

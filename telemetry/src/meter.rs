@@ -10,7 +10,7 @@ use crate::family::{
 };
 use crate::recorder::SharedRecorder;
 
-/// What the facade asks for at every registration.
+/// Metadata that the facade asks for at every registration.
 pub(crate) const METADATA: Metadata<'static> = Metadata::new("omni_telemetry", Level::INFO, None);
 
 /// Makes handles. Cheap to clone; handles are made once and held.

@@ -1,51 +1,6 @@
 //! Typed reading of a YAML tree. A reader collects every problem, so that the user repairs a file once.
 
-use std::fmt;
-
-use omni_yaml::{Aliases, Mark, SyntaxError};
-pub(crate) use omni_yaml::{Located, Node, Value};
-
-/// What is wrong at one place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// Line, from 1.
-    pub line: usize,
-    /// Column, from 1.
-    pub column: usize,
-    /// What is wrong there.
-    pub what: String,
-}
-
-impl Problem {
-    fn at(place: Mark, what: impl Into<String>) -> Self {
-        Self {
-            line: place.line,
-            column: place.column,
-            what: what.into(),
-        }
-    }
-}
-
-impl From<SyntaxError> for Problem {
-    fn from(error: SyntaxError) -> Self {
-        Self::at(error.place, error.message)
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.line, self.column, self.what)
-    }
-}
-
-/// Reads the one document of `text`, in which TorchServe's files use aliases. An empty text is a null.
-pub(crate) fn parse(text: &str) -> Result<Node, Problem> {
-    let document = omni_yaml::parse(text, Aliases::Follow, |mark| mark)?;
-    Ok(document.unwrap_or(Node {
-        value: Value::null(),
-        place: Mark::START,
-    }))
-}
+pub(crate) use omni_yaml::{Located, Node, Problem, Value};
 
 /// Problems as they are found.
 #[derive(Debug, Default)]
@@ -53,7 +8,10 @@ pub(crate) struct Problems(pub(crate) Vec<Problem>);
 
 impl Problems {
     pub(crate) fn at<T>(&mut self, place: &Located<T>, what: impl Into<String>) {
-        self.0.push(Problem::at(place.place, what));
+        self.0.push(Problem {
+            place: place.place.clone(),
+            message: what.into(),
+        });
     }
 
     /// The entries of a map, of which only `keys` may be there.
@@ -76,7 +34,7 @@ impl Problems {
             }
             _ if node.is_null() => Entries(&[]),
             _ => {
-                self.at(node, format!("{what}: {}, expected a map", shown(node)));
+                self.at(node, format!("{what}: {}, expected a map", node.shown()));
                 Entries(&[])
             }
         }
@@ -88,7 +46,7 @@ impl Problems {
             Value::List(items) => items,
             _ if node.is_null() => &[],
             _ => {
-                self.at(node, format!("{what}: {}, expected a list", shown(node)));
+                self.at(node, format!("{what}: {}, expected a list", node.shown()));
                 &[]
             }
         }
@@ -99,7 +57,7 @@ impl Problems {
         match &node.value {
             Value::Scalar { text, .. } if !node.is_null() => Some(node.with(text.clone())),
             _ => {
-                self.at(node, format!("{what}: {}, expected a text", shown(node)));
+                self.at(node, format!("{what}: {}, expected a text", node.shown()));
                 None
             }
         }
@@ -123,12 +81,12 @@ impl Problems {
             _ => None,
         };
         if parsed.is_none() {
-            self.at(node, format!("{what}: {}, expected {expected}", shown(node)));
+            self.at(node, format!("{what}: {}, expected {expected}", node.shown()));
         }
         parsed.map(|value| node.with(value))
     }
 
-    /// What `find` gives for a key that has to be there.
+    /// The value of a key that has to be there.
     pub(crate) fn needed<'n, T>(
         &mut self,
         place: &Located<T>,
@@ -152,15 +110,5 @@ impl<'n> Entries<'n> {
     pub(crate) fn get(self, key: &str) -> Option<&'n Node> {
         let entry = self.0.iter().find(|(known, _)| known.value == key);
         entry.map(|(_, node)| node)
-    }
-}
-
-/// How a value reads in a message.
-fn shown(node: &Node) -> String {
-    match &node.value {
-        Value::Scalar { quoted: false, text } if text.is_empty() => "nothing".to_owned(),
-        Value::Scalar { text, .. } => format!("{text:?}"),
-        Value::List(_) => "a list".to_owned(),
-        Value::Map(_) => "a map".to_owned(),
     }
 }

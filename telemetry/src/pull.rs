@@ -36,12 +36,12 @@ pub use query::queried_names;
 
 /// Connections served at a time; further ones wait in the socket's backlog.
 const MOST_CONNECTIONS: usize = 64;
-/// How long a caller may take to send a request's head, or to be silent between two.
+/// Longest time for a caller to send a request's head, and of silence between two requests.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long answers that are under way may take when the server stops.
+/// Longest time for answers under way when the server stops.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Whether the server takes requests.
+/// Readiness of the server to take requests.
 pub type Readiness = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The HTTP server. A value with a `serve` method: the composition root decides when it runs.
@@ -52,7 +52,7 @@ pub struct PullEndpoint {
     instruments: ExporterInstruments,
     ready: Readiness,
     rendering: Arc<Semaphore>,
-    /// What is asked of readers, as soon as that is known; none are served before.
+    /// Requirements on readers, as soon as they are known; none are served before.
     guard: Arc<OnceLock<PullGuard>>,
 }
 

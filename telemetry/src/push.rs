@@ -28,18 +28,18 @@ pub use target::{Credentials, PushTarget, PushTargetError, Secret};
 /// Longest time between two attempts, unless the interval is longer: so soon after a gateway is back its values are new again.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
-/// Where to push, how often, and with what patience.
+/// Options of pushes: the gateway, their interval and their timeout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushOptions {
-    /// Where.
+    /// The gateway.
     pub target: PushTarget,
     /// Time between two pushes.
     pub interval: Duration,
     /// Longest time one push may take.
     pub timeout: Duration,
-    /// Whether the group is deleted on exit.
+    /// Deletes the group on exit.
     pub delete_on_exit: bool,
-    /// How long the last push stays before it is deleted, so that it can be read.
+    /// Time for which the last push stays before it is deleted, so that it can be read.
     pub linger: Duration,
 }
 

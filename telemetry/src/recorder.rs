@@ -34,7 +34,7 @@ pub use relabel::Relabel;
 /// A recorder that can be shared.
 pub type SharedRecorder = Arc<dyn Recorder + Send + Sync>;
 
-/// What the layers look up at every registration.
+/// Data that the layers look up at every registration.
 #[derive(Debug)]
 pub struct RecorderContext {
     /// The families.
@@ -47,7 +47,7 @@ pub struct RecorderContext {
     pub model_name: Arc<OnceLock<String>>,
     /// Counts what the layers refuse.
     pub drops: Arc<Drops>,
-    /// Whether anything is recorded at all.
+    /// True if anything is recorded.
     pub enabled: bool,
 }
 
@@ -144,7 +144,7 @@ macro_rules! layer {
 }
 pub(crate) use layer;
 
-/// Which registration is asked for.
+/// The kind of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     Counter,

@@ -1,4 +1,4 @@
-//! What the components say: plain values, one struct per event that has more than one of them. The instruments and the log
+//! Events of the components: plain values, one struct per event that has more than one of them. The instruments and the log
 //! publisher consume the same records.
 
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl From<Replica> for EdgeEnd {
     }
 }
 
-/// What a stage does.
+/// The work of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StageKind {
     /// One token after the other.
@@ -83,7 +83,7 @@ impl StageKind {
     }
 }
 
-/// Why a request failed.
+/// The reason why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureReason {
     /// The caller cancelled it, or its deadline passed.
@@ -94,7 +94,7 @@ pub enum FailureReason {
     StageError,
     /// Anything else.
     Unknown,
-    /// What the caller asked for cannot be served.
+    /// The caller asked for something that cannot be served.
     ClientError,
     /// A quota of the caller's was used up on the way.
     Quota,
@@ -141,7 +141,7 @@ impl FailureReason {
     }
 }
 
-/// How a request ended.
+/// The end of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestOutcome {
     /// Naturally.
@@ -157,9 +157,9 @@ pub enum RequestOutcome {
 /// One stage's share in a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StageRecord {
-    /// Where it ran.
+    /// The replica that it ran on.
     pub replica: Replica,
-    /// What kind of stage it is.
+    /// Kind of the stage.
     pub kind: StageKind,
     /// From hand-over to its last output, if that was measured.
     pub generation: Option<Duration>,
@@ -174,7 +174,7 @@ pub struct StageRecord {
 pub struct RequestRecord {
     /// Its id, for the log only.
     pub id: String,
-    /// How it ended.
+    /// Its end.
     pub outcome: RequestOutcome,
     /// From arrival to its end, without waits for its caller's text.
     pub latency: Duration,
@@ -186,7 +186,7 @@ pub struct RequestRecord {
     pub stages: Vec<StageRecord>,
 }
 
-/// What the listener of a request got, once, when it ends.
+/// The audio that the listener of a request got, once, when it ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AudioRecord {
     /// Samples per channel handed to the transport.
@@ -199,7 +199,7 @@ pub struct AudioRecord {
     pub worst_underrun: Option<Duration>,
     /// Root mean square of what the model made, as a share of full scale; none if it was not asked.
     pub level: Option<f64>,
-    /// Whether the request ended naturally.
+    /// True if the request ended naturally.
     pub complete: bool,
 }
 
@@ -254,7 +254,7 @@ pub struct SchedulerRecord {
     pub prefix_hits: u64,
 }
 
-/// What the outputs of one step carried.
+/// Contents of the outputs of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct IterationRecord {
     /// Prompts of the requests that gave their first output, cached tokens included.
@@ -265,7 +265,7 @@ pub struct IterationRecord {
     pub new_tokens: u64,
 }
 
-/// Why an engine is done with a request.
+/// The reason why an engine is done with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FinishReason {
     /// It said so itself.
@@ -306,11 +306,11 @@ impl FinishReason {
 /// A request as one engine saw it, when that is done with it. Intervals that it never reached are missing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FinishedRequest {
-    /// Why.
+    /// The reason.
     pub reason: FinishReason,
     /// From arrival at the edge to now.
     pub latency: Duration,
-    /// What the engine's clock says.
+    /// Time of the engine's clock.
     pub intervals: crate::timeline::Intervals,
     /// Its prompt, cached tokens included.
     pub prompt_tokens: u64,

@@ -76,7 +76,7 @@ impl Schema {
         built_in.or_else(|| self.custom.read().get(name).cloned())
     }
 
-    /// Whether a family is served: custom ones always, others by their group.
+    /// Returns true if a family is served: custom ones always, others by their group.
     #[must_use]
     pub fn serves(&self, family: &Family) -> bool {
         self.catalogue.find(&family.name).is_none() || self.catalogue.serves(family)
@@ -137,7 +137,7 @@ impl Schema {
     }
 }
 
-/// What two declarations of one name disagree about.
+/// The difference between two declarations of one name.
 fn difference(a: &Family, b: &Family) -> Option<&'static str> {
     let differs = [
         (a.kind != b.kind, "kind"),

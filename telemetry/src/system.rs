@@ -1,4 +1,4 @@
-//! What the kernel and the driver tell: the process, the machine, its GPUs. Read when the metrics are read.
+//! Figures of the kernel and the driver: the process, the machine, its GPUs. Read when the metrics are read.
 //!
 //! What cannot be read is left out: no file, no device and no permission is an error here.
 

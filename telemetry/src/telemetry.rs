@@ -19,10 +19,10 @@ use crate::recorder::{KnownSeries, RecorderContext, SharedRecorder, Sink, stack}
 use crate::records::Replica;
 use crate::schema::Schema;
 
-/// What a server says about itself and wants recorded.
+/// Options of a server's telemetry.
 #[derive(Debug, Clone, Default)]
 pub struct TelemetryOptions {
-    /// Whether nothing is recorded at all.
+    /// Records nothing at all.
     pub off: bool,
     /// Groups, prefix and buckets.
     pub catalogue: CatalogueOptions,
@@ -30,7 +30,7 @@ pub struct TelemetryOptions {
     pub model_name: Option<String>,
     /// The machine's name.
     pub hostname: String,
-    /// How lines of updates are written.
+    /// Form of lines of updates.
     pub lines: LineFormat,
     /// Statistics for the log, which get what the instruments get.
     pub log: Option<Arc<StatsLog>>,
@@ -50,7 +50,7 @@ pub struct Telemetry {
     log: Option<Arc<StatsLog>>,
 }
 
-/// What sinks are made with.
+/// The parts that sinks are made with.
 struct Foundation {
     schema: Arc<Schema>,
     drops: Arc<Drops>,
@@ -166,7 +166,7 @@ impl Telemetry {
         &self.model_name
     }
 
-    /// Whether nothing is recorded, so that callers need not make records.
+    /// Returns true if nothing is recorded, so that callers need not make records.
     #[must_use]
     pub fn is_off(&self) -> bool {
         self.off
@@ -202,7 +202,7 @@ impl Telemetry {
         self.log.as_ref()
     }
 
-    /// What was refused so far.
+    /// Counts of refused series and updates.
     #[must_use]
     pub fn drops(&self) -> &Arc<Drops> {
         &self.drops

@@ -17,7 +17,7 @@ pub struct Timeline {
     preemptions: u64,
 }
 
-/// What an output meant.
+/// The meaning of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     /// The first one: the prefill has ended.

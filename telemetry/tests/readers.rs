@@ -1,4 +1,4 @@
-//! What readers of other tastes get: OpenMetrics with exemplars, older names, series that go with their replica.
+//! Other forms of the text: OpenMetrics with exemplars, older names, series that go with their replica.
 
 use std::time::Duration;
 

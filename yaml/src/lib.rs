@@ -1,13 +1,14 @@
 //! YAML as a tree in which every value has the place where it was written.
 //!
-//! In: the text of one document. Out: a [`Node`], or the first [`SyntaxError`]. The reader refuses what configuration files do not
+//! In: the text of one document. Out: a [`Node`], or the first [`Problem`]. The reader refuses what configuration files do not
 //! need: tags, merge keys, several documents, duplicate keys and keys that are not scalars. It bounds the nesting and the number of
 //! values, so that a small text with aliases of aliases cannot fill the memory.
 //!
-//! The caller chooses the type of a place. [`Mark`] is line and column; a caller that merges several files adds the file.
+//! A [`Place`] is line and column of a file, or a source as a whole, such as a flag. Problems of any kind are told with it.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 
@@ -18,16 +19,14 @@ const MAX_NODES: usize = 50_000;
 
 /// Line and column, both from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Mark {
-    /// From 1.
-    pub line: usize,
-    /// From 1.
-    pub column: usize,
+struct Mark {
+    line: usize,
+    column: usize,
 }
 
 impl Mark {
     /// The first character of a text.
-    pub const START: Self = Self { line: 1, column: 1 };
+    const START: Self = Self { line: 1, column: 1 };
 }
 
 impl From<Span> for Mark {
@@ -45,18 +44,67 @@ impl fmt::Display for Mark {
     }
 }
 
-/// A value and the place where it was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Located<T, P = Mark> {
-    /// What was written.
-    pub value: T,
-    /// Where.
-    pub place: P,
+/// A place where something is written.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    source: Arc<str>,
+    mark: Option<Mark>,
 }
 
-impl<T, P: Clone> Located<T, P> {
+impl Place {
+    /// A source as a whole: a file as the user named it, or the text of a flag.
+    #[must_use]
+    pub fn of(source: &str) -> Self {
+        Self {
+            source: source.into(),
+            mark: None,
+        }
+    }
+
+    fn at(&self, mark: Mark) -> Self {
+        Self {
+            source: Arc::clone(&self.source),
+            mark: Some(mark),
+        }
+    }
+
+    /// The line within the source.
+    #[must_use]
+    pub fn line(&self) -> Option<usize> {
+        self.mark.map(|mark| mark.line)
+    }
+
+    /// Without the column: enough to find the origin of a value.
+    #[must_use]
+    pub fn short(&self) -> String {
+        match self.line() {
+            Some(line) => format!("{}:{line}", self.source),
+            None => self.source.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.mark {
+            Some(mark) => write!(f, "{}:{mark}", self.source),
+            None => f.write_str(&self.source),
+        }
+    }
+}
+
+/// A value and the place where it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located<T> {
+    /// The value.
+    pub value: T,
+    /// The place.
+    pub place: Place,
+}
+
+impl<T> Located<T> {
     /// Another value at the same place.
-    pub fn with<U>(&self, value: U) -> Located<U, P> {
+    pub fn with<U>(&self, value: U) -> Located<U> {
         Located {
             value,
             place: self.place.clone(),
@@ -65,18 +113,18 @@ impl<T, P: Clone> Located<T, P> {
 }
 
 /// A value of the tree.
-pub type Node<P = Mark> = Located<Value<P>, P>;
-/// A key of a mapping and its value.
-pub type Entry<P = Mark> = (Located<String, P>, Node<P>);
+pub type Node = Located<Value>;
+/// A key of a mapping.
+pub type Key = Located<String>;
 
-impl<P> Node<P> {
-    /// Whether nothing, `~` or `null` is written there, without quotes.
+impl Node {
+    /// Returns true if nothing, `~` or `null` is written there, without quotes.
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(&self.value, Value::Scalar { text, quoted: false } if matches!(text.as_str(), "" | "~" | "null"))
     }
 
-    /// How the value reads in a message.
+    /// The value as it reads in a message.
     #[must_use]
     pub fn shown(&self) -> String {
         match &self.value {
@@ -91,7 +139,7 @@ impl<P> Node<P> {
 
 /// A value as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value<P = Mark> {
+pub enum Value {
     /// A scalar.
     Scalar {
         /// Without quotes, with escapes replaced.
@@ -100,12 +148,12 @@ pub enum Value<P = Mark> {
         quoted: bool,
     },
     /// A sequence.
-    List(Vec<Node<P>>),
+    List(Vec<Node>),
     /// A mapping, in the order of the file. No key is there twice.
-    Map(Vec<Entry<P>>),
+    Map(Vec<(Key, Node)>),
 }
 
-impl<P> Value<P> {
+impl Value {
     /// The value of an empty text.
     #[must_use]
     pub fn null() -> Self {
@@ -125,7 +173,7 @@ impl<P> Value<P> {
     }
 }
 
-/// Whether a document may refer to its own values.
+/// Treatment of references of a document to its own values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aliases {
     /// An alias has the value of its anchor, and the place where the alias is.
@@ -134,45 +182,55 @@ pub enum Aliases {
     Refuse,
 }
 
-/// Why a text cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SyntaxError<P = Mark> {
-    /// Where.
-    pub place: P,
-    /// What is wrong there.
+/// A problem at a place.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// The place.
+    pub place: Place,
+    /// The problem, and what would be right.
     pub message: String,
 }
 
-impl<P: fmt::Display> fmt::Display for SyntaxError<P> {
+impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.message)
     }
 }
 
-impl<P: fmt::Debug + fmt::Display> std::error::Error for SyntaxError<P> {}
+impl std::error::Error for Problem {}
 
-/// Reads the one document of `text`; `None` if the text has none. `place` makes a place of a mark.
+/// Reads the one document of a file that the user calls `name`. A text without a document is a null.
 ///
 /// # Errors
 ///
 /// The first thing that is not YAML, or that this reader refuses.
-pub fn parse<P: Clone + fmt::Display>(
-    text: &str,
-    aliases: Aliases,
-    place: impl Fn(Mark) -> P,
-) -> Result<Option<Node<P>>, SyntaxError<P>> {
+pub fn parse(name: &str, text: &str, aliases: Aliases) -> Result<Node, Problem> {
+    read(&Place::of(name), text, aliases, true)
+}
+
+/// Reads a value that is written at `place`, as in `--set key=value`. An empty text is a null.
+///
+/// # Errors
+///
+/// As for [`parse`].
+pub fn parse_value(place: &Place, text: &str) -> Result<Node, Problem> {
+    read(place, text, Aliases::Refuse, false)
+}
+
+fn read(place: &Place, text: &str, aliases: Aliases, marked: bool) -> Result<Node, Problem> {
     let mut reader = Reader {
         parser: Parser::new_from_str(text),
         aliases,
         anchors: BTreeMap::new(),
         nodes: 0,
         place,
+        marked,
     };
     let mut document = None;
     loop {
         let (event, span) = reader.next()?;
         match event {
-            Event::StreamEnd => return Ok(document),
+            Event::StreamEnd => break,
             Event::StreamStart | Event::DocumentStart(_) | Event::DocumentEnd | Event::Nothing => {}
             _ if document.is_some() => {
                 return Err(reader.error(span, "there is a second document, expected one"));
@@ -180,18 +238,23 @@ pub fn parse<P: Clone + fmt::Display>(
             event => document = Some(reader.node(event, span, 0)?),
         }
     }
+    Ok(document.unwrap_or_else(|| Node {
+        value: Value::null(),
+        place: reader.at(Mark::START),
+    }))
 }
 
-struct Reader<'t, P, F> {
+struct Reader<'t> {
     parser: Parser<'t, StrInput<'t>>,
     aliases: Aliases,
-    anchors: BTreeMap<usize, Value<P>>,
+    anchors: BTreeMap<usize, Value>,
     nodes: usize,
-    place: F,
+    place: &'t Place,
+    marked: bool,
 }
 
-impl<'t, P: Clone + fmt::Display, F: Fn(Mark) -> P> Reader<'t, P, F> {
-    fn next(&mut self) -> Result<(Event<'t>, Span), SyntaxError<P>> {
+impl<'t> Reader<'t> {
+    fn next(&mut self) -> Result<(Event<'t>, Span), Problem> {
         match self.parser.next_event() {
             Some(Ok(event)) => Ok(event),
             None => Ok((Event::StreamEnd, Span::default())),
@@ -202,14 +265,22 @@ impl<'t, P: Clone + fmt::Display, F: Fn(Mark) -> P> Reader<'t, P, F> {
         }
     }
 
-    fn error(&self, span: Span, message: impl Into<String>) -> SyntaxError<P> {
-        SyntaxError {
-            place: (self.place)(span.into()),
+    fn at(&self, mark: Mark) -> Place {
+        if self.marked {
+            self.place.at(mark)
+        } else {
+            self.place.clone()
+        }
+    }
+
+    fn error(&self, span: Span, message: impl Into<String>) -> Problem {
+        Problem {
+            place: self.at(span.into()),
             message: message.into(),
         }
     }
 
-    fn count(&mut self, span: Span, nodes: usize) -> Result<(), SyntaxError<P>> {
+    fn count(&mut self, span: Span, nodes: usize) -> Result<(), Problem> {
         self.nodes += nodes;
         if self.nodes > MAX_NODES {
             return Err(self.error(span, format!("more than {MAX_NODES} values")));
@@ -218,7 +289,7 @@ impl<'t, P: Clone + fmt::Display, F: Fn(Mark) -> P> Reader<'t, P, F> {
     }
 
     /// The node that begins with `event`.
-    fn node(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Node<P>, SyntaxError<P>> {
+    fn node(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Node, Problem> {
         if depth == MAX_DEPTH {
             return Err(self.error(span, format!("values are nested more than {MAX_DEPTH} deep")));
         }
@@ -242,11 +313,11 @@ impl<'t, P: Clone + fmt::Display, F: Fn(Mark) -> P> Reader<'t, P, F> {
         if anchor > 0 && self.aliases == Aliases::Follow {
             self.anchors.insert(anchor, value.clone());
         }
-        let place = (self.place)(span.into());
+        let place = self.at(span.into());
         Ok(Located { value, place })
     }
 
-    fn alias(&mut self, anchor: usize, span: Span) -> Result<Value<P>, SyntaxError<P>> {
+    fn alias(&mut self, anchor: usize, span: Span) -> Result<Value, Problem> {
         if self.aliases == Aliases::Refuse {
             return Err(self.error(span, "aliases are not supported, write the value itself"));
         }
@@ -257,7 +328,7 @@ impl<'t, P: Clone + fmt::Display, F: Fn(Mark) -> P> Reader<'t, P, F> {
         Ok(value)
     }
 
-    fn list(&mut self, depth: usize) -> Result<Vec<Node<P>>, SyntaxError<P>> {
+    fn list(&mut self, depth: usize) -> Result<Vec<Node>, Problem> {
         let mut items = Vec::new();
         loop {
             match self.next()? {
@@ -267,8 +338,8 @@ impl<'t, P: Clone + fmt::Display, F: Fn(Mark) -> P> Reader<'t, P, F> {
         }
     }
 
-    fn map(&mut self, depth: usize) -> Result<Vec<Entry<P>>, SyntaxError<P>> {
-        let mut entries: Vec<Entry<P>> = Vec::new();
+    fn map(&mut self, depth: usize) -> Result<Vec<(Key, Node)>, Problem> {
+        let mut entries: Vec<(Key, Node)> = Vec::new();
         loop {
             let (event, span) = self.next()?;
             let value = match event {
@@ -280,7 +351,7 @@ impl<'t, P: Clone + fmt::Display, F: Fn(Mark) -> P> Reader<'t, P, F> {
                 let message = format!("key {value:?} is there already, at {}", first.place);
                 return Err(self.error(span, message));
             }
-            let place = (self.place)(span.into());
+            let place = self.at(span.into());
             let key = Located { value, place };
             let (event, span) = self.next()?;
             entries.push((key, self.node(event, span, depth + 1)?));

@@ -17,22 +17,22 @@ use crate::session::SessionLimits;
 pub(super) fn admission(config: &Config) -> AdmissionLimits {
     AdmissionLimits {
         max_active: config.max_active,
-        max_waiting: config.max_waiting,
-        max_wait: config.max_wait,
-        overload_wait: config.overload_wait,
+        max_waiting: config.limits.max_waiting,
+        max_wait: config.limits.max_wait,
+        overload_wait: config.limits.overload_wait,
     }
 }
 
 /// What a session may hold, and for how long.
 pub(super) fn sessions(config: &Config) -> SessionLimits {
     SessionLimits {
-        max_text_bytes: config.max_text_bytes,
-        max_buffered_text_bytes: config.max_buffered_text_bytes,
-        max_audio: config.max_audio,
-        idle_timeout: config.idle_timeout,
-        max_age: config.max_session_age,
-        stall_timeout: config.stall_timeout,
-        max_text_pause: config.max_text_pause,
+        max_text_bytes: config.limits.max_text_bytes,
+        max_buffered_text_bytes: config.limits.max_buffered_text_bytes,
+        max_audio: config.limits.max_audio,
+        idle_timeout: config.limits.idle_timeout,
+        max_age: config.limits.max_session_age,
+        stall_timeout: config.limits.stall_timeout,
+        max_text_pause: config.limits.max_text_pause,
         ..SessionLimits::default()
     }
 }

@@ -275,7 +275,7 @@ fn record(
 ) -> anyhow::Result<(Telemetry, CustomMetrics, Option<Arc<LogSink>>)> {
     let options = TelemetryOptions {
         off: !settings.enabled,
-        catalogue: settings.catalogue(),
+        catalogue: settings.catalogue.clone(),
         hostname: hostname(),
         lines: match format {
             LogFormat::Text => LineFormat::Text,
@@ -284,7 +284,7 @@ fn record(
         log: settings.enabled.then(Arc::default),
         ..TelemetryOptions::default()
     };
-    let logs = settings.enabled && settings.mode.sinks("").log;
+    let logs = settings.enabled && settings.catalogue.mode.sinks("").log;
     let (telemetry, lines) = if logs {
         let (telemetry, sink, writer) = self::telemetry(Telemetry::with_line_log(&options))?;
         tasks.thread("metrics-log", move || {
@@ -298,12 +298,12 @@ fn record(
     };
     let custom = CustomOptions {
         undeclared: settings.undeclared,
-        sinks: settings.mode.sinks(""),
+        sinks: settings.catalogue.mode.sinks(""),
         ..CustomOptions::default()
     };
     let custom = CustomMetrics::new(&telemetry, custom);
     if let Some(file) = &settings.file
-        && let Err(error) = file.declare(&custom, settings.mode)
+        && let Err(error) = file.declare(&custom, settings.catalogue.mode)
     {
         stop(lines.as_ref());
         return Err(error.into());

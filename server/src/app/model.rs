@@ -147,7 +147,7 @@ impl ModelStart {
                 stages.deploy,
                 &changes,
             )?;
-            let capacity = stages.capacity(node, self.config.max_buffered_audio);
+            let capacity = stages.capacity(node, self.config.limits.max_buffered_audio);
             anyhow::Ok(PipelineStage { pool, capacity })
         };
         let running = stages.graph.stages.iter().map(pool).collect::<Result<_, _>>()?;

@@ -12,7 +12,6 @@ mod settings;
 mod show;
 mod typed;
 mod value;
-mod yaml;
 
 #[cfg(test)]
 mod tests;
@@ -23,6 +22,7 @@ use std::path::Path;
 use super::device::{Probe, probe};
 use omni_engine::StageKind;
 use omni_family::Device;
+use omni_yaml::{Node, Problem};
 use resolve::Resolved;
 use settings::Of;
 
@@ -37,7 +37,7 @@ pub use typed::{Handover, Placement, PrefixSharing, Products, Restart, Routing, 
 /// A deploy configuration and how it came about.
 #[derive(Debug, Clone)]
 pub struct Resolution {
-    /// What to run.
+    /// Settings of the stages.
     pub deploy: Deploy,
     resolved: Resolved,
 }
@@ -83,12 +83,12 @@ pub fn reference() -> String {
     show::reference()
 }
 
-/// What of the command line defaults follow from, and what there is on this machine.
+/// The flags that defaults follow from, and the devices of this machine.
 #[derive(Clone, Copy)]
 pub struct Given<'a> {
     /// Utterances worked on at once.
     pub max_active: usize,
-    /// What stages compute on.
+    /// Device of `--device`.
     pub device: Device,
     /// Says which other devices there are.
     pub probe: Probe<'a>,
@@ -149,11 +149,7 @@ pub fn read_back(yaml: &str, max_active: usize) -> Result<Resolution, Vec<String
     resolved(&tree, problems, &given)
 }
 
-fn resolved(
-    tree: &yaml::Node,
-    mut problems: Vec<problem::Problem>,
-    given: &Given<'_>,
-) -> Result<Resolution, Vec<String>> {
+fn resolved(tree: &Node, mut problems: Vec<Problem>, given: &Given<'_>) -> Result<Resolution, Vec<String>> {
     let (resolved, wrong) = Resolved::new(tree, given);
     let deploy = Deploy::new(&resolved);
     problems.extend(wrong);

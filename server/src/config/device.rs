@@ -1,4 +1,4 @@
-//! Where models compute: what is asked for, and what there is.
+//! Devices that models compute on: the one asked for, and those that there are.
 
 use std::num::NonZero;
 
@@ -17,7 +17,7 @@ pub(super) fn max_active(device: Device) -> usize {
 /// Says whether an NVIDIA device can be used: its name, or why not.
 pub type Probe<'a> = &'a dyn Fn(u32) -> Result<String, String>;
 
-/// What the machine says.
+/// Asks the driver of this machine.
 pub(super) fn probe(number: u32) -> Result<String, String> {
     omni_models::probe_gpu(number as usize)
 }
@@ -32,10 +32,10 @@ pub enum Wanted {
     Only(Device),
 }
 
-/// What is taken, and how that came about, for people.
+/// The chosen device and the reason, for people.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Chosen {
-    /// What is taken.
+    /// The device.
     pub device: Device,
     /// The device's name, or why it is no GPU.
     pub because: String,
@@ -51,7 +51,7 @@ impl Wanted {
         }
     }
 
-    /// What to use of what there is.
+    /// Chooses among the devices that there are.
     ///
     /// # Errors
     /// Why the one device that is wanted cannot be used.

@@ -89,7 +89,7 @@ pub(super) struct Flag {
     origin: Origin,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Origin {
     Default,

@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::quotas::Quotas;
 
-/// What keys begin with, so that scanners for secrets can find one that got lost.
+/// Prefix of keys, by which scanners for secrets can find one that got lost.
 const PREFIX: &str = "omni_";
 const HASH: &str = "sha256:";
 /// The first word of a line that is about every key.
@@ -24,7 +24,7 @@ const DEFAULTS: &str = "defaults";
 /// Largest file that is read, in bytes.
 const MAX_FILE: u64 = 4 << 20;
 
-/// What a key opens.
+/// A group of calls that a key allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Scope {
     /// Speaking, by any protocol.
@@ -53,9 +53,9 @@ impl fmt::Display for Scope {
 pub struct Holder {
     /// A name for people.
     pub name: String,
-    /// What the key opens.
+    /// Scopes of the key.
     pub scopes: Vec<Scope>,
-    /// How much of it.
+    /// Limits of its use.
     pub quotas: Quotas,
 }
 
@@ -143,7 +143,7 @@ impl KeyFile {
         self.keys.iter()
     }
 
-    /// Whether some key opens what `scope` covers.
+    /// Returns true if some key has the scope.
     #[must_use]
     pub fn opens(&self, scope: Scope) -> bool {
         self.keys.values().any(|holder| holder.scopes.contains(&scope))
@@ -155,20 +155,20 @@ impl KeyFile {
         self.unfinished
     }
 
-    /// How many keys there are.
+    /// Number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there is no key.
+    /// Returns true if there is no key.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 }
 
-/// Whether a line is about every key. A holder's name may begin as such a line does.
+/// Returns true if a line is about every key. A holder's name may begin as such a line does.
 fn is_about_all(words: &[&str]) -> bool {
     words.first() == Some(&DEFAULTS) && words.get(1).is_none_or(|word| word.contains('='))
 }
@@ -212,7 +212,7 @@ pub fn new_key(name: &str, scopes: &[Scope], quotas: &Quotas) -> anyhow::Result<
     Ok((key, line))
 }
 
-/// How a key is kept.
+/// The hash under which a key is kept.
 #[must_use]
 pub fn hash(key: &str) -> KeyHash {
     Sha256::digest(key.as_bytes()).into()

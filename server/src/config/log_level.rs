@@ -1,4 +1,4 @@
-//! Which log lines are written: a level by any of its usual names, and directives for parts of the server.
+//! Filter of log lines: a level by any of its usual names, and directives for parts of the server.
 
 use tracing_subscriber::EnvFilter;
 
@@ -17,7 +17,7 @@ const LEVELS: [(&str, &[&str]); 6] = [
 const EXPECTED: &str =
     "expected error, warn, info, debug, trace, off, or directives like info,omni_server=debug";
 
-/// What the targets of our own lines begin with.
+/// First parts of our own targets.
 const OWN: [&str; 12] = [
     "omni_audio",
     "omni_cluster",
@@ -33,7 +33,7 @@ const OWN: [&str; 12] = [
     "omni_yaml",
 ];
 
-/// Which log lines are written.
+/// A filter of log lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLevel {
     directives: String,

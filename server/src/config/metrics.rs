@@ -1,8 +1,7 @@
-//! What of the metrics can be configured: where they are read, where they are pushed, which there are.
+//! Settings of the metrics: the address for readers, the gateway, and the families that are served.
 
 mod push;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,13 +38,13 @@ pub struct RawMetrics {
     #[arg(long, env = "OMNI_METRICS_KEYS")]
     pub metrics_keys: bool,
 
-    /// Whether statistics are recorded at all: "on" or "off"
+    /// Record statistics: "on" or "off"
     #[arg(long, env = "OMNI_LOG_STATS", default_value = "on", value_name = "on|off",
           value_parser = ["on", "off"])]
     #[arg(help_heading = LOG)]
     pub log_stats: String,
 
-    /// What the pipeline's own metrics begin with: "vllm:omni_", or "vllm_omni:" as later vLLM-Omni has it
+    /// Prefix of the pipeline's own metrics: "vllm:omni_", or "vllm_omni:" as later vLLM-Omni has it
     #[arg(
         long,
         env = "OMNI_METRICS_PREFIX",
@@ -104,12 +103,12 @@ pub struct RawMetrics {
     #[arg(long, env = "OMNI_METRICS_CONFIG", value_name = "FILE")]
     pub metrics_config: Option<PathBuf>,
 
-    /// Where TorchServe's and custom metrics go: "log", "prometheus", "legacy" (ts_* to Prometheus, others to the log) or
+    /// Output of TorchServe's and custom metrics: "log", "prometheus", "legacy" (ts_* to Prometheus, others to the log) or
     /// "all"; without it the file's mode, and without that prometheus
     #[arg(long, env = "OMNI_METRICS_MODE", value_name = "MODE", value_parser = MetricsMode::WORDS)]
     pub metrics_mode: Option<String>,
 
-    /// Whether callers may declare and record metrics of their own over gRPC (MetricsService): "on" or "off". With
+    /// Let callers declare and record metrics of their own over gRPC (MetricsService): "on" or "off". With
     /// "on", all that can call the server can write what its operators look at
     #[arg(long, env = "OMNI_METRICS_SERVICE", default_value = "off", value_name = "on|off",
           value_parser = ["on", "off"])]
@@ -119,12 +118,12 @@ pub struct RawMetrics {
     #[arg(long, env = "OMNI_METRICS_AUTO_DECLARE")]
     pub metrics_auto_declare: bool,
 
-    /// Where metrics are pushed
+    /// Settings of the Pushgateway
     #[command(flatten)]
     pub push: RawPush,
 }
 
-/// Where metrics are read.
+/// Address for readers of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricsListen {
     /// Nowhere.
@@ -136,60 +135,30 @@ pub enum MetricsListen {
 /// Checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricsSettings {
-    /// Where they are read.
+    /// Address for readers.
     pub listen: MetricsListen,
-    /// Whether that is encrypted.
+    /// True if that port is encrypted.
     pub tls: bool,
-    /// Whether readers need a key.
+    /// True if readers need a key.
     pub keys: bool,
-    /// Where and how they are pushed.
+    /// Settings of pushes, if there are any.
     pub push: Option<PushOptions>,
-    /// Whether anything is recorded.
+    /// True if anything is recorded.
     pub enabled: bool,
-    /// What the metrics file says.
+    /// Contents of the metrics file.
     pub file: Option<MetricsConfig>,
-    /// Where TorchServe's metrics and custom ones go.
-    pub mode: MetricsMode,
-    /// What the pipeline's own metrics begin with.
-    pub prefix: Prefix,
-    /// Groups served although they are off by default.
-    pub enable: Vec<String>,
-    /// Groups left out.
-    pub disable: Vec<String>,
-    /// Bounds that replace a bucket set, by the set's name.
-    pub buckets: BTreeMap<String, Vec<f64>>,
-    /// Deprecated names are shown that were hidden by this release or a later one.
-    pub show_hidden: Option<Release>,
+    /// Prefix, groups and buckets of the families, for a model whose longest sequence is not known yet.
+    pub catalogue: CatalogueOptions,
     /// Time between two lines of statistics.
     pub log_interval: Duration,
-    /// Whether tables of requests are logged at level info.
+    /// True if tables of requests are logged at level info.
     pub log_tables: bool,
     /// Time between two looks at the machine for the log.
     pub look_interval: Duration,
-    /// Whether callers may declare and record metrics of their own.
+    /// True if callers may declare and record metrics of their own.
     pub service: bool,
-    /// What happens to samples of undeclared custom metrics.
+    /// Treatment of samples of undeclared custom metrics.
     pub undeclared: Undeclared,
-}
-
-impl MetricsSettings {
-    /// The families that are served, for a model whose longest sequence is not known yet.
-    #[must_use]
-    pub fn catalogue(&self) -> CatalogueOptions {
-        let mut options = CatalogueOptions {
-            prefix: self.prefix,
-            enable: self.enable.clone(),
-            disable: self.disable.clone(),
-            mode: self.mode,
-            buckets: self.buckets.clone(),
-            show_hidden: self.show_hidden,
-            ..CatalogueOptions::default()
-        };
-        if let Some(file) = &self.file {
-            file.choose(&mut options, Some(self.mode));
-        }
-        options
-    }
 }
 
 impl RawMetrics {
@@ -237,22 +206,33 @@ impl RawMetrics {
         let (Some(listen), Some(push), Some(prefix), Ok(file)) = (listen, push, prefix, file) else {
             return Err(problems);
         };
-        let mode = self.metrics_mode.as_deref().and_then(MetricsMode::parse);
-        let settings = MetricsSettings {
-            listen,
-            tls: self.metrics_tls,
-            keys: self.metrics_keys,
-            push,
-            enabled: self.log_stats == "on",
-            mode: mode
-                .or(file.as_ref().and_then(|file| file.mode))
-                .unwrap_or_default(),
-            file,
+        let mut catalogue = CatalogueOptions {
             prefix,
             enable: self.metrics_enable.clone(),
             disable: self.metrics_disable.clone(),
             buckets: buckets.into_iter().collect(),
             show_hidden,
+            ..CatalogueOptions::default()
+        };
+        let mode = self.metrics_mode.as_deref().and_then(MetricsMode::parse);
+        match &file {
+            Some(file) => file.choose(&mut catalogue, mode),
+            None => catalogue.mode = mode.unwrap_or_default(),
+        }
+        if let Err(errors) = Catalogue::built_in().with(&catalogue) {
+            problems.extend(errors.iter().map(ToString::to_string));
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        Ok(MetricsSettings {
+            listen,
+            tls: self.metrics_tls,
+            keys: self.metrics_keys,
+            push,
+            enabled: self.log_stats == "on",
+            file,
+            catalogue,
             log_interval: self.log_stats_interval,
             log_tables: self.log_request_tables,
             look_interval: self.metrics_log_interval,
@@ -262,15 +242,7 @@ impl RawMetrics {
             } else {
                 Undeclared::Refused
             },
-        };
-        match Catalogue::built_in().with(&settings.catalogue()) {
-            Ok(_) if problems.is_empty() => Ok(settings),
-            Ok(_) => Err(problems),
-            Err(errors) => {
-                problems.extend(errors.iter().map(ToString::to_string));
-                Err(problems)
-            }
-        }
+        })
     }
 
     fn service_problem(&self) -> Option<String> {

@@ -1,4 +1,4 @@
-//! What one API key may use, as the file of keys says it.
+//! Quotas of one API key, as the file of keys has them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -35,7 +35,7 @@ impl Quota {
         Self::Audio,
     ];
 
-    /// What it is called in the file, on the command line and in errors.
+    /// Its name in the file, on the command line and in errors.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
@@ -12,11 +11,11 @@ use super::deploy::WEIGHTS;
 use super::device::Wanted;
 use super::flags::{self, Flag};
 use super::keys::Scope;
+use super::limits::CallLimits;
 use super::listen::address;
 use super::log_level::LogLevel;
 use super::metrics::RawMetrics;
 use super::quotas::Quotas;
-use super::time::parse_duration;
 use super::traces::RawTraces;
 use super::transport::RawTransport;
 use super::wyoming::RawWyoming;
@@ -25,7 +24,7 @@ use super::wyoming::RawWyoming;
 const MODEL: &str = "Model";
 const STAGES: &str = "Stages";
 pub(super) const PORTS: &str = "Ports and access";
-const LIMITS: &str = "Limits";
+pub(super) const LIMITS: &str = "Limits";
 pub(super) const CONNECTIONS: &str = "Connections";
 pub(super) const METRICS: &str = "Metrics";
 pub(super) const LOG: &str = "Log";
@@ -39,10 +38,10 @@ pub enum LogFormat {
     Json,
 }
 
-/// Whether Studio, the page for browsers, is served.
+/// Serving of Studio, the page for browsers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StudioMode {
-    /// Where callers are served at a loopback address
+    /// Served if callers are served at a loopback address
     Auto,
     /// Served
     On,
@@ -51,7 +50,7 @@ pub enum StudioMode {
 }
 
 impl StudioMode {
-    /// Whether it is served to callers of this address.
+    /// Returns true if it is served to callers of this address.
     pub(super) fn serves(self, listen: SocketAddr) -> bool {
         match self {
             Self::Auto => listen.ip().is_loopback(),
@@ -61,7 +60,7 @@ impl StudioMode {
     }
 }
 
-/// What to do instead of serving.
+/// A command other than serving.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum ServerCommand {
     /// Check the flags and the deploy file, and print every setting with where its value comes from, as YAML
@@ -83,10 +82,10 @@ pub enum ServerCommand {
         /// Name of its holder
         #[arg(value_parser = parse_name)]
         name: String,
-        /// What it opens
+        /// Scopes of the key
         #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Scope::Speech, Scope::Chat])]
         scopes: Vec<Scope>,
-        /// How much of it
+        /// Quotas of the key
         #[command(flatten)]
         quotas: Quotas,
     },
@@ -116,7 +115,7 @@ pub enum ServerCommand {
     StageWorker,
 }
 
-/// How to print the metrics.
+/// Form of a listing of the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
 pub enum MetricsCommand {
     /// One line per family: name, type, unit, labels
@@ -132,7 +131,7 @@ pub enum MetricsCommand {
 #[derive(Debug, Clone, Parser)]
 #[command(name = "omni-server", version)]
 pub struct RawConfig {
-    /// What to do instead of serving
+    /// A command other than serving
     #[command(subcommand)]
     pub command: Option<ServerCommand>,
 
@@ -148,7 +147,7 @@ pub struct RawConfig {
     #[arg(help_heading = MODEL)]
     pub model: String,
 
-    /// What to compute on: cpu, cuda (the first NVIDIA device) or cuda:N; auto is the first NVIDIA device if it can be
+    /// Device to compute on: cpu, cuda (the first NVIDIA device) or cuda:N; auto is the first NVIDIA device if it can be
     /// used, or else the processor. A deploy file can say something else for every stage and replica
     #[arg(long, env = "OMNI_DEVICE", default_value = "auto", value_parser = Wanted::parse, value_name = "auto|cpu|cuda:N")]
     #[arg(help_heading = MODEL)]
@@ -166,7 +165,7 @@ pub struct RawConfig {
     #[arg(help_heading = MODEL)]
     pub speech_only: bool,
 
-    /// How to run the stages: a YAML file, see docs/config.md
+    /// Settings of the stages: a YAML file, see docs/config.md
     #[arg(long, env = "OMNI_DEPLOY", value_name = "FILE")]
     #[arg(help_heading = STAGES)]
     pub deploy: Option<PathBuf>,
@@ -218,7 +217,7 @@ pub struct RawConfig {
     #[arg(help_heading = PORTS)]
     pub admin_listen: Option<SocketAddr>,
 
-    /// Whether Wyoming is spoken
+    /// Settings of Wyoming
     #[command(flatten)]
     pub wyoming: RawWyoming,
 
@@ -232,109 +231,20 @@ pub struct RawConfig {
     #[arg(help_heading = PORTS)]
     pub cors_origin: Vec<String>,
 
-    /// Calls served at once; more are refused with RESOURCE_EXHAUSTED
-    #[arg(long, env = "OMNI_MAX_SESSIONS", default_value_t = 256, value_name = "N")]
-    #[arg(help_heading = LIMITS)]
-    pub max_sessions: usize,
-
     /// Utterances worked on at once; more wait. Unless given, 64 where --device is a GPU, and otherwise eight for every processor, at most 64
     #[arg(long, alias = "max-num-seqs", env = "OMNI_MAX_ACTIVE", value_name = "N")]
     #[arg(help_heading = LIMITS)]
     pub max_active: Option<usize>,
 
-    /// Utterances that may wait; more fail with RESOURCE_EXHAUSTED
-    #[arg(long, env = "OMNI_MAX_WAITING", default_value_t = 128, value_name = "N")]
-    #[arg(help_heading = LIMITS)]
-    pub max_waiting: usize,
+    /// Limits of calls and utterances
+    #[command(flatten)]
+    pub limits: CallLimits,
 
-    /// Longest wait of an utterance for its place
-    #[arg(long, env = "OMNI_MAX_WAIT", default_value = "20s", value_parser = parse_duration, value_name = "TIME")]
-    #[arg(help_heading = LIMITS)]
-    pub max_wait: Duration,
-
-    /// Longest wait that is begun under overload: while the queue has not been empty for half a second, or within ten seconds of a
-    /// request refused for that. Requests that would wait longer are refused at once, so that admitted ones begin in time
-    #[arg(long, env = "OMNI_OVERLOAD_WAIT", default_value = "500ms", value_parser = parse_duration, value_name = "TIME")]
-    #[arg(help_heading = LIMITS)]
-    pub overload_wait: Duration,
-
-    /// Longest text of one utterance
-    #[arg(
-        long,
-        env = "OMNI_MAX_TEXT_BYTES",
-        default_value_t = 20_000,
-        value_name = "BYTES"
-    )]
-    #[arg(help_heading = LIMITS)]
-    pub max_text_bytes: usize,
-
-    /// Most text that may wait in one call
-    #[arg(
-        long,
-        env = "OMNI_MAX_BUFFERED_TEXT_BYTES",
-        default_value_t = 100_000,
-        value_name = "BYTES"
-    )]
-    #[arg(help_heading = LIMITS)]
-    pub max_buffered_text_bytes: usize,
-
-    /// Longest audio of one utterance
-    #[arg(long, env = "OMNI_MAX_AUDIO", default_value = "30m", value_parser = parse_duration, value_name = "TIME")]
-    #[arg(help_heading = LIMITS)]
-    pub max_audio: Duration,
-
-    /// Audio that may wait for a slow reader before its production pauses
-    #[arg(long, env = "OMNI_MAX_BUFFERED_AUDIO", default_value = "5s", value_parser = parse_duration,
-          value_name = "TIME")]
-    #[arg(help_heading = LIMITS)]
-    pub max_buffered_audio: Duration,
-
-    /// End a call in which nothing happens for this long
-    #[arg(long, env = "OMNI_IDLE_TIMEOUT", default_value = "5m", value_parser = parse_duration, value_name = "TIME")]
-    #[arg(help_heading = LIMITS)]
-    pub idle_timeout: Duration,
-
-    /// With word-by-word buffering: end what is being spoken at its last word when no text has come for this long; what
-    /// comes later is spoken as a new part
-    #[arg(long, env = "OMNI_MAX_TEXT_PAUSE", default_value = "2s", value_parser = parse_duration, value_name = "TIME")]
-    #[arg(help_heading = LIMITS)]
-    pub max_text_pause: Duration,
-
-    /// A call of this age takes no more utterances
-    #[arg(long, env = "OMNI_MAX_SESSION_AGE", default_value = "4h", value_parser = parse_duration,
-          value_name = "TIME")]
-    #[arg(help_heading = LIMITS)]
-    pub max_session_age: Duration,
-
-    /// End a call whose reader falls so far behind the playing time of what is sent, or takes nothing for this long
-    #[arg(long, env = "OMNI_STALL_TIMEOUT", default_value = "60s", value_parser = parse_duration,
-          value_name = "TIME")]
-    #[arg(help_heading = LIMITS)]
-    pub stall_timeout: Duration,
-
-    /// How long open utterances may take to finish after SIGTERM or SIGINT; a second signal ends at once
-    #[arg(long, env = "OMNI_DRAIN_TIMEOUT", default_value = "30s", value_parser = parse_duration,
-          value_name = "TIME")]
-    #[arg(help_heading = LIMITS)]
-    pub drain_timeout: Duration,
-
-    /// Go on serving for this long after SIGTERM or SIGINT while readiness says no, so that those who send calls notice before one is refused
-    #[arg(help_heading = LIMITS)]
-    #[arg(long, env = "OMNI_DRAIN_DELAY", default_value = "0s", value_parser = parse_duration,
-          value_name = "TIME")]
-    pub drain_delay: Duration,
-
-    /// Accept no connections while open utterances finish, instead of refusing calls one by one: callers without a health check go
-    /// elsewhere at once
-    #[arg(help_heading = LIMITS)]
-    #[arg(long, env = "OMNI_DRAIN_CLOSES_PORT")]
-    pub drain_closes_port: bool,
-
-    /// How the port is encrypted, and what connections may take
+    /// Encryption of the port, and bounds of connections
     #[command(flatten)]
     pub transport: RawTransport,
 
-    /// What of the metrics is configured
+    /// Settings of the metrics
     #[command(flatten)]
     pub metrics: RawMetrics,
 
@@ -350,7 +260,7 @@ pub struct RawConfig {
     #[arg(help_heading = MODEL)]
     pub strict: bool,
 
-    /// Where traces are sent
+    /// Settings of traces
     #[command(flatten)]
     pub traces: RawTraces,
 
@@ -359,7 +269,7 @@ pub struct RawConfig {
     #[arg(help_heading = LOG)]
     pub log_format: LogFormat,
 
-    /// Which log lines: error, warn, info, debug, trace, off, or directives like info,omni_server=debug
+    /// Log lines to write: error, warn, info, debug, trace, off, or directives like info,omni_server=debug
     #[arg(
         long,
         alias = "uvicorn-log-level",

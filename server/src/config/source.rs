@@ -1,4 +1,4 @@
-//! What `--model` says.
+//! The value of `--model`.
 
 use std::path::Path;
 

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 
 fn raw(args: &[&str]) -> RawConfig {
@@ -114,7 +116,7 @@ fn the_device_decides_what_nobody_says() {
     assert_eq!((few.max_active, few.deploy.ar("talker").max_num_seqs), (3, 6));
 }
 
-/// What is said about one flag with this value.
+/// The problem of one flag with this value.
 fn problem(flag: &str, value: &str) -> Option<String> {
     let ConfigError(mut problems) = raw(&[flag, value]).validate().err()?;
     assert_eq!(problems.len(), 1, "{problems:?}");

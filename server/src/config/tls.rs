@@ -21,7 +21,7 @@ const MAX_FILE: u64 = 1 << 20;
 const SOON: Duration = Duration::from_secs(30 * DAY);
 const DAY: u64 = 24 * 3_600;
 
-/// Where certificates are.
+/// Files of certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The server's certificate and those between it and its authority, PEM.
@@ -32,12 +32,12 @@ pub struct TlsFiles {
     pub client_ca: Option<PathBuf>,
 }
 
-/// What connections are encrypted with.
+/// The certificate, key and authorities of encrypted connections.
 #[derive(Clone)]
 pub struct TlsIdentity {
     /// For the handshake.
     pub config: Arc<ServerConfig>,
-    /// When the first certificate of the chain to do so expires.
+    /// Time at which the first certificate of the chain expires.
     pub expires: SystemTime,
     /// Certificates of the chain, and authorities of clients.
     pub certificates: (usize, usize),
@@ -52,7 +52,7 @@ impl fmt::Debug for TlsIdentity {
 }
 
 impl TlsIdentity {
-    /// What an operator should know about the time that is left at `now`, if that is not much.
+    /// A warning about the time that is left at `now`, if that is not much.
     #[must_use]
     pub fn warning(&self, now: SystemTime) -> Option<String> {
         match self.expires.duration_since(now) {
@@ -151,7 +151,7 @@ fn certificates(flag: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>,
     }
 }
 
-/// What is wrong is said without any of it.
+/// Errors repeat nothing of the file.
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     let text = read("--tls-key", path)?;
     PrivateKeyDer::from_pem_slice(&text).map_err(|_| {

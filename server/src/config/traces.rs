@@ -1,4 +1,4 @@
-//! Where traces are sent, and which: one flag as vLLM has it, and the environment variables of OpenTelemetry.
+//! Settings of traces: one flag as vLLM has it, and the environment variables of OpenTelemetry.
 //!
 //! Sources: OpenTelemetry specification, "Environment Variable Specification" and "OTLP Exporter". A variable that is empty counts
 //! as not set. What is for traces alone wins over what is for all signals. No value of a header is ever shown.
@@ -43,24 +43,24 @@ pub struct RawTraces {
 pub struct TraceSettings {
     /// Scheme, host and port of the collector.
     pub endpoint: Uri,
-    /// What is sent along with every batch. The values are marked as secrets.
+    /// Headers of every batch. The values are marked as secrets.
     pub headers: HeaderMap,
     /// Whose certificates are trusted, instead of those that the system trusts.
     pub authority: Option<PathBuf>,
     /// The server's own certificate and its key.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// Whether batches are compressed.
+    /// True if batches are compressed.
     pub gzip: bool,
-    /// Which requests are traced.
+    /// Sampler of requests.
     pub sampler: TraceSampler,
     /// The queue of spans.
     pub limits: TraceLimits,
-    /// What the server says of itself.
+    /// Attributes of the server as a resource.
     pub resource: Vec<(String, String)>,
 }
 
 impl TraceSettings {
-    /// Whether the way to the collector is encrypted.
+    /// Returns true if the connection to the collector is encrypted.
     #[must_use]
     pub fn is_tls(&self) -> bool {
         self.endpoint.scheme_str() == Some("https")
@@ -270,7 +270,7 @@ impl Environment<'_> {
         self.note(time)
     }
 
-    /// What the server says of itself: what the environment says, and what that leaves out.
+    /// Attributes of the server: those of the environment, and defaults for those that it leaves out.
     fn resource(&mut self) -> Vec<(String, String)> {
         let text = self.get("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
         let given: Result<Vec<_>, String> = pairs(&text).collect();

@@ -12,7 +12,7 @@ use super::raw::{CONNECTIONS, PORTS};
 use super::time::parse_duration;
 use super::tls::TlsFiles;
 
-/// Bounds of connections. The limits of calls and utterances are [`SessionLimits`](crate::session::SessionLimits).
+/// Bounds of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionLimits {
     /// Connections at once.
@@ -59,7 +59,7 @@ pub struct ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// What holds unless something else is configured.
+    /// The bounds that hold by default.
     pub const DEFAULT: Self = Self {
         connections: 1_024,
         per_peer: 256,
@@ -152,7 +152,7 @@ pub struct RawTransport {
 }
 
 impl RawTransport {
-    /// Where the certificates are, if there are any; they are usable. `listen` is where others may come from.
+    /// The files of certificates, if there are any; they are usable. `listen` is the address that others may reach.
     pub(super) fn tls(&self, listen: SocketAddr) -> Result<Option<TlsFiles>, Vec<String>> {
         let (certificate, key) = match (&self.tls_cert, &self.tls_key, &self.tls_client_ca) {
             (Some(certificate), Some(key), _) => (certificate, key),

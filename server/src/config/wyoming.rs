@@ -1,4 +1,4 @@
-//! Where Wyoming is spoken, and which holder of a key its callers count as.
+//! Settings of Wyoming: its address, and the holder of a key that its callers count as.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,6 @@ use clap::Args;
 use super::keys::{KeyFile, Scope};
 use super::listen::address;
 use super::raw::PORTS;
-use crate::error::excerpt;
 
 /// As typed.
 #[derive(Debug, Clone, Args)]
@@ -36,10 +35,10 @@ pub struct RawWyoming {
 /// Longest name that is announced, in bytes (RFC 6763).
 const MAX_NAME: usize = 63;
 
-/// Where Wyoming is spoken.
+/// Settings of the Wyoming port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WyomingSettings {
-    /// Where to listen.
+    /// Address to listen on.
     pub listen: SocketAddr,
     /// The holder of a key that callers count as.
     pub holder: Option<String>,
@@ -48,7 +47,7 @@ pub struct WyomingSettings {
 }
 
 impl RawWyoming {
-    /// What is wrong with it, given the file of API keys if there is one, and what could be read of it.
+    /// Its problems, given the file of API keys if there is one, and what could be read of it.
     pub(super) fn problems(&self, keys: Option<Option<&KeyFile>>, plaintext: bool) -> Vec<String> {
         let Some(listen) = self.wyoming else {
             let flags = [
@@ -73,7 +72,7 @@ impl RawWyoming {
         {
             problems.push(format!(
                 "--zeroconf {}: expected a name of 1 to {MAX_NAME} bytes",
-                excerpt(name).escape_debug()
+                name.escape_debug()
             ));
         }
         problems

@@ -1,18 +1,23 @@
 //! Families that others have and that do not exist here.
 
+use serde::Deserialize;
+
 /// Families that are absent for one reason.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Absent {
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// Their names.
+    #[serde(default)]
     pub names: Vec<String>,
-    /// What the names of further ones begin with.
+    /// Prefixes of the names of further ones.
+    #[serde(default)]
     pub prefixes: Vec<String>,
 }
 
 impl Absent {
-    /// Whether it speaks of the family `name`.
+    /// Returns true if the family `name` is one of them.
     #[must_use]
     pub fn covers(&self, name: &str) -> bool {
         self.names.iter().any(|known| known == name)

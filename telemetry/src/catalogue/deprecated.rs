@@ -3,8 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::Deserialize;
+
 /// A release of the server. Missing numbers are 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Release([u16; 3]);
 
 impl Release {
@@ -27,6 +30,14 @@ impl Release {
     }
 }
 
+impl TryFrom<String> for Release {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| format!("release {text:?}, expected one like 1.2.3"))
+    }
+}
+
 impl fmt::Display for Release {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [major, minor, patch] = self.0;
@@ -35,7 +46,8 @@ impl fmt::Display for Release {
 }
 
 /// Another name of a family.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Deprecated {
     /// The name.
     pub name: Arc<str>,
@@ -48,13 +60,13 @@ pub struct Deprecated {
 }
 
 impl Deprecated {
-    /// Whether release `now` shows it to an operator who asks for what has been hidden since release `asked`.
+    /// Returns true if release `now` shows it to an operator who asks for names hidden since release `asked`.
     #[must_use]
     pub fn is_shown(&self, now: Release, asked: Option<Release>) -> bool {
         now < self.hidden || asked.is_some_and(|asked| asked <= self.hidden)
     }
 
-    /// What its HELP begins with.
+    /// First words of its HELP.
     #[must_use]
     pub fn notice(&self) -> String {
         format!(

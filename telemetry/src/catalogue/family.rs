@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a family's values are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+use serde::Deserialize;
+
+/// Type of a family's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FamilyKind {
     /// A whole number that only grows.
     Counter,
@@ -20,18 +23,6 @@ pub enum FamilyKind {
 }
 
 impl FamilyKind {
-    /// The word in a declaration.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::FloatCounter => "float_counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-            Self::Summary => "summary",
-        }
-    }
-
     /// The word in a `# TYPE` line.
     #[must_use]
     pub fn exposed(self) -> &'static str {
@@ -44,7 +35,7 @@ impl FamilyKind {
     }
 }
 
-/// Where a family's values go.
+/// Outputs of a family's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sinks {
     /// Pull and push.
@@ -60,7 +51,7 @@ pub struct Buckets {
     pub set: Arc<str>,
     /// The bounds.
     pub bounds: Vec<f64>,
-    /// Whether the bounds follow the longest sequence the model allows.
+    /// True if the bounds follow the longest sequence that the model allows.
     pub by_length: bool,
 }
 
@@ -69,11 +60,11 @@ pub struct Buckets {
 pub struct Family {
     /// Full name, as exposed.
     pub name: Arc<str>,
-    /// What its values are.
+    /// Type of its values.
     pub kind: FamilyKind,
     /// Unit of a value.
     pub unit: String,
-    /// What it says, in one or two sentences.
+    /// Meaning, in one or two sentences.
     pub help: String,
     /// Labels as they are recorded, in order. `engine` becomes `stage` and `replica`.
     pub labels: Vec<Arc<str>>,
@@ -83,7 +74,7 @@ pub struct Family {
     pub buckets: Option<Buckets>,
     /// Its group.
     pub group: Arc<str>,
-    /// Where its values go.
+    /// Outputs of its values.
     pub sinks: Sinks,
     /// The source that it still waits for.
     pub pending: Option<String>,
@@ -105,7 +96,7 @@ impl Family {
         labels
     }
 
-    /// Whether it has that label, as recorded.
+    /// Returns true if it has that label, as recorded.
     #[must_use]
     pub fn has_label(&self, label: &str) -> bool {
         self.labels.iter().any(|known| known.as_ref() == label)
@@ -118,3 +109,32 @@ pub(crate) const ENGINE: &str = "engine";
 pub(crate) const STAGE: &str = "stage";
 /// The replica's id within its stage, as exposed.
 pub(crate) const REPLICA: &str = "replica";
+
+/// Bounds are finite, there is at least one, and they increase.
+pub(crate) fn check_bounds(bounds: &[f64]) -> Result<(), String> {
+    if bounds.is_empty() {
+        return Err("no bounds, expected at least one".to_owned());
+    }
+    if let Some(bound) = bounds.iter().find(|bound| !bound.is_finite()) {
+        return Err(format!(
+            "bound {bound} is not finite; +Inf is added by the exporter"
+        ));
+    }
+    match bounds.windows(2).find(|pair| pair[1] <= pair[0]) {
+        Some(pair) => Err(format!(
+            "bound {} follows {}, expected increasing bounds",
+            pair[1], pair[0]
+        )),
+        None => Ok(()),
+    }
+}
+
+/// 1, 2, 5, 10, 20, 50 ... up to `limit`.
+pub(crate) fn one_two_five(limit: u32) -> Vec<f64> {
+    let limit = u64::from(limit.max(1));
+    let series = (0..).flat_map(|power: u32| [1, 2, 5].map(|digit| digit * 10_u64.pow(power)));
+    series
+        .take_while(|bound| *bound <= limit)
+        .map(|bound| bound as f64)
+        .collect()
+}

@@ -1,13 +1,13 @@
-//! What Prometheus accepts as a name.
+//! Names that Prometheus accepts.
 
-/// Whether `name` can be the name of a metric: letters, digits, `_` and `:`, not starting with a digit.
+/// Returns true if `name` can be the name of a metric: letters, digits, `_` and `:`, not starting with a digit.
 #[must_use]
 pub fn is_metric_name(name: &str) -> bool {
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     name.chars().all(legal) && name.starts_with(|c: char| !c.is_ascii_digit())
 }
 
-/// Whether `name` can be the name of a label that is not Prometheus' own: no `:`, no leading `__`, not `le` or `quantile`.
+/// Returns true if `name` can be the name of a label that is not Prometheus' own: no `:`, no leading `__`, not `le` or `quantile`.
 #[must_use]
 pub fn is_label_name(name: &str) -> bool {
     let reserved = name.starts_with("__") || ["le", "quantile"].contains(&name);

@@ -1,16 +1,15 @@
-//! What an operator may change about the catalogue: the prefix, the groups, buckets. Names, kinds and labels stay as declared.
+//! Options of an operator for the catalogue: the prefix, the groups, buckets. Names, kinds and labels stay as declared.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::check::{check_bounds, one_two_five};
-use super::{Catalogue, Family, Release};
-use crate::config::MetricsMode;
+use super::family::{check_bounds, one_two_five};
+use super::{Catalogue, Family, MetricsMode, Release};
 
 /// The group that a metrics file can choose from.
 const TORCHSERVE: &str = "torchserve";
 
-/// What the pipeline's own families begin with.
+/// Prefix of the pipeline's own families.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Prefix {
     /// `vllm:omni_`, as vLLM-Omni's first dashboards have it.
@@ -45,8 +44,8 @@ impl Prefix {
     }
 }
 
-/// What an operator may ask for.
-#[derive(Debug, Clone, Default)]
+/// Options of an operator.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct CatalogueOptions {
     /// The prefix of the pipeline's families.
     pub prefix: Prefix,
@@ -54,7 +53,7 @@ pub struct CatalogueOptions {
     pub enable: Vec<String>,
     /// Groups not to serve.
     pub disable: Vec<String>,
-    /// Whether families are served too that no component of the server feeds yet.
+    /// Serves families too that no component of the server feeds yet.
     pub pending: bool,
     /// Longest sequence of the served model, in tokens, if it is known already; the bounds of token histograms follow it.
     pub max_model_len: Option<u32>,
@@ -62,7 +61,7 @@ pub struct CatalogueOptions {
     pub buckets: BTreeMap<String, Vec<f64>>,
     /// Those of TorchServe's families that are served, if not all of them. Served whether or not the group is enabled.
     pub torchserve: Option<Vec<String>>,
-    /// Where TorchServe's families go.
+    /// Outputs of TorchServe's families.
     pub mode: MetricsMode,
     /// Deprecated names are shown that were hidden by this release or a later one.
     pub show_hidden: Option<Release>,
@@ -77,17 +76,17 @@ pub enum OptionsError {
     /// No such group.
     #[error("metrics group {got:?} does not exist, there are: {known}")]
     Group {
-        /// What was asked for.
+        /// The name that was asked for.
         got: String,
-        /// What there is.
+        /// The names that there are.
         known: String,
     },
     /// No such bucket set.
     #[error("histogram buckets {got:?} do not exist, there are: {known}")]
     BucketSet {
-        /// What was asked for.
+        /// The name that was asked for.
         got: String,
-        /// What there is.
+        /// The names that there are.
         known: String,
     },
     /// Bounds that make no histogram.
@@ -95,7 +94,7 @@ pub enum OptionsError {
     Bounds {
         /// The set.
         set: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
 }

@@ -8,7 +8,7 @@ use crate::problems::{Located, Node, Problems, Value};
 
 /// The group of TorchServe's own families.
 const TORCHSERVE: &str = "torchserve";
-/// What is appended to the dimensions of model metrics.
+/// Label that is appended to the dimensions of model metrics.
 const HOSTNAME: &str = "Hostname";
 
 /// Checks the list of dimensions, which is there for its anchors.
@@ -116,16 +116,17 @@ fn bounds(node: &Node, problems: &mut Problems) -> Vec<f64> {
 
 /// A name is declared once, whatever its kind and section: Prometheus knows it by its name alone.
 pub(super) fn unique(declared: &[Located<MetricSpec>], problems: &mut Problems) {
-    let mut first: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut first: BTreeMap<&str, &Located<MetricSpec>> = BTreeMap::new();
     for metric in declared {
         let name = metric.value.name.as_str();
-        if let Some(line) = first.get(name) {
+        if let Some(other) = first.get(name) {
+            let line = other.place.line().unwrap_or_default();
             problems.at(
                 metric,
                 format!("metric {name:?} is declared already, in line {line}"),
             );
         } else {
-            first.insert(name, metric.place.line);
+            first.insert(name, metric);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Why a custom metric cannot be declared or recorded.
+//! Errors of declaring and recording custom metrics.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ pub enum MetricError {
     /// It was not declared.
     #[error("metric {name:?} is not declared")]
     Unknown {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
     },
     /// The server records it itself.
@@ -24,7 +24,7 @@ pub enum MetricError {
     DeclaredDifferently {
         /// Its name.
         name: String,
-        /// What differs.
+        /// The difference.
         what: &'static str,
     },
     /// The declaration makes no sense.
@@ -32,7 +32,7 @@ pub enum MetricError {
     Invalid {
         /// Its name.
         name: String,
-        /// What is wrong, and what would be right.
+        /// The problem, and what would be right.
         problem: String,
     },
     /// There are too many metrics.
@@ -46,9 +46,9 @@ pub enum MetricError {
     WrongKind {
         /// Its name.
         name: String,
-        /// What it is.
+        /// Its declared kind.
         declared: &'static str,
-        /// What the sample is.
+        /// The sample's kind.
         got: &'static str,
     },
     /// It is in another unit.
@@ -66,7 +66,7 @@ pub enum MetricError {
     Undescribed {
         /// Its name.
         name: String,
-        /// What is missing.
+        /// The missing labels.
         what: &'static str,
     },
     /// A label has no value.
@@ -84,7 +84,7 @@ pub enum MetricError {
         name: String,
         /// The label.
         label: String,
-        /// What there is.
+        /// The names that there are.
         known: String,
     },
     /// A label is there twice.

@@ -8,12 +8,12 @@ use super::error::excerpt;
 use crate::catalogue::Family;
 use crate::recorder::{LONGEST_VALUE, MODEL_NAME};
 
-/// What the recorder supplies where it is not given.
+/// Values that the recorder supplies for labels that are not given.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Supplied<'a> {
     /// The labels.
     pub(super) labels: &'a [Arc<str>],
-    /// Whether the model's name is known. A series keeps its labels: one made before would never have it.
+    /// Returns true if the model's name is known. A series keeps its labels: one made before would never have it.
     pub(super) knows_model: bool,
 }
 

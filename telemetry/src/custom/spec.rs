@@ -6,7 +6,7 @@ use super::error::excerpt;
 use super::{MetricError, Sample};
 use crate::catalogue::{Buckets, ENGINE, FamilyKind, Sinks, check_bounds, is_label_name, is_metric_name};
 
-/// What a custom metric's values are.
+/// Type of a custom metric's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CustomKind {
     /// A number that only grows.
@@ -41,17 +41,17 @@ impl CustomKind {
 pub struct MetricSpec {
     /// Its name, as exposed.
     pub name: String,
-    /// What its values are.
+    /// Type of its values.
     pub kind: CustomKind,
     /// Unit of a value: any word, or TorchServe's (`ms`, `percent`, `MB` ...).
     pub unit: String,
-    /// What it says. Made of kind and unit if empty.
+    /// Meaning. Made of kind and unit if empty.
     pub help: String,
     /// Its labels.
     pub labels: Vec<String>,
     /// A histogram's upper bounds. Made of the unit if none.
     pub bounds: Option<Vec<f64>>,
-    /// Where it goes, if not where custom metrics go.
+    /// Outputs, if not those of custom metrics.
     pub sinks: Option<Sinks>,
 }
 
@@ -65,7 +65,7 @@ const LONGEST_NAME: usize = 128;
 const LONGEST_UNIT: usize = 32;
 /// Longest help, in bytes.
 const LONGEST_HELP: usize = 512;
-/// What the names of the server's own families begin with, whichever prefix it is told to use. Dashboards take every name like
+/// Prefixes of the server's own families, whichever prefix it is told to use. Dashboards take every name like
 /// that for the server's own.
 const RESERVED: [&str; 2] = ["vllm:", "vllm_omni:"];
 
@@ -84,7 +84,7 @@ pub(super) fn check_length(name: &str) -> Result<(), MetricError> {
 }
 
 impl MetricSpec {
-    /// Whether it can be declared.
+    /// Checks that it can be declared.
     ///
     /// # Errors
     ///

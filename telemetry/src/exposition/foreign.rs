@@ -8,7 +8,7 @@ use super::render::{Format, Selection};
 /// Gives what a library tells, in Prometheus' text format 0.0.4.
 pub type ForeignText = std::sync::Arc<dyn Fn() -> String + Send + Sync>;
 
-/// What a name of a sample may have behind its family's.
+/// Suffixes that a sample's name may have behind its family's.
 const SUFFIXES: [&str; 3] = ["_bucket", "_sum", "_count"];
 
 /// A family as it came.
@@ -28,7 +28,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Whether a sample of that name is its own.
+    /// Returns true if a sample of that name is its own.
     fn has(&self, sample: &str) -> bool {
         sample
             .strip_prefix(self.name)

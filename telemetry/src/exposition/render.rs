@@ -11,7 +11,7 @@ use super::{Exposition, foreign};
 use crate::catalogue::{Family, FamilyKind};
 use crate::log::without_lines;
 
-/// Which families a reader wants: all, or those named. A name is a family's, or that of one of a histogram's three series.
+/// The families that a reader wants: all, or those named. A name is a family's, or that of one of a histogram's three series.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection(BTreeSet<String>);
 
@@ -36,7 +36,7 @@ pub enum Format {
     OpenMetrics,
 }
 
-/// Which of a family's series are wanted.
+/// The wanted series of a family.
 #[derive(Clone, Copy)]
 struct Parts {
     buckets: bool,
@@ -59,7 +59,7 @@ impl Parts {
 }
 
 impl Exposition {
-    /// What a reader gets now. Recording goes on meanwhile; each value is read once.
+    /// The text that a reader gets now. Recording goes on meanwhile; each value is read once.
     #[must_use]
     pub fn render(&self, selection: &Selection) -> String {
         self.render_as(selection, Format::Text)

@@ -1,4 +1,4 @@
-//! What a listener gets from one replica of the last stage.
+//! Audio that a listener gets from one replica of the last stage.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What models ask of a GPU.
+//! Work that models ask of a GPU.
 
 use metrics::Counter;
 

@@ -19,7 +19,7 @@ pub enum Listener {
     Wyoming,
 }
 
-/// What became of a connection.
+/// The outcome of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Connected {
     /// It was served.
@@ -73,7 +73,7 @@ impl ConnectionInstruments {
         }
     }
 
-    /// What became of a connection is known.
+    /// Counts the outcome of a connection.
     pub fn connected(&self, what: Connected) {
         self.connected[what as usize].increment(1);
     }

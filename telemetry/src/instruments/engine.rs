@@ -18,7 +18,7 @@ pub struct CacheConfig {
     pub block_size: u32,
     /// Number format of keys and values.
     pub dtype: String,
-    /// Whether prefixes are shared.
+    /// True if prefixes are shared.
     pub prefix_caching: bool,
     /// Blocks there are.
     pub blocks: u64,

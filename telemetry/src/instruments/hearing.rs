@@ -1,4 +1,4 @@
-//! What is kept of recordings that were heard.
+//! The cache of recordings that were heard.
 
 use metrics::Counter;
 

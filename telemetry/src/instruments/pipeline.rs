@@ -12,16 +12,16 @@ use crate::log::StatsLog;
 use crate::meter::Meter;
 use crate::records::{FailureReason, Replica, RequestOutcome, RequestRecord, StageKind};
 
-/// What stands behind a replica's ids.
+/// Description of a replica behind its ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StageInfo {
     /// The ids.
     pub replica: Replica,
     /// Name of the stage.
     pub name: String,
-    /// What kind of stage it is.
+    /// Kind of the stage.
     pub kind: StageKind,
-    /// What it runs on.
+    /// Its device.
     pub device: String,
 }
 
@@ -111,7 +111,7 @@ impl PipelineInstruments {
         self.stage_waiting(info.replica, 0);
     }
 
-    /// Whether a replica takes work.
+    /// Records if a replica takes work.
     pub fn replica_takes_work(&self, replica: Replica, takes_work: bool) {
         let (stage, replica) = replica.ids();
         let gauge = self.meter.gauge(f::OMNI_REPLICA_UP, [&stage, &replica]);

@@ -5,7 +5,7 @@ use metrics::Counter;
 use crate::families as f;
 use crate::meter::Meter;
 
-/// How a request came.
+/// Protocol of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// By Wyoming.
@@ -14,7 +14,7 @@ pub enum Protocol {
     WebSocket,
 }
 
-/// How a request ended.
+/// The end of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestResult {
     /// It was answered to the end.

@@ -8,7 +8,7 @@ use crate::families as f;
 use crate::meter::Meter;
 use crate::records::Silence;
 
-/// Why a request was turned away.
+/// The reason for which a request was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RejectionReason {
     /// The queue of requests was full, or the wait in it too long.
@@ -33,7 +33,7 @@ impl RejectionReason {
     ];
 }
 
-/// Why a speech stream ended early.
+/// The reason for which a speech stream ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamAbort {
     /// The caller cancelled it.

@@ -35,7 +35,7 @@ impl Responses {
     }
 }
 
-/// How long the parts of one request took.
+/// Times of the parts of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TorchServeRequest {
     /// Arrival to answer, without waits for its caller's text.
@@ -88,7 +88,7 @@ impl TorchServeInstruments {
         self.requests.increment(1);
     }
 
-    /// What the request `id` took.
+    /// Records the times of the request `id`.
     pub fn took(&self, id: &str, times: &TorchServeRequest) {
         with_request(id, || self.record(times));
     }

@@ -1,4 +1,4 @@
-//! What becomes of spans.
+//! Outcomes of spans.
 
 use metrics::Counter;
 

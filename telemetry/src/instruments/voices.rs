@@ -7,7 +7,7 @@ use metrics::{Counter, Gauge, Histogram};
 use crate::families as f;
 use crate::meter::Meter;
 
-/// What is kept of a voice.
+/// The kept form of a voice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VoiceKind {
     /// The speaker's vector.
@@ -24,7 +24,7 @@ impl VoiceKind {
     const ENCODED: usize = 2;
 }
 
-/// What a voice is to be made of.
+/// The material of a new voice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VoiceMaterial {
     /// A recording.
@@ -39,7 +39,7 @@ impl VoiceMaterial {
     const ALL: [&'static str; 3] = ["recording", "description", "file"];
 }
 
-/// What became of a request for a voice.
+/// The outcome of a request for a voice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VoiceCreation {
     /// The voice is kept.
@@ -100,7 +100,7 @@ impl VoiceCreation {
     ];
 }
 
-/// What became of a request to delete a voice.
+/// The outcome of a request to delete a voice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VoiceDeletion {
     /// It is gone.
@@ -117,7 +117,7 @@ impl VoiceDeletion {
     const ALL: [&'static str; 4] = ["deleted", "not_found", "not_owned", "not_stored"];
 }
 
-/// Where the voice of a request comes from.
+/// The source of a request's voice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VoiceProvenance {
     /// It is kept.

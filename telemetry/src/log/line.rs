@@ -2,11 +2,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Write;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use humantime::format_rfc3339_millis;
 use metrics::Key;
-
-use super::time::stamp;
 
 thread_local! {
     static REQUEST: RefCell<Option<String>> = const { RefCell::new(None) };
@@ -26,7 +25,7 @@ pub(crate) fn without_lines(record: impl FnOnce()) {
     record();
 }
 
-/// Whether lines are left out on this thread now.
+/// Returns true if lines are left out on this thread now.
 pub(super) fn is_silent() -> bool {
     SILENT.get()
 }
@@ -43,7 +42,7 @@ pub fn with_request<T>(id: &str, record: impl FnOnce() -> T) -> T {
     record()
 }
 
-/// How a line is written.
+/// Form of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LineFormat {
     /// As TorchServe writes it.
@@ -53,7 +52,7 @@ pub enum LineFormat {
     Json,
 }
 
-/// What a series' lines have in common: `name.unit:` and `|#k:v,...|#hostname:h`.
+/// The common part of a series' lines: `name.unit:` and `|#k:v,...|#hostname:h`.
 #[derive(Debug, Clone)]
 pub(super) struct Template {
     before: String,
@@ -120,6 +119,15 @@ impl Template {
     }
 }
 
+/// Seconds since 1970, and the moment as `2022-03-30T10:58:39,358` in UTC.
+fn stamp(at: SystemTime) -> (u64, String) {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut moment = String::with_capacity(24);
+    // Fails after the year 9999.
+    let _ = write!(moment, "{}", format_rfc3339_millis(UNIX_EPOCH + since));
+    (since.as_secs(), moment.trim_end_matches('Z').replace('.', ","))
+}
+
 /// Percent-encodes what separates fields.
 fn escape(out: &mut String, value: &str) {
     for c in value.chars() {
@@ -136,7 +144,7 @@ fn escape(out: &mut String, value: &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, UNIX_EPOCH};
+    use std::time::Duration;
 
     use super::*;
     use crate::recorder::tests::key;

@@ -123,7 +123,7 @@ struct Lines {
     drops: Arc<Drops>,
     /// A gauge's value, which it is changed from.
     value: AtomicU64,
-    /// Whether it is a counter behind a gauge.
+    /// True for a counter behind a gauge.
     adds: bool,
 }
 

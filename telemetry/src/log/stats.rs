@@ -1,4 +1,4 @@
-//! What every replica did in an interval, as in vLLM's line of statistics, and tables of requests and edges.
+//! Statistics of every replica over an interval, as in vLLM's line of statistics, and tables of requests and edges.
 //!
 //! In: the records that the instruments take. Out: [`LogLine`]s, which the composition root's task gives to the log. Throughput is
 //! what was added since the line before over the time that really passed; prompt tokens that came from a cache do not count.
@@ -20,13 +20,13 @@ const MOST_TABLES: usize = 256;
 /// A table for the log, or what is said beside one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
-    /// Whether it is logged at level debug only.
+    /// True if it is logged at level debug only.
     pub debug: bool,
     /// The text; a table has several lines.
     pub text: String,
 }
 
-/// What an engine did in an interval. Figures have the digits that mean something.
+/// Statistics of an engine over an interval. Figures have the digits that mean something.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Throughput {
     /// Whose engine it is.
@@ -51,7 +51,7 @@ pub struct Throughput {
     pub hit_rate: Option<f64>,
 }
 
-/// What one engine has done since the line before.
+/// Statistics of one engine since the line before.
 #[derive(Debug)]
 pub struct EngineLog {
     replica: Replica,
@@ -131,7 +131,7 @@ impl EngineLog {
         self.state().preemptions += 1;
     }
 
-    /// What happened until `now`, of any monotonic clock that began with the engine.
+    /// Statistics until `now`, of any monotonic clock that began with the engine.
     pub fn throughput(&self, now: Duration) -> Throughput {
         let mut state = self.state();
         let seconds = now.saturating_sub(state.last).as_secs_f64().max(1e-9);
@@ -159,7 +159,7 @@ fn tenths(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-/// What went over one edge since the tables before.
+/// Transfers over one edge since the tables before.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct EdgeSums {
     pub(super) hops: u64,
@@ -217,7 +217,7 @@ impl StatsLog {
         sums.rx += record.rx;
     }
 
-    /// What every engine did in the interval that ends at `now`.
+    /// Statistics of every engine over the interval that ends at `now`.
     pub fn throughput(&self, now: Duration) -> Vec<Throughput> {
         let engines = self.engines.lock().clone();
         engines.values().map(|engine| engine.throughput(now)).collect()

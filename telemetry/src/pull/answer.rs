@@ -16,7 +16,7 @@ use crate::exposition::Format;
 
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// What a reader finds when nothing is recorded: never an empty body, which looks like a fault.
+/// The text for readers when nothing is recorded: never an empty body, which looks like a fault.
 const NOTHING: &str = "# nothing to show: statistics are off, or no family has one of these names\n";
 
 pub(super) struct Answer {
@@ -129,7 +129,7 @@ pub(super) fn taken(headers: &HeaderMap) -> Format {
     }
 }
 
-/// Whether `gzip` is among the encodings that the caller takes.
+/// Returns true if `gzip` is among the encodings that the caller takes.
 fn takes_gzip(headers: &HeaderMap) -> bool {
     let values = headers.get_all(ACCEPT_ENCODING).iter();
     let mut codings = values

@@ -1,4 +1,4 @@
-//! What a reader needs to be let in: TLS, a key.
+//! Requirements on readers: TLS, a key.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,13 +10,13 @@ use tokio_rustls::rustls::ServerConfig;
 
 /// The certificate to show now.
 pub type TlsSource = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
-/// Whether a request with these headers may read.
+/// Decides if a request with these headers may read.
 pub type Admission = Arc<dyn Fn(&HeaderMap) -> bool + Send + Sync>;
 /// True if a request is answered that names its host so, and came in at that address of this machine; if not, the status and why.
 pub type HostCheck =
     Arc<dyn Fn(Version, &Uri, &HeaderMap, Option<IpAddr>) -> Result<(), (StatusCode, String)> + Send + Sync>;
 
-/// What is asked of readers.
+/// Requirements on readers.
 #[derive(Clone, Default)]
 pub struct PullGuard {
     /// Connections are encrypted, if there is one.
@@ -38,7 +38,7 @@ impl fmt::Debug for PullGuard {
 }
 
 impl PullGuard {
-    /// What encrypts a connection. The server speaks HTTP/1.1 and offers nothing else.
+    /// TLS of a connection. The server speaks HTTP/1.1 and offers nothing else.
     pub(super) fn acceptor(&self) -> Option<TlsAcceptor> {
         let source = self.tls.as_ref()?;
         let mut config = ServerConfig::clone(&source());

@@ -22,7 +22,7 @@ use super::verifier::OrNamed;
 /// Most that is read of an answer.
 const MOST_ANSWER: usize = 1024;
 
-/// Why a push did not arrive. None of the messages contains a secret.
+/// The reason why a push did not arrive. None of the messages contains a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
     /// No connection, or a broken one.

@@ -27,7 +27,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// How the server authenticates itself.
+/// Credentials of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credentials {
     /// A name and a password.
@@ -52,7 +52,7 @@ impl Credentials {
         }
     }
 
-    /// Whether `text` gives them away.
+    /// Returns true if `text` gives them away.
     pub(super) fn are_in(&self, text: &str) -> bool {
         let header = self.header();
         let (_, sent) = header.split_once(' ').unwrap_or(("", &header));
@@ -63,7 +63,7 @@ impl Credentials {
     }
 }
 
-/// Why an address cannot be used. None of the messages contains a secret.
+/// The reason why an address cannot be used. None of the messages contains a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PushTargetError {
     /// It is no address.
@@ -91,7 +91,7 @@ pub enum PushTargetError {
     Certificates {
         /// The file, or the system.
         path: String,
-        /// What went wrong.
+        /// The problem.
         problem: String,
     },
 }

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::telemetry::TelemetryOptions;
 
-/// What a gateway saw: method, path, authorization, body.
+/// A request at a gateway: method, path, authorization, body.
 type Seen = (Method, String, Option<String>, String);
 
 /// A gateway that answers with `statuses` in turn, the last one for ever.

@@ -36,7 +36,7 @@ impl OrNamed {
     }
 }
 
-/// Whether it was refused only because it is marked as an authority.
+/// Returns true if it was refused only because it is marked as an authority.
 fn is_an_authority(error: &Error) -> bool {
     matches!(error, Error::InvalidCertificate(CertificateError::Other(OtherError(inner)))
         if inner.to_string().contains("CaUsedAsEndEntity"))

@@ -45,7 +45,7 @@ impl<R> Check<R> {
         if facade_call(family.kind) != call {
             let why = format!(
                 "it is a {}, not what {call:?} is recorded for",
-                family.kind.name()
+                family.kind.exposed()
             );
             return Some((DropReason::KindMismatch, why));
         }
@@ -92,7 +92,7 @@ fn wrong_value(family: &Family, key: &Key) -> Option<(DropReason, String)> {
     ))
 }
 
-/// How the facade registers a family of that kind.
+/// The facade's registration of a family of that kind.
 pub(crate) fn facade_call(kind: FamilyKind) -> Call {
     match kind {
         FamilyKind::Counter => Call::Counter,

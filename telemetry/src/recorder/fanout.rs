@@ -14,9 +14,9 @@ use crate::schema::Schema;
 
 /// A way out, and the families it takes.
 pub struct Sink {
-    /// Whether a family goes there.
+    /// Returns true if a family goes there.
     pub takes: fn(&Family) -> bool,
-    /// Where to.
+    /// The recorder.
     pub recorder: SharedRecorder,
 }
 

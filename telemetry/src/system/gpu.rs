@@ -11,7 +11,7 @@ use crate::families as f;
 use crate::family::GaugeFamily;
 use crate::meter::Meter;
 
-/// What a device reports. What it does not is missing.
+/// The figures that a device reports.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct GpuReading {
     /// Share of time in which a kernel ran, 0 to 1.

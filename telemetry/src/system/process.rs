@@ -18,7 +18,7 @@ pub struct OneProcess {
     pub cpu: f64,
     /// Memory that is resident, in bytes.
     pub resident: f64,
-    /// When it started, in seconds since 1970.
+    /// Start time, in seconds since 1970.
     pub started: f64,
 }
 
@@ -88,7 +88,7 @@ impl Collector for ProcessCollector {
     }
 }
 
-/// What is needed of `/proc/self/stat`.
+/// The needed fields of `/proc/self/stat`.
 struct Stat {
     cpu_ticks: u64,
     started_ticks: u64,

@@ -36,16 +36,16 @@ fn digits(text: &str, count: usize) -> Option<u128> {
     fits.then(|| u128::from_str_radix(text, 16).ok()).flatten()
 }
 
-/// What a caller says of the span that it calls from.
+/// The caller's span, as its headers name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceParent {
     /// Its trace.
     pub trace: TraceId,
     /// The span.
     pub span: SpanId,
-    /// Whether the caller records its own.
+    /// True if the caller records its own.
     pub sampled: bool,
-    /// What the caller's tracing system wants passed on.
+    /// State of the caller's tracing system, to be passed on.
     pub state: TraceState,
 }
 
@@ -84,7 +84,7 @@ impl TraceParent {
     }
 }
 
-/// Where the spans of one request belong, and how its stamps become times of day. A clock that is set while the request runs
+/// The trace of one request, and the times of day of its stamps. A clock that is set while the request runs
 /// does not change their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceContext {
@@ -92,9 +92,9 @@ pub struct TraceContext {
     pub trace: TraceId,
     /// The span of the request itself, the parent of all others.
     pub span: SpanId,
-    /// What it was called from.
+    /// The caller's span.
     pub parent: Option<SpanId>,
-    /// What the caller's tracing system wants passed on.
+    /// State of the caller's tracing system, to be passed on.
     pub state: TraceState,
     /// A stamp, and the time of day that it stands for.
     anchor: (Duration, SystemTime),

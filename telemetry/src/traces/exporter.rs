@@ -19,7 +19,7 @@ const ATTEMPTS: u32 = 5;
 /// Pause after the first failure; doubled after every further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Why a batch did not arrive. None of the messages contains a secret.
+/// The reason why a batch did not arrive. None of the messages contains a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpanSendError {
     /// It may be tried again.
@@ -39,7 +39,7 @@ impl SpanSendError {
     }
 }
 
-/// How spans leave the server.
+/// Transport of spans.
 pub trait SpanTransport: Send + Sync + 'static {
     /// Sends them all; the count of those that the collector rejected. Dropping the future gives up.
     ///

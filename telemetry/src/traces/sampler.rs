@@ -1,4 +1,4 @@
-//! Which requests are traced: the samplers of the OpenTelemetry specification, by its names.
+//! Samplers of requests: those of the OpenTelemetry specification, by its names.
 
 use opentelemetry::Context;
 use opentelemetry::trace::{SpanKind, TraceContextExt as _, TraceId};
@@ -11,11 +11,11 @@ use super::context::TraceParent;
 pub struct TraceSampler {
     /// Share of the traces that begin here, 0 to 1.
     share: f64,
-    /// Whether the caller's own decision to record is followed.
+    /// Follows the caller's own decision to record.
     asks_parent: bool,
 }
 
-/// Why there is no such sampler.
+/// The reason why there is no such sampler.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SamplerError {
     /// It is not one of the specification's.
@@ -37,7 +37,7 @@ impl Default for TraceSampler {
 }
 
 impl TraceSampler {
-    /// What [`parse`](Self::parse) knows.
+    /// Names that [`parse`](Self::parse) takes.
     pub const NAMES: [&str; 6] = [
         "always_on",
         "always_off",
@@ -66,7 +66,7 @@ impl TraceSampler {
         })
     }
 
-    /// Whether a request is traced. Servers with the same share agree on a trace.
+    /// Returns true if a request is traced. Servers with the same share agree on a trace.
     #[must_use]
     pub fn takes(&self, trace: TraceId, parent: Option<&TraceParent>) -> bool {
         let parent = parent.map(|parent| Context::new().with_remote_span_context(parent.remote()));

@@ -53,7 +53,7 @@ pub(crate) struct Query {
     pub(crate) place: String,
     pub(crate) expression: String,
     pub(crate) legend: String,
-    /// Whether the panel says that it has nothing to show although all is well.
+    /// Returns true if the panel says that it has nothing to show although all is well.
     pub(crate) may_be_empty: bool,
 }
 

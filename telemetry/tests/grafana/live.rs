@@ -17,7 +17,7 @@ use crate::load::{Gpu, Incident, Load, MODEL};
 use crate::programs::{Running, find, free_address, start, until};
 use crate::vllm;
 
-/// What Grafana puts in the place of its variables when everything is chosen.
+/// Values that Grafana puts in the place of its variables when everything is chosen.
 fn filled_in(query: &str) -> String {
     let variables = ["$job", "$instance", "$model_name", "$stage", "$replica"];
     let query = query.replace("$__rate_interval", "1m");
@@ -39,7 +39,7 @@ fn encoded(query: &str) -> String {
     out
 }
 
-/// Whether an answer has a number in it.
+/// Returns true if an answer has a number in it.
 fn has_data(answer: &str) -> bool {
     let answer: Value = serde_json::from_str(answer).unwrap_or_default();
     let series = answer.pointer("/data/result").and_then(Value::as_array);

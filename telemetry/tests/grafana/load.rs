@@ -46,7 +46,7 @@ pub(crate) struct Load {
     call: GrpcInstruments,
     http: HttpInstruments,
     process: OnceLock<OwnProcessInstruments>,
-    /// Whether something goes wrong now and then.
+    /// True if something goes wrong now and then.
     trouble: AtomicBool,
 }
 

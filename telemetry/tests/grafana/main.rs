@@ -1,4 +1,4 @@
-//! What is in `grafana/`: dashboards, recording rules, alerts, and the configuration that goes with them.
+//! Tests of `grafana/`: dashboards, recording rules, alerts, and the configuration that goes with them.
 
 mod committed;
 mod layout;

@@ -17,14 +17,14 @@ const FOREIGN: [(&str, &[&str]); 3] = [
     ("push_time_seconds", &[]),
 ];
 
-/// What can be asked for.
+/// The names that can be asked for.
 pub(crate) struct Known {
     catalogue: Catalogue,
     /// Recorded series and their labels.
     recorded: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 enum Found<'a> {
     Series(&'a Family, &'a str),
     Other,

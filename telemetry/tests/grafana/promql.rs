@@ -1,4 +1,4 @@
-//! What a PromQL expression reads: its selectors, the function around each, and every label that it groups or matches by.
+//! Reads of a PromQL expression: its selectors, the function around each, and every label that it groups or matches by.
 //!
 //! Not a parser: it knows words, brackets and strings, and takes for granted that Prometheus accepts the expression, which others
 //! check. Grafana's variables may stand inside strings and instead of durations.
@@ -14,7 +14,7 @@ pub(crate) struct Selector {
     pub(crate) matchers: Vec<(String, String)>,
     /// The function or aggregation it is the argument of.
     pub(crate) function: Option<String>,
-    /// Whether it has a range.
+    /// True if it has a range.
     pub(crate) ranged: bool,
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn read(expression: &str) -> Result<Expression, String> {
     }
 }
 
-/// Whether the word before `at` is a function or an aggregation: a bracket follows, or a list of labels and then a bracket.
+/// Returns true if the word before `at` is a function or an aggregation: a bracket follows, or a list of labels and then a bracket.
 fn is_called(tokens: &[Token], at: usize) -> bool {
     match tokens.get(at) {
         Some(Token::Sign('(')) => true,

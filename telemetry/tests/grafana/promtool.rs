@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::committed::{folder, rules, text};
 use crate::programs::{call, find};
 
-/// What promtool says, and whether it is content.
+/// The output of promtool, and its verdict.
 fn promtool(program: &Path, arguments: &[&str], directory: &Path) -> (bool, String) {
     let own = tempfile::tempdir().expect("a directory");
     let output = call(program, own.path())

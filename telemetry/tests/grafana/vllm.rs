@@ -10,7 +10,7 @@ use omni_telemetry::Catalogue;
 use crate::names::Known;
 use crate::promql::read;
 
-/// What is done with a series.
+/// The use of a series.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     /// Its value.

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// How long a program may take to do what it is there for.
+/// Longest time for a program to do its work.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How to call `program`, if it is there: installed, or unpacked by `scripts/setup`. Says so if not.
+/// Path of `program`, if it is there: installed, or unpacked by `scripts/setup`. Prints a note if not.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools/debian/usr/bin");
     let runs = |path: &PathBuf| {

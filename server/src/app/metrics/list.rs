@@ -36,13 +36,13 @@ pub fn metrics_catalogue(settings: &MetricsSettings) -> anyhow::Result<String> {
 
 fn declared(settings: &MetricsSettings) -> anyhow::Result<Telemetry> {
     let options = TelemetryOptions {
-        catalogue: settings.catalogue(),
+        catalogue: settings.catalogue.clone(),
         ..TelemetryOptions::default()
     };
     let telemetry = super::telemetry(Telemetry::new(&options))?;
     if let Some(file) = &settings.file {
         let custom = CustomMetrics::new(&telemetry, CustomOptions::default());
-        file.declare(&custom, settings.mode)?;
+        file.declare(&custom, settings.catalogue.mode)?;
     }
     Ok(telemetry)
 }

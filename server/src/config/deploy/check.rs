@@ -1,14 +1,14 @@
 //! Settings that contradict each other, or what there is on this machine.
 
 use omni_family::{Device, DType, Weights};
+use omni_yaml::Problem;
 
 use super::Given;
-use super::problem::Problem;
+use super::problem::{flag, problem};
 use super::resolve::{Resolved, path};
 use super::settings::{ArStage, Deploy, Of, Stage, scope};
 use super::typed::{Products, StageConfig};
-use super::value;
-use super::yaml::Place;
+use crate::config::time::written;
 
 /// Most positions of a KV cache: as many as block ids and positions can count.
 const MAX_POSITIONS: u64 = 1 << 31;
@@ -77,7 +77,7 @@ impl Check<'_> {
         }
         let (first, longest) = (stage.restart_first_delay, stage.restart_max_delay);
         if first > longest {
-            let (first, longest) = (value::written(first), value::written(longest));
+            let (first, longest) = (written(first), written(longest));
             let message = format!("found {first}, expected at most restart.max_delay, which is {longest}");
             self.report(&["restart.first_delay", "restart.max_delay"], message);
         }
@@ -115,8 +115,8 @@ impl Check<'_> {
     fn report(&mut self, keys: &[&str], message: String) {
         let paths = keys.iter().map(|key| path(&self.scope, key));
         let place = paths.into_iter().find_map(|path| self.values.place(&path));
-        let place = place.unwrap_or_else(|| Place::flag("defaults"));
-        let problem = Problem::new(place, path(&self.scope, keys[0]), message);
+        let place = place.unwrap_or_else(|| flag("defaults"));
+        let problem = problem(&place, &path(&self.scope, keys[0]), message);
         self.problems.push(problem);
     }
 }

@@ -5,10 +5,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use super::problem::Problem;
-use super::yaml::{Key, Malformed, Node, Place, Value, parse_file, parse_value};
+use omni_yaml::{Aliases, Key, Node, Place, Problem, Value, parse, parse_value};
+
+use super::problem::{self, problem};
 
 /// Longest chain of files.
 const MAX_BASES: usize = 16;
@@ -17,17 +17,10 @@ const MAX_BYTES: u64 = 1 << 20;
 
 /// Reads everything. What is readable is returned along with all that is wrong.
 pub(super) fn read(file: Option<&Path>, sets: &[String]) -> (Node, Vec<Problem>) {
-    let mut problems = Vec::new();
-    let mut tree = Node {
-        place: Place::flag(""),
-        value: Value::Map(Vec::new()),
+    let (mut tree, mut problems) = match file {
+        Some(file) => or_nothing(chain(file, &mut Vec::new())),
+        None => (nothing(), Vec::new()),
     };
-    if let Some(file) = file {
-        match chain(file, &mut Vec::new()) {
-            Ok(read) => tree = read,
-            Err(problem) => problems.push(problem),
-        }
-    }
     for set in sets {
         match flag(set) {
             Ok(node) => overlay(&mut tree, node),
@@ -39,29 +32,36 @@ pub(super) fn read(file: Option<&Path>, sets: &[String]) -> (Node, Vec<Problem>)
 
 /// Reads a text that builds on nothing.
 pub(super) fn read_text(source: &str, text: &str) -> (Node, Vec<Problem>) {
-    match parse_file(&source.into(), text) {
+    or_nothing(parse(source, text, Aliases::Refuse))
+}
+
+fn or_nothing(read: Result<Node, Problem>) -> (Node, Vec<Problem>) {
+    match read {
         Ok(tree) => (tree, Vec::new()),
-        Err(wrong) => {
-            let tree = Node {
-                place: Place::flag(""),
-                value: Value::Map(Vec::new()),
-            };
-            (tree, vec![malformed(wrong)])
-        }
+        Err(problem) => (nothing(), vec![problem]),
+    }
+}
+
+fn nothing() -> Node {
+    Node {
+        place: problem::flag(""),
+        value: Value::null(),
     }
 }
 
 /// A file laid over its base. `above` are the files that led here.
 fn chain(path: &Path, above: &mut Vec<PathBuf>) -> Result<Node, Problem> {
-    let source: Arc<str> = path.display().to_string().into();
-    let top = Place::file(&source, omni_yaml::Mark::START);
-    let text = load(path).map_err(|message| Problem::new(top.clone(), "", message))?;
+    let source = path.display().to_string();
+    let text = load(path).map_err(|message| problem(&Place::of(&source), "", message))?;
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     above.push(real);
-    let mut node = parse_file(&source, &text).map_err(malformed)?;
+    let mut node = parse(&source, &text, Aliases::Refuse)?;
+    if node.is_null() {
+        return Ok(node);
+    }
     let Value::Map(entries) = &mut node.value else {
         let message = format!("found {}, expected a map with keys like stages", node.shown());
-        return Err(Problem::new(node.place, "", message));
+        return Err(problem(&node.place, "", message));
     };
     let Some(at) = entries.iter().position(|(key, _)| key.value == "base") else {
         return Ok(node);
@@ -71,7 +71,7 @@ fn chain(path: &Path, above: &mut Vec<PathBuf>) -> Result<Node, Problem> {
         Value::Scalar { text, .. } if !base.is_null() => text,
         _ => {
             let message = format!("found {}, expected the path of a file", base.shown());
-            return Err(Problem::new(base.place, "base", message));
+            return Err(problem(&base.place, "base", message));
         }
     };
     let base_path = path.parent().unwrap_or(Path::new("")).join(named);
@@ -82,11 +82,11 @@ fn chain(path: &Path, above: &mut Vec<PathBuf>) -> Result<Node, Problem> {
         } else {
             format!("more than {MAX_BASES} files build on each other")
         };
-        return Err(Problem::new(base.place, "base", message));
+        return Err(problem(&base.place, "base", message));
     }
     if !base_path.is_file() {
         let message = format!("there is no file {}", base_path.display());
-        return Err(Problem::new(base.place, "base", message));
+        return Err(problem(&base.place, "base", message));
     }
     let mut below = chain(&base_path, above)?;
     overlay(&mut below, node);
@@ -103,14 +103,10 @@ fn load(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))
 }
 
-fn malformed(malformed: Malformed) -> Problem {
-    Problem::new(malformed.place, "", malformed.message)
-}
-
 /// `a.b=value` as the tree `{a: {b: value}}`.
 fn flag(text: &str) -> Result<Node, Problem> {
-    let place = Place::flag(text);
-    let wrong = |message: &str| Problem::new(place.clone(), "", message.to_owned());
+    let place = problem::flag(text);
+    let wrong = |message: &str| problem(&place, "", message);
     let (path, value) = text
         .split_once('=')
         .ok_or_else(|| wrong("expected a path and a value, like stages.talker.replicas=2"))?;
@@ -120,7 +116,7 @@ fn flag(text: &str) -> Result<Node, Problem> {
             "expected a path of words joined by dots, like stages.talker.replicas",
         ));
     }
-    let value = parse_value(&place, value).map_err(malformed)?;
+    let value = parse_value(&place, value)?;
     Ok(path.rsplit('.').fold(value, |inner, name| {
         let key = Key {
             value: name.to_owned(),

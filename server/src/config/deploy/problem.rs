@@ -1,34 +1,22 @@
-//! What is wrong with a configuration, where, and what would be right.
+//! A problem of a configuration: its place, and what would be right.
 
-use std::fmt;
+use omni_yaml::{Place, Problem};
 
-use super::yaml::Place;
-
-/// One thing that is wrong.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Problem {
-    place: Place,
-    /// Path of the setting; empty if it is about the whole file.
-    path: String,
-    message: String,
+/// The place of a `--set`.
+pub(super) fn flag(text: &str) -> Place {
+    Place::of(&format!("--set {text}"))
 }
 
-impl Problem {
-    pub(super) fn new(place: Place, path: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            place,
-            path: path.into(),
-            message: message.into(),
-        }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.path.as_str() {
-            "" => write!(f, "{}: {}", self.place, self.message),
-            path => write!(f, "{}: {path}: {}", self.place, self.message),
-        }
+/// A problem of the setting `path`, which is empty for one of a whole file.
+pub(super) fn problem(place: &Place, path: &str, message: impl Into<String>) -> Problem {
+    let message = message.into();
+    Problem {
+        place: place.clone(),
+        message: if path.is_empty() {
+            message
+        } else {
+            format!("{path}: {message}")
+        },
     }
 }
 

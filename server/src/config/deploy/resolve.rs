@@ -5,13 +5,13 @@ use std::fmt;
 
 use omni_family::Device;
 use omni_models::stage_meant;
+use omni_yaml::{Key, Node, Place, Problem, Value, parse_value};
 use serde::de::DeserializeOwned;
 
 use super::Given;
-use super::problem::{Problem, nearest};
+use super::problem::{flag, nearest, problem};
 use super::settings::{Entry, Fallback, Rule, entries};
 use super::value::Setup;
-use super::yaml::{Key, Node, Place, Value, parse_value};
 
 /// The source of a value.
 #[derive(Debug, Clone)]
@@ -84,7 +84,7 @@ impl Resolved {
                 Ok(Setup::Auto) => {}
                 Ok(value) => return (value, Origin::Written(node.place.clone())),
                 Err(message) => {
-                    let problem = Problem::new(node.place.clone(), &entry.path, message);
+                    let problem = problem(&node.place, &entry.path, message);
                     written.problems.push(problem);
                 }
             }
@@ -93,7 +93,7 @@ impl Resolved {
             Fallback::Checkpoint | Fallback::Absent => Setup::Auto,
             Fallback::Derived(rule) => self.derived(rule, &entry.scope, given),
             Fallback::Is(text) => {
-                let node = parse_value(&Place::flag(text), text).expect("the table's defaults are YAML");
+                let node = parse_value(&flag(text), text).expect("the table's defaults are YAML");
                 setting
                     .kind
                     .read(&node, false)
@@ -156,8 +156,7 @@ impl<'t> Written<'t> {
                     node.shown(),
                     known.join(", ")
                 );
-                self.problems
-                    .push(Problem::new(node.place.clone(), prefix, message));
+                self.problems.push(problem(&node.place, prefix, message));
             }
             return;
         };
@@ -188,7 +187,7 @@ impl<'t> Written<'t> {
             ),
             None => format!("there is no such key, known are: {}", known.join(", ")),
         };
-        let problem = Problem::new(key.place.clone(), path(prefix, &key.value), message);
+        let problem = problem(&key.place, &path(prefix, &key.value), message);
         self.problems.push(problem);
     }
 }

@@ -92,7 +92,7 @@ pub(super) const SECTIONS: &[Section] = &[
 ];
 
 settings! {
-    /// How the stages are to be run.
+    /// Settings of all stages.
     pub struct Deploy {
         @flatten pub voices: KeptVoiceLimits,
         @skip pub(super) stages: BTreeMap<&'static str, StageConfig>,
@@ -120,7 +120,7 @@ settings! {
         handover_wait as "handover.wait": Duration = Is("10s"), WAIT;
     }
 
-    /// Where the voices that callers make are kept, and how many.
+    /// Limits of the voices that callers make, and their folder.
     pub struct KeptVoiceLimits {
         /// Folder in which they are kept, as one file each; `--voices` counts more. With `memory` they end with the server.
         dir as "voices.dir": Option<PathBuf> = Is("memory"), Kind::Folder;

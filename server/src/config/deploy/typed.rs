@@ -17,7 +17,7 @@ use super::settings::{ArStage, ChunkStage, Deploy, Of, OneShotStage, Stage, scop
 /// After this much time of health, a failure counts as the first.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 
-/// How one stage is to be run.
+/// Settings of one stage, by its kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StageConfig {
     /// Autoregressive.
@@ -189,7 +189,7 @@ impl Stage {
         of_replica(&self.devices, replica).copied().unwrap_or_default()
     }
 
-    /// When a replica that died is built anew.
+    /// Schedule by which a replica that died is rebuilt.
     #[must_use]
     pub fn restart(&self) -> Restart {
         Restart {
@@ -222,7 +222,7 @@ impl ArStage {
         answers.is_some_and(|answers| answers.prefix_sharing == PrefixSharing::All)
     }
 
-    /// When a sequence is ended because it repeats itself, never if this is no valid limit; `None` where the checkpoint decides.
+    /// Limit at which a sequence that repeats itself is ended, never if it is no valid one; `None` where the checkpoint decides.
     #[must_use]
     pub fn repetition(&self) -> Option<RepetitionLimit> {
         let answers = self.answers.as_ref()?;

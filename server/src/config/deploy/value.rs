@@ -4,10 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use omni_family::Device;
+use omni_yaml::{Node, Value};
 use serde_json::{Value as Json, json};
 
-use super::yaml::{Node, Value};
-use crate::config::time::parse_duration;
+use crate::config::time::{parse_duration, written};
 
 /// Longest name, in bytes.
 const NAME: usize = 128;
@@ -103,19 +103,8 @@ impl fmt::Display for Setup {
     }
 }
 
-/// The shortest way to write a duration of whole milliseconds.
-pub(super) fn written(time: Duration) -> String {
-    let ms = time.as_millis();
-    match ms {
-        ms if ms % 1000 != 0 => format!("{ms}ms"),
-        ms if ms % 3_600_000 == 0 && ms > 0 => format!("{}h", ms / 3_600_000),
-        ms if ms % 60_000 == 0 && ms > 0 => format!("{}m", ms / 60_000),
-        ms => format!("{}s", ms / 1000),
-    }
-}
-
 impl fmt::Display for Kind {
-    /// What is allowed, in words.
+    /// The allowed values, in words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Count { min, max } => write!(f, "a whole number from {min} to {max}"),
@@ -304,11 +293,13 @@ fn device(node: &Node) -> Result<Device, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::yaml::{Place, parse_value};
+    use omni_yaml::parse_value;
+
+    use super::super::problem::flag;
     use super::*;
 
     fn read(kind: Kind, text: &str) -> Result<Setup, String> {
-        kind.read(&parse_value(&Place::flag("x"), text).unwrap(), false)
+        kind.read(&parse_value(&flag("x"), text).unwrap(), false)
     }
 
     #[test]

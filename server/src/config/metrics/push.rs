@@ -1,4 +1,4 @@
-//! Where metrics are pushed, and as whom.
+//! Pushes to a Pushgateway: its address, credentials and labels.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -156,7 +156,7 @@ fn bounds_and_releases_that_cannot_be_read_are_named() {
         "0.1",
     ]);
     let settings = settings.expect("good ones");
-    assert_eq!(settings.buckets["seconds"], [0.5, 1.0]);
+    assert_eq!(settings.catalogue.buckets["seconds"], [0.5, 1.0]);
     for (flag, wrong) in [
         ("--metrics-buckets", "seconds"),
         ("--metrics-buckets", "seconds=a"),

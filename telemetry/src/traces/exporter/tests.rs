@@ -12,7 +12,7 @@ use crate::{Selection, Telemetry, TelemetryOptions};
 const MS: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// What a collector answers; `None` is nothing at all.
+/// A collector's answer; `None` is no answer at all.
 type Answer = Option<Result<u64, SpanSendError>>;
 
 /// A collector: what it answers in turn (for ever what comes last), and what it was sent.

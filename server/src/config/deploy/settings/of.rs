@@ -1,9 +1,9 @@
-//! Which stages a setting belongs to: the graphs of the families say.
+//! The stages that have a setting, by the graphs of the families.
 
 use omni_engine::{StageGraph, StageKind, StageNode};
 use omni_models::GRAPHS;
 
-/// What settings belong to.
+/// The owner of settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::config::deploy) enum Of {
     /// The whole pipeline.
@@ -21,7 +21,7 @@ pub(in crate::config::deploy) enum Of {
 }
 
 impl Of {
-    /// Whether `stage` of `graph` has these settings.
+    /// Returns true if `stage` of `graph` has these settings.
     fn has(self, graph: &StageGraph, stage: &StageNode) -> bool {
         match self {
             Self::Pipeline => false,
@@ -55,7 +55,7 @@ impl Of {
     }
 }
 
-/// Where the settings of a stage are.
+/// Path of a stage's settings.
 pub(in crate::config::deploy) fn scope(stage: &str) -> String {
     format!("stages.{stage}")
 }

@@ -1,6 +1,6 @@
 //! Defaults that follow from the command line and from other settings.
 
-/// How a derived default is computed.
+/// The computation of a derived default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::config::deploy) enum Rule {
     /// `--max-active` times this: an utterance has at most two sequences, one that is heard and one ahead of it.

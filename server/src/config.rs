@@ -1,5 +1,5 @@
-//! Configuration: as typed ([`RawConfig`] from flags and environment, the deploy file), then checked ([`Config`], nothing left
-//! open).
+//! Configuration: as typed ([`RawConfig`] from flags and environment, the deploy file), then checked ([`Config`],
+//! nothing left open).
 
 pub mod deploy;
 mod device;
@@ -90,7 +90,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Returns true if callers may watch the server at work: the page for that is served, and to other machines only with a key.
+    /// Returns true if callers may watch the server at work: the page for that is served, and to other machines only
+    /// with a key.
     #[must_use]
     pub fn shows_work(&self) -> bool {
         self.studio && (self.listen.ip().is_loopback() || self.api_keys.is_some())

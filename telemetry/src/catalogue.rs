@@ -1,7 +1,8 @@
 //! The catalogue: every metric family there is, declared once in `catalogue.yaml`.
 //!
-//! In: the YAML text that is compiled in, and [`CatalogueOptions`]. Out: a validated [`Catalogue`], which never changes. Typed
-//! families, descriptions, buckets, documentation and the JSON listing all derive from it. Nothing else names a metric.
+//! In: the YAML text that is compiled in, and [`CatalogueOptions`]. Out: a validated [`Catalogue`], which never
+//! changes. Typed families, descriptions, buckets, documentation and the JSON listing all derive from it. Nothing else
+//! names a metric.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

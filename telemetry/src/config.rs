@@ -1,10 +1,12 @@
 //! `metrics.yaml`, in TorchServe's own format.
 //!
-//! In: the text of a file. Out: which of TorchServe's families are served, and the custom metrics it declares; or every problem, as
-//! `file:line:column`. A bad file stops the start: TorchServe goes on without any metric, which is how they come to be missed.
+//! In: the text of a file. Out: which of TorchServe's families are served, and the custom metrics it declares; or every
+//! problem, as `file:line:column`. A bad file stops the start: TorchServe goes on without any metric, which is how they
+//! come to be missed.
 //!
-//! `dimensions` is a list whose anchors the metrics refer to; a map, as in TorchServe's design text, does as well. `Hostname` is
-//! appended to the dimensions of `model_metrics`. Beyond TorchServe a metric may have `help` and a histogram `buckets`.
+//! `dimensions` is a list whose anchors the metrics refer to; a map, as in TorchServe's design text, does as well.
+//! `Hostname` is appended to the dimensions of `model_metrics`. Beyond TorchServe a metric may have `help` and a
+//! histogram `buckets`.
 
 use std::path::Path;
 

@@ -1,7 +1,8 @@
 //! Custom metrics: declared by a file, by code, or over the wire, and recorded by name.
 //!
-//! In: [`MetricSpec`]s and [`Sample`]s from outside this project. Out: families beside the catalogue's, or a typed error.
-//! Nothing is mislabelled and nothing is dropped in silence: a sample is recorded as declared or refused with the reason.
+//! In: [`MetricSpec`]s and [`Sample`]s from outside this project. Out: families beside the catalogue's, or a typed
+//! error. Nothing is mislabelled and nothing is dropped in silence: a sample is recorded as declared or refused with
+//! the reason.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,7 +41,8 @@ pub enum Undeclared {
     Declared,
 }
 
-/// Options of custom metrics. By default undeclared ones are refused, no label is filled in, and Prometheus alone gets them.
+/// Options of custom metrics. By default undeclared ones are refused, no label is filled in, and Prometheus alone gets
+/// them.
 #[derive(Debug, Clone)]
 pub struct CustomOptions {
     /// Treatment of samples of undeclared metrics.
@@ -67,8 +69,8 @@ const MOST_FAMILIES: usize = 256;
 const MOST_SERIES: usize = 256;
 /// Longest id of a request, in bytes.
 const LONGEST_REQUEST: usize = 128;
-/// Most series of all of them: each is kept for as long as the server runs. A label set of a histogram has one for each bound and
-/// three more.
+/// Most series of all of them: each is kept for as long as the server runs. A label set of a histogram has one for each
+/// bound and three more.
 const MOST_SERIES_IN_ALL: usize = 32_768;
 
 /// One value of a custom metric.

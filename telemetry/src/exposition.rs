@@ -1,7 +1,7 @@
 //! The Prometheus side: where series live, and the text they are read as.
 //!
-//! In: handles through the `metrics` facade, which hold atomics and never a lock. Out: text, rendered on demand. Why the
-//! storage is not `metrics-exporter-prometheus`: docs/dev/decisions.md, with the tests that fail with it.
+//! In: handles through the `metrics` facade, which hold atomics and never a lock. Out: text, rendered on demand. Why
+//! the storage is not `metrics-exporter-prometheus`: docs/dev/decisions.md, with the tests that fail with it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -68,8 +68,8 @@ impl Exposition {
         collectors.push(collector);
     }
 
-    /// Shows the families of another library behind ours from now on, in place of those shown before. `text` gives them in Prometheus' text
-    /// format; every rendering calls it, on the reader's thread, so it must not block for long.
+    /// Shows the families of another library behind ours from now on, in place of those shown before. `text` gives them
+    /// in Prometheus' text format; every rendering calls it, on the reader's thread, so it must not block for long.
     pub fn show(&self, text: ForeignText) {
         *self.foreign.lock() = Some(text);
     }

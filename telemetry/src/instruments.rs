@@ -1,7 +1,7 @@
 //! Instruments: what the components hold. Methods are named after events and take plain values.
 //!
-//! Every handle is made when the instrument is, so that recording is one atomic operation per value and every series exists at
-//! zero before its first event.
+//! Every handle is made when the instrument is, so that recording is one atomic operation per value and every series
+//! exists at zero before its first event.
 
 mod audio;
 mod computing;

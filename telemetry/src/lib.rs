@@ -1,10 +1,12 @@
 //! Metrics of the Omni server: one catalogue, typed instruments, recorder layers, and the ways out.
 //!
-//! In: plain values (durations, counts, ids) from the components that own the events. Out: Prometheus text over HTTP or pushed to
-//! a gateway, log lines, and spans in batches for an exporter. Of the workspace the crate uses `omni-yaml` only; it knows no tensor and no wire type of the API.
+//! In: plain values (durations, counts, ids) from the components that own the events. Out: Prometheus text over HTTP or
+//! pushed to a gateway, log lines, and spans in batches for an exporter. Of the workspace the crate uses `omni-yaml`
+//! only; it knows no tensor and no wire type of the API.
 //!
-//! A component holds an instrument ([`PipelineInstruments`], [`EngineInstruments`] ...), made once from a [`Meter`], and calls its
-//! methods, which are named after events. Handles come through the recorder's layers from the [`Exposition`], which readers render.
+//! A component holds an instrument ([`PipelineInstruments`], [`EngineInstruments`] ...), made once from a [`Meter`],
+//! and calls its methods, which are named after events. Handles come through the recorder's layers from the
+//! [`Exposition`], which readers render.
 
 mod catalogue;
 mod codegen;

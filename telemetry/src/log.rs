@@ -1,7 +1,7 @@
 //! Ways out as text for people and for log shippers.
 //!
-//! [`LogSink`] writes one line per update in TorchServe's format; [`StatsLog`] writes vLLM's line per interval, and tables of
-//! requests and edges, from the same records that the instruments take.
+//! [`LogSink`] writes one line per update in TorchServe's format; [`StatsLog`] writes vLLM's line per interval, and
+//! tables of requests and edges, from the same records that the instruments take.
 
 mod line;
 mod sink;

@@ -1,7 +1,8 @@
 //! Pull: a small HTTP server of its own for Prometheus and probes.
 //!
-//! In: a bound socket. Out: `/metrics` (with `name[]`, gzip, HEAD), `/metrics/catalogue`, `/healthz`, `/readyz`. Connections are
-//! bounded in number and in patience, and every one is joined. Rendering happens off the runtime's threads, one at a time.
+//! In: a bound socket. Out: `/metrics` (with `name[]`, gzip, HEAD), `/metrics/catalogue`, `/healthz`, `/readyz`.
+//! Connections are bounded in number and in patience, and every one is joined. Rendering happens off the runtime's
+//! threads, one at a time.
 
 use std::convert::Infallible;
 use std::fmt;

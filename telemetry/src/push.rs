@@ -1,8 +1,8 @@
 //! Push: what is pulled elsewhere, sent to a Pushgateway.
 //!
-//! In: [`PushOptions`], the exposition, two signals. Out: a `PUT` of the whole group at once and then every interval, a last one when
-//! the server has drained, and a `DELETE` when it exits. Failures are counted, logged once per change of state, and tried again
-//! later and later. Nothing here ever holds up serving, and no secret is ever written down.
+//! In: [`PushOptions`], the exposition, two signals. Out: a `PUT` of the whole group at once and then every interval, a
+//! last one when the server has drained, and a `DELETE` when it exits. Failures are counted, logged once per change of
+//! state, and tried again later and later. Nothing here ever holds up serving, and no secret is ever written down.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -25,7 +25,8 @@ use client::Client;
 pub use client::PushError;
 pub use target::{Credentials, PushTarget, PushTargetError, Secret};
 
-/// Longest time between two attempts, unless the interval is longer: so soon after a gateway is back its values are new again.
+/// Longest time between two attempts, unless the interval is longer: so soon after a gateway is back its values are new
+/// again.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
 /// Options of pushes: the gateway, their interval and their timeout.

@@ -1,9 +1,9 @@
 //! The recorder: layers around the sinks, assembled in one expression.
 //!
-//! In: registrations through the `metrics` facade. Out: handles of the sinks. All layers work at registration, so a held handle
-//! costs what its sink costs. Outermost first: [`Gate`] (is the group served), [`Check`] (is it what the catalogue says),
-//! [`Relabel`] (engine to stage and replica), [`DefaultLabels`], [`Cardinality`], [`Fanout`]. A recorder is injected, never
-//! global: two servers live in one process.
+//! In: registrations through the `metrics` facade. Out: handles of the sinks. All layers work at registration, so a
+//! held handle costs what its sink costs. Outermost first: [`Gate`] (is the group served), [`Check`] (is it what the
+//! catalogue says), [`Relabel`] (engine to stage and replica), [`DefaultLabels`], [`Cardinality`], [`Fanout`]. A
+//! recorder is injected, never global: two servers live in one process.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

@@ -1,5 +1,5 @@
-//! Events of the components: plain values, one struct per event that has more than one of them. The instruments and the log
-//! publisher consume the same records.
+//! Events of the components: plain values, one struct per event that has more than one of them. The instruments and the
+//! log publisher consume the same records.
 
 use std::time::Duration;
 
@@ -195,7 +195,8 @@ pub struct AudioRecord {
     pub sample_rate: u32,
     /// From hand-over to the last output of the last stage, without waits for the caller and the listener.
     pub generation: Duration,
-    /// Worst lateness of a chunk for a player without a buffer; none if nothing was heard, or all of it was handed over at once.
+    /// Worst lateness of a chunk for a player without a buffer; none if nothing was heard, or all of it was handed over
+    /// at once.
     pub worst_underrun: Option<Duration>,
     /// Root mean square of what the model made, as a share of full scale; none if it was not asked.
     pub level: Option<f64>,

@@ -47,7 +47,8 @@ impl Schema {
         self.grouping.read().contains(label)
     }
 
-    /// The model's longest sequence is known. The first length stays, and so do the bounds of series that are there already.
+    /// The model's longest sequence is known. The first length stays, and so do the bounds of series that are there
+    /// already.
     pub(crate) fn longest_sequence(&self, tokens: u32) {
         self.by_length.get_or_init(|| {
             let families = self.catalogue.of_length(tokens).into_iter();

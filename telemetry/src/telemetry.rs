@@ -1,7 +1,7 @@
 //! A server's telemetry as one value: what to record with, and what to read from.
 //!
-//! In: [`TelemetryOptions`]. Out: a [`Meter`] for the instruments and an [`Exposition`] for the ways out. Nothing is global: two of
-//! them live in one process and know nothing of each other.
+//! In: [`TelemetryOptions`]. Out: a [`Meter`] for the instruments and an [`Exposition`] for the ways out. Nothing is
+//! global: two of them live in one process and know nothing of each other.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -150,13 +150,14 @@ impl Telemetry {
         }
     }
 
-    /// The name the model is served by is known. Instruments whose families carry it are made after this. The first name stays.
+    /// The name the model is served by is known. Instruments whose families carry it are made after this. The first
+    /// name stays.
     pub fn model_is_called(&self, name: &str) {
         self.model_name.get_or_init(|| name.to_owned());
     }
 
-    /// The longest sequence of the model has so many tokens. The bounds of token histograms follow it, as vLLM's do: instruments are
-    /// made after this. The first length stays, and so do bounds that the options name.
+    /// The longest sequence of the model has so many tokens. The bounds of token histograms follow it, as vLLM's do:
+    /// instruments are made after this. The first length stays, and so do bounds that the options name.
     pub fn longest_sequence(&self, tokens: u32) {
         self.schema.longest_sequence(tokens);
     }
@@ -218,8 +219,8 @@ impl Telemetry {
         }
     }
 
-    /// Forgets every series of a replica that is gone, and makes room for those of another one. Handles to them stay valid, and what they
-    /// record is not read: instruments for a replica that joins after this are made anew.
+    /// Forgets every series of a replica that is gone, and makes room for those of another one. Handles to them stay
+    /// valid, and what they record is not read: instruments for a replica that joins after this are made anew.
     pub fn forget_replica(&self, replica: Replica) {
         let (stage, id) = replica.ids();
         self.exposition.forget_replica(&stage, &id);

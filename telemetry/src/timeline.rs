@@ -1,8 +1,9 @@
 //! From an engine's events to a request's intervals, as vLLM defines them.
 //!
-//! In: stamps of one monotonic clock. Out: [`Intervals`]. Only the first scheduling counts, so a preemption is part of the interval
-//! that it interrupts: of prefill before the first token, of decode after it. Queue time is never negative. Source: vLLM,
-//! `v1/metrics/stats.py`; its design text speaks of the most recent scheduling, its code and this of the first.
+//! In: stamps of one monotonic clock. Out: [`Intervals`]. Only the first scheduling counts, so a preemption is part of
+//! the interval that it interrupts: of prefill before the first token, of decode after it. Queue time is never
+//! negative. Source: vLLM, `v1/metrics/stats.py`; its design text speaks of the most recent scheduling, its code and
+//! this of the first.
 
 use std::time::Duration;
 
@@ -46,7 +47,8 @@ pub struct Intervals {
 }
 
 impl Timeline {
-    /// It entered the engine's queue. Doing so again (a session that goes on) begins the wait anew until it is scheduled.
+    /// It entered the engine's queue. Doing so again (a session that goes on) begins the wait anew until it is
+    /// scheduled.
     pub fn queued(&mut self, at: Duration) {
         if self.scheduled.is_none() {
             self.queued = Some(at);

@@ -1,10 +1,11 @@
 //! YAML as a tree in which every value has the place where it was written.
 //!
-//! In: the text of one document. Out: a [`Node`], or the first [`Problem`]. The reader refuses what configuration files do not
-//! need: tags, merge keys, several documents, duplicate keys and keys that are not scalars. It bounds the nesting and the number of
-//! values, so that a small text with aliases of aliases cannot fill the memory.
+//! In: the text of one document. Out: a [`Node`], or the first [`Problem`]. The reader refuses what configuration files
+//! do not need: tags, merge keys, several documents, duplicate keys and keys that are not scalars. It bounds the
+//! nesting and the number of values, so that a small text with aliases of aliases cannot fill the memory.
 //!
-//! A [`Place`] is line and column of a file, or a source as a whole, such as a flag. Problems of any kind are told with it.
+//! A [`Place`] is line and column of a file, or a source as a whole, such as a flag. Problems of any kind are told with
+//! it.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,8 +1,8 @@
 //! The deploy file: how the stages of the pipeline are run.
 //!
-//! Two layers: the topology of a model family is built in, and the user's file says how each of its stages is to be run. In:
-//! a file, the files it builds on, and `--set`. Out: a [`Deploy`] in which nothing is open, or everything that is wrong, each
-//! problem with file, line and what would be right.
+//! Two layers: the topology of a model family is built in, and the user's file says how each of its stages is to be
+//! run. In: a file, the files it builds on, and `--set`. Out: a [`Deploy`] in which nothing is open, or everything that
+//! is wrong, each problem with file, line and what would be right.
 
 mod check;
 mod layers;
@@ -63,7 +63,8 @@ pub fn stage_names() -> Vec<&'static str> {
     stages.map(|stage| stage.name).collect()
 }
 
-/// The settings by which every stage with weights to choose keeps them as `weights`. Vocoders multiply in bf16 beside quantised ones.
+/// The settings by which every stage with weights to choose keeps them as `weights`. Vocoders multiply in bf16 beside
+/// quantised ones.
 pub(super) fn all_weights(weights: &str) -> Vec<String> {
     let each = |kind, setting: &str| {
         let stages = Of::Kind(kind).stages().into_iter();

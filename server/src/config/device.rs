@@ -4,8 +4,8 @@ use std::num::NonZero;
 
 use omni_family::Device;
 
-/// Utterances that are worked on at once where it is not said how many. A processor keeps up with more streams than this at
-/// the speed at which they are played, of the model that is built in.
+/// Utterances that are worked on at once where it is not said how many. A processor keeps up with more streams than
+/// this at the speed at which they are played, of the model that is built in.
 pub(super) fn max_active(device: Device) -> usize {
     if device.is_gpu() {
         return 64;

@@ -11,8 +11,8 @@ const WITH_FLAGS: [&str; 3] = ["check-config", "metrics", "serve"];
 /// Column of the origins.
 const ORIGIN: usize = 52;
 
-/// The arguments with the server's flags before the name of a command that takes them, wherever they were written: clap has the flags
-/// of a program before the name.
+/// The arguments with the server's flags before the name of a command that takes them, wherever they were written: clap
+/// has the flags of a program before the name.
 pub(super) fn in_order(command: &Command, args: Vec<OsString>) -> Vec<OsString> {
     let mut rest = args.into_iter();
     let mut ordered: Vec<OsString> = rest.next().into_iter().collect();
@@ -129,8 +129,8 @@ fn flag(arg: &Arg, matches: &ArgMatches) -> Option<Flag> {
     })
 }
 
-/// The flags as comments of YAML, each with its origin; with `changed` those alone that are not as they are by default. `derived` has the
-/// values of flags that follow from other things where they are not set.
+/// The flags as comments of YAML, each with its origin; with `changed` those alone that are not as they are by default.
+/// `derived` has the values of flags that follow from other things where they are not set.
 pub(super) fn shown(flags: &[Flag], derived: &[(&str, String)], changed: bool) -> String {
     let mut out = String::from("# Flags of omni-server:\n");
     for flag in flags

@@ -24,8 +24,9 @@ pub struct CallLimits {
     #[arg(long, env = "OMNI_MAX_WAIT", default_value = "20s", value_parser = parse_duration, value_name = "TIME")]
     pub max_wait: Duration,
 
-    /// Longest wait that is begun under overload: while the queue has not been empty for half a second, or within ten seconds of a
-    /// request refused for that. Requests that would wait longer are refused at once, so that admitted ones begin in time
+    /// Longest wait that is begun under overload: while the queue has not been empty for half a second, or within ten
+    /// seconds of a request refused for that. Requests that would wait longer are refused at once, so that admitted
+    /// ones begin in time
     #[arg(long, env = "OMNI_OVERLOAD_WAIT", default_value = "500ms", value_parser = parse_duration, value_name = "TIME")]
     pub overload_wait: Duration,
 
@@ -80,19 +81,21 @@ pub struct CallLimits {
           value_name = "TIME")]
     pub drain_timeout: Duration,
 
-    /// Go on serving for this long after SIGTERM or SIGINT while readiness says no, so that those who send calls notice before one is refused
+    /// Go on serving for this long after SIGTERM or SIGINT while readiness says no, so that those who send calls notice
+    /// before one is refused
     #[arg(long, env = "OMNI_DRAIN_DELAY", default_value = "0s", value_parser = parse_duration,
           value_name = "TIME")]
     pub drain_delay: Duration,
 
-    /// Accept no connections while open utterances finish, instead of refusing calls one by one: callers without a health check go
-    /// elsewhere at once
+    /// Accept no connections while open utterances finish, instead of refusing calls one by one: callers without a
+    /// health check go elsewhere at once
     #[arg(long, env = "OMNI_DRAIN_CLOSES_PORT")]
     pub drain_closes_port: bool,
 }
 
 impl RawConfig {
-    /// Every number: flag, value, least, most. The bounds are far beyond what makes sense, and keep memory and sums in bounds.
+    /// Every number: flag, value, least, most. The bounds are far beyond what makes sense, and keep memory and sums in
+    /// bounds.
     pub(super) fn counts(&self, max_active: usize) -> [(&'static str, usize, usize, usize); 9] {
         let transport = &self.transport;
         let streams = usize::try_from(transport.max_streams_per_connection).unwrap_or(usize::MAX);

@@ -2,8 +2,8 @@
 
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs as _};
 
-/// Takes `127.0.0.1:50051`, `[::1]:50051`, `localhost:50051` and `50051`; a port alone is one of this machine, for itself. Of the
-/// addresses of a name the first of IPv4 is taken, or the first if there is none.
+/// Takes `127.0.0.1:50051`, `[::1]:50051`, `localhost:50051` and `50051`; a port alone is one of this machine, for
+/// itself. Of the addresses of a name the first of IPv4 is taken, or the first if there is none.
 ///
 /// # Errors
 /// What is wrong with it, and what would be right.

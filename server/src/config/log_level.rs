@@ -45,7 +45,8 @@ impl LogLevel {
     /// [`EnvFilter`] takes besides. Errors are written unless `off` says otherwise.
     ///
     /// # Errors
-    /// What is wrong, and what would be right: a word that is neither a level nor a part of the server would silence everything.
+    /// What is wrong, and what would be right: a word that is neither a level nor a part of the server would silence
+    /// everything.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut directives = Vec::new();
         let mut foreign = Vec::new();

@@ -103,8 +103,8 @@ pub struct RawMetrics {
     #[arg(long, env = "OMNI_METRICS_CONFIG", value_name = "FILE")]
     pub metrics_config: Option<PathBuf>,
 
-    /// Output of TorchServe's and custom metrics: "log", "prometheus", "legacy" (ts_* to Prometheus, others to the log) or
-    /// "all"; without it the file's mode, and without that prometheus
+    /// Output of TorchServe's and custom metrics: "log", "prometheus", "legacy" (ts_* to Prometheus, others to the log)
+    /// or "all"; without it the file's mode, and without that prometheus
     #[arg(long, env = "OMNI_METRICS_MODE", value_name = "MODE", value_parser = MetricsMode::WORDS)]
     pub metrics_mode: Option<String>,
 
@@ -162,8 +162,8 @@ pub struct MetricsSettings {
 }
 
 impl RawMetrics {
-    /// Checks everything. `insecure` allows an address that other machines can reach; `server` is where the server itself
-    /// listens, which names it in a gateway.
+    /// Checks everything. `insecure` allows an address that other machines can reach; `server` is where the server
+    /// itself listens, which names it in a gateway.
     pub(super) fn resolve(&self, insecure: bool, server: SocketAddr) -> Result<MetricsSettings, Vec<String>> {
         let mut problems = Vec::new();
         let listen = note(&mut problems, self.listen(insecure || self.metrics_tls));

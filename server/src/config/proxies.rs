@@ -45,7 +45,8 @@ pub(super) fn network(text: &str) -> Result<IpNet, String> {
 /// The names that a server is called by. Copies are the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedHosts {
-    /// Lower case, without a port and a dot at the end. "*" is every name, and "*.example.org" every name below that one.
+    /// Lower case, without a port and a dot at the end. "*" is every name, and "*.example.org" every name below that
+    /// one.
     names: Arc<[String]>,
 }
 
@@ -80,7 +81,8 @@ impl AllowedHosts {
     }
 }
 
-/// Takes `speech.example.org`, `192.0.2.1`, `[fd00::1]`, `*.example.org` and `*`. A port is not part of it: every port is allowed.
+/// Takes `speech.example.org`, `192.0.2.1`, `[fd00::1]`, `*.example.org` and `*`. A port is not part of it: every port
+/// is allowed.
 ///
 /// # Errors
 /// A message with the problem and what is accepted.

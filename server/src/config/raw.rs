@@ -65,8 +65,9 @@ impl StudioMode {
 pub enum ServerCommand {
     /// Check the flags and the deploy file, and print every setting with where its value comes from, as YAML
     ///
-    /// Takes the flags of omni-server, before or behind its name. What it prints can be used as a deploy file; the flags are comments in
-    /// it. Exit codes: 0 if the configuration can be used, 1 if not (stderr says everything that is wrong).
+    /// Takes the flags of omni-server, before or behind its name. What it prints can be used as a deploy file; the
+    /// flags are comments in it. Exit codes: 0 if the configuration can be used, 1 if not (stderr says everything that
+    /// is wrong).
     CheckConfig {
         /// Print only what is not as it is by default
         #[arg(long)]
@@ -126,8 +127,8 @@ pub enum MetricsCommand {
 
 /// A speech server: text to streaming speech, and spoken conversations, over OpenAI's APIs, WebSocket and gRPC.
 ///
-/// Speaks out of the box with an embedded model: start it, and open the address that it prints. Every option can also be set by the environment
-/// variable shown with it. Durations are written like 500ms, 30s, 5m or 1h.
+/// Speaks out of the box with an embedded model: start it, and open the address that it prints. Every option can also
+/// be set by the environment variable shown with it. Durations are written like 500ms, 30s, 5m or 1h.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "omni-server", version)]
 pub struct RawConfig {
@@ -135,9 +136,10 @@ pub struct RawConfig {
     #[command(subcommand)]
     pub command: Option<ServerCommand>,
 
-    /// "embedded", the directory of a Qwen3-TTS or Qwen3-Omni checkpoint in Hugging Face layout, or random:NAME, known shapes with
-    /// random weights, to measure without a checkpoint: qwen3-tts-0.6b, qwen3-tts-1.7b, qwen3-tts-0.6b-base,
-    /// qwen3-omni-30b-a3b, qwen3-omni-30b-a3b-speech or embedded; with another seed than 0 as random:NAME@SEED
+    /// "embedded", the directory of a Qwen3-TTS or Qwen3-Omni checkpoint in Hugging Face layout, or random:NAME, known
+    /// shapes with random weights, to measure without a checkpoint: qwen3-tts-0.6b, qwen3-tts-1.7b,
+    /// qwen3-tts-0.6b-base, qwen3-omni-30b-a3b, qwen3-omni-30b-a3b-speech or embedded; with another seed than 0 as
+    /// random:NAME@SEED
     #[arg(
         long,
         env = "OMNI_MODEL",
@@ -147,14 +149,15 @@ pub struct RawConfig {
     #[arg(help_heading = MODEL)]
     pub model: String,
 
-    /// Device to compute on: cpu, cuda (the first NVIDIA device) or cuda:N; auto is the first NVIDIA device if it can be
-    /// used, or else the processor. A deploy file can say something else for every stage and replica
+    /// Device to compute on: cpu, cuda (the first NVIDIA device) or cuda:N; auto is the first NVIDIA device if it can
+    /// be used, or else the processor. A deploy file can say something else for every stage and replica
     #[arg(long, env = "OMNI_DEVICE", default_value = "auto", value_parser = Wanted::parse, value_name = "auto|cpu|cuda:N")]
     #[arg(help_heading = MODEL)]
     pub device: Wanted,
 
-    /// Number format that the processor keeps the language models' matrices in: int8 and int4 are quantised when the model is
-    /// loaded and are read faster; auto is what the checkpoint stores. Same as --set stages.talker.weights=... and
+    /// Number format that the processor keeps the language models' matrices in: int8 and int4 are quantised when the
+    /// model is loaded and are read faster; auto is what the checkpoint stores. Same as --set stages.talker.weights=...
+    /// and
     /// --set stages.thinker.weights=..., with int8 and int4 also --set stages.code2wav.products=fewest
     #[arg(long, env = "OMNI_WEIGHTS", value_parser = PossibleValuesParser::new(WEIGHTS))]
     #[arg(help_heading = MODEL)]
@@ -195,9 +198,9 @@ pub struct RawConfig {
     #[arg(long, hide = true, value_name = "PORT")]
     pub port: Option<u16>,
 
-    /// Serve Studio, a page for browsers, at /studio/ of the same port: hear texts, talk, keep voices, and watch the server at work.
-    /// auto serves it where --listen is a loopback address. Other machines are shown the server at work only with --api-keys, to keys
-    /// of the scope admin
+    /// Serve Studio, a page for browsers, at /studio/ of the same port: hear texts, talk, keep voices, and watch the
+    /// server at work. auto serves it where --listen is a loopback address. Other machines are shown the server at work
+    /// only with --api-keys, to keys of the scope admin
     #[arg(
         long,
         env = "OMNI_STUDIO",
@@ -212,7 +215,8 @@ pub struct RawConfig {
     pub studio: StudioMode,
 
     /// Also serve operators (omni.v1.AdminService) at this address: they see the state of the server, drain it and end
-    /// sessions. Where API keys are required, the scope admin is needed; non-loopback clients need an admin key in any case
+    /// sessions. Where API keys are required, the scope admin is needed; non-loopback clients need an admin key in any
+    /// case
     #[arg(long, env = "OMNI_ADMIN_LISTEN", value_parser = address, value_name = "ADDRESS")]
     #[arg(help_heading = PORTS)]
     pub admin_listen: Option<SocketAddr>,
@@ -231,7 +235,8 @@ pub struct RawConfig {
     #[arg(help_heading = PORTS)]
     pub cors_origin: Vec<String>,
 
-    /// Utterances worked on at once; more wait. Unless given, 64 where --device is a GPU, and otherwise eight for every processor, at most 64
+    /// Utterances worked on at once; more wait. Unless given, 64 where --device is a GPU, and otherwise eight for every
+    /// processor, at most 64
     #[arg(long, alias = "max-num-seqs", env = "OMNI_MAX_ACTIVE", value_name = "N")]
     #[arg(help_heading = LIMITS)]
     pub max_active: Option<usize>,
@@ -248,14 +253,14 @@ pub struct RawConfig {
     #[command(flatten)]
     pub metrics: RawMetrics,
 
-    /// Keep the voices that callers make in this folder, as one file each; unless given they end with the server. Same as voices.dir
-    /// of the deploy file
+    /// Keep the voices that callers make in this folder, as one file each; unless given they end with the server. Same
+    /// as voices.dir of the deploy file
     #[arg(long, env = "OMNI_VOICES", value_name = "DIR")]
     #[arg(help_heading = MODEL)]
     pub voices: Option<PathBuf>,
 
-    /// Refuse hints that the model cannot follow, like instructions how to speak; unless given they are ignored, and the answer
-    /// says so
+    /// Refuse hints that the model cannot follow, like instructions how to speak; unless given they are ignored, and
+    /// the answer says so
     #[arg(long, env = "OMNI_STRICT")]
     #[arg(help_heading = MODEL)]
     pub strict: bool,
@@ -298,8 +303,8 @@ impl RawConfig {
         parsed.unwrap_or_else(|error| error.exit())
     }
 
-    /// Parses `args`, the first of which is the program's name. No variable of the environment counts, so that a test says the
-    /// same wherever it runs.
+    /// Parses `args`, the first of which is the program's name. No variable of the environment counts, so that a test
+    /// says the same wherever it runs.
     ///
     /// # Errors
     /// If they are not what the server takes.

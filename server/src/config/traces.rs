@@ -1,7 +1,8 @@
 //! Settings of traces: one flag as vLLM has it, and the environment variables of OpenTelemetry.
 //!
-//! Sources: OpenTelemetry specification, "Environment Variable Specification" and "OTLP Exporter". A variable that is empty counts
-//! as not set. What is for traces alone wins over what is for all signals. No value of a header is ever shown.
+//! Sources: OpenTelemetry specification, "Environment Variable Specification" and "OTLP Exporter". A variable that is
+//! empty counts as not set. What is for traces alone wins over what is for all signals. No value of a header is ever
+//! shown.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,8 +24,8 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Traces")]
 pub struct RawTraces {
-    /// Send traces of requests to this OpenTelemetry collector by OTLP over gRPC, like http://127.0.0.1:4317 (https:// for
-    /// TLS); OTEL_EXPORTER_OTLP_ENDPOINT and the other OTEL_* variables count too, see docs/traces.md
+    /// Send traces of requests to this OpenTelemetry collector by OTLP over gRPC, like http://127.0.0.1:4317 (https://
+    /// for TLS); OTEL_EXPORTER_OTLP_ENDPOINT and the other OTEL_* variables count too, see docs/traces.md
     #[arg(
         long,
         env = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
@@ -33,7 +34,8 @@ pub struct RawTraces {
     )]
     pub otlp_traces_endpoint: Option<SecretUrl>,
 
-    /// Longest time that sending spans may take, and what is left of them when the server ends; a bare number is milliseconds
+    /// Longest time that sending spans may take, and what is left of them when the server ends; a bare number is
+    /// milliseconds
     #[arg(long, env = "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", value_name = "TIME")]
     pub otlp_traces_timeout: Option<String>,
 }

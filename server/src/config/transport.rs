@@ -19,7 +19,8 @@ pub struct ConnectionLimits {
     pub connections: usize,
     /// Of these, from one address (of IPv6: from one network of 64 bits).
     pub per_peer: usize,
-    /// Connections that have said nothing yet, besides; when there are more, the oldest of the address with the most goes.
+    /// Connections that have said nothing yet, besides; when there are more, the oldest of the address with the most
+    /// goes.
     pub openings: usize,
     /// Longest time until a connection has said something: for its TLS handshake and the first bytes after it.
     pub opening_time: Duration,
@@ -35,7 +36,8 @@ pub struct ConnectionLimits {
     pub streams: u32,
     /// Largest request message in bytes.
     pub message_bytes: usize,
-    /// Bytes of the bodies that are being received for calls with one message, from all callers; one caller may hold as many as are left.
+    /// Bytes of the bodies that are being received for calls with one message, from all callers; one caller may hold as
+    /// many as are left.
     pub body_bytes: usize,
     /// Largest list of headers in bytes.
     pub header_bytes: u32,
@@ -43,14 +45,17 @@ pub struct ConnectionLimits {
     pub headers: usize,
     /// Largest frame of HTTP/2 in bytes.
     pub frame_bytes: u32,
-    /// Bytes of request that may wait in one call. Requests are text: small windows hold back a flood without slowing anyone.
+    /// Bytes of request that may wait in one call. Requests are text: small windows hold back a flood without slowing
+    /// anyone.
     pub stream_window: u32,
-    /// Bytes of request that may wait in one connection: more than all its calls may have, so that none of them holds up the others. h2 counts
-    /// each small frame that waits as 256 bytes, and ends the connection when that is half of this.
+    /// Bytes of request that may wait in one connection: more than all its calls may have, so that none of them holds
+    /// up the others. h2 counts each small frame that waits as 256 bytes, and ends the connection when that is half of
+    /// this.
     pub connection_window: u32,
     /// Bytes of response that may wait in one call: few, for audio among them cannot be taken back.
     pub send_buffer: usize,
-    /// Streams that a caller opened and reset and that were not accepted yet; more end the connection (rapid reset, CVE-2023-44487).
+    /// Streams that a caller opened and reset and that were not accepted yet; more end the connection (rapid reset,
+    /// CVE-2023-44487).
     pub pending_resets: usize,
     /// A connection without traffic is probed after this.
     pub keepalive: Duration,
@@ -97,7 +102,8 @@ const DEFAULT: ConnectionLimits = ConnectionLimits::DEFAULT;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = CONNECTIONS)]
 pub struct RawTransport {
-    /// Encrypt: file with the server's certificate and those between it and its authority (PEM). Read again when it changes
+    /// Encrypt: file with the server's certificate and those between it and its authority (PEM). Read again when it
+    /// changes
     #[arg(long, alias = "ssl-certfile", env = "OMNI_TLS_CERT", value_name = "FILE")]
     #[arg(help_heading = PORTS)]
     pub tls_cert: Option<PathBuf>,
@@ -137,12 +143,14 @@ pub struct RawTransport {
     #[arg(long, env = "OMNI_KEEP_ALIVE_TIMEOUT", default_value = "620s", value_parser = parse_duration, value_name = "TIME")]
     pub keep_alive_timeout: Duration,
 
-    /// Believe proxies at these addresses, like 127.0.0.1 or 10.0.0.0/8, where they say who calls and by which address: X-Forwarded-For, -Proto and -Host, Forwarded, and the PROXY protocol. Their connections have no bound by address
+    /// Believe proxies at these addresses, like 127.0.0.1 or 10.0.0.0/8, where they say who calls and by which address:
+    /// X-Forwarded-For, -Proto and -Host, Forwarded, and the PROXY protocol. Their connections have no bound by address
     #[arg(long, env = "OMNI_TRUSTED_PROXIES", value_delimiter = ',', value_parser = network, value_name = "CIDR")]
     pub trusted_proxies: Vec<IpNet>,
 
-    /// Answer only requests for these hosts, like speech.example.org, *.example.org or "*" for all, besides this machine's own names. Without it a
-    /// port at a loopback address that asks for no API keys answers to localhost and loopback addresses, and any other port to every name
+    /// Answer only requests for these hosts, like speech.example.org, *.example.org or "*" for all, besides this
+    /// machine's own names. Without it a port at a loopback address that asks for no API keys answers to localhost and
+    /// loopback addresses, and any other port to every name
     #[arg(long, env = "OMNI_ALLOWED_HOSTS", value_delimiter = ',', value_parser = host, value_name = "HOST")]
     pub allowed_hosts: Vec<String>,
 

@@ -12,8 +12,8 @@ use super::raw::PORTS;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = PORTS)]
 pub struct RawWyoming {
-    /// Also speak Wyoming, for Home Assistant and voice satellites, at this address. The protocol has neither encryption nor
-    /// keys: an address that other machines can reach needs --insecure-plaintext
+    /// Also speak Wyoming, for Home Assistant and voice satellites, at this address. The protocol has neither
+    /// encryption nor keys: an address that other machines can reach needs --insecure-plaintext
     #[arg(long, env = "OMNI_WYOMING", value_parser = address, value_name = "ADDRESS")]
     pub wyoming: Option<SocketAddr>,
 
@@ -21,7 +21,8 @@ pub struct RawWyoming {
     #[arg(long, env = "OMNI_WYOMING_HOLDER", value_name = "NAME")]
     pub wyoming_holder: Option<String>,
 
-    /// Announce --wyoming on the local network by mDNS, so that Home Assistant finds it; NAME tells several servers apart
+    /// Announce --wyoming on the local network by mDNS, so that Home Assistant finds it; NAME tells several servers
+    /// apart
     #[arg(
         long,
         env = "OMNI_ZEROCONF",

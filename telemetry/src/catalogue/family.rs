@@ -11,8 +11,8 @@ use serde::Deserialize;
 pub enum FamilyKind {
     /// A whole number that only grows.
     Counter,
-    /// A real number that only grows. The facade counts in whole numbers only, so it is recorded as a gauge that is only ever
-    /// incremented, and served as a counter.
+    /// A real number that only grows. The facade counts in whole numbers only, so it is recorded as a gauge that is
+    /// only ever incremented, and served as a counter.
     FloatCounter,
     /// A value that goes up and down.
     Gauge,

@@ -7,7 +7,8 @@ pub fn is_metric_name(name: &str) -> bool {
     name.chars().all(legal) && name.starts_with(|c: char| !c.is_ascii_digit())
 }
 
-/// Returns true if `name` can be the name of a label that is not Prometheus' own: no `:`, no leading `__`, not `le` or `quantile`.
+/// Returns true if `name` can be the name of a label that is not Prometheus' own: no `:`, no leading `__`, not `le` or
+/// `quantile`.
 #[must_use]
 pub fn is_label_name(name: &str) -> bool {
     let reserved = name.starts_with("__") || ["le", "quantile"].contains(&name);

@@ -55,7 +55,8 @@ pub struct CatalogueOptions {
     pub disable: Vec<String>,
     /// Serves families too that no component of the server feeds yet.
     pub pending: bool,
-    /// Longest sequence of the served model, in tokens, if it is known already; the bounds of token histograms follow it.
+    /// Longest sequence of the served model, in tokens, if it is known already; the bounds of token histograms follow
+    /// it.
     pub max_model_len: Option<u32>,
     /// Bounds that replace a bucket set, by the set's name.
     pub buckets: BTreeMap<String, Vec<f64>>,

@@ -1,6 +1,7 @@
 //! The declarations as they are written in `catalogue.yaml`.
 //!
-//! The text is compiled in, so that this stops at the first problem of its form. A test checks what the declarations say.
+//! The text is compiled in, so that this stops at the first problem of its form. A test checks what the declarations
+//! say.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -23,7 +23,8 @@ impl Supplied<'_> {
     }
 }
 
-/// Labels and values in the declared order. Those that the recorder supplies may be missing, those with a default are filled in.
+/// Labels and values in the declared order. Those that the recorder supplies may be missing, those with a default are
+/// filled in.
 pub(super) fn values(
     family: &Family,
     given: &[(String, String)],

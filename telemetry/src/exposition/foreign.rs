@@ -1,4 +1,5 @@
-//! Families of a library that keeps a registry of its own: they come as Prometheus' text, and stand behind ours on the same page.
+//! Families of a library that keeps a registry of its own: they come as Prometheus' text, and stand behind ours on the
+//! same page.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -81,7 +82,8 @@ fn blocks(text: &str) -> Vec<Block<'_>> {
     blocks
 }
 
-/// Appends the families in `text` that `selection` wants, in the syntax of `format`. Those that are `known` are left out: a family is on a page once.
+/// Appends the families in `text` that `selection` wants, in the syntax of `format`. Those that are `known` are left
+/// out: a family is on a page once.
 pub(super) fn append(
     out: &mut String,
     text: &str,

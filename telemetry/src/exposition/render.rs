@@ -1,4 +1,5 @@
-//! The text formats: Prometheus' 0.0.4, and OpenMetrics for readers that ask for it. Families in the catalogue's order, custom ones after them, then those of other libraries; series in the order of their labels.
+//! The text formats: Prometheus' 0.0.4, and OpenMetrics for readers that ask for it. Families in the catalogue's order,
+//! custom ones after them, then those of other libraries; series in the order of their labels.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,7 +12,8 @@ use super::{Exposition, foreign};
 use crate::catalogue::{Family, FamilyKind};
 use crate::log::without_lines;
 
-/// The families that a reader wants: all, or those named. A name is a family's, or that of one of a histogram's three series.
+/// The families that a reader wants: all, or those named. A name is a family's, or that of one of a histogram's three
+/// series.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection(BTreeSet<String>);
 

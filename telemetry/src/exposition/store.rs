@@ -1,4 +1,5 @@
-//! The series of one family. Handles hold atomics; the map is locked to add a series and to read them all, never to record.
+//! The series of one family. Handles hold atomics; the map is locked to add a series and to read them all, never to
+//! record.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use super::exemplar::Exemplar;
 use crate::catalogue::{Family, FamilyKind};
 use crate::drops::{DropReason, Drops};
 
-/// The labels of a series as they are written, without braces, sorted by name. Two spellings of one label set are one text.
+/// The labels of a series as they are written, without braces, sorted by name. Two spellings of one label set are one
+/// text.
 pub(super) type LabelText = Box<str>;
 
 #[derive(Debug, Clone)]

@@ -55,7 +55,8 @@ impl AudioInstruments {
         self.first_packet.record(since_arrival);
     }
 
-    /// A further chunk was handed to the transport: so long after the one before, when the listener had so much left to play.
+    /// A further chunk was handed to the transport: so long after the one before, when the listener had so much left to
+    /// play.
     pub fn next_chunk(&self, gap: Duration, lead: Duration) {
         self.gap.record(gap);
         self.lead.record(lead);

@@ -61,7 +61,8 @@ const CODES: [&str; 17] = [
 impl GrpcCode {
     const UNKNOWN: usize = 2;
 
-    /// As the status codes of HTTP have it that stand for these. The only deadline that a call of this server can exceed is its caller's.
+    /// As the status codes of HTTP have it that stand for these. The only deadline that a call of this server can
+    /// exceed is its caller's.
     fn class(self) -> ResponseClass {
         match CODES[self.index()] {
             "OK" => ResponseClass::Success,

@@ -12,8 +12,8 @@ thread_local! {
     static SILENT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls `record`; what it records is written to no line. For figures that are brought up to date for a reader: how often one reads
-/// is no event of the server.
+/// Calls `record`; what it records is written to no line. For figures that are brought up to date for a reader: how
+/// often one reads is no event of the server.
 pub(crate) fn without_lines(record: impl FnOnce()) {
     struct Restore(bool);
     impl Drop for Restore {
@@ -63,8 +63,8 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// For the series `key` in that unit. The label for the host's name moves to the end, as there; a series without one has
-    /// `hostname`.
+    /// For the series `key` in that unit. The label for the host's name moves to the end, as there; a series without
+    /// one has `hostname`.
     pub(super) fn new(key: &Key, unit: &str, hostname: &str, format: LineFormat) -> Self {
         let mut host = hostname;
         let mut labels = serde_json::Map::new();

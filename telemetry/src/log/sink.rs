@@ -1,7 +1,7 @@
 //! The sink that writes one line per update.
 //!
-//! Handles put lines into a bounded queue and never wait; what does not fit is counted. A writer, which the composition root runs on
-//! a thread of its own, takes them out.
+//! Handles put lines into a bounded queue and never wait; what does not fit is counted. A writer, which the composition
+//! root runs on a thread of its own, takes them out.
 
 use std::fmt;
 use std::io::{self, Write};

@@ -1,7 +1,8 @@
 //! Statistics of every replica over an interval, as in vLLM's line of statistics, and tables of requests and edges.
 //!
-//! In: the records that the instruments take. Out: [`LogLine`]s, which the composition root's task gives to the log. Throughput is
-//! what was added since the line before over the time that really passed; prompt tokens that came from a cache do not count.
+//! In: the records that the instruments take. Out: [`LogLine`]s, which the composition root's task gives to the log.
+//! Throughput is what was added since the line before over the time that really passed; prompt tokens that came from a
+//! cache do not count.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -12,7 +12,8 @@ use tokio_rustls::rustls::ServerConfig;
 pub type TlsSource = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
 /// Decides if a request with these headers may read.
 pub type Admission = Arc<dyn Fn(&HeaderMap) -> bool + Send + Sync>;
-/// True if a request is answered that names its host so, and came in at that address of this machine; if not, the status and why.
+/// True if a request is answered that names its host so, and came in at that address of this machine; if not, the
+/// status and why.
 pub type HostCheck =
     Arc<dyn Fn(Version, &Uri, &HeaderMap, Option<IpAddr>) -> Result<(), (StatusCode, String)> + Send + Sync>;
 

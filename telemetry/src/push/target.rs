@@ -200,7 +200,8 @@ fn credentials(authority: &str) -> Option<Credentials> {
     })
 }
 
-/// Percent-decoded, so that a password may have what separates the parts of an address. What is no valid escape stands for itself.
+/// Percent-decoded, so that a password may have what separates the parts of an address. What is no valid escape stands
+/// for itself.
 fn decoded(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

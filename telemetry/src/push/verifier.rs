@@ -1,8 +1,9 @@
 //! The issuer that the gateway's certificate needs: an authority, or the file itself.
 //!
-//! `openssl req -x509` makes a certificate that is its own authority. As an authority it signs no other, and as a server's it is
-//! refused by webpki, because it is marked as an authority. An operator who names such a certificate in `--push-ca-file` trusts it by itself,
-//! byte by byte; the name in it and the signature of the handshake are checked all the same.
+//! `openssl req -x509` makes a certificate that is its own authority. As an authority it signs no other, and as a
+//! server's it is refused by webpki, because it is marked as an authority. An operator who names such a certificate in
+//! `--push-ca-file` trusts it by itself, byte by byte; the name in it and the signature of the handshake are checked
+//! all the same.
 
 use std::sync::Arc;
 

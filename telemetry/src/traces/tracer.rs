@@ -59,8 +59,8 @@ impl fmt::Debug for Tracer {
 }
 
 impl Tracer {
-    /// A tracer for the spans of `scope`. Its queue is emptied through `transport`, by a thread and by tasks of the current runtime,
-    /// until [`Tracer::close`]. Has to be called within a runtime.
+    /// A tracer for the spans of `scope`. Its queue is emptied through `transport`, by a thread and by tasks of the
+    /// current runtime, until [`Tracer::close`]. Has to be called within a runtime.
     #[must_use]
     pub fn new<T: SpanTransport>(
         sampler: TraceSampler,
@@ -104,7 +104,8 @@ impl Tracer {
         }
     }
 
-    /// Sends what is queued, for as long as one batch may take but not beyond `deadline`, and ends the thread. Later spans are dropped.
+    /// Sends what is queued, for as long as one batch may take but not beyond `deadline`, and ends the thread. Later
+    /// spans are dropped.
     pub async fn close(self, deadline: Instant) {
         self.queue.close();
         let patience = deadline

@@ -1,7 +1,7 @@
 //! From the user's file, the files it builds on, and `--set`, to one tree.
 //!
-//! `base: other.yaml` (relative to the file that says it) is read first and overlaid key by key; lists are replaced as a
-//! whole, and `null` takes back what the base says. `--set path=value` comes last.
+//! `base: other.yaml` (relative to the file that says it) is read first and overlaid key by key; lists are replaced as
+//! a whole, and `null` takes back what the base says. `--set path=value` comes last.
 
 use std::fs;
 use std::path::{Path, PathBuf};

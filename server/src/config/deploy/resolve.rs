@@ -48,7 +48,8 @@ pub(super) struct Resolved {
 }
 
 impl Resolved {
-    /// Values for everything, given the command line. Settings that cannot be used keep their defaults and are reported.
+    /// Values for everything, given the command line. Settings that cannot be used keep their defaults and are
+    /// reported.
     pub(super) fn new(tree: &Node, given: &Given<'_>) -> (Self, Vec<Problem>) {
         let entries = entries();
         let mut written = Written::default();

@@ -36,7 +36,8 @@ pub(super) fn yaml(resolved: &Resolved, changed: bool) -> String {
     out
 }
 
-/// A list over several lines, `indent` columns from the left, if it is too long for one. One with quotes stays on one line.
+/// A list over several lines, `indent` columns from the left, if it is too long for one. One with quotes stays on one
+/// line.
 fn folded(value: &str, indent: usize) -> String {
     if value.chars().count() <= WIDTH || !value.starts_with(['[', '{']) || value.contains(['"', '\'']) {
         return value.to_owned();

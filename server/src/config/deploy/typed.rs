@@ -73,8 +73,8 @@ pub enum Products {
     Fewest,
 }
 
-/// Names of stages come from graphs, each of which has a place here; asking for another, or for one of another kind, is a mistake in
-/// the caller.
+/// Names of stages come from graphs, each of which has a place here; asking for another, or for one of another kind, is
+/// a mistake in the caller.
 impl Deploy {
     pub(super) fn new(values: &Resolved) -> Self {
         let config = |stage: &StageNode| {
@@ -152,8 +152,8 @@ impl Deploy {
         }
     }
 
-    /// The same for a graph with other stages, too: those that have no settings of their own get the defaults of their kind, for so many
-    /// utterances at once.
+    /// The same for a graph with other stages, too: those that have no settings of their own get the defaults of their
+    /// kind, for so many utterances at once.
     ///
     /// # Panics
     /// If no family has a stage of that kind.
@@ -222,7 +222,8 @@ impl ArStage {
         answers.is_some_and(|answers| answers.prefix_sharing == PrefixSharing::All)
     }
 
-    /// Limit at which a sequence that repeats itself is ended, never if it is no valid one; `None` where the checkpoint decides.
+    /// Limit at which a sequence that repeats itself is ended, never if it is no valid one; `None` where the checkpoint
+    /// decides.
     #[must_use]
     pub fn repetition(&self) -> Option<RepetitionLimit> {
         let answers = self.answers.as_ref()?;

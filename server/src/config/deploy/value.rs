@@ -139,7 +139,8 @@ impl fmt::Display for Kind {
 }
 
 impl Kind {
-    /// Reads a value; the error says what is wrong and what is allowed. `auto` is allowed where the default is computed.
+    /// Reads a value; the error says what is wrong and what is allowed. `auto` is allowed where the default is
+    /// computed.
     pub(super) fn read(&self, node: &Node, auto: bool) -> Result<Setup, String> {
         let or_auto = if auto { ", or auto" } else { "" };
         match &node.value {

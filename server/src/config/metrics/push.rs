@@ -41,8 +41,8 @@ impl fmt::Debug for SecretUrl {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Metrics pushed to a Pushgateway")]
 pub struct RawPush {
-    /// Push the metrics to this Pushgateway as well, like https://gateway:9091; a name and a password may be part of the URL,
-    /// which other users of the machine can read unless it comes from the environment
+    /// Push the metrics to this Pushgateway as well, like https://gateway:9091; a name and a password may be part of
+    /// the URL, which other users of the machine can read unless it comes from the environment
     #[arg(long, env = "OMNI_PUSH_GATEWAY", hide_env_values = true, value_name = "URL")]
     pub push_gateway: Option<SecretUrl>,
 
@@ -79,8 +79,8 @@ pub struct RawPush {
     #[arg(long, env = "OMNI_PUSH_KEEP")]
     pub push_keep: bool,
 
-    /// Leave the last push in the gateway for so long before the group is deleted, so that Prometheus reads it: at least the
-    /// interval of its scrapes. The server ends as much later
+    /// Leave the last push in the gateway for so long before the group is deleted, so that Prometheus reads it: at
+    /// least the interval of its scrapes. The server ends as much later
     #[arg(long, env = "OMNI_PUSH_LINGER", default_value = "0s", value_parser = parse_duration, value_name = "TIME")]
     pub push_linger: Duration,
 }
@@ -129,8 +129,9 @@ impl RawPush {
         }))
     }
 
-    /// The labels of the group besides its job. The default stays the same when the server starts anew, so that a group which a
-    /// crash left behind is overwritten; without a port of its own nothing else tells two servers of a machine apart.
+    /// The labels of the group besides its job. The default stays the same when the server starts anew, so that a group
+    /// which a crash left behind is overwritten; without a port of its own nothing else tells two servers of a machine
+    /// apart.
     fn grouping(&self, server: SocketAddr) -> Result<Vec<(String, String)>, String> {
         if self.push_grouping.is_empty() {
             let port = match server.port() {

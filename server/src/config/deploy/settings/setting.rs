@@ -50,8 +50,9 @@ pub(super) const fn setting(
     }
 }
 
-/// Declares structs of settings: `name as "key in files": type = default, allowed values;`. They are read by serde, and each has
-/// its part of the table as `SETTINGS`. A part with `@flatten` has its settings beside those of the struct, one with `@skip` none.
+/// Declares structs of settings: `name as "key in files": type = default, allowed values;`. They are read by serde, and
+/// each has its part of the table as `SETTINGS`. A part with `@flatten` has its settings beside those of the struct,
+/// one with `@skip` none.
 macro_rules! settings {
     ($(
         $(#[$meta:meta])*

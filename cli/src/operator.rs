@@ -61,7 +61,7 @@ pub(crate) async fn stats(args: &StatsArgs, ui: &Ui) -> Result<(), Failure> {
 fn page(info: &ServerInfo, stats: &Stats) -> String {
     let mut page = rows::head(info, stats).join("\n");
     page.push_str("\n\n");
-    page.push_str(&table(&rows::REPLICAS, rows::replicas(&stats.stages)));
+    page.push_str(&table(&rows::REPLICAS, rows::replicas(stats, None)));
     if !stats.session_list.is_empty() {
         page.push('\n');
         page.push_str(&table(&rows::SESSIONS, rows::sessions(&stats.session_list)));

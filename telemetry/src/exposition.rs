@@ -81,24 +81,18 @@ impl Exposition {
         stores.get(name).map_or(0, |store| store.len())
     }
 
-    /// Forgets every series of a replica that is gone for good.
-    pub(crate) fn forget_replica(&self, stage: &str, replica: &str) {
-        let own = [format!("replica=\"{replica}\""), format!("stage=\"{stage}\"")];
-        let ends = ["from", "to"].map(|end| {
-            [
-                format!("{end}_replica=\"{replica}\""),
-                format!("{end}_stage=\"{stage}\""),
-            ]
-        });
+    /// Forgets the series that have all of `labels`, of every family.
+    pub(crate) fn forget(&self, labels: &[(&str, &str)]) {
         // The labels of a series are one text; the quotes inside its values are escaped, so that these words are labels.
-        let all = |words: &[String; 2], labels: &str| {
+        let words = labels.iter().map(|(name, value)| format!("{name}=\"{value}\""));
+        let words: Vec<_> = words.collect();
+        let gone = |labels: &str| {
             words.iter().all(|word| {
                 labels
                     .match_indices(word.as_str())
                     .any(|(at, _)| at == 0 || labels[..at].ends_with(','))
             })
         };
-        let gone = |labels: &str| all(&own, labels) || ends.iter().any(|end| all(end, labels));
         let stores = self.stores.read();
         stores.values().for_each(|store| store.forget(gone));
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use metrics::Counter;
 
-use crate::catalogue::{Catalogue, CatalogueOptions, OptionsError};
+use crate::catalogue::{Catalogue, CatalogueOptions, OptionsError, REPLICA, STAGE};
 use crate::drops::{DropReason, Drops};
 use crate::exposition::{Collector, Exposition};
 use crate::families as f;
@@ -223,11 +223,22 @@ impl Telemetry {
     /// valid, and what they record is not read: instruments for a replica that joins after this are made anew.
     pub fn forget_replica(&self, replica: Replica) {
         let (stage, id) = replica.ids();
-        self.exposition.forget_replica(&stage, &id);
-        self.known.forget_replica(&stage, &id);
+        self.forget(&[(STAGE, &stage), (REPLICA, &id)]);
+        self.forget(&[("from_stage", &stage), ("from_replica", &id)]);
+        self.forget(&[("to_stage", &stage), ("to_replica", &id)]);
         if let Some(log) = &self.log {
             log.forget(replica);
         }
+    }
+
+    /// Forgets every series of one of TorchServe's workers, which is gone.
+    pub fn forget_worker(&self, worker: &str) {
+        self.forget(&[("WorkerName", worker)]);
+    }
+
+    fn forget(&self, labels: &[(&str, &str)]) {
+        self.exposition.forget(labels);
+        self.known.forget(labels);
     }
 }
 

@@ -212,6 +212,25 @@ fn a_replica_that_was_forgotten_and_comes_back_has_series_that_are_read() {
 }
 
 #[test]
+fn a_worker_that_was_forgotten_has_no_series_and_the_others_keep_theirs() {
+    let telemetry = Telemetry::new(&TelemetryOptions {
+        catalogue: CatalogueOptions {
+            enable: vec!["torchserve".to_owned()],
+            ..CatalogueOptions::default()
+        },
+        ..TelemetryOptions::default()
+    })
+    .expect("good options");
+    let torchserve = TorchServeInstruments::new(telemetry.meter(), "tiny", "default");
+    for worker in ["talker-1", "talker-10"] {
+        torchserve.worker_loaded(worker, ms(900));
+    }
+    telemetry.forget_worker("talker-1");
+    assert_eq!(value(&telemetry, "WorkerLoadTime", "talker-10"), 900.0);
+    assert_eq!(telemetry.exposition().series("WorkerLoadTime"), 1);
+}
+
+#[test]
 fn replicas_may_come_and_go_for_ever() {
     let telemetry = telemetry();
     for replica in 0..5_000 {

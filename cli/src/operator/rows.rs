@@ -131,7 +131,7 @@ fn left_behind(stages: &[Stage]) -> Option<String> {
 /// Requests that ended in the last minute, in a line.
 pub(super) fn minute(stats: &Stats) -> String {
     let gapless = stats.continuity.map_or_else(
-        || "nothing was heard".to_owned(),
+        || "nothing was streamed".to_owned(),
         |share| format!("{:.1} % without a gap", share * 100.0),
     );
     format!(
@@ -189,9 +189,11 @@ pub(super) fn percentiles(of: &Percentiles) -> String {
     }
 }
 
-/// A row for every replica that is not gone.
-pub(super) fn replicas(stages: &[Stage]) -> Vec<Vec<String>> {
-    let rows = present(stages).map(|(stage, replica)| {
+/// A row for every replica that is not gone. Without a look `before` this one nothing is known of the share of the time in which they
+/// computed.
+pub(super) fn replicas(stats: &Stats, before: Option<&Stats>) -> Vec<Vec<String>> {
+    let rows = present(&stats.stages).map(|(stage, replica)| {
+        let share = before.and_then(|before| busy(stats, before, stage, replica));
         vec![
             stage.name.clone(),
             replica.id.clone(),
@@ -201,12 +203,22 @@ pub(super) fn replicas(stages: &[Stage]) -> Vec<Vec<String>> {
             replica.waiting.to_string(),
             format!("{:.0}%", replica.kv_usage * 100.0),
             replica.steps.to_string(),
-            age(replica.busy),
+            share.map_or_else(String::new, |share| format!("{:.0}%", share * 100.0)),
             replica.device.clone(),
             last_error(replica),
         ]
     });
     rows.collect()
+}
+
+/// Share of the time since the look `before` that a replica spent in steps, 0 to 1. None for one that is new or began again.
+fn busy(now: &Stats, before: &Stats, stage: &Stage, replica: &Replica) -> Option<f64> {
+    let mut known = before.stages.iter().filter(|other| other.name == stage.name);
+    let mut known = known.next()?.replicas.iter();
+    let was = known.find(|other| other.id == replica.id)?;
+    let time = now.time?.duration_since(before.time?).ok()?;
+    let busy = replica.busy.checked_sub(was.busy)?;
+    (!time.is_zero()).then(|| busy.div_duration_f64(time).min(1.0))
 }
 
 /// The replicas that are not gone, in the order of [`replicas`].

@@ -91,8 +91,8 @@ async fn show(terminal: &mut DefaultTerminal, feed: Feed) -> Result<(), Failure>
             }
             look = looks.next(&endpoint, interval) => match look {
                 Ok((Some(info), stats)) => {
-                    state.renew(info);
                     state.take(stats);
+                    state.renew(info);
                 }
                 Ok((None, stats)) => state.take(stats),
                 Err(error) => state.lose(&error),

@@ -18,7 +18,7 @@ fn stats_are_a_page_for_people_and_json_for_programs() {
         "omni-server 9.9.9 on 192.0.2.1:1: fake-model",
         "sessions 1 of 256   running 1 of 64   waiting 0 of 128   next wait none   refused 4",
         "last minute: 0.5 requests/s ended, 1.5 s of audio/s, first audio p50 40 ms p95 70 ms p99 90 ms, 100.0 % without a gap",
-        "talker  1   cordoned  2       1    0     25%  1000   1m01s  cpu",
+        "talker  1   cordoned  2       1    0     25%  1000   cpu",
         "00ff     SpeechService/Speak  backend  192.0.2.7  5s   1         2.5 s  -0.25 s",
     ] {
         assert!(page.contains(line), "{line} is missing:\n{page}");

@@ -171,6 +171,8 @@ pub struct Session {
 /// Figures of a server at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stats {
+    /// The moment, by the server's clock.
+    pub time: Option<SystemTime>,
     /// Its stages.
     pub stages: Vec<Stage>,
     /// Calls that are open.
@@ -283,6 +285,7 @@ impl Stats {
     pub(crate) fn from_proto(stats: v1::WatchStatsResponse) -> Self {
         let first_packet = stats.first_packet.as_ref().map(Percentiles::from_proto);
         Self {
+            time: stats.time.and_then(|time| time.try_into().ok()),
             stages: stats.stages.into_iter().map(Stage::from_proto).collect(),
             sessions: stats.sessions,
             running: stats.running,

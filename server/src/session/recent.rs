@@ -29,7 +29,7 @@ pub struct Recent {
 #[derive(Debug, Clone, Copy)]
 struct Ended {
     at: Stamp,
-    /// If there was audio.
+    /// If audio was streamed.
     heard: Option<Heard>,
     audio: Duration,
 }
@@ -47,7 +47,7 @@ pub struct RecentFigures {
     pub requests: f64,
     /// Playing time of their audio, per second.
     pub audio: f64,
-    /// From the request to the first audio, ascending; of those that had audio.
+    /// From the request to the first audio, ascending; of those whose audio was streamed.
     pub first_packets: Vec<Duration>,
     /// Share of those without a gap for a listener without a buffer.
     pub continuity: Option<f64>,
@@ -96,7 +96,7 @@ impl Recent {
     }
 
     fn ended(&self, audio: Duration, speech: Option<&Timings>, now: Stamp) {
-        let heard = speech.and_then(|timings| {
+        let heard = speech.filter(|timings| !timings.whole).and_then(|timings| {
             Some(Heard {
                 first_packet: timings.first_packet?,
                 gapless: timings.worst_underrun.is_zero(),
@@ -173,15 +173,20 @@ mod tests {
         for n in 1..=100 {
             recent.ended(MS(600), Some(&speech(n, u64::from(n == 1))), at(60_000));
         }
-        // A text answer, and one that was cancelled before it was heard.
+        // A text answer, one that was cancelled before it was heard, and a file.
         recent.ended(Duration::ZERO, None, at(60_000));
         recent.ended(Duration::ZERO, Some(&Timings::default()), at(60_000));
+        let file = Timings {
+            whole: true,
+            ..speech(5_000, 0)
+        };
+        recent.ended(Duration::ZERO, Some(&file), at(60_000));
         let figures = recent.figures(at(60_020));
         assert_eq!(figures.first_packet(50), Some(MS(50)));
         assert_eq!(figures.first_packet(95), Some(MS(95)));
         assert_eq!(figures.first_packet(99), Some(MS(99)));
         assert_eq!(figures.continuity, Some(0.99));
-        assert!((figures.requests - 102.0 / 60.0).abs() < 1e-9);
+        assert!((figures.requests - 103.0 / 60.0).abs() < 1e-9);
         assert!((figures.audio - 1.0).abs() < 1e-9);
         assert_eq!(recent.figures(at(300_000)), RecentFigures::default());
     }

@@ -8,7 +8,6 @@ use metrics::Key;
 use parking_lot::Mutex;
 
 use super::{Call, layer};
-use crate::catalogue::{REPLICA, STAGE};
 use crate::drops::{DropReason, Drops};
 use crate::schema::Schema;
 
@@ -17,24 +16,17 @@ use crate::schema::Schema;
 pub struct KnownSeries(Mutex<HashMap<String, HashSet<Key>>>);
 
 impl KnownSeries {
-    /// Frees the label sets of a replica that is gone, those of its edges included.
-    pub(crate) fn forget_replica(&self, stage: &str, replica: &str) {
+    /// Frees the label sets that have all of `labels`.
+    pub(crate) fn forget(&self, labels: &[(&str, &str)]) {
+        let has = |key: &Key, (name, value): &(&str, &str)| {
+            key.labels()
+                .any(|label| label.key() == *name && label.value() == *value)
+        };
         self.0
             .lock()
             .values_mut()
-            .for_each(|sets| sets.retain(|key| !is_of(key, stage, replica)));
+            .for_each(|sets| sets.retain(|key| !labels.iter().all(|label| has(key, label))));
     }
-}
-
-/// True if a series belongs to a replica, or to an edge from or to it.
-fn is_of(key: &Key, stage: &str, replica: &str) -> bool {
-    let has = |prefix: &str, name: &str, value: &str| {
-        key.labels()
-            .any(|label| label.key().strip_prefix(prefix) == Some(name) && label.value() == value)
-    };
-    ["", "from_", "to_"]
-        .into_iter()
-        .any(|end| has(end, STAGE, stage) && has(end, REPLICA, replica))
 }
 
 /// Refuses label sets beyond a family's cap. Known ones always pass.
@@ -122,7 +114,8 @@ mod tests {
             ];
             register(&layer, &key("vllm:num_requests_running", &own), Call::Gauge);
             register(&layer, &key("vllm:omni_transfer_tx_s", &edge), Call::Histogram);
-            known.forget_replica("1", replica);
+            known.forget(&own);
+            known.forget(&edge[..2]);
         }
         assert_eq!(drops.total(DropReason::Cardinality), 0);
     }

@@ -24,7 +24,7 @@ const HELP: [&str; 13] = [
     "FLIGHT       utterances and answers that are bound to a replica",
     "RUN, WAIT    sequences in its batch, and before it",
     "KV           share of its KV cache in use",
-    "BUSY         time spent in STEPS of its model",
+    "BUSY         share of the time since the last look that it spent in STEPS of its model",
     "LEAD         audio that the listener of a session has not heard yet; red where it is below zero",
 ];
 /// Lines of a screen that has room for more than the least.
@@ -33,7 +33,7 @@ const HIGH: u16 = 20;
 const AROUND: u16 = 3;
 
 pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State) {
-    let replicas = rows::replicas(&state.stats.stages);
+    let replicas = rows::replicas(&state.stats, state.before.as_ref());
     let sessions = rows::sessions(&state.stats.session_list);
     let title = title(state, frame.area());
     // The stages are few, and are shown whole where that leaves the sessions some room.

@@ -32,6 +32,8 @@ pub(super) enum Table {
 pub(super) struct State {
     pub(super) info: ServerInfo,
     pub(super) stats: Stats,
+    /// The look before.
+    pub(super) before: Option<Stats>,
     pub(super) table: Table,
     /// Stage and name of the replica: the lists change under the cursor.
     replica: Option<(String, String)>,
@@ -51,6 +53,7 @@ impl State {
         let mut state = Self {
             info,
             stats,
+            before: None,
             table: Table::Replicas,
             replica: None,
             session: None,
@@ -65,7 +68,7 @@ impl State {
 
     /// Takes new figures.
     pub(super) fn take(&mut self, stats: Stats) {
-        self.stats = stats;
+        self.before = Some(std::mem::replace(&mut self.stats, stats));
         if self.replica.is_none() {
             self.choose(0);
         }
@@ -78,6 +81,7 @@ impl State {
     /// Takes another server, or the same one again.
     pub(super) fn renew(&mut self, info: ServerInfo) {
         self.info = info;
+        self.before = None;
     }
 
     /// Records that there are no new figures.

@@ -45,6 +45,7 @@ pub(super) enum Stream {
 pub(super) struct Heard {
     /// Where it came from; none if no replica was asked.
     pub(super) replica: Option<ReplicaId>,
+    /// Of audio that was streamed.
     pub(super) first_packet: Option<Duration>,
     pub(super) record: AudioRecord,
     /// The cause, if it ended well and is inaudible.
@@ -195,7 +196,7 @@ fn heard(
     let frames = samples.0 * u64::from(live.sample_rate) / u64::from(rate.max(1));
     Heard {
         replica: asked,
-        first_packet: timings.first_packet,
+        first_packet: timings.first_packet.filter(|_| !timings.whole),
         record: AudioRecord {
             frames,
             sample_rate: live.sample_rate,

@@ -172,6 +172,7 @@ impl MetricsBridge {
             }
             for replica in live.present(stage, &there, self.clock.now()) {
                 self.telemetry.forget_replica(replica);
+                self.telemetry.forget_worker(&worker(known.name(), ReplicaId(replica.replica)));
             }
         }
     }
@@ -189,10 +190,15 @@ impl MetricsBridge {
             live.engine(&self.telemetry, replica),
             Arc::clone(&live.sessions),
             Arc::clone(&live.torchserve),
-            (format!("{stage}-{id}"), live.shares_prefixes(stage)),
+            (worker(stage, id), live.shares_prefixes(stage)),
             Arc::clone(&self.serving),
         ))
     }
+}
+
+/// A replica's name as a worker of TorchServe.
+fn worker(stage: &str, id: ReplicaId) -> String {
+    format!("{stage}-{id}")
 }
 
 /// Gives every replica of the pools its sink.

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use omni_client::{Percentiles, Replica, ServerInfo, Session, Stage, Stats};
@@ -58,6 +58,7 @@ fn state() -> State {
         threads_left_behind: 0,
     };
     let stats = Stats {
+        time: Some(SystemTime::UNIX_EPOCH),
         stages: vec![
             stage(
                 "talker",
@@ -144,6 +145,9 @@ fn nothing_that_matters_is_cut_on_a_screen_of_eighty_columns() {
         .iter_mut()
         .flat_map(|stage| &mut stage.replicas);
     replicas.for_each(|replica| (replica.deaths, replica.last_error) = (0, String::new()));
+    let mut later = state.stats.clone();
+    later.time = later.time.map(|time| time + Duration::from_secs(1));
+    state.take(later);
     let shown = screen(&mut state, 80, 24).join("\n");
     for word in [
         "refused 7",
@@ -157,6 +161,33 @@ fn nothing_that_matters_is_cut_on_a_screen_of_eighty_columns() {
         assert!(shown.contains(word), "{word} is missing:\n{shown}");
     }
     assert!(!shown.contains("KEY"), "no session has one:\n{shown}");
+}
+
+#[test]
+fn a_replica_shows_the_share_of_the_time_since_the_last_look_in_which_it_computed() {
+    let mut state = state();
+    let first = screen(&mut state, 120, 24).join("\n");
+    assert!(!first.contains("BUSY"), "nothing is known yet:\n{first}");
+    let mut later = state.stats.clone();
+    later.time = later.time.map(|time| time + Duration::from_secs(2));
+    later.stages[0].replicas[0].busy += MS(500);
+    later.stages[0].replicas[1].busy += MS(2_500);
+    // It began again.
+    later.stages[1].replicas[0].busy = MS(100);
+    state.take(later.clone());
+    let row = |shown: &[String], of: &str| {
+        let row = shown.iter().find(|row| row.contains(of)).expect("a row");
+        row.split_whitespace().nth(9).map(str::to_owned)
+    };
+    let shown = screen(&mut state, 120, 24);
+    let busy = ["talker    0", "talker    1", "code2wav  0"].map(|of| row(&shown, of));
+    let busy = busy.each_ref().map(|busy| busy.as_deref().unwrap_or_default());
+    assert_eq!(busy[..2], ["25%", "100%"], "{}", shown.join("\n"));
+    assert!(!busy[2].ends_with('%'), "{}", shown.join("\n"));
+    // Figures of another process are no interval.
+    state.take(later);
+    state.renew(state.info.clone());
+    assert!(!screen(&mut state, 120, 24).join("\n").contains("BUSY"));
 }
 
 #[test]

@@ -246,7 +246,7 @@ impl App {
                         metrics.requests(Protocol::Wyoming),
                     ),
                 );
-                Some(WyomingListener::start(settings, wyoming, readiness.clone())?)
+                Some(WyomingListener::start(settings, wyoming, readiness.clone(), phases.clone())?)
             }
             None => None,
         };

@@ -1,9 +1,9 @@
 //! Values that come from files, read again when these change: API keys, certificates.
 //!
 //! In: how to read the value. Out: the value as it was last read well. Files are looked at once a second, on a thread for
-//! blocking work: a disk that hangs holds up no call. A file that was put in the place of the old one (renamed) is whole and is taken at
-//! once. One that is written where it is may be half-written: it is taken when it has not changed for a look, and when it holds less than
-//! before, after ten seconds. What cannot be used leaves the value as it was, and is said once for
+//! blocking work: a disk that hangs holds up no call. Any file may be half-written, one that was just made in the place of another as well:
+//! it is taken when it is the same at two looks, and one that holds less than before after ten seconds, unless it was renamed into place.
+//! What cannot be used leaves the value as it was, and is said once for
 //! every version of the files: at the second look, for files that belong together are not written at the same moment.
 
 use std::fmt;
@@ -17,7 +17,7 @@ use parking_lot::{Mutex, RwLock};
 
 /// Time between two looks at the files.
 const LOOK: Duration = Duration::from_secs(1);
-/// Time for which a file that was written where it is must not change, and one that holds less than before.
+/// Time for which a file must not change before it is taken, and one that holds less than before and was not renamed into place.
 const SETTLED: Duration = Duration::from_millis(900);
 const SETTLED_LESS: Duration = Duration::from_secs(10);
 
@@ -96,6 +96,8 @@ struct Version {
     file: (u64, u64),
     /// Time of the last change, and length.
     contents: (i64, i64, u64),
+    /// The last change was none of its contents, as when it was renamed.
+    is_renamed: bool,
 }
 
 type Versions = Vec<Option<Version>>;
@@ -153,29 +155,30 @@ impl<S: Source> Reload<S> {
             told: false,
         });
         other.looks += 1;
-        let pause = if state.is_replaced(&versions) {
-            Duration::ZERO
-        } else {
-            SETTLED
-        };
         let told = other.told || other.looks < 2;
         let settled = now.saturating_duration_since(other.since);
-        let problems = match self.source.read() {
+        let read = self.source.read();
+        if self::versions(&self.files) != versions {
+            // It was written meanwhile.
+            state.other = None;
+            return;
+        }
+        let problems = match read {
             Err(problems) => problems,
             Ok(value) => match self.source.compare(&self.current(), &value) {
                 Change::Refused(problem) => vec![problem],
-                Change::Less(what) if !pause.is_zero() && settled < SETTLED_LESS => {
+                Change::Less(what) if !state.is_replaced(&versions) && settled < SETTLED_LESS => {
                     if !told {
                         tracing::warn!(
                             what = S::NAME,
-                            "not taken yet: {what}; a file that is renamed into place is taken at once, this one after 10 s without a change"
+                            "not taken yet: {what}; a file that is renamed into place is taken after a second, this one after 10 s without a change"
                         );
                     }
                     other.told |= !told;
                     state.other = Some(other);
                     return;
                 }
-                Change::Taken | Change::Less(_) if settled >= pause => {
+                Change::Taken | Change::Less(_) if settled >= SETTLED => {
                     self.source.taken(&value);
                     *self.current.write() = Arc::new(value);
                     *state = State {
@@ -200,10 +203,14 @@ impl<S: Source> Reload<S> {
 }
 
 impl State {
-    /// True if all files that are others now were put in the place of those that were read.
+    /// True if all files that changed were renamed into the places of those that were read. One that was unlinked and is being written anew
+    /// is another file, too, but the last change of that is one of its contents.
     fn is_replaced(&self, versions: &Versions) -> bool {
+        let renamed = |old: &Option<Version>, new: &Option<Version>| {
+            new.is_some_and(|new| new.is_renamed && old.is_some_and(|old| old.file != new.file))
+        };
         let mut pairs = self.good.iter().zip(versions);
-        pairs.all(|(old, new)| old == new || old.map(|old| old.file) != new.map(|new| new.file))
+        pairs.all(|(old, new)| old == new || renamed(old, new))
     }
 }
 
@@ -213,14 +220,18 @@ fn versions(files: &[PathBuf]) -> Versions {
 
 fn version(file: &Path) -> Option<Version> {
     let metadata = fs::metadata(file).ok()?;
+    let changed = (metadata.ctime(), metadata.ctime_nsec());
     Some(Version {
         file: (metadata.dev(), metadata.ino()),
-        contents: (metadata.ctime(), metadata.ctime_nsec(), metadata.len()),
+        contents: (changed.0, changed.1, metadata.len()),
+        is_renamed: changed > (metadata.mtime(), metadata.mtime_nsec()),
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
 
     /// A number in a file; a smaller one is less, and zero is none.
@@ -295,6 +306,13 @@ mod tests {
         fn replace(&self, text: &str) {
             let new = self.file.with_extension("new");
             fs::write(&new, text).unwrap();
+            // Clocks of file systems are coarse: it was written a moment ago.
+            let written = SystemTime::now() - Duration::from_millis(100);
+            fs::File::options()
+                .write(true)
+                .open(&new)
+                .and_then(|file| file.set_modified(written))
+                .unwrap();
             fs::rename(new, &self.file).unwrap();
         }
 
@@ -308,6 +326,7 @@ mod tests {
         let mut place = Place::new("1");
         assert_eq!(place.look(), 1);
         place.replace("2");
+        assert_eq!(place.look(), 1);
         assert_eq!(place.look(), 2);
         for bad in ["three", "", "0"] {
             place.replace(bad);
@@ -333,13 +352,41 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_unlinked_and_slowly_written_anew_is_taken_when_it_is_whole() {
+        let mut place = Place::new("100");
+        for whole in ["1001", "99"] {
+            let before = place.looks(1);
+            fs::remove_file(&place.file).unwrap();
+            place.looks(2);
+            for part in ["", "1", "9", "not", "0"] {
+                place.write(part);
+                assert_eq!(place.looks(3), before, "{part:?}");
+            }
+            place.write(whole);
+            assert_eq!(place.looks(1), before, "it may go on");
+        }
+        assert_eq!(place.looks(9), 100);
+        assert_eq!(place.looks(1), 99);
+        // More may be half of what is to come.
+        let more = |place: &Place, text: &str| {
+            fs::remove_file(&place.file).unwrap();
+            place.write(text);
+        };
+        more(&place, "100");
+        assert_eq!(place.looks(1), 99);
+        more(&place, "1000");
+        assert_eq!(place.looks(1), 99);
+        assert_eq!(place.looks(1), 1000);
+    }
+
+    #[test]
     fn less_is_taken_when_it_stays_so_or_was_put_in_place() {
         let mut place = Place::new("100");
         place.write("99");
         assert_eq!(place.looks(10), 100);
         assert_eq!(place.looks(1), 99);
         place.replace("98");
-        assert_eq!(place.look(), 98);
+        assert_eq!(place.looks(2), 98);
     }
 
     #[test]
@@ -352,6 +399,7 @@ mod tests {
         place.replace("three");
         assert_eq!(place.told(), Some(false), "another version is another trouble");
         place.replace("4");
+        assert_eq!(place.looks(2), 4);
         assert_eq!(place.told(), None);
     }
 }

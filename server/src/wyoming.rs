@@ -27,6 +27,7 @@ use tracing::Instrument as _;
 use self::connection::Connection;
 use crate::caller::{AuthError, Caller, CallerAddress, Tenant};
 use crate::config::{ConnectionLimits, Scope, TrustedProxies};
+use crate::drain::Phases;
 use crate::id::random_u64;
 use crate::service::{Catalog, SpeechService};
 use crate::transport::{ConnectionLimiter, Keys, proxied_caller};
@@ -73,22 +74,25 @@ impl Wyoming {
         }
     }
 
-    /// Serves until `shutdown` resolves and every connection has closed after it.
-    pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
+    /// Serves until `shutdown` resolves and every connection has closed after it. Accepts connections until then, or until an earlier one
+    /// of `phases` in which the server's listeners close.
+    pub async fn serve(self, listener: TcpListener, phases: &Phases, shutdown: impl Future<Output = ()>) {
         let shared = Arc::new(self);
         let mut connections = JoinSet::new();
-        let mut shutdown = pin!(shutdown);
+        let mut listener = Some(listener);
+        let (mut closes, mut shutdown) = (pin!(phases.listener_closes()), pin!(shutdown));
         loop {
             tokio::select! {
                 () = &mut shutdown => break,
+                // The port is free for the next process.
+                () = &mut closes, if listener.is_some() => listener = None,
                 Some(ended) = connections.join_next() => joined(ended),
-                accepted = listener.accept() => match accepted {
+                accepted = accepted(listener.as_ref()) => match accepted {
                     Ok((stream, peer)) => _ = connections.spawn(Arc::clone(&shared).connection(stream, peer)),
                     Err(error) => pause(&error).await,
                 }
             }
         }
-        // The port is free for the next process.
         drop(listener);
         shared.closing.cancel();
         while let Some(ended) = connections.join_next().await {
@@ -132,6 +136,14 @@ impl Wyoming {
             Some(holder) => self.keys.holder(holder, address, Scope::Speech),
             None => Ok(Caller::anonymous(Tenant::at(address.ip())).at(Some(address))),
         }
+    }
+}
+
+/// The next connection; none ever comes where nothing listens any more.
+async fn accepted(listener: Option<&TcpListener>) -> io::Result<(TcpStream, SocketAddr)> {
+    match listener {
+        Some(listener) => listener.accept().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -13,6 +13,7 @@ use super::bind::{refused, reserve};
 use super::readiness::Readiness;
 use super::zeroconf::Announcement;
 use crate::config::WyomingSettings;
+use crate::drain::Phases;
 use crate::wyoming::Wyoming;
 
 /// How long connections may take to close.
@@ -36,11 +37,12 @@ pub(super) struct WyomingListener {
 }
 
 impl WyomingListener {
-    /// Takes the port at once, and listens when the model is ready.
+    /// Takes the port at once, and listens when the model is ready. The network is told that the service is gone when the server leaves.
     pub(super) fn start(
         settings: &WyomingSettings,
         wyoming: Wyoming,
         mut readiness: watch::Receiver<Readiness>,
+        phases: Phases,
     ) -> anyhow::Result<Self> {
         let wanted = settings.listen;
         let socket = reserve(WHOM, FLAG, wanted)?;
@@ -66,12 +68,12 @@ impl WyomingListener {
             let announcement = name.and_then(|name| Announcement::new(&name, address));
             opening.send_replace(Some(Ok(())));
             let withdrawn = async {
-                closing.cancelled().await;
+                phases.leaving().await;
                 if let Some(announcement) = announcement {
                     announcement.withdraw().await;
                 }
             };
-            let served = wyoming.serve(listener, closing.clone().cancelled_owned());
+            let served = wyoming.serve(listener, &phases, closing.cancelled());
             tokio::join!(served, withdrawn);
         });
         Ok(Self {

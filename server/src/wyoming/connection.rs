@@ -179,7 +179,7 @@ impl Connection {
         let opened = speech
             .synthesize(CallContext::default(), caller, Ok(request), text, Session::uncut)
             .await;
-        self.relay(opened?.1, None).await
+        self.relay(opened?.1, Input::Whole).await
     }
 
     /// Speaks text as it comes.
@@ -202,16 +202,16 @@ impl Connection {
         let commands = ReceiverStream::new(commands);
         let events = speech.open(CallContext::default(), commands, permit, Session::holding_back);
         let commands = sender;
-        self.relay(events, Some(Text { commands, joiner })).await?;
+        self.relay(events, Input::Open(Text { commands, joiner })).await?;
         self.send(Reply::new("synthesize-stopped", Value::Null)).await
     }
 
-    /// Sends what a session says until its utterance is over, and gives it the text that comes meanwhile to `text`. Both go on at once:
-    /// a peer whose link is full is still heard. One that ends its side is gone.
+    /// Sends what a session says until its utterance is over, and gives it the text that comes meanwhile. Both go on at once: a peer whose
+    /// link is full is still heard. One that ends its side is gone.
     async fn relay(
         &mut self,
         mut events: impl Stream<Item = Result<SessionEvent, ServeError>> + Unpin,
-        mut text: Option<Text>,
+        mut input: Input,
     ) -> Result<(), End> {
         let mut utterance = Utterance::default();
         while !(utterance.is_over && self.writer.is_done()) {
@@ -224,22 +224,26 @@ impl Connection {
                     }
                 }
                 written = self.writer.write(), if !self.writer.is_done() => written?,
-                heard = heard(&mut self.reader, text.as_ref()), if hears => {
-                    self.take(heard?, &mut text);
+                heard = heard(&mut self.reader, &input), if hears => {
+                    self.take(heard?, &mut input);
                 }
             }
         }
-        drop(text);
+        drop(input);
         // The session has nothing more to say of it, and gives its place back.
         while events.next().await.is_some() {}
         Ok(())
     }
 
-    /// What comes while a request is answered.
-    fn take(&mut self, event: Event, text: &mut Option<Text>) {
-        let Some(open) = text else {
-            self.waiting = Some(event);
-            return;
+    /// Takes an event that comes while a request is answered.
+    fn take(&mut self, event: Event, input: &mut Input) {
+        let open = match input {
+            Input::Whole if event.kind == "ping" => return self.writer.put(&pong(event.data)),
+            Input::Whole | Input::Ended => {
+                self.waiting = Some(event);
+                return;
+            }
+            Input::Open(open) => open,
         };
         match event.kind.as_str() {
             "synthesize-chunk" => {
@@ -248,12 +252,12 @@ impl Connection {
             }
             "synthesize-stop" => {
                 open.finish();
-                *text = None;
+                *input = Input::Ended;
             }
             // The next text begins, so this one has no more.
             "synthesize-start" => {
                 open.finish();
-                *text = None;
+                *input = Input::Ended;
                 self.waiting = Some(event);
             }
             "ping" => self.writer.put(&pong(event.data)),
@@ -280,6 +284,16 @@ impl Connection {
         };
         let _ = timeout(LINGER, ended).await;
     }
+}
+
+/// The text of a request.
+enum Input {
+    /// It came whole.
+    Whole,
+    /// It comes in pieces.
+    Open(Text),
+    /// It came in pieces, and has no more of them. Events that come now are answered behind its audio.
+    Ended,
 }
 
 /// A text that is still being written.
@@ -310,8 +324,8 @@ fn said(text: String) -> Command {
 }
 
 /// The next event, when there is room for what it says.
-async fn heard(reader: &mut Reader, text: Option<&Text>) -> Result<Event, End> {
-    if let Some(text) = text {
+async fn heard(reader: &mut Reader, input: &Input) -> Result<Event, End> {
+    if let Input::Open(text) = input {
         match text.commands.reserve_many(ROOM).await {
             Ok(room) => drop(room),
             // The session is over, and says why.

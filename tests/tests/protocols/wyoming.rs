@@ -181,6 +181,34 @@ async fn requests_that_come_at_once_are_answered_one_after_the_other() {
 }
 
 #[tokio::test]
+async fn a_ping_is_answered_while_a_whole_text_is_spoken() {
+    let script = FakeScript::default();
+    let server = server(script.clone()).await;
+    let mut client = Client::connect(&server).await;
+    script.code2wav.close();
+    client.send("synthesize", json!({"text": TEXT})).await;
+    for text in ["one", "two"] {
+        client.send("ping", json!({"text": text})).await;
+        let mut event = client.next().await.expect("a pong");
+        if event.kind == "audio-start" {
+            event = client.next().await.expect("a pong");
+        }
+        assert_eq!((event.kind.as_str(), event.data), ("pong", json!({"text": text})));
+    }
+    // What asks for more than that is answered behind it.
+    client.send("describe", json!({})).await;
+    client.send("ping", json!({"text": "three"})).await;
+    script.code2wav.open();
+    let mut kinds = Vec::new();
+    while kinds.last().is_none_or(|kind| kind != "pong") {
+        kinds.push(client.next().await.expect("an event").kind);
+    }
+    assert!(kinds.ends_with(&["audio-stop", "info", "pong"].map(str::to_owned)), "{kinds:?}");
+    server.idle(1).await;
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn what_is_there_is_described_and_unknown_events_are_dropped() {
     let server = server(FakeScript::default()).await;
     let mut client = Client::connect(&server).await;
@@ -575,6 +603,44 @@ async fn the_port_opens_when_the_model_is_ready_and_a_server_that_drains_ends_wh
     assert!(!client.utterance().await.is_empty());
     assert_eq!(idle.next().await, None);
     ending.await.expect("it ends");
+}
+
+#[tokio::test]
+async fn the_port_stays_open_for_the_drain_delay_and_closes_before_what_was_begun_is_over() {
+    for closes in [true, false] {
+        let script = FakeScript::default();
+        let closing = if closes { &["--drain-closes-port"][..] } else { &[] };
+        let flags = [&WYOMING[..], &["--drain-delay", "500ms"], closing].concat();
+        let server = TestServer::fake(script.clone(), &flags).await;
+        let address = server.app.wyoming_address().expect("--wyoming");
+        script.code2wav.close();
+        let mut client = Client::connect(&server).await;
+        client.send("synthesize", json!({"text": TEXT})).await;
+        server
+            .until("the session runs", || server.app.sessions() == 1)
+            .await;
+        let ending = tokio::spawn(server.app.shut_down(std::future::pending()));
+        // It is served as before until the delay is over.
+        let mut late = Client(BufReader::new(TcpStream::connect(address).await.expect("it listens")));
+        late.send("describe", json!({})).await;
+        assert_eq!(late.next().await.expect("an answer").kind, "info");
+        let refused = loop {
+            let Ok(stream) = TcpStream::connect(address).await else {
+                break true;
+            };
+            let mut new = Client(BufReader::new(stream));
+            new.send("synthesize", json!({"text": "Hello."})).await;
+            match new.next().await {
+                Some(event) if event.kind == "error" => break false,
+                // The delay is not over, and the model stands still.
+                _ => tokio::task::yield_now().await,
+            }
+        };
+        assert_eq!(refused, closes);
+        script.code2wav.open();
+        assert!(!client.utterance().await.is_empty());
+        ending.await.expect("it ends");
+    }
 }
 
 /// Script of Home Assistant, with the library that it uses.

@@ -197,6 +197,7 @@ impl App {
             },
             hosts: hosts(address),
             cors_origins: origins.collect::<Result<_, _>>().context("--cors-origin")?,
+            on_refused: traces.on_refused(),
         };
         metrics.open(
             access.port.tls.as_ref(),

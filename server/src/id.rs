@@ -2,15 +2,19 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use omni_telemetry::TraceParent;
 
 use crate::caller::CallerAddress;
+use crate::error::log::Refusal;
 
 tokio::task_local! {
     static REQUEST: Arc<RequestName>;
 }
 
-/// What a request is called, and how it came.
-#[derive(Debug, PartialEq, Eq)]
+/// The name of a request, and how it came.
 pub(crate) struct RequestName {
     /// Its id, as its caller knows it.
     pub(crate) id: String,
@@ -20,11 +24,46 @@ pub(crate) struct RequestName {
     pub(crate) route: String,
     /// The address that it comes from, if that is known.
     pub(crate) caller: Option<CallerAddress>,
+    /// The span that it is called from, if its caller says so.
+    pub(crate) parent: Option<TraceParent>,
+    pub(crate) arrived: Instant,
+    /// A span tells of it, or will.
+    pub(crate) traced: AtomicBool,
+    /// Called if it is refused or fails and nothing else tells of it.
+    pub(crate) on_refused: OnRefused,
+}
+
+/// The protocol of a request that became a WebSocket.
+pub(crate) const WEBSOCKET: &str = "websocket";
+
+/// Takes a request that was refused before anything of it began, once.
+pub(crate) type OnRefused = Arc<dyn Fn(&RequestName, &Refusal<'_>) + Send + Sync>;
+
+impl RequestName {
+    /// Something of it began, whose record will tell of it.
+    pub(crate) fn begins(&self) {
+        self.traced.store(true, Ordering::Relaxed);
+    }
+
+    /// It was refused or failed.
+    pub(crate) fn refused(&self, refusal: &Refusal<'_>) {
+        if !self.traced.swap(true, Ordering::Relaxed) {
+            (self.on_refused)(self, refusal);
+        }
+    }
 }
 
 /// Runs `work` as a part of that request.
 pub(crate) fn in_request<F: Future>(name: Arc<RequestName>, work: F) -> impl Future<Output = F::Output> {
     REQUEST.scope(name, work)
+}
+
+/// Does `work` as a part of that request, if there is one.
+pub(crate) fn as_request<T>(name: Option<Arc<RequestName>>, work: impl FnOnce() -> T) -> T {
+    match name {
+        Some(name) => REQUEST.sync_scope(name, work),
+        None => work(),
+    }
 }
 
 /// The request that the current task is a part of.

@@ -13,6 +13,8 @@ use tokio::time::Instant;
 
 use super::Sinks;
 use crate::config::TraceSettings;
+use crate::error::log::Refusal;
+use crate::id::{OnRefused, WEBSOCKET, current_request};
 use crate::orchestrator::Orchestrator;
 use crate::session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
 use omni_pipeline::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
@@ -88,6 +90,21 @@ impl Traces {
         }
     }
 
+    /// Makes a span of every request that is refused before anything of it begins, if anything is traced.
+    pub(super) fn on_refused(&self) -> OnRefused {
+        let Some(running) = &self.running else {
+            return Arc::new(|_, _| {});
+        };
+        let tracer = running.tracer.clone();
+        Arc::new(move |request, refusal| {
+            // Its stamps begin with it.
+            let took = request.arrived.elapsed();
+            if let Some(context) = tracer.begin(request.parent.as_ref(), took) {
+                tracer.span(spans::refused(&context, request, refusal, took));
+            }
+        })
+    }
+
     /// Sends what is left, for as long as sending may take, and ends.
     pub(super) async fn close(self, deadline: Instant) {
         if let Some(running) = self.running {
@@ -112,6 +129,9 @@ impl Spans {
 
 impl RecordSink for Spans {
     fn begins(&self, caller: Option<&TraceParent>, now: Stamp) -> Option<Arc<TraceContext>> {
+        if let Some(request) = current_request() {
+            request.begins();
+        }
         // The other sinks count what begins.
         let other = self.sinks.records.begins(caller, now);
         other.or_else(|| self.tracer.begin(caller, now.0))
@@ -140,6 +160,17 @@ impl RecordSink for Spans {
     }
 
     fn session(&self, change: SessionChange<'_>) {
+        // Of a call by gRPC or HTTP its status tells; a WebSocket has none but its first.
+        if let SessionChange::NothingBegan(why) = change
+            && let Some(request) = current_request().filter(|request| request.protocol == WEBSOCKET)
+        {
+            request.refused(&Refusal {
+                fault: why.kind().fault(),
+                status: &"error",
+                reason: why.reason(),
+                message: why.message(),
+            });
+        }
         self.sinks.records.session(change);
     }
 }

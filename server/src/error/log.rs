@@ -1,4 +1,4 @@
-//! Log lines of requests that were refused or failed: one for each, within bounds.
+//! Log lines of requests that were refused or failed: one for each, within bounds. Their spans are made here, too.
 //!
 //! The span identifies the request (its id, caller, key, protocol and route). A caller that is refused again and
 //! again fills no disk: lines are limited per reason and time, and the next one tells the number of suppressed lines.
@@ -8,6 +8,8 @@ use std::fmt::Display;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
+
+use crate::id::current_request;
 
 /// Most lines of one reason within [`WINDOW`].
 const MOST: u32 = 20;
@@ -41,6 +43,9 @@ impl Refusal<'_> {
     /// Writes the line.
     pub(crate) fn log(&self) {
         static LINES: Mutex<LineLimits> = Mutex::new(LineLimits::new());
+        if let Some(request) = current_request() {
+            request.refused(self);
+        }
         let taken = LINES
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -27,6 +27,7 @@ use tower::{Layer, Service};
 use tracing::Span;
 
 use crate::error::log::{Fault, Refusal};
+use crate::id::{RequestName, as_request, current_request};
 
 mod frames;
 
@@ -207,6 +208,7 @@ struct Call {
     instruments: Option<Arc<GrpcInstruments>>,
     /// Span of the request: responses are polled outside of it.
     span: Span,
+    request: Option<Arc<RequestName>>,
     began: Instant,
     /// `true` once the response has begun.
     answered: bool,
@@ -221,6 +223,7 @@ impl Call {
         Self {
             instruments,
             span: Span::current(),
+            request: current_request(),
             began: Instant::now(),
             answered: false,
             over: false,
@@ -236,9 +239,14 @@ impl Call {
         {
             let info = status.get_details_error_info();
             let reason = info.map(|info| info.reason).unwrap_or_default();
-            self.span.in_scope(|| refused(&status, &reason));
+            self.refused(&status, &reason);
         }
         self.end(code);
+    }
+
+    fn refused(&self, status: &Status, reason: &str) {
+        let refused = || refused(status, reason);
+        as_request(self.request.clone(), || self.span.in_scope(refused));
     }
 
     fn end(&mut self, code: GrpcCode) {
@@ -254,7 +262,7 @@ impl Drop for Call {
     fn drop(&mut self) {
         // Responses that had begun have records.
         if !self.over && !self.answered {
-            self.span.in_scope(|| refused(&Status::cancelled(""), ""));
+            self.refused(&Status::cancelled(""), "");
         }
         self.end(CANCELLED);
     }

@@ -48,6 +48,7 @@ use super::watch::Watch;
 use crate::config::Scope;
 use crate::drain::Phases;
 use crate::error::{ErrorKind, ServeError, excerpt};
+use crate::id::OnRefused;
 use crate::seldom::Seldom;
 use crate::transport::{
     BodyBudget, Hosts, Keys, Listener, Port, checked, is_grpc, origin, refusal, request_id,
@@ -97,7 +98,7 @@ pub struct Services {
 }
 
 /// Keys, encryption and bounds of a port.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Access {
     /// API keys of callers.
     pub keys: Keys,
@@ -107,6 +108,8 @@ pub struct Access {
     pub hosts: Hosts,
     /// Origins whose pages may call; none by default, "*" for all.
     pub cors_origins: Vec<HeaderValue>,
+    /// Takes requests that were refused.
+    pub(crate) on_refused: OnRefused,
 }
 
 /// Method that clients of Riva call without a key before they speak: names of voices.
@@ -147,6 +150,7 @@ pub async fn serve<H: Health>(
         port,
         hosts,
         cors_origins,
+        on_refused,
     } = access;
     let limits = port.limits;
     let most = limits.message_bytes;
@@ -227,7 +231,7 @@ pub async fn serve<H: Health>(
         .layer(cors(&cors_origins))
         .layer(from_fn_with_state(hosts, checked))
         .layer(from_fn_with_state(port.phases.clone(), seen_by_proxies))
-        .layer(from_fn(request_id::named));
+        .layer(from_fn_with_state(on_refused, request_id::named));
     let followed = async {
         let tls = port.tls.clone();
         tokio::join!(keys.follow(), async {
@@ -272,7 +276,7 @@ pub async fn serve_admin<H: Health>(
     let routes = routes
         .layer(from_fn(only_grpc))
         .layer(from_fn_with_state(access.hosts, checked))
-        .layer(from_fn(request_id::named));
+        .layer(from_fn_with_state(access.on_refused, request_id::named));
     Listener::new(listener, access.port, routes).serve(shutdown).await;
     Ok(())
 }

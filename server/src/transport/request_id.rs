@@ -5,8 +5,10 @@
 //! Beside it a line says who calls, with whose key, in which protocol and which route.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::header::{CONTENT_TYPE, SEC_WEBSOCKET_KEY};
@@ -15,7 +17,8 @@ use tracing::Instrument as _;
 
 use super::keys::address;
 use crate::error::excerpt;
-use crate::id::{RequestName, in_request, random_u64};
+use crate::id::{OnRefused, RequestName, WEBSOCKET, in_request, random_u64};
+use crate::service::CallContext;
 
 /// The header of requests and answers.
 const HEADER: HeaderName = HeaderName::from_static("x-request-id");
@@ -25,7 +28,11 @@ const GRPC: &str = "grpc";
 const GRPC_WEB: &str = "grpc-web";
 
 /// Names a request and what comes of it.
-pub(crate) async fn named(mut request: Request, next: Next) -> Response {
+pub(crate) async fn named(
+    State(on_refused): State<OnRefused>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let own = request.headers().get(HEADER).filter(|id| is_plain(id.as_bytes()));
     let id = own.cloned().unwrap_or_else(new);
     request.headers_mut().insert(HEADER, id.clone());
@@ -39,6 +46,10 @@ pub(crate) async fn named(mut request: Request, next: Next) -> Response {
         protocol,
         route,
         caller: address(request.extensions()),
+        parent: CallContext::from_headers(request.headers()).trace,
+        arrived: Instant::now(),
+        traced: AtomicBool::new(false),
+        on_refused,
     };
     // At the level of errors, so that lines of any level have it.
     let span = tracing::error_span!(
@@ -65,7 +76,7 @@ fn protocol(request: &Request) -> &'static str {
     } else if kind.starts_with(b"application/grpc") {
         GRPC
     } else if headers.contains_key(SEC_WEBSOCKET_KEY) {
-        "websocket"
+        WEBSOCKET
     } else {
         "http"
     }

@@ -111,7 +111,7 @@ impl Span {
 
     /// It failed, for one of the server's reasons.
     #[must_use]
-    pub fn failed(mut self, reason: &'static str) -> Self {
+    pub fn failed(mut self, reason: impl Into<Cow<'static, str>>) -> Self {
         self.data.status = Status::error(reason);
         self
     }

@@ -3,7 +3,10 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use omni_proto::v1;
-use omni_tests::{FakeScript, audio_of, chat_config, chat_message, config, finish, generate, text, vanish};
+use omni_server::config::{Quotas, Scope, new_key};
+use omni_tests::{
+    FakeScript, audio_of, audio_of_request, chat_config, chat_message, config, finish, generate, http, text, vanish,
+};
 use opentelemetry_proto::tonic::trace::v1::Status;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
@@ -279,6 +282,105 @@ async fn a_caller_who_vanishes_leaves_a_trace_that_says_so() {
         spans.iter().any(|span| span.name == "talker"),
         "how far it got is there"
     );
+}
+
+/// The span of the request of that id.
+fn of<'a>(spans: &'a [Seen], id: &str) -> &'a Seen {
+    let is_of = |span: &&Seen| {
+        let named = span.attributes.contains_key("omni.request.id");
+        named && span.text("omni.request.id") == id
+    };
+    let mut found = spans.iter().filter(is_of);
+    let span = found.next().unwrap_or_else(|| panic!("no span of {id} among {spans:#?}"));
+    assert!(found.next().is_none(), "{id} has several spans");
+    span
+}
+
+#[tokio::test]
+async fn a_request_that_is_refused_before_anything_of_it_began_is_a_span_with_the_reason() {
+    let place = tempfile::tempdir().expect("a place");
+    let quotas = Quotas {
+        requests_per_second: Some(0.001),
+        burst: Some(1),
+        ..Quotas::default()
+    };
+    let new = |quotas: &Quotas| new_key("somebody", &[Scope::Speech], quotas).expect("random bytes");
+    let (good, poor) = (new(&Quotas::default()), new(&quotas));
+    let keys = place.path().join("keys");
+    std::fs::write(&keys, format!("{}\n{}\n", good.1, poor.1)).expect("a file");
+    let collector = Collector::start().await;
+    let server = server(&collector.url(), |config| config.api_keys = Some(keys)).await;
+    let hello = r#"{"model": "tts-1", "input": "Hello there."}"#;
+    // One that is served has a span of its own kind, and no other.
+    let key = format!("Bearer {}", poor.0);
+    let headers = [
+        ("content-type", "application/json"),
+        ("x-request-id", "served"),
+        ("authorization", &key),
+    ];
+    let served = http(&server, "POST", "/v1/audio/speech", &headers, hello).await;
+    assert_eq!(served.status, 200);
+    let caller = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let cases = [
+        ("no-key", "", hello, 401),
+        ("bad-key", "nonsense", hello, 401),
+        ("no-json", &good.0, r#"{"input": "Hello"#, 400),
+        ("no-model", &good.0, r#"{"model": "parakeet", "input": "Hello."}"#, 404),
+        ("no-voice", &good.0, r#"{"voice": "nobody", "input": "Hello."}"#, 400),
+        ("too-much", &poor.0, hello, 429),
+    ];
+    for (id, key, body, status) in &cases {
+        let key = format!("Bearer {key}");
+        let mut headers = vec![
+            ("content-type", "application/json"),
+            ("x-request-id", id),
+            ("traceparent", caller),
+        ];
+        if *id != "no-key" {
+            headers.push(("authorization", &key));
+        }
+        let answer = http(&server, "POST", "/v1/audio/speech", &headers, *body).await;
+        assert_eq!(answer.status, *status, "{id}: {}", String::from_utf8_lossy(&answer.body));
+    }
+    for (id, key) in [("grpc-no-key", ""), ("grpc-no-voice", good.0.as_str())] {
+        let mut request = tonic::Request::new(v1::SynthesizeRequest {
+            config: Some(v1::SpeechConfig {
+                voice: "nobody".to_owned(),
+                ..v1::SpeechConfig::default()
+            }),
+            text: "Hello.".to_owned(),
+        });
+        let metadata = request.metadata_mut();
+        metadata.insert("x-request-id", id.parse().expect("a value"));
+        if !key.is_empty() {
+            metadata.insert("authorization", format!("Bearer {key}").parse().expect("a value"));
+        }
+        assert!(audio_of_request(&mut server.speech(), request).await.is_err());
+    }
+    server.idle(1).await;
+    server.stop().await;
+    let spans = collector.spans();
+    for (id, _, _, status) in &cases {
+        let span = of(&spans, id);
+        assert_eq!(span.name, "llm_request");
+        assert_eq!(span.parent, "00f067aa0ba902b7", "{span:#?}");
+        assert_eq!(span.text("omni.outcome"), "refused");
+        assert_eq!(span.text("omni.request.status"), status.to_string());
+        assert_eq!(span.text("omni.request.route"), "POST /v1/audio/speech");
+        let told = span.wire.status.as_ref().expect("a status");
+        assert_eq!(told.code, i32::from(StatusCode::Error));
+        assert_eq!(told.message, span.text("error.type"));
+    }
+    assert_ne!(
+        of(&spans, "no-key").text("error.type"),
+        of(&spans, "bad-key").text("error.type")
+    );
+    assert_eq!(of(&spans, "served").text("omni.outcome"), "stop");
+    for (id, status) in [("grpc-no-key", "UNAUTHENTICATED"), ("grpc-no-voice", "INVALID_ARGUMENT")] {
+        let span = of(&spans, id);
+        assert_eq!(span.text("omni.request.status"), status, "{span:#?}");
+        assert_eq!(span.text("network.protocol.name"), "grpc");
+    }
 }
 
 #[tokio::test]

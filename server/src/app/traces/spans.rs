@@ -10,7 +10,8 @@ use omni_engine::{SeqId, Stamp};
 use omni_telemetry::{Span, TraceContext};
 
 use crate::error::ServeError;
-use crate::id::current_request;
+use crate::error::log::Refusal;
+use crate::id::{RequestName, current_request};
 use crate::session::{Outcome, SequenceRecord, Timings, Track, TurnRecord, UtteranceRecord};
 use omni_pipeline::connector::EdgeRecord;
 use omni_pipeline::stage::StageSnapshot;
@@ -83,6 +84,32 @@ pub(super) fn turn(model: String, record: &TurnRecord, track: &Track) -> Vec<Spa
     parts(root, track)
 }
 
+/// The span of a request that was refused before anything of it began; stamps are times since it came.
+pub(super) fn refused(
+    context: &Arc<TraceContext>,
+    request: &RequestName,
+    refusal: &Refusal<'_>,
+    took: Duration,
+) -> Span {
+    named(Span::request(context, REQUEST, Duration::ZERO, took), request)
+        .text("omni.request.status", refusal.status.to_string())
+        .text("omni.outcome", "refused")
+        .text("error.type", refusal.reason.to_owned())
+        .failed(refusal.reason.to_owned())
+}
+
+/// The same with how the request is called, and how it came.
+fn named(span: Span, request: &RequestName) -> Span {
+    let span = span
+        .text("omni.request.id", request.id.clone())
+        .text("omni.request.route", request.route.clone())
+        .text("network.protocol.name", request.protocol);
+    match request.caller {
+        Some(caller) => span.text("client.address", caller.to_string()),
+        None => span,
+    }
+}
+
 /// The span of an edge of one sequence.
 pub(super) fn edge(context: &Arc<TraceContext>, record: &EdgeRecord) -> Span {
     let hop = &record.hop;
@@ -153,13 +180,7 @@ impl Request<'_> {
             .seconds("omni.latency.text_wait", self.text_wait)
             .text("omni.outcome", self.outcome.name());
         if let Some(request) = current_request() {
-            span = span
-                .text("omni.request.id", request.id.clone())
-                .text("omni.request.route", request.route.clone())
-                .text("network.protocol.name", request.protocol);
-            if let Some(caller) = request.caller {
-                span = span.text("client.address", caller.to_string());
-            }
+            span = named(span, &request);
         }
         if matches!(
             self.outcome,

@@ -89,6 +89,25 @@ def selected(documents: list[dict], labels: dict) -> list[str]:
     return names
 
 
+def drain_seconds(args: list[str]) -> int:
+    """The time that a program with these arguments takes to end: the delay before its drain, and the drain."""
+    text = " ".join(args)
+    timeout = re.search(r"--drain-timeout[= ](\d+)s", text)
+    assert timeout, text
+    delay = re.search(r"--drain-delay[= ](\d+)s", text)
+    return int(timeout[1]) + (int(delay[1]) if delay else 0)
+
+
+def check_units() -> None:
+    for unit in sorted((HERE.parent / "systemd").glob("*.service")):
+        text = unit.read_text()
+        command = re.search(r"^ExecStart=(.*)$", text, re.MULTILINE)
+        stop = re.search(r"^TimeoutStopSec=(\d+)s$", text, re.MULTILINE)
+        assert command and stop, unit.name
+        assert int(stop[1]) > drain_seconds([command[1]]), f"{unit.name} is killed before its drain is over"
+        print(f"{unit.name}: it is stopped no sooner than its drain is over")
+
+
 def check(documents: list[dict], known: set[str]) -> None:
     for document in documents:
         if document["kind"] == "ScaledObject":
@@ -106,9 +125,9 @@ def check(documents: list[dict], known: set[str]) -> None:
         ports = {port["name"] for port in container["ports"]}
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
             assert container[probe]["httpGet"]["port"] in ports, (name, probe)
-        drain = [re.fullmatch(r"--drain-timeout=(\d+)s", arg) for arg in container["args"]]
-        seconds = next(int(found[1]) for found in drain if found)
-        assert pod["terminationGracePeriodSeconds"] > seconds, name
+        assert pod["terminationGracePeriodSeconds"] > drain_seconds(container["args"]), name
+        if name.endswith("-frontend"):
+            assert any(arg.startswith("--drain-delay=") for arg in container["args"]), name
         flags = {arg.split("=")[0] for arg in container["args"]} | {entry["name"] for entry in container["env"]}
         unknown = {flag for flag in flags if not flag.startswith("POD_")} - known
         assert not known or not unknown, (name, unknown)
@@ -153,17 +172,23 @@ def main() -> None:
         "model": "/models/voice",
         "networkPolicy": {"enabled": False},
     }
+    behind = copy.deepcopy(values)
+    behind["frontend"] |= {"trustedProxies": ["10.0.0.0/8", "fd00::/8"], "allowedHosts": ["speech.example.org", "voice.speech.svc"]}
     encrypted = copy.deepcopy(values) | {"etcd": ["https://etcd:2379"], "etcdTlsSecret": "etcd"}
     counts = {}
-    sets = {"default": values, "scaled": scaled, "kubernetes": kubernetes, "plain": plain, "encrypted": encrypted}
+    sets = {"default": values, "scaled": scaled, "kubernetes": kubernetes, "plain": plain, "behind a proxy": behind, "encrypted": encrypted}
     for name, given in sets.items():
         documents = render(given)
         check(documents, known)
         counts[name] = len(documents)
+        args = of(documents, "Deployment")["voice-frontend"]["spec"]["template"]["spec"]["containers"][0]["args"]
+        told = {"--trusted-proxies=10.0.0.0/8,fd00::/8", "--allowed-hosts=speech.example.org,voice.speech.svc"} <= set(args)
+        assert told == (given is behind), f"{name}: {args}"
         protocols = {port.get("appProtocol") for port in of(documents, "Service")["voice"]["spec"]["ports"]}
         assert ("kubernetes.io/h2c" in protocols) == (not given["callersTlsSecret"]), f"{name}: callers are told {protocols}"
         print(f"{name}: {len(documents)} objects are valid for Kubernetes {VERSION}")
     assert counts["scaled"] == counts["default"] + 2 and counts["kubernetes"] == counts["default"] + 3, counts
+    check_units()
     # What must be refused, so that the checks are known to look.
     stage = of(render(values), "StatefulSet")["voice-talker"]
     for path, wrong in [(["spec", "replicas"], "two"), (["spec", "replica"], 2), (["spec", "selector"], None)]:

@@ -67,7 +67,13 @@ func main() {
 		"toYaml":  toYaml,
 		"quote":   func(value any) string { return fmt.Sprintf("%q", fmt.Sprint(value)) },
 		"nindent": func(spaces int, text string) string { return "\n" + indent(spaces, text) },
-		"add":     func(a, b any) int { return number(a) + number(b) },
+		"add": func(values ...any) int {
+			sum := 0
+			for _, value := range values {
+				sum += number(value)
+			}
+			return sum
+		},
 		"join": func(between string, list []any) string {
 			parts := []string{}
 			for _, part := range list {

@@ -3,7 +3,7 @@
 use super::numeral::Numeral;
 use super::rules::Rule;
 use super::text::{Dash, Text};
-use super::{date, measure, time};
+use super::{measure, time};
 
 /// Words beside which two numbers are the ends of a range, or two sides of a score.
 #[rustfmt::skip]
@@ -39,7 +39,6 @@ pub(super) fn read<'a>(
 ) -> Option<(&'static str, Dash<'a>)> {
     let dash = text.dash(end)?;
     let equals = |end: usize| text.is(text.past_space(end), "=");
-    let is = |other: Rule| std::ptr::fn_addr_eq(rule, other);
     let to = || {
         if text
             .before(at)
@@ -56,16 +55,16 @@ pub(super) fn read<'a>(
         &["noon", "midnight", "midday", "present", "now", "today"],
     );
     let dated =
-        Numeral::at(text, at).is_some_and(|n| measure::is_year(&n)) || is(time::read) || is(date::read);
+        Numeral::at(text, at).is_some_and(|n| measure::is_year(&n)) || matches!(rule, Rule::Time | Rule::Date);
     // "No. 5 - No. 7", "FY2019 - FY2021"
     let named = text.lower(dash.next);
     let named = named.is_some() && named == text.word_before(at) && text.is_digits(at);
     if open && dated || named {
         return to();
     }
-    if !is(measure::read) {
-        let like = is(time::read) || is(date::read) || is(super::currency::read);
-        let other = like.then(|| rule(text, dash.next)).flatten()?;
+    if rule != Rule::Measure {
+        let like = matches!(rule, Rule::Time | Rule::Date | Rule::Currency);
+        let other = like.then(|| rule.read(text, dash.next)).flatten()?;
         return if equals(other.end) {
             Some(("minus", dash))
         } else {

@@ -30,26 +30,59 @@ impl Reading {
     }
 }
 
-pub(super) type Rule = fn(&Text<'_>, usize) -> Option<Reading>;
+/// A kind of thing that is written otherwise than it is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rule {
+    Duration,
+    Place,
+    Identifier,
+    Address,
+    Code,
+    Phone,
+    Date,
+    Time,
+    Currency,
+    Measure,
+    Word,
+}
+
+impl Rule {
+    /// Reads such a thing, if one starts at token `at`.
+    pub(super) fn read(self, text: &Text<'_>, at: usize) -> Option<Reading> {
+        match self {
+            Self::Duration => duration::read(text, at),
+            Self::Place => place::read(text, at),
+            Self::Identifier => identifier::read(text, at),
+            Self::Address => net::address(text, at),
+            Self::Code => net::code(text, at),
+            Self::Phone => phone::read(text, at),
+            Self::Date => date::read(text, at),
+            Self::Time => time::read(text, at),
+            Self::Currency => currency::read(text, at),
+            Self::Measure => measure::read(text, at),
+            Self::Word => word::read(text, at),
+        }
+    }
+}
 
 /// Rules for what starts at the start of a run of characters without white space.
 static AT_CHUNK: [Rule; 5] = [
-    duration::read,
-    place::read,
-    identifier::read,
-    net::address,
-    net::code,
+    Rule::Duration,
+    Rule::Place,
+    Rule::Identifier,
+    Rule::Address,
+    Rule::Code,
 ];
 /// Rules for what may start anywhere.
 static ANYWHERE: [Rule; 8] = [
-    place::read,
-    duration::read,
-    phone::read,
-    date::read,
-    time::read,
-    currency::read,
-    measure::read,
-    word::read,
+    Rule::Place,
+    Rule::Duration,
+    Rule::Phone,
+    Rule::Date,
+    Rule::Time,
+    Rule::Currency,
+    Rule::Measure,
+    Rule::Word,
 ];
 
 /// Reads what starts at token `at` and returns how many tokens that was.
@@ -70,7 +103,7 @@ pub(super) fn read(text: &Text<'_>, at: usize, out: &mut Out<'_>) -> usize {
         &[]
     };
     for &rule in first.iter().chain(&ANYWHERE) {
-        if let Some(reading) = rule(text, at) {
+        if let Some(reading) = rule.read(text, at) {
             out.say(&reading.words, text.source(at, reading.end));
             if let Some((word, dash)) = between::read(text, at, reading.end, rule) {
                 out.say(word, text.source(dash.at, dash.at + 1));

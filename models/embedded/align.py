@@ -2,6 +2,7 @@
 
     align.py table                       fits server/src/session/alignment/letters.rs and prints its rows
     align.py measure [--sentences N]     measures `omni-client speak --subtitles` against the teacher
+    align.py listen [--sentences N]      measures the same against Whisper base, and counts words that take no time
 
 The reference: Kokoro, the teacher of both voices, tells how long every phoneme lasts, so at which sample each word begins. The
 model's audio of the same text has its own tempo, so the teacher's audio is warped onto it (dynamic time warping of 20 mel bands,
@@ -10,6 +11,7 @@ tempo changed by known amounts. Sentences of stranger/ only, which nothing is tr
 requirements.txt, a running server and the client.
 """
 import argparse
+import difflib
 import json
 import random
 import re
@@ -265,6 +267,31 @@ def measure(args):
               f"largest {off.max()} ({len(off)} interruptions)")
 
 
+def listen(args):
+    """Durations of the words that the client is told of, and how far their beginnings are from those that Whisper hears. Whisper's own times
+    are steps of 20 ms and come from its attention: they are no truth, but they know nothing of ours."""
+    from faster_whisper import WhisperModel
+    whisper = WhisperModel(str(stranger.fetch()), device="cpu", compute_type="int8", cpu_threads=1, local_files_only=True)
+    plain = lambda words: [re.sub(r"[^a-z0-9]", "", w.lower()) for w in words]
+    sentences = heldout()
+    random.Random(3).shuffle(sentences)
+    durations, apart = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for text, voice in [(t, v) for v in VOICE_NAMES for t in sentences[:args.sentences]]:
+            audio, told = subtitles(args.client, args.endpoint, text, voice, Path(folder))
+            told = [w for w in told if w["text"].strip()]
+            durations += [w["end"] - w["start"] for w in told]
+            segments, _ = whisper.transcribe(audio, language="en", beam_size=5, word_timestamps=True, condition_on_previous_text=False)
+            heard = [w for s in segments for w in s.words]
+            same = difflib.SequenceMatcher(None, plain([w["text"] for w in told]), plain([w.word for w in heard]), autojunk=False)
+            for a, b, n in same.get_matching_blocks():
+                apart += [told[a + i]["start"] - heard[b + i].start for i in range(n)]
+    took = np.array(durations)
+    print(f"{len(VOICE_NAMES) * args.sentences} utterances, {len(took)} words: {(took <= 0).sum()} without duration, {(took < 0.02).sum()} shorter than 20 ms")
+    tell("beginnings of words from Whisper's", apart)
+    print(f"the middle half is {' to '.join(f'{1000 * q:+.0f}' for q in np.percentile(apart, (25, 75)))} ms behind Whisper's")
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = ap.add_subparsers(dest="command", required=True)
@@ -272,10 +299,13 @@ def main():
     fit.add_argument("--sentences", type=int, default=500)
     run = commands.add_parser("measure")
     run.add_argument("--sentences", type=int, default=100, help="for each voice")
-    run.add_argument("--client", default="target/release/omni-client")
-    run.add_argument("--endpoint", default="http://127.0.0.1:50051")
+    hear = commands.add_parser("listen")
+    hear.add_argument("--sentences", type=int, default=20, help="for each voice")
+    for command in (run, hear):
+        command.add_argument("--client", default="target/release/omni-client")
+        command.add_argument("--endpoint", default="http://127.0.0.1:50051")
     args = ap.parse_args()
-    table(args.sentences) if args.command == "table" else measure(args)
+    {"table": lambda args: table(args.sentences), "measure": measure, "listen": listen}[args.command](args)
 
 
 if __name__ == "__main__":

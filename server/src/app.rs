@@ -73,12 +73,12 @@ fn grpc_services(config: &Config) -> [(&'static str, bool); 7] {
     [speech, catalog, voices, riva, chat, metrics, watch]
 }
 
-/// How long connections may take to close after the last session.
+/// Time in which connections may close after the last session.
 const CLOSING: Duration = Duration::from_secs(1);
-/// How long the step in progress may take when no time to drain is left.
+/// Time for the step in progress when no time to drain is left.
 const LAST_STEP: Duration = Duration::from_secs(2);
 
-/// Where a server's figures go.
+/// Receivers of a server's records.
 #[derive(Clone)]
 pub struct Sinks {
     /// Records of utterances.
@@ -345,31 +345,31 @@ impl App {
         })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where operators are served, if they are.
+    /// The address at which operators are served, if they are.
     #[must_use]
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin.as_ref().map(AdminListener::address)
     }
 
-    /// Where Wyoming is spoken, if it is.
+    /// The address at which Wyoming is spoken, if it is.
     #[must_use]
     pub fn wyoming_address(&self) -> Option<SocketAddr> {
         self.wyoming.as_ref().map(WyomingListener::address)
     }
 
-    /// Where operators ask for the end of the server.
+    /// The wish of operators that the server ends.
     #[must_use]
     pub fn drain(&self) -> Drain {
         self.drain.clone()
     }
 
-    /// Where its metrics are read, if they are.
+    /// The address at which its metrics are read, if they are.
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics.address()
@@ -381,7 +381,7 @@ impl App {
         self.metrics.telemetry().exposition().show(Arc::new(text));
     }
 
-    /// Where sessions get their work done.
+    /// The orchestrator, which does the work of sessions.
     #[must_use]
     pub fn orchestrator(&self) -> &Orchestrator {
         &self.orchestrator
@@ -440,7 +440,7 @@ impl App {
             () = self.tasks.join_tasks() => patient = true,
             () = &mut now => tracing::warn!(sessions = self.sessions(), "told to stop at once"),
             () = tokio::time::sleep_until(drained) => {
-                tracing::warn!(sessions = self.sessions(), "the drain timeout is over");
+                tracing::warn!(sessions = self.sessions(), "drain timeout reached");
             }
         }
         self.stop.cancel();
@@ -490,7 +490,7 @@ impl App {
     }
 }
 
-/// Where a browser of this machine finds the server.
+/// The server's address for a browser of this machine.
 fn page(address: SocketAddr, encrypted: bool) -> String {
     let scheme = if encrypted { "https" } else { "http" };
     let mut address = address;

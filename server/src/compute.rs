@@ -29,7 +29,7 @@ impl Compute {
         Self(Arc::new(Semaphore::new(places)))
     }
 
-    /// What `work` gives. It is not begun if the future is dropped before its turn comes, and runs to its end once it is begun. A
+    /// Result of `work`, which is not begun if the future is dropped before its turn comes, and runs to its end once it is begun. A
     /// panic in it goes on in the caller.
     pub fn run<T, F>(&self, work: F) -> impl Future<Output = T> + Send + use<T, F>
     where

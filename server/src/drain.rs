@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{ErrorKind, ServeError};
 
-/// Why a server that ends takes no work, or gives up what it has.
+/// The reason that a server takes no work, or gives up what it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ShutdownError {
     #[error("the server is shutting down and takes nothing new, another one may")]
@@ -106,7 +106,7 @@ struct Shared {
     asked: CancellationToken,
     /// Told with the wish, if it was.
     timeout: OnceLock<Option<Duration>>,
-    /// When what was begun must be over.
+    /// The time at which what was begun must be over.
     deadline: OnceLock<Stamp>,
 }
 
@@ -130,7 +130,7 @@ impl Drain {
         time
     }
 
-    /// What is left of that time at `now`, once it has begun.
+    /// The rest of that time at `now`, once it has begun.
     #[must_use]
     pub fn time_left(&self, now: Stamp) -> Option<Duration> {
         self.0.deadline.get().map(|deadline| deadline.since(now))

@@ -15,6 +15,7 @@ tokio::task_local! {
 }
 
 /// The name of a request, and how it came.
+#[derive(Debug)]
 pub(crate) struct RequestName {
     /// Its id, as its caller knows it.
     pub(crate) id: String,
@@ -37,7 +38,20 @@ pub(crate) struct RequestName {
 pub(crate) const WEBSOCKET: &str = "websocket";
 
 /// Takes a request that was refused before anything of it began, once.
-pub(crate) type OnRefused = Arc<dyn Fn(&RequestName, &Refusal<'_>) + Send + Sync>;
+#[derive(Clone)]
+pub(crate) struct OnRefused(Arc<dyn Fn(&RequestName, &Refusal<'_>) + Send + Sync>);
+
+impl OnRefused {
+    pub(crate) fn new(take: impl Fn(&RequestName, &Refusal<'_>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(take))
+    }
+}
+
+impl fmt::Debug for OnRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnRefused").finish_non_exhaustive()
+    }
+}
 
 impl RequestName {
     /// Something of it began, whose record will tell of it.
@@ -48,7 +62,7 @@ impl RequestName {
     /// It was refused or failed.
     pub(crate) fn refused(&self, refusal: &Refusal<'_>) {
         if !self.traced.swap(true, Ordering::Relaxed) {
-            (self.on_refused)(self, refusal);
+            (self.on_refused.0)(self, refusal);
         }
     }
 }

@@ -18,7 +18,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The command line or the configuration cannot be used.
 const USAGE: u8 = 2;
-/// How long the process waits for threads that look at files.
+/// Time for which the process waits for threads that look at files.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {

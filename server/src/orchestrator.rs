@@ -1,4 +1,4 @@
-//! Where sessions come for work: admission by tenant, the model, and the pipeline that runs it.
+//! Work for sessions: admission by tenant, the model, and the pipeline that runs it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,19 +30,19 @@ pub type VoiceRecordings = Arc<dyn Fn(&str) -> Option<Clip> + Send + Sync>;
 
 /// A model that is served: what it is to its callers, and the pipeline that runs its stages.
 pub struct Model {
-    /// What it is.
+    /// Its description.
     pub info: Arc<SpeechInfo>,
-    /// How outputs are drawn where neither a caller nor, for what is `None`, the operator says.
+    /// Default sampling; of what is `None`, the checkpoint's own.
     pub sampling: Sampling,
     /// Its tokenizer.
     pub encode: TextEncoder,
-    /// What makes voices of recordings for it.
+    /// Makes voices of recordings for it.
     pub voice_encoder: VoiceEncoderSource,
     /// Recordings of its own voices.
     pub voice_recordings: VoiceRecordings,
     /// Its conversations, or why it holds none.
     pub chat: Result<ChatPath, String>,
-    /// Where sessions compute.
+    /// The threads on which sessions compute.
     pub compute: Compute,
     /// Its stages.
     pub pipeline: Arc<Pipeline>,
@@ -58,7 +58,7 @@ impl fmt::Debug for Model {
 
 /// The part of a model that converses.
 pub struct ChatPath {
-    /// What it is.
+    /// Its description.
     pub info: Arc<ChatInfo>,
     /// Its template and tokenizer.
     pub prompt: PromptBuilder,
@@ -66,7 +66,7 @@ pub struct ChatPath {
     pub detokenizer: DetokenizerMaker,
     /// An answer that has begun fails when its stage gives nothing more for this long.
     pub stall: Duration,
-    /// Whether conversations share what was computed for common beginnings.
+    /// True if conversations share what was computed for common beginnings.
     pub shared_prefixes: bool,
 }
 
@@ -190,7 +190,7 @@ impl Orchestrator {
         Ok((model, chat))
     }
 
-    /// Whether recordings can be heard now, if the model hears.
+    /// True if recordings can be heard now; none if the model does not hear.
     ///
     /// # Errors
     /// [`ChatNotSupported`] or a [`StageError`].

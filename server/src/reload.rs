@@ -134,7 +134,7 @@ impl<S: Source> Reload<S> {
             let own = Arc::clone(&self);
             let look = move || own.look(Instant::now());
             if tokio::task::spawn_blocking(look).await.is_err() {
-                tracing::error!(what = S::NAME, "reading again panicked");
+                tracing::error!(what = S::NAME, "reload panicked");
             }
         }
     }
@@ -171,7 +171,7 @@ impl<S: Source> Reload<S> {
                     if !told {
                         tracing::warn!(
                             what = S::NAME,
-                            "not taken yet: {what}; a file that is renamed into place is taken after a second, this one after 10 s without a change"
+                            "reload postponed: {what}; a file that is renamed into place is taken after a second, this one after 10 s without a change"
                         );
                     }
                     other.told |= !told;
@@ -185,7 +185,7 @@ impl<S: Source> Reload<S> {
                         good: versions,
                         other: None,
                     };
-                    tracing::info!(what = S::NAME, "read again");
+                    tracing::info!(what = S::NAME, "reloaded");
                     return;
                 }
                 Change::Taken | Change::Less(_) => {
@@ -195,7 +195,7 @@ impl<S: Source> Reload<S> {
             },
         };
         if !told {
-            tracing::error!(what = S::NAME, ?problems, "stays as it was");
+            tracing::error!(what = S::NAME, ?problems, "reload failed, the old value stays");
         }
         other.told |= !told;
         state.other = Some(other);

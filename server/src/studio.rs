@@ -115,7 +115,7 @@ impl Prepared {
     }
 }
 
-/// Whether this part of `accept-encoding` asks for gzip, by a weight above zero (RFC 9110, section 12.4.2).
+/// True if this part of `accept-encoding` asks for gzip, by a weight above zero (RFC 9110, section 12.4.2).
 fn takes_gzip(part: &str) -> bool {
     let mut words = part.split(';').map(str::trim);
     let named = words.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
@@ -123,7 +123,7 @@ fn takes_gzip(part: &str) -> bool {
     named && weight.is_none_or(|weight| weight.parse().is_ok_and(|weight: f32| weight > 0.0))
 }
 
-/// Whether one of a header's parts, between commas, is wanted.
+/// True if one of a header's parts, between commas, is wanted.
 fn lists(asked: &HeaderMap, name: &HeaderName, wanted: impl Fn(&str) -> bool) -> bool {
     let lines = asked.get_all(name).iter();
     let lines = lines.filter_map(|line| line.to_str().ok());

@@ -136,7 +136,7 @@ impl Thread {
                 "a thread has not returned from a step and is left behind"
             );
         } else if self.handle.join().is_err() {
-            tracing::error!(thread = name, "a thread panicked");
+            tracing::error!(thread = name, "thread panicked");
         }
     }
 }

@@ -35,7 +35,7 @@ use crate::transport::{ConnectionLimiter, Keys, proxied_caller};
 /// Pause after an error that is not a connection's own, like a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What connections are served with.
+/// The parts that connections are served with.
 #[derive(Debug)]
 pub struct Wyoming {
     speech: SpeechService,
@@ -103,7 +103,7 @@ impl Wyoming {
     async fn connection(self: Arc<Self>, mut stream: TcpStream, peer: SocketAddr) {
         let named = proxied_caller(&self.proxies, &mut stream, peer);
         let Ok(Ok(address)) = tokio::time::timeout(self.limits.opening_time, named).await else {
-            tracing::debug!(%peer, "a proxy named no caller");
+            tracing::debug!(%peer, "connection refused: a proxy named no caller");
             return;
         };
         let shared = self.proxies.contains(address.ip());
@@ -111,7 +111,7 @@ impl Wyoming {
             Ok(place) => place,
             Err(full) => {
                 self.connections.connected(full.connected());
-                tracing::debug!(%peer, "a connection is refused: {full}");
+                tracing::debug!(%peer, "connection refused: {full}");
                 return;
             }
         };
@@ -125,7 +125,7 @@ impl Wyoming {
         );
         match Connection::new(stream, address, Arc::clone(&self)) {
             Ok(connection) => connection.run().instrument(span).await,
-            Err(error) => tracing::debug!(%peer, %error, "a connection broke"),
+            Err(error) => tracing::debug!(%peer, %error, "connection failed"),
         }
         drop((place, open));
     }
@@ -148,12 +148,12 @@ async fn accepted(listener: Option<&TcpListener>) -> io::Result<(TcpStream, Sock
 }
 
 async fn pause(error: &io::Error) {
-    tracing::debug!(%error, "no connection was accepted, trying again");
+    tracing::debug!(%error, "accept failed, trying again");
     tokio::time::sleep(PAUSE).await;
 }
 
 fn joined(ended: Result<(), tokio::task::JoinError>) {
     if ended.is_err_and(|error| error.is_panic()) {
-        tracing::error!("the task of a connection panicked");
+        tracing::error!("connection task panicked");
     }
 }

@@ -1,5 +1,5 @@
 import { Fragment } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { TimedText } from "./generated/omni/v1/audio_pb";
 import type { Player } from "./player";
 import { Frame } from "./store";
@@ -29,7 +29,19 @@ function parts(text: string): [string, string] {
   return [text.slice(0, text.length - word.length), word];
 }
 
-/** The text, whose words light up as they are heard; a press on one goes there. */
+/** Index of the word that a key leads to from the one at `index`. */
+function led(key: string, index: number, last: number, rightToLeft: boolean): number | undefined {
+  const [next, before] = rightToLeft ? ["ArrowLeft", "ArrowRight"] : ["ArrowRight", "ArrowLeft"];
+  if (key === next || key === "ArrowDown") return Math.min(last, index + 1);
+  if (key === before || key === "ArrowUp") return Math.max(0, index - 1);
+  if (key === "Home") return 0;
+  return key === "End" ? last : undefined;
+}
+
+/**
+ * The text, whose words light up as they are heard; a press on one goes there. One of them is among the stops of the Tab key, and the arrow
+ * keys go from it to the others.
+ */
 export function Words({ text, words, take, player, onSeek }: Props) {
   const place = useRef<HTMLParagraphElement>(null);
   useEffect(() => {
@@ -51,16 +63,44 @@ export function Words({ text, words, take, player, onSeek }: Props) {
       frame.cancel();
     };
   }, [player, take, words]);
+  const [stop, setStop] = useState(0);
+  useEffect(() => setStop(0), [take]);
+  const press = (event: KeyboardEvent) => {
+    const nodes = [...(place.current?.children ?? [])] as HTMLElement[];
+    const index = nodes.indexOf(event.target as HTMLElement);
+    if (index < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      onSeek(Number(nodes[index]?.dataset.start));
+      return;
+    }
+    const to = led(event.key, index, nodes.length - 1, getComputedStyle(nodes[index]!).direction === "rtl");
+    if (to === undefined) return;
+    event.preventDefault();
+    setStop(to);
+    nodes[to]?.focus();
+  };
   const last = words.at(-1);
   const rest = Array.from(text).slice(last?.charEnd ?? 0).join("");
   return (
-    <p class="words" ref={place} dir="auto" tabIndex={0} role="region" aria-label="Spoken text">
-      {words.map((timed) => {
+    <p
+      class="words"
+      ref={place}
+      dir="auto"
+      tabIndex={words.length > 0 ? -1 : 0}
+      role="group"
+      aria-label="Spoken text: Enter plays from a word, arrow keys go to the next"
+      onKeyDown={press}
+    >
+      {words.map((timed, index) => {
         const [blanks, word] = parts(timed.text);
         return (
           <Fragment key={timed.charStart}>
             {blanks}
             <span
+              role="button"
+              tabIndex={index === stop ? 0 : -1}
+              onFocus={() => setStop(index)}
               data-start={Number(timed.startSample)}
               data-end={Number(timed.endSample)}
               onClick={() => onSeek(Number(timed.startSample))}

@@ -72,13 +72,13 @@ async function serveTap(page) {
 }
 
 /**
- * The page at `url`, in a browser of its own. `microphone`: a file that it hears; `before`: done in the page before its own scripts;
- * `expected`: messages that the console may have.
+ * The page at `url`, in a browser of its own or in a tab of the one of `beside`. `microphone`: a file that it hears; `before`: done in the
+ * page before its own scripts; `expected`: messages that the console may have.
  */
-export async function open(url, { microphone, before, expected } = {}) {
+export async function open(url, { beside, microphone, before, expected } = {}) {
   const home = mkdtempSync(join(tmpdir(), "studio-"));
   const fake = ["--use-fake-device-for-media-stream", `--use-file-for-fake-audio-capture=${microphone}%noloop`];
-  const browser = await puppeteer.launch({
+  const browser = beside?.browser ?? await puppeteer.launch({
     executablePath: process.env.OMNI_TEST_CHROMIUM ?? "/usr/bin/chromium",
     userDataDir: home,
     protocolTimeout: 3 * PATIENCE,

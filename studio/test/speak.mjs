@@ -114,6 +114,32 @@ export async function speak(url) {
   await spoken(studio);
   await hears(studio, await speechOf(url, { seed: 7, speed: 1.2 }));
 
+  // By keys: one word is a stop of Tab, arrow keys go to the others, and Enter plays from there.
+  const focused = () => studio.page.evaluate(() => document.activeElement.textContent.trim());
+  await studio.page.focus(".waveform");
+  await studio.page.keyboard.press("Tab");
+  assert.equal(await focused(), "Hello");
+  for (const [key, word] of [["ArrowRight", "there."], ["ArrowLeft", "Hello"], ["End", "today?"], ["ArrowDown", "today?"], ["ArrowUp", "you"]]) {
+    await studio.page.keyboard.press(key);
+    assert.equal(await focused(), word, key);
+  }
+  const chosen = await studio.page.evaluate(() => {
+    const { outlineStyle } = getComputedStyle(document.activeElement);
+    return { role: document.activeElement.role, outlineStyle, start: Number(document.activeElement.dataset.start) };
+  });
+  assert.ok(chosen.role === "button" && chosen.outlineStyle === "solid" && chosen.start > 0, JSON.stringify(chosen));
+  await studio.forgetHeard();
+  await studio.page.keyboard.press("Enter");
+  await spoken(studio);
+  await hears(studio, (await speechOf(url, { seed: 7, speed: 1.2 })).slice(chosen.start));
+  // Tab leaves the words, and comes back to the same.
+  await studio.page.keyboard.press("Tab");
+  assert.equal(await focused(), "Play again");
+  await studio.page.keyboard.down("Shift");
+  await studio.page.keyboard.press("Tab");
+  await studio.page.keyboard.up("Shift");
+  assert.equal(await focused(), "you");
+
   // Files.
   const folder = mkdtempSync(join(tmpdir(), "studio-files-"));
   const session = await studio.page.createCDPSession();
@@ -132,6 +158,39 @@ export async function speak(url) {
     if (name === "wav") assert.deepEqual(samplesOf(file), await speechOf(url, { seed: 7, speed: 1.2 }));
   }
   await studio.close();
+}
+
+/** Two tabs speak at once, each its own text with its own voice, and one is stopped without the other. */
+export async function tabs(url) {
+  const one = await open(url);
+  const other = await open(url, { beside: one });
+  const begin = async (studio, text, seed) => {
+    await studio.page.bringToFront();
+    await write(studio, text);
+    await studio.page.click("form details summary");
+    await studio.page.type('::-p-aria([name="Seed"][role="textbox"])', seed);
+    await studio.page.keyboard.down("Control");
+    await studio.page.keyboard.press("Enter");
+    await studio.page.keyboard.up("Control");
+    await studio.until(() => window.heardSamples.some((part) => part.some((sample) => sample !== 0)));
+  };
+  const long = `${TEXT} `.repeat(40);
+  await begin(one, long, "3");
+  await begin(other, TEXT, "7");
+  await one.page.bringToFront();
+  await one.page.keyboard.press("Escape");
+  await other.page.bringToFront();
+  await spoken(other);
+  await hears(other, await speechOf(url, { seed: 7 }));
+  // Each keeps its own text and settings when it is loaded again.
+  for (const [studio, text] of [[one, long], [other, TEXT]]) {
+    await studio.page.bringToFront();
+    await studio.page.reload();
+    await studio.until(() => document.querySelector("textarea"));
+    assert.equal(await studio.page.$eval("textarea", (node) => node.value), text);
+  }
+  assert.deepEqual(other.problems, []);
+  await one.close();
 }
 
 /** A long text is stopped by the keyboard: silence, and the server knows. */

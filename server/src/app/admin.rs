@@ -16,7 +16,7 @@ use crate::grpc::{Access, Admin, AdminState, CountCalls, serve_admin};
 use crate::session::{Courses, Packet, Recent, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
 use omni_pipeline::clock::Clock;
 
-/// How long operators' connections may take to close.
+/// Time in which operators' connections may close.
 const CLOSING: Duration = Duration::from_secs(1);
 
 /// The listener.
@@ -52,7 +52,7 @@ impl AdminListener {
         Ok(Self { address, close, task })
     }
 
-    /// Where it listens.
+    /// Its address.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }

@@ -33,7 +33,7 @@ pub(super) fn reserve(whom: &str, flag: &str, wanted: SocketAddr) -> anyhow::Res
     reserved().map_err(|error| refused(whom, flag, wanted, &error))
 }
 
-/// Why a port cannot be had, and what to do.
+/// The error for a port that cannot be bound, with what to do.
 pub(super) fn refused(whom: &str, flag: &str, wanted: SocketAddr, error: &io::Error) -> anyhow::Error {
     anyhow!(
         "cannot listen for {whom} on {wanted}: {}; {flag} names another address, port 0 takes a free one",

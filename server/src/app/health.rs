@@ -12,7 +12,7 @@ use crate::grpc::{
 };
 use crate::orchestrator::Orchestrator;
 
-/// What callers of `grpc.health.v1.Health` see.
+/// The health that callers of `grpc.health.v1.Health` see.
 pub(super) struct HealthBoard {
     reporter: HealthReporter,
     /// Of the port for operators.
@@ -45,7 +45,7 @@ impl HealthBoard {
         (board, callers, served)
     }
 
-    /// What ends it.
+    /// Its end: cancelled when nothing more is reported.
     pub(super) fn end(&self) -> HealthEnd {
         HealthEnd([self.reporter.clone(), self.operators.clone()])
     }

@@ -1,4 +1,4 @@
-//! What may be held and for how long: from the configuration to the parts that keep to it.
+//! Limits of sizes and times: from the configuration to the parts that keep to them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::service::voices::{StoreLimits, VoiceStore};
 use crate::service::{CallGate, Voices};
 use crate::session::SessionLimits;
 
-/// What waits for a place, and for how long.
+/// Limits of requests that wait for a place.
 pub(super) fn admission(config: &Config) -> AdmissionLimits {
     AdmissionLimits {
         max_active: config.max_active,
@@ -23,7 +23,7 @@ pub(super) fn admission(config: &Config) -> AdmissionLimits {
     }
 }
 
-/// What a session may hold, and for how long.
+/// Limits of a session.
 pub(super) fn sessions(config: &Config) -> SessionLimits {
     SessionLimits {
         max_text_bytes: config.limits.max_text_bytes,

@@ -17,7 +17,7 @@ use omni_pipeline::clock::Clock;
 /// Longest time between two looks.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Why there is no model.
+/// The reason that there is no model.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LoadError {
     /// Nothing was read for too long.
@@ -36,12 +36,12 @@ pub(super) enum LoadError {
     Failed(anyhow::Error),
 }
 
-/// How far loading is, look by look.
+/// Progress of loading, look by look.
 struct Watch {
     clock: Clock,
     patience: Duration,
     progress: u64,
-    /// When that was seen first.
+    /// The time at which that was seen first.
     since: Stamp,
 }
 
@@ -76,7 +76,7 @@ impl Watch {
     }
 }
 
-/// What `load` gives. It runs on a detached thread: reading cannot be interrupted. A server that is told to stop
+/// Result of `load`, which runs on a detached thread: reading cannot be interrupted. A server that is told to stop
 /// meanwhile does not wait for it: nothing was served yet, the files are only read, and the thread ends with the process.
 ///
 /// # Errors

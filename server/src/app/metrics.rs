@@ -43,7 +43,7 @@ pub use list::{list_metrics, metrics_catalogue};
 pub(super) struct Metrics {
     telemetry: Telemetry,
     custom: Arc<CustomMetrics>,
-    /// Whether callers may record metrics of their own.
+    /// True if callers may record metrics of their own.
     service: bool,
     bridge: Arc<MetricsBridge>,
     lines: Option<Arc<LogSink>>,
@@ -51,7 +51,7 @@ pub(super) struct Metrics {
     tasks: JoinSet<()>,
     /// TLS and keys for scrapers; unset until the server has read them.
     guard: Arc<OnceLock<PullGuard>>,
-    /// Whether scraping takes TLS, and whether it takes a key.
+    /// Use of TLS, and of keys, for scraping.
     guarded: (bool, bool),
     drained: CancellationToken,
     exit: CancellationToken,
@@ -194,7 +194,7 @@ impl Metrics {
         Ok(())
     }
 
-    /// Where metrics are read.
+    /// The address at which metrics are read.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         self.address
     }

@@ -45,7 +45,7 @@ const TEXT_BATCHES: u32 = 4096;
 /// Threads of a stage that may be left behind in a step that does not return.
 const MAX_LEFT_BEHIND: u32 = 4;
 
-/// What is needed to start a model.
+/// The parts that starting a model takes.
 pub(super) struct ModelStart {
     pub(super) config: Config,
     pub(super) clock: Clock,
@@ -93,7 +93,7 @@ impl ModelStart {
         let graph = backend.graph();
         graph
             .check()
-            .context("the stage graph of the model cannot be run")?;
+            .context("invalid stage graph")?;
         let deploy = self.config.deploy.for_graph(&graph, self.config.max_active);
         let hears = backend.chat().is_ok_and(|chat| chat.hearing.is_some());
         let terms = Terms {
@@ -165,7 +165,7 @@ impl ModelStart {
         Ok(Pipeline::new(parts)?)
     }
 
-    /// What makes the replicas of a stage: threads of this process, or processes of their own.
+    /// Makes the replicas of a stage: threads of this process, or processes of their own.
     fn replicas<B: Converse>(
         &self,
         backend: &Arc<B>,
@@ -233,7 +233,7 @@ impl ModelStart {
     }
 }
 
-/// What the model is, as the operator has it served.
+/// The model's description, with the operator's settings.
 fn served(info: &SpeechInfo, graph: &StageGraph, deploy: &Deploy, terms: Terms) -> SpeechInfo {
     let first = graph.speech().first().and_then(|node| deploy.ar_of(node));
     let longest = first.and_then(|first| first.max_model_len).unwrap_or(u32::MAX);
@@ -245,7 +245,7 @@ fn served(info: &SpeechInfo, graph: &StageGraph, deploy: &Deploy, terms: Terms) 
     }
 }
 
-/// How the first stage that speech passes draws outputs where a caller sets nothing.
+/// Default sampling of the first stage that speech passes.
 fn first_sampling(graph: &StageGraph, deploy: &Deploy) -> omni_pipeline::request::Sampling {
     let first = graph.speech().first().and_then(|node| deploy.ar_of(node));
     first.map(sampling).unwrap_or_default()
@@ -276,7 +276,7 @@ fn chat<B: Converse>(backend: &Arc<B>, stages: &Stages<'_>) -> Result<ChatPath, 
     })
 }
 
-/// Whether none of the replicas that are elsewhere is there.
+/// True if none of the replicas that are elsewhere is there.
 fn is_absent(pool: &StagePool) -> bool {
     matches!(pool.check(), Err(NoReplica::Absent(_)))
 }

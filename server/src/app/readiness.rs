@@ -1,4 +1,4 @@
-//! How far the model of a server is.
+//! Readiness of a server's model.
 
 use anyhow::Context as _;
 use omni_pipeline::clock::Clock;
@@ -8,7 +8,7 @@ use omni_pipeline::stage::{ReplicaState, ReplicaView};
 use super::App;
 use crate::orchestrator::Orchestrator;
 
-/// Whether the model is there.
+/// State of the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Readiness {
     Loading,
@@ -69,7 +69,7 @@ pub(super) async fn failed_for_good(orchestrator: &Orchestrator) -> anyhow::Erro
             && let Some(pool) = pipeline.pool(stage)
             && !pool.replicas().iter().any(is_usable)
         {
-            return anyhow::Error::new(error.clone()).context("this process can speak no more");
+            return anyhow::Error::new(error.clone()).context("a stage has failed for good");
         }
         if changes.changed().await.is_err() {
             return std::future::pending().await;
@@ -77,7 +77,7 @@ pub(super) async fn failed_for_good(orchestrator: &Orchestrator) -> anyhow::Erro
     }
 }
 
-/// Whether it works, or may work again.
+/// True if it works, or may work again.
 fn is_usable(replica: &ReplicaView) -> bool {
     !replica.leaving && !matches!(replica.state, ReplicaState::Failed { .. } | ReplicaState::Removed)
 }

@@ -16,7 +16,7 @@ use super::loading::load_blocking;
 use super::stages::{Stages, timeouts};
 use crate::config::deploy::Deploy;
 
-/// Which replica of which stage, and how it is run.
+/// The replica of a stage, and its settings.
 #[derive(Debug)]
 pub(super) struct HostedStage<'a> {
     pub(super) node: &'static StageNode,

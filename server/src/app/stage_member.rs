@@ -84,7 +84,7 @@ impl StageMember {
         self.listener.clock
     }
 
-    /// Where connections to it come in.
+    /// Takes connections to it.
     #[must_use]
     pub fn listener(&self) -> &StageListener {
         &self.listener
@@ -100,7 +100,7 @@ impl StageMember {
     }
 }
 
-/// Where connections to a stage come in. Copies lead to the same stage.
+/// Takes connections to a stage. Copies lead to the same stage.
 #[derive(Debug, Clone)]
 pub struct StageListener {
     stage: &'static str,
@@ -162,7 +162,7 @@ impl StageListener {
     }
 }
 
-/// What has connected to a stage.
+/// A connection to a stage, by its kind.
 #[derive(Debug)]
 pub enum Caller {
     /// A front end.

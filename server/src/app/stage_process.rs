@@ -17,7 +17,7 @@ use omni_pipeline::connector::{
 };
 use omni_pipeline::stage::{MakeReplica, ReplicaId, ReplicaStatus};
 
-/// What a stage's process is told.
+/// The order that a stage's process gets.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Order {
     /// The server's own.
@@ -26,7 +26,7 @@ struct Order {
     max_active: usize,
     /// The resolved deploy configuration: a file may have changed since it was read.
     deploy: String,
-    /// Which replica it is.
+    /// Its replica.
     replica: u32,
 }
 

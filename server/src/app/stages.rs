@@ -1,4 +1,4 @@
-//! How each stage of a graph is run: from the settings of the deploy file to those of `omni-pipeline`.
+//! Settings of each stage of a graph: from those of the deploy file to those of `omni-pipeline`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use omni_pipeline::stage::{EngineSettings, StageSettings, TurnTimeouts};
 
 use crate::config::deploy::{ArStage, ChunkStage, Deploy, OneShotStage, Stage};
 
-/// What a recording costs is counted in these.
+/// Unit of the cost of a recording.
 const ENCODER_FRAME_MS: u128 = 10;
 
 /// The settings of every stage of one graph.
@@ -25,7 +25,7 @@ pub(super) struct Stages<'a> {
 }
 
 impl Stages<'_> {
-    /// How a stage is run.
+    /// Settings of a stage.
     pub(super) fn settings(&self, node: &StageNode) -> StageSettings {
         let upstream = self.graph.upstream(node.name);
         let stall = self.deploy.stage(node.name).upstream_stall();
@@ -75,7 +75,7 @@ impl Stages<'_> {
         }
     }
 
-    /// How long the stage that answers may give nothing once it has begun. A session stands for the stage that takes the answer's text
+    /// Time for which the stage that answers may give nothing once it has begun. A session stands for the stage that takes the answer's text
     /// from it.
     pub(super) fn answer_stall(&self, answers: &'static str) -> Duration {
         let mut readers = self.graph.readers(Port::Stage(answers), PayloadKind::Text);
@@ -84,7 +84,7 @@ impl Stages<'_> {
     }
 }
 
-/// How long a replica of `stage` may be in a turn.
+/// Time for which a replica of `stage` may be in a turn.
 pub(super) fn timeouts(load: Duration, stage: &Stage) -> TurnTimeouts {
     TurnTimeouts {
         step: stage.step_timeout,
@@ -128,7 +128,7 @@ fn one_shot_config(stage: &OneShotStage) -> OneShotConfig {
     }
 }
 
-/// How outputs of an autoregressive stage are drawn where a caller sets nothing.
+/// Default sampling of an autoregressive stage.
 pub(super) fn sampling(stage: &ArStage) -> Sampling {
     Sampling {
         temperature: stage.temperature,

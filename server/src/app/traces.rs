@@ -59,7 +59,7 @@ impl Prepared {
     pub(super) fn start(self, telemetry: &Telemetry, orchestrator: &Orchestrator) -> Traces {
         let instruments = TraceInstruments::new(telemetry.meter());
         let running = self.0.map(|(settings, otlp)| {
-            tracing::info!(collector = %settings.endpoint, "traces");
+            tracing::info!(collector = %settings.endpoint, "sending traces");
             let scope = InstrumentationScope::builder(env!("CARGO_PKG_NAME"))
                 .with_version(env!("CARGO_PKG_VERSION"))
                 .build();
@@ -93,10 +93,10 @@ impl Traces {
     /// Makes a span of every request that is refused before anything of it begins, if anything is traced.
     pub(super) fn on_refused(&self) -> OnRefused {
         let Some(running) = &self.running else {
-            return Arc::new(|_, _| {});
+            return OnRefused::new(|_, _| {});
         };
         let tracer = running.tracer.clone();
-        Arc::new(move |request, refusal| {
+        OnRefused::new(move |request, refusal| {
             // Its stamps begin with it.
             let took = request.arrived.elapsed();
             if let Some(context) = tracer.begin(request.parent.as_ref(), took) {

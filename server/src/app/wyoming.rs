@@ -16,7 +16,7 @@ use crate::config::WyomingSettings;
 use crate::drain::Phases;
 use crate::wyoming::Wyoming;
 
-/// How long connections may take to close.
+/// Time in which connections may close.
 const CLOSING: Duration = Duration::from_secs(1);
 /// As errors call it, and the flag that names its address.
 const WHOM: &str = "Wyoming";
@@ -84,7 +84,7 @@ impl WyomingListener {
         })
     }
 
-    /// Where it listens, or will.
+    /// The address at which it listens, or will.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }

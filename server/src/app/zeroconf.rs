@@ -9,7 +9,7 @@ use crate::id::random_u64;
 
 /// The type of service that Home Assistant looks for.
 const SERVICE: &str = "_wyoming._tcp.local.";
-/// How long the network may take to be told that the service is gone.
+/// Time in which the network may be told that the service is gone.
 const FAREWELL: Duration = Duration::from_millis(400);
 
 /// An announcement, which is answered for by a thread of its own until it is withdrawn.

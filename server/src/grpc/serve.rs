@@ -98,7 +98,7 @@ pub struct Services {
 }
 
 /// Keys, encryption and bounds of a port.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Access {
     /// API keys of callers.
     pub keys: Keys,

@@ -39,7 +39,7 @@ struct Held {
     tenants: HashMap<Tenant, usize>,
 }
 
-/// What one request holds, until the last copy is dropped. Among the extensions of the request, so that it is counted for as long as
+/// Bytes that one request holds, until the last copy is dropped. Among the extensions of the request, so that it is counted for as long as
 /// its handler keeps those.
 #[derive(Clone)]
 pub(crate) struct BodyHold(Arc<Load>);

@@ -26,7 +26,7 @@ const PIECE_TIME: Duration = Duration::from_millis(250);
 /// Bytes that are handed to the transport at once. They are copied: what is on its way must not hold the rest in memory.
 const PIECE: usize = 16 << 10;
 
-/// Where whole answers get their places. Copies are the same.
+/// Gives places to whole answers. Copies are the same.
 #[derive(Debug, Clone)]
 pub struct BufferedResponses {
     places: Arc<Semaphore>,
@@ -109,13 +109,13 @@ struct Shared<B> {
 
 #[derive(Debug)]
 struct Contents<B> {
-    /// What is not even begun.
+    /// The part that is not begun.
     body: Option<(Pin<Box<B>>, ResponseSlot)>,
     /// Of what was begun.
     rest: Bytes,
-    /// When its reader is let go.
+    /// The time at which its reader is let go.
     due: Instant,
-    /// How far `due` is away at most.
+    /// Longest time to `due`.
     patience: Duration,
 }
 

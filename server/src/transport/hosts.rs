@@ -32,7 +32,7 @@ pub enum HostError {
     Missing,
     #[error("the request names its host more than once, expected one Host header (HTTP/2: one :authority)")]
     Repeated,
-    #[error("the host {0} is no host and port")]
+    #[error("malformed host {0}, expected a name or an address, and a port")]
     Malformed(String),
     #[error(
         "the host {0} is not answered here, expected localhost, a loopback address, or a name that --allowed-hosts lists"

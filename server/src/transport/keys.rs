@@ -197,7 +197,7 @@ pub(crate) fn tenant(extensions: &Extensions) -> Tenant {
     address(extensions).map_or(Tenant::Unknown, |address| Tenant::at(address.ip()))
 }
 
-/// Where a call comes from.
+/// The address that a call comes from.
 pub(super) fn address(extensions: &Extensions) -> Option<CallerAddress> {
     extensions.get().copied()
 }

@@ -88,7 +88,7 @@ impl Source for Certificate {
     }
 }
 
-/// What connections are encrypted with, read again when the files change.
+/// Certificate and key of a port, read again when the files change.
 #[derive(Debug, Clone)]
 pub struct Tls(Arc<Reload<Certificate>>);
 
@@ -108,7 +108,7 @@ impl Tls {
         Ok(Self(Arc::new(Reload::new(Certificate { files, expiry })?)))
     }
 
-    /// What connections are encrypted with now.
+    /// The current certificate and key.
     #[must_use]
     pub fn config(&self) -> Arc<tokio_rustls::rustls::ServerConfig> {
         Arc::clone(&self.0.current().config)
@@ -177,7 +177,7 @@ struct Shared {
     http: Builder<TokioExecutor>,
     service: Router,
     closing: CancellationToken,
-    /// Whether plaintext where TLS is expected was logged.
+    /// True once plaintext where TLS is expected was logged.
     said_plaintext: AtomicBool,
 }
 
@@ -226,7 +226,7 @@ impl Listener {
                     Some(Err(error)) if is_own(&error) => {}
                     Some(Err(error)) => {
                         if !std::mem::replace(&mut failing, true) {
-                            tracing::error!(%error, "no connection can be accepted, trying again");
+                            tracing::error!(%error, "accept failed, trying again");
                         }
                         tokio::time::sleep(PAUSE).await;
                     }
@@ -255,11 +255,11 @@ async fn next(incoming: &mut Option<TcpIncoming>) -> Option<io::Result<TcpStream
 pub(crate) fn keep_unsent_short(stream: &TcpStream) {
     #[cfg(target_os = "linux")]
     if let Err(error) = socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT) {
-        tracing::debug!(%error, "the bytes that wait to be sent cannot be limited");
+        tracing::debug!(%error, "TCP_NOTSENT_LOWAT could not be set");
     }
 }
 
-/// Whether an error is that of a connection which is gone already.
+/// True if an error is that of a connection which is gone already.
 fn is_own(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(
@@ -270,7 +270,7 @@ fn is_own(error: &io::Error) -> bool {
 
 fn joined(ended: Result<(), tokio::task::JoinError>) {
     if ended.is_err_and(|error| error.is_panic()) {
-        tracing::error!("the task of a connection panicked");
+        tracing::error!("connection task panicked");
     }
 }
 
@@ -311,7 +311,7 @@ impl Shared {
         let shared = self.port.proxies.contains(caller.ip());
         match self.places.take(caller.ip(), shared) {
             Ok(place) => {
-                tracing::debug!(peer = %caller, principal = opened.principal, "connection");
+                tracing::debug!(peer = %caller, principal = opened.principal, "connection opened");
                 let open = self.port.instruments.open();
                 self.talk(opened, Ok(&place)).await;
                 drop((place, open));
@@ -392,17 +392,17 @@ impl Shared {
     /// Once at a level that is seen: a client that tries again and again fills no log.
     fn say_plaintext(&self, peer: CallerAddress) {
         if self.said_plaintext.swap(true, Ordering::Relaxed) {
-            tracing::debug!(%peer, "a client speaks plaintext to a port that speaks TLS");
+            tracing::debug!(%peer, "plaintext on a TLS port");
         } else {
-            tracing::warn!(%peer, "a client speaks plaintext to a port that speaks TLS, expected https:// or a channel with TLS");
+            tracing::warn!(%peer, "plaintext on a TLS port: expected https:// or a channel with TLS");
         }
     }
 }
 
 fn refused(peer: CallerAddress, full: &Full) {
     if full.said {
-        tracing::debug!(%peer, limit = full.limit, "a connection is refused");
+        tracing::debug!(%peer, limit = full.limit, "connection refused");
     } else {
-        tracing::warn!(%peer, limit = full.limit, "connections are refused: {full}");
+        tracing::warn!(%peer, limit = full.limit, "connections refused: {full}");
     }
 }

@@ -51,12 +51,12 @@ const VERSION: &str = "13";
 const READ_BUFFER: usize = 8 << 10;
 /// Most bytes of messages that wait to be written: the longest message of the server, and its frames' heads.
 const WRITE_BUFFER: usize = 8 << 20;
-/// How a subprotocol begins that is an API key: pages can send no headers, and OpenAI's clients send their key so.
+/// Prefix of a subprotocol that is an API key: pages can send no headers, and OpenAI's clients send their key so.
 const KEY_PROTOCOL: &str = "openai-insecure-api-key.";
 /// Longest reason of a close frame, in bytes (RFC 6455, section 5.5).
 const MAX_REASON: usize = 123;
 
-/// Where a request leaves what its connection becomes; among its extensions.
+/// Takes from a request what its connection becomes; among its extensions.
 #[derive(Clone)]
 pub(crate) struct Upgrades {
     work: mpsc::Sender<BoxFuture<'static, ()>>,
@@ -77,14 +77,14 @@ impl Upgrades {
     }
 }
 
-/// Why a request cannot become a WebSocket.
+/// The reason that a request cannot become a WebSocket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HandshakeError {
-    #[error("this is a WebSocket, expected a GET request on HTTP/1.1 with upgrade: websocket")]
+    #[error("the request is no WebSocket upgrade, expected GET on HTTP/1.1 with upgrade: websocket")]
     NoUpgrade,
-    #[error("this version of WebSocket is not spoken, expected sec-websocket-version: 13")]
+    #[error("unsupported version of WebSocket, expected sec-websocket-version: 13")]
     Version,
-    #[error("a key is the only subprotocol that is offered, expected another one beside it")]
+    #[error("the only subprotocol offered is an API key, expected another one beside it")]
     OnlyKey,
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct Handshake {
 }
 
 impl Handshake {
-    /// What the head of a request asks for.
+    /// The upgrade that the head of a request asks for.
     pub(crate) fn of(head: &mut Parts) -> Result<Self, HandshakeError> {
         let headers = &head.headers;
         let asks = head.method == Method::GET
@@ -153,7 +153,7 @@ impl Handshake {
         let work = async move {
             match on_upgrade.await {
                 Ok(upgraded) => serve(WebSocket::new(upgraded, limits, closing).await).await,
-                Err(error) => tracing::debug!(%error, "a connection broke before it was a WebSocket"),
+                Err(error) => tracing::debug!(%error, "WebSocket upgrade failed"),
             }
         };
         let work = Box::pin(work.in_current_span());
@@ -175,7 +175,7 @@ impl Handshake {
     }
 }
 
-/// Whether a header that is a list has this in it, whatever its case.
+/// True if a header that is a list has this in it, in any case.
 fn lists(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
     listed(headers, name).any(|word| word.eq_ignore_ascii_case(wanted))
 }
@@ -211,7 +211,7 @@ pub(crate) enum Message {
     Binary(Bytes),
 }
 
-/// Why nothing more comes.
+/// The reason that nothing more comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// The peer is gone, or answers nothing, or does not read.
@@ -228,15 +228,15 @@ pub(crate) struct WebSocket {
     limits: WebSocketLimits,
     closing: CancellationToken,
     line: Line,
-    /// How far written audio is ahead of the peer.
+    /// Lead of written audio over the peer.
     lead: Lead,
-    /// When the peer last said something.
+    /// The time at which the peer last said something.
     heard: Instant,
     /// A silent peer was asked whether it is there.
     asked: Option<Asked>,
     /// Nothing of the peer's is unread.
     is_read: bool,
-    /// What the peer sent was refused, and is not read to its end.
+    /// A message of the peer was refused, and is not read to its end.
     refused: bool,
 }
 
@@ -248,7 +248,7 @@ enum Asked {
     At(Instant),
 }
 
-/// What came of reading and writing.
+/// Result of reading and writing.
 enum Turned {
     Message(Message),
     /// There is room that there was not.
@@ -343,7 +343,7 @@ impl WebSocket {
         }
     }
 
-    /// When something is late, or at the latest when there is room by itself.
+    /// The time at which something is late, or at the latest that at which there is room by itself.
     fn due(&self, reads: bool) -> Instant {
         let stalled = self.stream.get_ref().waits_since();
         let stalled = stalled.map(|since| since + self.limits.stall_timeout);
@@ -507,7 +507,7 @@ impl WebSocket {
     }
 }
 
-/// How long a peer may take to agree to an end.
+/// Time in which a peer may agree to an end.
 const LINGER: Duration = Duration::from_secs(1);
 
 fn ended(error: &WsError) -> Ended {

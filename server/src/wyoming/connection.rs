@@ -32,11 +32,11 @@ use omni_pipeline::orchestrator::StageError;
 /// Commands on their way to a session, and those that one event may lead to.
 const COMMANDS: usize = 4;
 const ROOM: usize = 2;
-/// How long a peer that was told of an error may go on, and with how many bytes.
+/// Time for which a peer that was told of an error may go on, and bytes that it may send.
 const LINGER: Duration = Duration::from_secs(1);
 const LAST_BYTES: u64 = 1 << 20;
 
-/// Why a connection ends before its peer ends it.
+/// The reason that a connection ends before its peer ends it.
 pub(super) enum End {
     /// The peer is gone, or does not read.
     Gone,

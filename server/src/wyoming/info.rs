@@ -1,4 +1,4 @@
-//! What a client is told that asks what there is.
+//! The answer to a client that asks what there is.
 
 use serde_json::{Value, json};
 

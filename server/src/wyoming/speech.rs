@@ -1,4 +1,4 @@
-//! What a request for speech says, and what its events become.
+//! Requests for speech, and the events of their answers.
 
 use bytes::Bytes;
 use omni_audio::SampleRate;
@@ -13,7 +13,7 @@ use crate::session::{Event, EventBody, Outcome};
 /// Bytes of a sample; there is one channel.
 const WIDTH: usize = 2;
 
-/// How and what to speak.
+/// A request for speech.
 pub(super) fn spoken(data: Data) -> Result<(SpeechRequest, String), ServeError> {
     let text = data.text.map_or_else(String::new, TextPiece::whole);
     let text = match data.text_format.as_deref() {
@@ -65,7 +65,7 @@ pub(super) struct Utterance {
 }
 
 impl Utterance {
-    /// What the client is told of an event. Here a failed utterance is a failed request.
+    /// The replies to the client for an event of the session. Here a failed utterance is a failed request.
     pub(super) fn replies(&mut self, event: Event) -> Result<Vec<Reply>, ServeError> {
         match event.body {
             EventBody::Ready(ready) => self.rate = Some(ready.settings.delivery.format.rate()),

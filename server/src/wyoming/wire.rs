@@ -24,7 +24,7 @@ pub(super) struct Event {
     pub(super) data: Data,
 }
 
-/// What events say that are understood here.
+/// Data of the events that are understood here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct Data {
     pub(super) text: Option<TextPiece>,
@@ -59,7 +59,7 @@ struct Header {
     payload_length: Option<u64>,
 }
 
-/// What is wrong with the bytes of a client.
+/// An error in the bytes of a client.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WireError {
     // Errors of data quote what the caller wrote, which is none of the log's.
@@ -86,7 +86,7 @@ impl From<WireError> for ServeError {
     }
 }
 
-/// Where in an event the decoder is.
+/// The decoder's position within an event.
 #[derive(Debug, Default)]
 enum State {
     /// In the first line, of which so many bytes have no end of line.
@@ -113,7 +113,7 @@ pub(super) struct EventDecoder {
 }
 
 impl EventDecoder {
-    /// Whether an event has begun that has not come to its end.
+    /// True if an event has begun that has not come to its end.
     pub(super) fn is_within(&self, buffered: &BytesMut) -> bool {
         !matches!(self.state, State::Line) || !buffered.is_empty()
     }

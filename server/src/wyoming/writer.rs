@@ -18,9 +18,9 @@ const ROOM: usize = 64 << 10;
 pub(super) struct Writer {
     pub(super) stream: OwnedWriteHalf,
     line: BytesMut,
-    /// When the peer last took something.
+    /// The time at which the peer last took something.
     since: Instant,
-    /// How long it may take nothing.
+    /// Time for which it may take nothing.
     patience: Duration,
 }
 

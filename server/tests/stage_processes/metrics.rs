@@ -8,7 +8,7 @@ use std::time::Duration;
 use omni_proto::v1;
 use omni_proto::v1::chat_service_client::ChatServiceClient;
 
-use super::{IN_PROCESSES, PATIENCE, SENTENCES, Server, speak};
+use super::{IN_PROCESSES, PATIENCE, SENTENCES, Server, signal, speak, until};
 
 /// The values of all series of the server's own families.
 struct Reading(BTreeMap<String, f64>);
@@ -166,4 +166,60 @@ async fn engines_in_processes_have_the_same_families_and_the_same_figures() {
         reading.sum("vllm:omni_generation_tokens_total", &[]),
         made["thinker"] + made["talker"]
     );
+}
+
+#[tokio::test]
+async fn a_process_that_is_killed_and_comes_back_goes_on_being_counted() {
+    let server = Server::start(&IN_PROCESSES);
+    let spoken = async |seed: u64| {
+        let audio = speak(&server, seed, SENTENCES[0]).await.rest().await;
+        assert!(!audio.expect("audio").is_empty());
+        let mut reading = Reading::of(&server);
+        let begun = std::time::Instant::now();
+        while reading.sum("vllm:num_requests_running", &[]) > 0.0 {
+            assert!(begun.elapsed() < PATIENCE, "a sequence is left");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            reading = Reading::of(&server);
+        }
+        reading
+    };
+    let mut before = spoken(1).await;
+    let up = before.sum("vllm:omni_replica_up", &[]);
+    let deaths = |reading: &Reading| reading.sum("vllm:omni_replica_deaths_total", &[]);
+    for (seed, process) in (2..).zip(server.children()) {
+        signal("-KILL", process);
+        until("it is back", || {
+            let now = Reading::of(&server);
+            deaths(&now) == deaths(&before) + 1.0 && now.sum("vllm:omni_replica_up", &[]) == up
+        })
+        .await;
+        let after = spoken(seed).await;
+        let stages = ["talker", "code2wav"].map(|name| after.stage(name));
+        for stage in &stages {
+            for family in [
+                "vllm:request_success_total",
+                "vllm:generation_tokens_total",
+                "vllm:e2e_request_latency_seconds_count",
+                "vllm:iteration_tokens_total_count",
+            ] {
+                let was = before.sum(family, &[stage]);
+                let is = after.sum(family, &[stage]);
+                assert!(is > was, "{family} of {stage} stays at {was} when {process} is back");
+            }
+            let memory = after.sum("vllm:omni_stage_process_resident_memory_bytes", &[stage]);
+            assert!(memory > 0.0, "{stage} has no process");
+        }
+        for family in [
+            "vllm:omni_transfer_size_bytes_count",
+            "vllm:omni_audio_ttfp_s_count",
+            "vllm:omni_audio_duration_s_count",
+        ] {
+            let was = before.sum(family, &[]);
+            let is = after.sum(family, &[]);
+            assert!(is > was, "{family} stays at {was} when {process} is back");
+        }
+        before = after;
+    }
+    assert_eq!(server.children().len(), 2);
+    server.stop();
 }

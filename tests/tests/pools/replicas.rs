@@ -261,7 +261,7 @@ async fn a_process_whose_device_is_lost_ends_with_that_error_as_soon_as_no_repli
     assert_eq!(call.utterance().await.finish(), v1::FinishReason::Error);
     let error = format!("{:#}", server.app.failed().await.unwrap_err());
     assert!(
-        error.contains("can speak no more")
+        error.contains("a stage has failed for good")
             && error.contains("stage talker failed: ")
             && error.contains("the fuse"),
         "{error}"
@@ -306,7 +306,7 @@ async fn a_server_whose_device_is_lost_drains_and_ends_by_itself() {
     let ended = ended.expect("it ends by itself").expect("no panic");
     let error = format!("{:#}", ended.unwrap_err());
     assert!(
-        error.contains("can speak no more") && error.contains("stage talker failed: "),
+        error.contains("a stage has failed for good") && error.contains("stage talker failed: "),
         "{error}"
     );
     let refused = tokio::net::TcpStream::connect(address).await;
@@ -350,7 +350,7 @@ async fn a_server_whose_device_is_lost_ends_when_the_calls_in_use_have_been_told
     let ended = tokio::time::timeout(Duration::from_secs(60), served).await;
     let ended = ended.expect("nothing is left to wait for").expect("no panic");
     let error = format!("{:#}", ended.unwrap_err());
-    assert!(error.contains("can speak no more"), "{error}");
+    assert!(error.contains("a stage has failed for good"), "{error}");
 }
 
 #[tokio::test]

@@ -31,6 +31,11 @@ async fn what_is_written_is_heard_sample_by_sample_and_its_words_light_up() {
 }
 
 #[tokio::test]
+async fn two_tabs_speak_at_once_and_know_nothing_of_each_other() {
+    tried("tabs", &[]).await;
+}
+
+#[tokio::test]
 async fn a_long_text_is_stopped_by_the_keyboard() {
     tried("stop", &[]).await;
 }

@@ -14,13 +14,13 @@ use crate::id::{SessionId, current_request};
 use crate::session::{Outcome, StageFigures, Timings, Track, TurnRecord, UtteranceRecord};
 use omni_pipeline::stage::ReplicaId;
 
-/// What is to be recorded of a request: an utterance, or an answer with its speech.
+/// The record of a request: an utterance, or an answer with its speech.
 #[derive(Debug, PartialEq)]
 pub(super) struct Account {
     pub(super) request: RequestRecord,
     /// If it was to be heard.
     pub(super) audio: Option<Heard>,
-    /// How its audio ended, if it was to be heard.
+    /// The end of its audio, if it was to be heard.
     pub(super) stream: Option<Stream>,
     pub(super) times: TorchServeRequest,
     /// Recordings that were looked for, and those of them that had been kept.
@@ -31,7 +31,7 @@ pub(super) struct Account {
     pub(super) turned_away: bool,
 }
 
-/// How the audio of a request ended.
+/// The end of a request's audio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stream {
     /// It was sent to its end.
@@ -43,7 +43,7 @@ pub(super) enum Stream {
 /// The audio of a request.
 #[derive(Debug, PartialEq)]
 pub(super) struct Heard {
-    /// Where it came from; none if no replica was asked.
+    /// The replica that made it; none if no replica was asked.
     pub(super) replica: Option<ReplicaId>,
     /// Of audio that was streamed.
     pub(super) first_packet: Option<Duration>,
@@ -52,7 +52,7 @@ pub(super) struct Heard {
     pub(super) silence: Option<Silence>,
 }
 
-/// How a request ended, and what with.
+/// The end of a request, with its error.
 struct End<'a> {
     outcome: Outcome,
     error: Option<&'a ServeError>,

@@ -18,9 +18,9 @@ pub(super) struct Engine {
     torchserve: Arc<TorchServeInstruments>,
     /// Its name, as TorchServe's workers have one.
     name: String,
-    /// Whether its stage looks up prefixes.
+    /// True if its stage looks up prefixes.
     shares_prefixes: bool,
-    /// Whether what it does is done for callers.
+    /// True once its work is for callers, and no warm-up.
     serving: Arc<AtomicBool>,
 }
 

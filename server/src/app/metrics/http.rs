@@ -15,7 +15,7 @@ use http::{HeaderMap, Method, header};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use omni_telemetry::{HttpExchange, HttpInstruments};
 
-/// What a caller asks for that is not served: one series, whatever it is.
+/// The label of every path that is not served: one series.
 const NONE: &str = "none";
 
 /// The same routes, whose calls are counted.

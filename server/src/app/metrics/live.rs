@@ -25,7 +25,7 @@ use omni_pipeline::stage::ReplicaId;
 #[derive(Debug, Clone)]
 pub(super) struct Stage {
     node: StageNode,
-    /// What it computes on: one for all replicas, or one for each.
+    /// Its devices: one for all replicas, or one for each.
     devices: Vec<Device>,
 }
 
@@ -62,7 +62,7 @@ impl Stage {
     }
 }
 
-/// What stages do for a request.
+/// The stages with a role of their own in metrics.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Roles {
     /// Encodes the recordings of conversations.
@@ -89,7 +89,7 @@ const GONE_KEPT: Duration = Duration::from_secs(120);
 /// Of so many replicas of a stage, at most; as many as a pool shows of those that were removed.
 const MOST_GONE: usize = 8;
 
-/// What is recorded of a replica besides what its engine tells.
+/// Instruments of a replica besides those of its engine.
 #[derive(Default)]
 struct Recorded {
     audio: Option<Arc<AudioInstruments>>,
@@ -174,13 +174,13 @@ impl Live {
         Some(Replica { stage, replica: id.0 })
     }
 
-    /// What kind of stage it is.
+    /// Its kind of stage.
     pub(super) fn kind(&self, replica: Replica) -> StageKind {
         let stage = self.stages.get(replica.stage as usize);
         stage.map_or(StageKind::Llm, Stage::kind)
     }
 
-    /// Whether sequences of the stage share prefixes.
+    /// True if sequences of the stage share prefixes.
     pub(super) fn shares_prefixes(&self, stage: &str) -> bool {
         let mut stages = self.stages.iter();
         stages.any(|known| known.name() == stage && known.node.shares_prefixes)
@@ -291,7 +291,7 @@ impl Live {
         recorded.process.get_or_insert_with(new).is(now);
     }
 
-    /// Where something of a stage is counted: at the replica that did it. What none did, or one that is forgotten, is counted at the
+    /// The replica at which something of a stage is counted: the one that did it. What none did, or one that is forgotten, is counted at the
     /// first that there is, and at none if there is none.
     fn place(&self, stage: &str, id: Option<ReplicaId>) -> Option<Replica> {
         let (stage, _) = self.stages().find(|(_, known)| known.name() == stage)?;

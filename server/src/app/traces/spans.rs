@@ -126,7 +126,7 @@ pub(super) fn edge(context: &Arc<TraceContext>, record: &EdgeRecord) -> Span {
         .seconds("omni.edge.rx", record.rx)
 }
 
-/// What is said of every request.
+/// Facts of every request.
 struct Request<'a> {
     operation: &'static str,
     session: String,
@@ -139,11 +139,11 @@ struct Request<'a> {
     completion_tokens: u32,
 }
 
-/// When something happened to a request in its first stage.
+/// Times of a request in its first stage.
 struct Course {
     /// Since when it could be worked on: what its caller took to write before is no latency.
     ready: Stamp,
-    /// How long it waited for its caller's text later on.
+    /// Time in which it waited for its caller's text later on.
     pauses: Duration,
     started: Option<Stamp>,
     first_output: Option<Stamp>,

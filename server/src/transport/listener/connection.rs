@@ -219,7 +219,7 @@ impl Shared {
                 tokio::select! {
                     ended = connection.as_mut() => {
                         if let Err(error) = ended {
-                            tracing::debug!(peer = %connected.nearest, error = &*error, "a connection broke");
+                            tracing::debug!(peer = %connected.nearest, error = &*error, "connection failed");
                         }
                         break;
                     }

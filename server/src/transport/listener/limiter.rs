@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{ErrorKind, ServeError};
 
-/// What one caller has of an IPv6 address: the first 64 bits are the network's, the others are the machine's to choose.
+/// The part of an IPv6 address that identifies a caller: the first 64 bits are the network's, the others are the machine's to choose.
 const NETWORK: u128 = !(u64::MAX as u128);
 /// A connection that was idle for less keeps its place.
 const IDLE: Duration = Duration::from_secs(30);
@@ -32,7 +32,7 @@ struct Taken {
     next: u64,
     all: HashMap<u64, Arc<Connection>>,
     peers: HashMap<IpAddr, usize>,
-    /// Whether it was said that there is none left, since there was one.
+    /// True if it was logged that there is none left, since there was one.
     said: bool,
 }
 
@@ -75,17 +75,17 @@ impl Taken {
     }
 }
 
-/// Why there is no place.
+/// The reason that there is no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full {
     pub(super) limit: usize,
     per_peer: bool,
-    /// Whether that was said already.
+    /// True if that was logged already.
     pub(super) said: bool,
 }
 
 impl Full {
-    /// What that means for the connection.
+    /// The outcome for the connection.
     pub(crate) fn connected(&self) -> Connected {
         if self.per_peer {
             Connected::PeerFull

@@ -6,14 +6,14 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 
-/// What HTTP/2 begins with (RFC 9113, section 3.4).
+/// First bytes of HTTP/2 (RFC 9113, section 3.4).
 const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A stream whose first bytes were read, and are given again to its next reader.
 #[derive(Debug)]
 pub(super) struct PeekedStream<S> {
     first: [u8; PREFACE.len()],
-    /// How many of `first` there are, and how many were given out.
+    /// Number of bytes of `first`, and of those that were given out.
     length: usize,
     given: usize,
     stream: S,

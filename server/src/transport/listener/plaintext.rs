@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 
 use super::frames::go_away;
 
-/// What they are told.
+/// Their answer.
 const TOLD: &str =
     "this port speaks TLS and the client spoke plaintext, expected https:// or a channel with TLS";
 /// The code of RFC 9113, section 7.
@@ -20,7 +20,7 @@ pub(super) enum Plaintext {
 }
 
 impl Plaintext {
-    /// What the peer speaks, if it is HTTP. Waits for its first bytes, which can be read again.
+    /// The peer's version of HTTP, if it speaks that. Waits for its first bytes, which can be read again.
     pub(super) async fn spoken(stream: &TcpStream) -> io::Result<Option<Self>> {
         let mut first = [0; 8];
         let length = stream.peek(&mut first).await?;

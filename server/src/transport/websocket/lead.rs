@@ -1,4 +1,4 @@
-//! How far written audio is ahead of a peer.
+//! Lead of written audio over a peer.
 //!
 //! What is written may lie in buffers for long: of this machine, of proxies, of the peer. A full link then holds seconds of audio that
 //! cannot be taken back, and an interruption comes behind all of it. So a ping follows the audio from time to time, and every peer
@@ -13,15 +13,15 @@ use tokio::time::Instant;
 
 /// A ping follows this much audio.
 const EACH: Duration = Duration::from_millis(250);
-/// How much may be unanswered.
+/// Most audio that may be unanswered.
 const LEAST: Duration = Duration::from_millis(500);
 const MOST: Duration = Duration::from_secs(8);
 /// An answer that takes so much longer than the fastest waited behind audio.
 const LATE: Duration = Duration::from_millis(500);
-/// How long the first answer is waited for.
+/// Time for which the first answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What a ping says.
+/// Payload of a ping.
 pub(super) type Number = [u8; 8];
 
 /// The pings of a connection, and what may be ahead of their answers.
@@ -109,7 +109,7 @@ impl Lead {
         !given_up && ahead + self.open >= self.allowed
     }
 
-    /// When the first answer is not waited for any longer.
+    /// The time at which the first answer is not waited for any longer.
     pub(super) fn given_up_at(&self) -> Option<Instant> {
         let waits = self.fastest.is_none() && !self.is_deaf;
         let first = self.unanswered.front().filter(|_| waits);

@@ -76,8 +76,8 @@ be joined, and those of a histogram can.
   at one token per frame. The encoder counts audio frames. `vllm:omni_prompt_tokens_total` has the text tokens.
 * `vllm:mm_cache_*` count recordings: one query per recording of a conversation that is answered, a hit if its encoding is cached.
 * Audio families cover unary and streaming calls, aborted requests included. Audio that is handed over in one piece (WAV by HTTP that is not
-  streamed, Riva's `Synthesize`, the speech socket without `stream_audio`, a chat completion that is not streamed) has its first packet when
-  that piece is complete, and no gaps.
+  streamed, Riva's `Synthesize`, the speech socket without `stream_audio`, a chat completion that is not streamed) has no packets: it is in no
+  family of first packets and gaps, as in vLLM-Omni, and no alert on those is about it. `vllm:omni_e2e_request_latency_s` has how long it took.
 * Inaudible audio is in `vllm:omni_audio_silent_requests_total`, by cause, and in no family of gaps. It counts as a request that ended well.
 * What no replica did (the silence of a text without a letter) is counted at the first replica of the stage, and at `replica=\"none\"` if there is none.
 * The series of a replica that was removed stay for two minutes, so that every reader sees its last counts, and go then; those of more than eight

@@ -106,7 +106,7 @@ pub const OMNI_CONNECTIONS_TOTAL: CounterFamily<2> = CounterFamily::new(24, &["l
 #[rustfmt::skip]
 pub const OMNI_TLS_CERTIFICATE_EXPIRY_TIMESTAMP_S: GaugeFamily<0> = GaugeFamily::new(25, &[]);
 
-/// `vllm:omni_audio_ttfp_s`: From the moment a request could be spoken (text that makes a sentence or was flushed; of an answer, the request for it) to its first audio packet being handed to the transport; of audio that its caller gets in one piece, to the end of that. What its caller took to write before is in omni_text_wait_s.
+/// `vllm:omni_audio_ttfp_s`: From the moment a request could be spoken (text that makes a sentence or was flushed; of an answer, the request for it) to its first audio packet being handed to the transport. Audio that its caller gets in one piece has no packets and is not in here: omni_e2e_request_latency_s has how long that took. What its caller took to write before is in omni_text_wait_s.
 #[rustfmt::skip]
 pub const OMNI_AUDIO_TTFP_S: HistogramFamily<2> = HistogramFamily::new(26, &["stage", "replica"]);
 

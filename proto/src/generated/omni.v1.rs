@@ -119,13 +119,14 @@ pub struct Outcome {
     pub seed: ::core::option::Option<u64>,
     /// All warnings of the work, repeated. NOTHING_SPEAKABLE: the text has nothing to speak, and its audio is a
     /// short silence. CHARACTERS_SKIPPED: the voice has no sounds for parts of it, which are left out.
+    /// MARKUP_IGNORED: unknown tags, or a formula that cannot be read, are left out.
     #[prost(message, repeated, tag = "6")]
     pub warnings: ::prost::alloc::vec::Vec<Warning>,
 }
 /// A condition that did not stop the work.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Warning {
-    /// Stable identifier, for programs, for example CHARACTERS_SKIPPED or DRAINING.
+    /// Stable identifier, for programs, for example CHARACTERS_SKIPPED, MARKUP_IGNORED or DRAINING.
     #[prost(string, tag = "1")]
     pub reason: ::prost::alloc::string::String,
     /// Description, for people.
@@ -4618,8 +4619,8 @@ pub struct WatchStatsResponse {
     /// Requests refused since the start for lack of room or for an exhausted quota.
     #[prost(uint64, tag = "7")]
     pub refused: u64,
-    /// Time to the first packet of the utterances and answers that ended within the last minute, from when they
-    /// could be spoken.
+    /// Time to the first packet of the utterances and answers that ended within the last minute and were streamed, from
+    /// when they could be spoken.
     #[prost(message, optional, tag = "8")]
     pub first_packet: ::core::option::Option<Percentiles>,
     /// Utterances and answers that ended within the last minute, per second.
@@ -4628,7 +4629,7 @@ pub struct WatchStatsResponse {
     /// Playing time of their audio, per second.
     #[prost(double, tag = "10")]
     pub audio_seconds_per_second: f64,
-    /// Share of them, 0 to 1, whose audio plays gaplessly without a buffer. Absent if none had audio.
+    /// Share of them, 0 to 1, whose audio plays gaplessly without a buffer. Absent if none was streamed.
     #[prost(double, optional, tag = "11")]
     pub continuity_ratio: ::core::option::Option<f64>,
     /// True if the server is shutting down.

@@ -324,6 +324,7 @@ class Outcome(_message.Message):
     def warnings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Warning]:
         """All warnings of the work, repeated. NOTHING_SPEAKABLE: the text has nothing to speak, and its audio is a
         short silence. CHARACTERS_SKIPPED: the voice has no sounds for parts of it, which are left out.
+        MARKUP_IGNORED: unknown tags, or a formula that cannot be read, are left out.
         """
 
     def __init__(
@@ -355,7 +356,7 @@ class Warning(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """Stable identifier, for programs, for example CHARACTERS_SKIPPED or DRAINING."""
+    """Stable identifier, for programs, for example CHARACTERS_SKIPPED, MARKUP_IGNORED or DRAINING."""
     message: _builtins.str
     """Description, for people."""
     def __init__(

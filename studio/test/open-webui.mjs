@@ -17,7 +17,7 @@ function listen(said) {
   const { play } = HTMLMediaElement.prototype;
   const known = new WeakSet();
   HTMLMediaElement.prototype.play = function () {
-    // At the end of its audio an element pauses before anybody gives it the next. Sounds of the page itself are shorter.
+    // At the end of its audio an element pauses before it is given the next. Sounds of the page itself are shorter.
     const keep = () => {
       const { muted, currentTime, duration } = this;
       if (!muted && currentTime > 0.1 && currentTime + 0.1 > duration) window.heard.push(currentTime);
@@ -34,7 +34,7 @@ export async function call(url, { recording, turns }) {
   await page.press("Okay, Let's Go!");
   await page.until(() => document.querySelector("#model-selector-model-button")?.innerText === "omni-embedded");
   await page.press("Voice mode");
-  await page.until((count) => window.heard.length >= count, turns.length);
+  for (const turn of turns.keys()) await page.until((count) => window.heard.length > count, turn);
   await page.press("End call");
   const answers = await page.page.$$eval(".chat-assistant", (answers) => answers.map((answer) => answer.innerText));
   assert.equal(answers.length, turns.length, answers.join("; "));

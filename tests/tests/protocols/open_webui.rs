@@ -111,10 +111,11 @@ fn installed() -> Option<PathBuf> {
     None
 }
 
-/// A tone of a second in every ten, for two minutes: Open WebUI takes it for a user who speaks and pauses.
+/// A tone of a second in every ten, for four minutes: Open WebUI takes it for a user who speaks and pauses.
 fn microphone() -> tempfile::NamedTempFile {
     const RATE: usize = 16_000;
-    let samples = (0..120 * RATE).map(|sample| {
+    const SECONDS: usize = 240;
+    let samples = (0..SECONDS * RATE).map(|sample| {
         let loudness = if sample % (10 * RATE) < RATE {
             12_000.0
         } else {
@@ -123,7 +124,7 @@ fn microphone() -> tempfile::NamedTempFile {
         (loudness * (sample as f32 / 10.0).sin()) as i16
     });
     let rate = SampleRate::new(RATE as u32).expect("a rate");
-    let header = WavHeader::mono(rate).finished(Samples(120 * RATE as u64));
+    let header = WavHeader::mono(rate).finished(Samples((SECONDS * RATE) as u64));
     let mut file = header.to_vec();
     file.extend(samples.flat_map(i16::to_le_bytes));
     let recording = tempfile::Builder::new().suffix(".wav").tempfile();

@@ -15,7 +15,7 @@ use super::failure::Failure;
 const ANSWER: Duration = Duration::from_secs(1);
 /// Most of an answer that is read.
 const MOST: usize = 16 << 10;
-/// What servers of TLS write, in small letters, to those that speak HTTP/1.1 to them: this one, nginx, Go's (Caddy, Traefik) and Apache.
+/// Answers of TLS servers to plaintext HTTP/1.1, in lower case: this one, nginx, Go's (Caddy, Traefik) and Apache.
 const TLS_EXPECTED: [&str; 4] = [
     "tls_expected",
     "sent to https port",

@@ -83,7 +83,8 @@ impl Exposition {
 
     /// Forgets the series that have all of `labels`, of every family.
     pub(crate) fn forget(&self, labels: &[(&str, &str)]) {
-        // The labels of a series are one text; the quotes inside its values are escaped, so that these words are labels.
+        // The labels of a series are one text; the quotes inside its values are escaped, so that these words are
+        // labels.
         let words = labels.iter().map(|(name, value)| format!("{name}=\"{value}\""));
         let words: Vec<_> = words.collect();
         let gone = |labels: &str| {

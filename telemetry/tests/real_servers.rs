@@ -1,7 +1,8 @@
-//! Against the programs themselves: Prometheus scrapes and is asked, a Pushgateway is pushed to and read, promtool parses.
+//! Against the programs themselves: Prometheus scrapes and is asked, a Pushgateway is pushed to and read, promtool
+//! parses.
 //!
-//! They are packages of Debian, which `scripts/setup` fetches. Where they are missing and cannot be had, these tests say so and
-//! do nothing.
+//! They are packages of Debian, which `scripts/setup` fetches. Where they are missing and cannot be had, these tests
+//! say so and do nothing.
 
 use std::io::Write;
 use std::process::Stdio;

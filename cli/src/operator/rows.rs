@@ -189,8 +189,8 @@ pub(super) fn percentiles(of: &Percentiles) -> String {
     }
 }
 
-/// A row for every replica that is not gone. Without a look `before` this one nothing is known of the share of the time in which they
-/// computed.
+/// A row for every replica that is not gone. Without a look `before` this one nothing is known of the share of the
+/// time in which they computed.
 pub(super) fn replicas(stats: &Stats, before: Option<&Stats>) -> Vec<Vec<String>> {
     let rows = present(&stats.stages).map(|(stage, replica)| {
         let share = before.and_then(|before| busy(stats, before, stage, replica));
@@ -211,7 +211,8 @@ pub(super) fn replicas(stats: &Stats, before: Option<&Stats>) -> Vec<Vec<String>
     rows.collect()
 }
 
-/// Share of the time since the look `before` that a replica spent in steps, 0 to 1. None for one that is new or began again.
+/// Share of the time since the look `before` that a replica spent in steps, 0 to 1. None for one that is new or began
+/// again.
 fn busy(now: &Stats, before: &Stats, stage: &Stage, replica: &Replica) -> Option<f64> {
     let mut known = before.stages.iter().filter(|other| other.name == stage.name);
     let mut known = known.next()?.replicas.iter();

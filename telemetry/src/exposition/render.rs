@@ -152,7 +152,8 @@ impl Page<'_> {
         if self.format == Format::OpenMetrics {
             help = help.replace('"', "\\\"");
             if kind == "counter" {
-                // A counter is named without the suffix that its samples have. One that lacks it cannot be called a counter.
+                // A counter is named without the suffix that its samples have. One that lacks it cannot be called a
+                // counter.
                 (name, kind) = name
                     .strip_suffix("_total")
                     .map_or((name, "unknown"), |name| (name, kind));

@@ -68,7 +68,8 @@ impl AudioInstruments {
         if record.frames > 0 {
             self.frames.increment(record.frames);
             self.duration.record(seconds);
-            // A request that was cut off has sent less than was generated. No stage generated the silence of a text with nothing to speak.
+            // A request that was cut off has sent less than was generated. No stage generated the silence of a text
+            // with nothing to speak.
             if record.complete {
                 self.rtf.record(record.generation.as_secs_f64() / seconds);
             }

@@ -97,7 +97,8 @@ impl<R: GpuReader> GpuCollector<R> {
     }
 
     fn record(&self, device: &str, reading: &GpuReading) {
-        // A gauge that a device does not feed must not exist, so handles are made with the first value. It is off the hot path.
+        // A gauge that a device does not feed must not exist, so handles are made with the first value. It is off the
+        // hot path.
         let set = |family: GaugeFamily<1>, value: Option<f64>| {
             if let Some(value) = value {
                 self.meter.gauge(family, [device]).set(value);

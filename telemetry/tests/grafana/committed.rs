@@ -83,8 +83,8 @@ pub(crate) struct Rule {
     pub(crate) expression: String,
 }
 
-/// The rules of a file. It knows the one way in which these files are written: `- alert: NAME` or `- record: NAME`, and an
-/// expression that stands in lines of its own below `expr: |`.
+/// The rules of a file. It knows the one way in which these files are written: `- alert: NAME` or `- record: NAME`,
+/// and an expression that stands in lines of its own below `expr: |`.
 pub(crate) fn rules(path: &str) -> Vec<Rule> {
     let text = text(path);
     let mut rules: Vec<Rule> = Vec::new();

@@ -1,7 +1,7 @@
 //! Reads of a PromQL expression: its selectors, the function around each, and every label that it groups or matches by.
 //!
-//! Not a parser: it knows words, brackets and strings, and takes for granted that Prometheus accepts the expression, which others
-//! check. Grafana's variables may stand inside strings and instead of durations.
+//! Not a parser: it knows words, brackets and strings, and takes for granted that Prometheus accepts the expression,
+//! which others check. Grafana's variables may stand inside strings and instead of durations.
 
 use std::collections::BTreeSet;
 
@@ -80,7 +80,8 @@ pub(crate) fn read(expression: &str) -> Result<Expression, String> {
     }
 }
 
-/// Returns true if the word before `at` is a function or an aggregation: a bracket follows, or a list of labels and then a bracket.
+/// Returns true if the word before `at` is a function or an aggregation: a bracket follows, or a list of labels and
+/// then a bracket.
 fn is_called(tokens: &[Token], at: usize) -> bool {
     match tokens.get(at) {
         Some(Token::Sign('(')) => true,

@@ -1,4 +1,5 @@
-//! The rules hold for what a Pushgateway serves, which writes bounds its own way (`le="1"`), as for what the server serves.
+//! The rules hold for what a Pushgateway serves, which writes bounds its own way (`le="1"`), as for what the server
+//! serves.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

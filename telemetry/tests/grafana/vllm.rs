@@ -1,9 +1,9 @@
 //! vLLM's own dashboards find everything they ask for.
 //!
-//! What they ask for, as facts: series, the labels they match or group by, and what they do with them. Of vLLM's repository, folder
-//! examples/online_serving: prometheus_grafana/grafana.json, its k8s-monitoring/grafana-dashboard.json (there with names that only an
-//! OpenTelemetry collector gives beside these), and dashboards/grafana/{performance,query}_statistics.json, whose names have an
-//! underscore instead of the colon.
+//! What they ask for, as facts: series, the labels they match or group by, and what they do with them. Of vLLM's
+//! repository, folder examples/online_serving: prometheus_grafana/grafana.json, its
+//! k8s-monitoring/grafana-dashboard.json (there with names that only an OpenTelemetry collector gives beside these),
+//! and dashboards/grafana/{performance,query}_statistics.json, whose names have an underscore instead of the colon.
 
 use omni_telemetry::Catalogue;
 

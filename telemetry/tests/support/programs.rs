@@ -45,8 +45,8 @@ impl Drop for Running {
     }
 }
 
-/// A call of `program` that finds and leaves everything in `directory`: what else is installed or was run on the machine, and what
-/// the tester's variables say (proxies, settings of other programs), does not matter.
+/// A call of `program` that finds and leaves everything in `directory`: what else is installed or was run on the
+/// machine, and what the tester's variables say (proxies, settings of other programs), does not matter.
 pub(crate) fn call(program: &Path, directory: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(directory).env_clear();
@@ -74,7 +74,8 @@ pub(crate) fn start(program: &Path, arguments: &[String], directory: &Path) -> R
     Running(child)
 }
 
-/// A Pushgateway of this test's own, once it answers. Debian's keeps its state in a place of the machine's unless told otherwise.
+/// A Pushgateway of this test's own, once it answers. Debian's keeps its state in a place of the machine's unless told
+/// otherwise.
 pub(crate) async fn gateway(program: &Path, directory: &Path) -> (Running, SocketAddr) {
     let web = free_address();
     let state = directory.join("state");

@@ -1,6 +1,6 @@
-//! Open WebUI in a browser: its user calls the embedded model by voice and hears the answers. This takes minutes, so only
-//! `make test-all` runs it. Open WebUI's recognition loads a model from the Internet, so the page is told what was said;
-//! all else is what users run.
+//! Open WebUI in a browser: its user calls the embedded model by voice and hears the answers. This takes minutes, so
+//! only `make test-all` runs it. Open WebUI's recognition loads a model from the Internet, so the page is told what
+//! was said; all else is what users run.
 
 use std::fs;
 use std::net::TcpListener;
@@ -15,18 +15,18 @@ use omni_server::session::Outcome;
 use omni_tests::{TestServer, browse};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Set where Open WebUI must be there: then a test that cannot find it fails.
+/// If set, a test fails where Open WebUI is missing.
 const REQUIRED: &str = "OMNI_REQUIRE_OPEN_WEBUI";
-/// Longer than its start takes on a busy machine.
+/// Longest start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// What is asked, and a word of the answer.
+/// Questions, each with a word of the answer.
 const TURNS: [(&str, &str); 3] = [
     ("What is the capital of France?", "Paris"),
     ("What is 12 plus 7?", "19"),
     ("What comes after Tuesday?", "Wednesday"),
 ];
 
-/// Open WebUI with the server as its OpenAI connection and its speech engine, and its other settings as they come.
+/// Open WebUI with the server as its OpenAI connection and its speech engine, and default settings otherwise.
 struct OpenWebUi {
     program: Child,
     port: u16,

@@ -16,7 +16,7 @@ pub(crate) use bodies::BodyHold;
 pub use buffered::{BufferedResponse, BufferedResponses, ResponseSlot};
 pub(crate) use forwarded::CalledAs;
 pub use hosts::Hosts;
-pub(crate) use hosts::{checked, names_this_machine};
+pub(crate) use hosts::{checked, is_probe, names_this_machine};
 pub use keys::Keys;
 pub(crate) use keys::tenant;
 pub(crate) use listener::{ConnectionLimiter, Listener, keep_unsent_short, proxied_caller};

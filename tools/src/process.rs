@@ -40,9 +40,10 @@ impl ServerProcess {
     /// # Errors
     /// If it cannot be started, or does not serve in time.
     pub fn start<'a>(program: &Path, args: impl IntoIterator<Item = &'a str>) -> anyhow::Result<Self> {
+        let args: Vec<_> = args.into_iter().collect();
         let mut command = Command::new(program);
         command
-            .args(args)
+            .args(&args)
             .args(["--log-format", "text"])
             .stdin(Stdio::null())
             .stderr(Stdio::piped());
@@ -70,30 +71,34 @@ impl ServerProcess {
             child,
             target: Target {
                 address: ([0; 4], 0).into(),
+                admin: None,
                 wyoming: None,
                 metrics: ([0; 4], 0).into(),
                 process,
             },
             log: Some(log),
         };
-        server.serves(&heard)?;
+        server.serves(&heard, args.contains(&"--wyoming"))?;
         Ok(server)
     }
 
-    fn serves(&mut self, heard: &Receiver<String>) -> anyhow::Result<()> {
+    /// Waits until it is ready, and Wyoming's port is open if it `speaks_wyoming`: that one opens when the model is loaded.
+    fn serves(&mut self, heard: &Receiver<String>, speaks_wyoming: bool) -> anyhow::Result<()> {
         let mut said = Vec::new();
-        loop {
+        let mut ready = false;
+        while !ready || (speaks_wyoming && self.target.wyoming.is_none()) {
             match heard.recv_timeout(START) {
                 Ok(line) => {
                     if line.contains("metrics and probes") {
                         self.target.metrics = address(&line)?;
-                    } else if line.contains("Wyoming is spoken") {
+                    } else if line.contains("admin API listening") {
+                        self.target.admin = Some(address(&line)?);
+                    } else if line.contains("Wyoming listening") {
                         self.target.wyoming = Some(address(&line)?);
                     } else if line.contains("listening") {
                         self.target.address = address(&line)?;
-                    } else if line.contains("ready in") {
-                        return Ok(());
                     }
+                    ready |= line.contains("ready in");
                     said.push(line);
                 }
                 Err(RecvTimeoutError::Timeout) => {
@@ -102,6 +107,7 @@ impl ServerProcess {
                 Err(RecvTimeoutError::Disconnected) => bail!("it ended:\n{}", said.join("\n")),
             }
         }
+        Ok(())
     }
 
     /// Addresses of the server.

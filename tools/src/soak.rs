@@ -9,6 +9,7 @@
 mod callers;
 mod held;
 mod https;
+mod operators;
 mod report;
 mod rude;
 mod sockets;
@@ -41,8 +42,10 @@ const CALLS_PER_LINE: u64 = 16;
 
 /// Arguments of a server for a soak: bounds low enough to be met, and few KV blocks, which are memory from the start
 /// on.
-pub const SERVER_ARGS: [&str; 18] = [
+pub const SERVER_ARGS: [&str; 20] = [
     "--wyoming",
+    "127.0.0.1:0",
+    "--admin-listen",
     "127.0.0.1:0",
     "--listen",
     "127.0.0.1:0",

@@ -19,6 +19,8 @@ async fn callers_of_every_kind_find_no_rule_broken_and_leave_nothing_behind() {
     let bounds = [
         "--wyoming",
         "127.0.0.1:0",
+        "--admin-listen",
+        "127.0.0.1:0",
         "--idle-timeout",
         "6s",
         "--stall-timeout",
@@ -33,6 +35,7 @@ async fn callers_of_every_kind_find_no_rule_broken_and_leave_nothing_behind() {
     server.app.ready().await.expect("the embedded model loads");
     let target = Target {
         address: server.app.address(),
+        admin: server.app.admin_address(),
         wyoming: server.app.wyoming_address(),
         metrics: server.app.metrics_address().expect("metrics are served"),
         process: std::process::id(),

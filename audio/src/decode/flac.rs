@@ -20,7 +20,8 @@ pub(super) fn decode(
     (to, limit): (SampleRate, Samples),
     out: &mut Vec<f32>,
 ) -> Result<SampleRate, DecodeError> {
-    // No input is known at which the library panics. If there is one, it ends a recording and nothing else.
+    // Where overflow is checked the library panics at predictions beyond 32 bits, which damaged files have. It ends a recording and
+    // nothing else.
     let decoded = catch_unwind(AssertUnwindSafe(|| read(file, (to, limit), out)));
     decoded.unwrap_or(Err(DecodeError::Flac))
 }

@@ -46,7 +46,6 @@ use super::speech::GrpcSpeech;
 use super::voices::{GrpcVoices, MAX_MESSAGE as MAX_VOICE_MESSAGE};
 use super::watch::Watch;
 use crate::config::Scope;
-use crate::drain::Phases;
 use crate::error::{ErrorKind, ServeError, excerpt};
 use crate::id::OnRefused;
 use crate::seldom::Seldom;
@@ -230,7 +229,7 @@ pub async fn serve<H: Health>(
         }))
         .layer(cors(&cors_origins))
         .layer(from_fn_with_state(hosts, checked))
-        .layer(from_fn_with_state(port.phases.clone(), seen_by_proxies))
+        .layer(from_fn(seen_by_proxies))
         .layer(from_fn_with_state(on_refused, request_id::named));
     let followed = async {
         let tls = port.tls.clone();
@@ -331,10 +330,9 @@ fn needs_http2(request: &axum::extract::Request) -> axum::response::Response {
     refusal(&error, request.headers())
 }
 
-/// Adds HTTP status 503 to gRPC calls that are refused before their first message while the server drains: a proxy
-/// then tries another server. Clients of gRPC read its own status beside it, or take 503 for UNAVAILABLE.
+/// Adds HTTP status 503 to gRPC calls that are refused as UNAVAILABLE before their first message, because the server loads its model or
+/// drains: a proxy then tries another server. Clients of gRPC read its own status beside it, or take 503 for UNAVAILABLE.
 async fn seen_by_proxies(
-    State(phases): State<Phases>,
     request: axum::extract::Request,
     next: axum::middleware::Next,
 ) -> axum::response::Response {
@@ -344,7 +342,7 @@ async fn seen_by_proxies(
     let native = headers
         .get(CONTENT_TYPE)
         .is_some_and(|kind| kind == "application/grpc");
-    if phases.is_draining() && unavailable && native {
+    if unavailable && native {
         *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     }
     answer

@@ -9,6 +9,7 @@ use tracing::Span;
 use super::error::{ApiError, Refused};
 use crate::error::log::{Fault, Refusal};
 use crate::session::IgnoredField;
+use crate::transport::is_probe;
 
 /// Header with the ignored fields, by OpenAI's names.
 const IGNORED: HeaderName = HeaderName::from_static("x-omni-ignored");
@@ -102,10 +103,7 @@ pub(super) fn renamed(fields: &[IgnoredField], names: &[(&str, &str)]) -> Vec<St
 
 /// Logs every request that was refused or failed, except probes while the server loads or shuts down.
 pub(super) async fn refusals(request: Request, next: Next) -> Response {
-    let probe = matches!(
-        request.uri().path(),
-        "/health" | "/healthz" | "/readyz" | "/livez"
-    );
+    let probe = is_probe(request.uri().path());
     let mut unanswered = Unanswered(Some(Span::current()));
     let response = next.run(request).await;
     unanswered.0 = None;

@@ -18,6 +18,14 @@ use crate::config::AllowedHosts;
 use crate::error::log::{Fault, Refusal};
 use crate::error::{ErrorKind, ServeError, excerpt};
 
+/// Paths that say nothing but how the server is.
+const PROBES: [&str; 4] = ["/health", "/healthz", "/readyz", "/livez"];
+
+/// True for the path of a probe.
+pub(crate) fn is_probe(path: &str) -> bool {
+    PROBES.contains(&path)
+}
+
 /// The hosts whose requests are answered at one port. Copies are the same.
 #[derive(Debug, Clone, Default)]
 pub struct Hosts {
@@ -100,8 +108,10 @@ impl Hosts {
             }
             (None, None) | (Some(_), None) if version == Version::HTTP_11 => return Err(HostError::Missing),
             (Some(host), _) | (None, Some(host)) => host,
-            // HTTP/1.0 needs none.
-            (None, None) if version < Version::HTTP_11 && !self.restricted => return Ok(()),
+            // HTTP/1.0 needs none, and haproxy's checks of health have none unless told otherwise.
+            (None, None) if version < Version::HTTP_11 && (!self.restricted || is_probe(uri.path())) => {
+                return Ok(());
+            }
             (None, None) => return Err(HostError::Missing),
         };
         let shown = || excerpt(host);
@@ -262,6 +272,21 @@ mod tests {
                 matches!(refused, Err(HostError::NotAllowed(_))),
                 "{host}: {refused:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_probe_without_a_host_by_the_version_that_needs_none_is_answered() {
+        let own = hosts(&[], LOOPBACK, false);
+        for path in ["/health", "/healthz", "/readyz", "/livez"] {
+            let asked = |version, named: &[&str]| checked(&own, version, path, named, LOOPBACK);
+            assert_eq!(asked(Version::HTTP_10, &[]), Ok(()), "{path}");
+            assert_eq!(asked(Version::HTTP_11, &[]), Err(HostError::Missing), "{path}");
+            assert!(asked(Version::HTTP_10, &["evil.example"]).is_err(), "{path}");
+        }
+        for path in ["/", "/v1/audio/voices", "/metrics", "/health/../v1/audio/voices"] {
+            let refused = checked(&own, Version::HTTP_10, path, &[], LOOPBACK);
+            assert_eq!(refused, Err(HostError::Missing), "{path}");
         }
     }
 

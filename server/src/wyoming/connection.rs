@@ -133,13 +133,11 @@ impl Connection {
     }
 
     async fn answer(&mut self, event: Event) -> Result<(), End> {
+        if let Some(reply) = self.asked(&event)? {
+            return self.send(reply).await;
+        }
         let Event { kind, data } = event;
         match kind.as_str() {
-            "describe" => {
-                let told = info(&self.shared.catalog, &self.caller()?)?;
-                self.send(Reply::new("info", told)).await
-            }
-            "ping" => self.send(pong(data)).await,
             "synthesize" => {
                 let said = self.synthesize(data).await;
                 self.counted(said)
@@ -152,10 +150,19 @@ impl Connection {
                 "missing synthesize-start; expected it before text in pieces",
             )
             .into()),
-            "transcribe" | "recognize" | "detect" => Err(unserved(&kind)),
             // Servers drop what they do not know: clients of later versions send it.
             _ => Ok(()),
         }
+    }
+
+    /// The answer to what may be asked at any time; none to other events.
+    fn asked(&self, event: &Event) -> Result<Option<Reply>, End> {
+        Ok(match event.kind.as_str() {
+            "describe" => Some(Reply::new("info", info(&self.shared.catalog, &self.caller()?)?)),
+            "ping" => Some(pong(&event.data)),
+            "transcribe" | "recognize" | "detect" => return Err(unserved(&event.kind)),
+            _ => None,
+        })
     }
 
     fn caller(&self) -> Result<Caller, End> {
@@ -225,7 +232,7 @@ impl Connection {
                 }
                 written = self.writer.write(), if !self.writer.is_done() => written?,
                 heard = heard(&mut self.reader, &input), if hears => {
-                    self.take(heard?, &mut input);
+                    self.take(heard?, &mut input)?;
                 }
             }
         }
@@ -236,15 +243,22 @@ impl Connection {
     }
 
     /// Takes an event that comes while a request is answered.
-    fn take(&mut self, event: Event, input: &mut Input) {
+    fn take(&mut self, event: Event, input: &mut Input) -> Result<(), End> {
         let open = match input {
-            Input::Whole if event.kind == "ping" => return self.writer.put(&pong(event.data)),
+            Input::Whole if event.kind == "ping" => {
+                self.writer.put(&pong(&event.data));
+                return Ok(());
+            }
             Input::Whole | Input::Ended => {
                 self.waiting = Some(event);
-                return;
+                return Ok(());
             }
             Input::Open(open) => open,
         };
+        if let Some(reply) = self.asked(&event)? {
+            self.writer.put(&reply);
+            return Ok(());
+        }
         match event.kind.as_str() {
             "synthesize-chunk" => {
                 let piece = open.joiner.push(event.data.text.unwrap_or_default());
@@ -260,10 +274,10 @@ impl Connection {
                 *input = Input::Ended;
                 self.waiting = Some(event);
             }
-            "ping" => self.writer.put(&pong(event.data)),
             // `synthesize` is the whole text once more, for servers that take no pieces.
             _ => {}
         }
+        Ok(())
     }
 
     async fn send(&mut self, reply: Reply) -> Result<(), End> {
@@ -335,8 +349,8 @@ async fn heard(reader: &mut Reader, input: &Input) -> Result<Event, End> {
     reader.next().await.transpose()?.ok_or(End::Gone)
 }
 
-fn pong(data: Data) -> Reply {
-    let text = data.text.map(TextPiece::whole);
+fn pong(data: &Data) -> Reply {
+    let text = data.text.clone().map(TextPiece::whole);
     Reply::new("pong", json!({"text": text}))
 }
 

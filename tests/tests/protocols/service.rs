@@ -2,7 +2,9 @@
 
 use omni_proto::v1;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
-use omni_tests::{Call, FakeScript, FakeSpeech, Gate, TestServer, audio_of, endless, finish, reason, text};
+use omni_tests::{
+    Call, FakeScript, FakeSpeech, Gate, TestServer, audio_of, endless, finish, http2, reason, text,
+};
 use tonic::Code;
 use tonic::transport::Endpoint;
 use tonic_health::pb::HealthCheckRequest;
@@ -47,6 +49,11 @@ async fn nothing_serves_before_the_model_is_warm() {
         (Code::Unavailable, "MODEL_LOADING")
     );
     assert!(refused.get_details_retry_info().is_some());
+    // A proxy that asked a server that starts again goes on to the next one.
+    let kind = [("content-type", "application/grpc"), ("te", "trailers")];
+    let path = "/omni.v1.SpeechService/Speak";
+    let seen = http2(server.app.address(), "POST", path, &kind, "").await;
+    assert_eq!((seen.status.as_u16(), seen.header("grpc-status")), (503, "14"));
     load.open();
     server.app.ready().await.unwrap();
     for service in SERVICES {

@@ -203,7 +203,10 @@ async fn a_ping_is_answered_while_a_whole_text_is_spoken() {
     while kinds.last().is_none_or(|kind| kind != "pong") {
         kinds.push(client.next().await.expect("an event").kind);
     }
-    assert!(kinds.ends_with(&["audio-stop", "info", "pong"].map(str::to_owned)), "{kinds:?}");
+    assert!(
+        kinds.ends_with(&["audio-stop", "info", "pong"].map(str::to_owned)),
+        "{kinds:?}"
+    );
     server.idle(1).await;
     server.stop().await;
 }
@@ -330,6 +333,25 @@ async fn the_next_start_ends_the_text_before_it() {
         assert_eq!(client.utterance().await.len(), expected);
         assert_eq!(client.next().await.expect("the end").kind, "synthesize-stopped");
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_asked_while_text_is_written_is_answered() {
+    let server = server(FakeScript::default()).await;
+    let mut client = Client::connect(&server).await;
+    client.send("synthesize-start", json!({})).await;
+    client.send("describe", json!({})).await;
+    assert_eq!(client.next().await.expect("info").kind, "info");
+    client
+        .send("synthesize-chunk", json!({"text": "One and two."}))
+        .await;
+    client.send("synthesize-stop", json!({})).await;
+    assert!(!client.utterance().await.is_empty());
+    assert_eq!(client.next().await.expect("the end").kind, "synthesize-stopped");
+    client.send("synthesize-start", json!({})).await;
+    client.send("transcribe", json!({})).await;
+    assert_eq!(client.refused().await, "NOT_SERVED");
     server.stop().await;
 }
 
@@ -621,7 +643,9 @@ async fn the_port_stays_open_for_the_drain_delay_and_closes_before_what_was_begu
             .await;
         let ending = tokio::spawn(server.app.shut_down(std::future::pending()));
         // It is served as before until the delay is over.
-        let mut late = Client(BufReader::new(TcpStream::connect(address).await.expect("it listens")));
+        let mut late = Client(BufReader::new(
+            TcpStream::connect(address).await.expect("it listens"),
+        ));
         late.send("describe", json!({})).await;
         assert_eq!(late.next().await.expect("an answer").kind, "info");
         let refused = loop {

@@ -8,7 +8,7 @@ use omni_tests::Dice;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
-use super::{Target, https, rude, sockets, speakers, talkers};
+use super::{Target, https, operators, rude, sockets, speakers, talkers};
 use crate::line::Line;
 
 type Calling<'v> = Pin<Box<dyn Future<Output = String> + Send + 'v>>;
@@ -54,7 +54,7 @@ macro_rules! kinds {
 }
 
 /// All that are busy.
-pub(super) const KINDS: [Kind; 24] = kinds! {
+pub(super) const KINDS: [Kind; 25] = kinds! {
     "speak" 6 speakers::speaks;
     "speak, cancel" 4 speakers::cancels;
     "speak, vanish" 3 speakers::vanishes;
@@ -77,6 +77,7 @@ pub(super) const KINDS: [Kind; 24] = kinds! {
     "websocket, vanish" 1 sockets::websocket_vanishes;
     "wyoming" 3 sockets::wyoming_speaks;
     "wyoming, vanish" 1 sockets::wyoming_vanishes;
+    "replica, added and removed" 1 operators::changes_replicas;
     "wrong messages" 3 rude::wrong_messages;
     "wrong bytes" 2 rude::wrong_bytes;
 };

@@ -29,6 +29,7 @@ use super::{Opened, Shared};
 use crate::config::ConnectionLimits;
 use crate::error::ServeError;
 use crate::transport::forwarded::{self, CalledAs, Connected};
+use crate::transport::hosts::is_probe;
 use crate::transport::refusal::refusal;
 use crate::transport::websocket::Upgrades;
 
@@ -41,8 +42,6 @@ const LAST_BYTES: u64 = 8 << 20;
 const ENHANCE_YOUR_CALM: u32 = 11;
 const FLOODED: &str = "more calls were reset than one connection may reset in a second";
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-/// Paths that are answered on a connection beyond the bounds, too.
-const PROBES: [&str; 4] = ["/health", "/healthz", "/readyz", "/livez"];
 const GRPC_PROBES: &str = "/grpc.health.v1.Health/";
 
 /// Facts of a connection that is served.
@@ -68,7 +67,10 @@ impl Served {
         let version = head.version;
         let open = self.traffic.open();
         let body = RequestBody::new(body, &head, open.clone(), self.left.clone());
-        let refused = self.refused.as_ref().filter(|_| !is_probe(head.uri.path()));
+        let refused = self
+            .refused
+            .as_ref()
+            .filter(|_| !is_answered_always(head.uri.path()));
         let answer = match refused {
             Some(error) => refusal(error, &head.headers),
             None => {
@@ -103,8 +105,9 @@ impl Served {
     }
 }
 
-fn is_probe(path: &str) -> bool {
-    PROBES.contains(&path) || path.starts_with(GRPC_PROBES)
+/// True for paths that are answered on a connection beyond the bounds, too.
+fn is_answered_always(path: &str) -> bool {
+    is_probe(path) || path.starts_with(GRPC_PROBES)
 }
 
 /// The body of an answer. Its request is open as long as there is something of it.

@@ -47,7 +47,7 @@ pub struct Config {
     pub device: Chosen,
     /// Settings of the stages.
     pub deploy: Deploy,
-    /// The same as text, for processes that run a part of it.
+    /// As YAML text, for processes that run a part of it.
     pub deploy_yaml: String,
     /// Leave the stage that answers out, and with it conversations.
     pub speech_only: bool,
@@ -71,7 +71,7 @@ pub struct Config {
     pub admin_listen: Option<SocketAddr>,
     /// Settings of the Wyoming port, if there is one.
     pub wyoming: Option<WyomingSettings>,
-    /// File of the API keys that are asked for.
+    /// File of the required API keys.
     pub api_keys: Option<PathBuf>,
     /// Origins whose web pages may call, "*" for all.
     pub cors_origins: Vec<String>,
@@ -112,9 +112,10 @@ impl RawConfig {
         self.resolve().map(|(config, _)| config)
     }
 
-    /// As [`validate`](Self::validate), with the deploy configuration as it came about.
+    /// As [`validate`](Self::validate), with the origins of the deploy configuration.
     ///
     /// # Errors
+    ///
     /// [`ConfigError`] with one line per problem.
     pub fn resolve(self) -> Result<(Config, Resolution), ConfigError> {
         self.resolve_on(&device::probe)
@@ -135,7 +136,7 @@ impl RawConfig {
         ))
     }
 
-    /// As [`resolve`](Self::resolve), where `probe` says which devices there are.
+    /// As [`resolve`](Self::resolve), with the devices from `probe`.
     fn resolve_on(mut self, probe: Probe<'_>) -> Result<(Config, Resolution), ConfigError> {
         let mut problems: Vec<_> = self.translate().err().into_iter().collect();
         let device = self.device.choose(probe).unwrap_or_else(|why| {
@@ -183,7 +184,7 @@ impl RawConfig {
             device: device.device,
             probe,
         };
-        // Before the others: what is said of one stage counts more.
+        // Before the others: settings of a single stage take precedence.
         let weights = self
             .weights
             .iter()

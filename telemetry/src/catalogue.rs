@@ -44,7 +44,7 @@ pub struct Group {
     pub enabled: bool,
 }
 
-/// Every family, its group, and what is absent on purpose.
+/// Every family with its group, and the families absent on purpose.
 #[derive(Debug, Clone)]
 pub struct Catalogue {
     supplied: Vec<Arc<str>>,
@@ -53,7 +53,7 @@ pub struct Catalogue {
     by_name: BTreeMap<Arc<str>, usize>,
     absent: Vec<Absent>,
     deprecated: Vec<Deprecated>,
-    /// The release since which hidden names are shown all the same.
+    /// Release since which hidden names are still shown.
     show_hidden: Option<Release>,
     /// Families that are not served though their group is.
     left_out: BTreeSet<Arc<str>>,
@@ -102,7 +102,7 @@ impl Catalogue {
         }
     }
 
-    /// The same with only the process served, which costs nothing but when it is read.
+    /// As above with only the process's families served, for no cost until read.
     pub(crate) fn closed(mut self) -> Self {
         self.groups
             .iter_mut()

@@ -37,7 +37,7 @@ pub struct MetricsConfig {
 pub struct MetricsConfigError(pub Vec<Problem>);
 
 impl MetricsConfig {
-    /// Lets the catalogue serve what the file lists. A mode that was asked for otherwise wins over the file's.
+    /// Selects the families that the file lists. An explicit mode takes precedence over the file's.
     pub fn choose(&self, options: &mut CatalogueOptions, mode: Option<MetricsMode>) {
         options.torchserve = Some(self.torchserve.clone());
         options.mode = mode.or(self.mode).unwrap_or_default();

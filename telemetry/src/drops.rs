@@ -22,7 +22,7 @@ pub enum DropReason {
     NonFinite,
     /// The index of an engine that was not registered.
     UnknownEngine,
-    /// No such family.
+    /// Unknown metric.
     UnknownMetric,
 }
 
@@ -80,7 +80,7 @@ impl Drops {
         self.counts[reason as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Refusals so far for that reason.
+    /// Refusals with this reason so far.
     #[must_use]
     pub fn total(&self, reason: DropReason) -> u64 {
         self.counts[reason as usize].load(Ordering::Relaxed)

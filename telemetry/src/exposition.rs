@@ -27,7 +27,7 @@ use store::FamilyStore;
 
 /// Something that has to look before it can tell. Called before every rendering, on the caller's thread.
 pub trait Collector: Send + Sync {
-    /// Brings what it owns up to date. Must not block for long.
+    /// Updates its metrics. Must not block for long.
     fn collect(&self);
 }
 
@@ -98,7 +98,7 @@ impl Exposition {
         stores.values().for_each(|store| store.forget(gone));
     }
 
-    /// Brings up to date what is only known by looking, as before every rendering.
+    /// Updates polled metrics, as before every rendering.
     pub fn collect(&self) {
         // Collectors record, and one may be added meanwhile: none is called under the lock.
         let collectors = self.collectors.lock().clone();
@@ -125,7 +125,7 @@ impl Exposition {
 }
 
 impl Recorder for Exposition {
-    // What a family is for is known from the catalogue.
+    // The catalogue has the help text.
     fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
     fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}

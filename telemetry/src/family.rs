@@ -1,4 +1,4 @@
-//! Typed families: what the instruments hold instead of names.
+//! Typed families, which instruments hold instead of names.
 //!
 //! The constants in [`families`](crate::families) are generated from the catalogue. A family knows by its type what it
 //! records and how many label values it takes, so neither a misspelt name nor a forgotten label compiles.

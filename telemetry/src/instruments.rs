@@ -1,4 +1,4 @@
-//! Instruments: what the components hold. Methods are named after events and take plain values.
+//! Instruments of the components. Methods are named after events and take plain values.
 //!
 //! Every handle is made when the instrument is, so that recording is one atomic operation per value and every series
 //! exists at zero before its first event.

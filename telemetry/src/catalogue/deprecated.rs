@@ -60,7 +60,7 @@ pub struct Deprecated {
 }
 
 impl Deprecated {
-    /// Returns true if release `now` shows it to an operator who asks for names hidden since release `asked`.
+    /// Returns true if release `now` shows it to an operator who requests names hidden since release `asked`.
     #[must_use]
     pub fn is_shown(&self, now: Release, asked: Option<Release>) -> bool {
         now < self.hidden || asked.is_some_and(|asked| asked <= self.hidden)
@@ -104,7 +104,7 @@ mod tests {
         assert!(old.is_shown(release("0.2.9"), None));
         assert!(!old.is_shown(release("0.3"), None));
         assert!(old.is_shown(release("0.4"), Some(release("0.3"))));
-        // What was hidden before the release that is asked for stays hidden.
+        // A name hidden before the requested release stays hidden.
         assert!(!old.is_shown(release("0.5"), Some(release("0.4"))));
     }
 }

@@ -20,7 +20,7 @@ impl MetricsMode {
     /// The words, in the order of the variants.
     pub const WORDS: [&'static str; 4] = ["log", "prometheus", "legacy", "all"];
 
-    /// The mode of that word, in whatever case.
+    /// Parses a mode, case-insensitively.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         match word.trim().to_ascii_lowercase().as_str() {

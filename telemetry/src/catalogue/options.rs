@@ -71,21 +71,21 @@ pub struct CatalogueOptions {
 /// Options that do not fit the catalogue.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum OptionsError {
-    /// No such prefix.
+    /// Unknown prefix.
     #[error("metrics prefix {0:?}, expected \"vllm:omni_\" or \"vllm_omni:\"")]
     Prefix(String),
-    /// No such group.
+    /// Unknown group.
     #[error("metrics group {got:?} does not exist, there are: {known}")]
     Group {
-        /// The name that was asked for.
+        /// Requested name.
         got: String,
         /// The names that there are.
         known: String,
     },
-    /// No such bucket set.
+    /// Unknown bucket set.
     #[error("histogram buckets {got:?} do not exist, there are: {known}")]
     BucketSet {
-        /// The name that was asked for.
+        /// Requested name.
         got: String,
         /// The names that there are.
         known: String,

@@ -114,7 +114,7 @@ fn bounds(node: &Node, problems: &mut Problems) -> Vec<f64> {
     bounds.map(|bound| bound.value).collect()
 }
 
-/// A name is declared once, whatever its kind and section: Prometheus knows it by its name alone.
+/// A name may be declared once, for any kind and section: Prometheus identifies metrics by name alone.
 pub(super) fn unique(declared: &[Located<MetricSpec>], problems: &mut Problems) {
     let mut first: BTreeMap<&str, &Located<MetricSpec>> = BTreeMap::new();
     for metric in declared {

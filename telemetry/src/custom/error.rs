@@ -10,7 +10,7 @@ pub enum MetricError {
     /// It was not declared.
     #[error("metric {name:?} is not declared")]
     Unknown {
-        /// The name that was asked for.
+        /// Requested name.
         name: String,
     },
     /// The server records it itself.
@@ -32,7 +32,7 @@ pub enum MetricError {
     Invalid {
         /// Its name.
         name: String,
-        /// The problem, and what would be right.
+        /// The problem, and what is accepted.
         problem: String,
     },
     /// There are too many metrics.
@@ -61,7 +61,7 @@ pub enum MetricError {
         /// The sample's.
         got: String,
     },
-    /// An undeclared metric whose sample does not say what it is.
+    /// An undeclared metric whose sample lacks kind or unit.
     #[error("metric {name:?} is not declared, and its first sample does not say its {what}")]
     Undescribed {
         /// Its name.
@@ -160,7 +160,7 @@ pub(super) fn excerpt(input: &str) -> String {
     }
 }
 
-/// The family whose name is the nearest, if it is near.
+/// The family with the most similar name, if similar enough.
 pub(super) fn similar(name: &str, families: &[Arc<Family>]) -> Option<String> {
     let most = 2.max(name.len() / 4);
     let near = families

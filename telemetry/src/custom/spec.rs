@@ -45,11 +45,11 @@ pub struct MetricSpec {
     pub kind: CustomKind,
     /// Unit of a value: any word, or TorchServe's (`ms`, `percent`, `MB` ...).
     pub unit: String,
-    /// Meaning. Made of kind and unit if empty.
+    /// Help text. Empty: derived from kind and unit.
     pub help: String,
     /// Its labels.
     pub labels: Vec<String>,
-    /// A histogram's upper bounds. Made of the unit if none.
+    /// Upper bounds of a histogram. Empty: derived from the unit.
     pub bounds: Option<Vec<f64>>,
     /// Outputs, if not those of custom metrics.
     pub sinks: Option<Sinks>,
@@ -65,8 +65,7 @@ const LONGEST_NAME: usize = 128;
 const LONGEST_UNIT: usize = 32;
 /// Longest help, in bytes.
 const LONGEST_HELP: usize = 512;
-/// Prefixes of the server's own families, whichever prefix it is told to use. Dashboards take every name like
-/// that for the server's own.
+/// Prefixes reserved for the server's own families, even if it uses another one: dashboards rely on them.
 const RESERVED: [&str; 2] = ["vllm:", "vllm_omni:"];
 
 /// A name that is too long is neither looked up nor repeated.

@@ -7,7 +7,7 @@ thread_local! {
     static TRACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Calls `record`; observations of histograms in it are told with the trace of that id.
+/// Calls `record`; histogram observations in it get this trace id as exemplar.
 pub fn with_exemplar<T>(trace: Option<String>, record: impl FnOnce() -> T) -> T {
     let before = TRACE.replace(trace);
     let result = record();
@@ -25,7 +25,7 @@ pub(super) struct Exemplar {
 }
 
 impl Exemplar {
-    /// Of what is recorded now, if it belongs to a trace.
+    /// Exemplar of the current observation, if it belongs to a trace.
     pub(super) fn of(value: f64) -> Option<Self> {
         let trace = TRACE.with_borrow(Clone::clone)?;
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 
 use super::render::{Format, Selection};
 
-/// Gives what a library tells, in Prometheus' text format 0.0.4.
+/// Source of a library's metrics, in Prometheus' text format 0.0.4.
 pub type ForeignText = std::sync::Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Suffixes that a sample's name may have behind its family's.
 const SUFFIXES: [&str; 3] = ["_bucket", "_sum", "_count"];
 
-/// A family as it came.
+/// A family as received.
 #[derive(Debug, Default)]
 struct Block<'a> {
     name: &'a str,
@@ -53,7 +53,7 @@ fn name_of(sample: &str) -> &str {
     sample.split(['{', ' ']).next().unwrap_or_default()
 }
 
-/// The families in `text`, each once and in their order. What belongs to none of them is one without a kind.
+/// Families in `text`, merged, in order. Samples outside any family form one without a kind.
 fn blocks(text: &str) -> Vec<Block<'_>> {
     let mut blocks: Vec<Block<'_>> = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -132,7 +132,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// With its bound, if it has one, as a real number.
+/// With its bound, if any, as a float.
 fn write_sample(out: &mut String, sample: &str) {
     const BOUND: &str = "le=\"";
     let bound = sample.match_indices(BOUND).find(|(at, _)| {

@@ -12,7 +12,7 @@ pub(super) fn real(out: &mut String, value: f64) {
     };
 }
 
-/// Appends a whole number the same way.
+/// Appends an integer in the same format.
 pub(super) fn whole(out: &mut String, value: u64) {
     let _ = write!(out, "{value}.0");
 }

@@ -18,7 +18,7 @@ use crate::log::without_lines;
 pub struct Selection(BTreeSet<String>);
 
 impl Selection {
-    /// Only what is named; everything if nothing is.
+    /// The named families; all if there are no names.
     pub fn of(names: impl IntoIterator<Item = String>) -> Self {
         Self(names.into_iter().collect())
     }
@@ -28,7 +28,7 @@ impl Selection {
     }
 }
 
-/// The syntax of what a reader gets.
+/// Syntax of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
     /// Prometheus' text format 0.0.4.
@@ -61,13 +61,13 @@ impl Parts {
 }
 
 impl Exposition {
-    /// The text that a reader gets now. Recording goes on meanwhile; each value is read once.
+    /// Renders the current values. Recording continues meanwhile; each value is read once.
     #[must_use]
     pub fn render(&self, selection: &Selection) -> String {
         self.render_as(selection, Format::Text)
     }
 
-    /// The same in the syntax that the reader takes.
+    /// As above in the reader's syntax.
     #[must_use]
     pub fn render_as(&self, selection: &Selection, format: Format) -> String {
         without_lines(|| self.collect());

@@ -95,7 +95,8 @@ impl FamilyStore {
         series.entry(label_text(key)).or_insert_with(new).clone()
     }
 
-    /// Forgets the series whose labels `gone` says so of. Handles to them stay valid, and what they record is not read.
+    /// Removes the series whose labels satisfy `gone`. Handles to them stay valid, but their values are no longer
+    /// read.
     pub(super) fn forget(&self, gone: impl Fn(&str) -> bool) {
         let mut series = self.series.write();
         series.retain(|labels, _| !gone(labels));

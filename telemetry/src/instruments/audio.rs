@@ -50,13 +50,12 @@ impl AudioInstruments {
         }
     }
 
-    /// A request's first audio was handed to the transport, so long after it arrived.
+    /// A request's first audio was handed to the transport, `since_arrival` after it arrived.
     pub fn first_packet(&self, since_arrival: Duration) {
         self.first_packet.record(since_arrival);
     }
 
-    /// A further chunk was handed to the transport: so long after the one before, when the listener had so much left to
-    /// play.
+    /// A further chunk was handed to the transport, `gap` after the previous one, with `lead` of audio unplayed.
     pub fn next_chunk(&self, gap: Duration, lead: Duration) {
         self.gap.record(gap);
         self.lead.record(lead);

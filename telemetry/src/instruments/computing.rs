@@ -20,7 +20,7 @@ pub struct ComputingStats {
     pub fallbacks: u64,
 }
 
-/// Records what is asked of one device.
+/// Records the work of one device.
 #[derive(Debug)]
 pub struct ComputingInstruments {
     launches: Counter,
@@ -44,7 +44,7 @@ impl ComputingInstruments {
         }
     }
 
-    /// So much was asked of it until now.
+    /// Totals of work so far.
     pub fn until_now(&self, stats: &ComputingStats) {
         self.launches.absolute(stats.launches);
         self.graph_launches.absolute(stats.graph_launches);

@@ -28,7 +28,7 @@ pub struct CacheConfig {
     pub max_model_len: u32,
 }
 
-/// Records what one engine does.
+/// Records the work of one engine.
 #[derive(Debug)]
 pub struct EngineInstruments {
     meter: Meter,
@@ -121,7 +121,7 @@ impl EngineInstruments {
         }
     }
 
-    /// Tells `log` the same.
+    /// Also reports to `log`.
     #[must_use]
     pub fn with_log(mut self, log: Arc<EngineLog>) -> Self {
         self.log = Some(log);
@@ -175,7 +175,7 @@ impl EngineInstruments {
         }
     }
 
-    /// Outputs of the engine carried so many tokens.
+    /// Records the tokens of a step's outputs.
     pub fn iteration(&self, record: &IterationRecord) {
         // At least one token is computed, also of a prompt that is cached to its end.
         let cached = record.cached_tokens.min(record.prompt_tokens.saturating_sub(1));
@@ -192,12 +192,12 @@ impl EngineInstruments {
         }
     }
 
-    /// A request gave its first output, so long after it arrived at the edge.
+    /// A request gave its first output, `since_arrival` after it arrived.
     pub fn first_output(&self, since_arrival: Duration) {
         self.latencies.first_token.record(since_arrival);
     }
 
-    /// A request gave a further output, so long after the one before.
+    /// A request gave a further output, `gap` after the previous one.
     pub fn next_output(&self, gap: Duration) {
         self.latencies.gap.record(gap);
     }
@@ -215,7 +215,7 @@ impl EngineInstruments {
         self.starved.increment(1);
     }
 
-    /// Nothing is there any more. The gauges say so at once.
+    /// Sets all gauges of work to zero.
     pub fn idle(&self) {
         self.gauges.set(&SchedulerRecord::default());
         if let Some(log) = &self.log {
@@ -229,7 +229,7 @@ impl EngineInstruments {
         self.latencies.total.record(latency);
     }
 
-    /// The engine is done with a request, whatever the reason. Called once for each.
+    /// The engine has finished a request, for any reason. Called once for each.
     pub fn finished(&self, request: &FinishedRequest) {
         self.success[request.reason as usize].increment(1);
         self.latencies.record(request);
@@ -237,7 +237,7 @@ impl EngineInstruments {
     }
 }
 
-/// Engines do not sleep here, and say so.
+/// Engines never sleep here; the gauges are constant.
 fn sleep_states(meter: &Meter, engine: &str) {
     for (state, value) in [("awake", 1.0), ("weights_offloaded", 0.0), ("discard_all", 0.0)] {
         meter.gauge(f::ENGINE_SLEEP_STATE, [engine, state]).set(value);

@@ -81,7 +81,7 @@ impl GrpcCode {
     }
 }
 
-/// True if a service does what callers want; others administer, describe, measure or probe.
+/// Returns true for services that do work for callers; others administer, describe, measure or probe.
 fn works(service: &str) -> bool {
     let name = service.rsplit('.').next().unwrap_or_default();
     ["Speech", "Conversation", "Chat", "Voice"]

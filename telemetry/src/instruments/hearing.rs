@@ -1,4 +1,4 @@
-//! The cache of recordings that were heard.
+//! Cache of encoded recordings.
 
 use metrics::Counter;
 
@@ -24,7 +24,7 @@ impl HearingInstruments {
         }
     }
 
-    /// So many recordings were looked for, and so many of them had been kept.
+    /// Lookups of recordings, and hits among them.
     pub fn looked_for(&self, recordings: u64, kept: u64) {
         self.queries.increment(recordings);
         self.hits.increment(kept);

@@ -11,7 +11,7 @@ use crate::meter::Meter;
 /// One call, when its response ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HttpExchange<'a> {
-    /// The route that was asked for; one of a few.
+    /// Requested route; one of a few.
     pub handler: &'a str,
     /// The method; one of a few.
     pub method: &'a str,
@@ -23,7 +23,7 @@ pub struct HttpExchange<'a> {
     pub request_bytes: u64,
     /// Content length of the answer, 0 if it does not say.
     pub response_bytes: u64,
-    /// From the request's head to the answer's last byte.
+    /// Time from the request's head to the answer's last byte.
     pub took: Duration,
 }
 
@@ -55,7 +55,7 @@ impl HttpInstruments {
             400..500 => ("4xx", ResponseClass::ClientError),
             500.. => ("5xx", ResponseClass::ServerError),
         };
-        // An upgrade is answered at once; what follows is a session.
+        // An upgrade is answered at once; the session follows.
         let upgraded = exchange.status == 101;
         let works = exchange.works && !upgraded;
         if works {

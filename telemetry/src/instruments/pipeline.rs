@@ -89,7 +89,7 @@ impl PipelineInstruments {
         this
     }
 
-    /// Tells `log` the same.
+    /// Also reports to `log`.
     #[must_use]
     pub fn with_log(mut self, log: Arc<StatsLog>) -> Self {
         self.log = Some(log);
@@ -127,7 +127,7 @@ impl PipelineInstruments {
         deaths.increment(times);
     }
 
-    /// So many threads of a stage hang in a step and were left behind.
+    /// Sets the number of abandoned threads of a stage that hang in a step.
     pub fn stage_stuck(&self, stage: u32, threads: u64) {
         let gauge = self
             .meter
@@ -135,18 +135,18 @@ impl PipelineInstruments {
         gauge.set(threads as f64);
     }
 
-    /// So many requests are being worked on, and so many wait for that.
+    /// Sets the numbers of requests in progress and waiting.
     pub fn in_flight(&self, running: u64, waiting: u64) {
         self.running.set(running as f64);
         self.waiting.set(waiting as f64);
     }
 
-    /// So many requests wait in a replica.
+    /// Sets the number of requests waiting in a replica.
     pub fn stage_waiting(&self, replica: Replica, requests: u64) {
         self.waiting_changed(replica, Some(requests));
     }
 
-    /// A replica is gone; what waited there does not wait any more.
+    /// A replica has left; nothing waits there.
     pub fn replica_left(&self, replica: Replica) {
         self.waiting_changed(replica, None);
     }
@@ -175,7 +175,7 @@ impl PipelineInstruments {
             RequestOutcome::Repetition => self.repetition.increment(1),
             RequestOutcome::Failed(reason) => self.failed(reason),
         }
-        // One that no stage was asked for took no time of theirs.
+        // A request without a stage took no stage time.
         if !matches!(record.outcome, RequestOutcome::Failed(_)) && record.queue_wait.is_some() {
             self.latency.record(record.latency);
         }
@@ -203,7 +203,7 @@ impl PipelineInstruments {
         self.failed[reason as usize].increment(1);
     }
 
-    /// No stage works any more on a request that was cancelled `after` ago.
+    /// No stage works on a request cancelled `after` ago any longer.
     pub fn cancelled(&self, after: Duration) {
         self.cancel_latency.record(after);
     }

@@ -1,4 +1,4 @@
-//! TorchServe's families, for servers that are asked to look like one.
+//! TorchServe's families, for servers configured to look like one.
 
 use std::time::Duration;
 

@@ -25,17 +25,17 @@ impl TraceInstruments {
         }
     }
 
-    /// The collector took so many.
+    /// Spans accepted by the collector.
     pub fn exported(&self, spans: u64) {
         self.exported.increment(spans);
     }
 
-    /// So many could not be sent, or were not wanted.
+    /// Spans that could not be sent, or were rejected.
     pub fn failed(&self, spans: u64) {
         self.failed.increment(spans);
     }
 
-    /// So many came while the queue was full, or after its end.
+    /// Spans dropped because the queue was full or closed.
     pub fn dropped(&self, spans: u64) {
         self.dropped.increment(spans);
     }

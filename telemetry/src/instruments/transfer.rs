@@ -41,7 +41,7 @@ impl EdgeInstruments {
         }
     }
 
-    /// Tells `log` the same.
+    /// Also reports to `log`.
     #[must_use]
     pub fn with_log(mut self, log: Arc<StatsLog>) -> Self {
         self.log = Some(log);

@@ -44,7 +44,7 @@ impl VoiceMaterial {
 pub enum VoiceCreation {
     /// The voice is kept.
     Kept,
-    /// Something is wrong with the request that no other value says.
+    /// Any other invalid request.
     Invalid,
     /// The recording is silent.
     Silent,
@@ -60,11 +60,11 @@ pub enum VoiceCreation {
     Unreadable,
     /// There is a voice of that name.
     Exists,
-    /// No more voices may be kept.
+    /// The limit of kept voices is reached.
     Full,
     /// As many recordings wait to be encoded as may.
     Busy,
-    /// The model makes no voices, or none of that.
+    /// The model makes no voices, or not from this source.
     NotSupported,
     /// The voice is of another model.
     OtherModel,
@@ -105,7 +105,7 @@ impl VoiceCreation {
 pub enum VoiceDeletion {
     /// It is gone.
     Deleted,
-    /// There is none of that name.
+    /// No voice of that name.
     NotFound,
     /// It is shared, and the caller has a key.
     NotOwned,
@@ -170,7 +170,7 @@ impl VoiceInstruments {
         }
     }
 
-    /// So many voices of each kind are kept, in files of so many bytes together.
+    /// Sets the kept voices by kind, and the total size of their files in bytes.
     pub fn kept(&self, voices: impl Fn(VoiceKind) -> usize, bytes: u64) {
         for kind in [VoiceKind::XVector, VoiceKind::InContext, VoiceKind::Description] {
             self.kept[kind as usize].set(voices(kind) as f64);
@@ -188,7 +188,7 @@ impl VoiceInstruments {
         self.deletions[result as usize].increment(1);
     }
 
-    /// A request is spoken with a voice that is none of the model's own.
+    /// A request uses a voice that is not built in.
     pub fn requested(&self, from: VoiceProvenance, kind: VoiceKind) {
         self.requests[from as usize][kind as usize].increment(1);
     }
@@ -198,7 +198,7 @@ impl VoiceInstruments {
         self.encodings.increment(1.0);
     }
 
-    /// It was encoded, or given up.
+    /// The encoding has finished, or was cancelled.
     pub fn encoding_ended(&self) {
         self.encodings.decrement(1.0);
     }

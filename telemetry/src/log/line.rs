@@ -12,8 +12,7 @@ thread_local! {
     static SILENT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls `record`; what it records is written to no line. For figures that are brought up to date for a reader: how
-/// often one reads is no event of the server.
+/// Calls `record` without writing log lines. For values updated for a reader: reading is no event of the server.
 pub(crate) fn without_lines(record: impl FnOnce()) {
     struct Restore(bool);
     impl Drop for Restore {
@@ -30,7 +29,7 @@ pub(super) fn is_silent() -> bool {
     SILENT.get()
 }
 
-/// Calls `record`; lines of what it records carry the request's id.
+/// Calls `record`; its log lines carry the request's id.
 pub fn with_request<T>(id: &str, record: impl FnOnce() -> T) -> T {
     struct Restore(Option<String>);
     impl Drop for Restore {

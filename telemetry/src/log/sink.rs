@@ -116,7 +116,7 @@ impl LogWriter {
     }
 }
 
-/// The lines of one series. A counter's carry what was added, a gauge's its value, a histogram's the observation.
+/// Log lines of one series: the increment of a counter, the value of a gauge, the observation of a histogram.
 struct Lines {
     template: Template,
     queue: SyncSender<Message>,

@@ -13,12 +13,12 @@ use parking_lot::{Mutex, MutexGuard};
 use super::table;
 use crate::records::{EdgeEnd, HopRecord, Replica, RequestRecord, SchedulerRecord};
 
-/// Requests over which the hit rate of the prefix cache is told.
+/// Requests over which the hit rate of the prefix cache is computed.
 const HIT_RATE_WINDOW: u64 = 1000;
-/// Requests whose tables wait for the log; further ones are left out until it has written.
+/// Most tables waiting for the log; further ones are dropped.
 const MOST_TABLES: usize = 256;
 
-/// A table for the log, or what is said beside one.
+/// A table for the log, or a message beside one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
     /// True if it is logged at level debug only.
@@ -30,7 +30,7 @@ pub struct LogLine {
 /// Statistics of an engine over an interval. Figures have the digits that mean something.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Throughput {
-    /// Whose engine it is.
+    /// Replica of the engine.
     pub replica: Replica,
     /// True if anything went through it.
     pub moved: bool,

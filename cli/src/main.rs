@@ -20,7 +20,6 @@ mod operator;
 mod output;
 mod sink;
 mod speak;
-mod speaker;
 mod summary;
 mod text;
 mod ui;

@@ -18,7 +18,6 @@ use super::format::Format;
 use super::interrupt::Interrupts;
 use super::output::Output;
 use super::sink::Sink;
-use super::speaker::Speaker;
 use super::summary::{Destination, Summary};
 use super::text::Text;
 use super::ui::Ui;
@@ -59,9 +58,6 @@ pub(crate) async fn run(args: &Speak, ui: &Ui) -> Result<(), Failure> {
 async fn attempt(args: &Speak, ui: &Ui, summary: &mut Summary) -> Result<Option<u8>, Failure> {
     // Usage errors come before any request to a server.
     let text = Text::open(&args.text, args.file.as_deref(), args.repeat > 1)?;
-    if args.play {
-        Speaker::check()?;
-    }
     let subtitles = args.subtitles.as_deref();
     let subtitles = subtitles.map(|path| Place::new(path, &args.output)).transpose()?;
     let output = Output::open(&args.output, args.format)?;
@@ -83,11 +79,7 @@ async fn attempt(args: &Speak, ui: &Ui, summary: &mut Summary) -> Result<Option<
         replaced: output.replaces(),
     });
     let mut interrupts = Interrupts::catch()?;
-    let sink = if args.play {
-        Sink::heard(output)
-    } else {
-        Sink::start(output)
-    };
+    let sink = Sink::to(output);
     let stop = converse(
         args,
         &settings,
@@ -158,9 +150,6 @@ async fn finish(
         Ok(Some(_)) => 1,
         _ => 0,
     };
-    if signals > 0 || stop.is_err() {
-        sink.hush();
-    }
     let closing = async {
         let audio = sink.finish().await;
         match subtitles {

@@ -41,11 +41,25 @@ impl<T: Send + 'static> Writer<T> {
     /// Hands over what is in `piece`, waiting while too much is still unwritten. May be dropped and called again: the
     /// piece stays where it is until there is room.
     pub(crate) async fn write(&self, piece: &mut Option<T>) -> Result<(), WriterGone> {
-        let room = self.queue.reserve().await.map_err(|_| WriterGone)?;
+        let room = self.room().await?;
         if let Some(piece) = piece.take() {
             room.send(piece);
         }
         Ok(())
+    }
+
+    /// Waits for room for one more piece.
+    pub(crate) async fn room(&self) -> Result<mpsc::Permit<'_, T>, WriterGone> {
+        self.queue.reserve().await.map_err(|_| WriterGone)
+    }
+
+    /// Reason why it has stopped early.
+    pub(crate) async fn why(&mut self) -> Failure {
+        let error = match (&mut self.result).await {
+            Ok(Err(error)) => error,
+            Ok(Ok(())) | Err(_) => io::Error::other("the writer died"),
+        };
+        Failure::write(&self.name, error)
     }
 
     /// Waits until everything is written.

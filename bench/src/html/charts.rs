@@ -73,6 +73,8 @@ struct Axis {
     to: f64,
     /// Logarithmic.
     log: bool,
+    /// Places of the marks of a logarithmic axis; none if it chooses them.
+    ticks: Vec<f64>,
 }
 
 impl Chart {
@@ -85,11 +87,15 @@ impl Chart {
         let drawn = svg(SIZE, &self.title, |area| {
             let mut builder = ChartBuilder::on(area);
             builder.margin(10).x_label_area_size(40).y_label_area_size(52);
+            let x = self.x.from..self.x.to;
             let y = self.y.from..self.y.to;
-            if self.x.log {
-                self.draw(builder.build_cartesian_2d((self.x.from..self.x.to).log_scale(), y)?)
-            } else {
-                self.draw(builder.build_cartesian_2d(self.x.from..self.x.to, y)?)
+            let ticks = self.x.ticks.clone();
+            match (self.x.log, ticks.is_empty()) {
+                (true, true) => self.draw(builder.build_cartesian_2d(x.log_scale(), y)?),
+                (true, false) => {
+                    self.draw(builder.build_cartesian_2d(x.log_scale().with_key_points(ticks), y)?)
+                }
+                (false, _) => self.draw(builder.build_cartesian_2d(x, y)?),
             }
         });
         card(&self.title, &key, &drawn)
@@ -131,8 +137,14 @@ impl Chart {
             let ends = [(self.x.from, *height), (self.x.to, *height)];
             chart.draw_series(DashedLineSeries::new(ends, 5, 4, BOUND.stroke_width(1)))?;
             let style = ("sans-serif", 12).into_font().color(&BOUND);
+            // Above the line unless that is the top of the chart.
+            let up = if *height > self.y.from + 0.9 * (self.y.to - self.y.from) {
+                4
+            } else {
+                -15
+            };
             let place = (self.x.from, *height);
-            chart.draw_series([EmptyElement::at(place) + Text::new(name.clone(), (8, -15), style)])?;
+            chart.draw_series([EmptyElement::at(place) + Text::new(name.clone(), (8, up), style)])?;
         }
         Ok(())
     }
@@ -201,6 +213,7 @@ pub(super) fn distribution(tables: &Tables<'_>, figure: &Figure) -> Option<Chart
             from: least,
             to: most.max(least * 2.0),
             log: true,
+            ticks: Vec::new(),
         },
         y: Axis::linear("% of requests", 0.0, 100.0),
         lines,
@@ -307,33 +320,42 @@ impl Axis {
             from,
             to,
             log: false,
+            ticks: Vec::new(),
         }
     }
 }
 
+/// With a mark at every load there was.
 fn load_axis(tables: &Tables<'_>) -> Axis {
-    let loads = tables.report.levels.iter().map(|point| point.offered.value());
-    let least = loads.clone().fold(f64::INFINITY, f64::min).max(1e-3);
-    let most = loads.fold(0.0, f64::max).max(least);
+    let ticks: Vec<f64> = tables
+        .report
+        .levels
+        .iter()
+        .map(|level| level.offered.value())
+        .collect();
+    let least = ticks.iter().copied().fold(f64::INFINITY, f64::min).max(1e-3);
+    let most = ticks.iter().copied().fold(0.0, f64::max).max(least);
     let streams = tables
         .report
         .levels
         .first()
-        .is_none_or(|point| point.offered.title() == "streams");
+        .is_none_or(|level| level.offered.title() == "streams");
     let title = if streams {
         "streams at the same time"
     } else {
         "requests offered per second"
     };
-    if most / least >= 8.0 {
-        return Axis {
-            title: title.to_owned(),
-            from: least * 0.9,
-            to: most * 1.1,
-            log: true,
-        };
+    let log = most / least >= 8.0;
+    let (from, to) = match (log, most > least) {
+        (true, _) => (least * 0.9, most * 1.1),
+        (false, true) => (0.0, most * 1.05),
+        (false, false) => (0.0, most * 2.0),
+    };
+    Axis {
+        log,
+        ticks,
+        ..Axis::linear(title, from, to)
     }
-    Axis::linear(title, 0.0, if most > least { most * 1.05 } else { most * 2.0 })
 }
 
 /// Arrival times of the audio of single requests, a row each; an even sample if there are many.

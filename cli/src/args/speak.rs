@@ -134,9 +134,6 @@ pub(crate) struct Speak {
     /// Playing time of each audio message, for example 20ms [default: as generated]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Audio")]
     pub(crate) frame_duration: Option<Duration>,
-    /// Also play the audio on the sound device (needs a build with `--features playback`)
-    #[arg(long, help_heading = "Audio")]
-    pub(crate) play: bool,
     /// Speak the text N times into the same file
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Audio")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
@@ -198,7 +195,7 @@ impl Speak {
             buffering: self.buffering.units(),
             max_lead: self.max_lead,
             frame_duration: self.frame_duration,
-            alignment: self.subtitles.is_some() || self.play,
+            alignment: self.subtitles.is_some(),
             ..self.voice.settings()
         }
     }

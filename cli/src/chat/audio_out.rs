@@ -41,7 +41,7 @@ impl AudioOut {
             });
         }
         Ok(Self::Whole {
-            sink: Some(Sink::start(Output::open(path, None)?)),
+            sink: Some(Sink::to(Output::open(path, None)?)),
             stdout: path == Path::new("-"),
         })
     }
@@ -61,7 +61,7 @@ impl AudioOut {
         {
             *answers += 1;
             let path = directory.join(format!("answer-{answers:03}.wav"));
-            *sink = Some(Sink::start(Output::open(&path, None)?));
+            *sink = Some(Sink::to(Output::open(&path, None)?));
         }
         Ok(())
     }

@@ -1,19 +1,13 @@
 //! Writes text on its own thread, so that a slow reader never delays the conversation.
 
 use std::io::{self, IsTerminal as _, Write};
-use std::thread;
 
 use tokio::sync::{mpsc, oneshot};
 
 use crate::failure::Failure;
+use crate::writer::{Writer, WriterGone};
 
-/// Pieces of text that may wait to be written.
-const QUEUE: usize = 256;
-
-/// The writer has stopped, which it does only when writing failed; [`Words::why`] says why.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct WriterGone;
-
+#[derive(Debug)]
 enum Item {
     Text(String),
     Written(oneshot::Sender<()>),
@@ -22,9 +16,7 @@ enum Item {
 /// The thread's near end.
 #[derive(Debug)]
 pub(super) struct Words {
-    name: &'static str,
-    queue: mpsc::Sender<Item>,
-    result: oneshot::Receiver<io::Result<()>>,
+    writer: Writer<Item>,
     /// The last line has no end yet.
     open: bool,
 }
@@ -39,17 +31,10 @@ impl Words {
         }
     }
 
-    fn to(name: &'static str, writer: impl Write + Send + 'static, terminal: bool) -> Self {
-        let (queue, items) = mpsc::channel(QUEUE);
-        let (report, result) = oneshot::channel();
-        thread::spawn(move || {
-            // The near end is gone if this fails, and needs no result.
-            let _ = report.send(write_all(writer, items, terminal));
-        });
+    fn to(name: &str, writer: impl Write + Send + 'static, terminal: bool) -> Self {
+        let write = move |items| write_all(writer, items, terminal);
         Self {
-            name,
-            queue,
-            result,
+            writer: Writer::start(name.to_owned(), write),
             open: false,
         }
     }
@@ -57,7 +42,7 @@ impl Words {
     /// Hands over what is in `text`, waiting while too much is still unwritten. May be dropped and called again: the
     /// text stays where it is until there is room.
     pub(super) async fn write(&mut self, text: &mut Option<String>) -> Result<(), WriterGone> {
-        let room = self.queue.reserve().await.map_err(|_| WriterGone)?;
+        let room = self.writer.room().await?;
         if let Some(text) = text.take().filter(|text| !text.is_empty()) {
             self.open = !text.ends_with('\n');
             room.send(Item::Text(text));
@@ -71,17 +56,13 @@ impl Words {
             self.write(&mut Some("\n".to_owned())).await?;
         }
         let (sender, written) = oneshot::channel();
-        let asked = self.queue.send(Item::Written(sender)).await;
-        asked.map_err(|_| WriterGone)?;
+        self.writer.room().await?.send(Item::Written(sender));
         written.await.map_err(|_| WriterGone)
     }
 
     /// Reason why the writer has stopped.
     pub(super) async fn why(&mut self) -> Failure {
-        match (&mut self.result).await {
-            Ok(Err(error)) => Failure::write(self.name, error),
-            Ok(Ok(())) | Err(_) => Failure::write(self.name, io::Error::other("the writer died")),
-        }
+        self.writer.why().await
     }
 }
 

@@ -318,18 +318,3 @@ fn repeating_speaks_into_the_same_file_again() {
     assert_eq!(&seen[1..], [once.clone(), once].concat());
     assert_eq!(outcome.stderr.lines().count(), 2, "{}", outcome.stderr);
 }
-
-#[cfg(not(feature = "playback"))]
-#[test]
-fn playing_without_sound_built_in_is_refused_before_the_server_is_asked() {
-    let fake = Fake::start(Script::default());
-    let place = Place::with(&fake);
-    let outcome = place.run(&["speak", "Hello.", "--play"]);
-    assert_eq!(outcome.code, Some(2), "{outcome:?}");
-    assert!(
-        outcome.stderr.contains("--features playback"),
-        "{}",
-        outcome.stderr
-    );
-    assert!(fake.saw_nothing() && !place.path("speech.wav").exists());
-}

@@ -247,7 +247,12 @@ impl App {
                         metrics.requests(Protocol::Wyoming),
                     ),
                 );
-                Some(WyomingListener::start(settings, wyoming, readiness.clone(), phases.clone())?)
+                Some(WyomingListener::start(
+                    settings,
+                    wyoming,
+                    readiness.clone(),
+                    phases.clone(),
+                )?)
             }
             None => None,
         };

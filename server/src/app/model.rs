@@ -91,9 +91,7 @@ impl ModelStart {
 
     fn model<B: Converse>(&self, backend: &Arc<B>) -> anyhow::Result<Model> {
         let graph = backend.graph();
-        graph
-            .check()
-            .context("invalid stage graph")?;
+        graph.check().context("invalid stage graph")?;
         let deploy = self.config.deploy.for_graph(&graph, self.config.max_active);
         let hears = backend.chat().is_ok_and(|chat| chat.hearing.is_some());
         let terms = Terms {

@@ -28,11 +28,7 @@ const GRPC: &str = "grpc";
 const GRPC_WEB: &str = "grpc-web";
 
 /// Names a request and what comes of it.
-pub(crate) async fn named(
-    State(on_refused): State<OnRefused>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+pub(crate) async fn named(State(on_refused): State<OnRefused>, mut request: Request, next: Next) -> Response {
     let own = request.headers().get(HEADER).filter(|id| is_plain(id.as_bytes()));
     let id = own.cloned().unwrap_or_else(new);
     request.headers_mut().insert(HEADER, id.clone());

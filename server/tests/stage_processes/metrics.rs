@@ -204,7 +204,10 @@ async fn a_process_that_is_killed_and_comes_back_goes_on_being_counted() {
             ] {
                 let was = before.sum(family, &[stage]);
                 let is = after.sum(family, &[stage]);
-                assert!(is > was, "{family} of {stage} stays at {was} when {process} is back");
+                assert!(
+                    is > was,
+                    "{family} of {stage} stays at {was} when {process} is back"
+                );
             }
             let memory = after.sum("vllm:omni_stage_process_resident_memory_bytes", &[stage]);
             assert!(memory > 0.0, "{stage} has no process");

@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use omni_proto::v1;
 use omni_server::config::{Quotas, Scope, new_key};
 use omni_tests::{
-    FakeScript, audio_of, audio_of_request, chat_config, chat_message, config, finish, generate, http, text, vanish,
+    FakeScript, audio_of, audio_of_request, chat_config, chat_message, config, finish, generate, http, text,
+    vanish,
 };
 use opentelemetry_proto::tonic::trace::v1::Status;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
@@ -291,7 +292,9 @@ fn of<'a>(spans: &'a [Seen], id: &str) -> &'a Seen {
         named && span.text("omni.request.id") == id
     };
     let mut found = spans.iter().filter(is_of);
-    let span = found.next().unwrap_or_else(|| panic!("no span of {id} among {spans:#?}"));
+    let span = found
+        .next()
+        .unwrap_or_else(|| panic!("no span of {id} among {spans:#?}"));
     assert!(found.next().is_none(), "{id} has several spans");
     span
 }
@@ -325,8 +328,18 @@ async fn a_request_that_is_refused_before_anything_of_it_began_is_a_span_with_th
         ("no-key", "", hello, 401),
         ("bad-key", "nonsense", hello, 401),
         ("no-json", &good.0, r#"{"input": "Hello"#, 400),
-        ("no-model", &good.0, r#"{"model": "parakeet", "input": "Hello."}"#, 404),
-        ("no-voice", &good.0, r#"{"voice": "nobody", "input": "Hello."}"#, 400),
+        (
+            "no-model",
+            &good.0,
+            r#"{"model": "parakeet", "input": "Hello."}"#,
+            404,
+        ),
+        (
+            "no-voice",
+            &good.0,
+            r#"{"voice": "nobody", "input": "Hello."}"#,
+            400,
+        ),
         ("too-much", &poor.0, hello, 429),
     ];
     for (id, key, body, status) in &cases {
@@ -340,7 +353,12 @@ async fn a_request_that_is_refused_before_anything_of_it_began_is_a_span_with_th
             headers.push(("authorization", &key));
         }
         let answer = http(&server, "POST", "/v1/audio/speech", &headers, *body).await;
-        assert_eq!(answer.status, *status, "{id}: {}", String::from_utf8_lossy(&answer.body));
+        assert_eq!(
+            answer.status,
+            *status,
+            "{id}: {}",
+            String::from_utf8_lossy(&answer.body)
+        );
     }
     for (id, key) in [("grpc-no-key", ""), ("grpc-no-voice", good.0.as_str())] {
         let mut request = tonic::Request::new(v1::SynthesizeRequest {
@@ -376,7 +394,10 @@ async fn a_request_that_is_refused_before_anything_of_it_began_is_a_span_with_th
         of(&spans, "bad-key").text("error.type")
     );
     assert_eq!(of(&spans, "served").text("omni.outcome"), "stop");
-    for (id, status) in [("grpc-no-key", "UNAUTHENTICATED"), ("grpc-no-voice", "INVALID_ARGUMENT")] {
+    for (id, status) in [
+        ("grpc-no-key", "UNAUTHENTICATED"),
+        ("grpc-no-voice", "INVALID_ARGUMENT"),
+    ] {
         let span = of(&spans, id);
         assert_eq!(span.text("omni.request.status"), status, "{span:#?}");
         assert_eq!(span.text("network.protocol.name"), "grpc");

@@ -54,8 +54,8 @@ pub(super) fn read<'a>(
         dash.next,
         &["noon", "midnight", "midday", "present", "now", "today"],
     );
-    let dated =
-        Numeral::at(text, at).is_some_and(|n| measure::is_year(&n)) || matches!(rule, Rule::Time | Rule::Date);
+    let dated = Numeral::at(text, at).is_some_and(|n| measure::is_year(&n))
+        || matches!(rule, Rule::Time | Rule::Date);
     // "No. 5 - No. 7", "FY2019 - FY2021"
     let named = text.lower(dash.next);
     let named = named.is_some() && named == text.word_before(at) && text.is_digits(at);

@@ -172,7 +172,8 @@ impl MetricsBridge {
             }
             for replica in live.present(stage, &there, self.clock.now()) {
                 self.telemetry.forget_replica(replica);
-                self.telemetry.forget_worker(&worker(known.name(), ReplicaId(replica.replica)));
+                self.telemetry
+                    .forget_worker(&worker(known.name(), ReplicaId(replica.replica)));
             }
         }
     }

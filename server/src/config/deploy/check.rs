@@ -1,6 +1,6 @@
 //! Settings that contradict each other, or what there is on this machine.
 
-use omni_family::{Device, DType, Weights};
+use omni_family::{DType, Device, Weights};
 use omni_yaml::Problem;
 
 use super::Given;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use omni_engine::{RepetitionLimit, StageKind};
-use omni_family::{Device, DType, Weights};
+use omni_family::{DType, Device, Weights};
 use omni_models::FAMILIES;
 use omni_pipeline::settings::Routing;
 use serde::{Deserialize, Deserializer, de};

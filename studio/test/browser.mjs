@@ -76,7 +76,7 @@ async function serveTap(page) {
  * page before its own scripts; `expected`: messages that the console may have.
  */
 export async function open(url, { beside, microphone, before, expected } = {}) {
-  const home = mkdtempSync(join(tmpdir(), "studio-"));
+  const home = beside?.home ?? mkdtempSync(join(tmpdir(), "studio-"));
   const fake = ["--use-fake-device-for-media-stream", `--use-file-for-fake-audio-capture=${microphone}%noloop`];
   const browser = beside?.browser ?? await puppeteer.launch({
     executablePath: process.env.OMNI_TEST_CHROMIUM ?? "/usr/bin/chromium",

@@ -132,6 +132,7 @@ export async function speak(url) {
   await studio.page.keyboard.press("Enter");
   await spoken(studio);
   await hears(studio, (await speechOf(url, { seed: 7, speed: 1.2 })).slice(chosen.start));
+  await spoken(studio);
   // Tab leaves the words, and comes back to the same.
   await studio.page.keyboard.press("Tab");
   assert.equal(await focused(), "Play again");

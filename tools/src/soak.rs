@@ -70,6 +70,8 @@ pub const SERVER_ARGS: [&str; 20] = [
 pub struct Target {
     /// Address of its services.
     pub address: SocketAddr,
+    /// Address of the port for operators.
+    pub admin: Option<SocketAddr>,
     /// Address of its Wyoming port.
     pub wyoming: Option<SocketAddr>,
     /// Address of its metrics.

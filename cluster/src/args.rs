@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, ValueEnum};
-use omni_server::config::RawConfig;
+use omni_config::RawConfig;
 
 /// Role of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

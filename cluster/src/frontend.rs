@@ -7,7 +7,7 @@ use dynamo_runtime::metrics::request_plane::ensure_request_plane_metrics_registe
 use dynamo_runtime::metrics::transport_metrics::ensure_transport_metrics_registered_prometheus;
 use omni_family::model_identity;
 use omni_server::app::{App, Sinks, load_model};
-use omni_server::config::Config;
+use omni_config::Config;
 
 use crate::card::Identity;
 use crate::members::Members;

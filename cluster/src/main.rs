@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Parser as _;
 use omni_server::app::{init_logging, serve_stage};
-use omni_server::config::{Config, ServerCommand};
+use omni_config::{Config, ServerCommand};
 
 use omni_cluster::args::Args;
 use omni_cluster::settings::Part;

@@ -12,8 +12,8 @@ use futures::StreamExt as _;
 use omni_pipeline::clock::Clock;
 use omni_pipeline::stage::{ReplicaId, ReplicaState};
 use omni_server::app::joined;
-use omni_server::config::Config;
-use omni_server::orchestrator::Orchestrator;
+use omni_config::Config;
+use omni_core::orchestrator::Orchestrator;
 use tokio::time::Instant;
 
 use crate::card::{Card, Identity, all};

@@ -16,7 +16,7 @@ use omni_pipeline::connector::{PeerParts, Peers};
 use omni_pipeline::settings::of_replica;
 use omni_pipeline::stage::ReplicaState;
 use omni_server::app::{StageListener, StageMember};
-use omni_server::config::Config;
+use omni_config::Config;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 

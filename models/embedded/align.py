@@ -1,6 +1,6 @@
 """How far the server's alignment of text and audio is off, and the table of letters that it follows audio by.
 
-    align.py table                       fits server/src/session/alignment/letters.rs and prints its rows
+    align.py table                       fits server/session/src/alignment/letters.rs and prints its rows
     align.py measure [--sentences N]     measures `omni-client speak --subtitles` against the teacher
     align.py listen [--sentences N]      measures the same against Whisper base, and counts words that take no time
 

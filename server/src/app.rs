@@ -26,33 +26,32 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, anyhow};
 use futures::FutureExt as _;
 use http::HeaderValue;
+use omni_config::{Config, Device};
+use omni_core::drain::{Drain, Phases};
+use omni_core::orchestrator::Orchestrator;
+use omni_core::tasks::Tasks;
+use omni_family::Converse;
+use omni_grpc::{
+    Access, AdminState, CHAT_SERVICE_NAME, GrpcCatalog, GrpcChat, GrpcSpeech, GrpcVoices,
+    METRICS_SERVICE_NAME, Riva, SERVICE_NAMES, ServerInfo, Services, WATCH_SERVICE_NAME, Watch, serve,
+};
+use omni_openai::{OpenAi, Sites, tidied};
+use omni_pipeline::clock::Clock;
+use omni_pipeline::connector::EdgeSink;
+use omni_services::{CallGate, Catalog, ChatService, SpeechService, Voices};
+use omni_session::{Courses, Recent, RecordSink, Registry, SessionDeps};
 use omni_telemetry::{Listener, Protocol};
+use omni_transport::{BodyBudget, BufferedResponses, Hosts, Keys, Port, Tls};
+use omni_wyoming::Wyoming;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, Device};
-use crate::drain::{Drain, Phases};
-use crate::grpc::{
-    Access, AdminState, CHAT_SERVICE_NAME, GrpcCatalog, GrpcChat, GrpcSpeech, GrpcVoices,
-    METRICS_SERVICE_NAME, Riva, SERVICE_NAMES, ServerInfo, Services, WATCH_SERVICE_NAME, Watch, serve,
-};
-use crate::openai::{OpenAi, Sites, tidied};
-use crate::orchestrator::Orchestrator;
-use crate::service::{CallGate, Catalog, ChatService, SpeechService, Voices};
-use crate::session::{Courses, Recent, RecordSink, Registry, SessionDeps};
-use crate::studio;
-use crate::tasks::Tasks;
-use crate::transport::{BodyBudget, BufferedResponses, Hosts, Keys, Port, Tls};
-use crate::wyoming::Wyoming;
 use admin::AdminListener;
 use health::{HealthBoard, HealthEnd};
 use metrics::Metrics;
 use model::ModelStart;
-use omni_family::Converse;
-use omni_pipeline::clock::Clock;
-use omni_pipeline::connector::EdgeSink;
 use readiness::Readiness;
 use traces::Traces;
 use wyoming::WyomingListener;
@@ -279,7 +278,7 @@ impl App {
             bodies,
             measurements: metrics.measurements(&stop),
             routes: tidied(metrics.routes(if config.studio {
-                openai.routes().merge(studio::routes())
+                openai.routes().merge(omni_studio::routes())
             } else {
                 openai.routes()
             })),

@@ -1,18 +1,16 @@
-//! The Omni server: configuration, sessions, services, and the protocols gRPC and OpenAI's HTTP API.
+//! The Omni server: reads the configuration, loads the model, starts what the crates below offer, and ends it in order.
 //!
-//! Imports run down one list only:
+//! | crate | |
+//! |---|---|
+//! | `omni-server` | composition root: names concrete types, starts tasks |
+//! | `omni-grpc`, `omni-openai`, `omni-wyoming`, `omni-studio` | protocols: messages and JSON to domain types and back, and the page for browsers; none knows another |
+//! | `omni-transport` | below the protocols: connections, API keys, bounds of bodies |
+//! | `omni-services` | speech, chat, voices and catalogue, free of protocols |
+//! | `omni-session` | one call: text in, events out, every utterance accounted for |
+//! | `omni-core` | callers, errors, ids, compute threads, shutdown, the model that is served |
+//! | `omni-config`, `omni-json` | settings; JSON as callers write it |
 //!
-//! | level | modules | |
-//! |---|---|---|
-//! | 7 | `app`, `main` | composition root: names concrete types, starts tasks |
-//! | 6 | `grpc`, `openai`, `studio`, `wyoming` | protocols: messages and JSON to domain types and back, and the page for browsers; none knows another |
-//! | 5 | `transport` | HTTP below the protocols: connections, API keys, bounds of bodies |
-//! | 4 | `service` | speech, chat, voices and catalogue, free of protocols |
-//! | 3 | `session` | one call: text in, events out, every utterance accounted for |
-//! | 2 | `orchestrator` | admission by tenant, the model that is served, its pipeline |
-//! | 1 | `caller`, `compute`, `config`, `drain`, `error`, `id`, `json`, `reload`, `seldom`, `tasks` | |
-//!
-//! What a model is to its callers, and the model of each stage, are in `omni-family`; what runs the stages is `omni-pipeline`.
+//! A model as its callers see it, and the model of each stage, are in `omni-family`; `omni-pipeline` runs the stages.
 //!
 //! Commands go down bounded queues, events come up bounded queues. Cancellation is a flag that goes down.
 
@@ -20,21 +18,3 @@
 #![allow(missing_docs)]
 
 pub mod app;
-pub mod caller;
-pub mod compute;
-pub mod config;
-pub mod drain;
-pub mod error;
-pub mod grpc;
-pub mod id;
-mod json;
-pub mod openai;
-pub mod orchestrator;
-pub mod reload;
-pub mod seldom;
-pub mod service;
-pub mod session;
-pub mod studio;
-pub mod tasks;
-pub mod transport;
-pub mod wyoming;

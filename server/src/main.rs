@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::CommandFactory as _;
+use omni_config::{Config, MetricsCommand, Quotas, RawConfig, Scope, ServerCommand};
 use omni_server::app::{App, Sinks, init_logging, list_metrics, load_model, metrics_catalogue, serve_stage};
-use omni_server::config::{Config, MetricsCommand, Quotas, RawConfig, Scope, ServerCommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Gives back what is freed. The system's allocator keeps it, in as many places as there were threads: 592 recordings, 10,000 connections
@@ -100,7 +100,7 @@ fn check_config(raw: RawConfig, changed: bool) -> ExitCode {
 }
 
 fn new_key(name: &str, scopes: &[Scope], quotas: &Quotas) -> ExitCode {
-    let made = omni_server::config::new_key(name, scopes, quotas).and_then(|(key, line)| {
+    let made = omni_config::new_key(name, scopes, quotas).and_then(|(key, line)| {
         print(&format!("{line}\n"))?;
         eprintln!("the key of {name}, which is not kept: {key}");
         Ok(())

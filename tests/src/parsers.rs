@@ -14,9 +14,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use omni_audio::{Decoder, InputEncoding, InputFormat, SampleRate, Samples};
 use omni_family::{ChatInfo, Converse as _, ModelInfo as _, SpeechInfo};
 use omni_pipeline::connector;
-use omni_server::config::{self, KeyFile, Scope, deploy};
-use omni_server::service::voices;
-use omni_server::{grpc, openai, wyoming};
+use omni_config::{KeyFile, Scope, deploy};
+use omni_services::voices;
 use omni_telemetry::{
     CustomMetrics, CustomOptions, MetricsConfig, Telemetry, TelemetryOptions, TraceParent, Undeclared,
     queried_names,
@@ -91,29 +90,29 @@ pub const PARSERS: [Parser; 38] = [
         seeds::payloads,
         1,
     ),
-    parser("openai_speech", openai::parsers::speech, seeds::openai_speech, 1),
-    parser("openai_chat", openai::parsers::chat, seeds::openai_chat, 1),
-    parser("openai_form", openai::parsers::form, outside::form, 1),
+    parser("openai_speech", omni_openai::parsers::speech, seeds::openai_speech, 1),
+    parser("openai_chat", omni_openai::parsers::chat, seeds::openai_chat, 1),
+    parser("openai_form", omni_openai::parsers::form, outside::form, 1),
     parser(
         "openai_stream",
-        openai::parsers::stream_message,
+        omni_openai::parsers::stream_message,
         outside::stream,
         1,
     ),
     parser(
         "openai_realtime",
-        openai::parsers::realtime_event,
+        omni_openai::parsers::realtime_event,
         outside::realtime,
         1,
     ),
-    parser("wyoming_events", wyoming::parsers::events, outside::wyoming, 1),
+    parser("wyoming_events", omni_wyoming::parsers::events, outside::wyoming, 1),
     parser("voice_file", voices::parsers::file, outside::voice, 1),
     parser("grpc_speech", grpc_speech, seeds::speak, 2),
     parser("grpc_chat", grpc_chat, seeds::converse, 2),
     parser("grpc_riva", grpc_riva, seeds::riva, 2),
     parser("grpc_metrics", grpc_metrics, outside::measurements, 8),
-    parser("grpc_admin", grpc::parsers::operator, outside::operator, 1),
-    parser("grpc_frames", grpc::parsers::frames, seeds::speak, 1),
+    parser("grpc_admin", omni_grpc::parsers::operator, outside::operator, 1),
+    parser("grpc_frames", omni_grpc::parsers::frames, seeds::speak, 1),
     parser("metrics_query", metrics_query, outside::query, 1),
     parser("tls_files", tls::files, outside::tls_files, 4),
     parser("tls_caller", tls::caller, outside::certificates, 1),
@@ -290,7 +289,7 @@ fn yaml_metrics(bytes: &[u8]) {
 fn keys_file(bytes: &[u8]) {
     if let Ok(keys) = KeyFile::parse(&String::from_utf8_lossy(bytes)) {
         assert!(
-            keys.holder_of(&config::hash("nobody's")).is_none(),
+            keys.holder_of(&omni_config::hash("nobody's")).is_none(),
             "no caller has that key"
         );
     }
@@ -317,7 +316,7 @@ fn key_header(bytes: &[u8]) {
     if let (Some(parent), Some(state)) = (parent, text("tracestate")) {
         let _ = parent.with_state(state);
     }
-    grpc::parsers::deadline(&headers);
+    omni_grpc::parsers::deadline(&headers);
 }
 
 /// Properties of a model that both speaks and converses.
@@ -328,15 +327,15 @@ static MODEL: LazyLock<(Arc<SpeechInfo>, Arc<ChatInfo>)> = LazyLock::new(|| {
 });
 
 fn grpc_speech(bytes: &[u8]) {
-    grpc::parsers::speech(bytes, &MODEL.0);
+    omni_grpc::parsers::speech(bytes, &MODEL.0);
 }
 
 fn grpc_chat(bytes: &[u8]) {
-    grpc::parsers::conversation(bytes, &MODEL.0, &MODEL.1);
+    omni_grpc::parsers::conversation(bytes, &MODEL.0, &MODEL.1);
 }
 
 fn grpc_riva(bytes: &[u8]) {
-    grpc::parsers::synthesis(bytes, &MODEL.0);
+    omni_grpc::parsers::synthesis(bytes, &MODEL.0);
 }
 
 fn grpc_metrics(bytes: &[u8]) {
@@ -345,7 +344,7 @@ fn grpc_metrics(bytes: &[u8]) {
         undeclared: Undeclared::Declared,
         ..CustomOptions::default()
     };
-    grpc::parsers::measurements(bytes, &Arc::new(CustomMetrics::new(&telemetry, options)));
+    omni_grpc::parsers::measurements(bytes, &Arc::new(CustomMetrics::new(&telemetry, options)));
 }
 
 fn metrics_query(bytes: &[u8]) {

@@ -15,7 +15,7 @@ use omni_pipeline::stage::{
     Changes, EngineSink, IgnoreEngines, ReplicaId, ReplicaState, ReplicaStats, ReplicaStatus, StageBody,
     StageHandle, TurnTimeouts,
 };
-use omni_server::config::deploy::Restart;
+use omni_config::deploy::Restart;
 use parking_lot::Mutex;
 
 /// Settings that are passed on.

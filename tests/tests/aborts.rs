@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use omni_proto::v1;
 use omni_server::app::load_model;
-use omni_server::config::{ModelSource, deploy::resolve};
+use omni_config::{ModelSource, deploy::resolve};
 use omni_tests::{Call, ChatCall, Dice, Held, TestServer, cancel, chat_config, config, interrupt, text};
 
 /// Calls in flight at the same time.

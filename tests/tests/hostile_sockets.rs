@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use omni_proto::v1;
-use omni_server::config::{Config, ConnectionLimits};
+use omni_config::{Config, ConnectionLimits};
 use omni_tests::{Authority, FakeScript, FakeSpeech, Held, Reading, TestServer, audio_of};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use omni_engine::Stamp;
+use omni_grpc::{Access, Admin, AdminState, CountCalls, serve_admin};
+use omni_pipeline::clock::Clock;
+use omni_session::{Courses, Packet, Recent, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
 use omni_telemetry::{TraceContext, TraceParent};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -12,9 +15,6 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 
 use super::Sinks;
 use super::bind::bind;
-use crate::grpc::{Access, Admin, AdminState, CountCalls, serve_admin};
-use crate::session::{Courses, Packet, Recent, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
-use omni_pipeline::clock::Clock;
 
 /// Time in which operators' connections may close.
 const CLOSING: Duration = Duration::from_secs(1);

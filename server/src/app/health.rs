@@ -2,15 +2,14 @@
 //! for conversations also if the model holds none. Taking metrics of callers needs no model, and operators and watchers are served to the
 //! end.
 
+use omni_core::drain::Phases;
+use omni_core::orchestrator::Orchestrator;
+use omni_grpc::{
+    ADMIN_SERVICE_NAME, CHAT_SERVICE_NAME, METRICS_SERVICE_NAME, SERVICE_NAMES, WATCH_SERVICE_NAME,
+};
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::{HealthReporter, health_reporter};
-
-use crate::drain::Phases;
-use crate::grpc::{
-    ADMIN_SERVICE_NAME, CHAT_SERVICE_NAME, METRICS_SERVICE_NAME, SERVICE_NAMES, WATCH_SERVICE_NAME,
-};
-use crate::orchestrator::Orchestrator;
 
 /// The health that callers of `grpc.health.v1.Health` see.
 pub(super) struct HealthBoard {

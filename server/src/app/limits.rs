@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use omni_audio::Loudness;
+use omni_config::Config;
+use omni_core::orchestrator::Orchestrator;
 use omni_pipeline::orchestrator::AdmissionLimits;
+use omni_services::voices::{StoreLimits, VoiceStore};
+use omni_services::{CallGate, Voices};
+use omni_session::SessionLimits;
 use omni_telemetry::VoiceInstruments;
-
-use crate::config::Config;
-use crate::orchestrator::Orchestrator;
-use crate::service::voices::{StoreLimits, VoiceStore};
-use crate::service::{CallGate, Voices};
-use crate::session::SessionLimits;
 
 /// Limits of requests that wait for a place.
 pub(super) fn admission(config: &Config) -> AdmissionLimits {

@@ -11,7 +11,7 @@ use omni_engine::Stamp;
 use omni_models::loading_progress;
 use tokio::sync::oneshot;
 
-use crate::tasks::abandon;
+use omni_core::tasks::abandon;
 use omni_pipeline::clock::Clock;
 
 /// Longest time between two looks.

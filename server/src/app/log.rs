@@ -3,11 +3,10 @@
 mod json;
 mod panics;
 
+use omni_config::{Config, LogFormat};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::JsonFields;
-
-use crate::config::{Config, LogFormat};
 
 /// Starts logging for the whole process, panics included. `quiet` are directives that hold unless `--log-level` has one for the same target.
 ///
@@ -15,10 +14,11 @@ use crate::config::{Config, LogFormat};
 /// If the level cannot be read, or logging was started before.
 pub fn init_logging(config: &Config, quiet: &[&str]) -> anyhow::Result<()> {
     let level = &config.log_level;
-    let filter = EnvFilter::try_new(level.directives())?;
+    let directives = level.filter();
+    let filter = EnvFilter::try_new(&directives)?;
     let filter = match filter.max_level_hint() {
         Some(LevelFilter::OFF) => filter,
-        _ => EnvFilter::new([quiet, &[level.directives()]].concat().join(",")),
+        _ => EnvFilter::new([quiet, &[directives.as_str()]].concat().join(",")),
     };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)

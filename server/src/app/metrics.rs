@@ -7,26 +7,27 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ::http as http_types;
-use anyhow::Context as _;
 use omni_telemetry::{
     Admission, CertificateInstrument, ConnectionInstruments, CustomMetrics, CustomOptions, Exposition,
     HostCheck, HttpInstruments, LineFormat, Listener, LogLine, LogSink, OptionsError, Protocol,
     ProtocolInstruments, PullEndpoint, PullGuard, PushOptions, Pusher, StatsLog, Telemetry, TelemetryOptions,
     TlsSource, VoiceInstruments, collect_system,
 };
+
+use ::http as http_types;
+use anyhow::Context as _;
+use omni_config::{AllowedHosts, LogFormat, MetricsListen, MetricsSettings, Scope, hostname};
+use omni_core::drain::Phases;
+use omni_core::orchestrator::Orchestrator;
+use omni_core::tasks::Tasks;
+use omni_grpc::{CountCalls, Measurements};
+use omni_pipeline::clock::Clock;
+use omni_transport::{Hosts, Keys, Tls};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Sinks;
 use super::bind::bind;
-use crate::config::{AllowedHosts, LogFormat, MetricsListen, MetricsSettings, Scope, hostname};
-use crate::drain::Phases;
-use crate::grpc::{CountCalls, Measurements};
-use crate::orchestrator::Orchestrator;
-use crate::tasks::Tasks;
-use crate::transport::{Hosts, Keys, Tls};
-use omni_pipeline::clock::Clock;
 
 mod account;
 mod bridge;

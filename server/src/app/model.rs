@@ -4,6 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use omni_config::Config;
+use omni_config::deploy::{Deploy, Placement};
+use omni_core::compute::Compute;
+use omni_core::orchestrator::{ChatPath, Model, Orchestrator};
+use omni_core::tasks::Tasks;
 use omni_engine::{StageGraph, StageNode};
 use omni_family::{
     ChatInfo, ChatMessage, Converse, Detokenizer, Device, LoadedModel, ModelSource, ProcessRole, SpeechInfo,
@@ -22,11 +27,6 @@ use super::loading;
 use super::metrics::{MetricsBridge, let_go, listen};
 use super::stage_process;
 use super::stages::{Stages, sampling, timeouts};
-use crate::compute::Compute;
-use crate::config::Config;
-use crate::config::deploy::{Deploy, Placement};
-use crate::orchestrator::{ChatPath, Model, Orchestrator};
-use crate::tasks::Tasks;
 
 /// Loads what stages on threads need of a model. Takes its time; nothing is kept if it fails.
 ///

@@ -1,12 +1,12 @@
 //! Readiness of a server's model.
 
 use anyhow::Context as _;
+use omni_core::orchestrator::Orchestrator;
 use omni_pipeline::clock::Clock;
 use omni_pipeline::orchestrator::StageError;
 use omni_pipeline::stage::{ReplicaState, ReplicaView};
 
 use super::App;
-use crate::orchestrator::Orchestrator;
 
 /// State of the model.
 #[derive(Debug, Clone, PartialEq, Eq)]

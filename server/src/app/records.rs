@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::session::{RecordSink, StageFigures, TurnRecord, UtteranceRecord};
 use omni_pipeline::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
+use omni_session::{RecordSink, StageFigures, TurnRecord, UtteranceRecord};
 
 /// Writes one line per utterance and per answer, without their texts.
 #[derive(Debug, Default)]

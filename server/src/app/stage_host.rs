@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use anyhow::{Context as _, anyhow, bail};
+use omni_config::deploy::Deploy;
 use omni_engine::{StageGraph, StageNode};
 use omni_family::{LoadedModel, ModelInfo as _, ModelSource, ProcessRole};
 use omni_models::GRAPHS;
@@ -14,7 +15,6 @@ use omni_pipeline::stage::{
 
 use super::loading::load_blocking;
 use super::stages::{Stages, timeouts};
-use crate::config::deploy::Deploy;
 
 /// The replica of a stage, and its settings.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use omni_config::Config;
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::{
     EventRouter, LinkError, NETWORK_SILENCE_TIMEOUT, Peers, RemoteParts, SharedReplica, StageTransport,
@@ -14,7 +15,6 @@ use tokio::sync::watch;
 
 use super::stage_host::{HostedStage, RunningStage, StageThread, find};
 use super::stage_process::names;
-use crate::config::Config;
 
 /// A stage that runs here for others.
 #[derive(Debug)]

@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, anyhow};
-use serde::{Deserialize, Serialize};
-use tokio::signal::unix::{SignalKind, signal};
-
-use super::log::init_logging;
-use super::stage_host::{HostedStage, RunningStage, find};
-use crate::config::deploy;
-use crate::config::{Config, LogFormat, LogLevel, ModelSource};
+use omni_config::deploy;
+use omni_config::{Config, LogFormat, LogLevel, ModelSource};
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::{
     HostSession, RemoteParts, SILENCE_TIMEOUT, StageNames, called, inherited, remote_stage, spawn_peer,
 };
 use omni_pipeline::stage::{MakeReplica, ReplicaId, ReplicaStatus};
+use serde::{Deserialize, Serialize};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::log::init_logging;
+use super::stage_host::{HostedStage, RunningStage, find};
 
 /// The order that a stage's process gets.
 #[derive(Debug, Clone, Serialize, Deserialize)]

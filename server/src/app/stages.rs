@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
+use omni_config::deploy::{ArStage, ChunkStage, Deploy, OneShotStage, Stage};
 use omni_engine::{
     ArConfig, ChunkConfig, OneShotConfig, PayloadKind, Port, StageGraph, StageKind, StageNode, StreamOptions,
 };
 use omni_family::SpeechInfo;
 use omni_pipeline::request::Sampling;
 use omni_pipeline::stage::{EngineSettings, StageSettings, TurnTimeouts};
-
-use crate::config::deploy::{ArStage, ChunkStage, Deploy, OneShotStage, Stage};
 
 /// Unit of the cost of a recording.
 const ENCODER_FRAME_MS: u128 = 10;

@@ -1,9 +1,9 @@
 //! Servers whose model or listener fails.
 
+use omni_config::RawConfig;
 use omni_family::LoadedModel;
 
 use super::*;
-use crate::config::RawConfig;
 
 #[tokio::test]
 async fn a_model_that_is_never_read_is_told_and_keeps_nobody_from_ending() {

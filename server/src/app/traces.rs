@@ -6,18 +6,18 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use omni_config::TraceSettings;
+use omni_core::error::log::Refusal;
+use omni_core::id::{OnRefused, WEBSOCKET, current_request};
+use omni_core::orchestrator::Orchestrator;
 use omni_engine::Stamp;
+use omni_pipeline::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
+use omni_session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
 use omni_telemetry::{Telemetry, TraceContext, TraceInstruments, TraceParent, Tracer};
 use opentelemetry::InstrumentationScope;
 use tokio::time::Instant;
 
 use super::Sinks;
-use crate::config::TraceSettings;
-use crate::error::log::Refusal;
-use crate::id::{OnRefused, WEBSOCKET, current_request};
-use crate::orchestrator::Orchestrator;
-use crate::session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
-use omni_pipeline::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
 
 mod otlp;
 mod spans;

@@ -5,6 +5,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use omni_config::WyomingSettings;
+use omni_core::drain::Phases;
+use omni_wyoming::Wyoming;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -12,9 +15,6 @@ use tokio_util::sync::CancellationToken;
 use super::bind::{refused, reserve};
 use super::readiness::Readiness;
 use super::zeroconf::Announcement;
-use crate::config::WyomingSettings;
-use crate::drain::Phases;
-use crate::wyoming::Wyoming;
 
 /// Time in which connections may close.
 const CLOSING: Duration = Duration::from_secs(1);

@@ -4,8 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use mdns_sd::{ServiceDaemon, ServiceInfo};
-
-use crate::id::random_u64;
+use omni_core::id::random_u64;
 
 /// The type of service that Home Assistant looks for.
 const SERVICE: &str = "_wyoming._tcp.local.";

@@ -15,7 +15,9 @@ use rcgen::{Certificate, CertificateParams, DnType, KeyPair};
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, crypto};
 
-use crate::{Server, line_with, omni_server};
+use crate::Server;
+use crate::line_with;
+use crate::omni_server;
 
 /// A self-signed certificate for this machine, and its key.
 fn certificate(maker: &str) -> (Certificate, KeyPair) {

@@ -97,7 +97,7 @@ fn the_words_of_vllm_are_understood() {
         let output = run(&[&["serve", "random:none"], args].concat());
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(message.contains("--model random:none"), "{message}");
-        let parsed = omni_server::config::RawConfig::arguments_only([&["omni-server"], args].concat());
+        let parsed = omni_config::RawConfig::arguments_only([&["omni-server"], args].concat());
         let config = parsed
             .expect("good flags")
             .validate()

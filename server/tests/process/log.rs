@@ -261,7 +261,7 @@ fn a_level_that_does_not_exist_is_refused_from_wherever_it_comes() {
 #[test]
 #[ignore = "a part of another test"]
 fn a_program_that_panics() {
-    let config = omni_server::config::RawConfig::arguments_only(["omni-server", "--log-format", "json"]);
+    let config = omni_config::RawConfig::arguments_only(["omni-server", "--log-format", "json"]);
     let config = config
         .expect("good flags")
         .validate()

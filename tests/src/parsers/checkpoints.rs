@@ -9,8 +9,8 @@ use omni_models::{
     Role, SpeechModel, Tokenizer,
 };
 use omni_server::app::load_model;
-use omni_server::config::{ModelSource, Scope, deploy};
-use omni_server::transport::Keys;
+use omni_config::{ModelSource, Scope, deploy};
+use omni_transport::Keys;
 use tempfile::TempDir;
 
 const WEIGHTS: &str = "model.safetensors";

@@ -10,7 +10,7 @@ use omni_proto::stage::v1::{self as stage};
 use omni_proto::v1;
 use omni_proto::v1::converse_request::Event as Said;
 use omni_proto::v1::speak_request::Event as Asked;
-use omni_server::config::deploy;
+use omni_config::deploy;
 use prost::Message;
 
 use super::checkpoints::tiny;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use omni_client::TlsSettings;
-use omni_server::config::{TlsFiles, subject};
+use omni_config::{TlsFiles, subject};
 use tempfile::TempDir;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use omni_proto::v1;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
-use omni_server::config::{Config, Scope};
+use omni_config::{Config, Scope};
 use omni_tests::{
     Call, FakeScript, FakeSpeech, TestServer, audio_of, finish, http, http_to, http2, reason, seeded, text,
 };
@@ -335,7 +335,7 @@ async fn a_gateways_one_connection_outlives_any_number_of_refusals_and_cancels()
 async fn a_refusal_is_read_by_a_caller_that_is_still_writing_and_the_connection_goes_on() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("keys");
-    let (_, line) = omni_server::config::new_key("anna", &[Scope::Speech], &Default::default()).unwrap();
+    let (_, line) = omni_config::new_key("anna", &[Scope::Speech], &Default::default()).unwrap();
     std::fs::write(&file, format!("{line}\n")).unwrap();
     let server = server(&["--api-keys", file.to_str().unwrap()], |_| {}).await;
     for (path, headers, status) in [
@@ -603,7 +603,7 @@ async fn a_message_that_drips_is_given_up() {
 async fn a_key_keeps_what_it_has_used_while_its_file_is_rewritten() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("keys");
-    let (key, line) = omni_server::config::new_key("anna", &[Scope::Speech], &Default::default()).unwrap();
+    let (key, line) = omni_config::new_key("anna", &[Scope::Speech], &Default::default()).unwrap();
     let line = format!("{line} streams=1\n");
     std::fs::write(&file, &line).unwrap();
     let server = server(&["--api-keys", file.to_str().unwrap()], |_| {}).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use omni_proto::v1;
 use omni_proto::v1::speak_response::Event;
-use omni_server::config::{Quotas, Scope, new_key};
+use omni_config::{Quotas, Scope, new_key};
 use omni_tests::{
     FakeScript, Reading, TestServer, audio_of_request, chat_config, chat_message, endless, finish, http,
     reason, respond, said, seeded, text,

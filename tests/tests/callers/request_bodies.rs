@@ -43,7 +43,7 @@ async fn until(server: &TestServer, status: u16) -> HttpAnswer {
 #[tokio::test]
 async fn bodies_that_are_on_their_way_share_a_budget_whatever_they_are_sent_by() {
     let load = || Ok(FakeSpeech::new(FakeScript::default()));
-    let adjust = |config: &mut omni_server::config::Config| config.connections.body_bytes = BUDGET;
+    let adjust = |config: &mut omni_config::Config| config.connections.body_bytes = BUDGET;
     let mut server = TestServer::adjusted(&[], adjust, load).await;
     server.app.ready().await.expect("the fake model loads");
     assert_eq!(knock(&server).await.status, 404);
@@ -74,7 +74,7 @@ async fn bodies_that_are_on_their_way_share_a_budget_whatever_they_are_sent_by()
 #[tokio::test]
 async fn many_bodies_one_after_the_other_leave_nothing_of_the_budget_taken() {
     let load = || Ok(FakeSpeech::new(FakeScript::default()));
-    let adjust = |config: &mut omni_server::config::Config| config.connections.body_bytes = BUDGET;
+    let adjust = |config: &mut omni_config::Config| config.connections.body_bytes = BUDGET;
     let mut server = TestServer::adjusted(&[], adjust, load).await;
     server.app.ready().await.expect("the fake model loads");
     for _ in 0..8 {

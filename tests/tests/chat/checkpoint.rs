@@ -6,7 +6,7 @@ use std::time::Duration;
 use omni_proto::v1;
 use omni_proto::v1::converse_request::Event as Request;
 use omni_server::app::load_model;
-use omni_server::config::{ModelSource, deploy::resolve};
+use omni_config::{ModelSource, deploy::resolve};
 use omni_tests::{TestServer, chat_config, chat_message, generate, respond, said};
 
 async fn server() -> TestServer {

@@ -4,7 +4,7 @@
 use omni_proto::v1;
 use omni_proto::v1::converse_response::Event;
 use omni_server::app::load_model;
-use omni_server::config::{ModelSource, deploy::resolve};
+use omni_config::{ModelSource, deploy::resolve};
 use omni_tests::{Answer, ChatCall, TestServer, chat_config, chat_message, generate};
 
 async fn server() -> TestServer {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use omni_proto::v1;
 use omni_proto::v1::converse_request::Event as Request;
 use omni_proto::v1::converse_response::Event;
-use omni_server::session::Outcome;
+use omni_session::Outcome;
 use omni_tests::{
     ChatCall, FAKE_SAMPLES_PER_FRAME, FakeScript, TestServer, chat_config, interrupt, respond, said, text_of,
 };

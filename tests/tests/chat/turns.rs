@@ -3,7 +3,7 @@
 use omni_proto::v1;
 use omni_proto::v1::converse_request::Event as Request;
 use omni_proto::v1::converse_response::Event;
-use omni_server::session::Outcome;
+use omni_session::Outcome;
 use omni_tests::{FakeScript, TestServer, chat_config, chat_message, generate, reason, respond, said};
 
 async fn server(script: FakeScript) -> TestServer {

@@ -9,7 +9,7 @@ use omni_proto::riva::tts::SynthesizeSpeechRequest;
 use omni_proto::riva::tts::riva_speech_synthesis_client::RivaSpeechSynthesisClient;
 use omni_proto::v1;
 use omni_server::app::load_model;
-use omni_server::config::{ModelSource, deploy::resolve};
+use omni_config::{ModelSource, deploy::resolve};
 use omni_tests::{Call, TestServer, audio_of, cancel, config, finish, http, reason, seeded, text};
 use tonic::Status;
 

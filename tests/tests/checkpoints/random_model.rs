@@ -3,7 +3,7 @@
 use omni_audio::{Level, from_i16, i16_from_s16le};
 use omni_proto::v1;
 use omni_server::app::load_model;
-use omni_server::config::{ModelSource, deploy::resolve};
+use omni_config::{ModelSource, deploy::resolve};
 use omni_tests::{TestServer, audio_of, chat_config, seeded};
 
 async fn server() -> TestServer {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use omni_server::app::load_model;
-use omni_server::config::{ModelSource, deploy::resolve};
+use omni_config::{ModelSource, deploy::resolve};
 use omni_tests::{TestServer, python};
 
 const PAGE: &str = include_str!("../../../docs/clients.md");

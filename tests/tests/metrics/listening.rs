@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use omni_server::config::{Quotas, Scope, new_key};
+use omni_config::{Quotas, Scope, new_key};
 use omni_tests::{Authority, FakeScript, Reading, TestServer, get, http_to, speak};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

@@ -10,7 +10,7 @@ use omni_pipeline::stage::{
     CancelFlag, Changes, EdgeReceiver as _, EdgeSender as _, End, Recv, ReplicaId, ReplicaState,
     ReplicaStats, ReplicaStatus, StageJob,
 };
-use omni_server::config::deploy::Restart;
+use omni_config::deploy::Restart;
 use omni_tests::{
     FakeScript, FakeSpeech, Preparation, Prepared, code2wav_stage, decode_job, speech_job, speech_request,
     talker_stage,

@@ -2,7 +2,7 @@
 
 use omni_proto::v1;
 use omni_server::app::load_model;
-use omni_server::config::{ModelSource, deploy::resolve};
+use omni_config::{ModelSource, deploy::resolve};
 use omni_tests::{TestServer, http, reason};
 use serde_json::{Value, json};
 use tonic::Code;

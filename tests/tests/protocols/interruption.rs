@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use omni_proto::v1;
-use omni_server::session::Outcome;
+use omni_session::Outcome;
 use omni_tests::{Call, FakeScript, TestServer, cancel, config, endless, finish, named, text};
 use tonic::Code;
 

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use omni_audio::{SampleRate, Samples, WavHeader};
 use omni_server::app::load_model;
-use omni_server::config::{ModelSource, deploy::resolve};
-use omni_server::session::Outcome;
+use omni_config::{ModelSource, deploy::resolve};
+use omni_session::Outcome;
 use omni_tests::{TestServer, browse};
 use rustix::process::{Pid, Signal, kill_process};
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use omni_server::config::{Quotas, Scope, new_key};
+use omni_config::{Quotas, Scope, new_key};
 use omni_tests::{Authority, FakeScript, TestServer, python};
 
 const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../clients/python");

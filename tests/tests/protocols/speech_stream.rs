@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
 use hyper::StatusCode;
-use omni_server::config::{Quotas, Scope, new_key};
+use omni_config::{Quotas, Scope, new_key};
 use omni_tests::{
     Authority, FAKE_RATE, FakeScript, FakeSpeech, Gate, Reading, TestServer, http, http2, python,
 };
@@ -499,7 +499,7 @@ async fn messages_without_end_and_bytes_without_sense_end_the_connection() {
 async fn a_silent_peer_is_asked_whether_it_is_there() {
     let soon = Duration::from_millis(100);
     let load = || Ok(FakeSpeech::new(FakeScript::default()));
-    let adjust = |config: &mut omni_server::config::Config| {
+    let adjust = |config: &mut omni_config::Config| {
         config.connections.keepalive = soon;
         config.connections.keepalive_timeout = soon;
     };
@@ -532,7 +532,7 @@ async fn a_silent_peer_is_asked_whether_it_is_there() {
 #[tokio::test]
 async fn one_that_never_says_how_to_speak_is_let_go() {
     let load = || Ok(FakeSpeech::new(FakeScript::default()));
-    let adjust = |config: &mut omni_server::config::Config| {
+    let adjust = |config: &mut omni_config::Config| {
         config.connections.request_time = Duration::from_millis(100);
     };
     let mut server = TestServer::adjusted(&[], adjust, load).await;

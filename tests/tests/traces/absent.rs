@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use omni_server::config::Config;
+use omni_config::Config;
 use omni_tests::{Reading, TestServer, speak};
 use tokio::net::TcpListener;
 

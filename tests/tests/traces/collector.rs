@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_server::config::Config;
+use omni_config::Config;
 use omni_tests::{FakeScript, FakeSpeech, Signed, TestServer};
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
     TraceService, TraceServiceServer,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use omni_server::config::Config;
+use omni_config::Config;
 use omni_tests::{Authority, Reading, TestServer, speak};
 
 use crate::collector::{Collector, server};

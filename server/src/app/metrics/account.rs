@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use omni_audio::{SampleRate, Samples};
+use omni_core::error::{ErrorKind as K, ServeError};
+use omni_core::id::{SessionId, current_request};
+use omni_pipeline::stage::ReplicaId;
+use omni_session::{Outcome, StageFigures, Timings, Track, TurnRecord, UtteranceRecord};
 use omni_telemetry::{
     AudioRecord, FailureReason, RequestOutcome, RequestRecord, Silence, StageRecord, StreamAbort,
     TorchServeRequest,
 };
 
 use super::live::Live;
-use crate::error::{ErrorKind as K, ServeError};
-use crate::id::{SessionId, current_request};
-use crate::session::{Outcome, StageFigures, Timings, Track, TurnRecord, UtteranceRecord};
-use omni_pipeline::stage::ReplicaId;
 
 /// The record of a request: an utterance, or an answer with its speech.
 #[derive(Debug, PartialEq)]

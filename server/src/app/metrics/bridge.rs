@@ -6,8 +6,16 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use omni_config::Quota;
+use omni_config::deploy::Deploy;
+use omni_core::error::{ErrorKind, ServeError};
+use omni_core::orchestrator::Orchestrator;
 use omni_engine::{StageGraph, Stamp};
 use omni_family::{DeviceFigures, SpeechInfo};
+use omni_pipeline::clock::Clock;
+use omni_pipeline::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
+use omni_pipeline::stage::{EngineSink, IgnoreEngines, Listen, OnReleased, ReplicaId, ReplicaState};
+use omni_session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
 use omni_telemetry::{
     Collector, FailureReason, RejectionReason, Replica, Telemetry, Throughput, TraceContext, TraceParent,
 };
@@ -17,14 +25,6 @@ use super::account;
 use super::engines::Engine;
 use super::live::{Live, Stage};
 use crate::app::Sinks;
-use crate::config::Quota;
-use crate::config::deploy::Deploy;
-use crate::error::{ErrorKind, ServeError};
-use crate::orchestrator::Orchestrator;
-use crate::session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
-use omni_pipeline::clock::Clock;
-use omni_pipeline::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
-use omni_pipeline::stage::{EngineSink, IgnoreEngines, Listen, OnReleased, ReplicaId, ReplicaState};
 
 type Figures = Box<dyn Fn() -> Vec<DeviceFigures> + Send + Sync>;
 

@@ -77,7 +77,7 @@ impl Drop for Call {
     }
 }
 
-/// The routes that have a path of their own, as [`OpenAi::routes`](crate::openai::OpenAi::routes) has them.
+/// The routes that have a path of their own, as [`OpenAi::routes`](omni_openai::OpenAi::routes) has them.
 const ROUTES: [&str; 15] = [
     "/",
     "/v1",
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn every_route_has_a_series_of_its_own_and_all_other_paths_share_one() {
-        let source = include_str!("../../openai.rs");
+        let source = include_str!("../../../openai/src/lib.rs");
         let routes = source.match_indices(".route(\"").map(|(at, begin)| {
             let rest = &source[at + begin.len()..];
             &rest[..rest.find('"').expect("the end of the path")]

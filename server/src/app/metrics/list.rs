@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
+use omni_config::MetricsSettings;
 use omni_telemetry::{CustomMetrics, CustomOptions, Telemetry, TelemetryOptions};
-
-use crate::config::MetricsSettings;
 
 /// One line per family: name, type, unit, labels.
 ///

@@ -4,8 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use omni_config::Device;
+use omni_config::deploy;
 use omni_engine::{StageGraph, StageNode, Stamp};
 use omni_family::DeviceFigures;
+use omni_pipeline::connector::{Hop, Place, TransferStamps};
+use omni_pipeline::settings::of_replica;
+use omni_pipeline::stage::ReplicaId;
+use omni_session::Packet;
 use omni_telemetry::{
     AudioInstruments, ComputingInstruments, ComputingStats, EdgeEnd, EdgeInstruments, EngineInstruments,
     HearingInstruments, HopRecord, OneProcess, OwnProcessInstruments, PipelineInstruments, Replica,
@@ -14,12 +20,6 @@ use omni_telemetry::{
 use parking_lot::Mutex;
 
 use super::account::{Account, Stream};
-use crate::config::Device;
-use crate::config::deploy;
-use crate::session::Packet;
-use omni_pipeline::connector::{Hop, Place, TransferStamps};
-use omni_pipeline::settings::of_replica;
-use omni_pipeline::stage::ReplicaId;
 
 /// A stage of the pipeline.
 #[derive(Debug, Clone)]

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use omni_config::TraceSettings;
 use omni_telemetry::{SpanSendError, SpanTransport};
 use opentelemetry::{KeyValue, Value};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -20,8 +21,6 @@ use tonic::metadata::MetadataMap;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Code, Request};
 use tonic_types::StatusExt as _;
-
-use crate::config::TraceSettings;
 
 /// The conventions that attributes of the resource follow.
 const SCHEMA: &str = "https://opentelemetry.io/schemas/1.37.0";

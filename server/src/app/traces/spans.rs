@@ -9,12 +9,12 @@ use std::time::Duration;
 use omni_engine::{SeqId, Stamp};
 use omni_telemetry::{Span, TraceContext};
 
-use crate::error::ServeError;
-use crate::error::log::Refusal;
-use crate::id::{RequestName, current_request};
-use crate::session::{Outcome, SequenceRecord, Timings, Track, TurnRecord, UtteranceRecord};
+use omni_core::error::ServeError;
+use omni_core::error::log::Refusal;
+use omni_core::id::{RequestName, current_request};
 use omni_pipeline::connector::EdgeRecord;
 use omni_pipeline::stage::StageSnapshot;
+use omni_session::{Outcome, SequenceRecord, Timings, Track, TurnRecord, UtteranceRecord};
 
 /// The name of every request's span, as vLLM has it.
 const REQUEST: &str = "llm_request";

@@ -4,7 +4,7 @@ use std::fs;
 
 use futures::SinkExt as _;
 use hyper::StatusCode;
-use omni_server::config::{Quotas, Scope, new_key};
+use omni_config::{Quotas, Scope, new_key};
 use omni_tests::{FakeScript, TestServer, http};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use omni_server::config::{Quotas, Scope, new_key};
+use omni_config::{Quotas, Scope, new_key};
 use omni_tests::{FakeScript, TestServer};
 use serde_json::json;
 use tempfile::TempDir;

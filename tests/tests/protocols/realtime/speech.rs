@@ -3,7 +3,7 @@
 
 use omni_audio::encode_s16le;
 use omni_server::app::load_model;
-use omni_server::config::{ModelSource, deploy::resolve};
+use omni_config::{ModelSource, deploy::resolve};
 use omni_tests::{FakeScript, TestServer, http};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;

@@ -7,7 +7,7 @@ use clap::Parser as _;
 use omni_bench::{Asking, Load, Manner, Offered, Plan, Style, Work};
 use omni_client::{Endpoint, SpeechSettings};
 use omni_server::app::{App, Sinks, load_model};
-use omni_server::config::RawConfig;
+use omni_config::RawConfig;
 use omni_tests::Reading;
 
 use super::Run;

@@ -14,12 +14,12 @@ pub(crate) struct Seldom(Mutex<Option<Instant>>);
 impl Seldom {
     /// A kind of which no line was written.
     #[must_use]
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(Mutex::new(None))
     }
 
     /// True if a line may be written now; if so, it counts as written.
-    pub fn now(&self) -> bool {
+    pub(crate) fn now(&self) -> bool {
         self.at(Instant::now())
     }
 

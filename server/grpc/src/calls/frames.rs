@@ -15,7 +15,7 @@ pub(crate) struct Frames {
 
 impl Frames {
     /// Number of messages that end within `data`.
-    pub fn messages(&mut self, mut data: &[u8]) -> usize {
+    pub(crate) fn messages(&mut self, mut data: &[u8]) -> usize {
         let mut messages = 0;
         while !data.is_empty() {
             if self.filled < HEAD {

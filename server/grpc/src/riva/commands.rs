@@ -257,7 +257,7 @@ impl Caller {
 }
 
 /// Converts the messages of a call; for tests.
-pub fn take(requests: impl Iterator<Item = SynthesizeSpeechRequest>, info: &SpeechInfo) {
+pub(crate) fn take(requests: impl Iterator<Item = SynthesizeSpeechRequest>, info: &SpeechInfo) {
     let bounds = Bounds {
         message: usize::MAX,
         utterance: usize::MAX,

@@ -260,7 +260,7 @@ impl ResponseBody {
 }
 
 /// Parses any event; for tests. Its items are read, and not checked against a model.
-pub fn take(text: &str) {
+pub(crate) fn take(text: &str) {
     let _ = ClientEvent::parse(text, &|_| {
         Err(ApiError::invalid(Some("item"), "item is not checked here"))
     });

@@ -128,7 +128,7 @@ fn config(text: &str, strict: bool) -> Result<Configured, ApiError> {
 }
 
 /// Parses any message; for tests.
-pub fn take(text: &str) {
+pub(crate) fn take(text: &str) {
     let _ = ClientMessage::parse(text, false);
 }
 

@@ -10,9 +10,9 @@ mod net;
 
 use std::sync::Arc;
 
+use omni_backend::{Backend, ComputeError, DryRun, Params};
 use omni_engine::{ModelError, OneShotModel, SeqId};
 
-use crate::backend::{Backend, ComputeError, DryRun, Params};
 use crate::checkpoint::{Checkpoint, LoadError};
 use crate::config::AudioConfig;
 use crate::loader::Loader;

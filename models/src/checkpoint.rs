@@ -6,12 +6,8 @@
 //! interprets a tensor.
 
 mod header;
+mod info;
 mod problem;
-mod recipe;
-#[cfg(unix)]
-mod rows;
-mod staging;
-mod tensor;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,19 +16,16 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use omni_backend::host::{HostTensor, Pages, pages};
 use serde::Deserialize;
 
 use crate::random::RandomModel;
 use header::Header;
+use info::Content;
+pub(crate) use info::TensorInfo;
+#[cfg(unix)]
+use omni_backend::host::{FileRows, FileStamp};
 pub use problem::{LoadError, Problem};
-pub(crate) use recipe::{Recipe, Uniform};
-#[cfg(unix)]
-pub(crate) use rows::FileRows;
-#[cfg(unix)]
-use rows::FileStamp;
-pub(crate) use staging::KeptPages;
-use tensor::Content;
-pub(crate) use tensor::{DType, HostTensor, Reordering, TensorInfo};
 
 const SINGLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
@@ -160,11 +153,11 @@ impl CheckpointSource {
     }
 
     /// As [`CheckpointSource::range`], in pages of its own, where that is worth it and the system gives them.
-    fn pages(&self, name: &str, begin: u64, end: u64) -> Result<Option<staging::Pages>, LoadError> {
+    fn pages(&self, name: &str, begin: u64, end: u64) -> Result<Option<Pages>, LoadError> {
         let (Self::Dir(dir), size) = (self, usize::try_from(end - begin).unwrap_or(usize::MAX)) else {
             return Ok(None);
         };
-        let Some(mut pages) = staging::pages(size) else {
+        let Some(mut pages) = pages(size) else {
             return Ok(None);
         };
         let failed = |e: &std::io::Error| LoadError::read(name, e);

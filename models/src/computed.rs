@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
+use omni_backend::{Activations, Norm, Products, Result, RowIndexing};
 use omni_engine::{ModelError, SeqId, SeqStep};
-
-use crate::backend::{Activations, Norm, Products, Result, RowIndexing};
 
 /// Results of the last step, one row per sequence.
 pub(crate) struct Computed<B: RowIndexing> {

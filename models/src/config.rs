@@ -24,6 +24,18 @@ pub(crate) use read::{
 };
 pub(crate) use thinker::{AudioTokens, Roles, ThinkerConfig};
 
+/// Kind of a model's voices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum VoiceSource {
+    /// It has voices of its own, with names.
+    #[default]
+    Names,
+    /// Recordings.
+    Recordings,
+    /// Descriptions in words.
+    Descriptions,
+}
+
 /// Ids of text tokens with a meaning of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextTokens {

@@ -6,7 +6,6 @@
 //! clocks.
 
 mod audio_encoder;
-mod backend;
 mod chat;
 mod checkpoint;
 mod code2wav;
@@ -18,10 +17,8 @@ mod loader;
 mod mel;
 mod nn;
 mod paged;
-mod philox;
 mod qwen3_tts;
 mod random;
-mod sampling;
 mod speech;
 mod talker;
 #[cfg(feature = "testing")]
@@ -32,18 +29,16 @@ mod tokenizer;
 mod topology;
 
 pub use audio_encoder::{AUDIO_SAMPLE_RATE, AudioEncoder, AudioError, AudioLimits};
-pub use backend::{GpuFigures, TellFallback, share_small_products};
 pub use chat::{ChatError, ChatPiece, ChatPrompt, ChatTemplate, Message, MessagePart, Role, TalkerPrompt};
 pub use checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem, loading_progress};
 pub use code2wav::Code2Wav;
-pub use config::{GenerationDefaults, TextTokens};
+pub use config::{GenerationDefaults, TextTokens, VoiceSource};
 pub use floor::{CountedFloor, Mixture, StageFloor, counted_floor};
+pub use omni_backend::sampling::{Sampling, SamplingError, TextSampling};
+pub use omni_backend::{GpuFigures, TellFallback, Weights, share_small_products};
 pub use qwen3_tts::{VOICE_SAMPLE_RATE, VoiceEncoder, VoiceError};
 pub use random::{RandomModel, RandomNameError};
-pub use sampling::{Sampling, SamplingError, TextSampling};
-pub use speech::{
-    DType, Kernels, Language, LoadOptions, Parts, SpeechLimits, SpeechModel, VoiceSource, Weights, probe_gpu,
-};
+pub use speech::{DType, Kernels, Language, LoadOptions, Parts, SpeechLimits, SpeechModel, probe_gpu};
 pub use talker::{KvOptions, Talker, TalkerRequest, UserRow, Voice};
 pub use thinker::{HiddenRows, PromptPiece, Thinker, ThinkerRequest, ThinkerToken};
 pub use thinker_model::{ThinkerLimits, ThinkerModel};

@@ -6,8 +6,10 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::backend::{ComputeError, DryRun, Params, Precision, Taps};
-use crate::checkpoint::{Checkpoint, DType, HostTensor, LoadError, Problem, Reordering};
+use omni_backend::host::{DType, HostTensor, Reordering};
+use omni_backend::{ComputeError, Conv, Depthwise, DryRun, Params, Precision, Snake, Taps};
+
+use crate::checkpoint::{Checkpoint, LoadError, Problem};
 
 /// Source of weights for one pass.
 pub(crate) struct Loader<'a, P> {
@@ -18,26 +20,6 @@ pub(crate) struct Loader<'a, P> {
     problems: RefCell<Vec<Problem>>,
     /// Files that were found damaged: once for all their tensors.
     damaged: RefCell<BTreeSet<String>>,
-}
-
-/// A causal convolution as a matrix over its taps.
-pub(crate) struct Conv<P: Params> {
-    pub(crate) matrix: P::Matrix,
-    pub(crate) taps: Taps,
-}
-
-/// A causal convolution of every channel for itself.
-pub(crate) struct Depthwise<P: Params> {
-    /// `[taps, channels]`.
-    pub(crate) weight: P::Vector,
-    pub(crate) bias: P::Vector,
-    pub(crate) taps: Taps,
-}
-
-/// A channel-wise `x + sin(x * a)^2 * b`.
-pub(crate) struct Snake<P: Params> {
-    pub(crate) a: P::Vector,
-    pub(crate) b: P::Vector,
 }
 
 impl<'a, P: Params> Loader<'a, P> {

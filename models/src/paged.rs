@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
+use omni_backend::Batch;
 use omni_engine::{KvSpec, ModelError, SeqStep};
 
-use crate::backend::Batch;
 use crate::talker::KvOptions;
 
 /// The cache that `kv` asks for, for sequences of at most `max_positions`, and its rows.

@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use omni_backend::DryRun;
+use omni_backend::host::{Recipe, Uniform};
 use serde::{Deserialize, Serialize};
 
-use crate::backend::DryRun;
-use crate::checkpoint::{Checkpoint, CheckpointSource, LoadError, Recipe, TensorInfo, Uniform};
-use crate::config::{AudioConfig, PromptFormat, ThinkerConfig};
+use crate::checkpoint::{Checkpoint, CheckpointSource, LoadError, TensorInfo};
+use crate::config::{AudioConfig, PromptFormat, ThinkerConfig, VoiceSource};
 use crate::family::Family;
 use crate::loader::Loader;
-use crate::speech::VoiceSource;
 use crate::{audio_encoder, qwen3_tts, speech, thinker_model};
 
 /// Prefix of every name.

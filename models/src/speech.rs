@@ -6,15 +6,17 @@ mod options;
 
 use std::sync::Arc;
 
+use omni_backend::DryRun;
+use omni_backend::host::KeptPages;
 use omni_engine::ModelError;
 
 use crate::audio_encoder::{self, AudioEncoder, AudioLimits};
-use crate::backend::DryRun;
 use crate::chat::ChatTemplate;
-use crate::checkpoint::{Checkpoint, CheckpointSource, KeptPages, LoadError, Problem};
+use crate::checkpoint::{Checkpoint, CheckpointSource, LoadError, Problem};
 use crate::code2wav::Code2Wav;
 use crate::config::{
     AudioConfig, GenerationDefaults, PromptFormat, SpeechConfig, StackConfig, TextTokens, ThinkerConfig,
+    VoiceSource,
 };
 use crate::family::{self, Family};
 use crate::loader::Loader;
@@ -25,7 +27,7 @@ use crate::tokenizer::Tokenizer;
 
 use nets::{AnyNets, all_nets};
 pub(crate) use nets::{Sources, nets};
-pub use options::{DType, Kernels, LoadOptions, Parts, Weights, probe_gpu};
+pub use options::{DType, Kernels, LoadOptions, Parts, probe_gpu};
 
 /// Properties of a model for its callers.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,18 +70,6 @@ pub struct Language {
     pub tag: &'static str,
     /// The checkpoint's name for it: for [`crate::TalkerRequest::language`].
     pub name: String,
-}
-
-/// Kind of a model's voices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum VoiceSource {
-    /// It has voices of its own, with names.
-    #[default]
-    Names,
-    /// Recordings.
-    Recordings,
-    /// Descriptions in words.
-    Descriptions,
 }
 
 /// The speech path: tokenizer, talker with code predictor, code2wav.

@@ -18,12 +18,11 @@ mod sequence;
 use std::fmt;
 use std::sync::Arc;
 
+use omni_backend::sampling::Sampling;
 use omni_engine::{
     ArModel, AsyncExecutor, CodecFrame, KvCache, KvSpec, ModelError, Sampled, SeqId, SeqStep, Sequences,
     StepExecutor, VoicePrompt, Warmup,
 };
-
-use crate::sampling::Sampling;
 
 pub(crate) use self::core::Core;
 pub(crate) use net::TalkerNet;

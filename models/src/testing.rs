@@ -25,5 +25,5 @@ pub use written::{WriteError, write_random};
 
 /// Applies the repetition penalty to logits `[vocab]`, as sampling does: once to each id in `said`.
 pub fn penalise(logits: &mut [f32], penalty: f32, said: &[u32]) {
-    crate::sampling::penalise(logits, penalty, said);
+    omni_backend::sampling::penalise(logits, penalty, said);
 }

@@ -15,12 +15,11 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use omni_backend::sampling::TextSampling;
 use omni_engine::{
     ArModel, AsyncExecutor, ContentKey, KvCache, KvSpec, ModelError, Sampled, SeqId, SeqStep, Sequences,
     StepExecutor, Warmup,
 };
-
-use crate::sampling::TextSampling;
 
 pub(crate) use self::core::Core;
 pub(crate) use net::{ThinkerNet, embed_tokens};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use omni_backend::{Backend, DryRun, Params};
 use omni_engine::ModelError;
 
-use crate::backend::{Backend, DryRun, Params};
 use crate::checkpoint::{Checkpoint, LoadError};
 use crate::config::ThinkerConfig;
 use crate::loader::Loader;

@@ -1,6 +1,7 @@
 //! The encoder's weights and its forward pass over one utterance.
 
-use crate::backend::{Attention, AttentionShape, Normalisation, Params, Products, Result, RowIndexing};
+use omni_backend::{Attention, AttentionShape, Normalisation, Params, Products, Result, RowIndexing};
+
 use crate::checkpoint::LoadError;
 use crate::config::{AudioConfig, CONVOLUTIONS, shortened};
 use crate::loader::Loader;

@@ -5,10 +5,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use omni_backend::host::DType;
 use serde::Deserialize;
 
+use super::info::{Content, TensorInfo};
 use super::problem::{LoadError, Problem};
-use super::tensor::{Content, DType, TensorInfo};
 
 /// Longest header accepted, as in the reference implementation.
 const MAX_HEADER: u64 = 100_000_000;

@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use omni_backend::{Backend, Batch, Part, StepKey};
 use omni_engine::{ChunkBounds, ChunkModel, CodecFrame, Decoded, ModelError, SeqId, Skipped};
-
-use crate::backend::{Backend, Batch, Part, StepKey};
 
 use super::net::{Code2WavNet, clip};
 

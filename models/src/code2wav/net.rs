@@ -4,10 +4,12 @@
 //! plain upsampling with ConvNeXt blocks; then the decoder: stages of Snake, transposed convolution and three dilated
 //! residual units. Signals are `[time, channels]`.
 
-use crate::backend::{Backend, Batch, ComputeError, Params, Result, Signals, Taps};
+use omni_backend::{Backend, Batch, ComputeError, Params, Result, Signals, Taps};
+use omni_backend::{Conv, Depthwise, Snake};
+
 use crate::checkpoint::LoadError;
 use crate::config::{Code2WavConfig, Code2WavFront};
-use crate::loader::{Conv, Depthwise, Loader, Snake};
+use crate::loader::Loader;
 use crate::nn::Stack;
 use crate::qwen3_tts::Quantizer;
 

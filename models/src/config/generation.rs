@@ -1,10 +1,10 @@
 //! `generation_config.json`: how a checkpoint wants to be sampled when a request does not say.
 
+use omni_backend::sampling::{Sampling, TextSampling};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::checkpoint::{LoadError, Problem};
-use crate::sampling::{Sampling, TextSampling};
 
 const FILE: &str = "generation_config.json";
 

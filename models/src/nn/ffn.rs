@@ -1,6 +1,7 @@
 //! Feed-forward layers: a gated pair, a mixture of such experts, and the two-layer projections.
 
-use crate::backend::{self, Norm, Params, Products, Result, Routing};
+use omni_backend::{Norm, Params, Products, Result, Routing};
+
 use crate::checkpoint::LoadError;
 use crate::config::FfnConfig;
 use crate::loader::Loader;
@@ -41,7 +42,7 @@ pub(crate) struct Mixture<P: Params> {
 impl<B: Products> Mixture<B> {
     /// `x` plus `scale` times the mixture of experts of its normalised rows.
     fn forward(&self, b: &B, x: B::Rows, norm: Norm<'_, B>, scale: Option<&B::Vector>) -> Result<B::Rows> {
-        let mixture = backend::Mixture {
+        let mixture = omni_backend::Mixture {
             router: &self.router,
             experts: &self.experts,
             shared: self.shared.as_ref().map(|s| (&s.gate_up, &s.down)),
@@ -49,7 +50,7 @@ impl<B: Products> Mixture<B> {
         };
         match scale {
             None => b.norm_mixture_add(x, norm, &mixture),
-            Some(_) => backend::add_mixture(b, x, norm, &mixture, scale),
+            Some(_) => omni_backend::add_mixture(b, x, norm, &mixture, scale),
         }
     }
 }

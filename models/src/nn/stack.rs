@@ -4,12 +4,13 @@
 //! `x += attention(norm(x)); x += ffn(norm(x))` per layer, with grouped-query attention, rotary positions (the two
 //! halves of a head rotate against each other), optional norms on query and key heads and optional residual scales.
 
-use crate::backend::{Attention, AttentionShape, Batch, Norm, Params, Products, Result, RowIndexing};
+use omni_backend::{Attention, AttentionShape, Batch, Norm, Params, Products, Result, RowIndexing};
+
 use crate::checkpoint::LoadError;
 use crate::config::StackConfig;
 use crate::loader::Loader;
+use omni_backend::Angles;
 
-use super::angles::Angles;
 use super::ffn::Ffn;
 
 struct Layer<P: Params> {

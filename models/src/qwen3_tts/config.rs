@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::VoiceSource;
 use crate::checkpoint::LoadError;
 use crate::config::{
     Code2WavFront, CodecTokens, FILE, FfnConfig, Fields, MOST_LAYERS, Paths, PromptFormat, SpeechConfig,
-    StackConfig, TalkerConfig, TextTokens, WIDEST, code2wav, contradictions, finished, full_attention,
-    parsed, predictor, stack,
+    StackConfig, TalkerConfig, TextTokens, VoiceSource, WIDEST, code2wav, contradictions, finished,
+    full_attention, parsed, predictor, stack,
 };
 
 pub(crate) const CODEC_CONFIG: &str = "speech_tokenizer/config.json";

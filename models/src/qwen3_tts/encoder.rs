@@ -11,8 +11,9 @@ mod speaker;
 
 use std::time::Duration;
 
-use crate::Weights;
-use crate::backend::{ComputeError, Cpu, DryRun};
+use omni_backend::Weights;
+use omni_backend::{ComputeError, Cpu, DryRun};
+
 use crate::checkpoint::{Checkpoint, LoadError};
 use crate::config::FILE;
 use crate::loader::Loader;

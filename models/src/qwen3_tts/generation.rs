@@ -1,10 +1,10 @@
 //! `generation_config.json` of Qwen3-TTS: the talker's fields have no prefix, the code predictor's are `subtalker_*`.
 
+use omni_backend::sampling::{Sampling, TextSampling};
 use serde::Deserialize;
 
 use crate::checkpoint::LoadError;
 use crate::config::{GenerationDefaults, generation_json};
-use crate::sampling::{Sampling, TextSampling};
 
 /// Least frames of speech, as in the reference implementation.
 const MIN_FRAMES: u32 = 2;

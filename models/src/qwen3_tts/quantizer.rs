@@ -1,9 +1,11 @@
 //! From a frame's codes to the first rows of the codec's decoder.
 
-use crate::backend::{Backend, Params, Result, Signals, Taps};
+use omni_backend::Conv;
+use omni_backend::{Backend, Params, Result, Signals, Taps};
+
 use crate::checkpoint::LoadError;
 use crate::config::Code2WavConfig;
-use crate::loader::{Conv, Loader};
+use crate::loader::Loader;
 
 const NAME: &str = "decoder.quantizer";
 /// Taps of the convolution behind the quantizer.

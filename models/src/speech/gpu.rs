@@ -1,6 +1,6 @@
 //! Reports of a GPU's work for a model.
 
-use crate::backend::{GpuFigures, TellFallback};
+use omni_backend::{GpuFigures, TellFallback};
 
 use super::SpeechModel;
 

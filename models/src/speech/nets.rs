@@ -3,20 +3,21 @@
 use std::sync::{Arc, OnceLock};
 
 use candle_core::{DType as CandleType, Device};
+use omni_backend::host::KeptPages;
+use omni_backend::{Backend, Candle, Cpu, GpuFigures, Params, Precision, TellFallback};
 use omni_engine::ModelError;
 
 use super::options::{DType, Kernels, LoadOptions, Parts};
 use crate::audio_encoder::AudioEncoder;
-#[cfg(any(feature = "cuda", feature = "emulator"))]
-use crate::backend::Gpu;
-use crate::backend::{Backend, Candle, Cpu, GpuFigures, Params, Precision, TellFallback};
-use crate::checkpoint::{Checkpoint, KeptPages, LoadError, Problem};
+use crate::checkpoint::{Checkpoint, LoadError, Problem};
 use crate::code2wav::{self, Code2Wav, Code2WavNet};
 use crate::config::{AudioConfig, PromptFormat, SpeechConfig, ThinkerConfig};
 use crate::loader::Loader;
 use crate::talker::{self, KvOptions, Talker, TalkerNet};
 use crate::thinker;
 use crate::thinker_model::ThinkerModel;
+#[cfg(any(feature = "cuda", feature = "emulator"))]
+use omni_backend::Gpu;
 
 /// Checkpoints with the tensors of the speech path.
 #[derive(Debug, Clone, Copy)]

@@ -9,15 +9,15 @@ mod prompts;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use omni_backend::sampling::{Choice, Limits, Sampling};
+use omni_backend::{Backend, Batch, StepKey};
 use omni_engine::{
     AsyncExecutor, CodecFrame, KvCache, KvSpec, ModelError, Sampled, SeqId, SeqStep, Sequences, StepExecutor,
     Warmup,
 };
 
-use crate::backend::{Backend, Batch, StepKey};
 use crate::computed::{Computed, Kept, check_new, find};
 use crate::paged;
-use crate::sampling::{Choice, Limits, Sampling};
 
 use super::net::TalkerNet;
 use super::predictor::PredictorKv;

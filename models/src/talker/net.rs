@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::backend::{Backend, ComputeError, Params, Result};
+use omni_backend::{Backend, ComputeError, Params, Result};
+
 use crate::checkpoint::LoadError;
 use crate::computed::Kept;
 use crate::config::{PredictorConfig, PromptFormat, TalkerConfig, TextTokens};
@@ -188,10 +189,10 @@ mod tests {
     use omni_gpu::{Emulated, Float};
 
     use super::*;
-    use crate::backend::Gpu;
     use crate::config::SpeechConfig;
     use crate::random::RandomModel;
     use crate::thinker;
+    use omni_backend::Gpu;
 
     type Device = Gpu<Emulated>;
 

@@ -3,12 +3,13 @@
 //! A short sequence per frame with a cache of its own: the hidden state, the first code, then each sampled code; every
 //! group has its own embedding and its own head. All sequences of a batch advance together, one group at a time.
 
-use crate::backend::{Backend, Batch, Params, Result};
+use omni_backend::sampling::Choice;
+use omni_backend::{Backend, Batch, Params, Result};
+
 use crate::checkpoint::LoadError;
 use crate::config::PredictorConfig;
 use crate::loader::Loader;
 use crate::nn::Stack;
-use crate::sampling::Choice;
 
 pub(super) struct Predictor<P: Params> {
     pub(super) groups: usize,

@@ -5,9 +5,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use omni_backend::host::{DType, HostTensor};
 use safetensors::{Dtype, View, serialize_to_file};
 
-use crate::checkpoint::{Checkpoint, CheckpointSource, DType, HostTensor, LoadError};
+use crate::checkpoint::{Checkpoint, CheckpointSource, LoadError};
 use crate::family::{CODEC_FOLDER, Family};
 use crate::qwen3_tts::CODEC_CONFIG;
 use crate::random::RandomModel;

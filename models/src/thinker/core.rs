@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use omni_backend::sampling::{Draw, Said, Tally, TextChoice, TextSampling};
+use omni_backend::{Backend, Batch, StepKey, TextChosen};
 use omni_engine::{
     AsyncExecutor, ContentKey, KvCache, KvSpec, ModelError, Sampled, SeqId, SeqStep, Sequences, StepExecutor,
     Warmup,
 };
 
-use crate::backend::{Backend, Batch, StepKey, TextChosen};
 use crate::computed::{Computed, Kept, check_new, find, nothing_computed};
 use crate::nn::Tap;
 use crate::paged;
-use crate::sampling::{Draw, Said, Tally, TextChoice, TextSampling};
 use crate::talker::KvOptions;
 
 use super::net::ThinkerNet;

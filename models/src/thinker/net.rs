@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::backend::{Backend, Params, Result};
+use omni_backend::{Backend, Params, Result};
+
 use crate::checkpoint::LoadError;
 use crate::computed::Kept;
 use crate::config::ThinkerConfig;

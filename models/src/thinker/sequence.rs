@@ -3,9 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use omni_backend::sampling::{Draw, Said, Tally, TextChoice};
 use omni_engine::ContentKey;
-
-use crate::sampling::{Draw, Said, Tally, TextChoice};
 
 use super::{HiddenRows, PromptPiece, ThinkerRequest};
 

@@ -1,10 +1,11 @@
 //! The codec's encoder: from samples to the codes of frames. Convolutions that shorten, a causal transformer, and a
 //! split residual quantizer. (Mimi; Défossez et al., "Moshi", 2024.)
 
-use crate::backend::{Attention, AttentionShape, Batch, Normalisation, Params, Products, Result};
+use omni_backend::Angles;
+use omni_backend::{Attention, AttentionShape, Batch, Normalisation, Params, Products, Result};
+
 use crate::checkpoint::LoadError;
 use crate::loader::Loader;
-use crate::nn::Angles;
 
 use super::config::{CodecEncoderConfig, DOWNSAMPLE};
 use super::quantizer::ResidualQuantizer;

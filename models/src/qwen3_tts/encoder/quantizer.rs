@@ -1,7 +1,9 @@
 //! Residual vector quantisation: the nearest vector of a codebook, then the nearest of the next one to the remainder.
 
-use crate::backend::{Params, Products, Result};
-use crate::checkpoint::{HostTensor, LoadError};
+use omni_backend::host::HostTensor;
+use omni_backend::{Params, Products, Result};
+
+use crate::checkpoint::LoadError;
 use crate::loader::Loader;
 
 use super::config::CodecEncoderConfig;

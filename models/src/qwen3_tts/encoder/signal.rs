@@ -1,6 +1,7 @@
 //! Signals of a whole recording, and convolutions over them that see both ends.
 
-use crate::backend::{Params, Products, Result};
+use omni_backend::{Params, Products, Result};
+
 use crate::checkpoint::LoadError;
 use crate::loader::Loader;
 use crate::mel::mirrored;

@@ -1,7 +1,8 @@
 //! The speaker encoder: from a spectrogram to one vector of a voice. (ECAPA-TDNN, Desplanques, Thienpondt and
 //! Demuynck, 2020.)
 
-use crate::backend::{Params, Products, Result};
+use omni_backend::{Params, Products, Result};
+
 use crate::checkpoint::LoadError;
 use crate::loader::Loader;
 

@@ -1,7 +1,7 @@
 //! The last frame of every sequence, kept where the next step needs it: that step can be asked for before the host
 //! knows the frame.
 
-use crate::backend::{IdStore, Result};
+use omni_backend::{IdStore, Result};
 
 /// Initial slots, more than sequences usually begun. Growing moves the memory, and graphs are recorded again.
 const FRAME_SLOTS: usize = 1024;

@@ -1,5 +1,7 @@
 //! From a step's hidden states to frames: asked for, and answered.
 
+use omni_backend::sampling::{Choice, Limits, chosen};
+use omni_backend::{Backend, StepKey};
 use omni_engine::{CodecFrame, ModelError, Sampled, SeqId};
 
 use super::super::net::TalkerNet;
@@ -7,10 +9,8 @@ use super::super::predictor::Beginning;
 use super::super::sequence::Sequence;
 use super::frame_slots::PADDING_SLOT;
 use super::{Core, PADDING};
-use crate::backend::{Backend, StepKey};
 use crate::computed::{Computed, find, nothing_computed};
 use crate::config::CONTROL_CODES;
-use crate::sampling::{Choice, Limits, chosen};
 
 /// Frames in flight.
 pub(super) struct Asked<B: Backend> {

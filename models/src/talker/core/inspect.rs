@@ -1,9 +1,9 @@
 //! Intermediate results between steps.
 
+use omni_backend::Backend;
 use omni_engine::{ModelError, SeqId, SeqStep};
 
 use super::{Core, inputs};
-use crate::backend::Backend;
 use crate::computed::nothing_computed;
 use crate::talker::Inspect;
 use crate::talker::predictor::Beginning;

@@ -1,12 +1,12 @@
 //! Steps done before they are needed, so that they are recorded by then.
 
+use omni_backend::Backend;
+use omni_backend::sampling::{Choice, Limits, Sampling};
 use omni_engine::ModelError;
 
 use super::prompts::{Plain, Size};
 use super::{Core, PADDING, PADDING_SAMPLING};
-use crate::backend::Backend;
 use crate::paged;
-use crate::sampling::{Choice, Limits, Sampling};
 
 /// Keys that steps are prepared for, most: 80 seconds of the published model's frames. A longer reply's sizes are new
 /// when it comes to them.

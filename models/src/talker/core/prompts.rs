@@ -1,10 +1,10 @@
 //! Prompts beside frames, as steps that are alike: rows, keys and ends rounded up.
 
+use omni_backend::{Backend, Batch, Result as ComputeResult, StepKey};
 use omni_engine::ModelError;
 
 use super::super::sequence::{CodecTrack, Input, NO_CODE, TextTrack};
 use super::Core;
-use crate::backend::{Backend, Batch, Result as ComputeResult, StepKey};
 use crate::paged;
 
 /// Most rows of prompts' ends that are computed for all such steps of a size, however few there are: one piece of a

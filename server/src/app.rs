@@ -8,6 +8,7 @@ mod loading;
 mod log;
 mod metrics;
 mod model;
+mod parts;
 mod readiness;
 mod records;
 mod stage_host;
@@ -21,37 +22,27 @@ mod zeroconf;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use futures::FutureExt as _;
-use http::HeaderValue;
 use omni_config::{Config, Device};
-use omni_core::drain::{Drain, Phases};
+use omni_core::drain::Drain;
 use omni_core::orchestrator::Orchestrator;
-use omni_core::tasks::Tasks;
 use omni_family::Converse;
-use omni_grpc::{
-    Access, AdminState, CHAT_SERVICE_NAME, GrpcCatalog, GrpcChat, GrpcSpeech, GrpcVoices,
-    METRICS_SERVICE_NAME, Riva, SERVICE_NAMES, ServerInfo, Services, WATCH_SERVICE_NAME, Watch, serve,
-};
-use omni_openai::{OpenAi, Sites, tidied};
-use omni_pipeline::clock::Clock;
+use omni_grpc::serve;
 use omni_pipeline::connector::EdgeSink;
-use omni_services::{CallGate, Catalog, ChatService, SpeechService, Voices};
-use omni_session::{Courses, Recent, RecordSink, Registry, SessionDeps};
-use omni_telemetry::{Listener, Protocol};
-use omni_transport::{BodyBudget, BufferedResponses, Hosts, Keys, Port, Tls};
-use omni_wyoming::Wyoming;
+use omni_services::Voices;
+use omni_session::RecordSink;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use admin::AdminListener;
 use health::{HealthBoard, HealthEnd};
 use metrics::Metrics;
 use model::ModelStart;
+use parts::{Parts, Shared};
 use readiness::Readiness;
 use traces::Traces;
 use wyoming::WyomingListener;
@@ -62,15 +53,6 @@ pub use model::load_model;
 pub use records::{LogEdges, LogRecords};
 pub use stage_member::{Caller, StageListener, StageMember, joined};
 pub use stage_process::serve_stage;
-
-/// The gRPC services for callers, and whether each is on.
-fn grpc_services(config: &Config) -> [(&'static str, bool); 7] {
-    let [speech, catalog, voices, riva] = SERVICE_NAMES.map(|name| (name, true));
-    let chat = (CHAT_SERVICE_NAME, true);
-    let metrics = (METRICS_SERVICE_NAME, config.metrics.service);
-    let watch = (WATCH_SERVICE_NAME, config.shows_work());
-    [speech, catalog, voices, riva, chat, metrics, watch]
-}
 
 /// Time in which connections may close after the last session.
 const CLOSING: Duration = Duration::from_secs(1);
@@ -107,15 +89,9 @@ impl std::fmt::Debug for Sinks {
 #[derive(Debug)]
 pub struct App {
     address: SocketAddr,
-    orchestrator: Orchestrator,
-    phases: Phases,
-    stop: CancellationToken,
-    close: CancellationToken,
-    clock: Clock,
-    drain: Drain,
+    shared: Shared,
     drain_delay: Duration,
     drain_timeout: Duration,
-    tasks: Arc<Tasks>,
     listener: JoinHandle<anyhow::Result<()>>,
     admin: Option<AdminListener>,
     wyoming: Option<WyomingListener>,
@@ -138,182 +114,47 @@ impl App {
     {
         let listener = bind::bind("callers", "--listen", config.listen).await?;
         let address = listener.local_addr()?;
-        let computes = match config.device.device {
-            Device::Cpu => "the CPU".to_owned(),
-            other => other.to_string(),
-        };
-        tracing::info!("using {computes} ({})", config.device.because);
-        let started = SystemTime::now();
-        let (stop, close) = Default::default();
-        let phases = Phases::new(config.limits.drain_closes_port);
-        let drain = Drain::default();
-        let registry = Registry::default();
-        let tasks = Arc::new(Tasks::default());
-        let clock = Clock::start();
-        let recent = Arc::new(Recent::new(clock.now()));
-        let orchestrator = Orchestrator::new(limits::admission(config), phases.draining_token());
+        log_device(config);
+        let shared = Shared::new(config);
         let traces = traces::Prepared::new(config.traces.as_ref())?;
         let metrics = Metrics::start(
             &config.metrics,
-            (&orchestrator, &phases),
-            &tasks,
-            clock,
+            (&shared.orchestrator, &shared.phases),
+            &shared.tasks,
+            shared.clock,
             (config.max_active, config.log_format),
         )
         .await?;
-        let traces = traces.start(metrics.telemetry(), &orchestrator);
+        let traces = traces.start(metrics.telemetry(), &shared.orchestrator);
         let sinks = traces.observe(metrics.observe(sinks));
-        let courses = config.shows_work().then(Arc::<Courses>::default);
-        let sinks = admin::beside(&recent, courses.as_ref(), clock, sinks);
-        let deps = SessionDeps {
-            orchestrator: orchestrator.clone(),
-            clock,
-            limits: limits::sessions(config),
-            records: sinks.records,
-            stop: CancellationToken::clone(&stop),
-        };
-
-        let (board, health, operators) =
-            HealthBoard::new(phases.clone(), (config.metrics.service, config.shows_work())).await;
-        let origins = config
-            .cors_origins
-            .iter()
-            .map(|origin| HeaderValue::from_str(origin));
-        let said = |problems: Vec<String>| anyhow!("{}", problems.join("\n"));
-        // Made in any case: a reader sees whether there is a certificate.
-        let expiry = metrics.certificate();
-        let tls = config.tls.as_ref().map(|files| Tls::new(files, expiry));
-        let has_keys = config.api_keys.is_some();
-        let hosts = |address: SocketAddr| Hosts::new(config.allowed_hosts.clone(), address.ip(), has_keys);
-        let access = Access {
-            keys: Keys::new(config.api_keys.as_deref()).map_err(said)?,
-            port: Port {
-                tls: tls.transpose().map_err(said)?,
-                limits: config.connections,
-                proxies: config.trusted_proxies.clone(),
-                phases: phases.clone(),
-                instruments: metrics.connections(Listener::Callers),
-            },
-            hosts: hosts(address),
-            cors_origins: origins.collect::<Result<_, _>>().context("--cors-origin")?,
-            on_refused: traces.on_refused(),
-        };
+        let sinks = admin::beside(&shared.recent, shared.courses.as_ref(), shared.clock, sinks);
+        let (board, health, operators) = HealthBoard::new(
+            shared.phases.clone(),
+            (config.metrics.service, config.shows_work()),
+        )
+        .await;
+        let access = parts::access(config, address, &shared.phases, &metrics, traces.on_refused())?;
         metrics.open(
             access.port.tls.as_ref(),
-            (&access.keys, has_keys),
+            (&access.keys, config.api_keys.is_some()),
             config.allowed_hosts.clone(),
         )?;
-        let max_sessions = config.limits.max_sessions;
-        let most = config.connections.message_bytes;
-        let bodies = BodyBudget::new(config.connections.body_bytes, Arc::clone(&deps.records));
-        let gate = CallGate::new(deps, Arc::clone(&tasks), registry.clone(), max_sessions);
-        let voices = limits::voices(config, &orchestrator, gate.clone(), metrics.voices())?;
-        let speech = SpeechService::new(gate.clone(), voices.clone());
-        let chat = ChatService::new(gate);
-        let catalog = Catalog::new(orchestrator.clone(), voices.clone());
-        let buffered = BufferedResponses::new(
-            config.limits.max_sessions,
-            config.limits.stall_timeout,
-            Arc::clone(&tasks),
-            CancellationToken::clone(&stop),
-        );
-        let openai = OpenAi::new(
-            (speech.clone(), chat.clone(), catalog.clone(), voices.clone()),
-            access.keys.clone(),
-            buffered.clone(),
-            (
-                config.connections,
-                Arc::new(metrics.requests(Protocol::WebSocket)),
-            ),
-            phases.clone(),
-            Sites {
-                metrics: metrics.address(),
-                metrics_encrypted: config.metrics.tls,
-                strict: config.strict,
-                studio: config.studio,
-                grpc_services: grpc_services(config),
-            },
-        );
+        let parts = Parts::new(config, &shared, &metrics, sinks.records)?;
         let (readiness_tx, readiness) = watch::channel(Readiness::Loading);
-        let wyoming = match &config.wyoming {
-            Some(settings) => {
-                let wyoming = Wyoming::new(
-                    (speech.clone(), catalog.clone()),
-                    (access.keys.clone(), settings.holder.clone()),
-                    (config.connections, config.trusted_proxies.clone()),
-                    (
-                        metrics.connections(Listener::Wyoming),
-                        metrics.requests(Protocol::Wyoming),
-                    ),
-                );
-                Some(WyomingListener::start(
-                    settings,
-                    wyoming,
-                    readiness.clone(),
-                    phases.clone(),
-                )?)
-            }
-            None => None,
-        };
-        let state = AdminState {
-            about: ServerInfo {
-                started,
-                listen: address,
-                max_sessions,
-            },
-            orchestrator: orchestrator.clone(),
-            registry,
-            recent,
-            clock,
-            drain: drain.clone(),
-            close: CancellationToken::clone(&close),
-        };
-        let services = Services {
-            watch: courses.map(|courses| Watch::new(state.clone(), courses)),
-            riva: Riva::new(speech.clone(), buffered, most),
-            voices: GrpcVoices::new(voices.clone(), speech.clone()),
-            speech: GrpcSpeech::new(speech, most),
-            chat: GrpcChat::new(chat, most),
-            catalog: GrpcCatalog::new(catalog),
-            bodies,
-            measurements: metrics.measurements(&stop),
-            routes: tidied(metrics.routes(if config.studio {
-                openai.routes().merge(omni_studio::routes())
-            } else {
-                openai.routes()
-            })),
-        };
-        let closing = CancellationToken::clone(&close).cancelled_owned();
+        let wyoming = parts.wyoming(config, &shared, &access, &metrics, readiness.clone())?;
+        let state = shared.admin_state(address, config.limits.max_sessions);
         let calls = metrics.calls()?;
-        // Operators are served to the end.
-        let state = AdminState {
-            close: CancellationToken::new(),
-            ..state
-        };
-        let admin = match config.admin_listen {
-            Some(wanted) => {
-                let calls = calls.clone();
-                let port = Port {
-                    instruments: metrics.connections(Listener::Operators),
-                    phases: Phases::default(),
-                    ..access.port.clone()
-                };
-                let access = Access {
-                    hosts: hosts(wanted),
-                    port,
-                    ..access.clone()
-                };
-                Some(AdminListener::start(wanted, state, operators, calls, access).await?)
-            }
-            None => None,
-        };
+        let admin = parts::operators(config, &access, &state, operators, calls.clone(), &metrics).await?;
+        let voices = parts.voices.clone();
+        let services = parts.services(config, &shared, &access.keys, &metrics, state);
+        let closing = shared.close.clone().cancelled_owned();
         let listener = tokio::spawn(serve(listener, services, health, calls, access, closing));
         tracing::info!(%address, encrypted = config.tls.is_some(), "listening");
 
         let start = ModelStart {
             config: config.clone(),
-            clock,
-            tasks: Arc::clone(&tasks),
+            clock: shared.clock,
+            tasks: Arc::clone(&shared.tasks),
             edge_sink: sinks.edges,
             bridge: metrics.bridge(),
         };
@@ -322,22 +163,16 @@ impl App {
             start,
             page(address, config.tls.is_some()),
             load,
-            orchestrator.clone(),
+            shared.orchestrator.clone(),
             voices,
             board,
             readiness_tx,
         ));
         Ok(Self {
             address,
-            orchestrator,
-            phases,
-            stop,
-            close,
-            clock,
-            drain,
+            shared,
             drain_delay: config.limits.drain_delay,
             drain_timeout: config.limits.drain_timeout,
-            tasks,
             listener,
             admin,
             wyoming,
@@ -370,7 +205,7 @@ impl App {
     /// The wish of operators that the server ends.
     #[must_use]
     pub fn drain(&self) -> Drain {
-        self.drain.clone()
+        self.shared.drain.clone()
     }
 
     /// The address at which its metrics are read, if they are.
@@ -388,13 +223,13 @@ impl App {
     /// The orchestrator, which does the work of sessions.
     #[must_use]
     pub fn orchestrator(&self) -> &Orchestrator {
-        &self.orchestrator
+        &self.shared.orchestrator
     }
 
     /// Calls that have not ended.
     #[must_use]
     pub fn sessions(&self) -> usize {
-        self.tasks.running()
+        self.shared.tasks.running()
     }
 
     /// Resolves if the listener fails, or, once there is a model, if this process can never speak again.
@@ -404,7 +239,7 @@ impl App {
     pub async fn failed(&mut self) -> anyhow::Result<()> {
         tokio::select! {
             ended = &mut self.listener => ended.context("the listening task ended early")?,
-            error = readiness::failed_for_good(&self.orchestrator) => Err(error),
+            error = readiness::failed_for_good(&self.shared.orchestrator) => Err(error),
         }
     }
 
@@ -436,21 +271,24 @@ impl App {
         let mut now = pin!(now.fuse());
         let hurried = self.leave(now.as_mut()).await;
         tracing::info!(sessions = self.sessions(), "draining");
-        let time = self.drain.begin(self.drain_timeout, self.clock.now());
+        let time = self
+            .shared
+            .drain
+            .begin(self.drain_timeout, self.shared.clock.now());
         let drained = Instant::now() + if hurried { Duration::ZERO } else { time };
-        self.phases.drain();
+        self.shared.phases.drain();
         let mut patient = false;
         tokio::select! {
-            () = self.tasks.join_tasks() => patient = true,
+            () = self.shared.tasks.join_tasks() => patient = true,
             () = &mut now => tracing::warn!(sessions = self.sessions(), "told to stop at once"),
             () = tokio::time::sleep_until(drained) => {
                 tracing::warn!(sessions = self.sessions(), "drain timeout reached");
             }
         }
-        self.stop.cancel();
-        self.tasks.join_tasks().await;
+        self.shared.stop.cancel();
+        self.shared.tasks.join_tasks().await;
         self.metrics.drained();
-        self.close.cancel();
+        self.shared.close.cancel();
         self.health.now().await;
         // One that has failed was awaited already, and must not be again.
         if !self.listener.is_finished() {
@@ -483,15 +321,24 @@ impl App {
         self.keeper.abort();
         // An abort is a request: until it is granted the keeper may still start stages, which would not be stopped.
         let _ = (&mut self.keeper).await;
-        self.orchestrator.stop_stages();
+        self.shared.orchestrator.stop_stages();
         self.metrics.close().await;
         let least = Instant::now() + LAST_STEP;
         let last = if patient { least.max(drained) } else { least };
-        self.tasks.join_threads(last).await;
+        self.shared.tasks.join_threads(last).await;
         // No more spans are made.
         self.traces.close(last.max(Instant::now() + LAST_STEP)).await;
         tracing::info!("stopped");
     }
+}
+
+/// Logs the device that computes.
+fn log_device(config: &Config) {
+    let computes = match config.device.device {
+        Device::Cpu => "the CPU".to_owned(),
+        other => other.to_string(),
+    };
+    tracing::info!("using {computes} ({})", config.device.because);
 }
 
 /// The server's address for a browser of this machine.
@@ -510,7 +357,7 @@ fn page(address: SocketAddr, encrypted: bool) -> String {
 impl App {
     /// Serves on for the configured time while readiness says no, or until `now` resolves; whether it did.
     async fn leave(&self, now: impl Future<Output = ()>) -> bool {
-        self.phases.leave();
+        self.shared.phases.leave();
         if self.drain_delay.is_zero() {
             return false;
         }

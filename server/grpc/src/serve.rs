@@ -138,35 +138,41 @@ macro_rules! zipped {
 /// If the descriptors for reflection are unusable.
 pub async fn serve<H: Health>(
     listener: TcpListener,
-    services: Services,
+    mut services: Services,
     health: HealthServer<H>,
     calls: CountCalls,
     access: Access,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    let Access {
-        keys,
-        port,
-        hosts,
-        cors_origins,
-        on_refused,
-    } = access;
-    let limits = port.limits;
-    let most = limits.message_bytes;
-    let takes_metrics = services.measurements.is_on();
-    let bodies = services.bodies;
-    let speech = zipped!(SpeechServiceServer::new(services.speech)).max_decoding_message_size(most);
-    let chat = zipped!(ChatServiceServer::new(services.chat)).max_decoding_message_size(most);
-    let catalog = zipped!(CatalogServiceServer::new(services.catalog)).max_decoding_message_size(most);
+    let local = listener.local_addr()?.ip().is_loopback();
+    let bodies = services.bodies.clone();
+    let others = std::mem::take(&mut services.routes);
+    let calls = grpc_routes(services, health, calls, &access)?;
+    let counted = map_request(move |request| ready(bodies.count(request).map(axum::body::Body::new)));
+    let routes = others
+        .layer(counted)
+        .layer(from_fn_with_state(calls, calls_apart));
+    let routes = checked_routes(routes, &access, local);
+    tokio::select! {
+        () = Listener::new(listener, access.port.clone(), routes).serve(shutdown) => {}
+        () = follow(&access) => {}
+    }
+    Ok(())
+}
+
+/// Every gRPC service of `services`, with its key, its bounds and its figures; health and reflection beside them.
+fn grpc_routes<H: Health>(
+    services: Services,
+    health: HealthServer<H>,
+    calls: CountCalls,
+    access: &Access,
+) -> anyhow::Result<axum::Router> {
+    let keys = &access.keys;
+    let most = access.port.limits.message_bytes;
     let most_of_voices = most.max(MAX_VOICE_MESSAGE);
-    let voices = zipped!(VoiceServiceServer::new(services.voices)).max_decoding_message_size(most_of_voices);
-    let buffered = services.riva.buffered();
-    let riva = zipped!(RivaSpeechSynthesisServer::new(services.riva)).max_decoding_message_size(most);
-    let metrics = zipped!(MetricsServiceServer::new(services.measurements))
-        .max_decoding_message_size(most.min(MAX_METRICS_MESSAGE));
     let body_time = BodyTime::new(
-        limits.request_time,
-        bodies.clone(),
+        access.port.limits.request_time,
+        services.bodies,
         most,
         calls::whole_requests()?,
     );
@@ -176,74 +182,75 @@ pub async fn serve<H: Health>(
         body_time: body_time.with_most(most_of_voices),
     };
     let layers = Layers { calls, body_time };
-    let mut routes = Routes::default();
-    let speaks = Some(Scope::Speech);
-    let converses = Some(Scope::Chat);
-    routes = with(routes, &layers, Guarded::new(&keys, speaks, speech));
-    routes = with(routes, &layers, Guarded::new(&keys, converses, chat));
-    routes = with(routes, &layers, Guarded::new(&keys, None, catalog));
-    routes = with(routes, &recordings, Guarded::new(&keys, speaks, voices));
-    routes = with(
-        routes,
-        &layers,
-        Guarded::new(&keys, speaks, Wrapped::new(buffered, riva)).but(RIVA_VOICES),
-    );
-    routes = with(
-        routes,
-        &layers,
-        Guarded::new(&keys, Some(Scope::Metrics), metrics),
-    );
+    let measures = services.measurements.is_on().then_some(METRICS_SERVICE_NAME);
     let watches = services.watch.is_some().then_some(WATCH_SERVICE_NAME);
-    if let Some(watch) = services.watch {
-        let watch = zipped!(WatchServiceServer::new(watch)).max_decoding_message_size(MAX_ADMIN_MESSAGE);
-        routes = with(routes, &layers, Guarded::new(&keys, Some(Scope::Admin), watch));
-    }
-    let measures = takes_metrics.then_some(METRICS_SERVICE_NAME);
     let names = [CHAT_SERVICE_NAME]
         .into_iter()
         .chain(measures)
         .chain(watches)
         .chain(SERVICE_NAMES);
+    let buffered = services.riva.buffered();
+
+    let speech = zipped!(SpeechServiceServer::new(services.speech)).max_decoding_message_size(most);
+    let chat = zipped!(ChatServiceServer::new(services.chat)).max_decoding_message_size(most);
+    let catalog = zipped!(CatalogServiceServer::new(services.catalog)).max_decoding_message_size(most);
+    let voices = zipped!(VoiceServiceServer::new(services.voices)).max_decoding_message_size(most_of_voices);
+    let riva = zipped!(RivaSpeechSynthesisServer::new(services.riva)).max_decoding_message_size(most);
+    let riva = Guarded::new(keys, Some(Scope::Speech), Wrapped::new(buffered, riva)).but(RIVA_VOICES);
+    let metrics = zipped!(MetricsServiceServer::new(services.measurements))
+        .max_decoding_message_size(most.min(MAX_METRICS_MESSAGE));
     let reflection = || reflection(names.clone());
+
+    let mut routes = Routes::default();
+    routes = with(routes, &layers, Guarded::new(keys, Some(Scope::Speech), speech));
+    routes = with(routes, &layers, Guarded::new(keys, Some(Scope::Chat), chat));
+    routes = with(routes, &layers, Guarded::new(keys, None, catalog));
+    routes = with(
+        routes,
+        &recordings,
+        Guarded::new(keys, Some(Scope::Speech), voices),
+    );
+    routes = with(routes, &layers, riva);
+    routes = with(routes, &layers, Guarded::new(keys, Some(Scope::Metrics), metrics));
+    if let Some(watch) = services.watch {
+        let watch = zipped!(WatchServiceServer::new(watch)).max_decoding_message_size(MAX_ADMIN_MESSAGE);
+        routes = with(routes, &layers, Guarded::new(keys, Some(Scope::Admin), watch));
+    }
     routes = with(
         routes,
         &layers,
-        Guarded::new(&keys, None, reflection().build_v1()?),
+        Guarded::new(keys, None, reflection().build_v1()?),
     );
     routes = with(
         routes,
         &layers,
-        Guarded::new(&keys, None, reflection().build_v1alpha()?),
+        Guarded::new(keys, None, reflection().build_v1alpha()?),
     );
     // Probes have no keys.
     routes = with(routes, &layers, health);
-    let counted = map_request(move |request| ready(bodies.count(request).map(axum::body::Body::new)));
-    let calls = routes.prepare().into_axum_router().fallback(no_such_service);
-    let routes = services.routes.layer(counted);
-    let routes = routes.layer(from_fn_with_state(calls, calls_apart));
-    let allowed: Arc<[HeaderValue]> = cors_origins.clone().into();
-    let local = listener.local_addr()?.ip().is_loopback();
-    let routes = routes
+    Ok(routes.prepare().into_axum_router().fallback(no_such_service))
+}
+
+/// The routes behind the checks of all requests, whatever their protocol: origin, host, and the phase of the server.
+fn checked_routes(routes: axum::Router, access: &Access, local: bool) -> axum::Router {
+    let allowed: Arc<[HeaderValue]> = access.cors_origins.clone().into();
+    routes
         .layer(map_request(move |request: axum::extract::Request| {
             ready(origin::marked(request, &allowed, local))
         }))
-        .layer(cors(&cors_origins))
-        .layer(from_fn_with_state(hosts, checked))
+        .layer(cors(&access.cors_origins))
+        .layer(from_fn_with_state(access.hosts.clone(), checked))
         .layer(from_fn(seen_by_proxies))
-        .layer(from_fn_with_state(on_refused, request_id::named));
-    let followed = async {
-        let tls = port.tls.clone();
-        tokio::join!(keys.follow(), async {
-            if let Some(tls) = tls {
-                tls.follow().await;
-            }
-        });
-    };
-    tokio::select! {
-        () = Listener::new(listener, port.clone(), routes).serve(shutdown) => {}
-        () = followed => {}
-    }
-    Ok(())
+        .layer(from_fn_with_state(access.on_refused.clone(), request_id::named))
+}
+
+/// Follows the files of keys and certificates, for ever.
+async fn follow(access: &Access) {
+    tokio::join!(access.keys.clone().follow(), async {
+        if let Some(tls) = &access.port.tls {
+            tls.clone().follow().await;
+        }
+    });
 }
 
 /// Serves operators until `shutdown` resolves and every connection has closed after it. The files of `access` are

@@ -51,7 +51,7 @@ impl App {
     /// The time that its stages have.
     #[must_use]
     pub fn clock(&self) -> Clock {
-        self.clock
+        self.shared.clock
     }
 }
 

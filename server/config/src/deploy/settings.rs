@@ -260,7 +260,7 @@ settings! {
     pub struct AnswerSettings {
         /// Answers that share the KV blocks of common beginnings: those of one conversation, or of `all` conversations,
         /// which then have those of the same instructions computed once. With `all`, a caller can learn from the time
-        /// to the first token whether somebody else has said the same lately: only for callers who trust each other.
+        /// to the first token whether another caller has said the same lately: only for callers who trust each other.
         prefix_sharing: PrefixSharing = Is("session"), Kind::Choice(&["session", "all"]);
 
         /// An answer whose last tokens are one pattern, this often in a row, is ended, with FINISH_REASON_REPETITION.

@@ -12,9 +12,9 @@ use std::sync::{Arc, LazyLock};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use omni_audio::{Decoder, InputEncoding, InputFormat, SampleRate, Samples};
+use omni_config::{KeyFile, Scope, deploy};
 use omni_family::{ChatInfo, Converse as _, ModelInfo as _, SpeechInfo};
 use omni_pipeline::connector;
-use omni_config::{KeyFile, Scope, deploy};
 use omni_services::voices;
 use omni_telemetry::{
     CustomMetrics, CustomOptions, MetricsConfig, Telemetry, TelemetryOptions, TraceParent, Undeclared,
@@ -90,7 +90,12 @@ pub const PARSERS: [Parser; 38] = [
         seeds::payloads,
         1,
     ),
-    parser("openai_speech", omni_openai::parsers::speech, seeds::openai_speech, 1),
+    parser(
+        "openai_speech",
+        omni_openai::parsers::speech,
+        seeds::openai_speech,
+        1,
+    ),
     parser("openai_chat", omni_openai::parsers::chat, seeds::openai_chat, 1),
     parser("openai_form", omni_openai::parsers::form, outside::form, 1),
     parser(
@@ -105,7 +110,12 @@ pub const PARSERS: [Parser; 38] = [
         outside::realtime,
         1,
     ),
-    parser("wyoming_events", omni_wyoming::parsers::events, outside::wyoming, 1),
+    parser(
+        "wyoming_events",
+        omni_wyoming::parsers::events,
+        outside::wyoming,
+        1,
+    ),
     parser("voice_file", voices::parsers::file, outside::voice, 1),
     parser("grpc_speech", grpc_speech, seeds::speak, 2),
     parser("grpc_chat", grpc_chat, seeds::converse, 2),

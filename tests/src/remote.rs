@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use omni_config::deploy::Restart;
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::{
     EdgeRecord, EdgeSink, Hop, LinkError, Peer, RemoteParts, StageNames, StageTransport, TransferStamps,
@@ -15,7 +16,6 @@ use omni_pipeline::stage::{
     Changes, EngineSink, IgnoreEngines, ReplicaId, ReplicaState, ReplicaStats, ReplicaStatus, StageBody,
     StageHandle, TurnTimeouts,
 };
-use omni_config::deploy::Restart;
 use parking_lot::Mutex;
 
 /// Settings that are passed on.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use omni_config::{Config, RawConfig};
 use omni_family::Converse;
 use omni_pipeline::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
 use omni_proto::v1::admin_service_client::AdminServiceClient;
@@ -11,7 +12,6 @@ use omni_proto::v1::chat_service_client::ChatServiceClient;
 use omni_proto::v1::metrics_service_client::MetricsServiceClient;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
 use omni_server::app::{App, Sinks};
-use omni_config::{Config, RawConfig};
 use omni_session::{Packet, RecordSink, TurnRecord, UtteranceRecord};
 use parking_lot::Mutex;
 use tonic::transport::{Channel, Endpoint};

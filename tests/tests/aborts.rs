@@ -5,9 +5,9 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use omni_config::{ModelSource, deploy::resolve};
 use omni_proto::v1;
 use omni_server::app::load_model;
-use omni_config::{ModelSource, deploy::resolve};
 use omni_tests::{Call, ChatCall, Dice, Held, TestServer, cancel, chat_config, config, interrupt, text};
 
 /// Calls in flight at the same time.

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use omni_proto::v1;
 use omni_config::{Config, ConnectionLimits};
+use omni_proto::v1;
 use omni_tests::{Authority, FakeScript, FakeSpeech, Held, Reading, TestServer, audio_of};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use omni_server::app::load_model;
 use omni_config::{ModelSource, deploy::resolve};
+use omni_server::app::load_model;
 use omni_tests::TestServer;
 use omni_tools::soak::{Plan, Target, soak};
 

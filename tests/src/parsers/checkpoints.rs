@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use http::{Extensions, HeaderMap};
+use omni_config::{ModelSource, Scope, deploy};
 use omni_models::{
     ChatPiece, ChatPrompt, ChatTemplate, Checkpoint, CheckpointSource, LoadOptions, Message, MessagePart,
     Role, SpeechModel, Tokenizer,
 };
 use omni_server::app::load_model;
-use omni_config::{ModelSource, Scope, deploy};
 use omni_transport::Keys;
 use tempfile::TempDir;
 

@@ -3,6 +3,7 @@
 use std::fs;
 
 use omni_audio::{Encoder, Encoding, Format, SampleRate, Samples, WavHeader};
+use omni_config::deploy;
 use omni_pipeline::connector::VERSION;
 use omni_proto::riva::tts::SynthesizeSpeechRequest;
 use omni_proto::stage::v1::frame::Body;
@@ -10,7 +11,6 @@ use omni_proto::stage::v1::{self as stage};
 use omni_proto::v1;
 use omni_proto::v1::converse_request::Event as Said;
 use omni_proto::v1::speak_request::Event as Asked;
-use omni_config::deploy;
 use prost::Message;
 
 use super::checkpoints::tiny;

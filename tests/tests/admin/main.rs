@@ -5,9 +5,9 @@ mod replicas;
 
 use std::time::Duration;
 
+use omni_config::{Quotas, Scope, new_key};
 use omni_proto::v1;
 use omni_proto::v1::admin_service_client::AdminServiceClient;
-use omni_config::{Quotas, Scope, new_key};
 use omni_tests::{Call, FakeScript, TestServer, audio_of, config, endless, reason, seeded, text};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};

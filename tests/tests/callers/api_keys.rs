@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use omni_config::{Quotas, Scope, new_key};
 use omni_proto::riva::tts::riva_speech_synthesis_client::RivaSpeechSynthesisClient;
 use omni_proto::riva::tts::{RivaSynthesisConfigRequest, SynthesizeSpeechRequest};
 use omni_proto::v1;
-use omni_config::{Quotas, Scope, new_key};
 use omni_tests::{FakeScript, TestServer, http, reason};
 use tonic::{Code, Request, Status};
 

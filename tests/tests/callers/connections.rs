@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use omni_config::{Config, Scope};
 use omni_proto::v1;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
-use omni_config::{Config, Scope};
 use omni_tests::{
     Call, FakeScript, FakeSpeech, TestServer, audio_of, finish, http, http_to, http2, reason, seeded, text,
 };

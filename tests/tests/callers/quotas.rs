@@ -5,9 +5,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use omni_config::{Quotas, Scope, new_key};
 use omni_proto::v1;
 use omni_proto::v1::speak_response::Event;
-use omni_config::{Quotas, Scope, new_key};
 use omni_tests::{
     FakeScript, Reading, TestServer, audio_of_request, chat_config, chat_message, endless, finish, http,
     reason, respond, said, seeded, text,

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use omni_client::{Client, ClientError, Endpoint, TlsProblem};
+use omni_config::{RawConfig, TlsFiles, subject};
 use omni_proto::v1;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
-use omni_config::{RawConfig, TlsFiles, subject};
 use omni_tests::{Authority, FakeScript, Reading, Signed, TestServer, audio_of};
 use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

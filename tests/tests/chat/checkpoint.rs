@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use omni_config::{ModelSource, deploy::resolve};
 use omni_proto::v1;
 use omni_proto::v1::converse_request::Event as Request;
 use omni_server::app::load_model;
-use omni_config::{ModelSource, deploy::resolve};
 use omni_tests::{TestServer, chat_config, chat_message, generate, respond, said};
 
 async fn server() -> TestServer {

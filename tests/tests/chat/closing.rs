@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use omni_audio::{Encoding, Format, Rendering};
+use omni_core::error::ServeError;
 use omni_family::{ChatMessage, Part, Role};
 use omni_pipeline::clock::Clock;
 use omni_pipeline::request::Sampling;
-use omni_core::error::ServeError;
 use omni_session::{
     Buffering, ChatCommand, ChatEvent, ChatEventBody, ChatSession, ChatSettings, Delivery, Modalities,
     NewMessage, Outcome, Respond, SessionDeps, SessionLimits, Settings, event_channel,

@@ -1,10 +1,10 @@
 //! The embedded checkpoint in the server, over a real socket: it answers as trained, remembers its answers, and
 //! speaks.
 
+use omni_config::{ModelSource, deploy::resolve};
 use omni_proto::v1;
 use omni_proto::v1::converse_response::Event;
 use omni_server::app::load_model;
-use omni_config::{ModelSource, deploy::resolve};
 use omni_tests::{Answer, ChatCall, TestServer, chat_config, chat_message, generate};
 
 async fn server() -> TestServer {

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use omni_audio::{from_i16, i16_from_s16le};
+use omni_config::{ModelSource, RawConfig};
 use omni_proto::v1;
 use omni_server::app::load_model;
-use omni_config::{ModelSource, RawConfig};
 use omni_tests::{Reading, TestServer, audio_of, chat_config, chat_message, generate};
 
 const TEXT: &str = "A short one.";

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use omni_audio::{Level, SampleRate, from_i16, i16_from_s16le, worst_join};
+use omni_config::{ModelSource, deploy::resolve};
 use omni_proto::riva::AudioEncoding;
 use omni_proto::riva::tts::SynthesizeSpeechRequest;
 use omni_proto::riva::tts::riva_speech_synthesis_client::RivaSpeechSynthesisClient;
 use omni_proto::v1;
 use omni_server::app::load_model;
-use omni_config::{ModelSource, deploy::resolve};
 use omni_tests::{Call, TestServer, audio_of, cancel, config, finish, http, reason, seeded, text};
 use tonic::Status;
 

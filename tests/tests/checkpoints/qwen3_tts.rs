@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use omni_audio::{from_i16, i16_from_s16le};
+use omni_config::{ModelSource, deploy::resolve};
 use omni_models::testing::{Goldens, TINY_TTS, file_of};
 use omni_proto::v1;
 use omni_server::app::load_model;
-use omni_config::{ModelSource, deploy::resolve};
 use omni_tests::{TestServer, audio_of, chat_config, chat_message, finish, generate, http, text};
 use serde_json::json;
 use tonic::Code;

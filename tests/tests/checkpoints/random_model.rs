@@ -1,9 +1,9 @@
 //! The server with random weights: it says of itself that it is noise, and speaks and converses as long as it says.
 
 use omni_audio::{Level, from_i16, i16_from_s16le};
+use omni_config::{ModelSource, deploy::resolve};
 use omni_proto::v1;
 use omni_server::app::load_model;
-use omni_config::{ModelSource, deploy::resolve};
 use omni_tests::{TestServer, audio_of, chat_config, seeded};
 
 async fn server() -> TestServer {

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use omni_server::app::load_model;
 use omni_config::{ModelSource, deploy::resolve};
+use omni_server::app::load_model;
 use omni_tests::{TestServer, python};
 
 const PAGE: &str = include_str!("../../../docs/clients.md");

@@ -4,9 +4,9 @@
 use std::fs;
 
 use hyper::StatusCode;
+use omni_config::{Config, Quotas, Scope, new_key};
 use omni_proto::v1;
 use omni_proto::v1::watch_service_client::WatchServiceClient;
-use omni_config::{Config, Quotas, Scope, new_key};
 use omni_tests::{FakeScript, FakeSpeech, TestServer, http, reason};
 use tonic::{Code, Request};
 

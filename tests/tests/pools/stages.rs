@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use omni_config::deploy::Restart;
 use omni_engine::{ArConfig, ChunkConfig, CodecFrame};
 use omni_pipeline::connector::{EdgeReader, EdgeWriter, edge};
 use omni_pipeline::item::Item;
@@ -10,7 +11,6 @@ use omni_pipeline::stage::{
     CancelFlag, Changes, EdgeReceiver as _, EdgeSender as _, End, Recv, ReplicaId, ReplicaState,
     ReplicaStats, ReplicaStatus, StageJob,
 };
-use omni_config::deploy::Restart;
 use omni_tests::{
     FakeScript, FakeSpeech, Preparation, Prepared, code2wav_stage, decode_job, speech_job, speech_request,
     talker_stage,

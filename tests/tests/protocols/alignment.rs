@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
+use omni_config::{ModelSource, deploy::resolve};
 use omni_proto::v1;
 use omni_proto::v1::AudioEncoding as E;
 use omni_proto::v1::speak_response::Event;
 use omni_proto::v1::synthesize_response::Event as Synthesized;
 use omni_server::app::load_model;
-use omni_config::{ModelSource, deploy::resolve};
 use omni_tests::{
     Call, FAKE_SAMPLES_PER_FRAME, FakeScript, TestServer, cancel, endless, finish, flush, seeded, text,
 };

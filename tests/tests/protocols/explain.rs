@@ -1,8 +1,8 @@
 //! Explanations of a text: the same over every protocol, and the same as the speech.
 
+use omni_config::{ModelSource, deploy::resolve};
 use omni_proto::v1;
 use omni_server::app::load_model;
-use omni_config::{ModelSource, deploy::resolve};
 use omni_tests::{TestServer, http, reason};
 use serde_json::{Value, json};
 use tonic::Code;

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use omni_audio::{SampleRate, Samples, WavHeader};
-use omni_server::app::load_model;
 use omni_config::{ModelSource, deploy::resolve};
+use omni_server::app::load_model;
 use omni_session::Outcome;
 use omni_tests::{TestServer, browse};
 use rustix::process::{Pid, Signal, kill_process};

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use omni_audio::{Encoding, Format, Rendering};
+use omni_config::Quotas;
+use omni_core::caller::{Caller, QuotaState, Tenant};
+use omni_core::error::ServeError;
 use omni_pipeline::clock::Clock;
 use omni_pipeline::request::Sampling;
-use omni_core::caller::{Caller, QuotaState, Tenant};
-use omni_config::Quotas;
-use omni_core::error::ServeError;
 use omni_session::{
     Buffering, Command, Delivery, Event, EventBody, Outcome, Session, SessionDeps, SessionHandle,
     SessionLimits, Settings, event_channel,

@@ -3,8 +3,8 @@
 use std::fs;
 
 use omni_audio::{SampleRate, Samples, WavHeader};
-use omni_server::app::load_model;
 use omni_config::{ModelSource, Quotas, Scope, deploy::resolve, new_key};
+use omni_server::app::load_model;
 use omni_tests::{FakeScript, TestServer, browse, http};
 
 async fn fake(arguments: &[&str]) -> TestServer {

@@ -5,8 +5,8 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use mdns_sd::{ServiceDaemon, ServiceEvent};
-use omni_proto::v1;
 use omni_config::{Quotas, Scope, new_key};
+use omni_proto::v1;
 use omni_tests::{FAKE_RATE, FakeScript, FakeSpeech, Gate, Reading, TestServer, audio_of, http_to, python};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use omni_proto::v1;
 use omni_config::{Quotas, Scope, new_key};
+use omni_proto::v1;
 use omni_tests::{
     FakeScript, audio_of, audio_of_request, chat_config, chat_message, config, finish, generate, http, text,
     vanish,

@@ -1,7 +1,7 @@
 //! Ownership of voices by API key.
 
-use omni_proto::v1;
 use omni_config::{Quotas, Scope, new_key};
+use omni_proto::v1;
 use omni_tests::{http, reason};
 use tonic::{Code, Request};
 

@@ -3,11 +3,11 @@
 use std::ops::Deref;
 
 use omni_audio::{from_i16, i16_from_s16le};
+use omni_config::{ModelSource, deploy::resolve};
 use omni_models::testing::{Goldens, TINY_TTS, TINY_TTS_BASE, file_of};
 use omni_proto::v1;
 use omni_proto::v1::voice_service_client::VoiceServiceClient;
 use omni_server::app::load_model;
-use omni_config::{ModelSource, deploy::resolve};
 use omni_tests::{TestServer, audio_of};
 pub(crate) use omni_tests::{babble, wav};
 use tempfile::TempDir;

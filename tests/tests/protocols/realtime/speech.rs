@@ -2,8 +2,8 @@
 //! cannot hear.
 
 use omni_audio::encode_s16le;
-use omni_server::app::load_model;
 use omni_config::{ModelSource, deploy::resolve};
+use omni_server::app::load_model;
 use omni_tests::{FakeScript, TestServer, http};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;

@@ -6,8 +6,8 @@ use anyhow::Context as _;
 use clap::Parser as _;
 use omni_bench::{Asking, Load, Manner, Offered, Plan, Style, Work};
 use omni_client::{Endpoint, SpeechSettings};
-use omni_server::app::{App, Sinks, load_model};
 use omni_config::RawConfig;
+use omni_server::app::{App, Sinks, load_model};
 use omni_tests::Reading;
 
 use super::Run;

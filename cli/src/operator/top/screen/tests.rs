@@ -178,7 +178,10 @@ fn a_replica_shows_the_share_of_the_time_since_the_last_look_in_which_it_compute
     let shown = screen(&mut state, 120, 24);
     let row = |of: &str| shown.iter().find(|row| row.contains(of)).expect("a row");
     let head = row("BUSY");
-    let column = head.find("BUSY").map(|at| head[..at].chars().count()).expect("a head");
+    let column = head
+        .find("BUSY")
+        .map(|at| head[..at].chars().count())
+        .expect("a head");
     let busy = |of: &str| {
         let cell: String = row(of).chars().skip(column).take(4).collect();
         cell.trim().to_owned()

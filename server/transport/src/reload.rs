@@ -365,7 +365,7 @@ mod tests {
             place.write(whole);
             assert_eq!(place.looks(1), before, "it may go on");
         }
-        assert_eq!(place.looks(9), 100);
+        assert_eq!(place.looks(9), 1001);
         assert_eq!(place.looks(1), 99);
         // More may be half of what is to come.
         let more = |place: &Place, text: &str| {

@@ -1,6 +1,8 @@
 //! Abbreviations written with a full stop: how they read, and whether that full stop can also end a sentence.
 //! One table for both, so that segmentation and reading never disagree.
 
+use crate::list::listed;
+
 /// What has to stand beside an abbreviation for it to be one. Those without a condition are read with or without the
 /// full stop; all others need it, and a capital where the lower-case word is an ordinary one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,7 +13,8 @@ pub(crate) enum When {
     BeforeDigit,
     /// It is capitalised and has its full stop ("Gen. Grant", "Elm Ave.").
     Capital,
-    /// It has its full stop, and a small letter or a number follows ("max. of").
+    /// It has its full stop, and something follows that goes on with it: a small letter, a number, or a capital that begins no
+    /// sentence where no article makes it a noun ("max. of", "incl. VAT", but "the max. Bob").
     Inside,
 }
 
@@ -42,6 +45,10 @@ const fn row(key: &'static str, words: &'static str, when: When, ends: Ends) -> 
     }
 }
 
+/// Words that make what follows them a noun: "the max.", "that's a feat."
+pub(crate) static ARTICLES: &str =
+    "a an another each every her his its my no our that that's the their this to your";
+
 /// Sorted by key.
 #[rustfmt::skip]
 static TABLE: &[Abbreviation] = {
@@ -49,6 +56,7 @@ static TABLE: &[Abbreviation] = {
     use When::{Always, BeforeDigit, Capital, Inside};
     &[
         row("adm", "admiral", Capital, Never),
+        row("agg", "aggregate", Inside, Maybe),
         row("amb", "ambassador", Capital, Never),
         row("app", "appendix", BeforeDigit, Never),
         row("approx", "approximately", Always, Never),
@@ -62,7 +70,7 @@ static TABLE: &[Abbreviation] = {
         row("asst", "assistant", Always, Never),
         row("atty", "attorney", Capital, Never),
         row("ave", "avenue", Capital, Maybe),
-        row("avg", "average", Inside, Maybe),
+        row("avg", "average", Always, Maybe),
         row("b", "born", BeforeDigit, Never),
         row("bldg", "building", Always, Maybe),
         row("blvd", "boulevard", Always, Maybe),
@@ -93,7 +101,7 @@ static TABLE: &[Abbreviation] = {
         row("esq", "esquire", Always, Maybe),
         row("est", "established", BeforeDigit, Never),
         row("etc", "et cetera", Always, Maybe),
-        row("excl", "excluding", Inside, Maybe),
+        row("excl", "excluding", Always, Never),
         row("exp", "expires", Inside, Maybe),
         row("ext", "extension", BeforeDigit, Never),
         row("feat", "featuring", Inside, Maybe),
@@ -108,7 +116,7 @@ static TABLE: &[Abbreviation] = {
         row("hon", "honorable", Capital, Never),
         row("hwy", "highway", Always, Maybe),
         row("inc", "incorporated", Capital, Maybe),
-        row("incl", "including", Inside, Maybe),
+        row("incl", "including", Always, Never),
         row("insp", "inspector", Capital, Never),
         row("intl", "international", Always, Never),
         row("jr", "junior", Always, Maybe),
@@ -207,65 +215,66 @@ pub(crate) static WEEKDAYS: [(&str, &str); 11] = [
 ];
 
 /// Capitalised words that begin a sentence more often than they go on with a name.
-static STARTERS: [&str; 74] = [
-    "A", "After", "All", "Also", "Although", "An", "And", "Another", "Are", "As", "At", "Because", "Before",
-    "But", "By", "Can", "Did", "Do", "Does", "During", "Each", "Even", "Every", "Finally", "First", "For",
-    "From", "He", "Her", "Here", "His", "How", "However", "I", "If", "In", "Is", "It", "Its", "Later", "Let",
-    "Many", "Most", "My", "Next", "No", "Not", "Now", "On", "Once", "Our", "Please", "She", "Since", "So",
-    "Some", "That", "The", "Their", "Then", "There", "These", "They", "This", "Those", "Was", "We", "Were",
-    "What", "When", "Where", "While", "Yes", "You",
-];
+static STARTERS: &str = "\
+    A After All Also Although An And Another Anyone Anything Are As At Because Before Beyond Both But By Can Could \
+    Did Do Does During Each Either Enough Even Every Everybody Everyone Everything Few Finally First For From Had \
+    Has Have He Hello Hence Her Here His How However I If In Instead Is It Its Just Later Let Many Maybe Meanwhile \
+    More Moreover Most My Neither Never Next No Nobody None Not Nothing Now Often Okay On Once Only Or Other Others \
+    Our Overall Perhaps Please Same Several She Should Since So Some Somebody Someone Something Sometimes Soon Sorry \
+    Still Such Thank Thanks That The Their Then There Therefore These They This Those Though Thus Today Tomorrow \
+    Unless Until Use Was We Were What Whatever When Where Which While Who Whoever Why Will With Would Yeah Yes \
+    Yesterday Yet You Your ";
 
 /// Whether a word, as written, is one that begins sentences. Contractions count as their first word.
 pub(crate) fn starts_sentence(word: &str) -> bool {
     let first = word.split(['\'', '\u{2019}']).next().unwrap_or(word);
-    STARTERS.binary_search(&first).is_ok()
+    listed(STARTERS, first)
 }
 
 /// Units that are often written with a full stop.
-static DOTTED_UNITS: [&str; 28] = [
-    "cal", "cu", "fl", "ft", "gal", "hr", "hrs", "in", "lb", "lbs", "mi", "min", "mins", "mo", "oz", "pt",
-    "qt", "sec", "secs", "sq", "tbsp", "tsp", "wk", "wks", "yd", "yds", "yr", "yrs",
-];
+static DOTTED_UNITS: &str = "\
+    cal cu fl ft gal hr hrs in lb lbs mi min mins mo oz pt qt sec secs sq tbsp tsp wk wks yd yds yr yrs";
 
 /// Whether a full stop after this unit may be part of it.
 pub(crate) fn is_dotted_unit(word: &str) -> bool {
-    DOTTED_UNITS.binary_search(&word).is_ok()
+    listed(DOTTED_UNITS, word)
 }
 
 /// Words that say what a number behind them is. Sorted.
-#[rustfmt::skip]
-static BEFORE_NUMBERS: [&str; 112] = [
-    "about", "account", "address", "after", "age", "aged", "ages", "apartment", "appendix", "at", "beat", "before",
-    "between", "billion", "block", "booking", "box", "building", "by", "card", "case", "chapter", "chapters", "circa",
-    "code", "confirmation", "door", "during", "each", "early", "exit", "extension", "figure", "final", "flat", "flight",
-    "form", "from", "gate", "grade", "group", "hall", "hundred", "id", "in", "invoice", "is", "late",
-    "level", "license", "lost", "lot", "member", "mid", "million", "minus", "model", "number", "of", "on",
-    "order", "over", "page", "pages", "passcode", "password", "percent", "phase", "pin", "plate", "platform", "plus",
-    "point", "policy", "postcode", "reference", "registration", "room", "route", "row", "score", "seat", "section", "serial",
-    "since", "sku", "step", "suite", "table", "than", "the", "thousand", "through", "ticket", "times", "to",
-    "track", "tracking", "trillion", "type", "under", "unit", "until", "version", "versions", "versus", "vitamin", "was",
-    "win", "won", "year", "zip",
-];
+static BEFORE_NUMBERS: &str = "\
+    about account address after age aged ages apartment appendix at beat before between billion block booking box \
+    building by card case chapter chapters circa code confirmation door during each early exit extension figure \
+    final flat flight form from gate grade group hall hundred id in invoice is late level license lost lot member \
+    mid million minus model number of on order over page pages passcode password percent phase pin plate platform \
+    plus point policy postcode reference registration room route row score seat section serial since sku step suite \
+    table than the thousand through ticket times to track tracking trillion type under unit until version versions \
+    versus vitamin was win won year zip";
 
 /// True if a number behind this lower-case word is read by it.
 pub(crate) fn goes_before_number(word: &str) -> bool {
-    find(word).is_some() || month(word).is_some() || BEFORE_NUMBERS.binary_search(&word).is_ok()
+    find(word).is_some() || month(word).is_some() || listed(BEFORE_NUMBERS, word)
 }
 
 /// Words behind a number that belong to it. Sorted.
-#[rustfmt::skip]
-static BEHIND_NUMBERS: [&str; 59] = [
-    "academic", "and", "billion", "cbar", "cents", "days", "degree", "degrees", "divided", "dollars", "euros", "feet",
-    "fiscal", "gbit", "half", "hour", "hours", "hundred", "inches", "inhg", "kbit", "kilometers", "kilometres", "kvar",
-    "kvarh", "kwh", "mbar", "mbit", "meters", "metres", "miles", "million", "minus", "minute", "minutes", "mmhg",
-    "mmol", "months", "o'clock", "over", "people", "percent", "plus", "point", "pounds", "quarter", "quarters", "school",
-    "season", "second", "seconds", "third", "thirds", "thousand", "times", "tokens", "trillion", "weeks", "years",
-];
+static BEHIND_NUMBERS: &str = "\
+    academic and billion cbar cents days degree degrees divided dollars euros feet fiscal gbit half hour hours \
+    hundred inches inhg kbit kilometers kilometres kvar kvarh kwh mbar mbit meters metres miles million minus minute \
+    minutes mmhg mmol months o'clock over people percent plus point pounds quarter quarters school season second \
+    seconds third thirds thousand times tokens trillion weeks years";
+
+/// Short words that never belong to the number before them.
+static FREE: &str = "\
+    are but for from had has he her his how if is it its my on our she so that the their then they this to was we were \
+    when who why with you your";
+
+/// True if this lower-case word never belongs to a number before it, whatever that is.
+pub(crate) fn is_free(word: &str) -> bool {
+    listed(FREE, word)
+}
 
 /// True if this lower-case word belongs to the number before it.
 pub(crate) fn goes_with_number(word: &str) -> bool {
-    month(word).is_some() || is_dotted_unit(word) || BEHIND_NUMBERS.binary_search(&word).is_ok()
+    month(word).is_some() || is_dotted_unit(word) || listed(BEHIND_NUMBERS, word)
 }
 
 /// The month a lower-case word names, 1 to 12.
@@ -277,11 +286,11 @@ pub(crate) fn month(word: &str) -> Option<usize> {
         .map(|i| i + 1)
 }
 
-/// The weekday a lower-case short form means.
+/// The weekday that a lower-case word or short form names.
 pub(crate) fn weekday(word: &str) -> Option<&'static str> {
     WEEKDAYS
         .iter()
-        .find(|&&(short, _)| short == word)
+        .find(|&&(short, long)| short == word || long == word)
         .map(|&(_, long)| long)
 }
 
@@ -300,9 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn sentence_starters_are_sorted() {
-        assert!(STARTERS.is_sorted() && DOTTED_UNITS.is_sorted());
-        assert!(BEFORE_NUMBERS.is_sorted() && BEHIND_NUMBERS.is_sorted());
+    fn sentence_starters_are_whole_words() {
         assert!(starts_sentence("It's") && !starts_sentence("Senate") && !starts_sentence("the"));
     }
 

@@ -28,6 +28,7 @@ mod abbrev;
 mod error;
 mod explain;
 mod front_end;
+mod list;
 mod markup;
 mod normalize;
 mod piece;

@@ -27,6 +27,10 @@ use notation::{Context, Edit, Judged};
 /// Longest pause that a mark can ask for, and that marks beside each other add up to.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
+/// Most characters of a comment, and of a script or a style sheet; what follows is spoken again.
+const LONGEST_COMMENT: usize = 1024;
+const LONGEST_SCRIPT: usize = 65_536;
+
 /// A part of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -60,8 +64,8 @@ pub(crate) struct Markup {
     /// True if the notation of documents is taken out, too.
     reads: bool,
     context: Context,
-    /// Everything up to this is left out, in small letters.
-    hidden: Option<String>,
+    /// Everything up to this is left out, in small letters, and so many characters at most.
+    hidden: Option<(String, usize)>,
     ignored: Ignored,
 }
 
@@ -108,7 +112,7 @@ impl Markup {
 
     /// Text that is hidden up to a mark which does not come is left out, and named.
     fn give_up_hidden(&mut self) {
-        if let Some(end) = self.hidden.take() {
+        if let Some((end, _)) = self.hidden.take() {
             self.held.clear();
             self.ignored.add(format!("text without its {end}"));
         }
@@ -121,7 +125,7 @@ impl Markup {
 
     /// Bytes that wait.
     pub(crate) fn held_bytes(&self) -> usize {
-        let hidden = self.hidden.as_ref().map_or(0, String::len);
+        let hidden = self.hidden.as_ref().map_or(0, |(end, _)| end.len());
         self.held.iter().map(|c| c.len_utf8()).sum::<usize>() + hidden
     }
 
@@ -144,7 +148,8 @@ impl Markup {
 
     /// Takes one character; returns those that are to be taken again.
     fn step(&mut self, c: char, parts: &mut Parts) -> Result<Vec<char>, TextError> {
-        if let Some(end) = &self.hidden {
+        if let Some((end, left)) = &mut self.hidden {
+            *left -= 1;
             self.held.push(c.to_ascii_lowercase());
             parts.add(Part::Skipped(1));
             // What of the end came so far.
@@ -154,6 +159,8 @@ impl Markup {
             if self.held.len() == end.len() {
                 self.hidden = None;
                 self.held.clear();
+            } else if *left == 0 {
+                self.give_up_hidden();
             }
             return Ok(Vec::new());
         }
@@ -285,7 +292,12 @@ impl Markup {
                 0
             }
             Edit::Until(end) => {
-                self.hidden = Some(end);
+                let most = if end == "-->" {
+                    LONGEST_COMMENT
+                } else {
+                    LONGEST_SCRIPT
+                };
+                self.hidden = Some((end, most));
                 0
             }
         }

@@ -346,11 +346,11 @@ impl Segmenter {
             return Some((at, EndKind::Forced));
         }
         match boundary::early_space(&self.buf[..at], c) {
-            Some(true) => Some((at, EndKind::Forced)),
-            None if self.pending.is_none() => {
+            Verdict::Certain(end) => Some((at, end)),
+            Verdict::Depends(ending) if self.pending.is_none() => {
                 self.pending = Some(Pending {
                     at,
-                    ending: Ending::Early,
+                    ending,
                     word_from: Some(self.buf.len()),
                 });
                 None

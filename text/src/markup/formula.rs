@@ -3,11 +3,12 @@
 mod words;
 
 use super::notation::{Edit, Judged};
+use crate::list::listed;
 use words::{ACCENTS, NAMES, PLAIN, SAID, SIGNS, SILENT};
 
-/// Most characters of a formula in a line, and of one by itself.
-const LONGEST: usize = 256;
-const LONGEST_DISPLAY: usize = 1024;
+/// Most characters of a formula in a line, and of one by itself: more would hold back a text that is spoken as it is written.
+const LONGEST: usize = 200;
+const LONGEST_DISPLAY: usize = 400;
 /// Deepest groups within groups.
 const DEEPEST: usize = 8;
 
@@ -99,16 +100,8 @@ fn is_formula(content: &[char]) -> bool {
 /// A formula by itself: "$$...$$".
 fn display(held: &[char], whole: bool) -> Judged {
     let end = held.windows(2).skip(2).position(|pair| pair == ['$', '$']);
-    let mut depth = 0_usize;
-    for at in 2..end.map_or(held.len(), |end| end + 2) {
-        match held[at] {
-            '{' => depth += 1,
-            '}' => depth = depth.saturating_sub(1),
-            _ if depth == 0 && is_prose(held, at) => return Judged::Text,
-            _ => {}
-        }
-    }
     match end {
+        _ if has_prose(held, end) => Judged::Text,
         Some(0) => Judged::Text,
         Some(end) => read(&held[2..end + 2], 2),
         None if whole || held.len() > LONGEST_DISPLAY || held.ends_with(&['\n', '\n']) => Judged::Text,
@@ -116,17 +109,39 @@ fn display(held: &[char], whole: bool) -> Judged {
     }
 }
 
+/// True if there is prose outside of braces before `end`, or so far.
+fn has_prose(held: &[char], end: Option<usize>) -> bool {
+    let mut depth = 0_usize;
+    (2..end.map_or(held.len(), |end| end + 2)).any(|at| {
+        match held[at] {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && is_prose(held, at)
+    })
+}
+
 /// A formula in brackets with backslashes; other text in such is not marked up by its brackets.
 pub(super) fn bracketed(held: &[char], whole: bool) -> Judged {
-    let close = if held[1] == '(' { ')' } else { ']' };
+    let (close, longest) = if held[1] == '(' {
+        (')', LONGEST)
+    } else {
+        (']', LONGEST_DISPLAY)
+    };
     let escaped = Judged::Taken(vec![Edit::Skip(1), Edit::Text(1)]);
     if held.len() > 3 && held[held.len() - 2] == '\\' && matches!(held[held.len() - 1], '(' | '[') {
         return escaped;
     }
-    match held.windows(2).skip(2).position(|pair| pair == ['\\', close]) {
+    let end = held.windows(2).skip(2).position(|pair| pair == ['\\', close]);
+    match end {
         Some(end) if is_formula(&held[2..end + 2]) => read(&held[2..end + 2], 2),
-        None if !whole && held.len() < LONGEST_DISPLAY && !held.ends_with(&['\n', '\n']) => {
-            Judged::Open(")]([\n")
+        None if !whole
+            && held.len() < longest
+            && !held.ends_with(&['\n', '\n'])
+            && !has_prose(held, None) =>
+        {
+            Judged::Open("")
         }
         _ => escaped,
     }
@@ -236,7 +251,10 @@ impl Reader<'_> {
                     self.say("prime", 1);
                     at + 1
                 }
-                '(' if at > 0 && self.text[at - 1].is_ascii_alphabetic() && self.joined => {
+                '(' if at > 0
+                    && (self.text[at - 1].is_ascii_alphabetic() || self.text[at - 1] == '\'')
+                    && self.joined =>
+                {
                     self.say("of", 1);
                     at + 1
                 }
@@ -334,14 +352,14 @@ impl Reader<'_> {
         let end = (at + 1 + letters.max(1)).min(to);
         let name: String = self.text[at + 1..end].iter().collect();
         let chars = end - at;
-        if SILENT.contains(&name.as_str()) {
+        if name == " " || listed(SILENT, &name) {
             self.say("", chars);
             // The bracket of "\left." is none.
             let point = matches!(name.as_str(), "left" | "right") && self.text.get(end) == Some(&'.');
             self.skip(usize::from(point));
             return Some(end + usize::from(point));
         }
-        if PLAIN.contains(&name.as_str()) {
+        if listed(PLAIN, &name) {
             let group = self.argument(end, to)?;
             self.skip(chars);
             if name.starts_with("text")
@@ -414,6 +432,13 @@ impl Reader<'_> {
         if let Ok(found) = SAID.binary_search_by_key(&name.as_str(), |(name, _)| name) {
             let words = SAID[found].1;
             self.say(words, chars);
+            if name == "log" && self.text.get(end) == Some(&'_') {
+                let base = self.argument(end + 1, to)?;
+                self.say("base", 1);
+                self.group(base, end + 1, depth)?;
+                self.say("of", 0);
+                return Some(base.2);
+            }
             if !matches!(name.as_str(), "sum" | "prod" | "int" | "lim") {
                 return Some(end);
             }
@@ -430,7 +455,7 @@ impl Reader<'_> {
         }
         let lower = name.to_lowercase();
         let lower = lower.strip_prefix("var").unwrap_or(&lower);
-        if NAMES.contains(&lower) {
+        if listed(NAMES, lower) {
             self.say(lower, chars);
             return Some(end);
         }
@@ -472,6 +497,6 @@ mod tests {
 
     #[test]
     fn commands_are_sorted() {
-        assert!(SAID.is_sorted_by_key(|(name, _)| name) && NAMES.is_sorted() && PLAIN.is_sorted());
+        assert!(SAID.is_sorted_by_key(|(name, _)| name));
     }
 }

@@ -62,6 +62,10 @@ pub(super) struct Context {
     pub(super) fence: bool,
     /// Within code in a line.
     pub(super) code: bool,
+    /// Digits in brackets, as far as they came.
+    index: String,
+    /// Such were text on this line, so the next are, too: "press [1] or [2]".
+    indexed: bool,
 }
 
 impl Default for Context {
@@ -72,6 +76,8 @@ impl Default for Context {
             line_start: true,
             fence: false,
             code: false,
+            index: String::new(),
+            indexed: false,
         }
     }
 }
@@ -87,7 +93,16 @@ impl Context {
                 self.word.push(c);
             }
         }
+        match c {
+            '[' => self.index = "[".to_owned(),
+            c if c.is_ascii_digit() && !self.index.is_empty() && self.index.len() < 4 => self.index.push(c),
+            c => {
+                self.indexed |= c == ']' && self.index.len() > 1;
+                self.index.clear();
+            }
+        }
         if c == '\n' {
+            self.indexed = false;
             self.line_start = true;
             self.code = false;
         } else if !c.is_whitespace() && !matches!(c, '>' | '-' | '*' | '+') {
@@ -108,7 +123,7 @@ pub(super) fn opens(c: char, context: &Context) -> bool {
         '`' => !context.fence || context.line_start,
         '~' => context.line_start,
         _ if context.fence || context.code => false,
-        '<' | '&' | '[' | '!' | '$' | '\\' | '【' => true,
+        '<' | '&' | '[' | '!' | '$' | '\\' | '【' | '^' => true,
         _ => is_superscript(c),
     }
 }
@@ -124,6 +139,7 @@ pub(super) fn judge(held: &[char], context: &Context, whole: bool) -> Judged {
         '!' => image(held, context, whole),
         '$' => formula::dollar(held, context, whole),
         '\\' => backslash(held, whole),
+        '^' => terminal::written(held, whole),
         '【' => lenticular(held),
         _ => superscript(held, context, whole),
     };
@@ -222,6 +238,10 @@ fn character(name: &str) -> Option<char> {
 
 /// A link, a reference, a citation or a footnote.
 fn bracket(held: &[char], context: &Context, whole: bool) -> Judged {
+    match terminal::lost(held, whole) {
+        Judged::Text => {}
+        judged => return judged,
+    }
     let close = match closing(held, 0) {
         Ok(close) => close,
         Err(judged) => return judged,
@@ -235,6 +255,15 @@ fn bracket(held: &[char], context: &Context, whole: bool) -> Judged {
     } else {
         Edit::Inner(label.len())
     };
+    // "a[1] = 7" is an index of code.
+    if cited && context.last.is_alphanumeric() {
+        let mut rest = held[behind..].iter().skip_while(|&&c| c == ' ');
+        match rest.next() {
+            None if !whole && held.len() < behind + 2 => return Judged::Open(""),
+            Some('=') => return Judged::Text,
+            _ => {}
+        }
+    }
     // An index of code: "m[i][j]".
     let indexed = context.last.is_alphanumeric() && !cited;
     match next {
@@ -356,7 +385,10 @@ fn image(held: &[char], context: &Context, whole: bool) -> Judged {
 /// Numbers of sources, such as "1", "1, 3-5", or "citation needed". The brackets of an interval or of code are none.
 fn is_citation(label: &[char], context: &Context) -> bool {
     let text: String = label.iter().collect();
-    if ["citation needed", "source?", "clarification needed"].contains(&text.trim()) {
+    // "above[a]"; code has other letters.
+    let lettered =
+        matches!(label, ['a'..='e']) && context.last.is_ascii_lowercase() && context.word.len() > 3;
+    if lettered || ["citation needed", "source?", "clarification needed"].contains(&text.trim()) {
         return true;
     }
     let inner = text.trim_matches(['[', ']']);
@@ -375,6 +407,7 @@ fn is_citation(label: &[char], context: &Context) -> bool {
             "press", "option", "options", "choice", "choose", "page", "item", "key", "number", "see",
             "array", "in", "exam",
         ]);
+    let numbered = numbered && !(context.indexed && label.iter().all(char::is_ascii_digit));
     numbered && !context.line_start && !code && !interval
 }
 

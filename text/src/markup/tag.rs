@@ -1,45 +1,26 @@
 //! Tags of HTML in text that is not a document: what they say of pauses is followed, the others are left out.
 
 use super::notation::{Context, Edit, Judged};
+use crate::list::listed;
 
 /// Most characters of a tag or a comment.
 const LONGEST: usize = 2048;
 
 /// Tags that begin or end a line or a block.
-#[rustfmt::skip]
-static BLOCKS: [&str; 49] = [
-    "address", "article", "aside", "blockquote", "body", "br", "caption", "center", "dd", "details", "dialog", "div", "dl", "dt",
-    "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hr", "html", "li",
-    "main", "menu", "nav", "ol", "optgroup", "option", "p", "pre", "section", "select", "summary", "table", "tbody", "tfoot", "thead",
-    "title", "tr", "ul", "video",
-];
+static BLOCKS: &str = "\
+    address article aside blockquote body br caption center dd details dialog div dl dt fieldset figcaption figure \
+    footer form h1 h2 h3 h4 h5 h6 head header hr html li main menu nav ol optgroup option p pre section select \
+    summary table tbody tfoot thead title tr ul video";
 /// Tags within a line.
-#[rustfmt::skip]
-static INLINE: [&str; 59] = [
-    "a", "abbr", "acronym", "area", "audio", "b", "base", "bdi", "bdo", "big", "button", "canvas", "cite", "code", "col", "colgroup",
-    "data", "del", "dfn", "em", "embed", "font", "i", "iframe", "img", "input", "ins", "kbd", "label", "legend", "link", "map", "mark",
-    "meta", "meter", "nobr", "noscript", "object", "output", "picture", "progress", "q", "s", "samp", "small", "source", "span",
-    "strike", "strong", "sub", "sup", "svg", "textarea", "time", "tt", "u", "var", "wbr", "ruby",
-];
+static INLINE: &str = "\
+    a abbr acronym area audio b base bdi bdo big button canvas cite code col colgroup data del dfn em embed font i \
+    iframe img input ins kbd label legend link map mark meta meter nobr noscript object output picture progress q s \
+    samp small source span strike strong sub sup svg textarea time tt u var wbr ruby";
 /// Tags whose text is not read.
-static HIDDEN: [&str; 3] = ["script", "style", "template"];
+static HIDDEN: &str = "script style template";
 /// Attributes that have no value.
-static FLAGS: [&str; 14] = [
-    "allowfullscreen",
-    "async",
-    "autoplay",
-    "checked",
-    "controls",
-    "defer",
-    "disabled",
-    "hidden",
-    "loop",
-    "muted",
-    "nowrap",
-    "open",
-    "required",
-    "selected",
-];
+static FLAGS: &str = "\
+    allowfullscreen async autoplay checked controls defer disabled hidden loop muted nowrap open required selected";
 
 /// Judges characters from "<" on.
 pub(super) fn judge(held: &[char], context: &Context, whole: bool) -> Judged {
@@ -148,7 +129,7 @@ impl Tag {
             return Some(None);
         };
         if *next != '=' {
-            let plain = FLAGS.contains(&name.as_str()) && (next.is_whitespace() || matches!(next, '>' | '/'));
+            let plain = listed(FLAGS, &name) && (next.is_whitespace() || matches!(next, '>' | '/'));
             return plain.then_some(Some(at));
         }
         let (open, rest) = match held.get(at + 1) {
@@ -189,15 +170,15 @@ impl Tag {
             },
             "td" | "th" if self.closes => Judged::Taken(vec![Edit::Words(", ".to_owned(), self.len)]),
             "td" | "th" => Judged::Taken(vec![skip]),
-            _ if BLOCKS.contains(&name) => Judged::Taken(vec![Edit::Break(self.len)]),
-            _ if INLINE.contains(&name) => Judged::Taken(vec![skip]),
+            _ if listed(BLOCKS, name) => Judged::Taken(vec![Edit::Break(self.len)]),
+            _ if listed(INLINE, name) => Judged::Taken(vec![skip]),
             // What is said of a tag: "the <script> tag".
-            _ if HIDDEN.contains(&name) && !self.closes && context.last == ' ' => match held.get(self.len) {
+            _ if listed(HIDDEN, name) && !self.closes && context.last == ' ' => match held.get(self.len) {
                 None if !whole => Judged::Open(""),
                 None | Some(' ' | '.' | ',') => Judged::Taken(vec![skip, Edit::Ignored(format!("<{name}>"))]),
                 _ => Judged::Taken(vec![skip, Edit::Until(format!("</{name}>"))]),
             },
-            _ if HIDDEN.contains(&name) && !self.closes => {
+            _ if listed(HIDDEN, name) && !self.closes => {
                 Judged::Taken(vec![skip, Edit::Until(format!("</{name}>"))])
             }
             // Types of programs: "Vec<String>".

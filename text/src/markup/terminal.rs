@@ -66,7 +66,7 @@ fn string(held: &[char], from: usize) -> Option<usize> {
 
 /// A control sequence whose ESC was written as the source code of a program has it.
 pub(super) fn written(held: &[char], whole: bool) -> Judged {
-    static NAMES: [&str; 5] = ["\\x1b[", "\\u001b[", "\\033[", "\\e[", "\\x1B["];
+    static NAMES: [&str; 6] = ["^[[", "\\x1b[", "\\u001b[", "\\033[", "\\e[", "\\x1B["];
     let begins = |name: &&&str| name.chars().zip(held).all(|(a, &b)| a == b);
     let Some(name) = NAMES.iter().find(begins) else {
         return Judged::Text;
@@ -78,5 +78,27 @@ pub(super) fn written(held: &[char], whole: bool) -> Judged {
         Some(_) => Judged::Text,
         None if whole || held.len() > LONGEST_SEQUENCE => Judged::Text,
         None => Judged::Open(""),
+    }
+}
+
+/// A code of colours whose ESC was lost: "[33mwarning[0m".
+pub(super) fn lost(held: &[char], whole: bool) -> Judged {
+    let digits = held[1..]
+        .iter()
+        .take_while(|c| c.is_ascii_digit() || **c == ';')
+        .count();
+    let codes: String = held[1..=digits].iter().collect();
+    let colour = |code: &str| code.len() < 4 && code.parse().is_ok_and(|code: u8| code < 108);
+    if digits == 0 || digits > 16 || !codes.split(';').all(colour) {
+        return Judged::Text;
+    }
+    match (held.get(digits + 1), held.get(digits + 2)) {
+        (None, _) | (Some('m'), None) if !whole => Judged::Open(""),
+        (Some('m'), next)
+            if codes == "0" || codes.contains(';') || next.is_some_and(|c| c.is_alphabetic()) =>
+        {
+            Judged::Taken(vec![Edit::Skip(digits + 2)])
+        }
+        _ => Judged::Text,
     }
 }

@@ -1,33 +1,24 @@
 //! How one word reads: as it is, letter by letter, or as the words it is made of.
 
 use crate::abbrev::{self, When};
+use crate::list::listed;
 
 /// Capitals that are read as words although they could be letters.
-static WORDS: [&str; 45] = [
-    "AIDS", "ASAP", "ASCII", "BASIC", "BIOS", "CAPTCHA", "COBOL", "COVID", "DOS", "FAQ", "FIFA", "GIF",
-    "JPEG", "JSON", "LAN", "LASER", "LIDAR", "MAC", "MIDI", "NASA", "NATO", "NOAA", "OPEC", "OSHA", "PIN",
-    "POSIX", "RADAR", "RAID", "RAM", "REST", "ROM", "SARS", "SCUBA", "SIM", "SONAR", "SWAT", "TOML",
-    "UNESCO", "UNICEF", "WAN", "YAML", "ZIP", "CRUD", "CUDA", "MOE",
-];
+static WORDS: &str = "\
+    AIDS ASAP ASCII BASIC BIOS CAPTCHA COBOL COVID DOS FAQ FIFA GIF JPEG JSON LAN LASER LIDAR MAC MIDI NASA NATO \
+    NOAA OPEC OSHA PIN POSIX RADAR RAID RAM REST ROM SARS SCUBA SIM SONAR SWAT TOML UNESCO UNICEF WAN YAML ZIP CRUD \
+    CUDA MOE";
 /// Capitals with vowels that are read as letters although they are long enough to be words.
-static LETTERS: [&str; 22] = [
-    "ASIC", "AWS", "BBC", "CEO", "CIA", "DIY", "EDT", "ETA", "FBI", "HDMI", "IBM", "IEEE", "ISBN", "IETF",
-    "NBA", "NSA", "OAuth", "UAE", "UEFI", "USSR", "YMCA", "IANA",
-];
+static LETTERS: &str = "\
+    ASIC AWS BBC CEO CIA DIY EDT ETA FBI HDMI IBM IEEE ISBN IETF NBA NSA OAuth UAE UEFI USSR YMCA IANA";
 /// Short words that are ordinary ones even in capitals.
-static ORDINARY: [&str; 94] = [
-    "AM", "AN", "AS", "AT", "BE", "BY", "DO", "GO", "HE", "IF", "IN", "IS", "IT", "ME", "MY", "NO", "OF",
-    "ON", "OR", "SO", "TO", "UP", "WE", "OH", "AH", "HI", "ALL", "AND", "ANY", "ARE", "BAD", "BIG", "BUT",
-    "BUY", "CAN", "CAR", "CAT", "DAY", "DID", "DOG", "END", "FAR", "FEW", "FOR", "FUN", "GET", "GOD", "GOT",
-    "GUY", "HAD", "HAS", "HER", "HIM", "HIS", "HOT", "HOW", "ITS", "JOB", "LET", "LOT", "LOW", "MAN", "MAY",
-    "MEN", "NEW", "NOT", "NOW", "OFF", "OLD", "ONE", "OUR", "OUT", "OWN", "PUT", "RED", "RUN", "SAY", "SEE",
-    "SET", "SHE", "SIX", "SUN", "TEN", "THE", "TOO", "TOP", "TRY", "TWO", "USE", "WAR", "WAS", "WAY", "WHO",
-    "YOU",
-];
+static ORDINARY: &str = "\
+    AM AN AS AT BE BY DO GO HE IF IN IS IT ME MY NO OF ON OR SO TO UP WE OH AH HI ALL AND ANY ARE BAD BIG BUT BUY \
+    CAN CAR CAT DAY DID DOG END FAR FEW FOR FUN GET GOD GOT GUY HAD HAS HER HIM HIS HOT HOW ITS JOB LET LOT LOW MAN \
+    MAY MEN NEW NOT NOW OFF OLD ONE OUR OUT OWN PUT RED RUN SAY SEE SET SHE SIX SUN TEN THE TOO TOP TRY TWO USE WAR \
+    WAS WAY WHO YOU";
 /// Sounds without a vowel that are not letters in a row.
-static SOUNDS: [&str; 14] = [
-    "hm", "hmm", "hmmm", "mm", "mmm", "shh", "shhh", "sh", "psst", "pst", "brr", "grr", "pfft", "nth",
-];
+static SOUNDS: &str = "hm hmm hmmm mm mmm shh shhh sh psst pst brr grr pfft nth";
 /// Words whose sound is not in their letters.
 static SAID: [(&str, &str); 7] = [
     ("ctrl", "control"),
@@ -79,12 +70,12 @@ pub(super) fn spaced(letters: &str) -> String {
 }
 
 fn is_spelled(base: &str, lower: &str, shouted: bool) -> bool {
-    if base.len() > 24 || SOUNDS.contains(&lower) {
+    if base.len() > 24 || listed(SOUNDS, lower) {
         return false;
     }
     let vowel = lower.bytes().any(|b| b"aeiouy".contains(&b));
     let capitals = base.bytes().all(|b| b.is_ascii_uppercase());
-    if capitals && WORDS.contains(&base) {
+    if capitals && listed(WORDS, base) {
         return false;
     }
     if !vowel {
@@ -93,7 +84,7 @@ fn is_spelled(base: &str, lower: &str, shouted: bool) -> bool {
     if !capitals || shouted {
         return false;
     }
-    LETTERS.contains(&base) || (base.len() <= 3 && !ORDINARY.contains(&base))
+    listed(LETTERS, base) || (base.len() <= 3 && !listed(ORDINARY, base))
 }
 
 fn repeats(word: &str) -> bool {

@@ -1,74 +1,53 @@
 //! Money: $5.20, €3, £1m, $3.5 billion, 5 USD, -$20, $5-10, 50¢.
 
 use super::numeral::Numeral;
-use super::quantity;
 use super::rules::Reading;
 use super::text::Text;
+use super::{measure, number, quantity};
 
-/// The names of a currency's units.
-#[derive(Debug, Clone, Copy)]
-struct Currency {
-    one: &'static str,
-    many: &'static str,
-    /// Of the hundredth, if it has one.
-    cent: Option<(&'static str, &'static str)>,
-}
+/// A currency: how it is written, and the names of its units. Those of its hundredth are empty if it has none.
+type Currency = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+);
 
-const fn currency(
-    one: &'static str,
-    many: &'static str,
-    cent: Option<(&'static str, &'static str)>,
-) -> Currency {
-    Currency { one, many, cent }
-}
-
-const CENT: Option<(&str, &str)> = Some(("cent", "cents"));
-const DOLLAR: Currency = currency("dollar", "dollars", CENT);
-const EURO: Currency = currency("euro", "euros", CENT);
-const POUND: Currency = currency("pound", "pounds", Some(("penny", "pence")));
-const YEN: Currency = currency("yen", "yen", None);
-const RUPEE: Currency = currency("rupee", "rupees", Some(("paisa", "paise")));
-const FRANC: Currency = currency("franc", "francs", CENT);
-const WON: Currency = currency("won", "won", None);
-const RUBLE: Currency = currency("ruble", "rubles", None);
-const YUAN: Currency = currency("yuan", "yuan", None);
-const BITCOIN: Currency = currency("bitcoin", "bitcoins", None);
-const CENTS: Currency = currency("cent", "cents", None);
-
-static SIGNS: [(&str, Currency); 8] = [
-    ("$", DOLLAR),
-    ("€", EURO),
-    ("£", POUND),
-    ("¥", YEN),
-    ("₹", RUPEE),
-    ("₩", WON),
-    ("₽", RUBLE),
-    ("₿", BITCOIN),
+/// By sign. A letter or two before "$" name whose dollars they are.
+#[rustfmt::skip]
+static SIGNS: &[Currency] = &[
+    ("$", "dollar", "dollars", "cent", "cents"), ("€", "euro", "euros", "cent", "cents"), ("£", "pound", "pounds", "penny", "pence"),
+    ("¥", "yen", "yen", "", ""), ("₹", "rupee", "rupees", "paisa", "paise"), ("₩", "won", "won", "", ""), ("₽", "ruble", "rubles", "", ""),
+    ("₿", "bitcoin", "bitcoins", "", ""), ("₺", "lira", "lira", "", ""), ("₴", "hryvnia", "hryvnias", "", ""), ("₪", "shekel", "shekels", "", ""),
+    ("฿", "baht", "baht", "", ""), ("₫", "dong", "dong", "", ""), ("₱", "peso", "pesos", "", ""), ("₦", "naira", "naira", "", ""),
 ];
-static CODES: [(&str, Currency); 13] = [
-    ("Rs", RUPEE),
-    ("USD", DOLLAR),
-    ("CAD", DOLLAR),
-    ("AUD", DOLLAR),
-    ("EUR", EURO),
-    ("GBP", POUND),
-    ("JPY", YEN),
-    ("INR", RUPEE),
-    ("CHF", FRANC),
-    ("KRW", WON),
-    ("RUB", RUBLE),
-    ("CNY", YUAN),
-    ("BTC", BITCOIN),
+/// By letters, before or behind the number.
+#[rustfmt::skip]
+static CODES: &[Currency] = &[
+    ("Rs", "rupee", "rupees", "paisa", "paise"), ("USD", "dollar", "dollars", "cent", "cents"), ("CAD", "canadian dollar", "canadian dollars", "cent", "cents"),
+    ("AUD", "australian dollar", "australian dollars", "cent", "cents"), ("NZD", "new zealand dollar", "new zealand dollars", "cent", "cents"),
+    ("HKD", "hong kong dollar", "hong kong dollars", "cent", "cents"), ("SGD", "singapore dollar", "singapore dollars", "cent", "cents"),
+    ("EUR", "euro", "euros", "cent", "cents"), ("GBP", "pound", "pounds", "penny", "pence"), ("JPY", "yen", "yen", "", ""), ("INR", "rupee", "rupees", "paisa", "paise"),
+    ("CHF", "franc", "francs", "centime", "centimes"), ("KRW", "won", "won", "", ""), ("RUB", "ruble", "rubles", "", ""), ("CNY", "yuan", "yuan", "", ""),
+    ("RMB", "yuan", "yuan", "", ""), ("BTC", "bitcoin", "bitcoins", "", ""), ("ETH", "ether", "ether", "", ""), ("kr", "krona", "kronor", "", ""),
+    ("SEK", "swedish krona", "swedish kronor", "", ""), ("NOK", "norwegian krone", "norwegian kroner", "", ""), ("DKK", "danish krone", "danish kroner", "", ""),
+    ("zl", "zloty", "zlotys", "", ""), ("PLN", "zloty", "zlotys", "", ""), ("Kc", "koruna", "korunas", "", ""), ("CZK", "koruna", "korunas", "", ""),
+    ("HUF", "forint", "forints", "", ""), ("TRY", "lira", "lira", "", ""), ("MXN", "mexican peso", "mexican pesos", "", ""), ("BRL", "real", "reais", "", ""),
+    ("ZAR", "rand", "rand", "", ""), ("THB", "baht", "baht", "", ""), ("AED", "dirham", "dirhams", "", ""), ("ILS", "shekel", "shekels", "", ""),
 ];
-/// Countries whose dollars are written with their letters.
-static DOLLARS: [(&str, &str); 6] = [
-    ("US", "u s "),
-    ("C", "canadian "),
-    ("CA", "canadian "),
-    ("A", "australian "),
-    ("AU", "australian "),
-    ("NZ", "new zealand "),
+/// What letters before "$" make of it.
+#[rustfmt::skip]
+static DOLLARS: &[(&str, &str)] = &[
+    ("A", "australian "), ("AU", "australian "), ("C", "canadian "), ("CA", "canadian "), ("HK", "hong kong "), ("NT", "new taiwan "),
+    ("NZ", "new zealand "), ("S", "singapore "), ("SG", "singapore "), ("US", "u s "),
 ];
+/// Currencies of another name that are written with "$".
+static PESOS: &[Currency] = &[
+    ("R", "real", "reais", "centavo", "centavos"),
+    ("MX", "mexican peso", "mexican pesos", "centavo", "centavos"),
+];
+static CENTS: Currency = ("¢", "cent", "cents", "", "");
 static MAGNITUDES: [(&str, &str, bool); 14] = [
     ("hundred", "hundred", false),
     ("thousand", "thousand", false),
@@ -89,35 +68,29 @@ static MAGNITUDES: [(&str, &str, bool); 14] = [
 /// Reads an amount of money.
 pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
     let (words, end) = prefixed(text, at).or_else(|| suffixed(text, at))?;
-    let (per, end) = quantity::per(text, end);
+    let (per, end) = quantity::per(text, end, false);
     Some(Reading::new(format!("{words}{per}"), end))
 }
 
-fn sign(text: &Text<'_>, at: usize) -> Option<Currency> {
-    SIGNS
-        .iter()
-        .find(|&&(sign, _)| text.is(at, sign))
-        .map(|&(_, currency)| currency)
+fn sign(text: &Text<'_>, at: usize) -> Option<&'static Currency> {
+    SIGNS.iter().find(|row| text.is(at, row.0))
 }
 
-fn code(text: &Text<'_>, at: usize) -> Option<Currency> {
-    CODES
-        .iter()
-        .find(|&&(code, _)| text.is(at, code))
-        .map(|&(_, currency)| currency)
+fn code(text: &Text<'_>, at: usize) -> Option<&'static Currency> {
+    CODES.iter().find(|row| text.is(at, row.0))
 }
 
 /// "$5", "-$5", "US$5", "USD 5"
 fn prefixed(text: &Text<'_>, at: usize) -> Option<(String, usize)> {
     let minus = text.is(at, "-") && text.after_gap(at);
     let mut start = at + usize::from(minus);
-    let country = if text.is(start + 1, "$") {
-        DOLLARS.iter().find(|&&(letters, _)| text.is(start, letters))
-    } else {
-        None
-    };
-    start += usize::from(country.is_some());
-    let (currency, after) = match sign(text, start) {
+    let lettered = text.is(start + 1, "$");
+    let country = DOLLARS
+        .iter()
+        .find(|&&(letters, _)| lettered && text.is(start, letters));
+    let peso = PESOS.iter().find(|row| lettered && text.is(start, row.0));
+    start += usize::from(country.is_some() || peso.is_some());
+    let (currency, after) = match peso.or_else(|| sign(text, start)) {
         Some(currency) => (currency, start + 1),
         None => (
             code(text, start)?,
@@ -143,23 +116,28 @@ fn suffixed(text: &Text<'_>, at: usize) -> Option<(String, usize)> {
         return None;
     }
     let first = Numeral::signed(text, at)?;
-    let dash = text.dash(first.end).filter(|dash| !dash.spaced);
-    let second = dash.and_then(|dash| Numeral::at(text, dash.next));
+    let second = text.dash(first.end).and_then(|dash| {
+        let second = Numeral::at(text, dash.next)?;
+        let rises = first
+            .value()
+            .zip(second.value())
+            .is_some_and(|(first, second)| first < second);
+        (!dash.spaced || rises).then_some(second)
+    });
     let from = second
         .as_ref()
         .map_or(String::new(), |_| format!("{} to ", first.words()));
     let n = decimal_comma(text, second.unwrap_or(first));
     let after = text.past_space(n.end);
     let currency = match text.str(after) {
-        "¢" => CENTS,
-        "€" | "£" | "¥" | "₹" | "₽" | "₩" | "₿" => sign(text, after)?,
-        "$" if after == n.end && text.is_gap(after + 1) => DOLLAR,
-        _ => code(text, after)?,
+        "¢" => &CENTS,
+        "$" if after > n.end || !text.is_gap(after + 1) => return None,
+        _ => sign(text, after).or_else(|| code(text, after))?,
     };
     if text.is_digits(after + 1) {
         return None;
     }
-    let (words, _) = amount_words(&n, currency, "");
+    let words = amount_words(&n, currency, "");
     Some((
         format!("{from}{}{words}", if n.negative { "minus " } else { "" }),
         after + 1,
@@ -180,64 +158,68 @@ fn decimal_comma(text: &Text<'_>, n: Numeral) -> Numeral {
     }
 }
 
-/// "$5-10", "$5–$10 million"
-fn range(text: &Text<'_>, n: &Numeral, currency: Currency, prefix: &str) -> Option<(String, usize)> {
-    if !text.is_any(n.end, &["-", "\u{2013}"]) {
-        return None;
+/// "$5-10", "$5–$10 million", "$5 - 10"; "$5 - $10" are two amounts.
+fn range(text: &Text<'_>, n: &Numeral, currency: &Currency, prefix: &str) -> Option<(String, usize)> {
+    let dash = text.dash(n.end).filter(|dash| dash.sign != "\u{2014}")?;
+    let signed = sign(text, dash.next).is_some();
+    let second = Numeral::at(text, dash.next + usize::from(signed))?;
+    if dash.spaced {
+        let plain = quantity::read(text, &second, "").is_none() && !text.is(text.past_space(second.end), "=");
+        let counted = text.lower(text.past_space(second.end)).is_some_and(|word| {
+            measure::is_plural(&word) && !MAGNITUDES.iter().any(|&(name, ..)| name == word)
+        });
+        let rises = n
+            .value()
+            .zip(second.value())
+            .is_some_and(|(first, second)| first < second);
+        if signed || !plain || counted || !rises {
+            return None;
+        }
     }
-    let second = n.end + 1 + usize::from(sign(text, n.end + 1).is_some());
-    let second = Numeral::at(text, second)?;
     let (words, end) = amount(text, &second, currency, prefix);
     Some((format!("{} to {words}", n.words()), end))
 }
 
 /// The words of an amount and the token after it.
-fn amount(text: &Text<'_>, n: &Numeral, currency: Currency, prefix: &str) -> (String, usize) {
+fn amount(text: &Text<'_>, n: &Numeral, currency: &Currency, prefix: &str) -> (String, usize) {
     let next = text.past_space(n.end);
     let touching = next == n.end;
     let magnitude = MAGNITUDES.iter().find(|&&(written, _, near)| {
         (touching || !near) && text.is(next, written) && !text.is_digits(next + 1)
     });
     match magnitude {
-        Some(&(_, name, _)) => (
-            format!("{} {name} {prefix}{}", n.words(), currency.many),
-            next + 1,
-        ),
-        None => (amount_words(n, currency, prefix).0, n.end),
+        Some(&(_, name, _)) => (format!("{} {name} {prefix}{}", n.words(), currency.2), next + 1),
+        None => (amount_words(n, currency, prefix), n.end),
     }
 }
 
-fn amount_words(n: &Numeral, currency: Currency, prefix: &str) -> (String, usize) {
-    let n = Numeral {
-        negative: false,
-        ..n.clone()
-    };
-    let name = if n.is_one() { currency.one } else { currency.many };
-    let (Some((cent, cents)), Some(hundredths)) =
-        (currency.cent, n.fraction.as_deref().filter(|f| f.len() == 2))
-    else {
-        return (format!("{} {prefix}{name}", n.words()), n.end);
-    };
+fn amount_words(n: &Numeral, currency: &Currency, prefix: &str) -> String {
+    let &(_, one, many, cent, cents) = currency;
     let whole = Numeral {
+        negative: false,
         fraction: None,
         ..n.clone()
     };
-    let name = if whole.is_one() {
-        currency.one
-    } else {
-        currency.many
+    let hundredths = n.fraction.as_deref().filter(|f| f.len() == 2 && !cent.is_empty());
+    let Some(value) = hundredths.and_then(|digits| digits.parse().ok()) else {
+        let all = Numeral {
+            negative: false,
+            ..n.clone()
+        };
+        return format!("{} {prefix}{}", all.words(), if n.is_one() { one } else { many });
     };
-    let value: usize = hundredths.parse().unwrap_or(0);
-    let small = format!(
-        "{} {}",
-        super::number::below_hundred(value),
-        if value == 1 { cent } else { cents }
-    );
+    let name = if whole.is_one() { one } else { many };
+    let small = || {
+        format!(
+            "{} {}",
+            number::below_hundred(value),
+            if value == 1 { cent } else { cents }
+        )
+    };
     let empty = whole.whole.bytes().all(|b| b == b'0');
-    let words = match (empty, value) {
-        (true, 1..) => small,
+    match (empty, value) {
+        (true, 1..) => small(),
         (_, 0) => format!("{} {prefix}{name}", whole.words()),
-        _ => format!("{} {prefix}{name} and {small}", whole.words()),
-    };
-    (words, n.end)
+        _ => format!("{} {prefix}{name} and {}", whole.words(), small()),
+    }
 }

@@ -188,7 +188,14 @@ fn without_year(text: &Text<'_>, at: usize) -> Option<Reading> {
     let on = text
         .before(at)
         .is_some_and(|before| text.str(before).eq_ignore_ascii_case("on"));
-    if !on
+    // "12/24 - 12/26"
+    let day = |at: usize| small(text, at).is_some() && text.is(at + 1, "/") && small(text, at + 2).is_some();
+    let last = at > 5 && text.is_any(at - 2, &["-", "\u{2013}"]) && day(at - 6);
+    let ranged = last
+        || text
+            .dash(at + 3)
+            .is_some_and(|dash| dash.spaced && day(dash.next));
+    if !(on || ranged)
         || text.slice(at, at + 3) == "9/11"
         || !text.is(at + 1, "/")
         || text.is(at + 3, "/")
@@ -379,5 +386,5 @@ fn short_name(text: &Text<'_>, at: usize) -> Option<Reading> {
     }
     let month = abbrev::month(&lower)?;
     let (short, long) = abbrev::MONTHS[month - 1];
-    (stop && short != long && lower != long && lower != "dec").then(|| Reading::new(long, end).may_stop(true))
+    (stop && short != long && lower != long).then(|| Reading::new(long, end).may_stop(true))
 }

@@ -17,18 +17,15 @@ const MINUTE: usize = 5;
 const SECOND: usize = 6;
 
 /// Words near which "5m" is five minutes.
-#[rustfmt::skip]
-static NEAR: [&str; 27] = [
-    "ago", "alarm", "break", "countdown", "delay", "duration", "elapsed", "interval", "lasted", "meeting", "nap", "paused", "remaining",
-    "reminder", "sleep", "sleeping", "snooze", "snoozed", "started", "starts", "timeout", "timer", "timers", "uptime", "wait", "waited",
-    "waiting",
-];
+static NEAR: &str = "\
+    ago alarm break countdown delay duration elapsed eta interval lasted meeting nap paused remaining reminder sleep \
+    sleeping snooze snoozed started starts timeout timer timers uptime wait waited waiting";
 /// Words near which "5:00" is five minutes.
-static NEAR_CLOCK: [&str; 6] = ["countdown", "duration", "elapsed", "lasted", "remaining", "timer"];
+static NEAR_CLOCK: &str = "countdown duration elapsed lasted remaining timer";
 /// Words directly before "5m" that make it five minutes.
-static BEFORE: [&str; 9] = [
-    "after", "every", "for", "lasts", "last", "next", "takes", "took", "within",
-];
+static BEFORE: &str = "after another every for in lasts last next past takes took within";
+/// Words directly behind "5m" that make it five meters.
+static BEHIND_LENGTHS: &str = "above ahead apart away below deep from high in long of tall walk wide";
 
 /// Reads a duration.
 pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
@@ -113,50 +110,10 @@ fn in_a_row(text: &Text<'_>, at: usize) -> Option<Reading> {
 
 /// True if a word beside the tokens says that they are a time.
 fn near(text: &Text<'_>, at: usize, end: usize) -> bool {
-    let before = text
-        .word_before(at)
-        .is_some_and(|word| BEFORE.contains(&word.as_str()));
-    let behind = text.lower(text.past_space(end)).unwrap_or_default();
-    let length = matches!(
-        behind.as_str(),
-        "above"
-            | "ahead"
-            | "apart"
-            | "away"
-            | "below"
-            | "deep"
-            | "from"
-            | "high"
-            | "in"
-            | "long"
-            | "of"
-            | "tall"
-            | "walk"
-            | "wide"
-    );
+    let length = text.is_one_of(text.past_space(end), BEHIND_LENGTHS);
     let far = text.str(at).len() > 2;
-    !length && !far && (before || beside(text, at, end, &NEAR))
-}
-
-/// True if one of `wanted` stands within a few words of the tokens.
-fn beside(text: &Text<'_>, at: usize, end: usize, wanted: &[&str]) -> bool {
-    let words = |mut at: usize, back: bool| {
-        let mut found = false;
-        for _ in 0..8 {
-            let next = if back { at.checked_sub(1) } else { Some(at + 1) };
-            let Some(next) =
-                next.filter(|&next| text.kind(next).is_some() && !text.is_any(next, &[".", "!", "?"]))
-            else {
-                break;
-            };
-            found |= text
-                .lower(next)
-                .is_some_and(|word| wanted.contains(&word.as_str()));
-            at = next;
-        }
-        found
-    };
-    words(at, true) || words(end - 1, false)
+    let timed = text.is_one_of(text.past_space(end), "early late later left read");
+    !length && !far && (timed || text.follows(at, BEFORE) || text.near(at, end, NEAR))
 }
 
 /// "0:05:00", "1:30:00"; "12:30:45" is a time of day unless a word says otherwise, and so is "5:00".
@@ -174,7 +131,7 @@ fn clock(text: &Text<'_>, at: usize) -> Option<Reading> {
         return None;
     }
     let first = text.str(at);
-    let named = beside(text, at, end, &NEAR_CLOCK);
+    let named = text.near(at, end, NEAR_CLOCK);
     let parts: Vec<(&str, usize)> = match (seconds, first) {
         (true, _) if first.len() == 1 || first == "00" || named => {
             vec![

@@ -45,6 +45,12 @@ fn parts(text: &Text<'_>, top: &Numeral) -> Option<(String, usize)> {
             end,
         ));
     }
+    // "I give it 8/10.", "9/10 dentists"
+    let behind = text.past_space(end);
+    let part = text.is_one_of(behind, "of th") || quantity::unit_at(text, end).is_some();
+    if under == "10" && (2..11).contains(&over) && !part {
+        return Some((format!("{} out of ten", number::cardinal(&top.whole)), end));
+    }
     let below: usize = if under.len() > 4 {
         return None;
     } else {

@@ -1,34 +1,31 @@
 //! Identifiers, which are no amounts but rows of characters: cards, codes, numbers of books and accounts, addresses of machines, hashes, and formulas
 //! of chemistry. Said one by one, with pauses between groups.
 
-use super::number;
 use super::rules::Reading;
 use super::text::{Kind, Text};
+use super::{measure, number, quantity};
+use crate::list::listed;
 
 /// Words behind which any digits are a code.
-#[rustfmt::skip]
-static CODES: [&str; 24] = [
-    "badge", "code", "id", "imei", "isbn", "issn", "otp", "passcode", "password", "pin", "plate", "postcode", "registration", "sku",
-    "serial", "ssn", "vin", "zip", "passport", "licence", "license", "ean", "upc", "iban",
-];
+static CODES: &str = "\
+    badge code id imei isbn issn otp passcode password pin plate postcode registration sku serial ssn vin zip \
+    passport licence license ean upc iban";
 /// Words behind which digits are a code if "number" or a sign of it stands between.
-#[rustfmt::skip]
-static NUMBERED: [&str; 26] = [
-    "account", "acct", "booking", "card", "case", "claim", "confirmation", "customer", "extension", "flight", "invoice", "member",
-    "membership", "order", "phone", "policy", "product", "reference", "ref", "request", "reservation", "routing", "shipment", "tax", "ticket",
-    "tracking",
-];
+static NUMBERED: &str = "\
+    account acct booking card case claim confirmation customer extension flight invoice member membership order \
+    phone policy product reference ref request reservation routing shipment tax ticket tracking";
+/// Words near which seven digits are a telephone number.
+static PHONES: &str =
+    "call calling cell contact dial fax hotline mobile phone ring sms tel telephone text whatsapp";
 /// Words and signs between such a word and its digits.
-static BETWEEN: [&str; 14] = [
-    "#", ".", ":", "=", "code", "ending", "id", "in", "is", "no", "num", "number", "was", "key",
-];
+static BETWEEN: &str = "# . : = code ending id in is no num number was key";
 
 /// Symbols of the elements.
-static ELEMENTS: &str = " H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb Mo Tc Ru Rh Pd \
+static ELEMENTS: &str = "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb Mo Tc Ru Rh Pd \
                          Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir Pt Au Hg Tl Pb Bi Po At Rn Fr Ra \
-                         Ac Th Pa U Np Pu Am ";
+                         Ac Th Pa U Np Pu Am";
 /// Elements of two letters of which a formula with no other is one.
-static ALONE: [&str; 6] = ["Br", "Cl", "Fe", "Hg", "Li", "Si"];
+static ALONE: &str = "Br Cl Fe Hg Li Si";
 
 /// Reads an identifier that begins here.
 pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
@@ -82,18 +79,19 @@ pub(super) fn spelled(code: &str) -> String {
 }
 
 /// Groups of a code with pauses between; long ones are cut into groups of three or four.
-fn in_groups<'a>(groups: impl IntoIterator<Item = &'a str>) -> String {
+pub(super) fn in_groups<'a>(groups: impl IntoIterator<Item = &'a str>) -> String {
     let mut said: Vec<String> = Vec::new();
     for group in groups {
         let size = match group.len() {
             0 => continue,
             1..=5 => 5,
-            6 | 9 => 3,
-            7 => 3,
+            6 | 7 | 9..=11 => 3,
             _ => 4,
         };
         let chars: Vec<char> = group.chars().collect();
-        let mut from = 0;
+        // "18005551234"
+        let mut from = usize::from(group.len() == 11 && group.starts_with('1') && is_digits(group));
+        said.extend((from > 0).then(|| number::spelled("1")));
         while from < chars.len() {
             let rest = chars.len() - from;
             // No single one is left over.
@@ -136,10 +134,25 @@ fn grouped_number(text: &Text<'_>, at: usize) -> Option<Reading> {
     let known = match lengths.as_slice() {
         [4, 4, 4, 4] | [4, 6, 5] | [4, 4, 4, 4, 3] => true,
         [3, 2, 4] => separator == "-",
-        [12..=19] => !groups[0].ends_with("000000"),
+        [7..=8] => text.near(at, end, PHONES) && !is_count(text, at, end),
+        [9..=24] => !groups[0].ends_with("000") && !is_count(text, at, end),
         _ => false,
     };
     (known && free).then(|| Reading::new(in_groups(groups), end))
+}
+
+/// True if digits without grouping are an amount all the same: of things, in a sum, or about so many.
+fn is_count(text: &Text<'_>, at: usize, end: usize) -> bool {
+    let signs = ["=", "+", "*", "/", "×", "<", ">", "~", "^", "≈"];
+    let behind = text.past_space(end);
+    text.before(at).is_some_and(|before| text.is_any(before, &signs))
+        || text.is_any(behind, &signs)
+        || text.follows(
+            at,
+            "about almost approximately around nearly over population than",
+        )
+        || text.lower(behind).is_some_and(|word| measure::is_plural(&word))
+        || quantity::unit_at(text, end).is_some()
 }
 
 /// "1-800-FLOWERS"
@@ -291,22 +304,34 @@ fn code(text: &Text<'_>, at: usize, chunk: &str, end: usize) -> Option<Reading> 
     }
     let mut between = usize::from(bare.len() < chunk.len());
     let mut before = at;
+    // "The code was 1500 lines long."
+    let next = text.past_space(end);
+    let mut verb = !text.after_gap(at);
     let named = loop {
         before = text.before(before)?;
         let word = text.str(before).to_ascii_lowercase();
-        if CODES.contains(&word.as_str()) {
+        if listed(CODES, &word) {
             break true;
         }
-        if NUMBERED.contains(&word.as_str()) {
+        if listed(NUMBERED, &word) {
             break between > 0 || digits >= 6 && !bare.ends_with("000");
         }
-        let ends = word == "in" && text.word_before(before).is_none_or(|word| word != "ending");
-        if between > 4 || ends || !BETWEEN.contains(&word.as_str()) {
+        let ending = word == "in" && text.follows(before, "ending ends");
+        if ending && !text.is_one_of(text.before(before)?, "letters words") {
+            break true;
+        }
+        let ends = word == "in";
+        verb |= matches!(word.as_str(), "is" | "was" | "=");
+        if between > 4 || ends || !listed(BETWEEN, &word) {
             return None;
         }
         between += usize::from(!matches!(word.as_str(), "is" | "was" | ":" | "="));
     };
-    if !named {
+    let counted = letters == 0
+        && digits < 6
+        && text.lower(next).is_some_and(|word| measure::is_plural(&word))
+        && (verb || !text.is_one_of(next, "expires works opens unlocks gives gets means lets starts"));
+    if !named || counted {
         return None;
     }
     let number = if bare.len() < chunk.len() { "number " } else { "" };
@@ -370,7 +395,7 @@ fn formula(chunk: &str, end: usize) -> Option<Reading> {
             }
             'A'..='Z' => {
                 let len = 1 + usize::from(rest[1..].starts_with(|c: char| c.is_ascii_lowercase()));
-                if !ELEMENTS.contains(&format!(" {} ", &rest[..len])) {
+                if !listed(ELEMENTS, &rest[..len]) {
                     return None;
                 }
                 elements += 1;
@@ -382,7 +407,7 @@ fn formula(chunk: &str, end: usize) -> Option<Reading> {
         };
         rest = &rest[len..];
     }
-    let one = elements == 1 && (long == 0 || ALONE.iter().any(|symbol| chunk.starts_with(symbol)));
+    let one = elements == 1 && (long == 0 || chunk.get(..2).is_some_and(|symbol| listed(ALONE, symbol)));
     let counted = counts > 0 && (elements > 1 || one);
     let mixed = elements > 1 && long > 0 && chunk != "NaN";
     (chunk.len() <= 24 && (counted || mixed)).then(|| Reading::new(said.join(" "), end))

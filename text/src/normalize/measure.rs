@@ -4,6 +4,7 @@ use super::numeral::Numeral;
 use super::rules::Reading;
 use super::text::{Kind, Text};
 use super::{date, fraction, number, place, quantity};
+use crate::list::listed;
 
 /// Reads a number.
 pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
@@ -20,6 +21,7 @@ pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
     ordinal(text, &n)
         .or_else(|| decade(text, at, &n))
         .or_else(|| fraction::read(text, &n))
+        .or_else(|| ratio(text, &n))
         .or_else(|| scientific(text, &n))
         .or_else(|| emergency(text, at, &n))
         .or_else(|| scaled(text, at, &n))
@@ -147,6 +149,18 @@ fn decade(text: &Text<'_>, at: usize, n: &Numeral) -> Option<Reading> {
         _ => return None,
     };
     Some(Reading::new(number::plural(&words), end + 1))
+}
+
+/// "1.33:1", "4.5/5"
+fn ratio(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
+    let between = match text.str(n.end) {
+        ":" => "to",
+        "/" => "out of",
+        _ => return None,
+    };
+    let second = Numeral::at(text, n.end + 1).filter(|second| !text.is_any(second.end, &["/", ":"]))?;
+    let decimal = n.fraction.is_some() && (between == "to" || second.is_whole());
+    decimal.then(|| Reading::new(format!("{} {between} {}", n.words(), second.words()), second.end))
 }
 
 /// "911"
@@ -282,35 +296,36 @@ pub(super) fn is_year(n: &Numeral) -> bool {
 
 /// Four digits that no word around them makes an amount.
 fn year(text: &Text<'_>, at: usize, n: &Numeral) -> Option<Reading> {
+    // "flight UA 2417"
+    let flight = n.whole.len() == 4
+        && n.end == at + 1
+        && at > 1
+        && text.str(at - 2).len() == 2
+        && text.is_capitalised(at - 2)
+        && text.near(at, at + 1, "flight flights");
+    if flight {
+        return Some(Reading::new(number::year(&n.whole), n.end));
+    }
     if !is_year(n)
         || text.is_word(n.end)
         || (at > 0
             && text.kind(at - 1) == Some(Kind::Symbol)
-            && !text.is_any(at - 1, &["(", "'", "\"", "-", "/"]))
+            && !text.is_any(at - 1, &["(", "'", "\"", "-", "/", "\u{2013}", "\u{2014}"]))
     {
         return None;
     }
     let before = text.before(at).and_then(|b| text.lower(b)).unwrap_or_default();
-    let dated = matches!(
-        before.as_str(),
-        "in" | "since"
-            | "by"
-            | "from"
-            | "of"
-            | "until"
-            | "year"
-            | "before"
-            | "after"
-            | "during"
-            | "circa"
-            | "through"
+    let dated = listed(
+        "after before by circa during from in of since through until year",
+        &before,
     );
     let next = text.past_space(n.end);
     let counted = next > n.end && text.lower(next).is_some_and(|word| is_plural(&word));
     (dated || !counted).then(|| Reading::new(number::year(&n.whole), n.end))
 }
 
-fn is_plural(word: &str) -> bool {
+/// True if a lower-case word names more than one thing.
+pub(super) fn is_plural(word: &str) -> bool {
     word == "people"
         || (word.len() > 3 && word.ends_with('s') && !word.ends_with("ss") && !word.contains('\''))
             && !matches!(word, "this" | "does" | "always" | "perhaps" | "thus" | "also")

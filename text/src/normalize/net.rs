@@ -4,15 +4,14 @@
 use super::rules::Reading;
 use super::text::{Kind, Text};
 use super::{acronym, number, symbol};
+use crate::list::listed;
 
 /// Last labels of host names that make an address of a bare name.
-static DOMAINS: [&str; 39] = [
-    "com", "org", "net", "edu", "gov", "mil", "info", "biz", "io", "ai", "co", "dev", "app", "uk", "de",
-    "fr", "eu", "ch", "nl", "jp", "cn", "ru", "br", "ca", "au", "es", "se", "pl", "kr", "nz", "tv", "xyz",
-    "cloud", "online", "site", "tech", "blog", "example", "local",
-];
+static DOMAINS: &str = "\
+    com org net edu gov mil info biz io ai co dev app uk de fr eu ch nl jp cn ru br ca au es se pl kr nz tv xyz \
+    cloud online site tech blog example local";
 /// Last labels that are said as a word.
-static SAID: [&str; 4] = ["io", "co", "me", "app"];
+static SAID: &str = "io co me app";
 
 /// Where an address starts, ends and what of it is said.
 struct Chunk<'t, 'a> {
@@ -132,7 +131,7 @@ fn web(chunk: &Chunk<'_, '_>) -> Option<Reading> {
     }
     let end = host_end(chunk, from)?;
     let last = text.str(end - 1).to_ascii_lowercase();
-    let known = DOMAINS.contains(&last.as_str());
+    let known = listed(DOMAINS, &last);
     let goes_on = end == chunk.end || text.is_any(end, &["/", ":", "?", "#"]);
     (known && goes_on && !text.is_capitalised(end - 1)).then(|| chunk.reading(from))
 }
@@ -173,8 +172,9 @@ fn is_flag(chunk: &Chunk<'_, '_>) -> bool {
         return false;
     }
     let long = text.is(at + 1, "-") && text.is_word(at + 2);
-    let short =
-        text.is_word(at + 1) && text.str(at + 1).len() == 1 && (at + 2 == chunk.end || text.is(at + 2, "="));
+    let name = text.str(at + 1);
+    let letters = name.len() == 1 || name.len() < 4 && !listed("ed er est es ing ic ish ism ist ly", name);
+    let short = text.is_word(at + 1) && letters && (at + 2 == chunk.end || text.is(at + 2, "="));
     long || short
 }
 
@@ -242,7 +242,7 @@ fn label(text: &Text<'_>, at: usize) -> String {
     let word = text.str(at);
     let lower = word.to_ascii_lowercase();
     let after_dot = at > 0 && text.is(at - 1, ".");
-    if after_dot && lower.len() == 2 && !SAID.contains(&lower.as_str()) && DOMAINS.contains(&lower.as_str()) {
+    if after_dot && lower.len() == 2 && !listed(SAID, &lower) && listed(DOMAINS, &lower) {
         return acronym::spaced(&lower);
     }
     acronym::reading(word, false)

@@ -91,6 +91,15 @@ impl Numeral {
         }
     }
 
+    /// The value, near enough to compare it with another.
+    pub(super) fn value(&self) -> Option<f64> {
+        let digits = format!("0{}.{}", self.whole, self.fraction.as_deref().unwrap_or("0"));
+        digits
+            .parse()
+            .ok()
+            .map(|value: f64| if self.negative { -value } else { value })
+    }
+
     /// In words, as an amount: never as a year.
     pub(super) fn words(&self) -> String {
         let sign = match (self.negative, self.plus) {

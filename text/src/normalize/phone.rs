@@ -1,6 +1,6 @@
 //! Telephone numbers, read digit by digit with a pause between groups.
 
-use super::number;
+use super::identifier;
 use super::rules::Reading;
 use super::text::{Kind, Text};
 
@@ -24,9 +24,9 @@ pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
     if follows || !is_number(plus, &groups) {
         return None;
     }
-    let spoken: Vec<String> = groups.iter().map(|group| number::spelled(group.digits)).collect();
     let plus = if plus { "plus " } else { "" };
-    Some(Reading::new(format!("{plus}{}", spoken.join(", ")), end))
+    let groups = identifier::in_groups(groups.iter().map(|group| group.digits));
+    Some(Reading::new(format!("{plus}{groups}"), end))
 }
 
 struct Group<'a> {

@@ -5,6 +5,7 @@ use super::rules::Reading;
 use super::text::{Kind, Text};
 use super::{date, identifier};
 use crate::abbrev;
+use crate::list::listed;
 
 /// States and provinces by their letters, sorted.
 #[rustfmt::skip]
@@ -40,32 +41,17 @@ static STREETS: [(&str, &str); 24] = [
     ("wy", "way"), ("xing", "crossing"), ("tpke", "turnpike"),
 ];
 /// Streets that are written out.
-static STREET_WORDS: [&str; 12] = [
-    "avenue",
-    "boulevard",
-    "court",
-    "drive",
-    "highway",
-    "lane",
-    "parkway",
-    "place",
-    "road",
-    "square",
-    "street",
-    "way",
-];
+static STREET_WORDS: &str = "avenue boulevard court drive highway lane parkway place road square street way";
 /// Words before a number with a letter that is a name and no amount: "room 204B".
-#[rustfmt::skip]
-static PLACES: [&str; 60] = [
-    "apartment", "appendix", "apt", "bay", "block", "box", "building", "bldg", "bus", "class", "dock", "door", "entrance", "exhibit", "exit",
-    "figure", "fig", "flat", "flight", "form", "gate", "grade", "group", "hall", "house", "item", "level", "line", "locker", "lot", "model",
-    "no", "number", "page", "part", "phase", "pier", "platform", "question", "rm", "room", "route", "row", "rule", "schedule", "seat",
-    "section", "stall", "ste", "step", "suite", "table", "terminal", "title", "track", "type", "unit", "ward", "type", "version",
-];
+static PLACES: &str = "\
+    apartment appendix apt bay block box building bldg bus class dock door entrance exhibit exit figure fig flat \
+    flight form gate grade group hall house item level line locker lot model no number page part phase pier platform \
+    question rm room route row rule schedule seat section stall ste step suite table terminal title track type unit \
+    ward type version";
 
 /// True if a number with a letter behind this is a name.
 pub(super) fn is_place(word: &str) -> bool {
-    PLACES.contains(&word)
+    listed(PLACES, word)
 }
 
 /// Reads a part of an address.
@@ -91,6 +77,9 @@ fn unit(text: &Text<'_>, at: usize) -> Option<Reading> {
     if at > 0 && (text.is_word(at - 1) || text.is_any(at - 1, &["$", "€", "£", ".", ",", "-"])) {
         return None;
     }
+    if let Some(reading) = house(text, at).or_else(|| foreign_code(text, at)) {
+        return Some(reading);
+    }
     let letter = text.str(at + 1);
     let single = letter.len() == 1 && text.is_capitalised(at + 1) && !text.is_digits(at + 2);
     let place = text.is(at.wrapping_sub(1), "#") || text.word_before(at).is_some_and(|word| is_place(&word));
@@ -104,6 +93,40 @@ fn unit(text: &Text<'_>, at: usize) -> Option<Reading> {
         format!("{n} {}", letter.to_ascii_lowercase()),
         at + 2,
     ))
+}
+
+/// "2200 S. Lamar Blvd.": the number of a house in pairs of digits.
+fn house(text: &Text<'_>, at: usize) -> Option<Reading> {
+    let digits = text.str(at);
+    if digits.len() != 4 || digits.ends_with("000") || digits.starts_with('0') || !text.is_space(at + 1) {
+        return None;
+    }
+    let mut next = at + 2;
+    for _ in 0..4 {
+        let ordinal = text.is_digits(next) && is_suffix(text, next + 1);
+        if !ordinal && !text.is_capitalised(next) {
+            return None;
+        }
+        next += if ordinal { 2 } else { 1 };
+        let street = text.lower(next - 1).is_some_and(|word| is_street(&word));
+        if street && next > at + 3 {
+            return Some(Reading::new(number::year(digits), at + 1));
+        }
+        next = text.past_space(next + usize::from(text.is(next, ".")));
+    }
+    None
+}
+
+/// "75001 Paris" behind a street.
+fn foreign_code(text: &Text<'_>, at: usize) -> Option<Reading> {
+    let behind_street =
+        at > 2 && text.is_space(at - 1) && text.is(at - 2, ",") && text.is_capitalised(at - 3);
+    let city = at + 2;
+    let ends =
+        text.kind(city + 1).is_none_or(|kind| kind == Kind::Break) || text.is_any(city + 1, &[",", "."]);
+    let named = text.is_space(at + 1) && text.is_capitalised(city) && text.str(city).len() > 3 && ends;
+    (text.str(at).len() == 5 && behind_street && named)
+        .then(|| Reading::new(number::spelled(text.str(at)), at + 1))
 }
 
 /// "SW1A 1AA", "K1A 0B1"
@@ -211,10 +234,19 @@ fn direction(text: &Text<'_>, at: usize) -> Option<Reading> {
     let &(_, name) = DIRECTIONS.iter().find(|(letters, _)| text.is(at, letters))?;
     let stop = text.is(at + 1, ".");
     let end = at + 1 + usize::from(stop);
+    let next = end + 1;
+    let ordinal = text.is_space(end) && text.is_digits(next) && is_suffix(text, next + 1);
+    if ordinal
+        && text
+            .lower(text.past_space(next + 2))
+            .is_some_and(|word| is_street(&word))
+        || is_wind(text, at)
+    {
+        return Some(Reading::new(name, end));
+    }
     let before = text.before(at)?;
     let numbered = text.is_digits(before) && before + 2 == at && text.is_space(end);
-    let next = end + 1;
-    let named = text.is_capitalised(next) || text.is_digits(next) && is_suffix(text, next + 1);
+    let named = text.is_capitalised(next) || ordinal;
     let word = if text.is(before, ".") {
         before.checked_sub(1)?
     } else {
@@ -225,12 +257,19 @@ fn direction(text: &Text<'_>, at: usize) -> Option<Reading> {
         .then(|| Reading::new(name, end).may_stop(stop && street))
 }
 
-fn is_suffix(text: &Text<'_>, at: usize) -> bool {
+/// "Wind: 12 mph NW"
+fn is_wind(text: &Text<'_>, at: usize) -> bool {
+    text.after_gap(at)
+        && (text.str(at).len() == 2 || text.follows(at, "mph kph knots kn from the"))
+        && text.near(at, at + 1, "breeze gusts wind winds")
+}
+
+pub(super) fn is_suffix(text: &Text<'_>, at: usize) -> bool {
     text.is_word(at) && date::is_ordinal_suffix(text.str(at))
 }
 
 fn is_street(word: &str) -> bool {
-    STREETS.iter().any(|(written, _)| *written == word) || STREET_WORDS.contains(&word)
+    STREETS.iter().any(|(written, _)| *written == word) || listed(STREET_WORDS, word)
 }
 
 /// "Ave" behind a name or an ordinal.

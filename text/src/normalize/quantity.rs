@@ -20,14 +20,22 @@ pub(super) fn read(text: &Text<'_>, n: &Numeral, words: &str) -> Option<Reading>
         return Some(reading);
     }
     let (unit, end) = unit_at(text, n.end)?;
-    let name = if n.is_one() { unit.one } else { unit.many };
-    let (per, end) = per(text, end);
+    let name = counted(n, &unit.one, &unit.many);
+    let (per, end) = per(text, end, false);
     Some(Reading::new(format!("{words} {name}{per}"), end))
 }
 
+/// "20°C", "45°", "40°26'46\"N"
 fn degrees(text: &Text<'_>, n: &Numeral, words: &str, sign: usize) -> Reading {
-    let name = if n.is_one() { "degree" } else { "degrees" };
-    let scale_at = text.past_space(sign + 1);
+    let mut words = format!("{words} {}", counted(n, "degree", "degrees"));
+    let mut end = sign + 1;
+    for (sign, one, many) in [("'", "minute", "minutes"), ("\"", "second", "seconds")] {
+        if let Some(part) = Numeral::at(text, end).filter(|part| text.is(part.end, sign)) {
+            words = format!("{words} {} {}", part.words(), counted(&part, one, many));
+            end = part.end + 1;
+        }
+    }
+    let scale_at = text.past_space(end);
     let scale = match text.str(scale_at) {
         "C" => " celsius",
         "F" => " fahrenheit",
@@ -36,26 +44,43 @@ fn degrees(text: &Text<'_>, n: &Numeral, words: &str, sign: usize) -> Reading {
         "S" => " south",
         "E" => " east",
         "W" => " west",
-        _ => return Reading::new(format!("{words} {name}"), sign + 1),
+        _ => return Reading::new(words, end),
     };
-    Reading::new(format!("{words} {name}{scale}"), scale_at + 1)
+    Reading::new(format!("{words}{scale}"), scale_at + 1)
 }
 
-/// 6'2" and 27"
+/// `one` where the number says one.
+fn counted<'a>(n: &Numeral, one: &'a str, many: &'a str) -> &'a str {
+    if n.is_one() { one } else { many }
+}
+
+/// 6'2", 5' 10", 6'4, 27", 5' before another; 5'30" is a time.
 fn feet_and_inches(text: &Text<'_>, n: &Numeral, words: &str) -> Option<Reading> {
-    if !text.is(n.end, "'") {
+    if text.is(n.end, "\"") && !text.is_word(n.end + 1) && !text.is_quoted(n.end, "\"") {
+        return Some(Reading::new(
+            format!("{words} {}", counted(n, "inch", "inches")),
+            n.end + 1,
+        ));
+    }
+    if !text.is(n.end, "'") || text.is_word(n.end + 1) {
         return None;
     }
-    let inches = Numeral::at(text, n.end + 1)?;
-    if !text.is(inches.end, "\"") {
-        return None;
+    let feet = format!("{words} {}", counted(n, "foot", "feet"));
+    let next = text.past_space(n.end + 1);
+    if let Some(second) = Numeral::at(text, next) {
+        let short = second.small().is_some_and(|value| value < 12);
+        let marked = text.is(second.end, "\"");
+        if marked && !short && second.small().is_some_and(|value| value < 60) {
+            let minutes = counted(n, "minute", "minutes");
+            let words = format!("{words} {minutes} {} seconds", second.words());
+            return Some(Reading::new(words, second.end + 1));
+        }
+        if marked && second.whole.len() < 3 || short && next == n.end + 1 && !text.is_word(second.end) {
+            let words = format!("{feet} {} {}", second.words(), counted(&second, "inch", "inches"));
+            return Some(Reading::new(words, second.end + usize::from(marked)));
+        }
     }
-    let foot = if n.is_one() { "foot" } else { "feet" };
-    let inch = if inches.is_one() { "inch" } else { "inches" };
-    Some(Reading::new(
-        format!("{words} {foot} {} {inch}", inches.words()),
-        inches.end + 1,
-    ))
+    (!text.is_quoted(n.end, "'")).then(|| Reading::new(feet, n.end + 1))
 }
 
 /// The unit from `at` on, with its power, and the token after it.
@@ -126,6 +151,10 @@ fn in_words(text: &Text<'_>, at: usize) -> Option<(NamedUnit, usize)> {
             )
         });
     }
+    // "N·m"
+    if text.is(at, "N") && text.is_space(at + 1) && text.is(at + 2, "m") && !text.is(at + 3, "'") {
+        return Some((NamedUnit::called("newton meter", "newton meters"), at + 3));
+    }
     // "inH2O"
     let water = text.is_any(at, &["inH", "mmH", "cmH"]) && text.is(at + 1, "2") && text.is(at + 2, "O");
     water.then(|| {
@@ -138,24 +167,47 @@ fn in_words(text: &Text<'_>, at: usize) -> Option<(NamedUnit, usize)> {
     })
 }
 
-/// Words behind inches and amps, which could be a preposition and an article.
-static MEASURED: [&str; 35] = [
-    "above", "and", "at", "below", "breaker", "by", "charger", "circuit", "current", "deep", "diameter",
-    "for", "from", "fuse", "high", "is", "long", "max", "maximum", "of", "on", "or", "outside", "over",
-    "per", "rain", "round", "snow", "tall", "thick", "to", "today", "tomorrow", "wide", "x",
-];
+/// Things that are counted by, behind a slash, with the units.
+static PER: &str = "\
+    barrel bottle box call capita case class customer day dose employee game head hour household item line liter litre \
+    meal mile minute month night page patient person piece pound quarter request seat second serving session share \
+    shift student unit user visit week year";
+/// Words behind a unit of one letter or a short word, which could be an article or a preposition.
+static MEASURED: &str = "\
+    above and at below breaker by charger circuit current deep diameter for from fuse high is long max maximum of on or \
+    outside over per rain round snow tall thick to today tomorrow wide x";
+/// Words behind inches that leave no doubt.
+static INCHES_BEHIND: &str = "deep diameter high long of per rain round snow square tall thick wide x";
+/// Words and signs before a number of inches.
+static INCHES_BEFORE: &str = "\
+    about above accumulation approximately around at average below by exactly feet ft height is least length \
+    measures most nearly of over rain rainfall roughly size snow snowfall to under was width";
 
 /// True if a letter or a short word behind a number can only be a unit.
 fn is_sure(text: &Text<'_>, at: usize, end: usize, written: &str, touching: bool) -> bool {
     let next = text.past_space(end);
     let ends = text.is_gap(end) && !text.is_space(end) || text.kind(end) == Some(Kind::Symbol);
-    let measured = next > end
-        && text
-            .lower(next)
-            .is_some_and(|word| MEASURED.contains(&word.as_str()));
-    let digits = text.str(at.wrapping_sub(1)).len() > 1 || at > 1 && text.is(at - 2, ".");
+    let measured = next > end && text.is_one_of(next, MEASURED);
+    let decimal = at > 1 && text.is(at - 2, ".");
+    let digits = text.str(at.wrapping_sub(1)).len() > 1 || decimal;
     match written {
-        "in" => touching || ends || measured,
+        "in" => {
+            let first = at.wrapping_sub(if decimal { 3 } else { 1 });
+            let before = first == 0
+                || text.is_any(first.wrapping_sub(1), &["-", "\u{2013}", "/", "~"])
+                || text
+                    .before(first)
+                    .is_some_and(|before| text.is_any(before, &[":", "=", "x", ","]))
+                || text.follows(first, INCHES_BEFORE);
+            // "a 3 in pipe"
+            let article =
+                text.follows(first, "a an") && text.is_word(next) && !text.is_one_of(next, "a an the");
+            if article {
+                return true;
+            }
+            let sure = decimal || before;
+            touching || text.is_one_of(next, INCHES_BEHIND) || sure && (ends || measured)
+        }
         // Also the names of models and grades: "iPhone 5C".
         "C" | "F" => {
             digits && (ends || measured || next > end && !text.is_capitalised(next) && text.is_word(next))
@@ -205,30 +257,51 @@ impl NamedUnit {
     }
 }
 
-/// "/h" after a unit or an amount: what it is counted by, and the token after it.
-pub(super) fn per(text: &Text<'_>, at: usize) -> (String, usize) {
-    if !text.is(at, "/") || text.is(at + 2, "/") {
-        return (String::new(), at);
+/// "/h" or "/kg/day" after a unit or an amount: what it is counted by, and the token after it. With blanks around the slash, and behind
+/// what is `loose`, only units and what is often counted by are that.
+pub(super) fn per(text: &Text<'_>, at: usize, loose: bool) -> (String, usize) {
+    let mut words = String::new();
+    let mut end = at;
+    loop {
+        let slash = text.past_space(end);
+        let from = if slash > end {
+            text.past_space(slash + 1)
+        } else {
+            slash + 1
+        };
+        if !text.is(slash, "/") || (slash > end) != (from > slash + 1) {
+            break;
+        }
+        let sure = slash > end || loose || end > at;
+        let Some((word, behind)) = counter(text, from, sure) else {
+            break;
+        };
+        if text.is(behind, "/") && counter(text, behind + 1, true).is_none() {
+            break;
+        }
+        words = format!("{words} per {word}");
+        end = behind;
     }
-    if let Some(product) = product(text, at + 1) {
-        return product;
+    (words, end)
+}
+
+/// The unit or thing at `at` by which something is counted, and the token after it.
+fn counter(text: &Text<'_>, at: usize, sure: bool) -> Option<(String, usize)> {
+    if let Some(product) = product(text, at) {
+        return Some(product);
     }
-    if let Some(n) = Numeral::at(text, at + 1)
-        && let Some((unit, end)) = unit_of(text, n.end, true)
-    {
-        let name = if n.is_one() { unit.one } else { unit.many };
-        return (format!(" per {} {name}", n.words()), end);
+    if let Some(n) = Numeral::at(text, at) {
+        let (unit, end) = unit_of(text, n.end, true).filter(|_| !sure)?;
+        return Some((
+            format!("{} {}", n.words(), counted(&n, &unit.one, &unit.many)),
+            end,
+        ));
     }
-    if !text.is_word(at + 1) && !text.is(at + 1, "µ") {
-        return (String::new(), at);
+    if let Some((unit, end)) = unit_of(text, at, true) {
+        return Some((unit.one, end));
     }
-    match unit_of(text, at + 1, true) {
-        Some((unit, end)) => (format!(" per {}", unit.one), end),
-        None => (
-            format!(" per {}", acronym::reading(text.str(at + 1), text.shouted())),
-            at + 2,
-        ),
-    }
+    let known = text.is_one_of(at, PER);
+    (text.is_word(at) && (known || !sure)).then(|| (acronym::reading(text.str(at), text.shouted()), at + 1))
 }
 
 /// "(h ft²)": units that are multiplied.
@@ -236,12 +309,12 @@ fn product(text: &Text<'_>, at: usize) -> Option<(String, usize)> {
     if !text.is(at, "(") {
         return None;
     }
-    let mut words = String::from(" per");
+    let mut words = Vec::new();
     let mut at = at + 1;
     while !text.is(at, ")") {
         let (unit, end) = unit_of(text, at, true)?;
-        words = format!("{words} {}", unit.one);
+        words.push(unit.one);
         at = text.past_space(end + usize::from(text.is(end, "*")));
     }
-    (words.len() > 4).then_some((words, at + 1))
+    (!words.is_empty()).then(|| (words.join(" "), at + 1))
 }

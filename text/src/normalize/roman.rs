@@ -3,41 +3,15 @@
 use super::number;
 use super::rules::Reading;
 use super::text::Text;
+use crate::list::listed;
 
 /// Words whose number may be a single Roman letter.
-static COUNTED: [&str; 14] = [
-    "act", "appendix", "article", "book", "chapter", "part", "phase", "section", "stage", "title", "type",
-    "volume", "war", "factor",
-];
+static COUNTED: &str = "\
+    act appendix article book chapter part phase section stage title type volume war factor";
 /// Names of rulers, who are the first of their name rather than number one.
-static RULERS: [&str; 26] = [
-    "alexander",
-    "benedict",
-    "catherine",
-    "charles",
-    "christian",
-    "clement",
-    "constantine",
-    "edward",
-    "elizabeth",
-    "ferdinand",
-    "francis",
-    "frederick",
-    "george",
-    "gregory",
-    "henry",
-    "innocent",
-    "james",
-    "louis",
-    "napoleon",
-    "nicholas",
-    "paul",
-    "philip",
-    "pius",
-    "ramses",
-    "richard",
-    "william",
-];
+static RULERS: &str = "\
+    alexander benedict catherine charles christian clement constantine edward elizabeth ferdinand francis frederick \
+    george gregory henry innocent james louis napoleon nicholas paul philip pius ramses richard william";
 
 /// Reads "II" in "World War II" and "VIII" in "Henry VIII".
 pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
@@ -52,11 +26,11 @@ pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
     let before = text.before(at)?;
     let name = text.lower(before)?;
     let single = numeral.len() == 1;
-    if !text.is_capitalised(before) || (single && !COUNTED.contains(&name.as_str())) {
+    if !text.is_capitalised(before) || (single && !listed(COUNTED, &name)) {
         return None;
     }
     let words = number::cardinal(&value.to_string());
-    if RULERS.contains(&name.as_str()) {
+    if listed(RULERS, &name) {
         return Some(Reading::new(
             format!("the {}{possessive}", number::ordinal_of(&words)),
             at + 1,

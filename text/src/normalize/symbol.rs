@@ -4,7 +4,7 @@ use super::out::Out;
 use super::text::{Kind, Text};
 
 /// Signs that always have the same name in running text.
-static NAMED: [(char, &str); 73] = [
+static NAMED: [(char, &str); 80] = [
     ('+', "plus"),
     ('=', "equals"),
     ('%', "percent"),
@@ -18,6 +18,13 @@ static NAMED: [(char, &str); 73] = [
     ('₩', "won"),
     ('₽', "ruble"),
     ('₿', "bitcoin"),
+    ('₺', "lira"),
+    ('₴', "hryvnia"),
+    ('₪', "shekel"),
+    ('฿', "baht"),
+    ('₫', "dong"),
+    ('₱', "peso"),
+    ('₦', "naira"),
     ('¢', "cent"),
     ('°', "degrees"),
     ('×', "times"),
@@ -331,7 +338,8 @@ fn operator(text: &Text<'_>, at: usize, words: &'static str) -> Option<&'static 
 }
 
 fn slash(text: &Text<'_>, at: usize) -> Option<&'static str> {
-    if text.after_gap(at) || text.is_gap(at + 1) {
+    let alone = text.after_gap(at) && text.kind(at + 1) != Some(Kind::Symbol);
+    if alone || text.is_gap(at + 1) {
         Some(",")
     } else {
         Some("slash")

@@ -1,9 +1,12 @@
 //! Folded text as tokens, and the small questions that rules ask about them.
 
 use super::fold::Folded;
+use crate::list::listed;
 
 /// Tokens looked at in search of the end of an address.
 const MAX_CHUNK: usize = 256;
+/// Tokens on either side that are near.
+const NEAR: usize = 8;
 
 /// What a token is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,6 +174,32 @@ impl<'a> Text<'a> {
             }
         }
         self.lower(before)
+    }
+
+    /// True if the token is one of the words of `list`, in whatever letters.
+    pub(super) fn is_one_of(&self, at: usize, list: &str) -> bool {
+        self.lower(at).is_some_and(|word| listed(list, &word))
+    }
+
+    /// True if the word before the token is one of those of `list`.
+    pub(super) fn follows(&self, at: usize, list: &str) -> bool {
+        self.word_before(at).is_some_and(|word| listed(list, &word))
+    }
+
+    /// True if one of the words of `list` stands within a few words of `at..end`, in the same sentence.
+    pub(super) fn near(&self, at: usize, end: usize, list: &str) -> bool {
+        let same = |&i: &usize| !self.is_any(i, &[".", "!", "?"]);
+        let before = (at.saturating_sub(NEAR)..at).rev().take_while(same);
+        let behind = (end..self.len().min(end + NEAR)).take_while(same);
+        before.chain(behind).any(|i| self.is_one_of(i, list))
+    }
+
+    /// True if a quotation that a `sign` opened before the token may end here.
+    pub(super) fn is_quoted(&self, at: usize, sign: &str) -> bool {
+        let marks = (at.saturating_sub(MAX_CHUNK)..at)
+            .rev()
+            .filter(|&i| self.is(i, sign) && (i == 0 || !self.is_digits(i - 1)));
+        marks.map(|i| !self.is_gap(i + 1)).next().unwrap_or(false)
     }
 
     /// The token in small letters if it is a word.

@@ -2,8 +2,8 @@
 
 use super::rules::Reading;
 use super::text::Text;
-use super::{acronym, place, roman};
-use crate::abbrev::{self, Abbreviation, Ends, When};
+use super::{acronym, place, quantity, roman};
+use crate::abbrev::{self, Ends, When};
 
 /// Most letters of a dotted abbreviation.
 const MAX_DOTTED: usize = 8;
@@ -43,6 +43,10 @@ static SIGNED: [(&str, &str, usize, &str); 4] = [
 /// Reads a word, and what belongs to it.
 pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
     let lower = text.lower(at)?;
+    // Also an ordinary word in capitals.
+    if text.is(at, "WHO") && !text.shouted() && text.follows(at, "the by from at") {
+        return Some(Reading::new("w h o", at + 1));
+    }
     dotted(text, at)
         .or_else(|| by(text, at))
         .or_else(|| ampersand(text, at))
@@ -86,12 +90,12 @@ fn dotted(text: &Text<'_>, at: usize) -> Option<Reading> {
     Some(Reading::new(words, end).may_stop(closed && said.is_none()))
 }
 
-/// "8 in x 10 in"
+/// "8 in x 10 in", "8\" x 10\""
 fn by(text: &Text<'_>, at: usize) -> Option<Reading> {
     let between = text.is(at, "x") && text.after_gap(at) && text.is_space(at + 1) && text.is_digits(at + 2);
     let measured = between
         && at > 3
-        && text.is_word(at - 2)
+        && (text.is_word(at - 2) || text.is_any(at - 2, &["\"", "'"]))
         && text.is_digits(at - 3 - usize::from(text.is_space(at - 3)));
     measured.then(|| Reading::new("by", at + 1))
 }
@@ -133,31 +137,19 @@ fn ampersand(text: &Text<'_>, at: usize) -> Option<Reading> {
     (end > at + 1).then(|| Reading::new(words, end))
 }
 
-/// What things are counted by, behind a slash.
-#[rustfmt::skip]
-static PER: [(&str, &str); 44] = [
-    ("capita", "capita"), ("class", "class"), ("customer", "customer"), ("d", "day"), ("day", "day"), ("dose", "dose"),
-    ("employee", "employee"), ("game", "game"), ("h", "hour"), ("head", "head"), ("hour", "hour"), ("household", "household"),
-    ("hr", "hour"), ("item", "item"), ("kg", "kilogram"), ("km", "kilometer"), ("lb", "pound"), ("litre", "litre"), ("liter", "liter"),
-    ("mile", "mile"), ("min", "minute"), ("minute", "minute"), ("mo", "month"), ("month", "month"), ("night", "night"),
-    ("page", "page"), ("patient", "patient"), ("person", "person"), ("quarter", "quarter"), ("request", "request"), ("s", "second"),
-    ("sec", "second"), ("second", "second"), ("seat", "seat"), ("serving", "serving"), ("session", "session"), ("share", "share"), ("shift", "shift"),
-    ("student", "student"), ("unit", "unit"), ("user", "user"), ("week", "week"), ("wk", "week"), ("year", "year"),
-];
-
+/// "meals/day", "w/o", "w/"
 fn slashed(text: &Text<'_>, at: usize) -> Option<Reading> {
-    if !text.is(at + 1, "/") {
-        return None;
-    }
     let plural = text.str(at).len() > 3 && text.str(at).ends_with('s')
         || text.before(at).is_some_and(|before| text.is_digits(before));
-    let by = PER.iter().find(|(written, _)| text.is(at + 2, written));
-    if let (Some((_, name)), true) = (
-        by,
-        plural && text.is_space(at.wrapping_sub(1)) && !text.is(at + 3, "/"),
-    ) {
-        let word = acronym::reading(text.str(at), text.shouted());
-        return Some(Reading::new(format!("{word} per {name}"), at + 3));
+    if plural && text.is_space(at.wrapping_sub(1)) {
+        let (per, end) = quantity::per(text, at + 1, true);
+        if end > at + 1 {
+            let word = acronym::reading(text.str(at), text.shouted());
+            return Some(Reading::new(format!("{word}{per}"), end));
+        }
+    }
+    if !text.is(at + 1, "/") {
+        return None;
     }
     let written = text.slice(at, at + 3).to_ascii_lowercase();
     if let Some(&(_, said)) = SLASHED.iter().find(|&&(w, _)| w == written) {
@@ -198,31 +190,38 @@ fn abbreviation(text: &Text<'_>, at: usize, lower: &str) -> Option<Reading> {
     let row = abbrev::find(lower)?;
     let stop = text.is(at + 1, ".");
     let end = at + 1 + usize::from(stop);
-    if !applies(row, text, at, end) {
-        return None;
+    let next = text.past_space(end);
+    let noun = at > 1 && text.is_one_of(at - 2, abbrev::ARTICLES);
+    let named = next > end && text.is_capitalised(next) && !abbrev::starts_sentence(text.str(next)) && !noun;
+    // "feat. Rihanna", "(ft. Drake)"; "Ft. Worth" is a fort.
+    let guest = matches!(lower, "feat" | "ft")
+        && named
+        && (!text.is_capitalised(at) || text.is(at.wrapping_sub(1), "("));
+    if guest && !text.before(at).is_some_and(|before| text.is_digits(before)) {
+        return Some(Reading::new("featuring", end));
     }
-    Some(Reading::new(row.words, end).may_stop(stop && row.ends == Ends::Maybe))
-}
-
-fn applies(row: &Abbreviation, text: &Text<'_>, at: usize, end: usize) -> bool {
-    let stop = end > at + 1;
-    match row.when {
+    let applies = match row.when {
         // Not within a name such as "vs.example": a full stop that goes on is not one of an abbreviation.
         When::Always => !stop || !text.is_word(end),
         When::BeforeDigit => {
-            let written = text.is_capitalised(at)
-                && matches!(row.key, "apt" | "ste" | "ext" | "vol" | "fig" | "chap" | "app");
-            (stop || written) && text.is_digits(text.past_space(end))
+            let written = matches!(
+                row.key,
+                "apt" | "ste" | "ext" | "vol" | "fig" | "figs" | "chap" | "app" | "pp"
+            );
+            let written = written || lower == "ref" && text.is_capitalised(at);
+            // "2nd ed."
+            let counted = lower == "ed" && stop && at > 1 && place::is_suffix(text, at - 2);
+            counted || (stop || written) && text.is_digits(next)
         }
         When::Inside => {
-            let next = text.past_space(end);
             // "Max" is a name, too.
-            let named = text.is_capitalised(at) && at > 0;
-            stop && next > end
-                && (text.is_digits(next) || !named && text.is_word(next) && !text.is_capitalised(next))
+            let name = text.is_capitalised(at) && at > 0 && matches!(lower, "max" | "min");
+            let small = text.is_word(next) && !text.is_capitalised(next);
+            stop && next > end && (text.is_digits(next) || !name && (small || named))
         }
-        When::Capital => stop && text.is_capitalised(at) && text.is_gap(end),
-    }
+        When::Capital => stop && text.is_gap(end) && (text.is_capitalised(at) || named),
+    };
+    applies.then(|| Reading::new(row.words, end).may_stop(stop && row.ends == Ends::Maybe))
 }
 
 /// The "J." of a name.

@@ -2,6 +2,7 @@
 
 use super::EndKind;
 use crate::abbrev::{self, Ends, When};
+use crate::list::listed;
 use unicode_normalization::char::is_combining_mark;
 
 /// Characters looked back at: no abbreviation or initial is longer.
@@ -28,8 +29,9 @@ pub(super) enum Ending {
     UnlessSmall,
     /// A sentence end unless a digit follows ("No. 5").
     UnlessDigit,
-    /// The place for an early cut unless the next word belongs to the number before it.
-    Early,
+    /// The place for an early cut unless the next word belongs to the number before it; with `true` only before a word that never does,
+    /// because the number may be a year.
+    Early(bool),
     /// A clause end unless a digit follows ("Nov 20, 2026").
     ClauseUnlessDigit,
 }
@@ -42,7 +44,7 @@ impl Ending {
     pub(super) fn wants_word(self, next: char) -> bool {
         match self {
             Self::IfStarter => next.is_uppercase(),
-            Self::Early => next.is_lowercase(),
+            Self::Early(_) => next.is_lowercase(),
             _ => false,
         }
     }
@@ -51,7 +53,7 @@ impl Ending {
         let capital =
             next.is_uppercase() || is_open_quote(next) || (next.is_alphabetic() && !next.is_lowercase());
         match self {
-            Self::Early => None,
+            Self::Early(_) => None,
             Self::IfStarter => (capital && !next.is_uppercase()).then_some(EndKind::Sentence),
             Self::IfCapital => capital.then_some(EndKind::Sentence),
             Self::UnlessSmall => (!next.is_lowercase()).then_some(EndKind::Sentence),
@@ -64,15 +66,16 @@ impl Ending {
 /// What the word so far, if `next` ends it, makes of an end that waited for it; `None` while it may go on.
 pub(super) fn word_decides(ending: Ending, word: &[char], next: Option<char>) -> Option<Option<EndKind>> {
     if word.len() > LONGEST_STARTER {
-        return Some((ending == Ending::Early).then_some(EndKind::Forced));
+        return Some((ending == Ending::Early(false)).then_some(EndKind::Forced));
     }
     if next.is_some_and(|c| c.is_alphanumeric() || is_combining_mark(c)) {
         return None;
     }
     let word: String = word.iter().collect();
     Some(match ending {
-        Ending::Early => {
-            let free = next.is_some_and(is_space) && word.len() > 3 && !abbrev::goes_with_number(&word);
+        Ending::Early(year) => {
+            let free = abbrev::is_free(&word) || !year && word.len() > 3 && !abbrev::goes_with_number(&word);
+            let free = free && next.is_some_and(is_space);
             free.then_some(EndKind::Forced)
         }
         _ => abbrev::starts_sentence(&word).then_some(EndKind::Sentence),
@@ -206,7 +209,9 @@ pub(super) fn token_end(buf: &[char]) -> Verdict {
     match last {
         '.' if is_dotted_unit(&bare[..bare.len() - 1], counted) => Verdict::Depends(Ending::IfStarter),
         '.' if is_street(buf, token, &bare[..bare.len() - 1]) => Verdict::Depends(Ending::IfStarter),
-        '.' => full_stop(&bare[..bare.len() - 1], first, closers > 0),
+        '.' => full_stop(&bare[..bare.len() - 1], first, closers > 0, || {
+            token_before(buf, token)
+        }),
         '…' => Verdict::Depends(Ending::IfCapital),
         '!' | '?' if closers > 0 => Verdict::Depends(Ending::UnlessSmall),
         '!' | '?' => Verdict::Certain(EndKind::Sentence),
@@ -251,7 +256,7 @@ fn is_dated(buf: &[char], token: &[char], word: &[char]) -> bool {
 }
 
 /// What a full stop after `word` says.
-fn full_stop(word: &[char], first: bool, closed: bool) -> Verdict {
+fn full_stop<'a>(word: &[char], first: bool, closed: bool, before: impl Fn() -> &'a [char]) -> Verdict {
     let sure = if closed {
         Verdict::Depends(Ending::UnlessSmall)
     } else {
@@ -288,8 +293,19 @@ fn full_stop(word: &[char], first: bool, closed: bool) -> Verdict {
     match abbrev::find(&lower) {
         Some(_) if lower == "no" || lower.len() == 1 => Verdict::Depends(Ending::UnlessDigit),
         Some(a) if a.when == When::BeforeDigit => Verdict::Depends(Ending::IfStarter),
-        Some(a) if a.when == When::Capital && !capital => Verdict::Depends(Ending::UnlessSmall),
-        Some(a) if a.when == When::Inside => Verdict::Depends(Ending::IfCapital),
+        Some(a) if a.when == When::Inside || a.when == When::Capital && !capital => {
+            let before: String = before().iter().flat_map(|c| c.to_lowercase()).collect();
+            let noun = listed(abbrev::ARTICLES, &before.replace('\u{2019}', "'"));
+            Verdict::Depends(if noun {
+                Ending::IfCapital
+            } else {
+                Ending::IfStarter
+            })
+        }
+        // "2nd ed."
+        Some(_) if lower == "ed" && before().first().is_some_and(|c| c.is_numeric()) => {
+            Verdict::Depends(Ending::IfStarter)
+        }
         Some(a) if a.ends == Ends::Never => Verdict::No,
         Some(_) if lower == "etc" => Verdict::Depends(Ending::IfCapital),
         Some(_) => Verdict::Depends(Ending::IfStarter),
@@ -352,7 +368,13 @@ pub(super) fn inside(buf: &[char], next: char) -> Verdict {
         return Verdict::No;
     }
     if last == '—' && !is_dash(next) {
-        return Verdict::Certain(EndKind::Clause);
+        // "1990—1995"
+        let range = next.is_numeric() && buf.len() > 1 && buf[buf.len() - 2].is_numeric();
+        return if range {
+            Verdict::No
+        } else {
+            Verdict::Certain(EndKind::Clause)
+        };
     }
     if last == '-' && next.is_alphabetic() && buf.len() > 2 && buf[buf.len() - 2] == '-' {
         let before = buf[buf.len() - 3];
@@ -408,9 +430,15 @@ pub(super) fn strong_space(before: &[char], next: char) -> bool {
 /// Longest row of numbers that waits for its end.
 const LONGEST_NUMBERS: usize = 40;
 
-/// True if eager text may be cut at a space beside a number: neither side changes how the other is read. `None` if the word that
-/// `next` begins decides.
-pub(super) fn early_space(before: &[char], next: char) -> Option<bool> {
+/// An end if eager text may be cut at a space beside a number: neither side changes how the other is read.
+pub(super) fn early_space(before: &[char], next: char) -> Verdict {
+    let certain = |free: bool| {
+        if free {
+            Verdict::Certain(EndKind::Forced)
+        } else {
+            Verdict::No
+        }
+    };
     let (token, _) = last_token(before);
     let word: Vec<char> = token
         .iter()
@@ -418,29 +446,51 @@ pub(super) fn early_space(before: &[char], next: char) -> Option<bool> {
         .filter(|&c| !matches!(c, ',' | ';' | ':' | '.'))
         .collect();
     let Some(&first) = word.first() else {
-        return Some(false);
+        return Verdict::No;
     };
-    let named = first.is_alphabetic() && word.len() > 2 && word.iter().any(|c| c.is_ascii_lowercase());
+    let lettered = first.is_alphabetic() && word.len() > 1;
+    let named = lettered && word.len() > 2 && word.iter().any(|c| c.is_ascii_lowercase());
     let numeric = first.is_numeric();
     let counts = word.iter().any(|c| c.is_numeric());
     // A row of numbers and short words ends somewhere.
     if before.len() >= 2 * LONGEST_NUMBERS && next.is_alphabetic() && !counts {
-        return Some(true);
+        return certain(true);
+    }
+    // "$5 $6"
+    if is_money(next) {
+        return certain(counts && is_money(first));
     }
     if next.is_numeric() {
         let free =
             named && word.iter().all(|c| c.is_alphabetic()) && !abbrev::goes_before_number(&letters(&word));
-        return Some(free || numeric && before.len() >= LONGEST_NUMBERS);
+        return certain(free || numeric && (before.len() >= LONGEST_NUMBERS || is_row(before)));
     }
     if !counts || named || !next.is_lowercase() {
-        return Some(counts && named && next.is_alphabetic());
+        // "A1 B2"
+        return certain(counts && lettered && next.is_alphabetic());
     }
     // A year is one or an amount, by what follows.
-    if numeric && word.len() != 4 && word.iter().all(|c| c.is_numeric()) {
-        None
+    let year = word.len() == 4;
+    if numeric || is_money(first) {
+        Verdict::Depends(Ending::Early(year))
     } else {
-        Some(false)
+        Verdict::No
     }
+}
+
+fn is_money(c: char) -> bool {
+    matches!(c, '$' | '€' | '£' | '¥' | '₹')
+}
+
+/// True if small numbers are counted: "1 2 3", but no groups of a longer number.
+fn is_row(before: &[char]) -> bool {
+    let mut tokens = before.rsplit(|&c| is_space(c)).filter(|token| !token.is_empty());
+    let small = |token: &[char]| {
+        let digits = token.strip_suffix(&[',']).unwrap_or(token);
+        (1..=2).contains(&digits.len()) && digits[0] != '0' && digits.iter().all(char::is_ascii_digit)
+    };
+    let row = tokens.by_ref().take(3).take_while(|token| small(token)).count();
+    row == 3 || row == 2 && tokens.next().is_none()
 }
 
 /// The kind of end where the caller ends the text.

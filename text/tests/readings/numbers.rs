@@ -21,9 +21,14 @@ fn numbers() {
         ("1'000'000", "one million"),
         ("1000000", "one million"),
         (
-            "2147483648",
+            "2,147,483,648",
             "two billion one hundred forty-seven million four hundred eighty-three thousand six hundred forty-eight",
         ),
+        (
+            "2147483648",
+            "two one four, seven four eight, three six four eight",
+        ),
+        ("x = 2000000001", "x equals two billion one"),
         ("007", "zero zero seven"),
         ("00", "zero zero"),
         ("3.14", "three point one four"),

@@ -20,74 +20,14 @@ pub(super) static SAID: [(&str, &str); 84] = [
     ("subseteq", "is a subset of"), ("sum", "the sum"), ("sup", "supremum"), ("tan", "tangent"), ("tanh", "hyperbolic tangent"),
     ("times", "times"), ("to", "to"), ("vdots", "and so on"), ("wedge", "and"),
 ];
-pub(super) static NAMES: [&str; 28] = [
-    "alpha",
-    "angle",
-    "beta",
-    "chi",
-    "delta",
-    "epsilon",
-    "eta",
-    "gamma",
-    "iota",
-    "kappa",
-    "lambda",
-    "mu",
-    "nabla",
-    "nu",
-    "omega",
-    "phi",
-    "pi",
-    "psi",
-    "rho",
-    "sigma",
-    "tau",
-    "theta",
-    "triangle",
-    "upsilon",
-    "varepsilon",
-    "vee",
-    "xi",
-    "zeta",
-];
+pub(super) static NAMES: &str = "\
+    alpha angle beta chi delta epsilon eta gamma iota kappa lambda mu nabla nu omega phi pi psi rho sigma tau theta \
+    triangle upsilon varepsilon vee xi zeta";
 /// Commands whose argument alone is said.
-pub(super) static PLAIN: [&str; 15] = [
-    "boxed",
-    "emph",
-    "hbox",
-    "mathbb",
-    "mathbf",
-    "mathcal",
-    "mathit",
-    "mathrm",
-    "mathsf",
-    "mbox",
-    "operatorname",
-    "text",
-    "textbf",
-    "textit",
-    "textrm",
-];
+pub(super) static PLAIN: &str = "\
+    boxed emph hbox mathbb mathbf mathcal mathit mathrm mathsf mbox operatorname text textbf textit textrm";
 /// Commands that say nothing.
-pub(super) static SILENT: [&str; 17] = [
-    " ",
-    "!",
-    ",",
-    ":",
-    ";",
-    "Big",
-    "Bigg",
-    "\\",
-    "big",
-    "bigg",
-    "displaystyle",
-    "left",
-    "limits",
-    "right",
-    "textstyle",
-    "{",
-    "}",
-];
+pub(super) static SILENT: &str = "! , : ; \\ { } Big Bigg big bigg displaystyle left limits right textstyle";
 /// Accents on a letter.
 pub(super) static ACCENTS: [(&str, &str); 8] = [
     ("bar", "bar"),

@@ -1,9 +1,12 @@
 //! Abbreviations written with a full stop: how they read, and whether that full stop can also end a sentence.
 //! One table for both, so that segmentation and reading never disagree.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use crate::list::listed;
 
-/// What has to stand beside an abbreviation for it to be one. Those without a condition are read with or without the
+/// The words that have to stand beside an abbreviation for it to be one. Those without a condition are read with or without the
 /// full stop; all others need it, and a capital where the lower-case word is an ordinary one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
@@ -18,7 +21,7 @@ pub(crate) enum When {
     Inside,
 }
 
-/// Whether the full stop of an abbreviation may be that of the sentence.
+/// The full stop of an abbreviation, which may or may not be that of the sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ends {
     /// Something always follows ("Dr.").
@@ -36,181 +39,92 @@ pub(crate) struct Abbreviation {
     pub(crate) ends: Ends,
 }
 
-const fn row(key: &'static str, words: &'static str, when: When, ends: Ends) -> Abbreviation {
-    Abbreviation {
-        key,
-        words,
-        when,
-        ends,
-    }
-}
-
 /// Words that make what follows them a noun: "the max.", "that's a feat."
 pub(crate) static ARTICLES: &str =
     "a an another each every her his its my no our that that's the their this to your";
 
-/// Sorted by key.
-#[rustfmt::skip]
-static TABLE: &[Abbreviation] = {
-    use Ends::{Maybe, Never};
-    use When::{Always, BeforeDigit, Capital, Inside};
-    &[
-        row("adm", "admiral", Capital, Never),
-        row("agg", "aggregate", Inside, Maybe),
-        row("amb", "ambassador", Capital, Never),
-        row("app", "appendix", BeforeDigit, Never),
-        row("approx", "approximately", Always, Never),
-        row("apprx", "approximately", Always, Never),
-        row("appt", "appointment", Always, Maybe),
-        row("apt", "apartment", BeforeDigit, Never),
-        row("arr", "arrives", Inside, Maybe),
-        row("art", "article", BeforeDigit, Never),
-        row("assn", "association", Always, Maybe),
-        row("assoc", "associate", Capital, Maybe),
-        row("asst", "assistant", Always, Never),
-        row("atty", "attorney", Capital, Never),
-        row("ave", "avenue", Capital, Maybe),
-        row("avg", "average", Always, Maybe),
-        row("b", "born", BeforeDigit, Never),
-        row("bldg", "building", Always, Maybe),
-        row("blvd", "boulevard", Always, Maybe),
-        row("bros", "brothers", Capital, Maybe),
-        row("c", "circa", BeforeDigit, Never),
-        row("ca", "circa", BeforeDigit, Never),
-        row("capt", "captain", Capital, Never),
-        row("cf", "compare", Always, Never),
-        row("ch", "chapter", BeforeDigit, Never),
-        row("chap", "chapter", BeforeDigit, Never),
-        row("cmdr", "commander", Capital, Never),
-        row("co", "company", Capital, Maybe),
-        row("col", "colonel", Capital, Never),
-        row("cont", "continued", Inside, Maybe),
-        row("corp", "corporation", Capital, Maybe),
-        row("cpl", "corporal", Capital, Never),
-        row("d", "died", BeforeDigit, Never),
-        row("dep", "departs", Inside, Maybe),
-        row("dept", "department", Always, Maybe),
-        row("det", "detective", Capital, Never),
-        row("diam", "diameter", Inside, Maybe),
-        row("dist", "district", Capital, Never),
-        row("div", "division", Capital, Never),
-        row("dr", "doctor", Always, Never),
-        row("ed", "edition", BeforeDigit, Never),
-        row("eq", "equation", BeforeDigit, Never),
-        row("esp", "especially", Inside, Maybe),
-        row("esq", "esquire", Always, Maybe),
-        row("est", "established", BeforeDigit, Never),
-        row("etc", "et cetera", Always, Maybe),
-        row("excl", "excluding", Always, Never),
-        row("exp", "expires", Inside, Maybe),
-        row("ext", "extension", BeforeDigit, Never),
-        row("feat", "featuring", Inside, Maybe),
-        row("fig", "figure", BeforeDigit, Never),
-        row("figs", "figures", BeforeDigit, Never),
-        row("fl", "floor", BeforeDigit, Never),
-        row("fr", "father", Capital, Never),
-        row("ft", "fort", Capital, Never),
-        row("gen", "general", Capital, Never),
-        row("gov", "governor", Capital, Never),
-        row("govt", "government", Always, Maybe),
-        row("hon", "honorable", Capital, Never),
-        row("hwy", "highway", Always, Maybe),
-        row("inc", "incorporated", Capital, Maybe),
-        row("incl", "including", Always, Never),
-        row("insp", "inspector", Capital, Never),
-        row("intl", "international", Always, Never),
-        row("jr", "junior", Always, Maybe),
-        row("lt", "lieutenant", Capital, Never),
-        row("ltd", "limited", Always, Maybe),
-        row("maj", "major", Capital, Never),
-        row("max", "maximum", Inside, Maybe),
-        row("messrs", "messieurs", Always, Never),
-        row("mgr", "manager", Capital, Maybe),
-        row("min", "minimum", Inside, Maybe),
-        row("misc", "miscellaneous", Always, Never),
-        row("mr", "mister", Always, Never),
-        row("mrs", "missus", Always, Never),
-        row("ms", "miz", Capital, Never),
-        row("mt", "mount", Capital, Never),
-        row("natl", "national", Always, Never),
-        row("no", "number", BeforeDigit, Never),
-        row("nos", "numbers", BeforeDigit, Never),
-        row("nr", "number", BeforeDigit, Never),
-        row("num", "number", Inside, Maybe),
-        row("op", "opus", BeforeDigit, Never),
-        row("orig", "original", Inside, Maybe),
-        row("p", "page", BeforeDigit, Never),
-        row("para", "paragraph", BeforeDigit, Never),
-        row("pg", "page", BeforeDigit, Never),
-        row("pkwy", "parkway", Always, Maybe),
-        row("pp", "pages", BeforeDigit, Never),
-        row("pres", "president", Capital, Never),
-        row("prof", "professor", Capital, Never),
-        row("pt", "part", BeforeDigit, Never),
-        row("pvt", "private", Capital, Never),
-        row("qty", "quantity", Always, Never),
-        row("rd", "road", Capital, Maybe),
-        row("ref", "reference", BeforeDigit, Never),
-        row("rep", "representative", Capital, Never),
-        row("resp", "respectively", Inside, Maybe),
-        row("rev", "reverend", Capital, Never),
-        row("rm", "room", BeforeDigit, Never),
-        row("rs", "rupees", BeforeDigit, Never),
-        row("sec", "section", BeforeDigit, Never),
-        row("sect", "section", BeforeDigit, Never),
-        row("sen", "senator", Capital, Never),
-        row("sgt", "sergeant", Capital, Never),
-        row("sr", "senior", Always, Maybe),
-        row("std", "standard", Inside, Maybe),
-        row("ste", "suite", BeforeDigit, Never),
-        row("supt", "superintendent", Capital, Never),
-        row("tel", "telephone", BeforeDigit, Never),
-        row("temp", "temperature", Inside, Maybe),
-        row("univ", "university", Capital, Never),
-        row("ver", "version", BeforeDigit, Never),
-        row("viz", "namely", Inside, Maybe),
-        row("vol", "volume", BeforeDigit, Never),
-        row("vols", "volumes", BeforeDigit, Never),
-        row("vs", "versus", Always, Never),
-    ]
-};
+/// Abbreviations and their words.
+static TABLE: [(When, Ends, &str); 6] = [
+    (
+        When::Capital,
+        Ends::Never,
+        "\
+        adm admiral, amb ambassador, atty attorney, capt captain, cmdr commander, col colonel, cpl corporal, det \
+        detective, dist district, div division, fr father, ft fort, gen general, gov governor, hon honorable, insp \
+        inspector, lt lieutenant, maj major, ms miz, mt mount, pres president, prof professor, pvt private, rep \
+        representative, rev reverend, sen senator, sgt sergeant, supt superintendent, univ university",
+    ),
+    (
+        When::Inside,
+        Ends::Maybe,
+        "\
+        agg aggregate, arr arrives, cont continued, dep departs, diam diameter, esp especially, exp expires, feat \
+        featuring, max maximum, min minimum, num number, orig original, resp respectively, std standard, temp \
+        temperature, viz namely",
+    ),
+    (
+        When::BeforeDigit,
+        Ends::Never,
+        "\
+        app appendix, apt apartment, art article, b born, c circa, ca circa, ch chapter, chap chapter, d died, ed \
+        edition, eq equation, est established, ext extension, fig figure, figs figures, fl floor, no number, nos \
+        numbers, nr number, op opus, p page, para paragraph, pg page, pp pages, pt part, ref reference, rm room, rs \
+        rupees, sec section, sect section, ste suite, tel telephone, ver version, vol volume, vols volumes",
+    ),
+    (
+        When::Always,
+        Ends::Never,
+        "\
+        approx approximately, apprx approximately, asst assistant, cf compare, dr doctor, excl excluding, incl \
+        including, intl international, messrs messieurs, misc miscellaneous, mr mister, mrs missus, natl national, \
+        qty quantity, vs versus",
+    ),
+    (
+        When::Always,
+        Ends::Maybe,
+        "\
+        appt appointment, assn association, avg average, bldg building, blvd boulevard, dept department, esq \
+        esquire, etc et cetera, govt government, hwy highway, jr junior, ltd limited, pkwy parkway, sr senior",
+    ),
+    (
+        When::Capital,
+        Ends::Maybe,
+        "\
+        assoc associate, ave avenue, bros brothers, co company, corp corporation, inc incorporated, mgr manager, rd \
+        road",
+    ),
+];
 
 /// The abbreviation that a lower-case word without its full stop is, if it is one.
 pub(crate) fn find(word: &str) -> Option<&'static Abbreviation> {
-    TABLE
-        .binary_search_by_key(&word, |row| row.key)
-        .ok()
-        .map(|i| &TABLE[i])
+    static BY_KEY: LazyLock<HashMap<&str, Abbreviation>> = LazyLock::new(|| {
+        let rows = TABLE.iter().flat_map(|&(when, ends, rows)| {
+            let rows = rows.split(", ").filter_map(|row| row.split_once(' '));
+            rows.map(move |(key, words)| Abbreviation {
+                key,
+                words,
+                when,
+                ends,
+            })
+        });
+        rows.map(|row| (row.key, row)).collect()
+    });
+    BY_KEY.get(word)
 }
 
 /// Months and weekdays: short form, whole word. Sorted by nothing but the calendar.
+#[rustfmt::skip]
 pub(crate) static MONTHS: [(&str, &str); 12] = [
-    ("jan", "january"),
-    ("feb", "february"),
-    ("mar", "march"),
-    ("apr", "april"),
-    ("may", "may"),
-    ("jun", "june"),
-    ("jul", "july"),
-    ("aug", "august"),
-    ("sep", "september"),
-    ("oct", "october"),
-    ("nov", "november"),
+    ("jan", "january"), ("feb", "february"), ("mar", "march"), ("apr", "april"), ("may", "may"), ("jun", "june"),
+    ("jul", "july"), ("aug", "august"), ("sep", "september"), ("oct", "october"), ("nov", "november"),
     ("dec", "december"),
 ];
 
 /// Short forms of weekdays.
+#[rustfmt::skip]
 pub(crate) static WEEKDAYS: [(&str, &str); 11] = [
-    ("mon", "monday"),
-    ("tue", "tuesday"),
-    ("tues", "tuesday"),
-    ("wed", "wednesday"),
-    ("thu", "thursday"),
-    ("thur", "thursday"),
-    ("thurs", "thursday"),
-    ("fri", "friday"),
-    ("sat", "saturday"),
-    ("sun", "sunday"),
+    ("mon", "monday"), ("tue", "tuesday"), ("tues", "tuesday"), ("wed", "wednesday"), ("thu", "thursday"),
+    ("thur", "thursday"), ("thurs", "thursday"), ("fri", "friday"), ("sat", "saturday"), ("sun", "sunday"),
     ("weds", "wednesday"),
 ];
 
@@ -225,7 +139,7 @@ static STARTERS: &str = "\
     Unless Until Use Was We Were What Whatever When Where Which While Who Whoever Why Will With Would Yeah Yes \
     Yesterday Yet You Your ";
 
-/// Whether a word, as written, is one that begins sentences. Contractions count as their first word.
+/// True if a word, as written, is one that begins sentences. Contractions count as their first word.
 pub(crate) fn starts_sentence(word: &str) -> bool {
     let first = word.split(['\'', '\u{2019}']).next().unwrap_or(word);
     listed(STARTERS, first)
@@ -235,7 +149,7 @@ pub(crate) fn starts_sentence(word: &str) -> bool {
 static DOTTED_UNITS: &str = "\
     cal cu fl ft gal hr hrs in lb lbs mi min mins mo oz pt qt sec secs sq tbsp tsp wk wks yd yds yr yrs";
 
-/// Whether a full stop after this unit may be part of it.
+/// True if a full stop after this unit may be part of it.
 pub(crate) fn is_dotted_unit(word: &str) -> bool {
     listed(DOTTED_UNITS, word)
 }
@@ -299,24 +213,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_sorted_and_every_row_is_found() {
-        assert!(TABLE.windows(2).all(|w| w[0].key < w[1].key), "sort the table");
-        assert!(
-            TABLE
-                .iter()
-                .all(|row| find(row.key).is_some_and(|f| f.words == row.words))
-        );
-    }
-
-    #[test]
     fn sentence_starters_are_whole_words() {
         assert!(starts_sentence("It's") && !starts_sentence("Senate") && !starts_sentence("the"));
     }
 
     #[test]
     fn no_reading_is_itself_an_abbreviation() {
-        for row in TABLE {
-            assert!(row.words.split(' ').all(|w| find(w).is_none()), "{}", row.key);
+        for row in TABLE.iter().flat_map(|(.., rows)| rows.split(", ")) {
+            let (key, words) = row.split_once(' ').unwrap();
+            assert_eq!(find(key).unwrap().words, words);
+            assert!(words.split(' ').all(|w| find(w).is_none()), "{key}");
         }
     }
 }

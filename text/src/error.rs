@@ -1,14 +1,14 @@
-//! What can be wrong with text.
+//! Errors of text.
 
 use crate::Skipped;
 
-/// Why text cannot be spoken.
+/// The reason for which text cannot be spoken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
     /// The utterance ended without a word, digit or symbol that has a reading.
     #[error("the text has nothing to speak: expected at least one letter, digit or symbol with a reading{}", detail(.skipped))]
     NothingSpeakable {
-        /// What was left out.
+        /// The characters that were left out.
         skipped: Skipped,
     },
     /// More text waits for a flush than may wait.

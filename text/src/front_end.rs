@@ -13,10 +13,10 @@ use crate::{
     Buffering, EndKind, Normalizer, Piece, Segment, Segmenter, SegmenterOptions, Skipped, TextError, Warning,
 };
 
-/// How a [`FrontEnd`] works.
+/// Options of a [`FrontEnd`].
 #[derive(Debug, Clone)]
 pub struct FrontEndOptions {
-    /// When text is released.
+    /// The points at which text is released.
     pub buffering: Buffering,
     /// Most characters of a piece.
     pub max_chars: usize,
@@ -47,16 +47,16 @@ pub struct FrontEnd {
     positions: Positions,
     /// A mark stands before the next piece.
     marked: bool,
-    /// What marks ask for before the next piece.
+    /// The pause that marks ask for before the next piece.
     pause: Option<Duration>,
     normalizer: Option<Normalizer>,
     eager: bool,
     max_chars: usize,
     max_buffered_bytes: usize,
-    /// What was left out and not asked for yet.
+    /// Characters that were left out and not asked for yet.
     unreported: Skipped,
     ignored: Ignored,
-    /// What was left out in the whole utterance.
+    /// Characters that were left out in the whole utterance.
     skipped: Skipped,
     spoken: bool,
 }
@@ -220,7 +220,7 @@ impl FrontEnd {
         pieces
     }
 
-    /// What is not spoken of the text since this was last called. To be asked after every call that returns pieces, and after
+    /// Warnings about text that is not spoken, since this was last called. To be asked after every call that returns pieces, and after
     /// one that fails.
     pub fn take_warnings(&mut self) -> Vec<Warning> {
         let skipped = std::mem::take(&mut self.unreported);

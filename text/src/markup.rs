@@ -57,7 +57,7 @@ enum Syntax {
 #[derive(Debug, Default)]
 pub(crate) struct Markup {
     syntax: Syntax,
-    /// What may become a mark.
+    /// Characters that may become a mark.
     held: Vec<char>,
     /// The characters that can decide what that is; any if there are none.
     deciding: &'static str,
@@ -118,7 +118,7 @@ impl Markup {
         }
     }
 
-    /// What was left out since this was last called.
+    /// Notation that was left out since this was last called.
     pub(crate) fn take_ignored(&mut self) -> Ignored {
         std::mem::take(&mut self.ignored)
     }

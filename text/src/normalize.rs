@@ -60,9 +60,9 @@ impl Language {
 pub struct Normalized {
     /// Only speakable characters; single spaces; no punctuation at the start.
     pub text: String,
-    /// What was left out because the voice cannot speak it.
+    /// Characters that were left out because the voice cannot speak it.
     pub skipped: Skipped,
-    /// Which part of the input each part of `text` says. One per word or number.
+    /// The part of the input that each part of `text` says. One per word or number.
     pub spans: Vec<Span>,
 }
 

@@ -1,4 +1,4 @@
-//! What the front end hands to a voice.
+//! Pieces, which the front end hands to a voice.
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::{CharRange, EndKind, Span};
 /// Text to be spoken in one go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// What to speak. If it was normalised: only speakable characters, ending in `.`, `?` or `!` unless it is `open`.
+    /// The text to speak. If it was normalised: only speakable characters, ending in `.`, `?` or `!` unless it is `open`.
     pub text: String,
     /// The text it stands for, in Unicode scalar values from the start of the utterance.
     pub source: CharRange,
@@ -15,18 +15,18 @@ pub struct Piece {
     pub marked: bool,
     /// The pause before it that marks of the text ask for, in place of the usual one.
     pub pause: Option<Duration>,
-    /// Why it ends where it does: how long a pause belongs after it.
+    /// The reason for its end, which decides how long a pause belongs after it.
     pub end: EndKind,
     /// The next piece goes on in mid sentence: this one was wanted early ([`Buffering::Eager`](crate::Buffering::Eager)).
     pub open: bool,
-    /// Which part of the utterance each part of `text` says, for alignment. One per word or number.
+    /// The part of the utterance that each part of `text` says, for alignment. One per word or number.
     pub spans: Vec<Span>,
 }
 
 /// A word, a number or an address: what is spoken as one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
-    /// How it is spoken, up to the next word: with marks and white space behind it.
+    /// Its spoken form, up to the next word: with marks and white space behind it.
     pub spoken: String,
     /// The text it stands for, in Unicode scalar values from the start of the utterance.
     pub source: CharRange,

@@ -23,7 +23,7 @@ impl CharRange {
         self.end - self.start
     }
 
-    /// Whether it holds no character.
+    /// True if it holds no character.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.start == self.end
@@ -34,7 +34,7 @@ impl CharRange {
     }
 }
 
-/// Which input a stretch of output says. Spans of one text are in order and do not overlap in the output.
+/// The input that a stretch of output says. Spans of one text are in order and do not overlap in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// Characters of the spoken text.

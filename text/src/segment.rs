@@ -11,7 +11,7 @@ use crate::CharRange;
 use boundary::{Ending, Verdict};
 use cuts::Cuts;
 
-/// When text is released.
+/// The points at which text is released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Buffering {
     /// Whole sentences.
@@ -25,7 +25,7 @@ pub enum Buffering {
     Manual,
 }
 
-/// Why a segment ends where it does; in order of the pause that belongs after it, shortest first.
+/// The reason for the end of a segment; in order of the pause that belongs after it, shortest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EndKind {
     /// In mid clause, because the text was too long for one piece or was wanted early: no pause.
@@ -45,16 +45,16 @@ pub enum EndKind {
 pub struct Segment {
     /// The input as it was, without white space around it.
     pub text: String,
-    /// Where it stood, in Unicode scalar values from the start of the utterance.
+    /// Its place, in Unicode scalar values from the start of the utterance.
     pub source: CharRange,
-    /// Why it ends there.
+    /// The reason for its end.
     pub end: EndKind,
 }
 
-/// How a [`Segmenter`] cuts.
+/// Options of a [`Segmenter`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmenterOptions {
-    /// When text is released.
+    /// The points at which text is released.
     pub buffering: Buffering,
     /// Most characters of one segment, unless it is a single unbroken token.
     pub max_chars: usize,
@@ -81,10 +81,10 @@ impl Default for SegmenterOptions {
 /// A cut that the next visible character decides.
 #[derive(Debug, Clone, Copy)]
 struct Pending {
-    /// Where the cut would be.
+    /// The place of the cut.
     at: usize,
     ending: Ending,
-    /// Where the word starts that decides, once it has.
+    /// The start of the word that decides, once it has.
     word_from: Option<usize>,
 }
 

@@ -13,13 +13,13 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// Whether nothing was left out.
+    /// True if nothing was left out.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
 
-    /// How many characters were left out.
+    /// The number of characters that were left out.
     #[must_use]
     pub fn total(&self) -> usize {
         self.total

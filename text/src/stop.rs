@@ -28,7 +28,7 @@ pub struct EmptyStop {
     pub index: usize,
 }
 
-/// What a piece of text gave.
+/// The outcome of a piece of text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Released {
     /// Text that comes before any stop string.

@@ -1,4 +1,4 @@
-//! What holds for any text whatever.
+//! Properties of any text whatever.
 
 use omni_text::{
     Buffering, CharRange, EndKind, FrontEnd, FrontEndOptions, Language, Normalizer, Piece, Segment,
@@ -114,6 +114,23 @@ fn texty() -> impl Strategy<Value = String> {
             "\u{1b}[1m",
             "\u{b2}",
             "9 - 5",
+            "$5 - 10 ",
+            "10 am - 12 ",
+            "Mon - Fri ",
+            "1990\u{2014}1995",
+            "-5 - +3 ",
+            "5' 10\"",
+            "5551234567",
+            "feat. ",
+            "max. ",
+            "5 litres / day ",
+            "In 5m ",
+            "HK$5",
+            "1 2 3 ",
+            "the 5 the 6 ",
+            "<!--",
+            "\\(",
+            "[33m",
         ])
         .prop_map(str::to_owned),
     ];

@@ -3,7 +3,7 @@
 use omni_text::StopStrings;
 use proptest::prelude::*;
 
-/// What comes before the stop string that is complete first (of several, the longest), and which that is.
+/// The text before the stop string that is complete first (of several, the longest), and which that is.
 fn whole(text: &str, stops: &[String]) -> (String, Option<usize>) {
     let ends = (0..=text.len()).filter(|&end| text.is_char_boundary(end));
     for end in ends {

@@ -133,7 +133,7 @@ fn end_kind(before: &[char]) -> EndKind {
     }
 }
 
-/// Where to cut a text that is longer than `max`: at the best kind of place, and of those nearest to what makes the
+/// The place to cut a text that is longer than `max`: at the best kind of place, and of those nearest to what makes the
 /// pieces equally long. Looks at most `max` characters ahead.
 fn cut(chars: &[char], from: usize, max: usize, spans: &[Span]) -> usize {
     let len = chars.len() - from;
@@ -156,7 +156,7 @@ fn cut(chars: &[char], from: usize, max: usize, spans: &[Span]) -> usize {
     best.map_or(from + max, |(_, _, at)| at)
 }
 
-/// How good a cut before `at` is, 0 the best; `None` if it would be inside a word.
+/// The rank of a cut before `at`, 0 the best; `None` if it would be inside a word.
 fn place(chars: &[char], at: usize, torn: bool) -> Option<u8> {
     if !chars[at].is_whitespace() {
         return None;

@@ -6,7 +6,7 @@ use core::time::Duration;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Element<'a> {
     pub(super) name: &'a str,
-    /// Whether it is `</name>`.
+    /// True for `</name>`.
     pub(super) closes: bool,
     attributes: Vec<(&'a str, &'a str)>,
 }

@@ -93,8 +93,19 @@ fn is_formula(content: &[char]) -> bool {
     let starts = content
         .first()
         .is_some_and(|c| c.is_ascii_alphabetic() || "\\(|-[{".contains(*c));
+    // "2x", but no thousands or millions of dollars
+    let factor = letters == 1
+        && content.len() < 6
+        && content.iter().all(char::is_ascii_alphanumeric)
+        && content
+            .last()
+            .is_some_and(|c| c.is_ascii_lowercase() && !matches!(c, 'b' | 'k' | 'm'));
     !content.is_empty()
-        && (digits || any("\\^_=<>") || letters > 0 && (starts || any("+*/-(")) || any("+*") && !any("$"))
+        && (digits
+            || factor
+            || any("\\^_=<>")
+            || letters > 0 && (starts || any("+*/-("))
+            || any("+*") && !any("$"))
 }
 
 /// A formula by itself: "$$...$$".

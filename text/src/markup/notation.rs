@@ -404,8 +404,9 @@ fn is_citation(label: &[char], context: &Context) -> bool {
             "were", "to", "values", "scores",
         ])
         || context.after_word(&[
-            "press", "option", "options", "choice", "choose", "page", "item", "key", "number", "see",
-            "array", "in", "exam",
+            "type", "enter", "dial", "hit", "say", "tap", "click", "select", "pick", "push", "press",
+            "option", "options", "choice", "choose", "page", "item", "key", "number", "see", "array", "in",
+            "exam",
         ]);
     let numbered = numbered && !(context.indexed && label.iter().all(char::is_ascii_digit));
     numbered && !context.line_start && !code && !interval

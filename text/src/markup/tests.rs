@@ -157,7 +157,7 @@ fn entities_are_characters_in_documents_only() {
     );
 }
 
-/// What is said of a whole text to a voice that reads words; `|` is where a sentence ends.
+/// The words of a whole text for a voice that reads words; `|` is where a sentence ends.
 fn said(written: &str) -> String {
     let mut markup = Markup::new(true);
     let mut parts = markup.push(written).unwrap();
@@ -228,6 +228,26 @@ fn bounded_text_waits_for_the_end_of_notation() {
         }
         markup.flush();
     }
+}
+
+#[test]
+fn notation_without_its_end_holds_back_a_bounded_text_and_is_named() {
+    let letters = |count: usize| "x ".repeat(count / 2);
+    for (begins, longest) in [("$a", 256), ("\\(a", 256), ("\\[a", 512), ("$$a", 512)] {
+        let mut markup = Markup::new(true);
+        let parts = markup.push(&format!("{begins}{}", letters(longest))).unwrap();
+        assert!(
+            markup.held_bytes() < longest && !spoken(&parts).is_empty(),
+            "{begins}"
+        );
+        let mut markup = Markup::new(true);
+        markup.push(&format!("{begins} begins nothing here")).unwrap();
+        assert!(markup.held_bytes() < 8, "{begins}");
+    }
+    let mut markup = Markup::new(true);
+    let parts = markup.push(&format!("a <!-- {}rest", letters(1_100))).unwrap();
+    assert!(spoken(&parts).starts_with("a  x ") && spoken(&parts).ends_with("rest"));
+    assert_eq!(markup.take_ignored().names(), ["text without its -->"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! How one word reads: as it is, letter by letter, or as the words it is made of.
+//! Reads one word: as it is, letter by letter, or as the words it is made of.
 
 use crate::abbrev::{self, When};
 use crate::list::listed;
@@ -10,6 +10,7 @@ static WORDS: &str = "\
     CUDA MOE";
 /// Capitals with vowels that are read as letters although they are long enough to be words.
 static LETTERS: &str = "\
+    AARP ADHD ICBM IMDB IMEI IPTV ISDN OECD SSID UCLA UMTS UNHCR USAF USPS \
     ASIC AWS BBC CEO CIA DIY EDT ETA FBI HDMI IBM IEEE ISBN IETF NBA NSA OAuth UAE UEFI USSR YMCA IANA";
 /// Short words that are ordinary ones even in capitals.
 static ORDINARY: &str = "\
@@ -20,14 +21,10 @@ static ORDINARY: &str = "\
 /// Sounds without a vowel that are not letters in a row.
 static SOUNDS: &str = "hm hmm hmmm mm mmm shh shhh sh psst pst brr grr pfft nth";
 /// Words whose sound is not in their letters.
+#[rustfmt::skip]
 static SAID: [(&str, &str); 7] = [
-    ("ctrl", "control"),
-    ("vram", "v ram"),
-    ("wwi", "world war one"),
-    ("wwii", "world war two"),
-    ("ok", "okay"),
-    ("tsk", "tisk"),
-    ("ios", "i o s"),
+    ("ctrl", "control"), ("vram", "v ram"), ("wwi", "world war one"), ("wwii", "world war two"), ("ok", "okay"),
+    ("tsk", "tisk"), ("ios", "i o s"),
 ];
 
 /// The words that `word` is read as, in small letters. `shouted` says that capitals mean nothing here.

@@ -36,7 +36,7 @@ static CODES: &[Currency] = &[
     ("HUF", "forint", "forints", "", ""), ("TRY", "lira", "lira", "", ""), ("MXN", "mexican peso", "mexican pesos", "", ""), ("BRL", "real", "reais", "", ""),
     ("ZAR", "rand", "rand", "", ""), ("THB", "baht", "baht", "", ""), ("AED", "dirham", "dirhams", "", ""), ("ILS", "shekel", "shekels", "", ""),
 ];
-/// What letters before "$" make of it.
+/// Letters before "$" and the dollars that they make of it.
 #[rustfmt::skip]
 static DOLLARS: &[(&str, &str)] = &[
     ("A", "australian "), ("AU", "australian "), ("C", "canadian "), ("CA", "canadian "), ("HK", "hong kong "), ("NT", "new taiwan "),
@@ -48,21 +48,12 @@ static PESOS: &[Currency] = &[
     ("MX", "mexican peso", "mexican pesos", "centavo", "centavos"),
 ];
 static CENTS: Currency = ("¢", "cent", "cents", "", "");
+#[rustfmt::skip]
 static MAGNITUDES: [(&str, &str, bool); 14] = [
-    ("hundred", "hundred", false),
-    ("thousand", "thousand", false),
-    ("million", "million", false),
-    ("billion", "billion", false),
-    ("trillion", "trillion", false),
-    ("mn", "million", false),
-    ("bn", "billion", false),
-    ("tn", "trillion", false),
-    ("k", "thousand", true),
-    ("K", "thousand", true),
-    ("m", "million", true),
-    ("M", "million", true),
-    ("B", "billion", true),
-    ("T", "trillion", true),
+    ("hundred", "hundred", false), ("thousand", "thousand", false), ("million", "million", false),
+    ("billion", "billion", false), ("trillion", "trillion", false), ("mn", "million", false),
+    ("bn", "billion", false), ("tn", "trillion", false), ("k", "thousand", true), ("K", "thousand", true),
+    ("m", "million", true), ("M", "million", true), ("B", "billion", true), ("T", "trillion", true),
 ];
 
 /// Reads an amount of money.

@@ -92,7 +92,7 @@ fn iso(text: &Text<'_>, at: usize) -> Option<Reading> {
     Some(Reading::new(words, at + 5))
 }
 
-/// How far a time stamp is from UTC, and the token after that.
+/// The distance of a time stamp from UTC, and the token after that.
 fn zone(text: &Text<'_>, at: usize) -> (String, usize) {
     if text.is_any(at, &["Z", "z"]) && !text.is_digits(at + 1) {
         return (" u t c".to_owned(), at + 1);
@@ -188,13 +188,14 @@ fn without_year(text: &Text<'_>, at: usize) -> Option<Reading> {
     let on = text
         .before(at)
         .is_some_and(|before| text.str(before).eq_ignore_ascii_case("on"));
-    // "12/24 - 12/26"
+    // "12/24 - 12/26", but "1/2 - 3/4 cup"
     let day = |at: usize| small(text, at).is_some() && text.is(at + 1, "/") && small(text, at + 2).is_some();
-    let last = at > 5 && text.is_any(at - 2, &["-", "\u{2013}"]) && day(at - 6);
-    let ranged = last
+    let late = |at: usize| small(text, at + 2).is_some_and(|day| day > 12 && !matches!(day, 16 | 32));
+    let pair = |first: usize, last: usize| day(first) && day(last) && (late(first) || late(last));
+    let ranged = at > 5 && text.is_any(at - 2, &["-", "\u{2013}"]) && pair(at - 6, at)
         || text
             .dash(at + 3)
-            .is_some_and(|dash| dash.spaced && day(dash.next));
+            .is_some_and(|dash| dash.spaced && pair(at, dash.next));
     if !(on || ranged)
         || text.slice(at, at + 3) == "9/11"
         || !text.is(at + 1, "/")
@@ -232,7 +233,7 @@ fn day(text: &Text<'_>, at: usize) -> Option<(usize, usize)> {
     ((1..=31).contains(&day) && !more).then_some((day, end))
 }
 
-/// Whether letters after digits make them an ordinal.
+/// True if letters after digits make them an ordinal.
 pub(super) fn is_ordinal_suffix(word: &str) -> bool {
     ["st", "nd", "rd", "th"]
         .iter()
@@ -302,66 +303,46 @@ fn day_first(text: &Text<'_>, at: usize) -> Option<Reading> {
 
 /// "Mon-Fri", "January - March", "Q1-Q3", "A\u{2013}Z"
 fn names_in_a_row(text: &Text<'_>, at: usize) -> Option<Reading> {
-    let (first, end) = name(text, at)?;
+    let (kind, first, end) = name(text, at)?;
     let dash = text.dash(end)?;
-    let (second, end) = name(text, dash.next)?;
-    let alike = match (&first, &second) {
-        // A hyphen joins letters as well; only the whole alphabet is a range then.
-        (Name::Letter(a), Name::Letter(b)) => {
-            a < b && (dash.sign != "-" || (a.as_str(), b.as_str()) == ("a", "z"))
-        }
-        (Name::Letter(_), _) | (_, Name::Letter(_)) => false,
-        (a, b) => core::mem::discriminant(a) == core::mem::discriminant(b),
-    };
-    alike.then(|| Reading::new(format!("{} to {}", first.words(), second.words()), end))
+    let (other, second, end) = name(text, dash.next)?;
+    // A hyphen joins letters as well; only the whole alphabet is a range then.
+    let letters = first < second && (dash.sign != "-" || (first.as_str(), second.as_str()) == ("a", "z"));
+    let alike = kind == other && (kind != Name::Letter || letters);
+    alike.then(|| Reading::new(format!("{first} to {second}"), end))
 }
 
-/// Something of a row, by its name.
+/// Something of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Name {
-    Weekday(String),
-    Month(String),
-    Quarter(String),
-    Letter(String),
+    Weekday,
+    Month,
+    Quarter,
+    Letter,
 }
 
-impl Name {
-    fn words(&self) -> &str {
-        match self {
-            Self::Weekday(words) | Self::Month(words) | Self::Quarter(words) | Self::Letter(words) => words,
-        }
-    }
-}
-
-/// The name at `at` and the token after it.
-fn name(text: &Text<'_>, at: usize) -> Option<(Name, usize)> {
-    if !text.is_word(at) {
-        return None;
-    }
+/// The name at `at` in words, and the token after it.
+fn name(text: &Text<'_>, at: usize) -> Option<(Name, String, usize)> {
     let lower = text.lower(at)?;
     if text.is_any(at, &["Q", "H"]) && text.is_digits(at + 1) && text.str(at + 1).len() == 1 {
         let number = number::cardinal(text.str(at + 1));
-        return Some((Name::Quarter(format!("{lower} {number}")), at + 2));
+        return Some((Name::Quarter, format!("{lower} {number}"), at + 2));
     }
-    if !text.is_digits(at + 1)
-        && lower.len() == 1
-        && (text.is_capitalised(at) || matches!(lower.as_str(), "a" | "z"))
-    {
-        return Some((Name::Letter(lower), at + 1));
+    let capital = text.is_capitalised(at);
+    if !text.is_digits(at + 1) && lower.len() == 1 && (capital || matches!(lower.as_str(), "a" | "z")) {
+        return Some((Name::Letter, lower, at + 1));
     }
-    if !text.is_capitalised(at) {
+    if !capital {
         return None;
     }
     let end = at + 1 + usize::from(text.is(at + 1, ".") && lower.len() < 6);
-    let whole = abbrev::WEEKDAYS
-        .iter()
-        .find(|(_, long)| *long == lower)
-        .map(|(_, long)| *long);
-    if let Some(day) = abbrev::weekday(&lower).or(whole) {
-        return Some((Name::Weekday(day.to_owned()), end));
+    if let Some(day) = abbrev::weekday(&lower) {
+        return Some((Name::Weekday, day.to_owned(), end));
     }
     let month = abbrev::month(&lower)?;
-    let dated = text.is_digits(text.past_space(end)) && text.str(text.past_space(end)).len() < 3;
-    (!dated).then(|| (Name::Month(abbrev::MONTHS[month - 1].1.to_owned()), end))
+    let number = text.past_space(end);
+    let dated = text.is_digits(number) && text.str(number).len() < 3;
+    (!dated).then(|| (Name::Month, abbrev::MONTHS[month - 1].1.to_owned(), end))
 }
 
 /// "Jan." and "Mon," by themselves.
@@ -373,7 +354,10 @@ fn short_name(text: &Text<'_>, at: usize) -> Option<Reading> {
     let stop = text.is(at + 1, ".");
     let end = at + 1 + usize::from(stop);
     let next = text.past_space(end + usize::from(text.is(end, ",")));
-    let dated = next > end && (text.is_digits(next) || month(text, next).is_some());
+    let dated = next > end
+        && (text.is_digits(next)
+            || month(text, next).is_some()
+            || text.is_one_of(next, "closed off open only morning afternoon evening night"));
     if let Some(weekday) = abbrev::weekday(&lower)
         && ((stop
             && (lower != "sun"

@@ -78,7 +78,7 @@ impl Folded {
     }
 }
 
-/// Whether the character is a Greek letter: one by itself is a symbol with a name, several are a foreign word.
+/// True if the character is a Greek letter: one by itself is a symbol with a name, several are a foreign word.
 fn is_greek(c: char) -> bool {
     c.is_alphabetic() && matches!(u32::from(c), 0x0370..=0x03ff | 0x1f00..=0x1fff)
 }
@@ -107,7 +107,7 @@ fn plain_letter(c: char) -> Option<char> {
     (c.is_ascii_graphic() || c == ' ' || symbol::has_reading(c)).then_some(c)
 }
 
-/// Whether the character makes no sound and means no pause: controls, format characters, marks and modifiers.
+/// True if the character makes no sound and means no pause: controls, format characters, marks and modifiers.
 fn is_silent(c: char) -> bool {
     c.is_control()
         || is_combining_mark(c)
@@ -116,7 +116,7 @@ fn is_silent(c: char) -> bool {
         || matches!(c, '™' | '®' | '©' | '℠' | 'ª')
 }
 
-/// What stands for a character that has no decomposition of its own, or a wrong one.
+/// The replacement of a character that has no decomposition of its own, or a wrong one.
 fn replacement(c: char) -> Option<&'static str> {
     Some(match c {
         '‘' | '’' | '‚' | '‛' | '′' | 'ʼ' | 'ʻ' | '´' | '＇' => "'",

@@ -33,6 +33,16 @@ pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
     if !matches!(text.kind(at), Some(Kind::Word | Kind::Digits)) && word != "#" && word != ":" {
         return None;
     }
+    // "Enter 4471#."
+    if text.is_digits(at)
+        && text.is(at + 1, "#")
+        && !matches!(text.kind(at + 2), Some(Kind::Word | Kind::Digits))
+    {
+        return Some(Reading::new(
+            format!("{}, pound", in_groups([text.str(at)])),
+            at + 2,
+        ));
+    }
     let (chunk, end) = chunk(text, at)?;
     // Ordinary words and small numbers are none, and are most of a text.
     let ordinary = all(chunk, |b| b.is_ascii_lowercase()) || chunk.len() < 3 && is_digits(chunk);

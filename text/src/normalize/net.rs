@@ -13,7 +13,7 @@ static DOMAINS: &str = "\
 /// Last labels that are said as a word.
 static SAID: &str = "io co me app";
 
-/// Where an address starts, ends and what of it is said.
+/// An address: its start, its end and the part of it that is said.
 struct Chunk<'t, 'a> {
     text: &'t Text<'a>,
     from: usize,
@@ -136,7 +136,7 @@ fn web(chunk: &Chunk<'_, '_>) -> Option<Reading> {
     (known && goes_on && !text.is_capitalised(end - 1)).then(|| chunk.reading(from))
 }
 
-/// Where a host name of at least two labels ends.
+/// The end of a host name of at least two labels.
 fn host_end(chunk: &Chunk<'_, '_>, from: usize) -> Option<usize> {
     let text = chunk.text;
     let mut end = from;

@@ -4,53 +4,23 @@
 /// Digits that have a name; longer numbers are read digit by digit.
 pub(super) const MAX_NAMED_DIGITS: usize = 36;
 
+#[rustfmt::skip]
 static SMALL: [&str; 20] = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
 ];
 static TENS: [&str; 10] = [
     "zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
 ];
+#[rustfmt::skip]
 static SCALES: [&str; 12] = [
-    "",
-    "thousand",
-    "million",
-    "billion",
-    "trillion",
-    "quadrillion",
-    "quintillion",
-    "sextillion",
-    "septillion",
-    "octillion",
-    "nonillion",
-    "decillion",
+    "", "thousand", "million", "billion", "trillion", "quadrillion", "quintillion", "sextillion", "septillion",
+    "octillion", "nonillion", "decillion",
 ];
+#[rustfmt::skip]
 static IRREGULAR: [(&str, &str); 7] = [
-    ("one", "first"),
-    ("two", "second"),
-    ("three", "third"),
-    ("five", "fifth"),
-    ("eight", "eighth"),
-    ("nine", "ninth"),
-    ("twelve", "twelfth"),
+    ("one", "first"), ("two", "second"), ("three", "third"), ("five", "fifth"), ("eight", "eighth"),
+    ("nine", "ninth"), ("twelve", "twelfth"),
 ];
 
 /// A number below one hundred: "forty-two".

@@ -11,9 +11,9 @@ pub(super) struct Numeral {
     /// Digits after it.
     pub(super) fraction: Option<String>,
     pub(super) negative: bool,
-    /// Whether it was written with a plus sign.
+    /// True if it was written with a plus sign.
     pub(super) plus: bool,
-    /// Whether it was written with thousands separators.
+    /// True if it was written with thousands separators.
     pub(super) grouped: bool,
     /// True if those were of two digits above a thousand.
     pub(super) lakhs: bool,
@@ -73,7 +73,7 @@ impl Numeral {
         }
     }
 
-    /// Whether it says one, so that its unit is singular.
+    /// True if it says one, so that its unit is singular.
     pub(super) fn is_one(&self) -> bool {
         self.fraction.is_none() && self.whole.trim_start_matches('0') == "1"
     }
@@ -171,7 +171,7 @@ fn lakhs(text: &Text<'_>, at: usize) -> Option<(String, usize)> {
     Some((whole, end + 2))
 }
 
-/// Whether a minus or plus at `at` is a sign and not a dash, hyphen or operator between two values.
+/// True if a minus or plus at `at` is a sign and not a dash, hyphen or operator between two values.
 fn starts_sign(text: &Text<'_>, at: usize) -> bool {
     at == 0
         || match text.kind(at - 1) {

@@ -31,7 +31,7 @@ pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
 
 struct Group<'a> {
     digits: &'a str,
-    /// What stood before it: "-", ".", " " or "(".
+    /// The sign before it: "-", ".", " " or "(".
     separator: &'a str,
 }
 

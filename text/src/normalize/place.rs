@@ -22,15 +22,10 @@ static STATES: [(&str, &str); 65] = [
     ("SK", "saskatchewan"), ("TN", "tennessee"), ("TX", "texas"), ("UT", "utah"), ("VA", "virginia"), ("VI", "virgin islands"),
     ("VT", "vermont"), ("WA", "washington"), ("WI", "wisconsin"), ("WV", "west virginia"), ("WY", "wyoming"), ("YT", "yukon"),
 ];
+#[rustfmt::skip]
 static DIRECTIONS: [(&str, &str); 8] = [
-    ("E", "east"),
-    ("N", "north"),
-    ("NE", "northeast"),
-    ("NW", "northwest"),
-    ("S", "south"),
-    ("SE", "southeast"),
-    ("SW", "southwest"),
-    ("W", "west"),
+    ("E", "east"), ("N", "north"), ("NE", "northeast"), ("NW", "northwest"), ("S", "south"), ("SE", "southeast"),
+    ("SW", "southwest"), ("W", "west"),
 ];
 /// Kinds of streets, as they are written behind a name. "St." and "Dr." are also something else.
 #[rustfmt::skip]

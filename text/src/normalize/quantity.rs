@@ -1,4 +1,4 @@
-//! What a number counts: percent, degrees, feet and inches, units and their powers, and "per".
+//! Reads what a number counts: percent, degrees, feet and inches, units and their powers, and "per".
 
 use super::acronym;
 use super::numeral::Numeral;
@@ -104,7 +104,7 @@ fn unit_of(text: &Text<'_>, at: usize, counts: bool) -> Option<(NamedUnit, usize
     let prefixed = text.is(sign, "µ") || text.is(sign + 1, "Ω") && text.is_word(sign);
     let written = text.slice(sign, sign + 1 + usize::from(prefixed));
     let abbreviated = text.is(sign + 1, ".") && text.is_space(sign + 2) && !text.is_capitalised(sign + 3);
-    let (found, near) = unit::find(written)?;
+    let &(ref found, near) = unit::find(written)?;
     let mut end = sign + 1 + usize::from(prefixed);
     let may_stand = counts
         || match near {
@@ -126,7 +126,15 @@ fn unit_of(text: &Text<'_>, at: usize, counts: bool) -> Option<(NamedUnit, usize
         && next > end
         && (text.is_capitalised(next) && !abbrev::starts_sentence(text.str(next))
             || text.is_digits(next) && text.is_word(next + 1));
+    // "a 5 b 6 c 7"
+    let listed = !touching
+        && written.len() == 1
+        && !counts
+        && text.before(at.wrapping_sub(1)).is_some_and(|before| {
+            text.is_word(before) && text.str(before).len() == 1 && !text.is_any(before, &["a", "A", "x", "X"])
+        });
     if !may_stand
+        || listed
         || directed
         || text.is_digits(end)
         || text.is(end, "'")
@@ -135,7 +143,7 @@ fn unit_of(text: &Text<'_>, at: usize, counts: bool) -> Option<(NamedUnit, usize
         return None;
     }
     let stop = abbreviated && abbrev::is_dotted_unit(written);
-    Some((NamedUnit::new(&found, power), end + usize::from(stop)))
+    Some((NamedUnit::new(found, power), end + usize::from(stop)))
 }
 
 /// Units of several words.

@@ -5,14 +5,14 @@ use super::text::{Kind, Text};
 use super::{between, currency, date, duration, identifier, measure, net, phone, place, symbol, time, word};
 use crate::abbrev;
 
-/// What a rule made of the tokens from its position on.
+/// The words that a rule made of the tokens from its position on.
 #[derive(Debug)]
 pub(super) struct Reading {
     /// The words; may hold commas.
     pub(super) words: String,
     /// The token after the last that was read.
     pub(super) end: usize,
-    /// Whether it took a full stop that may also be that of the sentence.
+    /// True if it took a full stop that may also be that of the sentence.
     pub(super) may_stop: bool,
 }
 
@@ -118,7 +118,7 @@ pub(super) fn read(text: &Text<'_>, at: usize, out: &mut Out<'_>) -> usize {
     symbol::read(text, at, out)
 }
 
-/// Whether the text ends here or goes on with a word that begins sentences.
+/// True if the text ends here or goes on with a word that begins sentences.
 fn sentence_starts(text: &Text<'_>, at: usize) -> bool {
     let next = (at..at + 3).find(|&i| !text.is_gap(i) && !text.is_any(i, &["\"", "'", "("]));
     match next {

@@ -4,127 +4,40 @@ use super::out::Out;
 use super::text::{Kind, Text};
 
 /// Signs that always have the same name in running text.
+#[rustfmt::skip]
 static NAMED: [(char, &str); 80] = [
-    ('+', "plus"),
-    ('=', "equals"),
-    ('%', "percent"),
-    ('&', "and"),
-    ('@', "at"),
-    ('$', "dollar"),
-    ('€', "euro"),
-    ('£', "pound"),
-    ('¥', "yen"),
-    ('₹', "rupee"),
-    ('₩', "won"),
-    ('₽', "ruble"),
-    ('₿', "bitcoin"),
-    ('₺', "lira"),
-    ('₴', "hryvnia"),
-    ('₪', "shekel"),
-    ('฿', "baht"),
-    ('₫', "dong"),
-    ('₱', "peso"),
-    ('₦', "naira"),
-    ('¢', "cent"),
-    ('°', "degrees"),
-    ('×', "times"),
-    ('÷', "divided by"),
-    ('±', "plus or minus"),
-    ('≈', "is about"),
-    ('≠', "is not equal to"),
-    ('≤', "is at most"),
-    ('≥', "is at least"),
-    ('∞', "infinity"),
-    ('√', "square root of"),
-    ('∑', "sum of"),
-    ('∆', "delta"),
-    ('∂', "partial"),
-    ('∇', "nabla"),
-    ('∈', "in"),
-    ('∉', "not in"),
-    ('∫', "integral of"),
-    ('∏', "product of"),
-    ('∀', "for all"),
-    ('∃', "there exists"),
-    ('∪', "union"),
-    ('∩', "intersection"),
-    ('⊂', "is a subset of"),
-    ('≡', "is equivalent to"),
-    ('∝', "is proportional to"),
-    ('∧', "and"),
-    ('∨', "or"),
-    ('§', "section"),
-    ('¶', "paragraph"),
-    ('†', ","),
-    ('→', ","),
-    ('←', ","),
-    ('⇒', ","),
-    ('↔', ","),
-    ('µ', "mu"),
-    ('α', "alpha"),
-    ('β', "beta"),
-    ('γ', "gamma"),
-    ('δ', "delta"),
-    ('ε', "epsilon"),
-    ('η', "eta"),
-    ('θ', "theta"),
-    ('κ', "kappa"),
-    ('λ', "lambda"),
-    ('ξ', "xi"),
-    ('π', "pi"),
-    ('ρ', "rho"),
-    ('σ', "sigma"),
-    ('τ', "tau"),
-    ('φ', "phi"),
-    ('χ', "chi"),
-    ('ψ', "psi"),
-    ('ω', "omega"),
-    ('Δ', "delta"),
-    ('Σ', "sigma"),
-    ('Π', "pi"),
-    ('Ω', "omega"),
-    ('Φ', "phi"),
-    ('Ψ', "psi"),
+    ('+', "plus"), ('=', "equals"), ('%', "percent"), ('&', "and"), ('@', "at"), ('$', "dollar"), ('€', "euro"),
+    ('£', "pound"), ('¥', "yen"), ('₹', "rupee"), ('₩', "won"), ('₽', "ruble"), ('₿', "bitcoin"), ('₺', "lira"),
+    ('₴', "hryvnia"), ('₪', "shekel"), ('฿', "baht"), ('₫', "dong"), ('₱', "peso"), ('₦', "naira"), ('¢', "cent"),
+    ('°', "degrees"), ('×', "times"), ('÷', "divided by"), ('±', "plus or minus"), ('≈', "is about"),
+    ('≠', "is not equal to"), ('≤', "is at most"), ('≥', "is at least"), ('∞', "infinity"), ('√', "square root of"),
+    ('∑', "sum of"), ('∆', "delta"), ('∂', "partial"), ('∇', "nabla"), ('∈', "in"), ('∉', "not in"),
+    ('∫', "integral of"), ('∏', "product of"), ('∀', "for all"), ('∃', "there exists"), ('∪', "union"),
+    ('∩', "intersection"), ('⊂', "is a subset of"), ('≡', "is equivalent to"), ('∝', "is proportional to"),
+    ('∧', "and"), ('∨', "or"), ('§', "section"), ('¶', "paragraph"), ('†', ","), ('→', ","), ('←', ","), ('⇒', ","),
+    ('↔', ","), ('µ', "mu"), ('α', "alpha"), ('β', "beta"), ('γ', "gamma"), ('δ', "delta"), ('ε', "epsilon"),
+    ('η', "eta"), ('θ', "theta"), ('κ', "kappa"), ('λ', "lambda"), ('ξ', "xi"), ('π', "pi"), ('ρ', "rho"),
+    ('σ', "sigma"), ('τ', "tau"), ('φ', "phi"), ('χ', "chi"), ('ψ', "psi"), ('ω', "omega"), ('Δ', "delta"),
+    ('Σ', "sigma"), ('Π', "pi"), ('Ω', "omega"), ('Φ', "phi"), ('Ψ', "psi"),
 ];
 
 /// Names of signs in addresses and code, where none is left out.
+#[rustfmt::skip]
 static SPELLED: [(char, &str); 20] = [
-    ('.', "dot"),
-    ('/', "slash"),
-    ('\\', "backslash"),
-    ('-', "dash"),
-    ('_', "underscore"),
-    (':', "colon"),
-    ('?', "question mark"),
-    ('#', "hash"),
-    ('~', "tilde"),
-    ('*', "star"),
-    ('|', "pipe"),
-    ('^', "caret"),
-    ('<', "less than"),
-    ('>', "greater than"),
-    ('!', "exclamation mark"),
-    (';', "semicolon"),
-    (',', "comma"),
-    ('$', "dollar"),
-    ('&', "and"),
-    ('=', "equals"),
+    ('.', "dot"), ('/', "slash"), ('\\', "backslash"), ('-', "dash"), ('_', "underscore"), (':', "colon"),
+    ('?', "question mark"), ('#', "hash"), ('~', "tilde"), ('*', "star"), ('|', "pipe"), ('^', "caret"),
+    ('<', "less than"), ('>', "greater than"), ('!', "exclamation mark"), (';', "semicolon"), (',', "comma"),
+    ('$', "dollar"), ('&', "and"), ('=', "equals"),
 ];
 
 /// Two signs that mean one thing.
+#[rustfmt::skip]
 static PAIRS: [(&str, &str); 9] = [
-    ("<=", "is at most"),
-    (">=", "is at least"),
-    ("!=", "is not equal to"),
-    ("==", "equals"),
-    ("&&", "and"),
-    ("||", "or"),
-    ("->", ","),
-    ("=>", ","),
-    ("<-", ","),
+    ("<=", "is at most"), (">=", "is at least"), ("!=", "is not equal to"), ("==", "equals"), ("&&", "and"),
+    ("||", "or"), ("->", ","), ("=>", ","), ("<-", ","),
 ];
 
-/// Whether a character outside ASCII is known to the rules.
+/// True if a character outside ASCII is known to the rules.
 pub(super) fn has_reading(c: char) -> bool {
     matches!(c, '\u{2013}' | '\u{2014}' | '\u{2022}') || name(c).is_some()
 }
@@ -142,7 +55,7 @@ pub(super) fn spelled(c: char) -> Option<&'static str> {
         .or_else(|| name(c))
 }
 
-/// Whether the token opens a quotation or bracket.
+/// True if the token opens a quotation or bracket.
 pub(super) fn opens(text: &Text<'_>, at: usize) -> bool {
     text.is_any(at, &["(", "[", "{", "<", "\"", "'", "`", "*"])
 }

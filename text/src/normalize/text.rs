@@ -8,7 +8,7 @@ const MAX_CHUNK: usize = 256;
 /// Tokens on either side that are near.
 const NEAR: usize = 8;
 
-/// What a token is made of.
+/// The characters that a token is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// ASCII letters, with apostrophes between letters.
@@ -53,7 +53,7 @@ struct Token {
 pub(super) struct Text<'a> {
     folded: &'a Folded,
     tokens: Vec<Token>,
-    /// Whether letters are mostly capitals, so that capitals mean nothing.
+    /// True if letters are mostly capitals, so that capitals mean nothing.
     shouted: bool,
 }
 
@@ -120,12 +120,12 @@ impl<'a> Text<'a> {
         self.kind(at) == Some(Kind::Digits)
     }
 
-    /// Whether white space, a line break or the end of the text is here.
+    /// True if white space, a line break or the end of the text is here.
     pub(super) fn is_gap(&self, at: usize) -> bool {
         matches!(self.kind(at), None | Some(Kind::Space | Kind::Break))
     }
 
-    /// Whether a gap or the start of the text is before the token.
+    /// True if a gap or the start of the text is before the token.
     pub(super) fn after_gap(&self, at: usize) -> bool {
         at == 0 || self.is_gap(at - 1)
     }
@@ -207,12 +207,12 @@ impl<'a> Text<'a> {
         self.is_word(at).then(|| self.str(at).to_ascii_lowercase())
     }
 
-    /// Whether the token is a word that starts with a capital.
+    /// True if the token is a word that starts with a capital.
     pub(super) fn is_capitalised(&self, at: usize) -> bool {
         self.is_word(at) && self.str(at).starts_with(|c: char| c.is_ascii_uppercase())
     }
 
-    /// Where the run of tokens without white space that starts at `at` ends; `None` if it is longer than any address.
+    /// The end of the run of tokens without white space that starts at `at`; `None` if it is longer than any address.
     pub(super) fn chunk_end(&self, at: usize) -> Option<usize> {
         (at..=at + MAX_CHUNK).find(|&i| self.is_gap(i))
     }

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// How close to its number a unit has to stand to be one.
+use crate::list::listed;
+
+/// The distance from its number at which a unit is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Near {
     /// With or without a space.
@@ -19,92 +21,110 @@ pub(super) enum Near {
 }
 
 /// One unit.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Unit {
-    pub(super) one: &'static str,
-    pub(super) many: &'static str,
+    pub(super) one: String,
+    pub(super) many: String,
 }
 
-type Row = (&'static str, &'static str, &'static str, Near);
-
+/// Units by how close to their numbers they stand: sign, name, plural where it is not the name with "s", and the prefixes
+/// that they are written with, which stand close or not. With the spellings of Home Assistant's own list (homeassistant
+/// 2026.2.3, homeassistant/const.py).
+static TABLE: [(Near, &str); 5] = [
+    (
+        Near::Any,
+        "\
+        m = meter + k c m µ u n d; mi = mile; ft = foot / feet; yd = yard; yds = yard; ha = hectare; \
+        g = gram + k m µ u n; lb = pound; lbs = pound; oz = ounce; l = liter + m c d h; L = liter + m d c µ; \
+        gal = gallon; tsp = teaspoon; tbsp = tablespoon; pt = pint; qt = quart; s = second + m µ n; sec = second; \
+        secs = second; min = minute; mins = minute; h = hour; hr = hour; hrs = hour; d = day; wk = week; \
+        wks = week; mo = month; yr = year; yrs = year; mph = mile per hour / miles per hour; \
+        kph = kilometer per hour / kilometers per hour; kmh = kilometer per hour / kilometers per hour; \
+        Hz = hertz / hertz + k K M G T; bps = bit per second / bits per second + k K M G; Gb = gigabit; \
+        Mb = megabit; W = watt + k M G m T; Wh = watt hour + k m M G T; V = volt + k m µ M; Ω = ohm + k M; \
+        J = joule + k M G; cal = calorie + k M G; dB = decibel; px = pixel; dpi = dot per inch / dots per inch; \
+        fps = frame per second / frames per second; rpm = revolution per minute / revolutions per minute; \
+        RPM = revolution per minute / revolutions per minute; \
+        psi = pound per square inch / pounds per square inch; tok = token; VA = volt ampere + m k M; \
+        BTU = b t u / b t u; Btu = b t u / b t u; var = volt ampere reactive / volt amperes reactive + m k; \
+        varh = volt ampere reactive hour + k; Ah = amp hour + m; nmi = nautical mile; ac = acre; \
+        Pa = pascal + k h m M; bar = bar / bar + c; mbar = millibar; \
+        mmHg = millimeter of mercury / millimeters of mercury; inHg = inch of mercury / inches of mercury; \
+        atm = atmosphere; dBA = a weighted decibel; dBm = decibel milliwatt; \
+        CCF = hundred cubic feet / hundred cubic feet; MCF = thousand cubic feet / thousand cubic feet; \
+        cfm = cubic foot per minute / cubic feet per minute; gpm = gallon per minute / gallons per minute; \
+        lx = lux / lux + k; lux = lux / lux; lm = lumen; ppm = part per million / parts per million; \
+        ppb = part per billion / parts per billion; mol = mole + m µ; mpg = mile per gallon / miles per gallon; \
+        kn = knot; kt = knot; kts = knot; Nm = newton meter; hp = horsepower / horsepower; Bq = becquerel; \
+        mSv = millisievert; µSv = microsievert; lbf = pound of force / pounds of force",
+    ),
+    (
+        Near::Sure,
+        "\
+        in = inch / inches; A = amp + m µ k; K = kelvin / kelvin; C = degree celsius / degrees celsius; \
+        F = degree fahrenheit / degrees fahrenheit; S = siemens / siemens + m µ u",
+    ),
+    (
+        Near::Touching,
+        "\
+        t = ton; us = microsecond; w = week; y = year; days = day; cd = candela; bit = bit + k K M G T",
+    ),
+    (
+        Near::Apart,
+        "\
+        B = byte + k K M G T P Ki Mi Gi Ti E Z Y Pi Ei Zi Yi; st = stone / stone; N = newton",
+    ),
+    (
+        Near::Per,
+        "\
+        p = particle",
+    ),
+];
+/// Prefixes of units and their names.
 #[rustfmt::skip]
-static TABLE: &[Row] = {
-    use Near::{Any, Apart, Per, Sure, Touching};
-    &[
-        ("km", "kilometer", "kilometers", Any), ("m", "meter", "meters", Any), ("cm", "centimeter", "centimeters", Any),
-        ("mm", "millimeter", "millimeters", Any), ("µm", "micrometer", "micrometers", Any), ("um", "micrometer", "micrometers", Any),
-        ("nm", "nanometer", "nanometers", Any), ("mi", "mile", "miles", Any), ("ft", "foot", "feet", Any),
-        ("in", "inch", "inches", Sure), ("yd", "yard", "yards", Any), ("yds", "yard", "yards", Any), ("ha", "hectare", "hectares", Any),
-        ("kg", "kilogram", "kilograms", Any), ("g", "gram", "grams", Any), ("mg", "milligram", "milligrams", Any),
-        ("µg", "microgram", "micrograms", Any), ("lb", "pound", "pounds", Any), ("lbs", "pound", "pounds", Any), ("oz", "ounce", "ounces", Any),
-        ("t", "ton", "tons", Touching), ("l", "liter", "liters", Any), ("L", "liter", "liters", Any), ("ml", "milliliter", "milliliters", Any),
-        ("mL", "milliliter", "milliliters", Any), ("cl", "centiliter", "centiliters", Any), ("gal", "gallon", "gallons", Any),
-        ("tsp", "teaspoon", "teaspoons", Any), ("tbsp", "tablespoon", "tablespoons", Any), ("pt", "pint", "pints", Any), ("qt", "quart", "quarts", Any),
-        ("s", "second", "seconds", Any), ("sec", "second", "seconds", Any), ("secs", "second", "seconds", Any),
-        ("ms", "millisecond", "milliseconds", Any), ("µs", "microsecond", "microseconds", Any), ("us", "microsecond", "microseconds", Touching),
-        ("ns", "nanosecond", "nanoseconds", Any), ("min", "minute", "minutes", Any), ("mins", "minute", "minutes", Any),
-        ("h", "hour", "hours", Any), ("hr", "hour", "hours", Any), ("hrs", "hour", "hours", Any), ("d", "day", "days", Any),
-        ("wk", "week", "weeks", Any), ("wks", "week", "weeks", Any), ("mo", "month", "months", Any), ("yr", "year", "years", Any), ("yrs", "year", "years", Any),
-        ("mph", "mile per hour", "miles per hour", Any), ("kph", "kilometer per hour", "kilometers per hour", Any), ("kmh", "kilometer per hour", "kilometers per hour", Any),
-        ("Hz", "hertz", "hertz", Any), ("kHz", "kilohertz", "kilohertz", Any), ("KHz", "kilohertz", "kilohertz", Any), ("MHz", "megahertz", "megahertz", Any),
-        ("GHz", "gigahertz", "gigahertz", Any), ("THz", "terahertz", "terahertz", Any),
-        ("B", "byte", "bytes", Apart), ("kB", "kilobyte", "kilobytes", Any), ("KB", "kilobyte", "kilobytes", Any), ("MB", "megabyte", "megabytes", Any),
-        ("GB", "gigabyte", "gigabytes", Any), ("TB", "terabyte", "terabytes", Any), ("PB", "petabyte", "petabytes", Any),
-        ("KiB", "kibibyte", "kibibytes", Any), ("MiB", "mebibyte", "mebibytes", Any), ("GiB", "gibibyte", "gibibytes", Any), ("TiB", "tebibyte", "tebibytes", Any),
-        ("bps", "bit per second", "bits per second", Any), ("kbps", "kilobit per second", "kilobits per second", Any),
-        ("Kbps", "kilobit per second", "kilobits per second", Any), ("Mbps", "megabit per second", "megabits per second", Any),
-        ("Gbps", "gigabit per second", "gigabits per second", Any), ("Gb", "gigabit", "gigabits", Any), ("Mb", "megabit", "megabits", Any),
-        ("W", "watt", "watts", Any), ("kW", "kilowatt", "kilowatts", Any), ("MW", "megawatt", "megawatts", Any), ("GW", "gigawatt", "gigawatts", Any),
-        ("mW", "milliwatt", "milliwatts", Any), ("kWh", "kilowatt hour", "kilowatt hours", Any), ("Wh", "watt hour", "watt hours", Any),
-        ("V", "volt", "volts", Any), ("kV", "kilovolt", "kilovolts", Any), ("mV", "millivolt", "millivolts", Any), ("mA", "milliamp", "milliamps", Any),
-        ("mAh", "milliamp hour", "milliamp hours", Any), ("Ω", "ohm", "ohms", Any), ("J", "joule", "joules", Any), ("kJ", "kilojoule", "kilojoules", Any),
-        ("cal", "calorie", "calories", Any), ("kcal", "kilocalorie", "kilocalories", Any), ("kPa", "kilopascal", "kilopascals", Any),
-        ("hPa", "hectopascal", "hectopascals", Any), ("dB", "decibel", "decibels", Any), ("px", "pixel", "pixels", Any), ("dpi", "dot per inch", "dots per inch", Any),
-        ("fps", "frame per second", "frames per second", Any), ("rpm", "revolution per minute", "revolutions per minute", Any), ("RPM", "revolution per minute", "revolutions per minute", Any),
-        ("psi", "pound per square inch", "pounds per square inch", Any), ("tok", "token", "tokens", Any),
-        // Of a home; with the spellings of Home Assistant's own list (homeassistant 2026.2.3, homeassistant/const.py).
-        ("mVA", "millivolt ampere", "millivolt amperes", Any), ("VA", "volt ampere", "volt amperes", Any), ("kVA", "kilovolt ampere", "kilovolt amperes", Any),
-        ("MVA", "megavolt ampere", "megavolt amperes", Any), ("TW", "terawatt", "terawatts", Any), ("BTU", "b t u", "b t u", Any), ("Btu", "b t u", "b t u", Any),
-        ("mvar", "millivolt ampere reactive", "millivolt amperes reactive", Any), ("var", "volt ampere reactive", "volt amperes reactive", Any),
-        ("kvar", "kilovolt ampere reactive", "kilovolt amperes reactive", Any), ("varh", "volt ampere reactive hour", "volt ampere reactive hours", Any),
-        ("kvarh", "kilovolt ampere reactive hour", "kilovolt ampere reactive hours", Any), ("MJ", "megajoule", "megajoules", Any), ("GJ", "gigajoule", "gigajoules", Any),
-        ("mWh", "milliwatt hour", "milliwatt hours", Any), ("MWh", "megawatt hour", "megawatt hours", Any), ("GWh", "gigawatt hour", "gigawatt hours", Any),
-        ("TWh", "terawatt hour", "terawatt hours", Any), ("Mcal", "megacalorie", "megacalories", Any), ("Gcal", "gigacalorie", "gigacalories", Any),
-        ("A", "amp", "amps", Sure), ("µA", "microamp", "microamps", Any), ("kA", "kiloamp", "kiloamps", Any), ("Ah", "amp hour", "amp hours", Any), ("µV", "microvolt", "microvolts", Any),
-        ("MV", "megavolt", "megavolts", Any), ("K", "kelvin", "kelvin", Sure), ("C", "degree celsius", "degrees celsius", Sure), ("F", "degree fahrenheit", "degrees fahrenheit", Sure),
-        ("w", "week", "weeks", Touching), ("y", "year", "years", Touching), ("days", "day", "days", Touching), ("nmi", "nautical mile", "nautical miles", Any), ("ac", "acre", "acres", Any),
-        ("mPa", "millipascal", "millipascals", Any), ("Pa", "pascal", "pascals", Any), ("MPa", "megapascal", "megapascals", Any), ("bar", "bar", "bar", Any), ("cbar", "centibar", "centibar", Any),
-        ("mbar", "millibar", "millibars", Any), ("mmHg", "millimeter of mercury", "millimeters of mercury", Any), ("inHg", "inch of mercury", "inches of mercury", Any),
-        ("atm", "atmosphere", "atmospheres", Any), ("dBA", "a weighted decibel", "a weighted decibels", Any), ("dBm", "decibel milliwatt", "decibel milliwatts", Any),
-        ("CCF", "hundred cubic feet", "hundred cubic feet", Any), ("MCF", "thousand cubic feet", "thousand cubic feet", Any), ("cfm", "cubic foot per minute", "cubic feet per minute", Any),
-        ("gpm", "gallon per minute", "gallons per minute", Any), ("dl", "deciliter", "deciliters", Any), ("dL", "deciliter", "deciliters", Any), ("cL", "centiliter", "centiliters", Any),
-        ("µL", "microliter", "microliters", Any), ("hl", "hectoliter", "hectoliters", Any), ("dm", "decimeter", "decimeters", Any), ("ug", "microgram", "micrograms", Any),
-        ("ng", "nanogram", "nanograms", Any), ("st", "stone", "stone", Apart), ("S", "siemens", "siemens", Sure), ("mS", "millisiemens", "millisiemens", Any), ("µS", "microsiemens", "microsiemens", Any),
-        ("uS", "microsiemens", "microsiemens", Any), ("lx", "lux", "lux", Any), ("lux", "lux", "lux", Any), ("klx", "kilolux", "kilolux", Any), ("lm", "lumen", "lumens", Any), ("cd", "candela", "candelas", Touching),
-        ("ppm", "part per million", "parts per million", Any), ("ppb", "part per billion", "parts per billion", Any), ("mol", "mole", "moles", Any), ("mmol", "millimole", "millimoles", Any),
-        ("µmol", "micromole", "micromoles", Any), ("mpg", "mile per gallon", "miles per gallon", Any), ("kn", "knot", "knots", Any), ("kt", "knot", "knots", Any), ("kts", "knot", "knots", Any),
-        ("bit", "bit", "bits", Touching), ("kbit", "kilobit", "kilobits", Any), ("Kbit", "kilobit", "kilobits", Any), ("Mbit", "megabit", "megabits", Any), ("Gbit", "gigabit", "gigabits", Any), ("Tbit", "terabit", "terabits", Any),
-        ("EB", "exabyte", "exabytes", Any), ("ZB", "zettabyte", "zettabytes", Any), ("YB", "yottabyte", "yottabytes", Any),
-        ("PiB", "pebibyte", "pebibytes", Any), ("EiB", "exbibyte", "exbibytes", Any), ("ZiB", "zebibyte", "zebibytes", Any), ("YiB", "yobibyte", "yobibytes", Any),
-        ("kΩ", "kiloohm", "kiloohms", Any), ("MΩ", "megaohm", "megaohms", Any), ("N", "newton", "newtons", Apart), ("Nm", "newton meter", "newton meters", Any), ("hp", "horsepower", "horsepower", Any),
-        ("Bq", "becquerel", "becquerels", Any), ("mSv", "millisievert", "millisieverts", Any), ("µSv", "microsievert", "microsieverts", Any), ("p", "particle", "particles", Per),         ("lbf", "pound of force", "pounds of force", Any),
-    ]
-};
+static PREFIXES: &[(&str, &str)] = &[
+    ("Ki", "kibi"), ("Mi", "mebi"), ("Gi", "gibi"), ("Ti", "tebi"), ("Pi", "pebi"), ("Ei", "exbi"), ("Zi", "zebi"),
+    ("Yi", "yobi"), ("k", "kilo"), ("K", "kilo"), ("M", "mega"), ("G", "giga"), ("T", "tera"), ("P", "peta"),
+    ("E", "exa"), ("Z", "zetta"), ("Y", "yotta"), ("h", "hecto"), ("d", "deci"), ("c", "centi"), ("m", "milli"),
+    ("µ", "micro"), ("u", "micro"), ("n", "nano"),
+];
 
 /// The unit written `sign`, and how close to its number it has to stand.
-pub(super) fn find(sign: &str) -> Option<(Unit, Near)> {
-    static BY_SIGN: LazyLock<HashMap<&str, &Row>> =
-        LazyLock::new(|| TABLE.iter().map(|row| (row.0, row)).collect());
-    let &(_, one, many, near) = *BY_SIGN.get(sign)?;
-    Some((Unit { one, many }, near))
+pub(super) fn find(sign: &str) -> Option<&'static (Unit, Near)> {
+    static BY_SIGN: LazyLock<HashMap<String, (Unit, Near)>> = LazyLock::new(|| rows().collect());
+    BY_SIGN.get(sign)
 }
 
-/// Whether a unit has an area and a volume.
+fn rows() -> impl Iterator<Item = (String, (Unit, Near))> {
+    let rows = TABLE
+        .iter()
+        .flat_map(|&(near, rows)| rows.split("; ").map(move |row| (near, row)));
+    rows.flat_map(|(near, row)| {
+        let (row, prefixes) = row.split_once(" + ").unwrap_or((row, ""));
+        let (sign, names) = row.split_once(" = ").unwrap_or((row, row));
+        let (one, many) = names.split_once(" / ").map_or_else(
+            || (names, format!("{names}s")),
+            |(one, many)| (one, many.to_owned()),
+        );
+        let named = move |prefix: &str, name: &str, near| {
+            let unit = Unit {
+                one: format!("{name}{one}"),
+                many: format!("{name}{many}"),
+            };
+            (format!("{prefix}{sign}"), (unit, near))
+        };
+        let plain = named("", "", near);
+        let prefixed = PREFIXES.iter().filter(|(prefix, _)| listed(prefixes, prefix));
+        let prefixed: Vec<_> = prefixed
+            .map(|(prefix, name)| named(prefix, name, Near::Any))
+            .collect();
+        std::iter::once(plain).chain(prefixed)
+    })
+}
+
+/// True if a unit has an area and a volume.
 pub(super) fn is_length(sign: &str) -> bool {
-    matches!(
-        sign,
-        "km" | "m" | "cm" | "mm" | "mi" | "ft" | "in" | "yd" | "nm" | "µm" | "dm"
-    )
+    listed("km m cm mm mi ft in yd nm µm dm", sign)
 }
 
 #[cfg(test)]
@@ -113,8 +133,9 @@ mod tests {
 
     #[test]
     fn every_unit_is_written_in_one_way_only() {
-        for (i, row) in TABLE.iter().enumerate() {
-            assert!(TABLE[i + 1..].iter().all(|other| other.0 != row.0), "{}", row.0);
-        }
+        let mut signs: Vec<String> = rows().map(|(sign, _)| sign).collect();
+        signs.sort_unstable();
+        let twice = signs.windows(2).find(|pair| pair[0] == pair[1]);
+        assert_eq!((twice, signs.len()), (None, 202));
     }
 }

@@ -9,12 +9,9 @@ use crate::abbrev::{self, Ends, When};
 const MAX_DOTTED: usize = 8;
 
 /// Dotted letters that are said in other words.
+#[rustfmt::skip]
 static DOTTED: [(&str, &str); 6] = [
-    ("eg", "for example"),
-    ("ie", "that is"),
-    ("aka", "also known as"),
-    ("ca", "circa"),
-    ("nb", "note well"),
+    ("eg", "for example"), ("ie", "that is"), ("aka", "also known as"), ("ca", "circa"), ("nb", "note well"),
     ("rip", "rest in peace"),
 ];
 /// Degrees of universities.
@@ -24,12 +21,9 @@ static DEGREES: [(&str, &str, &str); 12] = [
     ("M", "Eng", "m eng"), ("M", "Phil", "m phil"), ("M", "Sc", "m s c"), ("Ph", "D", "p h d"), ("Pharm", "D", "pharm d"), ("Psy", "D", "psy d"),
 ];
 /// Words written with a slash that are said in other words.
+#[rustfmt::skip]
 static SLASHED: [(&str, &str); 6] = [
-    ("w/o", "without"),
-    ("c/o", "care of"),
-    ("n/a", "not applicable"),
-    ("a/c", "air conditioning"),
-    ("i/o", "i o"),
+    ("w/o", "without"), ("c/o", "care of"), ("n/a", "not applicable"), ("a/c", "air conditioning"), ("i/o", "i o"),
     ("b/c", "because"),
 ];
 /// Names that end in signs.
@@ -94,9 +88,9 @@ fn dotted(text: &Text<'_>, at: usize) -> Option<Reading> {
 fn by(text: &Text<'_>, at: usize) -> Option<Reading> {
     let between = text.is(at, "x") && text.after_gap(at) && text.is_space(at + 1) && text.is_digits(at + 2);
     let measured = between
-        && at > 3
+        && at > 2
         && (text.is_word(at - 2) || text.is_any(at - 2, &["\"", "'"]))
-        && text.is_digits(at - 3 - usize::from(text.is_space(at - 3)));
+        && text.is_digits((at - 3).wrapping_sub(usize::from(text.is_space(at - 3))));
     measured.then(|| Reading::new("by", at + 1))
 }
 

@@ -10,7 +10,7 @@ const LOOK_BACK: usize = 24;
 /// Lines at least this long are taken as wrapped text, whose line breaks mean nothing.
 const WRAPPED_LINE: usize = 45;
 
-/// What the end of a token says.
+/// The meaning of the end of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     No,
@@ -40,7 +40,7 @@ pub(super) enum Ending {
 const LONGEST_STARTER: usize = 12;
 
 impl Ending {
-    /// Whether the whole word that starts with `next` decides, not only its first character.
+    /// True if the whole word that starts with `next` decides, not only its first character.
     pub(super) fn wants_word(self, next: char) -> bool {
         match self {
             Self::IfStarter => next.is_uppercase(),
@@ -63,7 +63,7 @@ impl Ending {
     }
 }
 
-/// What the word so far, if `next` ends it, makes of an end that waited for it; `None` while it may go on.
+/// The decision of the word so far, if `next` ends it, about an end that waited for it; `None` while it may go on.
 pub(super) fn word_decides(ending: Ending, word: &[char], next: Option<char>) -> Option<Option<EndKind>> {
     if word.len() > LONGEST_STARTER {
         return Some((ending == Ending::Early(false)).then_some(EndKind::Forced));
@@ -97,47 +97,11 @@ fn is_open_quote(c: char) -> bool {
 }
 
 fn is_opener(c: char) -> bool {
-    matches!(
-        c,
-        '"' | '\''
-            | '('
-            | '['
-            | '{'
-            | '“'
-            | '‘'
-            | '«'
-            | '¿'
-            | '¡'
-            | '「'
-            | '『'
-            | '（'
-            | '《'
-            | '〈'
-            | '【'
-            | '*'
-            | '_'
-    )
+    "\"'([{“‘«¿¡「『（《〈【*_".contains(c)
 }
 
 fn is_closer(c: char) -> bool {
-    matches!(
-        c,
-        '"' | '\''
-            | ')'
-            | ']'
-            | '}'
-            | '”'
-            | '’'
-            | '»'
-            | '」'
-            | '』'
-            | '）'
-            | '》'
-            | '〉'
-            | '】'
-            | '*'
-            | '_'
-    )
+    "\"')]}”’»」』）》〉】*_".contains(c)
 }
 
 /// Full stops that are no other sign, so that no space need follow: of Chinese and Japanese, of Indic scripts, Arabic and Urdu, Armenian,
@@ -163,7 +127,7 @@ fn is_unspaced(c: char) -> bool {
         | 0xf900..=0xfaff | 0xff66..=0xff9f | 0x20000..=0x3ffff)
 }
 
-/// Whether a cut between these two neighbours is as harmless as at a space.
+/// True if a cut between these two neighbours is as harmless as at a space.
 pub(super) fn breakable(before: char, after: char) -> bool {
     is_unspaced(before)
         && is_unspaced(after)
@@ -172,7 +136,7 @@ pub(super) fn breakable(before: char, after: char) -> bool {
         && !is_wide_comma(after)
 }
 
-/// Whether the character belongs to the one before it.
+/// True if the character belongs to the one before it.
 fn joins(c: char) -> bool {
     is_combining_mark(c)
         || matches!(u32::from(c), 0x200d | 0xfe00..=0xfe0f | 0x1f3fb..=0x1f3ff | 0xe0020..=0xe007f)
@@ -196,7 +160,7 @@ fn last_token(buf: &[char]) -> (&[char], bool) {
     }
 }
 
-/// What the token that ends the text, now that white space follows it, says.
+/// Judges the token that ends the text, now that white space follows it.
 pub(super) fn token_end(buf: &[char]) -> Verdict {
     let (token, first) = last_token(buf);
     let counted = buf.len() > token.len() + 1 && buf[buf.len() - token.len() - 2].is_numeric()
@@ -255,7 +219,7 @@ fn is_dated(buf: &[char], token: &[char], word: &[char]) -> bool {
     day && is_month(token_before(buf, token)) || is_month(word)
 }
 
-/// What a full stop after `word` says.
+/// Judges a full stop after `word`.
 fn full_stop<'a>(word: &[char], first: bool, closed: bool, before: impl Fn() -> &'a [char]) -> Verdict {
     let sure = if closed {
         Verdict::Depends(Ending::UnlessSmall)
@@ -359,7 +323,7 @@ fn is_list_marker(word: &[char]) -> bool {
     }
 }
 
-/// What the last characters say now that `next` follows without white space.
+/// Judges the last characters now that `next` follows without white space.
 pub(super) fn inside(buf: &[char], next: char) -> Verdict {
     let Some(&last) = buf.last() else {
         return Verdict::No;
@@ -401,7 +365,7 @@ pub(super) fn inside(buf: &[char], next: char) -> Verdict {
     }
 }
 
-/// Whether a single line break ends a sentence: before a list item always, and after a short line unless the next one
+/// True if a single line break ends a sentence: before a list item always, and after a short line unless the next one
 /// goes on in small letters.
 pub(super) fn line_ends(before: &[char], line_len: usize, next: char) -> bool {
     if matches!(next, '•' | '*' | '-' | '–' | '#' | '>' | '·' | '‣' | '▪' | '+') {
@@ -411,7 +375,7 @@ pub(super) fn line_ends(before: &[char], line_len: usize, next: char) -> bool {
     line_len < WRAPPED_LINE && !goes_on
 }
 
-/// Whether the words on both sides of a space can be torn apart: not numbers and their units, titles and their names.
+/// True if the words on both sides of a space can be torn apart: not numbers and their units, titles and their names.
 pub(super) fn strong_space(before: &[char], next: char) -> bool {
     let Some(&last) = before.last() else { return false };
     if last.is_numeric() || next.is_numeric() || matches!(last, '$' | '€' | '£' | '#' | '(' | '[') {

@@ -299,6 +299,10 @@ fn no_sentence_ends_at_an_abbreviation() {
         "My prof. said so, the gen. agreed.",
         "Go to Ft. Worth and Mt. Hood.",
         "Call Pres. Lincoln or Gov. Brown.",
+        "The new single feat. Rihanna is out.",
+        "He sang ft. Bruno Mars, incl. Uptown and max. Volume.",
+        "Ask prof. Smith or lt. Vance.",
+        "The 2nd ed. Appeared in May.",
     ] {
         assert_eq!(cut(Buffering::Sentence, text), [text]);
     }
@@ -307,6 +311,7 @@ fn no_sentence_ends_at_an_abbreviation() {
             "Set it to the max. Then go.",
             &["Set it to the max.", "Then go."][..],
         ),
+        ("That's a feat. Bob cheered.", &["That's a feat.", "Bob cheered."]),
         (
             "So say Smith et al. The rest is known.",
             &["So say Smith et al.", "The rest is known."],
@@ -330,7 +335,7 @@ fn no_sentence_ends_at_an_abbreviation() {
     }
 }
 
-/// What is out of an eager text after each of its words.
+/// The characters that are out of an eager text after each of its words.
 fn out_by_word(text: &str) -> Vec<usize> {
     let mut segmenter = Segmenter::new(SegmenterOptions {
         buffering: Buffering::Eager,
@@ -358,6 +363,11 @@ fn eager_text_with_numbers_is_out_as_soon_as_ordinary_words_are() {
         "apples 6 pears 7 plums 8 cherries 9 ",
         "step 1 mix step 2 bake step 3 eat ",
         "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ",
+        "the 5 the 6 the 7 the 8 ",
+        "$5 $6 $7 $8 $9 ",
+        "1 2 3 4 5 6 7 8 9 ",
+        "A1 B2 C3 D4 E5 F6 ",
+        "we won 3 but lost 4 so far ",
     ] {
         let out = out_by_word(text);
         let first = out.iter().position(|&out| out > 0);

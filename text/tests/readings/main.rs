@@ -1,4 +1,4 @@
-//! What is written, and how it is read.
+//! Texts as they are written, and their readings.
 
 mod addresses;
 mod numbers;

@@ -58,7 +58,7 @@ fn sentences_are_read_as_people_read_them() {
             );
         }
     }
-    assert!(count >= 700, "{count} sentences");
+    assert!(count >= 800, "{count} sentences");
     let failed = wrong.matches("expected").count();
     assert!(wrong.is_empty(), "{failed} of {count} read wrongly:{wrong}");
 }

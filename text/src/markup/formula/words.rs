@@ -29,25 +29,14 @@ pub(super) static PLAIN: &str = "\
 /// Commands that say nothing.
 pub(super) static SILENT: &str = "! , : ; \\ { } Big Bigg big bigg displaystyle left limits right textstyle";
 /// Accents on a letter.
+#[rustfmt::skip]
 pub(super) static ACCENTS: [(&str, &str); 8] = [
-    ("bar", "bar"),
-    ("dot", "dot"),
-    ("hat", "hat"),
-    ("overline", "bar"),
-    ("tilde", "tilde"),
-    ("underline", ""),
-    ("vec", "vector"),
-    ("widehat", "hat"),
+    ("bar", "bar"), ("dot", "dot"), ("hat", "hat"), ("overline", "bar"), ("tilde", "tilde"), ("underline", ""),
+    ("vec", "vector"), ("widehat", "hat"),
 ];
 /// Signs that are said in other words than in running text.
+#[rustfmt::skip]
 pub(super) static SIGNS: [(char, &str); 9] = [
-    ('-', "minus"),
-    ('\u{2212}', "minus"),
-    ('*', "times"),
-    ('<', "is less than"),
-    ('>', "is greater than"),
-    ('!', "factorial"),
-    ('|', ""),
-    ('[', ""),
-    (']', ""),
+    ('-', "minus"), ('\u{2212}', "minus"), ('*', "times"), ('<', "is less than"), ('>', "is greater than"),
+    ('!', "factorial"), ('|', ""), ('[', ""), (']', ""),
 ];

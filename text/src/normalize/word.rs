@@ -210,7 +210,7 @@ fn abbreviation(text: &Text<'_>, at: usize, lower: &str) -> Option<Reading> {
         When::Inside => {
             // "Max" is a name, too.
             let name = text.is_capitalised(at) && at > 0 && matches!(lower, "max" | "min");
-            let small = text.is_word(next) && !text.is_capitalised(next);
+            let small = !text.str(next).is_empty() && !text.is_capitalised(next);
             stop && next > end && (text.is_digits(next) || !name && (small || named))
         }
         When::Capital => stop && text.is_gap(end) && (text.is_capitalised(at) || named),

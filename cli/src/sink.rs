@@ -24,7 +24,7 @@ fn write_all(mut output: Output, mut queue: mpsc::Receiver<Audio>) -> io::Result
     {
         result = output.write(audio.rate, &audio.pcm);
     }
-    // Even after a failure: what is in the file shall be playable.
+    // Even after a failure the file must be playable.
     let finished = output.finish();
     result.and(finished)
 }

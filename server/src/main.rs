@@ -11,8 +11,8 @@ use omni_config::{Config, MetricsCommand, Quotas, RawConfig, Scope, ServerComman
 use omni_server::app::{App, Sinks, init_logging, list_metrics, load_model, metrics_catalogue, serve_stage};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Gives back what is freed. The system's allocator keeps it, in as many places as there were threads: 592 recordings, 10,000 connections
-/// or 112 replicas that had come and gone left hundreds of megabytes.
+/// Returns freed memory to the system. The default allocator keeps it, in as many arenas as there were threads: 592
+/// recordings, 10,000 connections or 112 replicas that had come and gone left hundreds of megabytes.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -126,8 +126,8 @@ fn run(config: &Config) -> anyhow::Result<()> {
         .build()
         .context("cannot start the runtime")?;
     let served = runtime.block_on(serve(config));
-    // All tasks are over. What may still be on a thread for blocking work is a look at a file, and a disk that hangs must not
-    // keep the process.
+    // All tasks have ended. A blocking thread may still be checking a file, and a hung disk must not keep the
+    // process alive.
     runtime.shutdown_timeout(LAST_LOOK);
     served
 }

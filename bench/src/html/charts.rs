@@ -325,7 +325,7 @@ impl Axis {
     }
 }
 
-/// With a mark at every load there was.
+/// Load axis with a mark at every measured load.
 fn load_axis(tables: &Tables<'_>) -> Axis {
     let ticks: Vec<f64> = tables
         .report

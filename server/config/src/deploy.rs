@@ -49,7 +49,7 @@ impl Resolution {
         self.shown(false)
     }
 
-    /// The same, with `changed` only those values that were written somewhere.
+    /// As above; with `changed` only values that were set explicitly.
     #[must_use]
     pub fn shown(&self, changed: bool) -> String {
         show::yaml(&self.resolved, changed)
@@ -91,7 +91,7 @@ pub struct Given<'a> {
     pub max_active: usize,
     /// Device of `--device`.
     pub device: Device,
-    /// Says which other devices there are.
+    /// Finds other devices.
     pub probe: Probe<'a>,
 }
 
@@ -105,7 +105,7 @@ impl fmt::Debug for Given<'_> {
 }
 
 impl Given<'_> {
-    /// So many utterances, on this device.
+    /// For `max_active` utterances on this device.
     #[must_use]
     pub fn new(max_active: usize, device: Device) -> Self {
         Self {
@@ -117,7 +117,7 @@ impl Given<'_> {
 }
 
 impl From<usize> for Given<'_> {
-    /// So many utterances, on the processor.
+    /// For `max_active` utterances on the CPU.
     fn from(max_active: usize) -> Self {
         Self::new(max_active, Device::Cpu)
     }
@@ -142,7 +142,7 @@ pub fn resolve<'a>(
 /// Everything that is wrong, one line each.
 pub fn read_back(yaml: &str, max_active: usize) -> Result<Resolution, Vec<String>> {
     let (tree, problems) = layers::read_text("the resolved configuration", yaml);
-    // It was checked where it was written, and a device that has failed since is told of where it is used.
+    // Checked when it was read; a device that has failed since is reported where it is used.
     let given = Given {
         probe: &|_| Ok(String::new()),
         ..max_active.into()

@@ -28,7 +28,7 @@ pub enum Wanted {
     /// The first GPU, or else the processor.
     #[default]
     Auto,
-    /// This one and no other.
+    /// This device and no other.
     Only(Device),
 }
 

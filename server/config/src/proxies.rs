@@ -1,11 +1,11 @@
-//! Proxies that are believed where they say that a call comes from, and hosts that the server is called by.
+//! Trusted proxies and allowed host names.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
 
-/// The addresses of proxies that are trusted. Copies are the same.
+/// Addresses of trusted proxies. Clones share them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustedProxies(Arc<[IpNet]>);
 
@@ -42,7 +42,7 @@ pub(super) fn network(text: &str) -> Result<IpNet, String> {
     parsed.map_err(|_| "expected an address or a network like 127.0.0.1, 10.0.0.0/8 or fd00::/8".to_owned())
 }
 
-/// The names that a server is called by. Copies are the same.
+/// Host names of the server. Clones share them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedHosts {
     /// Lower case, without a port and a dot at the end. "*" is every name, and "*.example.org" every name below that

@@ -83,10 +83,11 @@ impl Quotas {
         Some(self.burst.unwrap_or(rate.ceil().max(1.0) as u32))
     }
 
-    /// Takes a word of the file, `QUOTA=LIMIT`.
+    /// Parses a word of the file, `QUOTA=LIMIT`.
     ///
     /// # Errors
-    /// What is wrong with it, and what would be right.
+    ///
+    /// A message with the problem and what is accepted.
     pub(super) fn set(&mut self, word: &str) -> Result<(), String> {
         let known = || Quota::ALL.map(Quota::name).join(", ");
         let (name, limit) = word.split_once('=').ok_or_else(|| {

@@ -296,18 +296,19 @@ pub struct RawConfig {
 }
 
 impl RawConfig {
-    /// Parses the arguments of this process. Ends it if they are not what the server takes, or ask for help.
+    /// Parses this process's arguments. Ends the process on invalid arguments or a request for help.
     #[must_use]
     pub fn from_command_line() -> Self {
         let parsed = Self::parsed(Self::command(), std::env::args_os().collect());
         parsed.unwrap_or_else(|error| error.exit())
     }
 
-    /// Parses `args`, the first of which is the program's name. No variable of the environment counts, so that a test
-    /// says the same wherever it runs.
+    /// Parses `args`, the first of which is the program's name. Ignores environment variables, so that tests are
+    /// reproducible.
     ///
     /// # Errors
-    /// If they are not what the server takes.
+    ///
+    /// If they are invalid.
     pub fn arguments_only(
         args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<Self, clap::Error> {
@@ -329,9 +330,10 @@ impl RawConfig {
         })
     }
 
-    /// Reads what is said in vLLM's words.
+    /// Translates vLLM's flags.
     ///
     /// # Errors
+    ///
     /// If the host has no address.
     pub(super) fn translate(&mut self) -> Result<(), String> {
         if let Some(ServerCommand::Serve { model: Some(model) }) = &self.command {

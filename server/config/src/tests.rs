@@ -23,7 +23,7 @@ fn studio_is_served_to_this_machine_and_to_others_only_if_that_is_asked_for() {
         (own, &["--studio"], true, true),
         ("[::1]:1", &["--studio=auto"], true, true),
         (open, &[], false, false),
-        // What the server does is for keys there.
+        // Server monitoring requires keys there.
         (open, &["--studio=on"], true, false),
     ] {
         let config = raw(&[&["--listen", listen, "--insecure-plaintext"], flags].concat());

@@ -1,4 +1,4 @@
-//! The certificate that the server shows, and the authorities whose clients it serves.
+//! Server certificate, and the authorities of accepted clients.
 
 use std::fmt;
 use std::fs;
@@ -35,7 +35,7 @@ pub struct TlsFiles {
 /// The certificate, key and authorities of encrypted connections.
 #[derive(Clone)]
 pub struct TlsIdentity {
-    /// For the handshake.
+    /// Configuration for the handshake.
     pub config: Arc<ServerConfig>,
     /// Time at which the first certificate of the chain expires.
     pub expires: SystemTime,

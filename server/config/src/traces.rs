@@ -83,7 +83,7 @@ impl RawTraces {
     }
 }
 
-/// Reads variables and keeps what is wrong with them.
+/// Reads variables and collects their problems.
 struct Environment<'a> {
     variables: Variables<'a>,
     problems: Vec<String>,
@@ -327,7 +327,7 @@ fn endpoint(url: &str) -> Result<Uri, &'static str> {
     whole.build().map_err(|_| FORM)
 }
 
-/// `key=value,key=value`, the values with percent signs. What is wrong is said without them.
+/// `key=value,key=value`, with percent-encoded values. Errors do not contain them.
 fn pairs(text: &str) -> impl Iterator<Item = Result<(String, String), String>> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     parts.map(|part| {

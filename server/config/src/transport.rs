@@ -17,7 +17,7 @@ use super::tls::TlsFiles;
 pub struct ConnectionLimits {
     /// Connections at once.
     pub connections: usize,
-    /// Of these, from one address (of IPv6: from one network of 64 bits).
+    /// Of these from one address (IPv6: from one network of 64 bits).
     pub per_peer: usize,
     /// Connections that have said nothing yet, besides; when there are more, the oldest of the address with the most
     /// goes.
@@ -28,7 +28,7 @@ pub struct ConnectionLimits {
     pub request_time: Duration,
     /// Longest time that a connection of HTTP/1.1 may have no request.
     pub idle_time: Duration,
-    /// Longest time that a caller that was answered may go on with a body that is not read.
+    /// Longest time for an answered caller to continue with an unread body.
     pub leftover_time: Duration,
     /// Bytes of that.
     pub leftover_bytes: usize,

@@ -1,8 +1,8 @@
-//! Short work that computes and belongs on no thread of the runtime: encoding, resampling, alignment.
+//! Pool for short CPU work that must not block the runtime: encoding, resampling, alignment.
 //!
-//! In: closures of at most some milliseconds. Out: what they give. They run on the runtime's threads for blocking work, as many
-//! at once as there are processors; the others wait in the order in which they came. A session has one piece of work at a time,
-//! so what waits is bounded by the number of sessions.
+//! In: closures of at most some milliseconds. Out: their results. They run on the runtime's blocking threads, as many
+//! at once as there are CPUs; the others wait in FIFO order. A session has one piece of work at a time, so the queue
+//! is bounded by the number of sessions.
 
 use std::num::NonZero;
 use std::panic::resume_unwind;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-/// A bounded number of threads to compute on. Copies share them.
+/// A bounded number of compute threads. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Compute(Arc<Semaphore>);
 

@@ -1,6 +1,6 @@
-//! The wish that the server ends, and how long what was begun may take then.
+//! Shutdown of the server on request, and the time limit for work in progress.
 //!
-//! An operator asks for it here, and the process ends as on SIGTERM.
+//! An operator requests it, and the process ends as on SIGTERM.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl From<ShutdownError> for ServeError {
     }
 }
 
-/// The phases of a server's end. Copies are the same.
+/// Phases of a shutdown. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Phases {
     leaving: CancellationToken,
@@ -40,7 +40,7 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// The end of a server that goes on accepting connections while it drains, or does not (`closes_listener`).
+    /// Phases of a server that accepts connections while it drains, or does not (`closes_listener`).
     #[must_use]
     pub fn new(closes_listener: bool) -> Self {
         Self {
@@ -49,12 +49,12 @@ impl Phases {
         }
     }
 
-    /// It is not ready any more, and serves all the same: who asks has time to go elsewhere.
+    /// Reports not ready, but still serves: load balancers get time to route elsewhere.
     pub fn leave(&self) {
         self.leaving.cancel();
     }
 
-    /// It takes no more work.
+    /// Takes no more work.
     pub fn drain(&self) {
         self.leaving.cancel();
         self.draining.cancel();
@@ -66,29 +66,29 @@ impl Phases {
         self.leaving.is_cancelled()
     }
 
-    /// True if it takes no more work.
+    /// Returns true if no more work is taken.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.is_cancelled()
     }
 
-    /// Resolves when it is not ready any more.
+    /// Resolves when the server reports not ready.
     pub async fn leaving(&self) {
         self.leaving.cancelled().await;
     }
 
-    /// Resolves when it takes no more work.
+    /// Resolves when no more work is taken.
     pub async fn draining(&self) {
         self.draining.cancelled().await;
     }
 
-    /// Cancelled when it takes no more work.
+    /// Cancelled when no more work is taken.
     #[must_use]
     pub fn draining_token(&self) -> CancellationToken {
         self.draining.clone()
     }
 
-    /// Resolves when no more connections are accepted, if that is before everything is over.
+    /// Resolves when no more connections are accepted, if that comes before the end.
     pub async fn listener_closes(&self) {
         self.draining.cancelled().await;
         if !self.closes_listener {
@@ -97,7 +97,7 @@ impl Phases {
     }
 }
 
-/// Copies are the same wish.
+/// Clones share the request.
 #[derive(Debug, Clone, Default)]
 pub struct Drain(Arc<Shared>);
 
@@ -111,19 +111,19 @@ struct Shared {
 }
 
 impl Drain {
-    /// Asks for it. What was begun may take `timeout`, or as long as is configured. The first request decides.
+    /// Requests the shutdown. Work in progress has `timeout`, or the configured time. Only the first request counts.
     pub fn ask(&self, timeout: Option<Duration>) {
         let _ = self.0.timeout.set(timeout);
         self.0.asked.cancel();
     }
 
-    /// Waits until it is asked for.
+    /// Waits for the request.
     pub async fn asked(&self) {
         self.0.asked.cancelled().await;
     }
 
-    /// It begins at `now`, asked for or not; `configured` is how long what was begun may take unless that was said. Returns
-    /// how long that is.
+    /// Begins the shutdown at `now`, requested or not; `configured` is the time limit unless the request has one.
+    /// Returns the limit.
     pub fn begin(&self, configured: Duration, now: Stamp) -> Duration {
         let time = self.0.timeout.get().copied().flatten().unwrap_or(configured);
         let _ = self.0.deadline.set(now + time);

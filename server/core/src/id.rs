@@ -178,7 +178,7 @@ impl fmt::Display for MessageId {
     }
 }
 
-/// A random seed below 2^53: programs whose numbers are all floating point, JavaScript's and jq's among them, keep it exact.
+/// A random seed below 2^53, exact even in programs whose numbers are all floating point, such as JavaScript's.
 #[must_use]
 pub fn random_seed() -> u64 {
     random_u64() >> 11

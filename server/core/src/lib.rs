@@ -1,5 +1,5 @@
-//! What sessions, services and protocols share: callers and their quotas, errors as callers are told them, ids, threads for
-//! computing, the phases of a shutdown, the tasks of the server, and the model that is served.
+//! Shared by sessions, services and protocols: callers and their quotas, errors for callers, ids, a pool for CPU work,
+//! the phases of a shutdown, the server's tasks, and the served model.
 
 // Part of a program, and no library for others: items are documented where their names do not say enough.
 #![allow(missing_docs, missing_debug_implementations)]

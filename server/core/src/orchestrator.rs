@@ -28,7 +28,7 @@ pub type TextEncoder = Arc<dyn Fn(&str) -> Result<Vec<u32>, BackendError> + Send
 /// Gives the recording of a voice of the model, where its graph encodes that.
 pub type VoiceRecordings = Arc<dyn Fn(&str) -> Option<Clip> + Send + Sync>;
 
-/// A model that is served: what it is to its callers, and the pipeline that runs its stages.
+/// A served model: its public description, and the pipeline of its stages.
 pub struct Model {
     /// Its description.
     pub info: Arc<SpeechInfo>,
@@ -89,7 +89,7 @@ impl From<ChatNotSupported> for ServeError {
     }
 }
 
-/// Exists before the model is loaded and says so until then. Copies are the same one.
+/// Exists before the model is loaded, and fails requests until then. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Orchestrator {
     shared: Arc<Shared>,
@@ -102,7 +102,7 @@ struct Shared {
     model: OnceLock<Model>,
     admission: Admission,
     draining: CancellationToken,
-    /// Conversations so far.
+    /// Number of conversations so far.
     salts: AtomicU64,
 }
 
@@ -121,7 +121,7 @@ impl Orchestrator {
         }
     }
 
-    /// The same one for `tenant`.
+    /// The same orchestrator on behalf of `tenant`.
     #[must_use]
     pub fn on_behalf_of(&self, tenant: Tenant) -> Self {
         Self {
@@ -199,7 +199,7 @@ impl Orchestrator {
         Ok(self.model()?.pipeline.check_hearing()?)
     }
 
-    /// A number that no other conversation has, and never that of those that share.
+    /// A salt unique to a conversation, different from the shared one.
     #[must_use]
     pub fn next_salt(&self) -> CacheSalt {
         CacheSalt(self.shared.salts.fetch_add(1, Ordering::Relaxed) + 1)
@@ -211,7 +211,7 @@ impl Orchestrator {
         &self.shared.admission
     }
 
-    /// Cancelled when no new work is taken any more.
+    /// Cancelled when no new work is taken.
     #[must_use]
     pub fn draining(&self) -> &CancellationToken {
         &self.shared.draining

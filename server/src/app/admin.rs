@@ -1,4 +1,4 @@
-//! The listener for operators, and what it shows of requests that ended.
+//! Admin listener, with the log of ended requests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) struct AdminListener {
 }
 
 impl AdminListener {
-    /// Listens at `wanted` and shows `state` to whom `access` lets in.
+    /// Listens at `wanted` and serves `state` to callers admitted by `access`.
     pub(super) async fn start<H: Health>(
         wanted: SocketAddr,
         state: AdminState,

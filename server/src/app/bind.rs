@@ -1,4 +1,4 @@
-//! Opens ports, and says what to do where that cannot be done.
+//! Binds ports, with errors that name the flag to change.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,18 +6,20 @@ use std::net::SocketAddr;
 use anyhow::anyhow;
 use tokio::net::{TcpListener, TcpSocket};
 
-/// Listens for `whom` at the address that `flag` names.
+/// Binds the address of `flag` for `whom`.
 ///
 /// # Errors
-/// Why not, and what to do.
+///
+/// The reason, with the flag to change.
 pub(super) async fn bind(whom: &str, flag: &str, wanted: SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(wanted).await;
     listener.map_err(|error| refused(whom, flag, wanted, &error))
 }
 
-/// Takes the port for `whom` without listening: what connects is refused until the socket listens.
+/// Reserves the port for `whom` without listening: connections are refused until the socket listens.
 ///
 /// # Errors
+///
 /// As for [`bind`].
 pub(super) fn reserve(whom: &str, flag: &str, wanted: SocketAddr) -> anyhow::Result<TcpSocket> {
     let reserved = || {

@@ -1,6 +1,6 @@
-//! The health report: NOT_SERVING until the model is warm, whenever a stage has no replica that takes work, and from when the server is told to end;
-//! for conversations also if the model holds none. Taking metrics of callers needs no model, and operators and watchers are served to the
-//! end.
+//! Health service: NOT_SERVING until the model is warm, whenever a stage has no replica in service, and from the
+//! beginning of a shutdown; for conversations also if the model has none. Taking callers' metrics needs no model, and
+//! operators and watchers are served to the end.
 
 use omni_core::drain::Phases;
 use omni_core::orchestrator::Orchestrator;
@@ -14,15 +14,15 @@ use tonic_health::server::{HealthReporter, health_reporter};
 /// The health that callers of `grpc.health.v1.Health` see.
 pub(super) struct HealthBoard {
     reporter: HealthReporter,
-    /// Of the port for operators.
+    /// Reporter of the admin port.
     operators: HealthReporter,
     phases: Phases,
     takes_metrics: bool,
 }
 
 impl HealthBoard {
-    /// NOT_SERVING for the whole server and every service. (The reporter itself begins with SERVING for "".) Every port tells of the
-    /// services that it has: the first of the two is for callers, the second for operators.
+    /// Starts as NOT_SERVING for the whole server and every service. (The reporter itself begins with SERVING for
+    /// "".) Each port reports its own services: the first is for callers, the second for operators.
     pub(super) async fn new(
         phases: Phases,
         (takes_metrics, shows_work): (bool, bool),
@@ -101,7 +101,7 @@ impl HealthBoard {
 pub(super) struct HealthEnd([HealthReporter; 2]);
 
 impl HealthEnd {
-    /// None follows any more.
+    /// No status follows.
     pub(super) async fn now(&mut self) {
         let services = [CHAT_SERVICE_NAME, METRICS_SERVICE_NAME, WATCH_SERVICE_NAME, ""];
         for reporter in &mut self.0 {

@@ -8,10 +8,12 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::JsonFields;
 
-/// Starts logging for the whole process, panics included. `quiet` are directives that hold unless `--log-level` has one for the same target.
+/// Starts logging for the whole process, panics included. `quiet` are directives for targets that `--log-level` does
+/// not name.
 ///
 /// # Errors
-/// If the level cannot be read, or logging was started before.
+///
+/// If the level is invalid, or logging was started before.
 pub fn init_logging(config: &Config, quiet: &[&str]) -> anyhow::Result<()> {
     let level = &config.log_level;
     let directives = level.filter();

@@ -65,7 +65,7 @@ impl std::fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// Records from now on and serves what is recorded.
+    /// Starts recording and serves the metrics.
     pub(super) async fn start(
         settings: &MetricsSettings,
         (orchestrator, phases): (&Orchestrator, &Phases),
@@ -244,7 +244,7 @@ impl Metrics {
         &self.telemetry
     }
 
-    /// For the start of the model.
+    /// Bridge for starting the model.
     pub(super) fn bridge(&self) -> Arc<MetricsBridge> {
         Arc::clone(&self.bridge)
     }

@@ -14,7 +14,7 @@ impl RecordSink for LogRecords {
     fn utterance(&self, record: &UtteranceRecord) {
         let usage = &record.usage;
         let timings = &record.timings;
-        // The wait for the caller's text is told apart: it is no queue of the server's.
+        // The wait for the caller's text is shown separately: it is not queueing by the server.
         let queue = timings
             .wait
             .map(|wait| wait + timings.first().queue.unwrap_or_default());
@@ -82,7 +82,7 @@ impl RecordSink for LogRecords {
     }
 }
 
-/// Writes one line per edge of a sequence, to look for time that was lost between stages.
+/// Logs one line per edge of a sequence, for finding delays between stages.
 #[derive(Debug, Default)]
 pub struct LogEdges;
 

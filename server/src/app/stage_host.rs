@@ -33,7 +33,7 @@ pub(super) struct HostedStage<'a> {
 pub(super) struct RunningStage {
     pub(super) handle: StageHandle,
     pub(super) status: ReplicaStatus,
-    /// Ring when its state changes.
+    /// Notified of state changes.
     pub(super) changes: Changes,
     pub(super) timeouts: TurnTimeouts,
     pub(super) thread: StageThread,
@@ -72,9 +72,10 @@ pub(super) fn find(wanted: &str) -> anyhow::Result<(&'static StageGraph, &'stati
 }
 
 impl HostedStage<'_> {
-    /// Loads what the replica needs of the model; calls `beat` now and then meanwhile.
+    /// Loads the replica's part of the model, calling `beat` at intervals.
     ///
     /// # Errors
+    ///
     /// If it cannot be loaded, or that of `beat`.
     pub(super) fn load(
         &self,

@@ -72,7 +72,7 @@ impl StageMember {
         self.listener.shared.status().state()
     }
 
-    /// Rings when its state changes.
+    /// Notified of state changes.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.follow()
@@ -121,7 +121,7 @@ impl StageListener {
         self.shared.connections()
     }
 
-    /// The same stage, for connections whose sequences may go to other stages by `peers`.
+    /// The same stage, for connections whose sequences may continue to other stages through `peers`.
     #[must_use]
     pub fn reaching(&self, peers: Peers) -> Self {
         Self {
@@ -130,11 +130,12 @@ impl StageListener {
         }
     }
 
-    /// Serves the front end, or the stage, at the other end of `socket` until it hangs up or the replica dies, and says which it was. `refuses` says
-    /// what is wrong with it, by what it sends of itself.
+    /// Serves the front end, or the stage, at the other end of `socket` until it disconnects or the replica dies, and
+    /// returns which it was. `refuses` validates the peer's greeting.
     ///
     /// # Errors
-    /// [`LinkError`] of a front end. What goes wrong with a stage is that stage's to tell.
+    ///
+    /// [`LinkError`] of a front end. Errors of a stage are reported by that stage.
     pub fn serve(
         &self,
         socket: UnixStream,
@@ -167,11 +168,11 @@ impl StageListener {
 pub enum Caller {
     /// A front end.
     FrontEnd,
-    /// A stage of that name, for which this one is the next, and what has broken the link or was wrong with the stage, unless it hung up.
+    /// The named previous stage, with the error that broke the link, unless it disconnected.
     Stage(&'static str, Option<LinkError>),
 }
 
-/// Makes a replica that `transport` reaches and to which `greeting` says what this front end is, with `mailbox` jobs that may wait for it.
+/// Makes a remote replica reached by `transport` and greeted with `greeting`, with room for `mailbox` waiting jobs.
 pub fn joined(
     transport: Box<dyn StageTransport>,
     greeting: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Stages in processes of their own: how this program starts itself for one, and what it does when it was started so.
+//! Stages in child processes: spawning this program for one, and the child's side.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -90,7 +90,7 @@ fn this_program(log_level: &LogLevel, log_format: LogFormat) -> std::io::Result<
         std::env::current_exe()?
     };
     let mut command = Command::new(program);
-    // What is set there for this process is not meant for that one.
+    // Environment settings of this process do not apply to the child.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("OMNI_")) {
         command.env_remove(name);
     }
@@ -98,7 +98,7 @@ fn this_program(log_level: &LogLevel, log_format: LogFormat) -> std::io::Result<
         LogFormat::Text => "text",
         LogFormat::Json => "json",
     };
-    // What it computes on is in its order; nothing else is to be looked for.
+    // Its order names the device; no other is probed.
     command.args([
         "--device",
         "cpu",
@@ -136,7 +136,7 @@ pub fn serve_stage(config: &Config) -> anyhow::Result<()> {
     }
 }
 
-/// The stage that is asked for, running.
+/// Starts the requested stage.
 fn start(called: &mut HostSession, clock: Clock) -> anyhow::Result<RunningStage> {
     let order: Order = serde_json::from_slice(&called.settings).context("the settings cannot be read")?;
     let resolution = deploy::read_back(&order.deploy, order.max_active)

@@ -54,8 +54,8 @@ impl Stages<'_> {
         }
     }
 
-    /// Jobs of a replica that may wait to be taken. Every utterance has at most two sequences in the stages that speech passes: one that
-    /// is heard and one ahead of it.
+    /// Most jobs waiting at a replica. Every utterance has at most two sequences in the stages of speech: the audible
+    /// one and the next.
     fn mailbox(&self, stage: &str) -> usize {
         let speaks = self.graph.speech().iter().any(|node| node.name == stage);
         4 * if speaks { 2 } else { 1 } * self.max_active + 16

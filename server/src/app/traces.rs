@@ -1,7 +1,7 @@
-//! Traces of requests: which are traced, the spans that their records become, and the queue that they are sent from.
+//! Traces of requests: selection, the spans of their records, and the export queue.
 //!
-//! In: what sessions and edges tell. Out: spans to the collector. Spans are made when a record is there, so that what is traced does
-//! nothing for it while it runs. Without an endpoint there is no queue, and no span is made.
+//! In: records of sessions and edges. Out: spans to the collector. Spans are created when a record is complete, so a
+//! traced request pays nothing while it runs. Without an endpoint there is no queue, and no span is created.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ impl Prepared {
 }
 
 impl Traces {
-    /// Sinks that make spans of what `sinks` are told, if anything is traced.
+    /// Wraps `sinks` to create spans, if tracing is on.
     pub(super) fn observe(&self, sinks: Sinks) -> Sinks {
         let Some(running) = &self.running else {
             return sinks;
@@ -105,7 +105,7 @@ impl Traces {
         })
     }
 
-    /// Sends what is left, for as long as sending may take, and ends.
+    /// Exports the remaining spans, until `deadline`, and ends.
     pub(super) async fn close(self, deadline: Instant) {
         if let Some(running) = self.running {
             running.tracer.close(deadline).await;

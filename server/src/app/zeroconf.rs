@@ -6,7 +6,7 @@ use std::time::Duration;
 use mdns_sd::{ServiceDaemon, ServiceInfo};
 use omni_core::id::random_u64;
 
-/// The type of service that Home Assistant looks for.
+/// Service type that Home Assistant discovers.
 const SERVICE: &str = "_wyoming._tcp.local.";
 /// Time in which the network may be told that the service is gone.
 const FAREWELL: Duration = Duration::from_millis(400);

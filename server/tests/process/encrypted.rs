@@ -1,4 +1,4 @@
-//! What a server says when those it sends its figures to cannot be trusted.
+//! Log of a server whose receivers of metrics and traces cannot be trusted.
 
 use std::fs;
 use std::io::BufReader;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Server, run};
 
-/// What is answered to a request.
+/// Answer to a request.
 fn ask(server: &Server, head: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(&server.address).expect("it listens");
     let length = body.len();

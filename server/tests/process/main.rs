@@ -33,7 +33,7 @@ struct Server {
     process: Child,
     log: BufReader<ChildStderr>,
     address: String,
-    /// Where operators are served.
+    /// Address of the admin port.
     operators: String,
 }
 

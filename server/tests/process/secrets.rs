@@ -1,5 +1,5 @@
-//! What callers say and hear, and what the gateway is told about who pushes, is in no line of the log, however much is logged and
-//! in whichever form. The servers here log everything, of their libraries too, while they speak, converse and push.
+//! Text and audio of callers, and credentials for the push gateway, appear in no log line, at any level and in any
+//! encoding. The servers here log everything, including their libraries, while they speak, converse and push.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const CREDENTIALS: &str = "ann:s3cret-plum";
 const PASSWORD: &str = "s3cret-plum";
 const BASIC: &str = "YW5uOnMzY3JldC1wbHVt";
-/// What is said. No word of the server's own lines is like any of these.
+/// Spoken text, unlike any word of the server's own lines.
 const SPOKEN: &str = "Rhubarb crumbles beside the marmalade.";
 const TYPED: [&str; 3] = ["Elephants jug", "gle tangerines. Pel", "icans yodel."];
 const MARKUP: &str = "<speak>Walnuts</speak>";
@@ -84,7 +84,7 @@ impl Gateway {
         }
     }
 
-    /// Whether the credentials were sent to it.
+    /// Returns true if the credentials were received.
     fn end(self) -> bool {
         self.over.store(true, Ordering::SeqCst);
         drop(TcpStream::connect(&self.address));
@@ -242,7 +242,7 @@ async fn converse(channel: Channel) -> String {
     answer
 }
 
-/// How bytes look in a log: as numbers, as text with escapes, in hexadecimal digits.
+/// Representations of bytes in a log: as numbers, as escaped text, in hexadecimal.
 fn forms(bytes: &[u8]) -> [String; 4] {
     let list = format!("{bytes:?}");
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -98,7 +98,7 @@ async fn work(server: &Server) -> Reading {
     }
 }
 
-/// What is told of every sequence, whatever steps it took part in.
+/// Families recorded for every sequence, in any steps.
 const PER_SEQUENCE: [&str; 12] = [
     "vllm:time_to_first_token_seconds",
     "vllm:e2e_request_latency_seconds",

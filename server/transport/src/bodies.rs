@@ -1,8 +1,8 @@
-//! The bodies of requests that no session has taken over yet, and their shared budget.
+//! Request bodies without a session, and their shared budget.
 //!
-//! A call with one message is read before it has a permit: neither the bound of sessions nor a key's quotas bound what is
-//! read. So all such bodies share one budget, counted as they arrive and until their call has its permit or is refused. A caller may
-//! hold at most as much of it as is left for all others: one that fills its part does not lock them out.
+//! A unary call is read before it has a permit: neither the limit of sessions nor a key's quotas bound its body. So
+//! all such bodies share one budget, counted as they arrive and until their call has its permit or is refused. A
+//! caller may hold at most as much as remains for all others, so that no caller locks the others out.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ use tower::BoxError;
 
 use super::keys::tenant;
 
-/// The budget. Copies share it.
+/// The budget. Clones share it.
 #[derive(Clone)]
 pub struct BodyBudget(Arc<Budget>);
 
@@ -51,7 +51,7 @@ struct Load {
 }
 
 impl BodyBudget {
-    /// At most `most` bytes at once. Refusals are told to `records`.
+    /// Budget of `most` bytes in flight. Refusals are reported to `records`.
     #[must_use]
     pub fn new(most: usize, records: Arc<dyn RecordSink>) -> Self {
         Self(Arc::new(Budget {
@@ -61,7 +61,7 @@ impl BodyBudget {
         }))
     }
 
-    /// The same request, whose body is counted. One that does not fit ends with a [`ServeError`].
+    /// Counts the request's body. A body over budget ends with a [`ServeError`].
     pub fn count<B>(&self, mut request: Request<B>) -> Request<CountedBody<B>> {
         let hold = BodyHold(Arc::new(Load {
             budget: Arc::clone(&self.0),
@@ -118,10 +118,11 @@ impl Budget {
 }
 
 impl BodyHold {
-    /// Charges more of what the request holds.
+    /// Charges `bytes` more to the request.
     ///
     /// # Errors
-    /// If the budget has no room for it.
+    ///
+    /// If the budget is exhausted.
     pub fn take(&self, bytes: usize) -> Result<(), ServeError> {
         self.0.take(bytes)
     }
@@ -204,7 +205,7 @@ mod tests {
         }
     }
 
-    /// Receives a body of so many bytes from this machine; its hold, if it fits.
+    /// Receives a body of `bytes` bytes from this machine; returns its hold, if it fits.
     async fn receive(bodies: &BodyBudget, machine: u8, bytes: usize) -> Option<BodyHold> {
         let mut request = Request::new(Body::from(vec![0; bytes]));
         let address = IpAddr::V4(Ipv4Addr::new(10, 0, 0, machine));

@@ -1,8 +1,9 @@
-//! Whole answers on their way to their readers.
+//! Whole responses on their way to their readers.
 //!
-//! A stream holds what its reader has not taken within the bounds of its session. A whole answer outlives its session: it is there at
-//! once, and leaves as fast as its reader takes it. Until then it has a place of its own, of which there are as many as for sessions; it
-//! is asked for before the work begins. A reader that falls too far behind in all is let go, and the rest is dropped.
+//! A stream's unread output is bounded by its session. A whole response outlives its session: it is complete at once,
+//! and drains at its reader's speed. Meanwhile it occupies a place of its own, of which there are as many as
+//! sessions, reserved before the work begins. A reader that falls too far behind is disconnected, and the rest is
+//! dropped.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,10 +20,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-/// Time that one piece may take for good, of which the next begins with as much patience as this one did: a reader of 64 KiB a
-/// second is never let go.
+/// Time that a piece may take without using up patience, so that a reader of 64 KiB per second is never disconnected.
 const PIECE_TIME: Duration = Duration::from_millis(250);
-/// Bytes that are handed to the transport at once. They are copied: what is on its way must not hold the rest in memory.
+/// Bytes handed to the transport at once. They are copied, so that a piece in flight does not keep the rest in
+/// memory.
 const PIECE: usize = 16 << 10;
 
 /// Gives places to whole answers. Copies are the same.
@@ -83,7 +84,7 @@ impl BufferedResponses {
     }
 }
 
-/// Drops what a reader does not take.
+/// Drops the response when its reader is too slow.
 async fn look_after<B>(shared: Arc<Shared<B>>, stop: CancellationToken) {
     loop {
         let due = shared.contents().due;
@@ -110,7 +111,7 @@ struct Shared<B> {
 struct Contents<B> {
     /// The part that is not begun.
     body: Option<(Pin<Box<B>>, ResponseSlot)>,
-    /// Of what was begun.
+    /// Rest of a response that has started.
     rest: Bytes,
     /// The time at which its reader is let go.
     due: Instant,
@@ -130,8 +131,8 @@ impl<B> Shared<B> {
     }
 }
 
-/// A whole answer on its way. One that was given up ends early, which its reader notices by the length that was announced or by the
-/// status that is missing.
+/// A whole response in flight. An abandoned one ends early, which its reader notices by the content length or the
+/// missing status.
 #[derive(Debug)]
 pub struct BufferedResponse<B>(Arc<Shared<B>>);
 

@@ -1,8 +1,9 @@
-//! The words of trusted proxies about the calls that they hand on: who calls, and by which address.
+//! Forwarding headers of trusted proxies: the caller's address, and the address it called.
 //!
-//! In: the address at the other end of a connection, and the headers of a request. Out: the caller's own address, and the scheme and host
-//! that the caller used. Of a list of addresses the ones at the end were written by the nearest proxies: the last that is no
-//! trusted proxy is the caller, whatever stands before it. `X-Forwarded-For` counts where there is one, `Forwarded` (RFC 7239) elsewhere.
+//! In: the peer address of a connection, and a request's headers. Out: the caller's own address, and its scheme and
+//! host. In a list of addresses the last ones were added by the nearest proxies: the last address that is not a
+//! trusted proxy is the caller, whatever precedes it. `X-Forwarded-For` is used if present, else `Forwarded` (RFC
+//! 7239).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -24,7 +25,7 @@ pub(super) fn caller(proxies: &TrustedProxies, nearest: CallerAddress, headers: 
     }
     let mut hops = hops(headers);
     let mut caller = nearest;
-    // A hop that is no address ends what can be known: the last trusted one stands for the caller behind it.
+    // An invalid hop hides everything before it: the last trusted proxy stands for the caller.
     while let Some(Some(address)) = hops.pop() {
         caller = nearest.behind(address);
         if !proxies.contains(address) {
@@ -43,10 +44,10 @@ fn hops(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
     hops.map(|hop| pair(hop, "for").and_then(address)).collect()
 }
 
-/// The members of a header that is a list, however many lines it has.
+/// Members of a list header, over all its lines.
 fn values<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl DoubleEndedIterator<Item = &'a str> {
     let lines = headers.get_all(name).iter();
-    // What is no text is one member that is nothing.
+    // A line that is not text counts as one empty member.
     lines.flat_map(|line| line.to_str().unwrap_or_default().split(',').map(str::trim))
 }
 
@@ -71,14 +72,14 @@ fn address(text: &str) -> Option<IpAddr> {
 /// Facts of the connection of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Connected {
-    /// The other end, or whom that names before the first byte.
+    /// The peer, or the caller that a PROXY header names.
     pub(super) nearest: CallerAddress,
     /// Our own address.
     pub(super) local: Option<IpAddr>,
     pub(super) encrypted: bool,
 }
 
-/// The address by which a caller called the server, as far as it is known; among the extensions of every request.
+/// Address by which a caller reached the server, as far as known; in the extensions of every request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CalledAs {
     /// True if the caller's connection is encrypted.
@@ -90,7 +91,7 @@ pub struct CalledAs {
 }
 
 impl CalledAs {
-    /// As a trusted proxy says, or else as the request does.
+    /// From a trusted proxy's headers, or else from the request itself.
     pub(super) fn of(proxies: &TrustedProxies, connected: &Connected, head: &Parts) -> Self {
         let own = Self {
             encrypted: connected.encrypted,
@@ -167,7 +168,7 @@ mod tests {
                 &[("x-forwarded-for", "::ffff:192.0.2.7")],
                 "192.0.2.7",
             ),
-            // What a caller wrote itself stands before what proxies wrote.
+            // Entries written by the caller itself precede those of the proxies.
             (
                 "10.0.0.1",
                 &[("x-forwarded-for", "198.51.100.1, 192.0.2.7")],

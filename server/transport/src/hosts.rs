@@ -26,7 +26,7 @@ pub fn is_probe(path: &str) -> bool {
     PROBES.contains(&path)
 }
 
-/// The hosts whose requests are answered at one port. Copies are the same.
+/// Allowed hosts of one port. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Hosts {
     names: AllowedHosts,
@@ -70,7 +70,7 @@ impl From<HostError> for ServeError {
 }
 
 impl Hosts {
-    /// For a port at `listen`, where API keys are asked for or not.
+    /// For a port at `listen`, with or without API keys.
     #[must_use]
     pub fn new(names: AllowedHosts, listen: IpAddr, has_keys: bool) -> Self {
         let restricted = !names.is_empty() || (listen.is_loopback() && !has_keys);

@@ -21,7 +21,7 @@ const OTHER_HEADER: &str = "x-api-key";
 /// Time for which the usage of a key is known after it is gone from the file. No quota has a longer period.
 const KEPT: Duration = Duration::from_secs(3_600);
 
-/// The keys that are asked for. Copies are the same keys.
+/// API keys, if required. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Keys(Option<Arc<Reload<KeySource>>>);
 
@@ -55,7 +55,7 @@ impl Keys {
         Ok(Self(Some(Arc::new(Reload::new(source)?))))
     }
 
-    /// Looks at the file again and again. Never ends.
+    /// Polls the file for changes. Never ends.
     pub async fn follow(self) {
         match self.0 {
             Some(keys) => keys.follow().await,
@@ -80,7 +80,7 @@ impl Keys {
         let state = keys.current();
         let known = state.file.holder_of(&key).zip(state.accounts.get(&key));
         let (holder, account) = known.ok_or(AuthError::KeyInvalid)?;
-        // Log lines about the request say whose key it has, also that it is refused.
+        // Log lines of the request name its key, even for a refusal.
         tracing::Span::current().record("key", holder.name.as_str());
         match scope {
             Some(scope) if !holder.scopes.contains(&scope) => Err(AuthError::ScopeMissing(scope)),
@@ -146,8 +146,8 @@ impl Source for KeySource {
     }
 }
 
-/// The accounts of all keys that there were lately. A key that is gone keeps its account for a while: what it has used stays used if it
-/// comes back, and its open streams still count.
+/// Accounts of all recent keys. A removed key keeps its account for a while: if it returns, its usage still counts,
+/// and so do its open streams.
 #[derive(Debug, Default)]
 struct Kept(HashMap<KeyHash, KeptAccount>);
 
@@ -192,7 +192,7 @@ fn account(key: &KeyHash, holder: &Holder) -> Arc<QuotaState> {
     Arc::new(QuotaState::new(&holder.name, Tenant::Key(half), &holder.quotas))
 }
 
-/// Of whom nothing is known but where the call comes from.
+/// Tenant of a caller without a key: its address.
 pub fn tenant(extensions: &Extensions) -> Tenant {
     address(extensions).map_or(Tenant::Unknown, |address| Tenant::at(address.ip()))
 }

@@ -1,9 +1,9 @@
-//! The port: which connections are accepted, and what one may take before its first request.
+//! The port: accepting connections, and limits before the first request.
 //!
-//! In: the socket, certificates, a service. Out: connections that are served, each in a task of its own. A connection that has not
-//! said anything yet has a time limit and is one of a bounded number; when there are too many of them, one of the address that has
-//! most of them goes, so that silent connections do not lock others out. One that has spoken is one of a bounded number in all and per address. tonic's own
-//! server has none of these bounds.
+//! In: the socket, certificates, a service. Out: served connections, each in a task of its own. A connection that has
+//! not sent anything yet has a time limit and is one of a bounded number; beyond that, one of the address with most
+//! of them is closed, so that silent connections do not lock others out. Connections that have sent something are
+//! bounded in total and per address. tonic's own server has none of these limits.
 
 mod connection;
 mod frames;
@@ -54,7 +54,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// may be seconds of audio.
 const UNSENT: u32 = 16 << 10;
 const DAY: Duration = Duration::from_secs(24 * 3_600);
-/// Connections beyond the bounds that are told so at once, and those of one address.
+/// Connections beyond the limits that get an answer saying so, in total and per address.
 const RESERVE: usize = 256;
 const RESERVE_PER_PEER: usize = 128;
 
@@ -99,10 +99,11 @@ struct Certificate {
 }
 
 impl Tls {
-    /// As the files say.
+    /// Loads the files.
     ///
     /// # Errors
-    /// Everything that is wrong with them.
+    ///
+    /// All problems of the files.
     pub fn new(files: &TlsFiles, expiry: CertificateInstrument) -> Result<Self, Vec<String>> {
         let files = files.clone();
         Ok(Self(Arc::new(Reload::new(Certificate { files, expiry })?)))
@@ -118,7 +119,7 @@ impl Tls {
         TlsAcceptor::from(Arc::clone(&self.0.current().config))
     }
 
-    /// Looks at the files again and again, and says every day that they expire soon. Never ends.
+    /// Polls the files for changes, and logs daily if they expire soon. Never ends.
     pub async fn follow(self) {
         let warned = async {
             loop {
@@ -139,7 +140,7 @@ impl Tls {
 /// A connection, encrypted or not, that has said something.
 type Stream = PeekedStream<Either<TcpStream, Box<tokio_rustls::server::TlsStream<TcpStream>>>>;
 
-/// The same, and what is known of it.
+/// The certificate, with its expiry.
 struct Opened {
     stream: Stream,
     connected: Connected,
@@ -162,7 +163,7 @@ pub struct Port {
     pub instruments: Arc<ConnectionInstruments>,
 }
 
-/// A port, and what is known of its connections.
+/// A listening port with its connections.
 pub struct Listener {
     incoming: TcpIncoming,
     shared: Arc<Shared>,
@@ -234,7 +235,7 @@ impl Listener {
                 }
             }
         }
-        // No more connections are accepted: the port is free for the next process.
+        // Stops accepting: the port is free for the next process.
         drop(incoming);
         shared.closing.cancel();
         while let Some(ended) = connections.join_next().await {

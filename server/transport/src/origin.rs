@@ -1,7 +1,8 @@
-//! Pages of other origins. A browser lets any page send a form without asking first, and harm is done without reading the answer.
+//! Cross-origin requests. Browsers let any page submit a form without a preflight, and harm is done without reading
+//! the answer.
 //!
-//! A page whose name is made to lead to this machine (DNS rebinding) has the origin that it calls. So where the server listens for this
-//! machine alone, only names of this machine are its own.
+//! A page whose name is rebound to this machine (DNS rebinding) has the origin that it calls. So at a loopback
+//! address only names of this machine count as its own.
 
 use http::header::{HOST, ORIGIN};
 use http::{HeaderValue, Request};

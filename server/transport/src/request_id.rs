@@ -1,4 +1,4 @@
-//! Names every request: in its answer, and in every log line that its work writes, beside the address of its caller.
+//! Names every request, in its answer and in every log line of its work, with its caller's address.
 //!
 //! In: a request, with an `x-request-id` of its caller or without. Out: the same with one, which its answer has too (of a gRPC call
 //! that is initial metadata). The caller's own is taken if it is short and of plain characters, so that it cannot forge log lines.
@@ -27,7 +27,7 @@ const LONGEST: usize = 128;
 const GRPC: &str = "grpc";
 const GRPC_WEB: &str = "grpc-web";
 
-/// Names a request and what comes of it.
+/// Names a request, and logs its result.
 pub async fn named(State(on_refused): State<OnRefused>, mut request: Request, next: Next) -> Response {
     let own = request.headers().get(HEADER).filter(|id| is_plain(id.as_bytes()));
     let id = own.cloned().unwrap_or_else(new);

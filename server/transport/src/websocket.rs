@@ -1,4 +1,4 @@
-//! WebSockets: a request on HTTP/1.1 that becomes one, and messages within bounds.
+//! WebSockets: upgrading HTTP/1.1 requests, and messages within limits.
 //!
 //! In: the head of a request, and what to do with the connection. Out: an answer of 101. The connection stays a joined task with
 //! its place among the connections: a handler that accepts a WebSocket leaves its work to the task that served the request ([`Upgrades`]). Messages
@@ -70,7 +70,7 @@ impl fmt::Debug for Upgrades {
 }
 
 impl Upgrades {
-    /// For one connection, which is told to end by `closing`; what it becomes comes out of the other side.
+    /// For one connection, which `closing` tells to end; upgraded connections come out of the receiver.
     pub(super) fn new(closing: CancellationToken) -> (Self, mpsc::Receiver<BoxFuture<'static, ()>>) {
         let (work, becomes) = mpsc::channel(1);
         (Self { work, closing }, becomes)
@@ -93,7 +93,7 @@ pub enum HandshakeError {
 pub struct WebSocketLimits {
     /// Longest message of the peer, in bytes.
     pub message_bytes: usize,
-    /// A silent peer is asked whether it is there after this.
+    /// Silence after which a ping is sent.
     pub keepalive: Duration,
     /// It has this long to answer.
     pub keepalive_timeout: Duration,
@@ -232,7 +232,7 @@ pub struct WebSocket {
     lead: Lead,
     /// The time at which the peer last said something.
     heard: Instant,
-    /// A silent peer was asked whether it is there.
+    /// Ping to a silent peer in progress.
     asked: Option<Asked>,
     /// Nothing of the peer's is unread.
     is_read: bool,
@@ -242,7 +242,7 @@ pub struct WebSocket {
 
 #[derive(Debug, Clone, Copy)]
 enum Asked {
-    /// The ping stands in line.
+    /// The ping is queued.
     Soon,
     /// It was written at this time.
     At(Instant),
@@ -284,12 +284,12 @@ impl WebSocket {
         self.closing.clone()
     }
 
-    /// Puts a text in line.
+    /// Queues a text message.
     pub fn send_text(&mut self, text: String) {
         self.line.put(WsMessage::Text(text.into()), None);
     }
 
-    /// Puts audio in line that plays for `time`.
+    /// Queues audio of playing time `time`.
     pub fn send_audio(&mut self, message: Message, time: Duration) {
         let message = match message {
             Message::Text(text) => WsMessage::Text(text.into()),
@@ -298,27 +298,27 @@ impl WebSocket {
         self.line.put(message, Some(time));
     }
 
-    /// True if more audio may be put in line: what was is written, and the peer is not too far behind.
+    /// True if more audio may be queued: the previous one is written, and the peer is not too far behind.
     pub fn takes_audio(&self) -> bool {
-        // An answer to a ping may stand behind what the peer sent and what was not read yet.
+        // A pong may be behind unread messages of the peer.
         let behind = self.is_read && self.lead.is_far(Instant::now());
         !behind && !self.line.has_audio()
     }
 
-    /// True if more messages may be put in line that the peer causes.
+    /// True if more messages caused by the peer may be queued.
     pub fn takes_more(&self) -> bool {
         self.line.has_room()
     }
 
-    /// Takes audio back that was put in line and is not written.
+    /// Removes unwritten audio from the queue.
     pub fn drop_audio(&mut self) {
         self.line.drop_audio();
     }
 
-    /// Writes what is in line and, if it `reads`, gives the next message meanwhile. Gives none when [audio](Self::takes_audio) or
-    /// [more messages](Self::takes_more) are taken that were not before. May be dropped before it has come.
+    /// Writes the queue and, if it `reads`, waits for the next message. Returns none once [audio](Self::takes_audio)
+    /// or [more messages](Self::takes_more) can be queued again. Cancel-safe.
     pub async fn next(&mut self, reads: bool) -> Result<Option<Message>, Ended> {
-        // As the caller saw it: to read no more may be what makes room.
+        // From the caller's view: reading no more may itself make room.
         let before = [self.takes_audio(), self.takes_more()];
         self.is_read &= reads;
         loop {
@@ -379,7 +379,7 @@ impl WebSocket {
         Ok(())
     }
 
-    /// Reads and writes what can be read and written now.
+    /// Reads and writes as far as possible without waiting.
     fn turn(
         &mut self,
         reads: bool,
@@ -409,7 +409,7 @@ impl WebSocket {
         }
     }
 
-    /// Writes what is in line; ready when all of it is out of this process.
+    /// Writes the queue; ready when all of it has left the process.
     fn poll_write(&mut self, context: &mut Context<'_>) -> Result<Poll<()>, Ended> {
         let gone = |_| Ended::Gone;
         loop {
@@ -450,7 +450,7 @@ impl WebSocket {
                 self.lead.answered(&payload, self.heard);
                 return Ok(Poll::Ready(None));
             }
-            // A ping is answered by the library, with what is read or written next.
+            // The library answers pings at the next read or write.
             Some(Ok(WsMessage::Ping(_) | WsMessage::Frame(_))) => return Ok(Poll::Ready(None)),
             Some(Ok(WsMessage::Close(_))) => Turned::Closed,
             None => return Err(Ended::Gone),
@@ -462,7 +462,7 @@ impl WebSocket {
         Ok(Poll::Ready(Some(turned)))
     }
 
-    /// Writes all that is in line, as long as the peer takes some of it.
+    /// Writes the whole queue, as long as the peer keeps reading.
     async fn drain(&mut self) -> Result<(), Ended> {
         loop {
             let since = self.stream.get_ref().waits_since();
@@ -483,7 +483,7 @@ impl WebSocket {
         }
     }
 
-    /// Ends it with a code of RFC 6455 and a reason, behind what is in line, and waits a moment for the peer to agree.
+    /// Closes with an RFC 6455 code and a reason, after the queue, and waits briefly for the peer's answer.
     pub async fn close(mut self, code: u16, reason: &str) {
         let end = (0..=MAX_REASON.min(reason.len()))
             .rev()
@@ -499,7 +499,7 @@ impl WebSocket {
             if self.stream.close(Some(frame)).await.is_ok() {
                 while let Some(Ok(_)) = self.stream.next().await {}
             }
-            // A connection that is closed over unread bytes is reset, and the peer loses what it was told last.
+            // Closing over unread bytes resets the connection, and the peer would lose the last messages.
             let mut unread = [0; 4096];
             while self.refused && matches!(self.stream.get_mut().read(&mut unread).await, Ok(1..)) {}
         };

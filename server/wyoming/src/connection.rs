@@ -40,7 +40,7 @@ const LAST_BYTES: u64 = 1 << 20;
 pub(super) enum End {
     /// The peer is gone, or does not read.
     Gone,
-    /// It is told why.
+    /// It gets the reason.
     Refused(ServeError),
 }
 
@@ -81,7 +81,7 @@ impl Connection {
         })
     }
 
-    /// From its begin to its end.
+    /// Runs the connection.
     pub(super) async fn run(mut self) {
         if let Err(End::Refused(error)) = self.talk().await {
             Refusal {
@@ -150,7 +150,7 @@ impl Connection {
                 "missing synthesize-start; expected it before text in pieces",
             )
             .into()),
-            // Servers drop what they do not know: clients of later versions send it.
+            // Unknown events are ignored: clients of later versions send them.
             _ => Ok(()),
         }
     }
@@ -189,7 +189,7 @@ impl Connection {
         self.relay(opened?.1, Input::Whole).await
     }
 
-    /// Speaks text as it comes.
+    /// Speaks streamed text.
     async fn synthesize_stream(&mut self, mut data: Data) -> Result<(), End> {
         if data.text_format.as_deref() == Some("ssml") {
             return Err(unknown("text_format", "ssml", "text: SSML is not taken in pieces").into());
@@ -268,7 +268,7 @@ impl Connection {
                 open.finish();
                 *input = Input::Ended;
             }
-            // The next text begins, so this one has no more.
+            // The next text begins, so this one is complete.
             "synthesize-start" => {
                 open.finish();
                 *input = Input::Ended;
@@ -317,12 +317,12 @@ struct Text {
 }
 
 impl Text {
-    /// There is room: it was waited for before the event was read. A session that is over says so itself.
+    /// Sends a command; room was awaited before the event was read. A session that has ended reports this itself.
     fn command(&self, command: Command) {
         let _ = self.commands.try_send(Ok(command));
     }
 
-    /// There is no more of it.
+    /// Ends the text.
     fn finish(&mut self) {
         let rest: String = self.joiner.finish().into_iter().collect();
         self.command(said(rest));
@@ -337,12 +337,12 @@ fn said(text: String) -> Command {
     }
 }
 
-/// The next event, when there is room for what it says.
+/// Next event, once there is room for it.
 async fn heard(reader: &mut Reader, input: &Input) -> Result<Event, End> {
     if let Input::Open(text) = input {
         match text.commands.reserve_many(ROOM).await {
             Ok(room) => drop(room),
-            // The session is over, and says why.
+            // The session has ended, and reports the reason.
             Err(_) => std::future::pending().await,
         }
     }

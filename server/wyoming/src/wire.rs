@@ -1,4 +1,4 @@
-//! Events as bytes: a line of JSON that says what follows it, data (JSON again), and a payload.
+//! Wire format of events: a line of JSON with the lengths of the rest, data (JSON again), and a payload.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use omni_core::error::{ErrorKind, ServeError, excerpt};
@@ -16,7 +16,7 @@ const MAX_PAYLOAD: usize = 1 << 20;
 /// The version of the protocol that is spoken.
 const VERSION: &str = "1.7.0";
 
-/// An event of a client. What it has besides is of no use here.
+/// An event of a client; unused fields are dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) kind: String,
@@ -61,7 +61,7 @@ struct Header {
 /// An error in the bytes of a client.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WireError {
-    // Errors of data quote what the caller wrote, which is none of the log's.
+    // Errors of serde quote the caller's text, which must not be logged.
     #[error("malformed Wyoming event at line {}, column {}", .0.line(), .0.column())]
     Json(#[from] serde_json::Error),
     #[error("{what} of an event has {got} bytes; expected at most {limit}")]
@@ -88,7 +88,7 @@ impl From<WireError> for ServeError {
 /// The decoder's position within an event.
 #[derive(Debug, Default)]
 enum State {
-    /// In the first line, of which so many bytes have no end of line.
+    /// In the first line; its bytes so far without a line end.
     #[default]
     Line,
     Data {
@@ -103,7 +103,7 @@ enum State {
     },
 }
 
-/// Takes events out of bytes as they come. What it keeps is bounded, whatever an event promises.
+/// Decodes events incrementally. Its memory is bounded, whatever length an event declares.
 #[derive(Debug, Default)]
 pub(super) struct EventDecoder {
     state: State,

@@ -11,7 +11,7 @@ use super::connection::End;
 use super::speech::Reply;
 use super::wire::encoded;
 
-/// Bytes in line beyond which the peer is not listened to: it may ask for more.
+/// Queued bytes beyond which the peer is not read: it could request more.
 const ROOM: usize = 64 << 10;
 
 /// Writes events, one behind the other, while something else is waited for.
@@ -34,7 +34,7 @@ impl Writer {
         }
     }
 
-    /// Puts an event in line.
+    /// Queues an event.
     pub(super) fn put(&mut self, reply: &Reply) {
         if self.is_done() {
             self.since = Instant::now();
@@ -43,17 +43,17 @@ impl Writer {
         self.line.extend_from_slice(&event);
     }
 
-    /// True if nothing is in line.
+    /// True if the queue is empty.
     pub(super) fn is_done(&self) -> bool {
         !self.line.has_remaining()
     }
 
-    /// True if what the peer asks for can be put in line.
+    /// True if there is room for answers to the peer.
     pub(super) fn has_room(&self) -> bool {
         self.line.len() < ROOM
     }
 
-    /// Writes some of what is in line. Dropping the future loses nothing.
+    /// Writes part of the queue. Cancel-safe.
     pub(super) async fn write(&mut self) -> Result<(), End> {
         let late = self.since + self.patience;
         match timeout_at(late, self.stream.write_buf(&mut self.line)).await {

@@ -14,7 +14,7 @@ pub enum VoiceKind {
     XVector,
     /// The recording's codec frames with it.
     InContext,
-    /// Words.
+    /// Description in words.
     Description,
 }
 
@@ -29,7 +29,7 @@ impl VoiceKind {
 pub enum VoiceMaterial {
     /// A recording.
     Recording,
-    /// Words.
+    /// Description in words.
     Description,
     /// The file of a voice.
     File,

@@ -1,4 +1,4 @@
-//! Settings that contradict each other, or what there is on this machine.
+//! Settings that contradict each other or the machine.
 
 use omni_family::{DType, Device, Weights};
 use omni_yaml::Problem;

@@ -1,4 +1,4 @@
-//! From the user's file, the files it builds on, and `--set`, to one tree.
+//! Layers of a deploy configuration: the user's file, the files it builds on, and `--set`, merged into one tree.
 //!
 //! `base: other.yaml` (relative to the file that says it) is read first and overlaid key by key; lists are replaced as
 //! a whole, and `null` takes back what the base says. `--set path=value` comes last.
@@ -15,7 +15,7 @@ const MAX_BASES: usize = 16;
 /// Largest file in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Reads everything. What is readable is returned along with all that is wrong.
+/// Reads everything. Returns the readable part along with all problems.
 pub(super) fn read(file: Option<&Path>, sets: &[String]) -> (Node, Vec<Problem>) {
     let (mut tree, mut problems) = match file {
         Some(file) => or_nothing(chain(file, &mut Vec::new())),

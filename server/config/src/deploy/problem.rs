@@ -1,4 +1,4 @@
-//! A problem of a configuration: its place, and what would be right.
+//! A problem of a configuration: its place, and the accepted values.
 
 use omni_yaml::{Place, Problem};
 

@@ -1,4 +1,4 @@
-//! From a tree of what was written to a value for every setting, each with its origin.
+//! Resolution of a parsed tree to a value for every setting, each with its origin.
 
 use std::collections::HashMap;
 use std::fmt;

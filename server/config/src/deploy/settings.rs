@@ -341,7 +341,7 @@ fn devices<'de, D: Deserializer<'de>>(words: D) -> Result<Vec<Device>, D::Error>
 /// One setting at one path.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
-    /// From the top, for example `stages.talker.kv.blocks`.
+    /// Full path, for example `stages.talker.kv.blocks`.
     pub(super) path: String,
     /// The path of its section, for example `stages.talker`; empty at the top.
     pub(super) scope: String,

@@ -25,15 +25,15 @@ pub(super) enum Kind {
     Count { min: u64, max: u64 },
     /// A number; more than `above` where that is given.
     Real { above: Option<f64>, min: f64, max: f64 },
-    /// A number, or 0, which turns off what it is for.
+    /// A number, or 0 to turn the feature off.
     RealOrZero { min: f64, max: f64 },
-    /// A duration of at least so many milliseconds.
+    /// A duration of at least `min_ms` milliseconds.
     Time { min_ms: u64 },
     /// An amount of memory.
     Bytes,
     /// One of some words.
     Choice(&'static [&'static str]),
-    /// A list of positive numbers, none of them above `max`, at most `len`.
+    /// A list of at most `len` positive numbers, each at most `max`.
     Counts { max: u64, len: usize },
     /// A list of devices, or one.
     Devices,
@@ -62,7 +62,7 @@ pub(super) enum Setup {
 }
 
 impl Setup {
-    /// As the structs of the table read it.
+    /// As read by the settings structs.
     pub(super) fn to_json(&self) -> Json {
         match self {
             Self::Count(n) | Self::Bytes(n) => json!(n),
@@ -139,7 +139,7 @@ impl fmt::Display for Kind {
 }
 
 impl Kind {
-    /// Reads a value; the error says what is wrong and what is allowed. `auto` is allowed where the default is
+    /// Reads a value; the error has the problem and the accepted values. `auto` is accepted where the default is
     /// computed.
     pub(super) fn read(&self, node: &Node, auto: bool) -> Result<Setup, String> {
         let or_auto = if auto { ", or auto" } else { "" };
@@ -151,7 +151,7 @@ impl Kind {
         }
     }
 
-    /// The value, or how what was found instead reads.
+    /// The value, or a description of the invalid one.
     fn value(&self, node: &Node) -> Result<Setup, String> {
         let shown = || node.shown();
         match self {

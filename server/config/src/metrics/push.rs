@@ -25,7 +25,7 @@ impl From<String> for SecretUrl {
 }
 
 impl SecretUrl {
-    /// As it was given.
+    /// The secret in full.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! One JSON object per line: time, level, target, then what the request is (the fields of its spans), then the fields of the event.
+//! One JSON object per line: time, level, target, then the fields of the request's spans, then those of the event.
 
 use std::error::Error;
 use std::fmt::{self, Debug};
@@ -52,7 +52,7 @@ where
     }
 }
 
-/// Fields in their order. A later one takes the place of an earlier one of the same name.
+/// Fields in order. A later one replaces an earlier one of the same name.
 #[derive(Default)]
 struct Line(Vec<(String, Value)>);
 

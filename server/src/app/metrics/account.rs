@@ -109,7 +109,7 @@ pub(super) fn turn(live: &Live, record: &TurnRecord) -> Account {
     };
     let read = usage.prompt_tokens + usage.prompt_audio;
     let answer = share(live, &timings.answer, read, usage.reply_tokens);
-    // What an encoder reads is audio, and what it makes is a part of the prompt.
+    // An encoder reads audio, and its output is part of the prompt.
     let encoder = timings.encoder.and_then(|figures| share(live, &figures, 0, 0));
     let mut stages: Vec<_> = answer.into_iter().chain(encoder).collect();
     let encoder = timings.encoder.map_or(Duration::ZERO, |figures| figures.busy);
@@ -154,7 +154,7 @@ fn speech_shares(live: &Live, timings: &Timings, tokens: u32, frames: u32) -> Ve
     let last = timings.stages.len().saturating_sub(1);
     let share = |(nth, figures): (usize, &StageFigures)| {
         let read = if nth == 0 { tokens } else { frames };
-        // What the last makes is audio, which is counted as such.
+        // The last stage's output is audio, which is counted as such.
         let made = if nth == last { 0 } else { frames };
         share(live, figures, read, made)
     };
@@ -191,7 +191,7 @@ fn heard(
     } else {
         (sound.given.rms() < AUDIBLE).then_some(Silence::Volume)
     };
-    // Samples as the model counts them, whatever the rate at which they were asked for.
+    // Samples at the model's rate, not the requested one.
     let rate = rate.map_or(live.sample_rate, SampleRate::hz);
     let frames = samples.0 * u64::from(live.sample_rate) / u64::from(rate.max(1));
     Heard {
@@ -204,7 +204,7 @@ fn heard(
             worst_underrun: (!samples.is_empty() && silence.is_none() && !timings.whole)
                 .then_some(timings.worst_underrun),
             level: (asked.is_some() && complete).then_some(f64::from(made)),
-            // What no replica was asked for is missing nowhere.
+            // Nothing is missing from a request without a replica.
             complete: asked.is_some() && complete,
         },
         silence,
@@ -231,8 +231,8 @@ fn times(total: Duration, queue: Duration, generation: Duration, busy: Duration)
     }
 }
 
-/// The reason for a request that failed before anything of it began: its caller's fault, or that of a stage that is down, restarted or
-/// not loaded yet. What was turned away for want of room or quota is counted elsewhere, and a caller that left asked for nothing.
+/// Reason of a request that failed before it began: its caller's error, or a stage that is down, restarting or not
+/// loaded yet. Refusals for lack of room or quota are counted elsewhere, and disconnected callers not at all.
 pub(super) fn nothing_began(error: &ServeError) -> Option<FailureReason> {
     let reason = failure(error);
     matches!(reason, FailureReason::ClientError | FailureReason::StageError).then_some(reason)
@@ -271,7 +271,7 @@ impl End<'_> {
     }
 }
 
-/// Whose failure it is.
+/// Party responsible for a failure.
 fn failure(error: &ServeError) -> FailureReason {
     match error.kind() {
         K::Internal | K::Unavailable | K::Loading => FailureReason::StageError,

@@ -45,7 +45,7 @@ pub(in crate::app) struct MetricsBridge {
     clock: Clock,
 }
 
-/// So many failures are kept until the model is there.
+/// Most failures kept until the model is loaded.
 const MOST_EARLY: usize = 100_000;
 
 impl MetricsBridge {
@@ -77,8 +77,8 @@ impl MetricsBridge {
         }
     }
 
-    /// The model is loaded; the stages of `graph` are about to be started as `deploy` says. None of them has sequences of more than
-    /// `longest` tokens. `figures` tells what was asked of GPUs.
+    /// The model is loaded, and the stages of `graph` are about to start as in `deploy`, with sequences of at most
+    /// `longest` tokens. `figures` reports the GPUs' work.
     pub(in crate::app) fn model(
         &self,
         info: &SpeechInfo,

@@ -1,4 +1,4 @@
-//! From what the engine of one replica tells to its instruments.
+//! Engine events of one replica, to its instruments.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

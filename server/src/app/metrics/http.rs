@@ -18,7 +18,7 @@ use omni_telemetry::{HttpExchange, HttpInstruments};
 /// The label of every path that is not served: one series.
 const NONE: &str = "none";
 
-/// The same routes, whose calls are counted.
+/// Counts the calls of these routes.
 pub(super) fn counted(routes: Router, instruments: HttpInstruments) -> Router {
     let instruments = Arc::new(instruments);
     routes.layer(from_fn(move |request: Request, next: Next| {
@@ -37,7 +37,7 @@ struct Call {
     method: &'static str,
     request_bytes: u64,
     response_bytes: u64,
-    /// Of the answer, once there is one. A caller that went away before is told none, and nginx counts it as 499.
+    /// Status of the answer; 499 (as in nginx) if the caller left before.
     status: u16,
     began: Instant,
 }

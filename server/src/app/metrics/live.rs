@@ -41,7 +41,7 @@ impl Stage {
         self.node.name
     }
 
-    /// As vLLM-Omni has it: what is no language model generates.
+    /// As in vLLM-Omni: every stage that is no language model is of kind generation.
     fn kind(&self) -> StageKind {
         match self.node.kind {
             omni_engine::StageKind::Autoregressive => StageKind::Llm,
@@ -84,9 +84,9 @@ impl Roles {
     }
 }
 
-/// Series of a replica that is gone are read for as long, so that what it did last is.
+/// Time for which the series of a removed replica stay readable, so that its last figures are scraped.
 const GONE_KEPT: Duration = Duration::from_secs(120);
-/// Of so many replicas of a stage, at most; as many as a pool shows of those that were removed.
+/// Most removed replicas of a stage whose series stay; as many as a pool lists.
 const MOST_GONE: usize = 8;
 
 /// Instruments of a replica besides those of its engine.
@@ -150,7 +150,7 @@ impl Live {
         (0..).zip(&self.stages)
     }
 
-    /// GPUs were asked for so much until now.
+    /// Work requested of GPUs so far.
     pub(super) fn computed(&self, telemetry: &Telemetry, figures: &[DeviceFigures]) {
         let mut devices = self.devices.lock();
         for own in figures {
@@ -186,7 +186,7 @@ impl Live {
         stages.any(|known| known.name() == stage && known.node.shares_prefixes)
     }
 
-    /// Instruments for the engine of a replica that joins. Made anew for one that joins again.
+    /// Instruments for the engine of a replica that joins, created anew if it joins again.
     pub(super) fn engine(&self, telemetry: &Telemetry, replica: Replica) -> EngineInstruments {
         let mut recorded = Recorded::default();
         if let Some(stage) = self.stages.get(replica.stage as usize) {
@@ -211,7 +211,7 @@ impl Live {
         };
         let replica = format!("{}/{}", stage.name(), done.replica.replica);
         let of = |wanted: K, figure: f64| (stage.node.kind == wanted).then_some(figure);
-        // vLLM's figures; what is zero as a rule is left out where it is.
+        // vLLM's figures; those that are usually zero are left out when they are.
         macro_rules! line {
             ($level:ident) => {
                 tracing::$level!(
@@ -238,8 +238,7 @@ impl Live {
         }
     }
 
-    /// Of a stage there are these replicas `now`. Says which of the others are forgotten: those that have been gone for long, and the
-    /// oldest of many.
+    /// Updates the present replicas of a stage. Returns those now forgotten: removed long ago, or the oldest of many.
     pub(super) fn present(&self, stage: u32, there: &[u32], now: Stamp) -> Vec<Replica> {
         let mut replicas = self.replicas.lock();
         let mut gone = Vec::new();
@@ -461,7 +460,7 @@ mod tests {
             let _ = live.engine(&telemetry, VOCODER(replica));
         }
         live.packet(&telemetry, &packet(None));
-        // The first is gone; what it did last is still read.
+        // The first is removed; its last figures are still readable.
         forget(&telemetry, &live, &[1, 2], at(0));
         live.packet(&telemetry, &packet(Some(0)));
         assert_eq!(sum(&telemetry), 2.0, "{:?}", chunk_gaps(&telemetry));

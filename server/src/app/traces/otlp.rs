@@ -46,7 +46,7 @@ impl Otlp {
         if settings.gzip {
             client = client.send_compressed(CompressionEncoding::Gzip);
         }
-        // What the specification wants of every SDK: its name, language and version.
+        // Required of every SDK by the specification: its name, language and version.
         let sdk = Resource::builder_empty()
             .with_detector(Box::new(TelemetryResourceDetector))
             .build();
@@ -97,7 +97,7 @@ impl SpanTransport for Otlp {
 fn error(status: &tonic::Status) -> SpanSendError {
     let message = match std::error::Error::source(status) {
         Some(source) => format!("no connection to the collector: {}", root_cause(source)),
-        // Its words stay out of the log: it may repeat what it was sent, credentials too.
+        // The collector's message stays out of the log: it may quote the request, even credentials.
         None => format!("the collector answered {:?}", status.code()),
     };
     match status.code() {

@@ -1,7 +1,7 @@
-//! From the server's own records to spans. Pure.
+//! Conversion of the server's records to spans. Pure.
 //!
-//! Names of attributes: `gen_ai.*` as vLLM has them (`vllm/tracing`), `omni.*` where there is no name for it. Times are seconds.
-//! None of them contains what was written, said or heard.
+//! Attribute names are vLLM's `gen_ai.*` (`vllm/tracing`), or `omni.*` where there is none. Times are in seconds. No
+//! attribute contains text or audio of callers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -189,7 +189,7 @@ impl Request<'_> {
             span = span.texts("gen_ai.response.finish_reasons", &[self.outcome.name()]);
         }
         span = inference(span, course);
-        // As there: what is not set, and what is 0, is left out.
+        // As in vLLM: unset and zero values are left out.
         let sampling = &track.sampling;
         for (name, value) in [
             ("gen_ai.request.temperature", sampling.temperature),
@@ -231,7 +231,7 @@ fn heard(span: Span, speech: &Timings, audio: Duration) -> Span {
         .seconds("omni.audio.worst_underrun", speech.worst_underrun)
 }
 
-/// The request, and what it consists of.
+/// Span of the request, with its children.
 fn parts(root: Span, track: &Track) -> Vec<Span> {
     let context = &track.context;
     let sequences = &track.sequences;

@@ -35,7 +35,7 @@ use crate::websocket::Upgrades;
 
 /// Time for which nothing must be open before a connection that is to end does.
 const QUIET: Duration = Duration::from_secs(1);
-/// Time and bytes with which a peer may go on after an end.
+/// Time and bytes for a peer to continue after an end.
 const LINGER: Duration = Duration::from_secs(1);
 const LAST_BYTES: u64 = 8 << 20;
 /// A code of RFC 9113, section 7.
@@ -86,8 +86,8 @@ impl Served {
         Ok(answer)
     }
 
-    /// Says how long the connection stays, unless it becomes something else: pools of clients that read it do not use a connection that
-    /// is about to be closed.
+    /// Announces the connection's remaining time, unless it is upgraded, so that client pools do not reuse a
+    /// connection about to be closed.
     fn say_how_long(&self, answer: &mut Response<OpenBody>) {
         if answer.headers().contains_key(CONNECTION) {
             return;
@@ -143,7 +143,7 @@ enum Phase {
     Open,
     /// It takes requests, and ends when there have been none for a moment.
     Leaving(Instant),
-    /// Its peer was told that it ends.
+    /// The peer has been told to go away.
     Closing(Instant),
 }
 
@@ -286,7 +286,7 @@ async fn at(time: Option<Instant>) {
     }
 }
 
-/// Ends a connection with these last bytes so that its peer reads them, and what was sent before: one that is still talking would only see a reset.
+/// Sends the last bytes and lets the peer read them: closing over unread input would reset the connection.
 pub(super) async fn farewell<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, last: &[u8]) {
     let ended = async {
         stream.write_all(last).await?;

@@ -1,13 +1,13 @@
-//! The frames that pass an HTTP/2 connection, by their heads: which calls are open, and how many were reset.
+//! Frames of an HTTP/2 connection, by their headers: open calls, and the rate of resets.
 //!
-//! hyper ends a connection for what was reset in its whole life, and does not tell what is still to be read of an answer. Here
-//! resets are counted as a rate, and a call is open until its answer's last frame has left. A call that is reset after that, as callers do
-//! that still had something to say, counts for nothing.
+//! hyper counts resets over a connection's whole life, and does not report unsent parts of an answer. Here resets are
+//! counted as a rate, and a call is open until its answer's last frame has left. A reset after that, by callers that
+//! still had something to send, does not count.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-/// Bytes of a frame's head, and of what a client begins with.
+/// Bytes of a frame header, and of a client's preface.
 const HEAD: usize = 9;
 const PREFACE: usize = 24;
 

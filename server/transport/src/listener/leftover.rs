@@ -1,6 +1,6 @@
-//! Bodies that is not read to their end. A caller that is refused may still be writing: what it sends is read for a while and dropped, so
-//! that it gets to read its answer. A connection of HTTP/1.1 that is closed over unread bytes is reset, and a stream of HTTP/2 that is given
-//! up counts against its connection.
+//! Bodies that are not read to their end. A refused caller may still be sending: its data is read for a while and
+//! dropped, so that it can read its answer. Closing an HTTP/1.1 connection over unread bytes resets it, and resetting
+//! an HTTP/2 stream counts against its connection.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 use super::traffic::OpenRequest;
 
-/// A body that was given up, with its request if that is still open.
+/// An abandoned body, with its request if still open.
 pub(super) type Leftover = (Incoming, Option<OpenRequest>);
 
 /// A body of a request, which is handed on if it is dropped before its end.
@@ -54,7 +54,7 @@ impl Drop for RequestBody {
             .take()
             .filter(|body| !self.unasked && !body.is_end_stream());
         if let Some(body) = body {
-            // Without room, or without a connection, it is given up.
+            // Without room or connection the body is dropped.
             let _ = self.left.try_send((body, self.open.take()));
         }
     }
@@ -91,7 +91,7 @@ impl HttpBody for RequestBody {
     }
 }
 
-/// Reads what is left of a body, within bounds.
+/// Reads the rest of a body, within limits.
 pub(super) async fn swallow((mut body, open): Leftover, limits: ConnectionLimits) {
     let read = async {
         let mut bytes = 0;

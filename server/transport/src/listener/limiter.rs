@@ -1,5 +1,5 @@
-//! Places for connections: so many in all, and so many for one address. When there is none left, the connection on which nothing has been
-//! open for longest goes, if that was long enough.
+//! Places for connections, in total and per address. When none is free, the connection idle for longest is closed, if
+//! idle for long enough.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -128,7 +128,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Nothing has been open on the connection since then, or something is. Until it is told, something is.
+    /// Reports the connection as idle since a time, or busy. Initially busy.
     pub(super) fn idle(&self, since: Option<Instant>) {
         *self.connection.idle.lock() = since;
     }
@@ -191,7 +191,7 @@ impl Drop for Place {
     }
 }
 
-/// Whose address it is.
+/// Network of an address, the unit of the limits.
 pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & NETWORK)),

@@ -1,4 +1,4 @@
-//! A connection that has said what it speaks.
+//! A connection whose first bytes are known.
 
 use std::io;
 use std::pin::Pin;

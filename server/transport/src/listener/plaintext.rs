@@ -1,4 +1,4 @@
-//! Clients that speak plaintext HTTP to a port that speaks TLS: they are told so in their own protocol.
+//! Plaintext HTTP clients at a TLS port get an answer in their own protocol.
 
 use std::io;
 

@@ -1,4 +1,5 @@
-//! The PROXY protocol, versions 1 and 2: what a proxy that only hands bytes on says of the caller, before the first byte of it.
+//! PROXY protocol, versions 1 and 2: a TCP proxy's statement of the caller's address, before the first byte of the
+//! connection.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -19,10 +20,12 @@ const LONGEST_LINE: usize = 107;
 const FIXED: usize = 16;
 const LONGEST_REST: usize = 4 << 10;
 
-/// The caller behind a connection from `peer`: what a header says, if a trusted proxy begins with one. The header is taken off the stream.
+/// Address of the caller behind a connection from `peer`: that of a trusted proxy's PROXY header, which is consumed,
+/// or `peer`.
 ///
 /// # Errors
-/// If the connection breaks, or the header is broken.
+///
+/// If the connection breaks, or the header is invalid.
 pub async fn caller(
     proxies: &TrustedProxies,
     stream: &mut TcpStream,
@@ -72,14 +75,14 @@ async fn announced(stream: &TcpStream) -> io::Result<Option<Version>> {
             return Ok(None);
         }
         if length == seen {
-            // What was seen stays readable: there is nothing to wait for but time.
+            // Peeked bytes stay readable, so readiness does not help: poll by time.
             tokio::time::sleep(PAUSE).await;
         }
         seen = length;
     }
 }
 
-/// Time between two looks at a header that has come in part.
+/// Poll interval for an incomplete header.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// A header of version 1.
@@ -142,7 +145,7 @@ mod tests {
         [&SIGNATURE[..], &[0x20 | command, family], &length, addresses].concat()
     }
 
-    /// The caller, and what is left of the stream, of a connection that sends these bytes and ends.
+    /// Caller and remaining bytes of a connection that sends these bytes and ends.
     async fn read(trusted: &str, bytes: &[u8]) -> io::Result<(String, Vec<u8>)> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let mut client = TcpStream::connect(listener.local_addr()?).await?;

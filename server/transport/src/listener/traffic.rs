@@ -153,7 +153,7 @@ impl Drop for Closing {
     }
 }
 
-/// A stream whose bytes are looked at. It goes back to where it came from when it is dropped, so that a connection can end in order.
+/// A stream that records its traffic. On drop it returns to its owner, so that a connection can be closed in order.
 #[derive(Debug)]
 pub(super) struct Watched<S> {
     /// Until it is dropped.
@@ -163,7 +163,7 @@ pub(super) struct Watched<S> {
 }
 
 impl<S: Unpin> Watched<S> {
-    /// Looks at what passes `stream`, which comes out of the other side.
+    /// Observes `stream`, which is returned through the receiver on drop.
     pub(super) fn new(stream: S, traffic: Arc<Traffic>) -> (Self, oneshot::Receiver<S>) {
         let (back, comes_back) = oneshot::channel();
         let watched = Self {

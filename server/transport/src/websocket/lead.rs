@@ -16,7 +16,7 @@ const EACH: Duration = Duration::from_millis(250);
 /// Most audio that may be unanswered.
 const LEAST: Duration = Duration::from_millis(500);
 const MOST: Duration = Duration::from_secs(8);
-/// An answer that takes so much longer than the fastest waited behind audio.
+/// An answer slower than the fastest by this much has waited behind audio.
 const LATE: Duration = Duration::from_millis(500);
 /// Time for which the first answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Payload of a ping.
 pub(super) type Number = [u8; 8];
 
-/// The pings of a connection, and what may be ahead of their answers.
+/// Pings in flight of a connection, and the allowed lead.
 #[derive(Debug)]
 pub(super) struct Lead {
     /// Playing time that was written since the last ping.
@@ -32,9 +32,9 @@ pub(super) struct Lead {
     unanswered: VecDeque<Ping>,
     number: u64,
     allowed: Duration,
-    /// The last ping that was written before more was allowed: what that does is not known before a later one is answered.
+    /// Last ping written before the allowance grew: the effect is unknown until a later one is answered.
     grown: u64,
-    /// The fastest answer so far.
+    /// Fastest round trip so far.
     fastest: Option<Duration>,
     /// No answer is waited for until one comes.
     is_deaf: bool,
@@ -64,7 +64,7 @@ impl Default for Lead {
 }
 
 impl Lead {
-    /// Audio that plays for `time` is written now; gives what the ping says that follows it, if one does.
+    /// Records written audio of playing time `time`; returns the payload of the ping to send after it, if one is due.
     pub(super) fn wrote(&mut self, time: Duration, now: Instant) -> Option<Number> {
         self.open += time;
         if self.is_deaf || self.open < EACH {
@@ -132,8 +132,8 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// Audio of a link that carries `rate` times what is spoken in the same time, with this much way, until `until`: what was written
-    /// most beyond what the peer had read.
+    /// Simulates a link with `rate` times the audio's bit rate and a delay of `way`, until `until`: returns the
+    /// greatest amount written beyond the peer's reads.
     fn most_ahead(rate: f64, way: Duration, until: Duration) -> Duration {
         let begin = Instant::now();
         let mut lead = Lead::default();

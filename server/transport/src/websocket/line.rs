@@ -9,14 +9,14 @@ use tokio_tungstenite::tungstenite::Message;
 const MESSAGES: usize = 64;
 const BYTES: usize = 256 << 10;
 
-/// In the order in which they are written.
+/// Queue in order of writing.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     waiting: VecDeque<InLine>,
     bytes: usize,
 }
 
-/// A message in line.
+/// A queued message.
 #[derive(Debug)]
 pub(super) struct InLine {
     pub(super) message: Message,

@@ -1,4 +1,4 @@
-//! The bytes of a WebSocket, and since when its peer takes none of them.
+//! Output of a WebSocket, with the time since when its peer reads nothing.
 
 use std::io;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// Fewer bytes are no progress: a peer that takes them one by one is as good as gone.
 const PROGRESS: usize = 1 << 10;
 
-/// A stream that knows since when what is to be written waits.
+/// A stream that records since when a write is blocked.
 #[derive(Debug)]
 pub(super) struct Outgoing<S> {
     stream: S,

@@ -3,11 +3,11 @@
 /// The computation of a derived default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::deploy) enum Rule {
-    /// `--max-active` times this: an utterance has at most two sequences, one that is heard and one ahead of it.
+    /// `--max-active` times this: an utterance has at most two sequences, the audible one and the next.
     TimesActive(u64),
-    /// The same, within bounds.
+    /// As above, within bounds.
     TimesActiveWithin {
-        /// For every utterance.
+        /// Per utterance.
         each: u64,
         /// At least.
         least: u64,

@@ -165,7 +165,11 @@ fn what_is_no_audio_is_refused_with_what_is_wrong() {
     let cases: [(InputFormat, &[u8], &str); 11] = [
         (input(E::Pcm16, HEARD, 2), &[0; 6], "whole samples of 4 bytes"),
         (input(E::Mulaw, 8_000, 1), &[], "at least one"),
-        (input(E::PcmF32, HEARD, 1), &f32::NAN.to_le_bytes(), "no numbers"),
+        (
+            input(E::PcmF32, HEARD, 1),
+            &f32::NAN.to_le_bytes(),
+            "infinite or not a number",
+        ),
         (input(E::Pcm16, 7_999, 1), &[0; 2], "8000 to 48000 Hz"),
         (input(E::Pcm16, HEARD, 3), &[0; 6], "expected 1 or 2"),
         (input(E::Wav, HEARD, 1), b"RIFFnonsense", "not a WAV file"),

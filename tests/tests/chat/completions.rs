@@ -257,7 +257,7 @@ fn parts() -> Vec<(Value, &'static str, &'static str)> {
         ),
         (
             json!({"type": "audio_url", "audio_url": {"url": "https://x"}}),
-            "cannot hear",
+            "this model takes no audio, expected text",
             "messages.input_audio",
         ),
         (

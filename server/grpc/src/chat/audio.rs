@@ -160,7 +160,7 @@ mod tests {
             (
                 format(E::PcmS16le, 0, 0),
                 vec![0; 2],
-                "nothing shorter than 0.125 ms",
+                "expected at least 0.125 ms",
             ),
             (
                 format(E::PcmF32le, 0, 0),

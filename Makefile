@@ -90,7 +90,7 @@ deploy-test: cluster ## Check deploy/: the chart against the schemas of Kubernet
 
 cluster-check: ## Build cluster/ and test its processes that find each other by a folder (part of cluster-test; CI runs it)
 	@scripts/setup cluster
-	@cd cluster && $(CARGO) test --workspace --locked --test parts -- speech:: secrets::
+	@cd cluster && $(CARGO) fmt --all --check && $(CARGO) test --workspace --locked --test parts -- speech:: secrets::
 
 cluster-test: ## Test omni-server-cluster: processes that find each other, are killed, drained and refused
 	@scripts/setup cluster

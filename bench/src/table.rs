@@ -74,7 +74,7 @@ impl Tables<'_> {
         let good = point.requests.iter().filter(|record| record.good()).count();
         let mut cells = vec![
             point.offered.to_string(),
-            point.requests.iter().count().to_string(),
+            point.requests.len().to_string(),
             good.to_string(),
         ];
         cells.extend(shape.spoken.then(|| point.silent().to_string()));

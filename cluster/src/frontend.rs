@@ -5,9 +5,9 @@ use dynamo_runtime::DistributedRuntime;
 use dynamo_runtime::metrics::MetricsHierarchy as _;
 use dynamo_runtime::metrics::request_plane::ensure_request_plane_metrics_registered_prometheus;
 use dynamo_runtime::metrics::transport_metrics::ensure_transport_metrics_registered_prometheus;
+use omni_config::Config;
 use omni_family::model_identity;
 use omni_server::app::{App, Sinks, load_model};
-use omni_config::Config;
 
 use crate::card::Identity;
 use crate::members::Members;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Parser as _;
-use omni_server::app::{init_logging, serve_stage};
 use omni_config::{Config, ServerCommand};
+use omni_server::app::{init_logging, serve_stage};
 
 use omni_cluster::args::Args;
 use omni_cluster::settings::Part;

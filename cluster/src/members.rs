@@ -9,11 +9,11 @@ use dynamo_runtime::DistributedRuntime;
 use dynamo_runtime::discovery::{DiscoveryEvent, DiscoveryInstance};
 use dynamo_runtime::pipeline::network::egress::addressed_router::AddressedPushRouter;
 use futures::StreamExt as _;
+use omni_config::Config;
+use omni_core::orchestrator::Orchestrator;
 use omni_pipeline::clock::Clock;
 use omni_pipeline::stage::{ReplicaId, ReplicaState};
 use omni_server::app::joined;
-use omni_config::Config;
-use omni_core::orchestrator::Orchestrator;
 use tokio::time::Instant;
 
 use crate::card::{Card, Identity, all};

@@ -11,12 +11,12 @@ use dynamo_runtime::component::{Endpoint, StartedEndpoint};
 use dynamo_runtime::discovery::DiscoveryInstance;
 use dynamo_runtime::pipeline::network::Ingress;
 use dynamo_runtime::pipeline::network::egress::addressed_router::AddressedPushRouter;
+use omni_config::Config;
 use omni_family::model_identity;
 use omni_pipeline::connector::{PeerParts, Peers};
 use omni_pipeline::settings::of_replica;
 use omni_pipeline::stage::ReplicaState;
 use omni_server::app::{StageListener, StageMember};
-use omni_config::Config;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 

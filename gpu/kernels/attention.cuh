@@ -112,8 +112,8 @@ __device__ void attention(Out<T> out, Out<float> partial, In<T> q, In<T> k, In<T
     };
     uint32_t slot[kRounds<T>], later[kRounds<T>];
     if (begin < end) {
-        // A context without a second stage issues it, too, as zeros that are not read: a branch here costs the
-        // persistent launch registers.
+        // A context without a second stage issues it, too, as zeros that are not read: a branch here costs
+        // registers.
         find(slot, begin);
         find(later, begin + step);
         issue(ring, slot, begin);

@@ -265,7 +265,7 @@ impl SpeechModel {
     /// [`LoadError`] with everything missing or wrong, or if this checkpoint does not clone.
     pub fn load_voice_encoder(&self) -> Result<VoiceEncoder, LoadError> {
         let load = || {
-            let _pages = KeptPages::new();
+            let _pages = KeptPages::keep();
             let folder = match (self.limits.voice_source, self.read.family.codec_folder()) {
                 (VoiceSource::Recordings, Some(folder)) => folder,
                 _ => {

@@ -263,10 +263,10 @@ impl App {
         self.failed().await
     }
 
-    /// Shuts down: is not ready for the configured delay, then refuses new work, lets open utterances finish and their readers take them within the configured time (or that
-    /// which was asked for with [`drain`](Self::drain)) or until `now` resolves, then
-    /// ends what is left and waits for every task and thread. Only a thread that is still loading the model is abandoned, and one
-    /// that hangs in a step of the model.
+    /// Shuts down: is not ready for the configured delay, then refuses new work, lets open utterances finish and their
+    /// readers take them within the configured time (or that which was asked for with [`drain`](Self::drain)) or until
+    /// `now` resolves, then ends what is left and waits for every task and thread. Only a thread that is still loading
+    /// the model is abandoned, and one that hangs in a step of the model.
     pub async fn shut_down(mut self, now: impl Future<Output = ()>) {
         let mut now = pin!(now.fuse());
         let hurried = self.leave(now.as_mut()).await;

@@ -345,10 +345,57 @@ fn crates_depend_on_each_other_along_the_arrows_only() {
     }
 }
 
+/// A crate that no list names would escape every rule, and be built without what finds mistakes.
+#[test]
+fn every_crate_has_its_arrows_and_its_profile() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("a manifest");
+    let members = manifest
+        .split("members = [")
+        .nth(1)
+        .and_then(|rest| rest.split(']').next());
+    let members: Vec<_> = members
+        .expect("members")
+        .split(',')
+        .map(|name| name.trim().trim_matches('"'))
+        .filter(|name| !name.is_empty())
+        .collect();
+    let arrows = arrows();
+    let cluster = fs::read_to_string(root().join("cluster/Cargo.toml")).expect("a manifest");
+    let lock = fs::read_to_string(root().join("cluster/Cargo.lock")).expect("a lock file");
+    let hashed = fs::read_to_string(root().join("cluster/build.rs")).expect("a build script");
+    for member in members {
+        let of_tests = ["tests", "tools", "models/tests"].contains(&member);
+        assert!(of_tests || arrows.contains_key(member), "{member} has no arrows");
+        assert!(
+            !member.starts_with("server/") || SERVER.contains(&member),
+            "{member}"
+        );
+        let own = fs::read_to_string(root().join(member).join("Cargo.toml")).expect("a manifest");
+        let name = own
+            .split("name = \"")
+            .nth(1)
+            .and_then(|rest| rest.split('"').next())
+            .expect("a name");
+        let profile = format!("[profile.dev.package.{name}]");
+        assert!(manifest.contains(&profile), "{profile}");
+        if lock.contains(&format!("name = \"{name}\"\n")) {
+            assert!(cluster.contains(&profile), "cluster/Cargo.toml: {profile}");
+            // What the parts of a cluster are built from; the client is for its tests only.
+            assert!(
+                name == "omni-client" || hashed.contains(&format!("\"{member}\"")),
+                "cluster/build.rs: {member}"
+            );
+        }
+    }
+}
+
 #[test]
 fn pure_crates_stay_pure() {
-    let never: [(&str, &[&str]); 16] = [
-        ("server/config", &["axum", "hyper", "tokio", "tonic"]),
+    let never: [(&str, &[&str]); 19] = [
+        ("server/config", &["axum", "hyper", "prost", "tokio", "tonic"]),
+        ("server/json", &["axum", "hyper", "prost", "tokio", "tonic"]),
+        ("server/openai", &["prost", "tonic"]),
+        ("server/studio", &["prost", "tonic"]),
         ("server/core", &["axum", "hyper", "prost", "serde_json", "tonic"]),
         (
             "server/session",
@@ -544,7 +591,8 @@ fn unbounded_channels_are_not_used() {
         ["unbounded", "_channel"].concat(),
         ["mpsc::", "unbounded"].concat(),
     ];
-    for name in ["pipeline", "server", "client", "bench", "cli", "telemetry"] {
+    let others = ["pipeline", "client", "bench", "cli", "telemetry"];
+    for name in others.into_iter().chain(SERVER) {
         for path in files(&root().join(name).join("src"), &[".rs"]) {
             let code = code(&path);
             assert!(

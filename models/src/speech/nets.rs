@@ -35,7 +35,7 @@ pub(super) fn all_nets(
     config: &SpeechConfig,
     options: &[LoadOptions],
 ) -> Result<Vec<Box<dyn AnyNets>>, LoadError> {
-    let _pages = KeptPages::new();
+    let _pages = KeptPages::keep();
     let load = |options| any_nets(sources, config, options);
     if options.iter().any(|options| options.kernels != Kernels::Auto) {
         return options.iter().copied().map(load).collect();
@@ -196,7 +196,7 @@ impl<B: Backend> SpeechNets for Nets<B> {
 
 impl<B: Backend> ConversationNets for Nets<B> {
     fn thinker(&self, checkpoint: &Checkpoint, config: &ThinkerConfig) -> Result<ThinkerModel, LoadError> {
-        let _pages = KeptPages::new();
+        let _pages = KeptPages::keep();
         let embed_tokens = match self.embed_tokens.get() {
             Some(table) => Arc::clone(table),
             None => {
@@ -213,7 +213,7 @@ impl<B: Backend> ConversationNets for Nets<B> {
         checkpoint: &Checkpoint,
         config: &AudioConfig,
     ) -> Result<AudioEncoder, LoadError> {
-        let _pages = KeptPages::new();
+        let _pages = KeptPages::keep();
         AudioEncoder::load(checkpoint, config, &self.params.with_least(Precision::Stored))
     }
 }

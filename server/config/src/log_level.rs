@@ -137,12 +137,24 @@ impl LogLevel {
         &self.directives
     }
 
-    /// The directives as [`EnvFilter`] reads them: one of `omni_server` is one of every crate of the server.
+    /// The directives as [`EnvFilter`] reads them: one of `omni_server` is one of every crate of the server, and one of
+    /// `omni_server::grpc` one of `omni_grpc`.
     #[must_use]
     pub fn filter(&self) -> String {
         let crates = |part: &str| match part.strip_prefix("omni_server") {
             Some(rest) if rest.is_empty() || rest.starts_with(['=', '[']) => {
                 SERVER.iter().map(|name| format!("{name}{rest}")).collect()
+            }
+            // Names of modules from before they were crates.
+            Some(rest) if rest.starts_with("::") => {
+                let inner = &rest[2..];
+                let end = inner.find([':', '=', '[']).unwrap_or(inner.len());
+                let own = format!("omni_{}", &inner[..end]);
+                if SERVER.contains(&own.as_str()) {
+                    vec![format!("{own}{}", &inner[end..])]
+                } else {
+                    vec![part.to_owned()]
+                }
             }
             _ => vec![part.to_owned()],
         };
@@ -280,6 +292,8 @@ mod tests {
         }
         let one = LogLevel::parse("info,omni_grpc=debug").expect("good");
         assert_eq!(one.filter(), "info,omni_grpc=debug");
+        let module = LogLevel::parse("info,omni_server::session::outbox=debug").unwrap();
+        assert_eq!(module.filter(), "info,omni_session::outbox=debug");
     }
 
     #[test]

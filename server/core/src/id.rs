@@ -37,9 +37,12 @@ pub struct RequestName {
 /// The protocol of a request that became a WebSocket.
 pub const WEBSOCKET: &str = "websocket";
 
+/// Called with the request's name and why it was refused.
+type Refused = dyn Fn(&RequestName, &Refusal<'_>) + Send + Sync;
+
 /// Takes a request that was refused before anything of it began, once.
 #[derive(Clone)]
-pub struct OnRefused(Arc<dyn Fn(&RequestName, &Refusal<'_>) + Send + Sync>);
+pub struct OnRefused(Arc<Refused>);
 
 impl OnRefused {
     pub fn new(take: impl Fn(&RequestName, &Refusal<'_>) + Send + Sync + 'static) -> Self {

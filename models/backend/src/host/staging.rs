@@ -32,7 +32,7 @@ static STAGING: Staging = Staging::new();
 pub struct KeptPages(&'static Staging);
 
 impl KeptPages {
-    pub fn new() -> Self {
+    pub fn keep() -> Self {
         STAGING.keep()
     }
 }

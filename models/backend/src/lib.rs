@@ -2,7 +2,7 @@
 //!
 //! Every activation is `Rows`: a matrix `[rows, width]`, a row being a position of a sequence or a moment of a signal
 //! (channels last). Rows of several sequences lie one after another, each sequence as long as it is. The networks are
-//! described once, over [`Backend`] or those of its parts ([`ops`]) that they use; [`Cpu`] computes in f32 with its
+//! described once, over [`Backend`] or those of its parts that they use; [`Cpu`] computes in f32 with its
 //! own kernels, [`Candle`] is made of candle's layers and runs in any float type on any device that candle knows.
 //!
 //! What the networks decide while they compute (which expert, which code) they decide by operations, so that a machine

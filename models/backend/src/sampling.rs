@@ -152,7 +152,7 @@ impl<'a> Choice<'a> {
     }
 }
 
-/// The id from [`Choice::make`], or an error. Other rows continue when one fails, and the failed row stays in the
+/// The id from `Choice::make`, or an error. Other rows continue when one fails, and the failed row stays in the
 /// batch until its frame ends.
 pub fn chosen(raw: u32) -> Result<u32, NotFinite> {
     if raw & FAILED == 0 {

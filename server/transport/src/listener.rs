@@ -252,7 +252,7 @@ async fn next(incoming: &mut Option<TcpIncoming>) -> Option<io::Result<TcpStream
     }
 }
 
-/// Has a write wait while more than [`UNSENT`] bytes do. More is on its way where the network takes more.
+/// Has a write wait while more than `UNSENT` bytes do. More is on its way where the network takes more.
 pub fn keep_unsent_short(stream: &TcpStream) {
     #[cfg(target_os = "linux")]
     if let Err(error) = socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT) {

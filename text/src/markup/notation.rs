@@ -64,7 +64,7 @@ pub(super) struct Context {
     pub(super) code: bool,
     /// Digits in brackets, as far as they came.
     index: String,
-    /// Such were text on this line, so the next are, too: "press [1] or [2]".
+    /// Such were text on this line, so the next are, too: `press [1] or [2]`.
     indexed: bool,
 }
 

@@ -81,20 +81,20 @@ soak: setup ## Load of every kind for MINUTES=10 with STREAMS=16; fails if a rul
 	@$(CARGO) build --release --locked -p omni-server -p omni-tools --bins
 	@"$(BIN)/omni-soak" --minutes "$(MINUTES)" --streams "$(STREAMS)" $(if $(SEED),--seed "$(SEED)")
 
-cluster: ## Build omni-server-cluster, the server in many processes or on many machines (cluster/README.md)
+cluster: ## Build omni-server-cluster, the server in many processes or on many machines (server/cluster/README.md)
 	@scripts/setup cluster
-	@cd cluster && $(CARGO) build --workspace --release --locked
+	@cd server/cluster && $(CARGO) build --workspace --release --locked
 
 deploy-test: cluster ## Check deploy/: the chart against the schemas of Kubernetes, the units, and parts out of a root file system
 	@deploy/test/run
 
-cluster-check: ## Build cluster/ and test its processes that find each other by a folder (part of cluster-test; CI runs it)
+cluster-check: ## Build server/cluster/ and test its processes that find each other by a folder (part of cluster-test; CI runs it)
 	@scripts/setup cluster
-	@cd cluster && $(CARGO) fmt --all --check && $(CARGO) test --workspace --locked --test parts -- speech:: secrets::
+	@cd server/cluster && $(CARGO) fmt --all --check && $(CARGO) test --workspace --locked --test parts -- speech:: secrets::
 
 cluster-test: ## Test omni-server-cluster: processes that find each other, are killed, drained and refused
 	@scripts/setup cluster
-	@cd cluster && $(CARGO) fmt --all --check && $(CARGO) clippy --workspace --locked --all-targets -- -D warnings && $(CARGO) test --workspace --locked
+	@cd server/cluster && $(CARGO) fmt --all --check && $(CARGO) clippy --workspace --locked --all-targets -- -D warnings && $(CARGO) test --workspace --locked
 
 fuzz: setup ## Look for input that breaks a parser, SECONDS=60 for each (installs cargo-fuzz and a nightly compiler)
 	@SECONDS_EACH="$(SECONDS)" scripts/fuzz
@@ -102,12 +102,12 @@ fuzz: setup ## Look for input that breaks a parser, SECONDS=60 for each (install
 train-embedded: build ## Train the embedded voice again (hours; Python, PyTorch)
 	@models/embedded/train.sh
 
-studio: ## Build the page for browsers after changing studio/ (Node and npm)
-	@scripts/setup studio && cd studio && npm run --silent build
+studio: ## Build the page for browsers after changing its sources (Node and npm)
+	@scripts/setup studio && cd server/studio/page && npm run --silent build
 
 proto: ## Regenerate the protocol code after changing a .proto file
 	@$(CARGO) run --quiet --locked -p omni-proto --example regenerate_proto
-	@scripts/setup client omni && .tools/clients/omni/bin/python clients/python/generate.py
+	@scripts/setup client omni && .tools/clients/omni/bin/python client/python/generate.py
 
 fmt: ## Format the sources
 	@$(CARGO) fmt --all

@@ -1,4 +1,5 @@
-//! Studio in a browser: Chromium, driven by the scripts in `studio/test` (`scripts/setup test` installs them).
+//! Studio in a browser: Chromium, driven by the scripts in `server/studio/page/test`; `scripts/setup test` installs
+//! them.
 
 use std::env;
 use std::io::Write as _;
@@ -12,21 +13,21 @@ const CHROMIUM: &str = "OMNI_TEST_CHROMIUM";
 /// A folder for pictures of every view that is judged; without it there are none.
 const PICTURES: &str = "OMNI_TEST_SCREENSHOTS";
 
-/// Runs `scenario` (a function of `studio/test`) in a browser on the page of the server at `url`, with `values`
-/// (JSON). Without a browser it prints a note and returns `false`.
+/// Runs `scenario` (a function in the folder `test` of the page) in a browser on the page of the server at `url`, with
+/// `values` (JSON). Without a browser it prints a note and returns `false`.
 ///
 /// # Panics
 ///
 /// If the scenario fails, or if there is no browser and `OMNI_REQUIRE_BROWSER` is 1.
 pub async fn browse(scenario: &str, url: &str, values: &str) -> bool {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../studio");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/studio/page");
     let chromium = env::var_os(CHROMIUM).map_or_else(|| found("chromium"), |path| Some(path.into()));
     let driver = folder.join("node_modules/puppeteer-core");
     let (Some(node), Some(chromium), true) = (found("node"), chromium, driver.exists()) else {
         let required = env::var_os(REQUIRED).is_some_and(|value| value == "1");
         assert!(
             !required,
-            "node, chromium or the packages of studio/package.json are not there"
+            "node, chromium or the packages of server/studio/page/package.json are not there"
         );
         let word = "skipped: node, chromium or its driver is not installed (scripts/setup test fetches them)";
         let _ = writeln!(std::io::stderr(), "{word}");

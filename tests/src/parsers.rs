@@ -1,6 +1,6 @@
 //! Every parser of outside bytes, as a function that must return for any input.
 //!
-//! `fuzz/` has a target for each, and a test sends each a few thousand nearly valid inputs ([`Mutations`]).
+//! `tests/fuzz/` has a target for each, and a test sends each a few thousand nearly valid inputs ([`Mutations`]).
 
 mod checkpoints;
 mod mutations;

@@ -170,14 +170,14 @@ fn arrows() -> BTreeMap<&'static str, &'static [&'static str]> {
         ("text", &[]),
         ("engine", &[]),
         ("pipeline", &["omni-engine", "omni-proto"]),
-        ("yaml", &[]),
+        ("telemetry/yaml", &[]),
         ("telemetry", &["omni-yaml"]),
-        ("gpu", &[]),
-        ("manual", &[]),
+        ("models/gpu", &[]),
+        ("client/manual", &[]),
         ("models/backend", &["omni-engine", "omni-gpu"]),
         ("models", &["omni-backend", "omni-engine", "omni-gpu"]),
         (
-            "family",
+            "models/family",
             &[
                 "omni-audio",
                 "omni-engine",
@@ -315,8 +315,11 @@ fn arrows() -> BTreeMap<&'static str, &'static [&'static str]> {
             ],
         ),
         ("client", &["omni-audio", "omni-proto"]),
-        ("bench", &["omni-client"]),
-        ("cli", &["omni-audio", "omni-bench", "omni-client", "omni-manual"]),
+        ("client/bench", &["omni-client"]),
+        (
+            "client/cli",
+            &["omni-audio", "omni-bench", "omni-client", "omni-manual"],
+        ),
     ])
 }
 
@@ -360,9 +363,9 @@ fn every_crate_has_its_arrows_and_its_profile() {
         .filter(|name| !name.is_empty())
         .collect();
     let arrows = arrows();
-    let cluster = fs::read_to_string(root().join("cluster/Cargo.toml")).expect("a manifest");
-    let lock = fs::read_to_string(root().join("cluster/Cargo.lock")).expect("a lock file");
-    let hashed = fs::read_to_string(root().join("cluster/build.rs")).expect("a build script");
+    let cluster = fs::read_to_string(root().join("server/cluster/Cargo.toml")).expect("a manifest");
+    let lock = fs::read_to_string(root().join("server/cluster/Cargo.lock")).expect("a lock file");
+    let hashed = fs::read_to_string(root().join("server/cluster/build.rs")).expect("a build script");
     for member in members {
         let of_tests = ["tests", "tools", "models/tests"].contains(&member);
         assert!(of_tests || arrows.contains_key(member), "{member} has no arrows");
@@ -379,11 +382,11 @@ fn every_crate_has_its_arrows_and_its_profile() {
         let profile = format!("[profile.dev.package.{name}]");
         assert!(manifest.contains(&profile), "{profile}");
         if lock.contains(&format!("name = \"{name}\"\n")) {
-            assert!(cluster.contains(&profile), "cluster/Cargo.toml: {profile}");
+            assert!(cluster.contains(&profile), "server/cluster/Cargo.toml: {profile}");
             // What the parts of a cluster are built from; the client is for its tests only.
             assert!(
                 name == "omni-client" || hashed.contains(&format!("\"{member}\"")),
-                "cluster/build.rs: {member}"
+                "server/cluster/build.rs: {member}"
             );
         }
     }
@@ -406,13 +409,16 @@ fn pure_crates_stay_pure() {
         ("engine", &["tokio", "tonic", "candle-core", "metrics", "tracing"]),
         ("audio", &["tokio", "tonic", "candle-core", "metrics"]),
         ("text", &["tokio", "tonic", "candle-core", "metrics"]),
-        ("gpu", &["tokio", "tonic", "candle-core", "metrics", "tracing"]),
+        (
+            "models/gpu",
+            &["tokio", "tonic", "candle-core", "metrics", "tracing"],
+        ),
         ("models", &["tokio", "tonic", "metrics"]),
         (
             "models/backend",
             &["metrics", "serde_json", "tokenizers", "tokio", "tonic"],
         ),
-        ("family", &["tokio", "tonic", "metrics", "candle-core"]),
+        ("models/family", &["tokio", "tonic", "metrics", "candle-core"]),
         (
             "pipeline",
             &[
@@ -438,7 +444,10 @@ fn pure_crates_stay_pure() {
                 "serde_json",
             ],
         ),
-        ("bench", &["clap", "crossterm", "indicatif", "ratatui", "tonic"]),
+        (
+            "client/bench",
+            &["clap", "crossterm", "indicatif", "ratatui", "tonic"],
+        ),
     ];
     for (name, never) in never {
         let manifest = fs::read_to_string(root().join(name).join("Cargo.toml")).expect("a manifest");
@@ -502,17 +511,10 @@ fn no_file_speaks_of_the_machine_it_was_written_on() {
 }
 
 /// Folders whose comments keep to [`comments_say_what_acts`].
-const PROSE: [&str; 18] = [
+const PROSE: [&str; 10] = [
     "audio",
-    "bench",
-    "cli",
     "client",
-    "cluster",
     "engine",
-    "family",
-    "fuzz",
-    "gpu",
-    "manual",
     "models",
     "pipeline",
     "server",
@@ -520,7 +522,6 @@ const PROSE: [&str; 18] = [
     "tests",
     "text",
     "tools",
-    "yaml",
 ];
 
 #[test]
@@ -591,7 +592,7 @@ fn unbounded_channels_are_not_used() {
         ["unbounded", "_channel"].concat(),
         ["mpsc::", "unbounded"].concat(),
     ];
-    let others = ["pipeline", "client", "bench", "cli", "telemetry"];
+    let others = ["pipeline", "client", "client/bench", "client/cli", "telemetry"];
     for name in others.into_iter().chain(SERVER) {
         for path in files(&root().join(name).join("src"), &[".rs"]) {
             let code = code(&path);
@@ -607,14 +608,14 @@ fn unbounded_channels_are_not_used() {
 #[test]
 fn every_parser_of_bytes_from_outside_has_a_fuzz_target() {
     let parsers: Vec<_> = PARSERS.map(|parser| parser.name.to_owned()).to_vec();
-    let fuzz = root().join("fuzz");
+    let fuzz = root().join("tests/fuzz");
     for name in &parsers {
         let target = fs::read_to_string(fuzz.join(format!("fuzz_targets/{name}.rs")));
         let expected = format!("#![no_main]\n\nomni_fuzz::target!(\"{name}\");\n");
         assert_eq!(
             target.unwrap_or_default(),
             expected,
-            "fuzz/fuzz_targets/{name}.rs"
+            "tests/fuzz/fuzz_targets/{name}.rs"
         );
     }
     let there = files(&fuzz.join("fuzz_targets"), &[".rs"]);

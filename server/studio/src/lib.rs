@@ -1,7 +1,8 @@
 //! Studio, the page for browsers: write and hear, talk, keep voices, watch.
 //!
-//! In: `GET` below `/studio/`. Out: files that are part of the program, made of the sources in `studio/` (`make studio`). The page calls
-//! the services of the same port as every other client does; the files themselves need no API key.
+//! In: `GET` below `/studio/`. Out: files that are part of the program, made of the sources in `server/studio/page/`
+//! (`make studio`). The page calls the services of the same port as every other client does; the files themselves need
+//! no API key.
 
 // Part of a program, and no library for others: items are documented where their names do not say enough.
 #![allow(missing_docs)]
@@ -33,7 +34,7 @@ macro_rules! file {
         File {
             path: $path,
             kind: $kind,
-            data: include_bytes!(concat!("../../../studio/dist/", $name)),
+            data: include_bytes!(concat!("../page/dist/", $name)),
         }
     };
 }

@@ -16,7 +16,7 @@ const ADDRESS: &str = "127.0.0.1:50051";
 /// The port where it speaks Wyoming.
 const WYOMING: &str = "10300";
 /// The package that is not installed.
-const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../clients/python/src");
+const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../client/python/src");
 
 /// A snippet, and what runs it: the name of a client's environment, or nothing for a shell.
 struct Snippet {

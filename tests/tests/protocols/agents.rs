@@ -1,10 +1,10 @@
-//! The agents in `examples/agents`, without microphones and loudspeakers: a hundred turns, some of them interrupted,
+//! The agents in `client/examples/agents`, without microphones and loudspeakers: a hundred turns, some of them interrupted,
 //! and nothing is left.
 
 use omni_tests::{FakeScript, TestServer, python};
 
-const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/agents");
-const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../clients/python/src");
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../client/examples/agents");
+const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../client/python/src");
 const TURNS: &str = "100";
 
 /// Runs an agent against a server with scripted answers. Returns its output, unless its framework is missing.

@@ -1,4 +1,4 @@
-//! The Python package in `clients/python`: its wheel, its own tests, and calls with keys and TLS.
+//! The Python package in `client/python`: its wheel, its own tests, and calls with keys and TLS.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use omni_config::{Quotas, Scope, new_key};
 use omni_tests::{Authority, FakeScript, TestServer, python};
 
-const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../clients/python");
+const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../client/python");
 
 /// Builds the wheel offline, installs it into a folder, and runs the package's tests with the available tools.
 const WHEEL: &str = r#"

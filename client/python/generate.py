@@ -50,7 +50,7 @@ def main() -> None:
     there = {path.name: path.read_text(encoding="utf-8") for path in OUTPUT.glob("*.py*")} if OUTPUT.is_dir() else {}
     stale = sorted(name for name in made.keys() | there.keys() if made.get(name) != there.get(name))
     if check and stale:
-        raise SystemExit(f"stale: {', '.join(stale)}; run clients/python/generate.py")
+        raise SystemExit(f"stale: {', '.join(stale)}; run client/python/generate.py")
     if check:
         return
     OUTPUT.mkdir(exist_ok=True)

@@ -31,7 +31,7 @@ if (process.argv.includes("--check")) {
   const stale = [...made].filter(([name, data]) => !there.includes(name) || !readFileSync(join(target, name)).equals(data));
   const wrong = [...stale.map(([name]) => name), ...there.filter((name) => !made.has(name))];
   if (wrong.length > 0) {
-    console.error(`studio/dist is not in step with its sources (${wrong.join(", ")}): run make studio`);
+    console.error(`server/studio/page/dist is not in step with its sources (${wrong.join(", ")}): run make studio`);
     process.exit(1);
   }
 } else {
@@ -39,5 +39,5 @@ if (process.argv.includes("--check")) {
   mkdirSync(target);
   for (const [name, data] of made) writeFileSync(join(target, name), data);
   const total = [...made.values()].reduce((sum, data) => sum + data.length, 0);
-  console.log(`studio/dist: ${made.size} files, ${total} bytes`);
+  console.log(`server/studio/page/dist: ${made.size} files, ${total} bytes`);
 }

@@ -1,7 +1,7 @@
 """A Pipecat bot that answers with Omni: the language model and the voice are one server.
 
     pip install 'pipecat-ai[openai,local]'
-    python examples/agents/pipecat_bot.py                     # what you write is answered through the loudspeakers
+    python client/examples/agents/pipecat_bot.py                     # what you write is answered through the loudspeakers
 
 OMNI_BASE_URL and OMNI_API_KEY say where the server is. It recognises no speech: for a microphone, put the `stt` of another
 provider behind the transport's input, and a VAD into it. What is written while the bot speaks interrupts it.

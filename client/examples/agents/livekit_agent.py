@@ -1,7 +1,7 @@
 """A LiveKit agent that answers with Omni: the language model and the voice are one server.
 
     pip install livekit-agents livekit-plugins-openai
-    python examples/agents/livekit_agent.py console        # in the terminal; `dev` and `start` join rooms of a LiveKit server
+    python client/examples/agents/livekit_agent.py console        # in the terminal; `dev` and `start` join rooms of a LiveKit server
 
 OMNI_BASE_URL and OMNI_API_KEY say where the server is. It recognises no speech: for a microphone, give the session an `stt` and a
 `vad` of another provider. What is written is answered as it is.

@@ -1,9 +1,9 @@
 """A voice agent without a framework: what you write or say is answered aloud, and what you write or say meanwhile interrupts it.
 
     pip install ./clients/python
-    python examples/agents/voice_loop.py                       # reads the terminal, plays with aplay
-    python examples/agents/voice_loop.py --listen              # records with arecord, for a model that hears
-    python examples/agents/voice_loop.py --player 'ffplay -nodisp -autoexit -f s16le -ar {rate} -ch_layout mono -'
+    python client/examples/agents/voice_loop.py                       # reads the terminal, plays with aplay
+    python client/examples/agents/voice_loop.py --listen              # records with arecord, for a model that hears
+    python client/examples/agents/voice_loop.py --player 'ffplay -nodisp -autoexit -f s16le -ar {rate} -ch_layout mono -'
 
 The server keeps the conversation, and of an answer that was interrupted the words that were heard.
 """

@@ -2,7 +2,7 @@
 """Soaks a cluster on this machine: callers speak while replicas are killed, drained and frozen at random. Judges every stream, and what
 is left when all callers have gone; prints Markdown. Exit code 0 if nothing is wrong, 1 if something is.
 
-    make cluster && pip install ./clients/python && cluster/soak.py MINUTES [SEED]
+    make cluster && pip install ./client/python && server/cluster/soak.py MINUTES [SEED]
 
 Load for MINUTES, after a tenth of that (3 minutes at most) as warm-up. Then all replicas of a stage are killed together several times.
 """

@@ -11,7 +11,7 @@ import {
 
 const here = import.meta.dirname;
 const target = join(here, "src/generated");
-const descriptors = readFileSync(join(here, "../proto/src/generated/omni.v1.fds"));
+const descriptors = readFileSync(join(here, "../../../proto/src/generated/omni.v1.fds"));
 const { file } = fromBinary(FileDescriptorSetSchema, descriptors);
 const ours = (name) => name.startsWith("omni/v1/") || name.startsWith("google/rpc/");
 const request = create(CodeGeneratorRequestSchema, {

@@ -7,16 +7,16 @@ use std::path::PathBuf;
 /// The crates that the program is built from, beside this one.
 const CRATES: &[&str] = &[
     "audio",
-    "cluster",
+    "client/manual",
     "engine",
-    "family",
-    "gpu",
-    "manual",
     "models",
     "models/backend",
+    "models/family",
+    "models/gpu",
     "pipeline",
     "proto",
     "server",
+    "server/cluster",
     "server/config",
     "server/core",
     "server/grpc",
@@ -28,8 +28,8 @@ const CRATES: &[&str] = &[
     "server/transport",
     "server/wyoming",
     "telemetry",
+    "telemetry/yaml",
     "text",
-    "yaml",
 ];
 /// Sources of a crate; checkpoints are a part of the model's identity.
 const SOURCES: &[&str] = &["Cargo.toml", "build.rs", "src", "kernels", "catalogue.yaml"];
@@ -37,8 +37,8 @@ const SOURCES: &[&str] = &["Cargo.toml", "build.rs", "src", "kernels", "catalogu
 const OTHERS: &[&str] = &[
     "Cargo.toml",
     "rust-toolchain.toml",
-    "cluster/Cargo.lock",
-    "studio/dist",
+    "server/cluster/Cargo.lock",
+    "server/studio/page/dist",
 ];
 
 /// FNV-1a of 64 bits: distinguishes builds, and is not for security.
@@ -70,7 +70,7 @@ fn files(path: PathBuf, found: &mut Vec<PathBuf>) -> io::Result<()> {
 
 fn main() -> io::Result<()> {
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
-    let root = here.parent().unwrap_or(&here);
+    let root = here.ancestors().nth(2).unwrap_or(&here);
     let sources = CRATES.iter().flat_map(|name| {
         let of_crate = root.join(name);
         SOURCES.iter().map(move |source| of_crate.join(source))

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-const DIRECTORY: &str = "../models/embedded/checkpoint";
+const DIRECTORY: &str = "../embedded/checkpoint";
 const SKIP: &str = "OMNI_SKIP_EMBEDDED";
 
 fn main() {

@@ -100,7 +100,7 @@ async fn a_recording_is_heard_by_a_process_of_its_own() {
     let cluster = Cluster::new();
     let folder = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../models/tests/data/qwen3-omni-tiny"
+        "/../../models/tests/data/qwen3-omni-tiny"
     );
     let stages = ["encoder", "thinker", "talker", "code2wav"];
     let (alone, front, _stages) = servers(&cluster, &["--model", folder], &stages);

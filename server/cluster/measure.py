@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures a cluster on this machine beside one process, and prints Markdown.
 
-    make cluster && cluster/measure.py overhead|resume [RUNS]|edges|processes
+    make cluster && server/cluster/measure.py overhead|resume [RUNS]|edges|processes
 
 PROFILE=debug measures a development build.
 """

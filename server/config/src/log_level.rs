@@ -59,6 +59,20 @@ const SERVER: [&str; 11] = [
     "omni_wyoming",
 ];
 
+/// Modules of `omni_server` from before they were crates or parts of one, and their places.
+const MOVED: [(&str, &str); 10] = [
+    ("caller", "omni_core::caller"),
+    ("compute", "omni_core::compute"),
+    ("drain", "omni_core::drain"),
+    ("error", "omni_core::error"),
+    ("id", "omni_core::id"),
+    ("orchestrator", "omni_core::orchestrator"),
+    ("reload", "omni_transport::reload"),
+    ("seldom", "omni_grpc::seldom"),
+    ("service", "omni_services"),
+    ("tasks", "omni_core::tasks"),
+];
+
 /// A filter of log lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLevel {
@@ -149,11 +163,14 @@ impl LogLevel {
             Some(rest) if rest.starts_with("::") => {
                 let inner = &rest[2..];
                 let end = inner.find([':', '=', '[']).unwrap_or(inner.len());
-                let own = format!("omni_{}", &inner[..end]);
+                let module = &inner[..end];
+                let own = format!("omni_{module}");
                 if SERVER.contains(&own.as_str()) {
-                    vec![format!("{own}{}", &inner[end..])]
-                } else {
-                    vec![part.to_owned()]
+                    return vec![format!("{own}{}", &inner[end..])];
+                }
+                match MOVED.iter().find(|(name, _)| *name == module) {
+                    Some((_, place)) => vec![format!("{place}{}", &inner[end..])],
+                    None => vec![part.to_owned()],
                 }
             }
             _ => vec![part.to_owned()],
@@ -292,8 +309,18 @@ mod tests {
         }
         let one = LogLevel::parse("info,omni_grpc=debug").expect("good");
         assert_eq!(one.filter(), "info,omni_grpc=debug");
-        let module = LogLevel::parse("info,omni_server::session::outbox=debug").unwrap();
-        assert_eq!(module.filter(), "info,omni_session::outbox=debug");
+        for (typed, found) in [
+            ("omni_server::session::outbox=debug", "omni_session::outbox=debug"),
+            (
+                "omni_server::service::voices=debug",
+                "omni_services::voices=debug",
+            ),
+            ("omni_server::caller=trace", "omni_core::caller=trace"),
+            ("omni_server::app=debug", "omni_server::app=debug"),
+        ] {
+            let typed = LogLevel::parse(&format!("info,{typed}")).expect("good");
+            assert_eq!(typed.filter(), format!("info,{found}"));
+        }
     }
 
     #[test]

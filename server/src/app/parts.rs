@@ -21,7 +21,7 @@ use omni_services::{CallGate, Catalog, ChatService, SpeechService, Voices};
 use omni_session::{Courses, Recent, RecordSink, Registry, SessionDeps};
 use omni_telemetry::{Listener, Protocol};
 use omni_transport::{BodyBudget, BufferedResponses, Hosts, Keys, Port, Tls};
-use omni_wyoming::Wyoming;
+use omni_wyoming::{Wyoming, WyomingParts};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tonic_health::pb::health_server::{Health, HealthServer};
@@ -220,15 +220,17 @@ impl Parts {
         let Some(settings) = &config.wyoming else {
             return Ok(None);
         };
-        let wyoming = Wyoming::new(
-            (self.speech.clone(), self.catalog.clone()),
-            (access.keys.clone(), settings.holder.clone()),
-            (config.connections, config.trusted_proxies.clone()),
-            (
-                metrics.connections(Listener::Wyoming),
-                metrics.requests(Protocol::Wyoming),
-            ),
-        );
+        let wyoming = Wyoming::new(WyomingParts {
+            speech: self.speech.clone(),
+            catalog: self.catalog.clone(),
+            keys: access.keys.clone(),
+            holder: settings.holder.clone(),
+            limits: config.connections,
+            proxies: config.trusted_proxies.clone(),
+            connections: metrics.connections(Listener::Wyoming),
+            requests: metrics.requests(Protocol::Wyoming),
+            on_refused: access.on_refused.clone(),
+        });
         let listener = WyomingListener::start(settings, wyoming, readiness, shared.phases.clone())?;
         Ok(Some(listener))
     }

@@ -2,13 +2,16 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
 use omni_core::call::CallContext;
 use omni_core::caller::{Caller, CallerAddress};
+use omni_core::error::excerpt;
 use omni_core::error::log::Refusal;
 use omni_core::error::{ErrorKind, ServeError};
+use omni_core::id::{RequestName, as_request, in_request};
 use omni_json::{PieceJoiner, TextPiece};
 use omni_pipeline::orchestrator::StageError;
 use omni_session::{Command, Event as SessionEvent, ProtocolError, Session, SessionTimeout};
@@ -23,11 +26,11 @@ use tokio::time::{Instant, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::codec::FramedRead;
 
-use super::Wyoming;
 use super::info::info;
 use super::speech::{Reply, Utterance, spoken};
 use super::wire::{Data, Event, EventDecoder, unknown};
 use super::writer::Writer;
+use super::{PROTOCOL, Wyoming};
 
 /// Commands on their way to a session, and those that one event may lead to.
 const COMMANDS: usize = 4;
@@ -61,6 +64,8 @@ type Commands = mpsc::Sender<Result<Command, ServeError>>;
 pub(super) struct Connection {
     shared: Arc<Wyoming>,
     address: CallerAddress,
+    /// The id of every request of this connection: the protocol has none.
+    id: String,
     reader: Reader,
     writer: Writer,
     /// An event that came while a request was answered.
@@ -68,14 +73,20 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, address: CallerAddress, shared: Arc<Wyoming>) -> io::Result<Self> {
+    pub(super) fn new(
+        stream: TcpStream,
+        address: CallerAddress,
+        id: String,
+        shared: Arc<Wyoming>,
+    ) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         keep_unsent_short(&stream);
         let (reader, writer) = stream.into_split();
         Ok(Self {
             address,
+            id,
             reader: FramedRead::new(reader, EventDecoder::default()),
-            writer: Writer::new(writer, shared.speech.limits().stall_timeout),
+            writer: Writer::new(writer, shared.parts.speech.limits().stall_timeout),
             shared,
             waiting: None,
         })
@@ -83,22 +94,32 @@ impl Connection {
 
     /// Runs the connection.
     pub(super) async fn run(mut self) {
-        if let Err(End::Refused(error)) = self.talk().await {
-            Refusal {
-                fault: error.kind().fault(),
-                status: &"error",
-                reason: error.reason(),
-                message: error.message(),
-            }
-            .log();
+        let mut request = self.request("");
+        if let Err(End::Refused(error)) = self.talk(&mut request).await {
+            tell(request, &error);
             if self.send(Reply::error(&error)).await.is_ok() {
                 self.farewell().await;
             }
         }
     }
 
-    async fn talk(&mut self) -> Result<(), End> {
-        let mut patience = self.shared.limits.opening_time;
+    /// The name of a request that begins with the event `kind`.
+    fn request(&self, kind: &str) -> Arc<RequestName> {
+        Arc::new(RequestName {
+            id: self.id.clone(),
+            protocol: PROTOCOL,
+            route: excerpt(kind),
+            caller: Some(self.address),
+            parent: None,
+            arrived: std::time::Instant::now(),
+            traced: AtomicBool::new(false),
+            on_refused: self.shared.parts.on_refused.clone(),
+        })
+    }
+
+    /// Answers events until one is refused; `request` is the last.
+    async fn talk(&mut self, request: &mut Arc<RequestName>) -> Result<(), End> {
+        let mut patience = self.shared.parts.limits.opening_time;
         loop {
             let closing = self.shared.closing.clone();
             let event = match self.waiting.take() {
@@ -111,15 +132,16 @@ impl Connection {
                     },
                 },
             };
-            patience = self.shared.speech.limits().idle_timeout;
-            self.answer(event).await?;
+            patience = self.shared.parts.speech.limits().idle_timeout;
+            *request = self.request(&event.kind);
+            in_request(Arc::clone(request), self.answer(event)).await?;
         }
     }
 
     /// The next event. One that has begun must come within the time for a request, and begin within `patience`.
     async fn next(&mut self, patience: Duration) -> Result<Option<Event>, End> {
         let begun = Instant::now();
-        let each = self.shared.limits.request_time.min(patience);
+        let each = self.shared.parts.limits.request_time.min(patience);
         let mut within = false;
         loop {
             match timeout(each, self.reader.next()).await {
@@ -158,7 +180,10 @@ impl Connection {
     /// The answer to what may be asked at any time; none to other events.
     fn asked(&self, event: &Event) -> Result<Option<Reply>, End> {
         Ok(match event.kind.as_str() {
-            "describe" => Some(Reply::new("info", info(&self.shared.catalog, &self.caller()?)?)),
+            "describe" => Some(Reply::new(
+                "info",
+                info(&self.shared.parts.catalog, &self.caller()?)?,
+            )),
             "ping" => Some(pong(&event.data)),
             "transcribe" | "recognize" | "detect" => return Err(unserved(&event.kind)),
             _ => None,
@@ -170,7 +195,7 @@ impl Connection {
     }
 
     fn counted(&self, said: Result<(), End>) -> Result<(), End> {
-        self.shared.requests.ended(match &said {
+        self.shared.parts.requests.ended(match &said {
             Ok(()) => RequestResult::Ok,
             Err(End::Gone) => RequestResult::Cancelled,
             Err(End::Refused(_)) => RequestResult::Error,
@@ -181,7 +206,7 @@ impl Connection {
     /// Speaks one whole text.
     async fn synthesize(&mut self, data: Data) -> Result<(), End> {
         let (request, text) = spoken(data)?;
-        let speech = &self.shared.speech;
+        let speech = &self.shared.parts.speech;
         let caller = self.caller()?;
         let opened = speech
             .synthesize(CallContext::default(), caller, Ok(request), text, Session::uncut)
@@ -197,7 +222,7 @@ impl Connection {
         let mut joiner = PieceJoiner::default();
         let text = joiner.push(data.text.take().unwrap_or_default());
         let (request, _) = spoken(data)?;
-        let speech = &self.shared.speech;
+        let speech = &self.shared.parts.speech;
         let (info, permit) = speech.admit("Wyoming/SynthesizeStream", self.caller()?)?;
         let settings = Command::Configure(Box::new(request.settings(&info)?));
         let (sender, commands) = mpsc::channel(COMMANDS);
@@ -352,6 +377,17 @@ async fn heard(reader: &mut Reader, input: &Input) -> Result<Event, End> {
 fn pong(data: &Data) -> Reply {
     let text = data.text.clone().map(TextPiece::whole);
     Reply::new("pong", json!({"text": text}))
+}
+
+/// Writes a refusal to the log and to the request's trace.
+fn tell(request: Arc<RequestName>, error: &ServeError) {
+    let refusal = Refusal {
+        fault: error.kind().fault(),
+        status: &"error",
+        reason: error.reason(),
+        message: error.message(),
+    };
+    as_request(Some(request), || refusal.log());
 }
 
 fn unserved(kind: &str) -> End {

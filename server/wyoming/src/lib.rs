@@ -24,7 +24,7 @@ use std::time::Duration;
 use omni_config::{ConnectionLimits, Scope, TrustedProxies};
 use omni_core::caller::{AuthError, Caller, CallerAddress, Tenant};
 use omni_core::drain::Phases;
-use omni_core::id::random_u64;
+use omni_core::id::{OnRefused, random_u64};
 use omni_services::{Catalog, SpeechService};
 use omni_telemetry::{ConnectionInstruments, ProtocolInstruments};
 use omni_transport::{ConnectionLimiter, Keys, proxied_caller};
@@ -35,50 +35,46 @@ use tracing::Instrument as _;
 
 use self::connection::Connection;
 
+const PROTOCOL: &str = "wyoming";
 /// Pause after an error that is not a connection's own, like a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The parts that connections are served with.
+/// The services that connections are served with, and the settings of the port.
+#[derive(Debug)]
+pub struct WyomingParts {
+    pub speech: SpeechService,
+    pub catalog: Catalog,
+    pub keys: Keys,
+    /// The holder of a key of `keys` that all callers count as.
+    pub holder: Option<String>,
+    /// The same as of other ports, each port for itself.
+    pub limits: ConnectionLimits,
+    pub proxies: TrustedProxies,
+    pub connections: Arc<ConnectionInstruments>,
+    pub requests: ProtocolInstruments,
+    pub on_refused: OnRefused,
+}
+
+/// The server of the protocol.
 #[derive(Debug)]
 pub struct Wyoming {
-    speech: SpeechService,
-    catalog: Catalog,
-    keys: Keys,
-    holder: Option<String>,
-    limits: ConnectionLimits,
-    proxies: TrustedProxies,
+    parts: WyomingParts,
     places: ConnectionLimiter,
-    connections: Arc<ConnectionInstruments>,
-    requests: ProtocolInstruments,
     closing: CancellationToken,
 }
 
 impl Wyoming {
-    /// Serves speech within the same `limits` as other ports, each port for itself. `holder` is the holder of a key of `keys` that
-    /// all callers count as.
     #[must_use]
-    pub fn new(
-        (speech, catalog): (SpeechService, Catalog),
-        (keys, holder): (Keys, Option<String>),
-        (limits, proxies): (ConnectionLimits, TrustedProxies),
-        (connections, requests): (Arc<ConnectionInstruments>, ProtocolInstruments),
-    ) -> Self {
+    pub fn new(parts: WyomingParts) -> Self {
         Self {
-            speech,
-            catalog,
-            keys,
-            holder,
-            places: ConnectionLimiter::new(limits.connections, limits.per_peer),
-            limits,
-            proxies,
-            connections,
-            requests,
+            places: ConnectionLimiter::new(parts.limits.connections, parts.limits.per_peer),
+            parts,
             closing: CancellationToken::new(),
         }
     }
 
-    /// Serves until `shutdown` resolves and every connection has closed after it. Accepts connections until then, or until an earlier one
-    /// of `phases` in which the server's listeners close.
+    /// Serves until `shutdown` resolves and every connection has closed after it. Accepts connections until then, or
+    /// until an earlier one of `phases` in which the server's listeners close.
     pub async fn serve(self, listener: TcpListener, phases: &Phases, shutdown: impl Future<Output = ()>) {
         let shared = Arc::new(self);
         let mut connections = JoinSet::new();
@@ -104,29 +100,31 @@ impl Wyoming {
     }
 
     async fn connection(self: Arc<Self>, mut stream: TcpStream, peer: SocketAddr) {
-        let named = proxied_caller(&self.proxies, &mut stream, peer);
-        let Ok(Ok(address)) = tokio::time::timeout(self.limits.opening_time, named).await else {
+        let proxies = &self.parts.proxies;
+        let named = proxied_caller(proxies, &mut stream, peer);
+        let Ok(Ok(address)) = tokio::time::timeout(self.parts.limits.opening_time, named).await else {
             tracing::debug!(%peer, "connection refused: a proxy named no caller");
             return;
         };
-        let shared = self.proxies.contains(address.ip());
+        let shared = proxies.contains(address.ip());
         let place = match self.places.take(address.ip(), shared) {
             Ok(place) => place,
             Err(full) => {
-                self.connections.connected(full.connected());
+                self.parts.connections.connected(full.connected());
                 tracing::debug!(%peer, "connection refused: {full}");
                 return;
             }
         };
-        let open = self.connections.open();
+        let open = self.parts.connections.open();
+        let id = format!("wyo_{:016x}", random_u64());
         let span = tracing::error_span!(
             "request",
-            request_id = format!("wyo_{:016x}", random_u64()),
+            request_id = id,
             peer = %address,
-            key = self.holder,
-            protocol = "wyoming",
+            key = self.parts.holder,
+            protocol = PROTOCOL,
         );
-        match Connection::new(stream, address, Arc::clone(&self)) {
+        match Connection::new(stream, address, id, Arc::clone(&self)) {
             Ok(connection) => connection.run().instrument(span).await,
             Err(error) => tracing::debug!(%peer, %error, "connection failed"),
         }
@@ -135,8 +133,8 @@ impl Wyoming {
 
     /// The caller behind a connection from `address`.
     fn caller(&self, address: CallerAddress) -> Result<Caller, AuthError> {
-        match &self.holder {
-            Some(holder) => self.keys.holder(holder, address, Scope::Speech),
+        match &self.parts.holder {
+            Some(holder) => self.parts.keys.holder(holder, address, Scope::Speech),
             None => Ok(Caller::anonymous(Tenant::at(address.ip())).at(Some(address))),
         }
     }

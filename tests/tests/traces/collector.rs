@@ -202,7 +202,17 @@ pub(crate) async fn server(url: &str, adjust: impl FnOnce(&mut Config)) -> TestS
 
 /// As above, with a script of its own.
 pub(crate) async fn scripted(url: &str, script: FakeScript, adjust: impl FnOnce(&mut Config)) -> TestServer {
-    let args = ["--otlp-traces-endpoint", url];
+    with_args(url, &[], script, adjust).await
+}
+
+/// As above, with arguments.
+pub(crate) async fn with_args(
+    url: &str,
+    args: &[&str],
+    script: FakeScript,
+    adjust: impl FnOnce(&mut Config),
+) -> TestServer {
+    let args = [args, &["--otlp-traces-endpoint", url]].concat();
     let soon = |config: &mut Config| {
         let traces = config.traces.as_mut().expect("an endpoint");
         traces.limits.delay = Duration::from_millis(10);

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures::{SinkExt as _, StreamExt as _};
 use omni_config::{Quotas, Scope, new_key};
 use omni_proto::v1;
 use omni_tests::{
@@ -12,7 +13,12 @@ use opentelemetry_proto::tonic::trace::v1::Status;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 
-use crate::collector::{Collector, Seen, attributes, only, scripted, server};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+use tokio_tungstenite::client_async;
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::collector::{Collector, Seen, attributes, only, scripted, server, with_args};
 
 const SENTENCE: &str = "This is one sentence.";
 
@@ -402,6 +408,91 @@ async fn a_request_that_is_refused_before_anything_of_it_began_is_a_span_with_th
         assert_eq!(span.text("omni.request.status"), status, "{span:#?}");
         assert_eq!(span.text("network.protocol.name"), "grpc");
     }
+}
+
+/// The next event of a Wyoming server: its kind and its data.
+async fn wyoming_event(stream: &mut BufReader<TcpStream>) -> (String, String) {
+    let mut line = String::new();
+    stream.read_line(&mut line).await.expect("a line");
+    let head: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    let length = |name: &str| head[name].as_u64().unwrap_or(0) as usize;
+    let mut data = vec![0; length("data_length")];
+    let mut payload = vec![0; length("payload_length")];
+    stream.read_exact(&mut data).await.expect("data");
+    stream.read_exact(&mut payload).await.expect("a payload");
+    let kind = head["type"].as_str().expect("a type").to_owned();
+    (kind, String::from_utf8(data).expect("JSON"))
+}
+
+#[tokio::test]
+async fn requests_by_wyoming_have_spans_with_an_id_and_one_that_is_refused_after_another_too() {
+    let collector = Collector::start().await;
+    let args = ["--wyoming", "127.0.0.1:0"];
+    let server = with_args(&collector.url(), &args, FakeScript::default(), |_| {}).await;
+    let address = server.app.wyoming_address().expect("--wyoming");
+    let mut stream = BufReader::new(TcpStream::connect(address).await.expect("it listens"));
+    let ask = |text: &str, voice: &str| {
+        let data = serde_json::json!({"text": text, "voice": {"name": voice}}).to_string();
+        format!(
+            "{{\"type\": \"synthesize\", \"data_length\": {}}}\n{data}",
+            data.len()
+        )
+    };
+    stream
+        .write_all(ask(SENTENCE, "").as_bytes())
+        .await
+        .expect("it reads");
+    while wyoming_event(&mut stream).await.0 != "audio-stop" {}
+    stream
+        .write_all(ask(SENTENCE, "parrot").as_bytes())
+        .await
+        .expect("it reads");
+    assert_eq!(wyoming_event(&mut stream).await.0, "error");
+    server.idle(1).await;
+    server.stop().await;
+    let spans = collector.spans();
+    let roots: Vec<_> = spans.iter().filter(|span| span.name == "llm_request").collect();
+    let [spoken, refused] = roots[..] else {
+        panic!("one span each: {roots:#?}")
+    };
+    assert_eq!(
+        (spoken.text("omni.outcome"), refused.text("omni.outcome")),
+        ("stop", "refused")
+    );
+    for span in roots {
+        assert_eq!(span.text("network.protocol.name"), "wyoming");
+        assert_eq!(span.text("omni.request.route"), "synthesize");
+        assert!(span.text("omni.request.id").starts_with("wyo_"), "{span:#?}");
+    }
+    assert_eq!(
+        spoken.text("omni.request.id"),
+        refused.text("omni.request.id"),
+        "of one connection"
+    );
+}
+
+#[tokio::test]
+async fn a_speech_socket_whose_first_session_is_refused_has_a_span() {
+    let collector = Collector::start().await;
+    let server = server(&collector.url(), |_| {}).await;
+    let url = format!("ws://{}/v1/audio/speech/stream", server.app.address());
+    let stream = TcpStream::connect(server.app.address())
+        .await
+        .expect("it listens");
+    let (mut socket, _) = client_async(url, stream).await.expect("a WebSocket");
+    let config = r#"{"type": "session.config", "voice": "parrot"}"#;
+    socket.send(Message::text(config)).await.expect("it reads");
+    while let Some(Ok(message)) = socket.next().await {
+        if message.is_close() {
+            break;
+        }
+    }
+    server.stop().await;
+    let spans = collector.spans();
+    let root = only(&spans, "llm_request");
+    assert_eq!(root.text("omni.outcome"), "refused");
+    assert_eq!(root.text("network.protocol.name"), "websocket");
+    assert_eq!(root.text("omni.request.route"), "GET /v1/audio/speech/stream");
 }
 
 #[tokio::test]

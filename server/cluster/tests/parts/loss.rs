@@ -1,5 +1,7 @@
 //! Processes that are killed, drained or never there.
 
+use std::collections::BTreeMap;
+
 use crate::figures::value;
 use crate::part::{Cluster, PROBES, Part, SENTENCE, http, long_text, until};
 use crate::speech::alone;
@@ -171,6 +173,44 @@ async fn of_a_killed_stage_the_log_has_a_line_of_its_loss_one_that_it_left_and_i
         .find(|line| line.starts_with("vllm:omni_replica_deaths_total{") && line.contains("stage=\"0\""));
     assert!(died.is_some_and(|line| line.ends_with("} 1.0")), "{page}");
     assert!(front.spoken(1, SENTENCE).await == expected);
+}
+
+/// The series of stage 0 on a page, and their values.
+fn series_of_first_stage(page: &str) -> BTreeMap<&str, f64> {
+    let lines = page.lines().filter(|line| line.contains("stage=\"0\""));
+    let pairs = lines.filter_map(|line| line.rsplit_once(' '));
+    pairs
+        .map(|(series, value)| (series, value.parse().expect("a number")))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_replica_that_joins_again_counts_in_the_series_that_it_had() {
+    let cluster = Cluster::new();
+    let [front, mut talker, _vocoder] = cluster.speaking(&[]);
+    front.spoken(1, SENTENCE).await;
+    let first = front.metrics();
+    talker.kill();
+    front.says("replica left");
+    let _again = cluster.stage("talker", &["--replica", "0"]);
+    front.says_times("replica ready", 3);
+    front.spoken(1, SENTENCE).await;
+    let grown = |page: &str| {
+        let now = series_of_first_stage(page);
+        let counted = |(name, value): (&&str, &f64)| {
+            let is_of_sequences = name.starts_with("vllm:request_success_total{");
+            is_of_sequences && now.get(*name).is_some_and(|now| now > value)
+        };
+        series_of_first_stage(&first).iter().any(|(name, value)| counted((name, value)))
+    };
+    until("its sequences are counted", || grown(&front.metrics())).await;
+    let page = front.metrics();
+    let now = series_of_first_stage(&page);
+    let lost: Vec<_> = series_of_first_stage(&first)
+        .into_keys()
+        .filter(|name| !now.contains_key(name))
+        .collect();
+    assert!(lost.is_empty(), "{lost:#?}");
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::Given;
 use super::problem::{flag, nearest, problem};
-use super::settings::{Entry, Fallback, Rule, entries};
+use super::settings::{Entry, Fallback, MOST, Rule, entries};
 use super::value::Setup;
 
 /// The source of a value.
@@ -105,7 +105,8 @@ impl Resolved {
     }
 
     fn derived(&self, rule: Rule, scope: &str, given: &Given<'_>) -> Setup {
-        let times = |n: u64| n.saturating_mul(given.max_active as u64);
+        // Too many active utterances are refused by name elsewhere, beside every other problem.
+        let times = |n: u64| n.saturating_mul(given.max_active as u64).min(MOST);
         match rule {
             Rule::TimesActive(n) => Setup::Count(times(n)),
             Rule::TimesActiveWithin { each, least, most } => Setup::Count(times(each).clamp(least, most)),

@@ -37,7 +37,9 @@ pub(crate) const WEIGHTS: &[&str] = &["auto", "f32", "bf16", "int8", "int4"];
 
 const FEW: Kind = Kind::Count { min: 1, max: 64 };
 const BATCH: Kind = Kind::Count { min: 1, max: 4096 };
-const MANY: Kind = Kind::Count { min: 1, max: 1 << 24 };
+/// Most of anything that is counted.
+pub(super) const MOST: u64 = 1 << 24;
+const MANY: Kind = Kind::Count { min: 1, max: MOST };
 const VOICES: Kind = Kind::Count { min: 0, max: 100_000 };
 const PATTERN: Kind = Kind::Count {
     min: 1,

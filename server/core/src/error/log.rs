@@ -40,12 +40,10 @@ pub struct Refusal<'a> {
 }
 
 impl Refusal<'_> {
-    /// Writes the line.
+    /// Writes the line, and makes the span of the request. Callers who are refused often get few of either, so that the
+    /// spans of those who are served are not displaced.
     pub fn log(&self) {
         static LINES: Mutex<LineLimits> = Mutex::new(LineLimits::new());
-        if let Some(request) = current_request() {
-            request.refused(self);
-        }
         let taken = LINES
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -53,6 +51,9 @@ impl Refusal<'_> {
         let Line::Written { suppressed } = taken else {
             return;
         };
+        if let Some(request) = current_request() {
+            request.refused(self);
+        }
         let suppressed = (suppressed > 0).then_some(suppressed);
         let problem = Some(self.message).filter(|message| !message.is_empty());
         let status = self.status;

@@ -10,7 +10,7 @@ use omni_engine::{SeqId, Stamp};
 use omni_telemetry::{Span, TraceContext};
 
 use omni_core::error::ServeError;
-use omni_core::error::log::Refusal;
+use omni_core::error::log::{Fault, Refusal};
 use omni_core::id::{RequestName, current_request};
 use omni_pipeline::connector::EdgeRecord;
 use omni_pipeline::stage::StageSnapshot;
@@ -91,11 +91,16 @@ pub(super) fn refused(
     refusal: &Refusal<'_>,
     took: Duration,
 ) -> Span {
+    let (outcome, reason) = match refusal.fault {
+        Fault::Caller => ("refused", refusal.reason),
+        Fault::Server => ("error", refusal.reason),
+        Fault::Gone => ("aborted", "CALLER_GONE"),
+    };
     named(Span::request(context, REQUEST, Duration::ZERO, took), request)
         .text("omni.request.status", refusal.status.to_string())
-        .text("omni.outcome", "refused")
-        .text("error.type", refusal.reason.to_owned())
-        .failed(refusal.reason.to_owned())
+        .text("omni.outcome", outcome)
+        .text("error.type", reason.to_owned())
+        .failed(reason.to_owned())
 }
 
 /// The same with how the request is called, and how it came.

@@ -29,6 +29,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use omni_core::id::{current_request, in_request};
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
@@ -156,7 +157,11 @@ impl Handshake {
                 Err(error) => tracing::debug!(%error, "WebSocket upgrade failed"),
             }
         };
-        let work = Box::pin(work.in_current_span());
+        let work = work.in_current_span();
+        let work: BoxFuture<'static, ()> = match current_request() {
+            Some(name) => Box::pin(in_request(name, work)),
+            None => Box::pin(work),
+        };
         let mut response = Response::new(Body::empty());
         if self.upgrades.work.try_send(work).is_err() {
             // A connection is served one request after the other, so there is room.

@@ -482,11 +482,16 @@ async fn a_speech_socket_whose_first_session_is_refused_has_a_span() {
     let (mut socket, _) = client_async(url, stream).await.expect("a WebSocket");
     let config = r#"{"type": "session.config", "voice": "parrot"}"#;
     socket.send(Message::text(config)).await.expect("it reads");
-    while let Some(Ok(message)) = socket.next().await {
-        if message.is_close() {
-            break;
-        }
-    }
+    let told = socket.next().await.expect("an error").expect("a message");
+    assert!(
+        told.to_text().expect("text").contains("voice_not_found"),
+        "{told}"
+    );
+    socket
+        .send(Message::text(r#"{"type": "session.close"}"#))
+        .await
+        .expect("it reads");
+    while let Some(Ok(_)) = socket.next().await {}
     server.stop().await;
     let spans = collector.spans();
     let root = only(&spans, "llm_request");

@@ -201,7 +201,9 @@ async fn a_replica_that_joins_again_counts_in_the_series_that_it_had() {
             let is_of_sequences = name.starts_with("vllm:request_success_total{");
             is_of_sequences && now.get(*name).is_some_and(|now| now > value)
         };
-        series_of_first_stage(&first).iter().any(|(name, value)| counted((name, value)))
+        series_of_first_stage(&first)
+            .iter()
+            .any(|(name, value)| counted((name, value)))
     };
     until("its sequences are counted", || grown(&front.metrics())).await;
     let page = front.metrics();

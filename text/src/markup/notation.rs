@@ -85,8 +85,9 @@ impl Default for Context {
 impl Context {
     /// A character of text came.
     pub(super) fn saw(&mut self, c: char) {
-        if c.is_alphanumeric() {
-            if !self.last.is_alphanumeric() {
+        let joins = |c: char| c.is_alphanumeric() || c == '_';
+        if joins(c) {
+            if !joins(self.last) {
                 self.word.clear();
             }
             if self.word.len() < 24 {
@@ -112,7 +113,8 @@ impl Context {
     }
 
     fn after_word(&self, words: &[&str]) -> bool {
-        words.iter().any(|word| self.word.eq_ignore_ascii_case(word))
+        let last = self.word.trim_matches('_');
+        words.iter().any(|word| last.eq_ignore_ascii_case(word))
     }
 }
 
@@ -255,12 +257,12 @@ fn bracket(held: &[char], context: &Context, whole: bool) -> Judged {
     } else {
         Edit::Inner(label.len())
     };
-    // "a[1] = 7" is an index of code.
+    // "a[1] = 7" and "of items[a] + 1" are indices of code.
     if cited && context.last.is_alphanumeric() {
-        let mut rest = held[behind..].iter().skip_while(|&&c| c == ' ');
-        match rest.next() {
-            None if !whole && held.len() < behind + 2 => return Judged::Open(""),
-            Some('=') => return Judged::Text,
+        match held[behind..] {
+            [] | [_] if !whole => return Judged::Open(""),
+            ['=', ..] | [' ', '=', ..] => return Judged::Text,
+            ref rest if matches!(label, ['a'..='e']) && !goes_on(rest, context) => return Judged::Text,
             _ => {}
         }
     }
@@ -287,7 +289,7 @@ fn bracket(held: &[char], context: &Context, whole: bool) -> Judged {
 }
 
 /// The place of the bracket that closes the one at `from`.
-fn closing(held: &[char], from: usize) -> Result<usize, Judged> {
+pub(super) fn closing(held: &[char], from: usize) -> Result<usize, Judged> {
     let mut depth = 0;
     let mut escaped = false;
     for (i, &c) in held.iter().enumerate().skip(from) {
@@ -385,9 +387,20 @@ fn image(held: &[char], context: &Context, whole: bool) -> Judged {
 /// Numbers of sources, such as "1", "1, 3-5", or "citation needed". The brackets of an interval or of code are none.
 fn is_citation(label: &[char], context: &Context) -> bool {
     let text: String = label.iter().collect();
-    // "above[a]"; code has other letters.
-    let lettered =
-        matches!(label, ['a'..='e']) && context.last.is_ascii_lowercase() && context.word.len() > 3;
+    let name = context.word.trim_matches('_');
+    if name.contains('_') || context.after_word(&["arr", "args", "argv", "items", "nums"]) {
+        return false;
+    }
+    // "above[a]"; code has other letters and names.
+    let capitals = name.chars().skip(1).any(char::is_uppercase);
+    let lettered = matches!(label, ['a'..='e'])
+        && context.last.is_ascii_lowercase()
+        && name.len() > 3
+        && !capitals
+        && !context.after_word(&[
+            "array", "buffer", "cells", "columns", "data", "dict", "index", "keys", "list", "matrix",
+            "nodes", "rows", "stack", "string", "table", "tuple", "values", "vector", "words",
+        ]);
     if lettered || ["citation needed", "source?", "clarification needed"].contains(&text.trim()) {
         return true;
     }
@@ -410,6 +423,16 @@ fn is_citation(label: &[char], context: &Context) -> bool {
         ]);
     let numbered = numbered && !(context.indexed && label.iter().all(char::is_ascii_digit));
     numbered && !context.line_start && !code && !interval
+}
+
+/// True if a sentence ends or goes on behind the letter of a note: "nations[a].", but not "names[a] is".
+fn goes_on(rest: &[char], context: &Context) -> bool {
+    match rest {
+        [' ', c, ..] => c.is_lowercase() && !context.word.ends_with('s'),
+        ['.' | '!' | '?', c, ..] => c.is_whitespace(),
+        [c, ..] => c.is_whitespace() || matches!(c, ',' | ';' | '.' | '!' | '?'),
+        [] => true,
+    }
 }
 
 /// A footnote: "^1".

@@ -1,6 +1,6 @@
 //! Codes that move the cursor of a terminal, colour its text or name its window.
 
-use super::notation::{Edit, Judged};
+use super::notation::{Edit, Judged, closing};
 
 /// Most characters of a control sequence.
 const LONGEST_SEQUENCE: usize = 64;
@@ -81,7 +81,7 @@ pub(super) fn written(held: &[char], whole: bool) -> Judged {
     }
 }
 
-/// A code of colours whose ESC was lost: "[33mwarning[0m".
+/// A code of colours whose ESC was lost: "[33mwarning[0m". A bracket that closes before another code comes is none: "[50mg]".
 pub(super) fn lost(held: &[char], whole: bool) -> Judged {
     let digits = held[1..]
         .iter()
@@ -92,13 +92,26 @@ pub(super) fn lost(held: &[char], whole: bool) -> Judged {
     if digits == 0 || digits > 16 || !codes.split(';').all(colour) {
         return Judged::Text;
     }
-    match (held.get(digits + 1), held.get(digits + 2)) {
-        (None, _) | (Some('m'), None) if !whole => Judged::Open(""),
-        (Some('m'), next)
-            if codes == "0" || codes.contains(';') || next.is_some_and(|c| c.is_alphabetic()) =>
-        {
-            Judged::Taken(vec![Edit::Skip(digits + 2)])
-        }
-        _ => Judged::Text,
+    let code = Judged::Taken(vec![Edit::Skip(digits + 2)]);
+    let next = match (held.get(digits + 1), held.get(digits + 2)) {
+        (None, _) | (Some('m'), None) if !whole => return Judged::Open(""),
+        (Some('m'), _) if codes == "0" || codes.contains(';') => return code,
+        (Some('m'), Some(next)) => next,
+        _ => return Judged::Text,
+    };
+    let resets = matches!(codes.as_str(), "22" | "23" | "24" | "27" | "29" | "39" | "49");
+    if next.is_whitespace() && !resets {
+        return Judged::Text;
+    }
+    let another = |three: &[char]| {
+        three[0] == '[' && three[1].is_ascii_digit() && matches!(three[2], '0'..='9' | ';' | 'm')
+    };
+    if held[digits + 2..].windows(3).any(another) {
+        return code;
+    }
+    match closing(held, 0) {
+        Ok(_) => Judged::Text,
+        Err(Judged::Open(_)) if !whole => Judged::Open("[]\n\\m0123456789"),
+        Err(_) => code,
     }
 }

@@ -4,7 +4,7 @@ use super::identifier;
 use super::rules::Reading;
 use super::text::{Kind, Text};
 
-const MAX_GROUPS: usize = 6;
+const MAX_GROUPS: usize = 8;
 
 /// Reads a telephone number.
 pub(super) fn read(text: &Text<'_>, at: usize) -> Option<Reading> {
@@ -85,7 +85,14 @@ fn is_number(plus: bool, groups: &[Group<'_>]) -> bool {
         [3, 3, 4] => uniform || groups[0].separator == "(",
         [1, 3, 3, 4] => groups[0].digits == "1",
         [3, 4] => groups[1].separator == "-",
-        [_, _, ..] => groups[0].digits.starts_with('0') && uniform && (9..=12).contains(&total),
+        [_, _, ..] => {
+            let longest = if groups[0].digits.starts_with("00") {
+                15
+            } else {
+                12
+            };
+            groups[0].digits.starts_with('0') && uniform && (9..=longest).contains(&total)
+        }
         _ => false,
     }
 }

@@ -427,7 +427,7 @@ pub(super) fn early_space(before: &[char], next: char) -> Verdict {
     if next.is_numeric() {
         let free =
             named && word.iter().all(|c| c.is_alphabetic()) && !abbrev::goes_before_number(&letters(&word));
-        return certain(free || numeric && (before.len() >= LONGEST_NUMBERS || is_row(before)));
+        return certain(free || numeric && is_row(before));
     }
     if !counts || named || !next.is_lowercase() {
         // "A1 B2"
@@ -446,15 +446,22 @@ fn is_money(c: char) -> bool {
     matches!(c, '$' | '€' | '£' | '¥' | '₹')
 }
 
-/// True if small numbers are counted: "1 2 3", but no groups of a longer number.
+/// True if small numbers are counted: "1 2 3", but no groups of a longer number, such as "+33 6 12 34".
 fn is_row(before: &[char]) -> bool {
-    let mut tokens = before.rsplit(|&c| is_space(c)).filter(|token| !token.is_empty());
+    let of_number = |c: &&char| is_space(**c) || c.is_numeric() || "+()-./,".contains(**c);
+    let length = before.iter().rev().take_while(of_number).count();
+    let run = &before[before.len() - length..];
     let small = |token: &[char]| {
         let digits = token.strip_suffix(&[',']).unwrap_or(token);
         (1..=2).contains(&digits.len()) && digits[0] != '0' && digits.iter().all(char::is_ascii_digit)
     };
-    let row = tokens.by_ref().take(3).take_while(|token| small(token)).count();
-    row == 3 || row == 2 && tokens.next().is_none()
+    let tokens = || {
+        run.split(|&c| is_space(c))
+            .filter(|token| token.iter().any(|c| c.is_numeric()))
+    };
+    let count = tokens().count();
+    let whole = length == before.len();
+    length >= LONGEST_NUMBERS || (count > 2 || count == 2 && whole) && tokens().all(small)
 }
 
 /// The kind of end where the caller ends the text.

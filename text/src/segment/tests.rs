@@ -383,6 +383,10 @@ fn eager_text_keeps_numbers_beside_what_they_are_read_by() {
         ("My code is 4829 13 and nothing else now.", "is"),
         ("The whole thing costs 5 million dollars or so.", "5"),
         ("I live at a place on page 5 of the book.", "page"),
+        ("Tel.Nr. 12 34 567", "34"),
+        ("06 12 34 56 78", "56"),
+        ("Call +33 6 12 34 56 78", "34"),
+        ("Call our office in Paris at this number: (0)1 44 55 66 77", "55"),
     ] {
         let segments = cut(Buffering::Eager, text);
         assert!(

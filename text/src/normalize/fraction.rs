@@ -3,7 +3,7 @@
 use super::numeral::Numeral;
 use super::rules::Reading;
 use super::text::Text;
-use super::{number, quantity};
+use super::{number, quantity, unit};
 
 /// "1/2", "2 3/4"
 pub(super) fn read(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
@@ -13,7 +13,7 @@ pub(super) fn read(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
     let next = text.past_space(n.end);
     if next > n.end && text.is_digits(next) && text.is(next + 1, "/") {
         let part = Numeral::at(text, next)?;
-        let (words, end) = parts(text, &part)?;
+        let (words, end) = named(text, &part)?;
         let words = if words.starts_with("one ") {
             words.replacen("one ", "a ", 1)
         } else {
@@ -25,19 +25,31 @@ pub(super) fn read(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
             None => Reading::new(words, end),
         });
     }
-    let (words, end) = parts(text, n)?;
+    let (words, end) = idiom(text, n).or_else(|| named(text, n))?;
     let sign = if n.negative { "minus " } else { "" };
     Some(with_unit(text, &format!("{sign}{words}"), end))
 }
 
-/// The words of a numerator and its denominator, and the token after them.
-fn parts(text: &Text<'_>, top: &Numeral) -> Option<(String, usize)> {
-    if !text.is(top.end, "/") || !text.is_digits(top.end + 1) || text.is(top.end + 2, "/") {
-        return None;
+/// The numerator and the denominator, and the token after them.
+fn parts<'a>(text: &Text<'a>, top: &Numeral) -> Option<(usize, &'a str, usize)> {
+    let whole = text.is(top.end, "/") && text.is_digits(top.end + 1) && !text.is(top.end + 2, "/");
+    whole
+        .then(|| Some((top.small()?, text.str(top.end + 1), top.end + 2)))
+        .flatten()
+}
+
+/// Two numbers that are said as such: "50/50", "24/7", "I give it 8/10."
+fn idiom(text: &Text<'_>, top: &Numeral) -> Option<(String, usize)> {
+    let (over, under, end) = parts(text, top)?;
+    // "9/10 dentists", but "3/10 of them" and "3/10 mile"
+    let behind = text.past_space(end);
+    let part = text.is_one_of(behind, "of percent")
+        || suffix(text, behind) > 0
+        || text.lower(behind).is_some_and(|word| unit::is_name(&word))
+        || quantity::unit_at(text, end).is_some();
+    if under == "10" && (2..11).contains(&over) && !part {
+        return Some((format!("{} out of ten", number::cardinal(&top.whole)), end));
     }
-    let over = top.small()?;
-    let under = text.str(top.end + 1);
-    let end = top.end + 2;
     let equal = top.whole == under;
     if equal || matches!((over, under), (24, "7") | (9, "11")) {
         return Some((
@@ -45,12 +57,17 @@ fn parts(text: &Text<'_>, top: &Numeral) -> Option<(String, usize)> {
             end,
         ));
     }
-    // "I give it 8/10.", "9/10 dentists"
-    let behind = text.past_space(end);
-    let part = text.is_one_of(behind, "of th") || quantity::unit_at(text, end).is_some();
-    if under == "10" && (2..11).contains(&over) && !part {
-        return Some((format!("{} out of ten", number::cardinal(&top.whole)), end));
-    }
+    None
+}
+
+/// The letters of an ordinal behind a denominator: "3/10ths".
+fn suffix(text: &Text<'_>, at: usize) -> usize {
+    usize::from(text.is_one_of(at, "nd nds rd rds th ths"))
+}
+
+/// The words of a numerator and its denominator, and the token after them.
+fn named(text: &Text<'_>, top: &Numeral) -> Option<(String, usize)> {
+    let (over, under, end) = parts(text, top)?;
     let below: usize = if under.len() > 4 {
         return None;
     } else {
@@ -71,7 +88,8 @@ fn parts(text: &Text<'_>, top: &Numeral) -> Option<(String, usize)> {
         _ if below == 2 => "halves".to_owned(),
         _ => format!("{name}s"),
     };
-    Some((format!("{} {name}", number::cardinal(&top.whole)), end))
+    let words = format!("{} {name}", number::cardinal(&top.whole));
+    Some((words, end + suffix(text, end)))
 }
 
 /// "3/4 km" is a part of one.

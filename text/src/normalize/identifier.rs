@@ -20,10 +20,23 @@ static PHONES: &str =
 /// Words and signs between such a word and its digits.
 static BETWEEN: &str = "# . : = code ending id in is no num number was key";
 
+/// Words whose value is an amount, however many digits it has.
+static AMOUNTS: &str = "\
+    amount amounted amounts answer average balance budget capacity capital capped cost costs count counter cuts decreased \
+    difference distance dropped earnings equals exceeded exceeds fell grew increased length limit limited loss losses max \
+    maximum memory min minimum net output peak population price product profit profits result revenue revenues rises rose sales \
+    score size speed sum total totaled totals turnover value valued views volume weight worth";
+/// Words between such a word and its digits.
+static LINKS: &str = "\
+    a all an are at be by currently exactly from in is just memory now of only reached reaches size some stands still stood the \
+    to total up value was were";
+
 /// Symbols of the elements.
 static ELEMENTS: &str = "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb Mo Tc Ru Rh Pd \
                          Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir Pt Au Hg Tl Pb Bi Po At Rn Fr Ra \
                          Ac Th Pa U Np Pu Am";
+/// Tokens before digits among which the word is that says what they are.
+const FAR: usize = 20;
 /// Elements of two letters of which a formula with no other is one.
 static ALONE: &str = "Br Cl Fe Hg Li Si";
 
@@ -163,6 +176,27 @@ fn is_count(text: &Text<'_>, at: usize, end: usize) -> bool {
         )
         || text.lower(behind).is_some_and(|word| measure::is_plural(&word))
         || quantity::unit_at(text, end).is_some()
+        || is_amount(text, at)
+}
+
+/// True if a word before the digits says that they are an amount: "the total was", "the population of France is", "the number of stars is".
+fn is_amount(text: &Text<'_>, at: usize) -> bool {
+    let mut linked = true;
+    let before = (at.saturating_sub(FAR)..at).rev();
+    for i in before.take_while(|&i| !text.is_any(i, &[".", "!", "?", ";", ","])) {
+        let Some(word) = text.lower(i) else { continue };
+        let owned = text.past_space(i + 1);
+        let owns = text.is_one_of(owned, "of in for");
+        let counted = text
+            .lower(text.past_space(owned + 1))
+            .is_some_and(|word| measure::is_plural(&word));
+        let named = listed(AMOUNTS, &word) && !text.is_any(i, &["Max", "Min"]);
+        if named && (linked || owns) || word == "number" && owns && counted {
+            return true;
+        }
+        linked &= listed(LINKS, &word);
+    }
+    false
 }
 
 /// "1-800-FLOWERS"

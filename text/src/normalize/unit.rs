@@ -89,10 +89,21 @@ static PREFIXES: &[(&str, &str)] = &[
     ("µ", "micro"), ("u", "micro"), ("n", "nano"),
 ];
 
+static BY_SIGN: LazyLock<HashMap<String, (Unit, Near)>> = LazyLock::new(|| rows().collect());
+
 /// The unit written `sign`, and how close to its number it has to stand.
 pub(super) fn find(sign: &str) -> Option<&'static (Unit, Near)> {
-    static BY_SIGN: LazyLock<HashMap<String, (Unit, Near)>> = LazyLock::new(|| rows().collect());
     BY_SIGN.get(sign)
+}
+
+/// True if a unit or a measure of a kitchen is called so.
+pub(super) fn is_name(word: &str) -> bool {
+    listed(
+        "cup cups degree degrees kilometre kilometres litre litres metre metres",
+        word,
+    ) || BY_SIGN
+        .values()
+        .any(|(unit, _)| unit.one == word || unit.many == word)
 }
 
 fn rows() -> impl Iterator<Item = (String, (Unit, Near))> {

@@ -28,6 +28,10 @@ fn numbers() {
             "2147483648",
             "two one four, seven four eight, three six four eight",
         ),
+        (
+            "the value 2147483648",
+            "the value two billion one hundred forty-seven million four hundred eighty-three thousand six hundred forty-eight",
+        ),
         ("x = 2000000001", "x equals two billion one"),
         ("007", "zero zero seven"),
         ("00", "zero zero"),

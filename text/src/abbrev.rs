@@ -147,7 +147,7 @@ pub(crate) fn starts_sentence(word: &str) -> bool {
 
 /// Units that are often written with a full stop.
 static DOTTED_UNITS: &str = "\
-    cal cu fl ft gal hr hrs in lb lbs mi min mins mo oz pt qt sec secs sq tbsp tsp wk wks yd yds yr yrs";
+    Tbsp cal cu fl ft gal hr hrs in lb lbs mi min mins mo mos oz pt qt sec secs sq tbsp tsp wk wks yd yds yr yrs";
 
 /// True if a full stop after this unit may be part of it.
 pub(crate) fn is_dotted_unit(word: &str) -> bool {

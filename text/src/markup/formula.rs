@@ -333,6 +333,8 @@ impl Reader<'_> {
             "\\prime" => self.say("prime", chars),
             "T" | "\\top" => self.say("transposed", chars),
             "*" => self.say("star", chars),
+            "+" => self.say("plus", chars),
+            "-" => self.say("minus", chars),
             _ => {
                 self.say("to the power of", 1);
                 self.group(group, at + 1, depth)?;
@@ -453,7 +455,17 @@ impl Reader<'_> {
             if !matches!(name.as_str(), "sum" | "prod" | "int" | "lim") {
                 return Some(end);
             }
+            let edits = self.edits.len();
             let end = self.limits(end, to, depth)?;
+            for edit in self.edits[edits..].iter_mut().filter(|_| name == "lim") {
+                if let Edit::Words(words, _) = edit {
+                    *words = match words.trim() {
+                        "from" => " as".to_owned(),
+                        "to" => " approaches".to_owned(),
+                        _ => continue,
+                    };
+                }
+            }
             // Of what: it needs a sign to stand for.
             let space = self.text[end..to]
                 .iter()

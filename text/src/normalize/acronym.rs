@@ -11,7 +11,8 @@ static WORDS: &str = "\
 /// Capitals with vowels that are read as letters although they are long enough to be words.
 static LETTERS: &str = "\
     AARP ADHD ICBM IMDB IMEI IPTV ISDN OECD SSID UCLA UMTS UNHCR USAF USPS \
-    ASIC AWS BBC CEO CIA DIY EDT ETA FBI HDMI IBM IEEE ISBN IETF NBA NSA OAuth UAE UEFI USSR YMCA IANA";
+    ASIC AWS BBC CEO CIA DIY EDT ETA FBI HDMI IBM IEEE ISBN IETF NBA NSA OAuth UAE UEFI USSR YMCA IANA \
+    AEDT AEST CEST TVOC UUID";
 /// Short words that are ordinary ones even in capitals.
 static ORDINARY: &str = "\
     AM AN AS AT BE BY DO GO HE IF IN IS IT ME MY NO OF ON OR SO TO UP WE OH AH HI ALL AND ANY ARE BAD BIG BUT BUY \
@@ -22,13 +23,22 @@ static ORDINARY: &str = "\
 static SOUNDS: &str = "hm hmm hmmm mm mmm shh shhh sh psst pst brr grr pfft nth";
 /// Words whose sound is not in their letters.
 #[rustfmt::skip]
-static SAID: [(&str, &str); 7] = [
-    ("ctrl", "control"), ("vram", "v ram"), ("wwi", "world war one"), ("wwii", "world war two"), ("ok", "okay"),
-    ("tsk", "tisk"), ("ios", "i o s"),
+static SAID: [(&str, &str); 13] = [
+    ("cmd", "command"), ("ctrl", "control"), ("vram", "v ram"), ("wwi", "world war one"), ("wwii", "world war two"),
+    ("ok", "okay"), ("tsk", "tisk"), ("ios", "i o s"), ("ipv", "i p v"), ("hrs", "hours"), ("mins", "minutes"),
+    ("secs", "seconds"), ("yrs", "years"),
 ];
 
 /// The words that `word` is read as, in small letters. `shouted` says that capitals mean nothing here.
 pub(super) fn reading(word: &str, shouted: bool) -> String {
+    // "YoY", "IoT"
+    if let [a, b, c] = word.as_bytes()
+        && a.is_ascii_uppercase()
+        && b.is_ascii_lowercase()
+        && c.is_ascii_uppercase()
+    {
+        return spaced(&word.to_ascii_lowercase());
+    }
     let parts = split_camel(word);
     let words: Vec<String> = parts.iter().map(|part| part_reading(part, shouted)).collect();
     words.join(" ")

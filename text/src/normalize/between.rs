@@ -40,13 +40,19 @@ pub(super) fn read<'a>(
         Some(("to", dash))
     };
     let minus = Some(("minus", dash));
+    // "x^2 - 3"
+    if text.is(at, "^") && dash.sign == "-" && text.is_word(at - 1) {
+        return minus;
+    }
     let equals = |end: usize| text.is(text.past_space(end), "=");
     let timed = matches!(rule, Rule::Time | Rule::Date);
     let first = Numeral::signed(text, at).filter(|n| n.end == end);
     let dated = first.as_ref().is_some_and(measure::is_year) || timed;
     // "No. 5 - No. 7", "FY2019 - FY2021"
     let named = text.lower(dash.next);
-    let named = named.is_some() && named == text.word_before(at) && text.is_digits(at);
+    let number = text.past_space(dash.next + 1 + usize::from(text.is(dash.next + 1, ".")));
+    let named =
+        named.is_some() && named == text.word_before(at) && text.is_digits(at) && text.is_digits(number);
     if text.is_one_of(dash.next, OPEN) && dated || named {
         return to;
     }

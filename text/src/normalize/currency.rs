@@ -118,8 +118,12 @@ fn suffixed(text: &Text<'_>, at: usize) -> Option<(String, usize)> {
     let from = second
         .as_ref()
         .map_or(String::new(), |_| format!("{} to ", first.words()));
-    let n = decimal_comma(text, second.unwrap_or(first));
+    let mut n = decimal_comma(text, second.unwrap_or(first));
     let after = text.past_space(n.end);
+    // "1.200 €", but "1.299 €/l"
+    if text.is(after, "€") && !text.is(after + 1, "/") && !n.whole.starts_with('0') {
+        n.whole.extend(n.fraction.take_if(|digits| digits.len() == 3));
+    }
     let currency = match text.str(after) {
         "¢" => &CENTS,
         "$" if after > n.end || !text.is_gap(after + 1) => return None,

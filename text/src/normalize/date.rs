@@ -2,7 +2,7 @@
 
 use super::rules::Reading;
 use super::text::Text;
-use super::{number, time};
+use super::{number, time, unit};
 use crate::abbrev;
 
 /// A day and a month, and perhaps a year.
@@ -71,7 +71,8 @@ fn year<'a>(text: &Text<'a>, at: usize) -> Option<&'a str> {
 
 fn iso(text: &Text<'_>, at: usize) -> Option<Reading> {
     let year = year(text, at)?;
-    if !text.is(at + 1, "-") || !text.is(at + 3, "-") || text.is(at + 5, "-") {
+    let sign = text.str(at + 1);
+    if !matches!(sign, "-" | "/") || text.str(at + 3) != sign || text.is(at + 5, sign) {
         return None;
     }
     let date = Date {
@@ -185,9 +186,18 @@ fn with_slashes(text: &Text<'_>, at: usize) -> Option<Reading> {
 
 /// "on 11/20": only after a word that makes it a date and not a fraction.
 fn without_year(text: &Text<'_>, at: usize) -> Option<Reading> {
-    let on = text
-        .before(at)
-        .is_some_and(|before| text.str(before).eq_ignore_ascii_case("on"));
+    if !text.is(at + 1, "/") {
+        return None;
+    }
+    // "Monday, 3/4"
+    let comma = text.before(at).filter(|&before| text.is(before, ","));
+    let name = text
+        .before(comma.unwrap_or(at))
+        .filter(|&name| text.is_capitalised(name));
+    let weekday = name
+        .and_then(|name| text.lower(name))
+        .is_some_and(|word| abbrev::weekday(&word).is_some());
+    let on = weekday || text.follows(at, "arrives delivered due ends expires on starting starts");
     // "12/24 - 12/26", but "1/2 - 3/4 cup"
     let day = |at: usize| small(text, at).is_some() && text.is(at + 1, "/") && small(text, at + 2).is_some();
     let late = |at: usize| small(text, at + 2).is_some_and(|day| day > 12 && !matches!(day, 16 | 32));
@@ -198,9 +208,11 @@ fn without_year(text: &Text<'_>, at: usize) -> Option<Reading> {
             .is_some_and(|dash| dash.spaced && pair(at, dash.next));
     if !(on || ranged)
         || text.slice(at, at + 3) == "9/11"
-        || !text.is(at + 1, "/")
         || text.is(at + 3, "/")
         || text.is(text.past_space(at + 3), "of")
+        || text
+            .lower(text.past_space(at + 3))
+            .is_some_and(|word| unit::is_name(&word))
     {
         return None;
     }
@@ -357,6 +369,10 @@ fn short_name(text: &Text<'_>, at: usize) -> Option<Reading> {
     let dated = next > end
         && (text.is_digits(next)
             || month(text, next).is_some()
+            || text.is_any(next, &["&", "and"])
+                && text
+                    .lower(text.past_space(next + 1))
+                    .is_some_and(|day| abbrev::weekday(&day).is_some())
             || text.is_one_of(next, "closed off open only morning afternoon evening night"));
     if let Some(weekday) = abbrev::weekday(&lower)
         && ((stop

@@ -3,7 +3,7 @@
 use super::numeral::Numeral;
 use super::rules::Reading;
 use super::text::{Kind, Text};
-use super::{date, fraction, number, place, quantity};
+use super::{date, fraction, number, place, quantity, time, unit};
 use crate::list::listed;
 
 /// Reads a number.
@@ -159,14 +159,21 @@ fn ratio(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
         _ => return None,
     };
     let second = Numeral::at(text, n.end + 1).filter(|second| !text.is_any(second.end, &["/", ":"]))?;
-    let decimal = n.fraction.is_some() && (between == "to" || second.is_whole());
+    let decimal = n.fraction.is_some()
+        && (between == "to" || second.fraction.as_deref().is_none_or(|digits| digits == "0"));
     decimal.then(|| Reading::new(format!("{} {between} {}", n.words(), second.words()), second.end))
 }
 
-/// "911"
+/// "911", "call 112"
 fn emergency(text: &Text<'_>, at: usize, n: &Numeral) -> Option<Reading> {
-    let called = n.is_whole() && !n.negative && n.whole == "911" && n.end == at + 1;
-    (called && !text.is_word(n.end)).then(|| Reading::new(number::spelled(&n.whole), n.end))
+    let known = listed("000 110 112 119 211 311 511 811 988 999", &n.whole)
+        && (text.follows(at, "call dial ring") || text.near(at, n.end, "emergency"));
+    let called = n.is_whole() && !n.negative && (n.whole == "911" || known) && n.end == at + 1;
+    let counted = text
+        .lower(text.past_space(n.end))
+        .is_some_and(|word| is_plural(&word));
+    (called && !text.is_word(n.end) && !(known && counted))
+        .then(|| Reading::new(number::spelled(&n.whole), n.end))
 }
 
 /// "1e-6", "3.0 x 10^8 m/s"
@@ -199,12 +206,23 @@ fn scientific(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
         n.words(),
         number::cardinal(&exponent.whole)
     );
-    Some(Reading::new(words, exponent.end))
+    let many = Numeral {
+        whole: "10".to_owned(),
+        ..exponent
+    };
+    quantity::read(text, &many, &words).or_else(|| Some(Reading::new(words, many.end)))
+}
+
+/// True if the number is the second of a name: "i7-13700K", "DDR5-6000", but no end of a range such as "B101-110".
+pub(super) fn in_model(text: &Text<'_>, at: usize) -> bool {
+    let joined = at > 2 && text.is(at - 1, "-") && text.is_digits(at - 2) && text.is_word(at - 3);
+    let (first, second) = (text.str(at.wrapping_sub(2)), text.str(at));
+    joined && second.len() > 2 && (first.len() != second.len() || first >= second)
 }
 
 /// "10k", "5M", "7B": a letter for a large number directly after it.
 fn scaled(text: &Text<'_>, at: usize, n: &Numeral) -> Option<Reading> {
-    if text.word_before(at).is_some_and(|word| place::is_place(&word)) {
+    if text.word_before(at).is_some_and(|word| place::is_place(&word)) || in_model(text, at) {
         return None;
     }
     let scale = match text.str(n.end) {
@@ -228,13 +246,34 @@ fn dimensions(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
     }
     let next = text.past_space(sign + 1);
     if let Some(second) = Numeral::at(text, next).filter(|_| (next > sign + 1) == (sign > n.end)) {
-        let between = if text.is(sign, "×") { "times" } else { "by" };
-        let words = format!("{} {between} {}", n.words(), second.words());
-        return Some(
-            quantity::read(text, &second, &words).unwrap_or_else(|| Reading::new(words, second.end)),
-        );
+        let mut said = vec![n.words(), second.words()];
+        let mut last = second;
+        // "20 x 30 x 5 cm"
+        while text.is(text.past_space(last.end), text.str(sign))
+            && let Some(more) = Numeral::at(text, text.past_space(text.past_space(last.end) + 1))
+        {
+            said.push(more.words());
+            last = more;
+        }
+        // "9×13-inch", "1920×1080", but "3 x 5 = 15" and "2 x 500 mg"
+        let unit = text.past_space(last.end + usize::from(text.is(last.end, "-")));
+        let length = unit::is_length(text.str(unit)) || text.is_any(unit, &["\"", "'", "px"]);
+        let size = sign == n.end && n.whole.len() > 2 && last.whole.len() > 2;
+        let size = size || text.lower(unit).is_some_and(|word| unit::is_name(&word));
+        let product = text.is(unit, "=")
+            || quantity::unit_at(text, last.end).is_some() && !length
+            || text.is(sign, "×") && !size;
+        let between = if product && !length { " times " } else { " by " };
+        let words = said.join(between);
+        return quantity::read(text, &last, &words).or_else(|| Some(Reading::new(words, last.end)));
     }
-    (sign == n.end && text.is_any(sign, &["x", "×"]) && !text.is_word(sign + 1)).then(|| {
+    // "3x - 5"
+    let operators = ["+", "-", "=", "^", "*", "/", "<", ">"];
+    let sum = text
+        .before(n.end - 1)
+        .is_some_and(|before| text.is_any(before, &["=", "+", "*"]));
+    let algebra = sum || text.is_any(text.past_space(sign + 1), &operators);
+    (sign == n.end && text.is_any(sign, &["x", "×"]) && !text.is_word(sign + 1) && !algebra).then(|| {
         Reading::new(
             format!("{} {}", n.words(), if n.is_one() { "time" } else { "times" }),
             sign + 1,
@@ -273,6 +312,15 @@ fn range(text: &Text<'_>, at: usize, n: &Numeral) -> Option<Reading> {
         .before(at)
         .is_some_and(|before| text.str(before).eq_ignore_ascii_case("between"));
     let to = if between { "and" } else { "to" };
+    // "7-9 am"
+    if let Some(time) = time::read(text, n.end + 1).filter(|time| time.end > second.end) {
+        let words = format!("{} {to} {}", n.words(), time.words);
+        return Some(Reading { words, ..time });
+    }
+    // "a 50-50 chance"
+    if text.slice(at, second.end) == "50-50" {
+        return Some(Reading::new("fifty-fifty", second.end));
+    }
     let years = is_year(n) && (is_year(&second) || (second.whole.len() == 2 && second.is_whole()));
     let words = match (years, second.whole.len()) {
         (true, 2) => format!(
@@ -306,7 +354,15 @@ fn year(text: &Text<'_>, at: usize, n: &Numeral) -> Option<Reading> {
     if flight {
         return Some(Reading::new(number::year(&n.whole), n.end));
     }
-    if !is_year(n)
+    let before = text.before(at).and_then(|b| text.lower(b)).unwrap_or_default();
+    let next = text.past_space(n.end);
+    let counted = next > n.end && text.lower(next).is_some_and(|word| is_plural(&word));
+    // "in 1066"
+    let early = matches!(before.as_str(), "in" | "year")
+        && !counted
+        && n.whole.len() == 4
+        && n.small().is_some_and(|value| (1010..1100).contains(&value));
+    if !(is_year(n) || early)
         || text.is_word(n.end)
         || (at > 0
             && text.kind(at - 1) == Some(Kind::Symbol)
@@ -314,13 +370,10 @@ fn year(text: &Text<'_>, at: usize, n: &Numeral) -> Option<Reading> {
     {
         return None;
     }
-    let before = text.before(at).and_then(|b| text.lower(b)).unwrap_or_default();
     let dated = listed(
         "after before by circa during from in of since through until year",
         &before,
     );
-    let next = text.past_space(n.end);
-    let counted = next > n.end && text.lower(next).is_some_and(|word| is_plural(&word));
     (dated || !counted).then(|| Reading::new(number::year(&n.whole), n.end))
 }
 

@@ -23,9 +23,11 @@ static STATES: [(&str, &str); 65] = [
     ("VT", "vermont"), ("WA", "washington"), ("WI", "wisconsin"), ("WV", "west virginia"), ("WY", "wyoming"), ("YT", "yukon"),
 ];
 #[rustfmt::skip]
-static DIRECTIONS: [(&str, &str); 8] = [
+static DIRECTIONS: [(&str, &str); 16] = [
     ("E", "east"), ("N", "north"), ("NE", "northeast"), ("NW", "northwest"), ("S", "south"), ("SE", "southeast"),
-    ("SW", "southwest"), ("W", "west"),
+    ("SW", "southwest"), ("W", "west"), ("NNE", "north northeast"), ("ENE", "east northeast"), ("ESE", "east southeast"),
+    ("SSE", "south southeast"), ("SSW", "south southwest"), ("WSW", "west southwest"), ("WNW", "west northwest"),
+    ("NNW", "north northwest"),
 ];
 /// Kinds of streets, as they are written behind a name. "St." and "Dr." are also something else.
 #[rustfmt::skip]
@@ -114,8 +116,11 @@ fn house(text: &Text<'_>, at: usize) -> Option<Reading> {
 
 /// "75001 Paris" behind a street.
 fn foreign_code(text: &Text<'_>, at: usize) -> Option<Reading> {
-    let behind_street =
-        at > 2 && text.is_space(at - 1) && text.is(at - 2, ",") && text.is_capitalised(at - 3);
+    let house = |at: usize| text.is_digits(at) && at > 1 && text.is_capitalised(at - 2);
+    let behind_street = at > 2
+        && text.is_space(at - 1)
+        && text.is(at - 2, ",")
+        && (text.is_capitalised(at - 3) || house(at - 3));
     let city = at + 2;
     let ends =
         text.kind(city + 1).is_none_or(|kind| kind == Kind::Break) || text.is_any(city + 1, &[",", "."]);
@@ -173,8 +178,9 @@ fn state(text: &Text<'_>, at: usize) -> Option<Reading> {
         text.str(at),
         "HI" | "IN" | "LA" | "MA" | "ME" | "OH" | "OK" | "ON" | "OR" | "PA"
     );
+    let doctor = text.is(at, "MD") && (at.saturating_sub(16)..at).any(|i| text.is_one_of(i, "dr phd doctor"));
     let coded = postcode(text, text.past_space(at + 1)).is_some();
-    if word && !coded && !in_a_place(text, at) {
+    if doctor || word && !coded && !in_a_place(text, at) {
         return None;
     }
     let zip = text.past_space(at + 1);
@@ -240,6 +246,9 @@ fn direction(text: &Text<'_>, at: usize) -> Option<Reading> {
         return Some(Reading::new(name, end));
     }
     let before = text.before(at)?;
+    if is_road(text, before) && text.is_space(at - 1) {
+        return Some(Reading::new(name, end).may_stop(stop));
+    }
     let numbered = text.is_digits(before) && before + 2 == at && text.is_space(end);
     let named = text.is_capitalised(next) || ordinal;
     let word = if text.is(before, ".") {
@@ -255,8 +264,14 @@ fn direction(text: &Text<'_>, at: usize) -> Option<Reading> {
 /// "Wind: 12 mph NW"
 fn is_wind(text: &Text<'_>, at: usize) -> bool {
     text.after_gap(at)
-        && (text.str(at).len() == 2 || text.follows(at, "mph kph knots kn from the"))
+        && (text.str(at).len() > 1 || text.follows(at, "mph kph knots kn from the"))
         && text.near(at, at + 1, "breeze gusts wind winds")
+}
+
+/// True if the number is that of a road: "I-80", "Route 66".
+pub(super) fn is_road(text: &Text<'_>, number: usize) -> bool {
+    let joined = number > 1 && text.is(number - 1, "-") && text.is_any(number - 2, &["I", "US", "SR"]);
+    text.is_digits(number) && (joined || text.follows(number, "highway hwy interstate route rte"))
 }
 
 pub(super) fn is_suffix(text: &Text<'_>, at: usize) -> bool {

@@ -1,10 +1,10 @@
 //! Reads what a number counts: percent, degrees, feet and inches, units and their powers, and "per".
 
-use super::acronym;
 use super::numeral::Numeral;
 use super::rules::Reading;
 use super::text::{Kind, Text};
 use super::unit::{self, Near, Unit};
+use super::{acronym, place};
 use crate::abbrev;
 
 /// `words` with the percent sign, degrees or unit that stands after `n`.
@@ -18,6 +18,13 @@ pub(super) fn read(text: &Text<'_>, n: &Numeral, words: &str) -> Option<Reading>
     }
     if let Some(reading) = feet_and_inches(text, n, words) {
         return Some(reading);
+    }
+    // "a 12-oz can", but "12-pt font" and "21-st"
+    let sign = text.str(n.end + 1);
+    let joined = text.is(n.end, "-") && !text.is(n.end + 2, "-") && sign.len() > 1;
+    let unit = (joined && !matches!(sign, "kt" | "pt" | "st" | "us")).then(|| unit_of(text, n.end + 1, true));
+    if let Some((unit, end)) = unit.flatten() {
+        return Some(Reading::new(format!("{words} {}", unit.one), end));
     }
     let (unit, end) = unit_at(text, n.end)?;
     let name = counted(n, &unit.one, &unit.many);
@@ -123,13 +130,15 @@ fn unit_of(text: &Text<'_>, at: usize, counts: bool) -> Option<(NamedUnit, usize
     let next = text.past_space(end + usize::from(text.is(end, ".")));
     let directed = !touching
         && matches!(written, "N" | "E" | "S" | "W")
-        && next > end
-        && (text.is_capitalised(next) && !abbrev::starts_sentence(text.str(next))
-            || text.is_digits(next) && text.is_word(next + 1));
+        && (next > end
+            && (text.is_capitalised(next) && !abbrev::starts_sentence(text.str(next))
+                || text.is_digits(next) && text.is_word(next + 1))
+            || at > 0 && place::is_road(text, at - 1));
     // "a 5 b 6 c 7"
     let listed = !touching
         && written.len() == 1
         && !counts
+        && text.after_gap(at.wrapping_sub(1))
         && text.before(at.wrapping_sub(1)).is_some_and(|before| {
             text.is_word(before) && text.str(before).len() == 1 && !text.is_any(before, &["a", "A", "x", "X"])
         });
@@ -214,7 +223,10 @@ fn is_sure(text: &Text<'_>, at: usize, end: usize, written: &str, touching: bool
                 return true;
             }
             let sure = decimal || before;
-            touching || text.is_one_of(next, INCHES_BEHIND) || sure && (ends || measured)
+            touching
+                || text.follows(first, "ft feet foot") && !text.is_one_of(next, "a an the")
+                || text.is_one_of(next, INCHES_BEHIND)
+                || sure && (ends || measured)
         }
         // Also the names of models and grades: "iPhone 5C".
         "C" | "F" => {

@@ -1,5 +1,6 @@
 //! Everything that is neither letter nor digit: signs with a name, marks of pause, and what is left out.
 
+use super::measure;
 use super::out::Out;
 use super::text::{Kind, Text};
 
@@ -57,7 +58,7 @@ pub(super) fn spelled(c: char) -> Option<&'static str> {
 
 /// True if the token opens a quotation or bracket.
 pub(super) fn opens(text: &Text<'_>, at: usize) -> bool {
-    text.is_any(at, &["(", "[", "{", "<", "\"", "'", "`", "*"])
+    text.is_any(at, &["(", "[", "{", "<", "\"", "'", "`", "*", "@", "="])
 }
 
 /// Reads the sign at `at`; returns how many tokens it took.
@@ -103,7 +104,11 @@ fn dots(text: &Text<'_>, at: usize, run: usize, out: &mut Out<'_>) -> usize {
     let sentence = text.is_capitalised(next) && text.str(next).len() > 1;
     if joined && !sentence && matches!(text.kind(at - 1), Some(Kind::Word | Kind::Digits)) {
         out.say(
-            if text.is_digits(at - 1) { "point" } else { "dot" },
+            if text.is_digits(at - 1) && text.is_digits(next) {
+                "point"
+            } else {
+                "dot"
+            },
             text.source(at, at + 1),
         );
     } else {
@@ -142,7 +147,7 @@ fn dash(text: &Text<'_>, at: usize, run: usize, out: &mut Out<'_>) -> usize {
     let number_after = text.is_digits(after) || (spaced && text.is(after, "-") && text.is_digits(after + 1));
     if run == 1 && number_after && number_before {
         let minus = spaced && text.is(at, "-");
-        if ends_name(text, at) {
+        if ends_name(text, at) || measure::in_model(text, after) {
             return run;
         }
         out.say(if minus { "minus" } else { "to" }, text.source(at, at + 1));
@@ -202,6 +207,8 @@ fn sign(text: &Text<'_>, at: usize, c: char, out: &mut Out<'_>) -> usize {
         '#' if text.is_digits(next) => Some("number"),
         '~' if text.is_digits(text.past_space(next)) && text.after_gap(at) => Some("about"),
         '/' => slash(text, at),
+        // "SELECT * FROM"
+        '*' if text.follows(at, "select import export") => Some("star"),
         '*' => operator(text, at, "times"),
         '^' => power(text, at),
         '<' if text.is(next, "3")
@@ -214,6 +221,8 @@ fn sign(text: &Text<'_>, at: usize, c: char, out: &mut Out<'_>) -> usize {
             return 2;
         }
         '<' if text.is_word(next) || text.is(next, "/") => None,
+        // "Result<(), Error>"
+        '<' if at > 0 && text.is_word(at - 1) && text.is_any(next, &["(", "&", "["]) => None,
         '>' if at > 0 && (text.is_word(at - 1) || text.is_any(at - 1, &["/", "\"", "-"])) => None,
         '<' => Some("is less than"),
         '>' => operator(text, at, "is greater than"),

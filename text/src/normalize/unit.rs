@@ -36,9 +36,9 @@ static TABLE: [(Near, &str); 5] = [
         "\
         m = meter + k c m µ u n d; mi = mile; ft = foot / feet; yd = yard; yds = yard; ha = hectare; \
         g = gram + k m µ u n; lb = pound; lbs = pound; oz = ounce; l = liter + m c d h; L = liter + m d c µ; \
-        gal = gallon; tsp = teaspoon; tbsp = tablespoon; pt = pint; qt = quart; s = second + m µ n; sec = second; \
-        secs = second; min = minute; mins = minute; h = hour; hr = hour; hrs = hour; d = day; wk = week; \
-        wks = week; mo = month; yr = year; yrs = year; mph = mile per hour / miles per hour; \
+        gal = gallon; tsp = teaspoon; tbsp = tablespoon; Tbsp = tablespoon; pt = pint; qt = quart; \
+        s = second + m µ n; sec = second; secs = second; min = minute; mins = minute; h = hour; hr = hour; hrs = hour; d = day; wk = week; \
+        wks = week; mo = month; mos = month; yr = year; yrs = year; mph = mile per hour / miles per hour; \
         kph = kilometer per hour / kilometers per hour; kmh = kilometer per hour / kilometers per hour; \
         Hz = hertz / hertz + k K M G T; bps = bit per second / bits per second + k K M G; Gb = gigabit; \
         Mb = megabit; W = watt + k M G m T; Wh = watt hour + k m M G T; V = volt + k m µ M; Ω = ohm + k M; \
@@ -147,6 +147,6 @@ mod tests {
         let mut signs: Vec<String> = rows().map(|(sign, _)| sign).collect();
         signs.sort_unstable();
         let twice = signs.windows(2).find(|pair| pair[0] == pair[1]);
-        assert_eq!((twice, signs.len()), (None, 202));
+        assert_eq!((twice, signs.len()), (None, 204));
     }
 }

@@ -84,8 +84,15 @@ fn dotted(text: &Text<'_>, at: usize) -> Option<Reading> {
     Some(Reading::new(words, end).may_stop(closed && said.is_none()))
 }
 
-/// "8 in x 10 in", "8\" x 10\""
+/// "8 in x 10 in", "8\" x 10\"", "2 x $50"
 fn by(text: &Text<'_>, at: usize) -> Option<Reading> {
+    if text.is(at, "x")
+        && at > 1
+        && text.is_digits(at - 2)
+        && text.is_any(text.past_space(at + 1), &["$", "€", "£"])
+    {
+        return Some(Reading::new("times", at + 1));
+    }
     let between = text.is(at, "x") && text.after_gap(at) && text.is_space(at + 1) && text.is_digits(at + 2);
     let measured = between
         && at > 2

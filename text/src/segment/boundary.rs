@@ -296,7 +296,8 @@ fn is_dotted_unit(word: &[char], counted: bool) -> bool {
         .iter()
         .position(|c| !c.is_ascii_digit())
         .unwrap_or(word.len());
-    let unit = &word[letters..];
+    // "a 12-oz. can"
+    let unit = word[letters..].strip_prefix(&['-']).unwrap_or(&word[letters..]);
     (counted || letters > 0) && unit.len() <= 4 && abbrev::is_dotted_unit(&unit.iter().collect::<String>())
 }
 

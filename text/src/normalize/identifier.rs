@@ -22,14 +22,14 @@ static BETWEEN: &str = "# . : = code ending id in is no num number was key";
 
 /// Words whose value is an amount, however many digits it has.
 static AMOUNTS: &str = "\
-    amount amounted amounts answer average balance budget capacity capital capped cost costs count counter cuts decreased \
-    difference distance dropped earnings equals exceeded exceeds fell grew increased length limit limited loss losses max \
-    maximum memory min minimum net output peak population price product profit profits result revenue revenues rises rose sales \
-    score size speed sum total totaled totals turnover value valued views volume weight worth";
+    amount amounted amounts answer average balance budget capacity capital capped cost costs count counter cuts \
+    decreased difference distance dropped earnings equals exceeded exceeds fell grew increased length limit limited \
+    loss losses max maximum memory min minimum net output peak population price product profit profits result revenue \
+    revenues rises rose sales score size speed sum total totaled totals turnover value valued views volume weight worth";
 /// Words between such a word and its digits.
 static LINKS: &str = "\
-    a all an are at be by currently exactly from in is just memory now of only reached reaches size some stands still stood the \
-    to total up value was were";
+    a all an are at be by currently exactly from in is just memory now of only reached reaches size some stands still \
+    stood the to total up value was were";
 
 /// Symbols of the elements.
 static ELEMENTS: &str = "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb Mo Tc Ru Rh Pd \
@@ -157,6 +157,8 @@ fn grouped_number(text: &Text<'_>, at: usize) -> Option<Reading> {
     let known = match lengths.as_slice() {
         [4, 4, 4, 4] | [4, 6, 5] | [4, 4, 4, 4, 3] => true,
         [3, 2, 4] => separator == "-",
+        // "Text STOP to 55555."
+        [5..=6] => text.follows(at, "to") && text.near(at, end, "text sms") && !is_count(text, at, end),
         [7..=8] => text.near(at, end, PHONES) && !is_count(text, at, end),
         [9..=24] => !groups[0].ends_with("000") && !is_count(text, at, end),
         _ => false,
@@ -179,7 +181,7 @@ fn is_count(text: &Text<'_>, at: usize, end: usize) -> bool {
         || is_amount(text, at)
 }
 
-/// True if a word before the digits says that they are an amount: "the total was", "the population of France is", "the number of stars is".
+/// True if a word before the digits says that they are an amount: "the total was", "the population of France is".
 fn is_amount(text: &Text<'_>, at: usize) -> bool {
     let mut linked = true;
     let before = (at.saturating_sub(FAR)..at).rev();

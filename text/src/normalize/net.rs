@@ -129,6 +129,9 @@ fn web(chunk: &Chunk<'_, '_>) -> Option<Reading> {
     if text.str(from).eq_ignore_ascii_case("www") && text.is(from + 1, ".") && from + 2 < chunk.end {
         return Some(chunk.reading(from));
     }
+    if text.is(from, "localhost") && text.is(from + 1, ":") && text.is_digits(from + 2) {
+        return Some(chunk.reading(from));
+    }
     let end = host_end(chunk, from)?;
     let last = text.str(end - 1).to_ascii_lowercase();
     let known = listed(DOMAINS, &last);

@@ -42,7 +42,7 @@ fn groups<'a>(text: &Text<'a>, start: usize) -> Option<(Vec<Group<'a>>, usize)> 
     while groups.len() < MAX_GROUPS {
         let mut next = end;
         let mut separator = "";
-        if !groups.is_empty() && (text.is_any(next, &["-", "."]) || text.is_space(next)) {
+        if !groups.is_empty() && (text.is_any(next, &["-", ".", "/"]) || text.is_space(next)) {
             separator = if text.is_space(next) { " " } else { text.str(next) };
             next += 1;
         }
@@ -85,6 +85,9 @@ fn is_number(plus: bool, groups: &[Group<'_>]) -> bool {
         [3, 3, 4] => uniform || groups[0].separator == "(",
         [1, 3, 3, 4] => groups[0].digits == "1",
         [3, 4] => groups[1].separator == "-",
+        // "030/901820"; a date has shorter groups
+        [3..=5, 5..=8] if groups[1].separator == "/" => groups[0].digits.starts_with('0'),
+        _ if groups.iter().any(|group| group.separator == "/") => false,
         [_, _, ..] => {
             let longest = if groups[0].digits.starts_with("00") {
                 15

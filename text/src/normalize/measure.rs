@@ -210,7 +210,11 @@ fn scientific(text: &Text<'_>, n: &Numeral) -> Option<Reading> {
         whole: "10".to_owned(),
         ..exponent
     };
-    quantity::read(text, &many, &words).or_else(|| Some(Reading::new(words, many.end)))
+    // "1E2F" is a number of a program.
+    let unit = text
+        .is_space(many.end)
+        .then(|| quantity::read(text, &many, &words));
+    unit.flatten().or_else(|| Some(Reading::new(words, many.end)))
 }
 
 /// True if the number is the second of a name: "i7-13700K", "DDR5-6000", but no end of a range such as "B101-110".

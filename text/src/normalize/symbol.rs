@@ -207,8 +207,13 @@ fn sign(text: &Text<'_>, at: usize, c: char, out: &mut Out<'_>) -> usize {
         '#' if text.is_digits(next) => Some("number"),
         '~' if text.is_digits(text.past_space(next)) && text.after_gap(at) => Some("about"),
         '/' => slash(text, at),
-        // "SELECT * FROM"
-        '*' if text.follows(at, "select import export") => Some("star"),
+        // "SELECT * FROM", but "*Select* it"
+        '*' if text.is_space(at.wrapping_sub(1))
+            && text.is_space(next)
+            && text.follows(at, "select import export") =>
+        {
+            Some("star")
+        }
         '*' => operator(text, at, "times"),
         '^' => power(text, at),
         '<' if text.is(next, "3")

@@ -81,7 +81,6 @@ impl SpeechDetector {
     pub const RATE: u32 = 16_000;
 
     /// Before the first sample.
-    #[must_use]
     pub fn new(thresholds: SpeechThresholds) -> Self {
         let mut detector = Self {
             network: Box::default(),
@@ -103,7 +102,6 @@ impl SpeechDetector {
     }
 
     /// Longest time between a beginning and its report.
-    #[must_use]
     pub fn latency() -> Samples {
         Samples(FRAME as u64 * u64::from(2 * BEGIN))
     }

@@ -26,7 +26,6 @@ pub struct Join {
 
 /// The most click-like of the joins at `joins` (each the index of the first sample after the join; 0 and the end are no
 /// joins). `None` without any join inside.
-#[must_use]
 pub fn worst_join(samples: &[f32], rate: SampleRate, joins: &[usize]) -> Option<Join> {
     let reach = rate.samples(NEIGHBOURHOOD).len();
     joins

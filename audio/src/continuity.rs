@@ -33,7 +33,6 @@ pub struct Continuity {
 
 impl Continuity {
     /// A player at `rate` that has heard nothing yet.
-    #[must_use]
     pub fn new(rate: SampleRate) -> Self {
         Self {
             rate,
@@ -69,7 +68,6 @@ impl Continuity {
     }
 
     /// Report of the stream so far.
-    #[must_use]
     pub fn report(&self) -> ContinuityReport {
         ContinuityReport {
             rate: self.rate,
@@ -99,13 +97,11 @@ pub struct ContinuityReport {
 
 impl ContinuityReport {
     /// Returns true if the player never ran dry for longer than `threshold` (inclusive).
-    #[must_use]
     pub fn ok(&self, threshold: Duration) -> bool {
         self.worst <= threshold.as_nanos() * u128::from(self.rate.hz())
     }
 
     /// The largest deficit, rounded down to whole nanoseconds; zero if there was none.
-    #[must_use]
     pub fn worst(&self) -> Duration {
         Duration::from_nanos(u64::try_from(self.worst / u128::from(self.rate.hz())).unwrap_or(u64::MAX))
     }

@@ -40,7 +40,6 @@ pub enum InputEncoding {
 
 impl InputEncoding {
     /// Detects the encoding of a file by its first bytes: WAV, FLAC or Ogg.
-    #[must_use]
     pub fn of_file(bytes: &[u8]) -> Option<Self> {
         let known = [
             (b"RIFF", Self::Wav),
@@ -52,7 +51,6 @@ impl InputEncoding {
     }
 
     /// Returns true if the bytes themselves state their rate and channels.
-    #[must_use]
     pub fn describes_itself(self) -> bool {
         matches!(self, Self::Opus | Self::OggOpus | Self::Wav | Self::Flac)
     }

@@ -60,7 +60,6 @@ struct Encoded {
 impl Encoder {
     /// Encoder of audio in `format`. `serial` identifies the stream within an Ogg file: streams to be concatenated
     /// into one file need different ones. Other formats ignore it.
-    #[must_use]
     pub fn new(format: Format, serial: u32) -> Self {
         let kind = match format.encoding() {
             Encoding::Opus => Kind::Opus(Box::new(OpusPackets::new(format))),
@@ -80,7 +79,6 @@ impl Encoder {
     }
 
     /// Format of its output.
-    #[must_use]
     pub fn format(&self) -> Format {
         self.format
     }
@@ -100,7 +98,6 @@ impl Encoder {
     }
 
     /// Samples that it decodes to before the first that was taken.
-    #[must_use]
     pub fn delay(&self) -> Samples {
         match &self.kind {
             Kind::Opus(packets) => packets.delay(),

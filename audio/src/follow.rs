@@ -97,7 +97,6 @@ impl Row {
 
 impl Follower {
     /// Speech at `rate` of which nothing is expected yet.
-    #[must_use]
     pub fn new(rate: SampleRate) -> Self {
         Self {
             extractor: Extractor::new(rate),
@@ -137,7 +136,6 @@ impl Follower {
 
     /// Times at which the marks from the `from`th on are passed, counted from the first sample. Those that are not
     /// passed yet are absent; if the speech is `over`, it has come to the last mark with its last sample.
-    #[must_use]
     pub fn passed(&self, from: usize, over: bool) -> Vec<Option<Samples>> {
         let moments = self.moments(from, over);
         let time = |moment: usize| Samples((moment * self.extractor.step) as u64).min(self.extractor.taken);

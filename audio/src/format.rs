@@ -71,7 +71,6 @@ impl Encoding {
     ];
 
     /// Name for people.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Pcm16 => "16-bit PCM",
@@ -88,7 +87,6 @@ impl Encoding {
     }
 
     /// The only rates it takes, in Hz; none where it takes every rate from [`Format::MIN_HZ`] to [`Format::MAX_HZ`].
-    #[must_use]
     pub fn only_rates(self) -> Option<&'static [u32]> {
         match self {
             Self::Mulaw | Self::Alaw => Some(&G711),
@@ -99,7 +97,6 @@ impl Encoding {
     }
 
     /// Returns true if it supports this rate.
-    #[must_use]
     pub fn takes(self, rate: SampleRate) -> bool {
         match self.only_rates() {
             Some(rates) => rates.contains(&rate.hz()),
@@ -108,7 +105,6 @@ impl Encoding {
     }
 
     /// Default rate: 8 kHz for G.711, else the supported rate nearest to `native`, preferably above it.
-    #[must_use]
     pub fn default_rate(self, native: SampleRate) -> SampleRate {
         if self.takes(native) && !matches!(self, Self::Mulaw | Self::Alaw) {
             return native;
@@ -122,7 +118,6 @@ impl Encoding {
     }
 
     /// The supported rate nearest to `wanted`, preferably above it.
-    #[must_use]
     pub fn next_rate(self, wanted: SampleRate) -> SampleRate {
         let next = match self.only_rates() {
             Some(rates) => rates
@@ -255,19 +250,16 @@ impl Format {
     }
 
     /// Encoding of the samples.
-    #[must_use]
     pub fn encoding(self) -> Encoding {
         self.encoding
     }
 
     /// Samples per second.
-    #[must_use]
     pub fn rate(self) -> SampleRate {
         self.rate
     }
 
     /// Samples of every chunk but the last; none where chunks are as they come.
-    #[must_use]
     pub fn frame(self) -> Option<Samples> {
         self.frame
     }

@@ -30,7 +30,6 @@ impl Gain {
     }
 
     /// In dB.
-    #[must_use]
     pub fn db(self) -> f32 {
         self.0
     }

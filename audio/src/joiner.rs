@@ -32,7 +32,6 @@ pub struct Joiner {
 
 impl Joiner {
     /// A new utterance at `rate`, its first piece open.
-    #[must_use]
     pub fn new(rate: SampleRate, settings: TrimSettings) -> Self {
         Self {
             rate,

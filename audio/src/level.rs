@@ -11,7 +11,6 @@ pub struct Level {
 
 impl Level {
     /// The level of `samples`.
-    #[must_use]
     pub fn of(samples: &[f32]) -> Self {
         let mut level = Self::default();
         level.add(samples);
@@ -29,13 +28,11 @@ impl Level {
     }
 
     /// The largest magnitude, 1.0 at full scale.
-    #[must_use]
     pub fn peak(&self) -> f32 {
         self.peak
     }
 
     /// The root mean square, 1.0 for a full-scale square wave; zero without samples.
-    #[must_use]
     pub fn rms(&self) -> f32 {
         if self.count == 0 {
             0.0
@@ -45,13 +42,11 @@ impl Level {
     }
 
     /// The root mean square in dB below full scale (a full-scale sine is at -3.01); negative infinity for silence.
-    #[must_use]
     pub fn rms_dbfs(&self) -> f32 {
         dbfs(self.rms())
     }
 
     /// Samples at or beyond full scale, which conversion to integers would clip.
-    #[must_use]
     pub fn clipped(&self) -> u64 {
         self.clipped
     }

@@ -34,7 +34,6 @@ impl Loudness {
     }
 
     /// Loudness of mono samples; `None` if shorter than 0.4 s or below -70 LUFS.
-    #[must_use]
     pub fn of(samples: &[f32], rate: SampleRate) -> Option<Self> {
         let mut meter = ChannelLoudnessMeter::new(rate.hz());
         meter.push(samples.iter().copied());
@@ -43,7 +42,6 @@ impl Loudness {
     }
 
     /// In LUFS.
-    #[must_use]
     pub fn lufs(self) -> f32 {
         self.0
     }

@@ -7,14 +7,12 @@ const FULL_SCALE: f32 = 32_768.0;
 
 /// One sample in `[-1, 1]` as a 16-bit integer: clamped, rounded to nearest (ties to even, so that rounding adds no
 /// offset), NaN as silence.
-#[must_use]
 #[allow(clippy::cast_possible_truncation)] // a float-to-integer cast saturates, which is the clamp
 pub fn to_i16(sample: f32) -> i16 {
     (sample * FULL_SCALE).round_ties_even() as i16
 }
 
 /// One 16-bit sample as a float in `[-1, 1)`, exactly.
-#[must_use]
 pub fn from_i16(sample: i16) -> f32 {
     f32::from(sample) / FULL_SCALE
 }

@@ -25,7 +25,6 @@ pub struct Timeline {
 
 impl Timeline {
     /// Speech made at one rate and heard at another, at this speed.
-    #[must_use]
     pub fn new(made: SampleRate, heard: SampleRate, speed: Speed) -> Self {
         Self {
             made,
@@ -43,7 +42,6 @@ impl Timeline {
 
     /// Number of samples output by the time that `made` generated samples were played; never more than there are of
     /// these. At another speed than 1 a sound may lie 12 ms beside it.
-    #[must_use]
     pub fn heard(&self, made: Samples) -> Samples {
         let factor = f64::from(self.heard.hz()) / f64::from(self.made.hz()) / f64::from(self.speed.factor());
         let heard = match factor == 1.0 {
@@ -66,7 +64,6 @@ pub struct Renderer {
 
 impl Renderer {
     /// From samples at `from` to samples at `to`.
-    #[must_use]
     pub fn new(from: SampleRate, to: SampleRate, rendering: Rendering) -> Self {
         Self {
             stretcher: Stretcher::new(from, rendering.speed),

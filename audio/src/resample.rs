@@ -48,7 +48,6 @@ struct Filter {
 
 impl Resampler {
     /// From samples at `from` to samples at `to`.
-    #[must_use]
     pub fn new(from: SampleRate, to: SampleRate) -> Self {
         Self {
             filter: (from != to).then(|| Box::new(Filter::new(from, to))),
@@ -74,7 +73,6 @@ impl Resampler {
     }
 
     /// Number of samples at `to` that cover `samples` at `from`.
-    #[must_use]
     pub fn covering(samples: Samples, from: SampleRate, to: SampleRate) -> Samples {
         let exact = (u128::from(samples.0) * u128::from(to.hz())).div_ceil(u128::from(from.hz()));
         Samples(u64::try_from(exact).unwrap_or(u64::MAX))

@@ -39,7 +39,6 @@ pub struct LeadingSilence {
 
 impl LeadingSilence {
     /// Nothing heard yet, at `rate`.
-    #[must_use]
     pub fn new(rate: SampleRate) -> Self {
         Self {
             window: window_len(rate),
@@ -73,7 +72,6 @@ impl LeadingSilence {
     }
 
     /// The silence before speech begins, a whole number of windows; everything if speech never begins.
-    #[must_use]
     pub fn leading(&self) -> Samples {
         let threshold = self.threshold();
         match self
@@ -87,7 +85,6 @@ impl LeadingSilence {
     }
 
     /// The silence after speech ends (the last, incomplete window included); everything if speech never begins.
-    #[must_use]
     pub fn trailing(&self) -> Samples {
         let threshold = self.threshold();
         match self
@@ -118,13 +115,11 @@ fn measured(samples: &[f32], rate: SampleRate) -> LeadingSilence {
 }
 
 /// The silence at the head of a whole utterance; all of it if there is no speech.
-#[must_use]
 pub fn leading_silence(samples: &[f32], rate: SampleRate) -> Samples {
     measured(samples, rate).leading()
 }
 
 /// The silence at the end of a whole utterance; all of it if there is no speech.
-#[must_use]
 pub fn trailing_silence(samples: &[f32], rate: SampleRate) -> Samples {
     measured(samples, rate).trailing()
 }

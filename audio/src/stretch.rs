@@ -46,13 +46,11 @@ impl Speed {
     }
 
     /// The speed as a factor.
-    #[must_use]
     pub fn factor(self) -> f32 {
         self.0
     }
 
     /// Number of samples that cover the output for `samples` of input.
-    #[must_use]
     pub fn shortened(self, samples: Samples) -> Samples {
         Samples((samples.0 as f64 / f64::from(self.0)).ceil() as u64)
     }
@@ -79,7 +77,6 @@ struct Inner {
 
 impl Stretcher {
     /// For samples at `rate`.
-    #[must_use]
     pub fn new(rate: SampleRate, speed: Speed) -> Self {
         Self {
             speed,

@@ -94,7 +94,6 @@ enum State {
 
 impl Trimmer {
     /// A new piece of speech at `rate`.
-    #[must_use]
     pub fn new(rate: SampleRate, settings: TrimSettings) -> Self {
         let samples = |time| rate.samples(time).len();
         let keep_trailing = samples(settings.keep_trailing);

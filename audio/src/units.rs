@@ -41,20 +41,17 @@ impl SampleRate {
     }
 
     /// The rate in Hz.
-    #[must_use]
     pub fn hz(self) -> u32 {
         self.0.get()
     }
 
     /// Duration of `samples`, rounded down to whole nanoseconds. Saturates at about 584 years.
-    #[must_use]
     pub fn duration(self, samples: Samples) -> Duration {
         let nanos = u128::from(samples.0) * NANOS_PER_SECOND / u128::from(self.hz());
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
     /// Number of samples that cover `time`, rounded up.
-    #[must_use]
     pub fn samples(self, time: Duration) -> Samples {
         let samples = (time.as_nanos() * u128::from(self.hz())).div_ceil(NANOS_PER_SECOND);
         Samples(u64::try_from(samples).unwrap_or(u64::MAX))
@@ -82,7 +79,6 @@ impl Samples {
     pub const ZERO: Self = Self(0);
 
     /// The length of a mono buffer.
-    #[must_use]
     pub fn of<T>(mono: &[T]) -> Self {
         Self(mono.len() as u64)
     }
@@ -91,13 +87,11 @@ impl Samples {
     ///
     /// # Panics
     /// If this machine cannot address that many samples.
-    #[must_use]
     pub fn len(self) -> usize {
         usize::try_from(self.0).expect("a sample count of this size cannot be in memory")
     }
 
     /// Returns true if there is none.
-    #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -151,13 +145,11 @@ pub struct SamplesPerFrame(pub NonZeroU32);
 
 impl SamplesPerFrame {
     /// The samples that `frames` decode to.
-    #[must_use]
     pub fn samples(self, frames: Frames) -> Samples {
         Samples(frames.0 * u64::from(self.0.get()))
     }
 
     /// Number of frames for at least `samples`.
-    #[must_use]
     pub fn frames(self, samples: Samples) -> Frames {
         Frames(samples.0.div_ceil(u64::from(self.0.get())))
     }

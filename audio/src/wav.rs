@@ -29,19 +29,16 @@ pub struct WavHeader {
 
 impl WavHeader {
     /// A header of one channel.
-    #[must_use]
     pub fn mono(rate: SampleRate) -> Self {
         Self { rate, channels: 1 }
     }
 
     /// The header for audio whose length is not known yet.
-    #[must_use]
     pub fn streaming(self) -> [u8; WAV_HEADER_LEN] {
         self.encode(UNKNOWN, UNKNOWN)
     }
 
     /// The header for `samples` per channel. Audio too long for the format's 32-bit sizes keeps them unknown.
-    #[must_use]
     pub fn finished(self, samples: Samples) -> [u8; WAV_HEADER_LEN] {
         let bytes = u128::from(samples.0) * u128::from(self.bytes_per_frame());
         match u32::try_from(bytes)
@@ -182,13 +179,11 @@ impl Wav {
     }
 
     /// Samples per channel.
-    #[must_use]
     pub fn len(&self) -> Samples {
         Samples((self.samples.len() / usize::from(self.header.channels)) as u64)
     }
 
     /// Returns true if it holds no audio.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.samples.is_empty()
     }

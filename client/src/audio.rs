@@ -21,7 +21,6 @@ pub struct Audio {
 
 impl Audio {
     /// Number of samples.
-    #[must_use]
     pub fn samples(&self) -> Samples {
         Samples(self.pcm.len() as u64 / 2)
     }

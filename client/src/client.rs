@@ -77,7 +77,6 @@ impl Client {
     }
 
     /// The server this is connected to.
-    #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
@@ -90,7 +89,6 @@ impl Client {
     ///
     /// # Panics
     /// Outside a Tokio runtime.
-    #[must_use]
     pub fn speech(&self, settings: &SpeechSettings) -> (SpeechSender, SpeechEvents) {
         let config = v1::SpeakRequest {
             event: Some(v1::speak_request::Event::Config(settings.to_proto())),
@@ -126,7 +124,6 @@ impl Client {
     ///
     /// # Panics
     /// Outside a Tokio runtime.
-    #[must_use]
     pub fn synthesize(&self, settings: &SpeechSettings, text: &str) -> SpeechEvents {
         let request = v1::SynthesizeRequest {
             config: Some(settings.to_proto()),
@@ -160,7 +157,6 @@ impl Client {
     ///
     /// # Panics
     /// Outside a Tokio runtime.
-    #[must_use]
     pub fn converse(&self, settings: &ChatSettings) -> (ChatSender, ChatEvents) {
         let config = v1::ConverseRequest {
             event: Some(v1::converse_request::Event::Config(settings.to_proto())),
@@ -201,7 +197,6 @@ impl Client {
     ///
     /// # Panics
     /// Outside a Tokio runtime.
-    #[must_use]
     pub fn generate(&self, settings: &ChatSettings, messages: &[Message]) -> ChatEvents {
         let messages = settings.history.iter().chain(messages);
         let request = v1::GenerateRequest {

@@ -23,7 +23,6 @@ pub enum Finish {
 
 impl Finish {
     /// For programs: stable, lower case.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Stop => "stop",
@@ -126,7 +125,6 @@ impl Done {
 impl Outcome {
     /// Time the stages were busy over the playing time of the audio; absent without audio. Concurrent work shares
     /// steps, so this counts shared time in full.
-    #[must_use]
     pub fn busy_real_time_factor(&self) -> Option<f64> {
         let busy: Duration = self.timings.stages.iter().map(|stage| stage.busy).sum();
         let audio = self.usage.output_audio;

@@ -118,14 +118,12 @@ impl Endpoint {
     }
 
     /// The name or address of the machine, without the brackets of an IPv6 address.
-    #[must_use]
     pub fn host(&self) -> &str {
         let host = self.uri.host().unwrap_or_default();
         host.trim_start_matches('[').trim_end_matches(']')
     }
 
     /// The port, given or not.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.uri.port_u16().unwrap_or(DEFAULT_PORT)
     }
@@ -157,7 +155,6 @@ impl Endpoint {
     }
 
     /// True if the connection is encrypted.
-    #[must_use]
     pub fn is_encrypted(&self) -> bool {
         self.tls.is_some()
     }

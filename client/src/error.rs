@@ -75,7 +75,6 @@ pub enum ClientError {
 
 impl ClientError {
     /// The gRPC code that describes the failure best.
-    #[must_use]
     pub fn code(&self) -> Code {
         match self {
             Self::Unreachable { .. } | Self::Tls { .. } | Self::Lost { .. } => Code::Unavailable,
@@ -167,7 +166,6 @@ pub struct RpcError {
 
 impl RpcError {
     /// An error of this side that takes the shape of a server's.
-    #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -227,7 +225,6 @@ impl fmt::Display for RpcError {
 }
 
 /// A code's name as the gRPC documentation spells it.
-#[must_use]
 pub fn code_name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",

@@ -52,7 +52,6 @@ pub struct Meter {
 
 impl Meter {
     /// For audio at `rate`.
-    #[must_use]
     pub fn new(rate: SampleRate) -> Self {
         Self {
             rate,
@@ -84,19 +83,16 @@ impl Meter {
     }
 
     /// Playing time so far.
-    #[must_use]
     pub fn audio_so_far(&self) -> Duration {
         self.rate.duration(self.continuity.report().audio)
     }
 
     /// Time until the first audio.
-    #[must_use]
     pub fn first_audio(&self) -> Option<Duration> {
         self.first
     }
 
     /// The measurement.
-    #[must_use]
     pub fn finish(self) -> Measured {
         let continuity = self.continuity.report();
         let audio = self.rate.duration(continuity.audio);

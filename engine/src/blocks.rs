@@ -129,7 +129,6 @@ impl BlockPool {
     }
 
     /// Grows `held` until it covers `positions`. Takes nothing and returns `false` if the pool cannot.
-    #[must_use]
     pub(crate) fn grow(&mut self, held: &mut Vec<BlockId>, positions: u32) -> bool {
         let missing = self.blocks_for(positions).saturating_sub(held.len() as u32);
         if missing > self.free {

@@ -17,19 +17,16 @@ pub struct ContentKey(u128);
 
 impl ContentKey {
     /// A token of the model's vocabulary.
-    #[must_use]
     pub const fn token(id: u32) -> Self {
         Self(id as u128)
     }
 
     /// Key of anything but a token, by its bytes. Never equal to a token's key.
-    #[must_use]
     pub fn digest(bytes: &[u8]) -> Self {
         Self::finish(Sha256::new().chain_update(b"bytes").chain_update(bytes))
     }
 
     /// An embedding row, by its numbers.
-    #[must_use]
     pub fn row(row: &[f32]) -> Self {
         let mut hash = Sha256::new().chain_update(b"row");
         for number in row {

@@ -64,7 +64,6 @@ pub enum Port {
 
 impl Port {
     /// The stage, unless it is the session.
-    #[must_use]
     pub fn stage(self) -> Option<&'static str> {
         match self {
             Self::Session => None,
@@ -128,7 +127,6 @@ impl Delivery {
     pub const STREAM: Self = Self::Stream { look_ahead: 0 };
 
     /// Items that the reader needs behind one.
-    #[must_use]
     pub fn look_ahead(self) -> u32 {
         match self {
             Self::Whole => 0,
@@ -259,7 +257,6 @@ impl std::error::Error for GraphError {}
 
 impl StageGraph {
     /// The stage of that name.
-    #[must_use]
     pub fn stage(&self, name: &str) -> Option<&StageNode> {
         self.stages.iter().find(|stage| stage.name == name)
     }
@@ -279,7 +276,6 @@ impl StageGraph {
     }
 
     /// The stages that a sequence of speech passes, from the one that reads text to the one that gives audio.
-    #[must_use]
     pub fn speech(&self) -> Vec<&StageNode> {
         let mut path: Vec<_> = self.writers(Port::Session, PayloadKind::Audio).take(1).collect();
         // A graph without circles ends; one with circles is refused by `check`, and must not hang it.
@@ -293,13 +289,11 @@ impl StageGraph {
     }
 
     /// The stage that answers conversations.
-    #[must_use]
     pub fn answers(&self) -> Option<&StageNode> {
         self.readers(Port::Session, PayloadKind::Prompt).next()
     }
 
     /// The stage that encodes recordings for `reader`.
-    #[must_use]
     pub fn encoder(&self, reader: &str) -> Option<&StageNode> {
         let reader = self.stage(reader)?;
         self.writers(Port::Stage(reader.name), PayloadKind::Embedding)
@@ -307,7 +301,6 @@ impl StageGraph {
     }
 
     /// The edge by which `reader` takes items of another stage one by one.
-    #[must_use]
     pub fn upstream(&self, reader: &str) -> Option<&StageEdge> {
         self.edges.iter().find(|edge| {
             edge.to.stage() == Some(reader)
@@ -317,7 +310,6 @@ impl StageGraph {
     }
 
     /// The stages that speech needs: those that it passes, and those whose outputs are parts of their requests.
-    #[must_use]
     pub fn speech_only(&self) -> Self {
         let mut kept: Vec<_> = self.speech().iter().map(|stage| stage.name).collect();
         let encoders: Vec<_> = kept.iter().filter_map(|name| self.encoder(name)).collect();
@@ -326,7 +318,6 @@ impl StageGraph {
     }
 
     /// The part of the graph with the stages that `keep` accepts, and the edges between them.
-    #[must_use]
     pub fn only(&self, keep: impl Fn(&StageNode) -> bool) -> Self {
         let stages: Vec<_> = self.stages.iter().copied().filter(keep).collect();
         let there = |port: Port| {

@@ -18,7 +18,6 @@ pub struct Stamp(pub Duration);
 
 impl Stamp {
     /// Time from `earlier` to `self`, zero if `earlier` is later.
-    #[must_use]
     pub fn since(self, earlier: Stamp) -> Duration {
         self.0.saturating_sub(earlier.0)
     }

@@ -328,7 +328,6 @@ pub struct VoiceReference {
 impl VoicePrompt {
     /// Frames that the last stage decodes first without output: those of the recording, if it is continued in
     /// context.
-    #[must_use]
     pub fn lead(&self) -> Arc<[CodecFrame]> {
         let frames = self.reference.as_ref().map(|reference| &reference.frames[..]);
         frames.unwrap_or_default().into()

@@ -91,31 +91,26 @@ pub struct SeqRecord {
 
 impl SeqRecord {
     /// From being added to its first place.
-    #[must_use]
     pub fn queue_time(&self) -> Option<Duration> {
         Some(self.scheduled?.since(self.queued))
     }
 
     /// From its first place to its first output, preemptions in between included.
-    #[must_use]
     pub fn prefill_time(&self) -> Option<Duration> {
         Some(self.first_output?.since(self.scheduled?))
     }
 
     /// From its first to its last output, preemptions in between included.
-    #[must_use]
     pub fn decode_time(&self) -> Option<Duration> {
         Some(self.last_output?.since(self.first_output?))
     }
 
     /// From its first place to its last output: prefill and decode time together.
-    #[must_use]
     pub fn inference_time(&self) -> Option<Duration> {
         Some(self.last_output?.since(self.scheduled?))
     }
 
     /// Decode time per output after the first; zero if there is none.
-    #[must_use]
     pub fn time_per_output(&self) -> Duration {
         match self.outputs {
             0 | 1 => Duration::ZERO,
@@ -161,7 +156,6 @@ pub struct StepStats {
 
 impl StepStats {
     /// Sequences without a place.
-    #[must_use]
     pub fn waiting(&self) -> u32 {
         self.waiting_capacity + self.waiting_deferred
     }

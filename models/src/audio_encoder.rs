@@ -102,25 +102,21 @@ impl AudioLimits {
     }
 
     /// Numbers in a row.
-    #[must_use]
     pub fn width(&self) -> usize {
         self.0.output
     }
 
     /// Number of rows for `samples` samples.
-    #[must_use]
     pub fn rows_of(&self, samples: usize) -> usize {
         self.0.rows_of(samples / HOP)
     }
 
     /// Samples that one call takes, least: one frame.
-    #[must_use]
     pub fn min_samples(&self) -> usize {
         HOP
     }
 
     /// Samples that one call takes, most.
-    #[must_use]
     pub fn max_samples(&self) -> usize {
         self.0.max_samples
     }
@@ -141,7 +137,6 @@ impl AudioEncoder {
     }
 
     /// Input and output of the encoder.
-    #[must_use]
     pub fn limits(&self) -> &AudioLimits {
         &self.limits
     }

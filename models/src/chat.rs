@@ -25,7 +25,6 @@ pub enum Role {
 
 impl Role {
     /// Its name in chat templates.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::System => "system",

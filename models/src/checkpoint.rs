@@ -48,7 +48,6 @@ static PROGRESS: AtomicU64 = AtomicU64::new(0);
 
 /// A number that grows whenever this process has read a part of a checkpoint's tensors, whichever thread does: while
 /// it stands still, nothing is being loaded.
-#[must_use]
 pub fn loading_progress() -> u64 {
     PROGRESS.load(Ordering::Relaxed)
 }

@@ -60,7 +60,6 @@ pub struct Mixture {
 impl Mixture {
     /// Experts that some of `rows` rows go to, on average, if each goes to any `top_k` of them:
     /// `E (1 - (1 - k / E)^rows)`.
-    #[must_use]
     pub fn expected_experts(&self, rows: u32) -> f64 {
         let missed = 1.0 - self.top_k as f64 / self.experts as f64;
         self.experts as f64 * (1.0 - missed.powf(f64::from(rows)))
@@ -69,13 +68,11 @@ impl Mixture {
 
 impl StageFloor {
     /// Additions and multiplications of the products of a step over `rows` rows.
-    #[must_use]
     pub fn step_operations(&self, rows: u32) -> f64 {
         f64::from(rows) * self.row_operations as f64
     }
 
     /// Bytes of weights that a step over `rows` rows reads, on average over where the rows are routed to.
-    #[must_use]
     pub fn step_bytes(&self, rows: u32) -> f64 {
         let routed = self
             .mixtures

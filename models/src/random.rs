@@ -129,7 +129,6 @@ pub enum RandomNameError {
 
 impl RandomModel {
     /// All there are, without a seed.
-    #[must_use]
     pub fn names() -> Vec<String> {
         SHAPES.iter().map(|f| format!("{PREFIX}{}", f.name)).collect()
     }
@@ -184,7 +183,6 @@ impl TryFrom<String> for RandomModel {
 
 impl RandomModel {
     /// Returns true if `text` is meant to name a random model, valid or not.
-    #[must_use]
     pub fn is_meant(text: &str) -> bool {
         text.starts_with(PREFIX)
     }

@@ -187,7 +187,6 @@ impl SpeechModel {
     }
 
     /// Bytes of the talker's KV rows of one position, in a model loaded like that.
-    #[must_use]
     pub fn talker_kv_position_bytes(&self, options: LoadOptions) -> u64 {
         kv_position_bytes(&self.read.config.talker.stack, options.cached().bytes())
     }
@@ -326,37 +325,31 @@ impl SpeechModel {
     }
 
     /// The text tokenizer.
-    #[must_use]
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.read.tokenizer
     }
 
     /// Properties of the model.
-    #[must_use]
     pub fn limits(&self) -> &SpeechLimits {
         &self.limits
     }
 
     /// Tensors of the checkpoint that no network of it uses, if there are any: how many, and the first names.
-    #[must_use]
     pub fn unused(&self) -> Option<&str> {
         self.read.unused.as_deref()
     }
 
     /// Sampling defaults of the checkpoint.
-    #[must_use]
     pub fn defaults(&self) -> &GenerationDefaults {
         &self.read.defaults
     }
 
     /// Text tokens with a meaning of their own.
-    #[must_use]
     pub fn text_tokens(&self) -> TextTokens {
         self.read.config.text
     }
 
     /// Samples of `frames` codec frames decoded as one stream.
-    #[must_use]
     pub fn samples_of(&self, frames: usize) -> usize {
         self.read.config.code2wav.samples_of(frames)
     }

@@ -130,14 +130,12 @@ impl fmt::Debug for Talker {
 
 impl Talker {
     /// The talker's raw logits `[vocab]` at the last computed position of `seq`, until the next `execute`.
-    #[must_use]
     pub fn logits(&self, seq: SeqId) -> Option<Vec<f32>> {
         self.0.logits(seq)
     }
 
     /// The talker's hidden state `[hidden]`, after the final norm, at the last computed position of `seq`, until the
     /// next `execute`.
-    #[must_use]
     pub fn hidden(&self, seq: SeqId) -> Option<Vec<f32>> {
         self.0.hidden(seq)
     }

@@ -112,14 +112,12 @@ impl fmt::Debug for Thinker {
 
 impl Thinker {
     /// The raw logits `[vocab]` at the last computed position of `seq`, until the next `execute`.
-    #[must_use]
     pub fn logits(&self, seq: SeqId) -> Option<Vec<f32>> {
         self.0.logits(seq)
     }
 
     /// The hidden state `[hidden]`, after the final norm, at the last computed position of `seq`, until the next
     /// `execute`.
-    #[must_use]
     pub fn hidden(&self, seq: SeqId) -> Option<Vec<f32>> {
         self.0.hidden(seq)
     }

@@ -86,7 +86,6 @@ impl ThinkerModel {
     }
 
     /// Properties of the thinker.
-    #[must_use]
     pub fn limits(&self) -> &ThinkerLimits {
         &self.limits
     }

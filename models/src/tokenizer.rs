@@ -122,19 +122,16 @@ impl Tokenizer {
     }
 
     /// Returns true if a token is special: it never stands for text.
-    #[must_use]
     pub fn is_special(&self, id: u32) -> bool {
         self.0.special.values().any(|&special| special == id)
     }
 
     /// The id of a token by its exact name.
-    #[must_use]
     pub fn token_id(&self, token: &str) -> Option<u32> {
         self.0.plain.token_to_id(token)
     }
 
     /// Turns the tokens of one text into text as they come.
-    #[must_use]
     pub fn decoder(&self) -> TextDecoder {
         TextDecoder::new(self.clone())
     }

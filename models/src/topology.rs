@@ -87,7 +87,6 @@ const OTHER_NAMES: [(&str, &[&str]); 4] = [
 ];
 
 /// The stage probably meant by a word for its function, such as `vocoder`.
-#[must_use]
 pub fn stage_meant(word: &str) -> Option<&'static str> {
     let word = word.to_ascii_lowercase().replace(['-', ' '], "_");
     let known = OTHER_NAMES

@@ -15,20 +15,17 @@ pub struct Clock(());
 
 impl Clock {
     /// Creates a clock.
-    #[must_use]
     pub fn start() -> Self {
         Self(())
     }
 
     /// The time now.
-    #[must_use]
     pub fn now(&self) -> Stamp {
         let now = clock_gettime(ClockId::Monotonic);
         Stamp(Duration::try_from(now).unwrap_or_default())
     }
 
     /// Time since `earlier`.
-    #[must_use]
     pub fn since(&self, earlier: Stamp) -> Duration {
         self.now().since(earlier)
     }

@@ -36,7 +36,6 @@ pub enum ItemKind {
 
 impl ItemKind {
     /// Name in messages.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -71,7 +70,6 @@ pub struct ReplyToken {
 
 impl Item {
     /// Kind of the item.
-    #[must_use]
     pub fn kind(&self) -> ItemKind {
         match self {
             Self::Text(_) => ItemKind::Text,
@@ -83,7 +81,6 @@ impl Item {
     }
 
     /// Number of outputs in it: tokens, codec frames or recordings.
-    #[must_use]
     pub fn outputs(&self) -> u32 {
         match self {
             Self::Text(_) | Self::Reply(_) | Self::Embedding(_) => 1,
@@ -93,13 +90,11 @@ impl Item {
     }
 
     /// Units of an edge's capacity that it takes, at least one.
-    #[must_use]
     pub fn units(&self) -> u32 {
         self.outputs().max(1)
     }
 
     /// Bytes of its content.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         let bytes = match self {
             Self::Text(tokens) => size_of_val(tokens.as_slice()),

@@ -23,7 +23,6 @@ pub enum StageRequest {
 
 impl StageRequest {
     /// Kind of the items that the stage reads from an edge while it works, if any.
-    #[must_use]
     pub fn input(&self) -> Option<ItemKind> {
         match self {
             Self::Speech(_) => Some(ItemKind::Text),
@@ -33,7 +32,6 @@ impl StageRequest {
     }
 
     /// Kind of the stage's outputs.
-    #[must_use]
     pub fn output(&self) -> ItemKind {
         match self {
             Self::Speech(_) => ItemKind::Frames,
@@ -45,7 +43,6 @@ impl StageRequest {
     }
 
     /// Most outputs, where that is bounded.
-    #[must_use]
     pub fn max_outputs(&self) -> Option<u32> {
         match self {
             Self::Speech(speech) => Some(speech.max_outputs),
@@ -56,7 +53,6 @@ impl StageRequest {
     }
 
     /// Returns true if the orchestrator needs the news that the stage is done before its last output is taken.
-    #[must_use]
     pub fn reports_done(&self) -> bool {
         matches!(self, Self::Speech(_))
     }
@@ -157,7 +153,6 @@ pub struct DecodeRequest {
 impl SpeechRequest {
     /// Text tokens that the prompt takes besides the first one: in context the text follows the transcript, beside
     /// the recording's frames.
-    #[must_use]
     pub fn prompt_rows(&self) -> u32 {
         let prompt = self.voice_prompt.as_deref();
         let reference = prompt.and_then(|prompt| prompt.reference.as_ref());
@@ -205,7 +200,6 @@ struct Encoded {
 
 impl Clip {
     /// Creates a recording.
-    #[must_use]
     pub fn new(samples: Vec<f32>) -> Self {
         Self(Arc::new(Encoded {
             samples: samples.into(),
@@ -214,7 +208,6 @@ impl Clip {
     }
 
     /// The samples.
-    #[must_use]
     pub fn samples(&self) -> &[f32] {
         &self.0.samples
     }
@@ -225,7 +218,6 @@ impl Clip {
     }
 
     /// Its embedding, once it was encoded.
-    #[must_use]
     pub fn embedding(&self) -> Option<&Arc<[f32]>> {
         self.0.embedding.get()
     }

@@ -32,7 +32,6 @@ pub struct Restart {
 }
 
 /// Entry of a replica in a list with one entry for all replicas, or one for each.
-#[must_use]
 pub fn of_replica<T>(list: &[T], replica: u32) -> Option<&T> {
     list.get(replica as usize % list.len().max(1))
 }

@@ -15,7 +15,6 @@ pub enum Tenant {
 
 impl Tenant {
     /// Tenant of the callers from this address.
-    #[must_use]
     pub fn at(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V6(address) => {

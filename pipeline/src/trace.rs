@@ -16,7 +16,6 @@ impl TraceHandle {
     }
 
     /// The context, if it is one of that type.
-    #[must_use]
     pub fn get<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         Arc::clone(&self.0).downcast().ok()
     }

@@ -70,7 +70,6 @@ pub struct Sinks {
 
 impl Sinks {
     /// Everything becomes a log line.
-    #[must_use]
     pub fn log() -> Self {
         Self {
             records: Arc::new(LogRecords),
@@ -185,31 +184,26 @@ impl App {
     }
 
     /// The address at which it listens.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// The address at which operators are served, if they are.
-    #[must_use]
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin.as_ref().map(AdminListener::address)
     }
 
     /// The address at which Wyoming is spoken, if it is.
-    #[must_use]
     pub fn wyoming_address(&self) -> Option<SocketAddr> {
         self.wyoming.as_ref().map(WyomingListener::address)
     }
 
     /// The wish of operators that the server ends.
-    #[must_use]
     pub fn drain(&self) -> Drain {
         self.shared.drain.clone()
     }
 
     /// The address at which its metrics are read, if they are.
-    #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics.address()
     }
@@ -221,13 +215,11 @@ impl App {
     }
 
     /// The orchestrator, which does the work of sessions.
-    #[must_use]
     pub fn orchestrator(&self) -> &Orchestrator {
         &self.shared.orchestrator
     }
 
     /// Calls that have not ended.
-    #[must_use]
     pub fn sessions(&self) -> usize {
         self.shared.tasks.running()
     }

@@ -65,7 +65,6 @@ impl Catalogue {
     /// # Panics
     ///
     /// Never in a build that passed its tests: the text is a constant, and one of them reads it.
-    #[must_use]
     pub fn built_in() -> Self {
         Self::parse(BUILT_IN).unwrap_or_else(|error| panic!("the catalogue that is compiled in: {error}"))
     }
@@ -111,44 +110,37 @@ impl Catalogue {
     }
 
     /// Every family in the order of the declarations. A family's place is its id.
-    #[must_use]
     pub fn families(&self) -> &[Arc<Family>] {
         &self.families
     }
 
     /// The family of that name.
-    #[must_use]
     pub fn find(&self, name: &str) -> Option<&Arc<Family>> {
         self.by_name.get(name).map(|index| &self.families[*index])
     }
 
     /// The groups in the order of the declarations.
-    #[must_use]
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 
     /// Returns true if a family is served: its group is, it has a source, and it was not left out.
-    #[must_use]
     pub fn serves(&self, family: &Family) -> bool {
         let group = |group: &Group| group.name == family.group && group.enabled;
         self.groups.iter().any(group) && family.pending.is_none() && !self.left_out.contains(&family.name)
     }
 
     /// Labels that the recorder supplies where a family has them.
-    #[must_use]
     pub fn supplied(&self) -> &[Arc<str>] {
         &self.supplied
     }
 
     /// Families that others have and that do not exist here, with reasons.
-    #[must_use]
     pub fn absent(&self) -> &[Absent] {
         &self.absent
     }
 
     /// Other names of families, shown or not.
-    #[must_use]
     pub fn deprecated(&self) -> &[Deprecated] {
         &self.deprecated
     }

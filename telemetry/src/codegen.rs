@@ -11,7 +11,6 @@ use crate::family::{CounterFamily, FloatCounterFamily, GaugeFamily, HistogramFam
 ";
 
 /// The source of the typed constants.
-#[must_use]
 pub fn families_source(catalogue: &Catalogue) -> String {
     let mut out = String::from(HEAD);
     for (id, family) in catalogue.families().iter().enumerate() {

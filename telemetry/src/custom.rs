@@ -162,7 +162,6 @@ enum Known {
 
 impl CustomMetrics {
     /// None yet, beside the families of `telemetry`.
-    #[must_use]
     pub fn new(telemetry: &Telemetry, options: CustomOptions) -> Self {
         Self {
             schema: Arc::clone(telemetry.schema()),
@@ -233,25 +232,21 @@ impl CustomMetrics {
     }
 
     /// The custom families by name.
-    #[must_use]
     pub fn list(&self) -> Vec<Arc<Family>> {
         self.schema.custom()
     }
 
     /// Every family that is served: the catalogue's and the custom ones.
-    #[must_use]
     pub fn served(&self) -> Vec<Arc<Family>> {
         self.schema.served()
     }
 
     /// Returns true for a custom family.
-    #[must_use]
     pub fn is_custom(&self, family: &Family) -> bool {
         self.schema.catalogue().find(&family.name).is_none()
     }
 
     /// The name of the declared metric that is the nearest to `name`, if one is near. Takes far longer than a sample.
-    #[must_use]
     pub fn similar(&self, name: &str) -> Option<String> {
         error::similar(name, &self.schema.custom())
     }

@@ -40,7 +40,6 @@ impl DropReason {
     ];
 
     /// The value of the label `reason`.
-    #[must_use]
     pub fn label(self) -> &'static str {
         match self {
             Self::Cardinality => "cardinality",
@@ -81,7 +80,6 @@ impl Drops {
     }
 
     /// Refusals with this reason so far.
-    #[must_use]
     pub fn total(&self, reason: DropReason) -> u64 {
         self.counts[reason as usize].load(Ordering::Relaxed)
     }

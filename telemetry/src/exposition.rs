@@ -50,7 +50,6 @@ impl fmt::Debug for Exposition {
 
 impl Exposition {
     /// An empty one for the families of `schema`.
-    #[must_use]
     pub fn new(schema: Arc<Schema>, drops: Arc<Drops>) -> Self {
         Self {
             schema,
@@ -75,7 +74,6 @@ impl Exposition {
     }
 
     /// Series of that family.
-    #[must_use]
     pub fn series(&self, name: &str) -> usize {
         let stores = self.stores.read();
         stores.get(name).map_or(0, |store| store.len())

@@ -44,13 +44,11 @@ impl FloatCounter {
 
 impl Meter {
     /// A meter that records to `recorder` under the names of `catalogue`.
-    #[must_use]
     pub fn new(recorder: SharedRecorder, catalogue: Arc<Catalogue>) -> Self {
         Self { recorder, catalogue }
     }
 
     /// The names in use.
-    #[must_use]
     pub fn catalogue(&self) -> &Arc<Catalogue> {
         &self.catalogue
     }
@@ -62,7 +60,6 @@ impl Meter {
     }
 
     /// A counter of real numbers.
-    #[must_use]
     pub fn float_counter<const N: usize>(
         &self,
         family: FloatCounterFamily<N>,

@@ -65,7 +65,6 @@ impl fmt::Debug for PullEndpoint {
 
 impl PullEndpoint {
     /// Serves what `telemetry` records. `ready` answers `/readyz`.
-    #[must_use]
     pub fn new(telemetry: &Telemetry, ready: Readiness) -> Self {
         Self {
             exposition: Arc::clone(telemetry.exposition()),

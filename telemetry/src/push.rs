@@ -46,7 +46,6 @@ pub struct PushOptions {
 
 impl PushOptions {
     /// Every 15 s, 10 s at most for each, and the group deleted in the end.
-    #[must_use]
     pub fn new(target: PushTarget) -> Self {
         Self {
             target,

@@ -52,7 +52,6 @@ pub struct RecorderContext {
 }
 
 /// The whole stack around `sinks`.
-#[must_use]
 pub fn stack(context: &RecorderContext, sinks: Vec<Sink>) -> SharedRecorder {
     let schema = || Arc::clone(&context.schema);
     let drops = || Arc::clone(&context.drops);

@@ -14,7 +14,6 @@ pub struct Replica {
 
 impl Replica {
     /// Stands for no replica of that stage: what none of them did is counted in a series of its own (`replica="none"`).
-    #[must_use]
     pub fn none(stage: u32) -> Self {
         Self {
             stage,
@@ -74,7 +73,6 @@ pub enum StageKind {
 
 impl StageKind {
     /// The value of the label `stage_type`.
-    #[must_use]
     pub fn label(self) -> &'static str {
         match self {
             Self::Llm => "llm",
@@ -124,7 +122,6 @@ impl FailureReason {
     ];
 
     /// The value of the label `reason`.
-    #[must_use]
     pub fn label(self) -> &'static str {
         match self {
             Self::ClientAbort => "client_abort",
@@ -292,7 +289,6 @@ impl FinishReason {
     ];
 
     /// The value of the label `finished_reason`.
-    #[must_use]
     pub fn label(self) -> &'static str {
         match self {
             Self::Stop => "stop",

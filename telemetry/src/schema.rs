@@ -21,7 +21,6 @@ pub struct Schema {
 
 impl Schema {
     /// The families of `catalogue`.
-    #[must_use]
     pub fn new(catalogue: Arc<Catalogue>) -> Self {
         Self {
             catalogue,
@@ -32,7 +31,6 @@ impl Schema {
     }
 
     /// The catalogue below.
-    #[must_use]
     pub fn catalogue(&self) -> &Arc<Catalogue> {
         &self.catalogue
     }
@@ -67,7 +65,6 @@ impl Schema {
     }
 
     /// The family of that name.
-    #[must_use]
     pub fn find(&self, name: &str) -> Option<Arc<Family>> {
         let built_in = self
             .catalogue
@@ -78,13 +75,11 @@ impl Schema {
     }
 
     /// Returns true if a family is served: custom ones always, others by their group.
-    #[must_use]
     pub fn serves(&self, family: &Family) -> bool {
         self.catalogue.find(&family.name).is_none() || self.catalogue.serves(family)
     }
 
     /// Every served family: the catalogue in its order, then the custom ones by name.
-    #[must_use]
     pub fn served(&self) -> Vec<Arc<Family>> {
         let mut served = self.own();
         served.extend(self.custom());
@@ -99,7 +94,6 @@ impl Schema {
     }
 
     /// The custom families by name.
-    #[must_use]
     pub fn custom(&self) -> Vec<Arc<Family>> {
         let custom = self.custom.read();
         custom.values().cloned().collect()
@@ -125,7 +119,6 @@ impl Schema {
     }
 
     /// The served families, the custom ones and the absent ones.
-    #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         let list = |families: Vec<Arc<Family>>| {
             let families = families.iter().map(|family| family.to_json());

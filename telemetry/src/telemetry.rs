@@ -168,49 +168,41 @@ impl Telemetry {
     }
 
     /// Returns true if nothing is recorded, so that callers need not make records.
-    #[must_use]
     pub fn is_off(&self) -> bool {
         self.off
     }
 
     /// For instruments.
-    #[must_use]
     pub fn meter(&self) -> &Meter {
         &self.meter
     }
 
     /// For the ways out.
-    #[must_use]
     pub fn exposition(&self) -> &Arc<Exposition> {
         &self.exposition
     }
 
     /// The families, custom ones included.
-    #[must_use]
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
     /// The recorder itself, for what cannot be known when the server is built.
-    #[must_use]
     pub fn recorder(&self) -> &SharedRecorder {
         &self.recorder.0
     }
 
     /// Statistics for the log, if there are any.
-    #[must_use]
     pub fn log(&self) -> Option<&Arc<StatsLog>> {
         self.log.as_ref()
     }
 
     /// Counts of refused series and updates.
-    #[must_use]
     pub fn drops(&self) -> &Arc<Drops> {
         &self.drops
     }
 
     /// Instruments for a replica that joins. One that comes back takes up its series, unless they were forgotten.
-    #[must_use]
     pub fn engine(&self, replica: Replica) -> EngineInstruments {
         let instruments = EngineInstruments::new(&self.meter, replica);
         match &self.log {

@@ -77,7 +77,6 @@ impl Timeline {
     }
 
     /// The intervals so far.
-    #[must_use]
     pub fn intervals(&self) -> Intervals {
         let between = |from: Option<Duration>, until: Option<Duration>| Some(until?.saturating_sub(from?));
         let decode = between(self.first_output, self.last_output);

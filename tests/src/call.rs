@@ -32,19 +32,16 @@ pub struct Utterance {
 
 impl Utterance {
     /// Samples per channel.
-    #[must_use]
     pub fn samples(&self) -> usize {
         self.audio.len() / 2
     }
 
     /// Reason of its end.
-    #[must_use]
     pub fn finish(&self) -> v1::FinishReason {
         self.outcome.finish_reason()
     }
 
     /// The reason of its error; empty without one.
-    #[must_use]
     pub fn error_reason(&self) -> String {
         error_reason(&self.outcome)
     }
@@ -145,7 +142,6 @@ impl Call {
     }
 
     /// Messages received so far.
-    #[must_use]
     pub fn history(&self) -> &History {
         &self.0.received
     }
@@ -223,7 +219,6 @@ pub async fn audio_of_request(
 }
 
 /// Settings whose seed is this, and every default.
-#[must_use]
 pub fn seeded(seed: u64) -> v1::SpeechConfig {
     let sampling = v1::SamplingParams {
         seed: Some(seed),
@@ -236,19 +231,16 @@ pub fn seeded(seed: u64) -> v1::SpeechConfig {
 }
 
 /// `config`.
-#[must_use]
 pub fn config(config: v1::SpeechConfig) -> Request {
     Request::Config(config)
 }
 
 /// `text` of an unnamed utterance.
-#[must_use]
 pub fn text(text: &str) -> Request {
     named("", text)
 }
 
 /// `text` of a named utterance.
-#[must_use]
 pub fn named(utterance: &str, text: &str) -> Request {
     Request::Text(v1::TextChunk {
         text: text.to_owned(),
@@ -257,19 +249,16 @@ pub fn named(utterance: &str, text: &str) -> Request {
 }
 
 /// `flush`.
-#[must_use]
 pub fn flush() -> Request {
     Request::Flush(v1::FlushText {})
 }
 
 /// `finish`.
-#[must_use]
 pub fn finish() -> Request {
     Request::Finish(v1::FinishUtterance {})
 }
 
 /// `cancel`; an empty name means everything.
-#[must_use]
 pub fn cancel(utterance: &str) -> Request {
     Request::Cancel(v1::CancelUtterance {
         utterance_id: utterance.to_owned(),
@@ -278,7 +267,6 @@ pub fn cancel(utterance: &str) -> Request {
 }
 
 /// Text whose audio far exceeds a connection's buffers: unread, it keeps the server from finishing.
-#[must_use]
 pub fn endless() -> String {
     "This goes on and on, and on, and on. ".repeat(500)
 }
@@ -291,7 +279,6 @@ pub fn error_reason(outcome: &v1::Outcome) -> String {
 }
 
 /// The stable reason of a status.
-#[must_use]
 pub fn reason(status: &Status) -> String {
     status
         .get_details_error_info()

@@ -27,7 +27,6 @@ impl Signed {
     ///
     /// # Panics
     /// If it cannot be written in.
-    #[must_use]
     pub fn write(&self, folder: &Path, name: &str) -> (PathBuf, PathBuf) {
         let certificate = folder.join(format!("{name}.pem"));
         let key = folder.join(format!("{name}.key"));
@@ -66,7 +65,6 @@ impl Authority {
     ///
     /// # Panics
     /// If the system gives no random bytes.
-    #[must_use]
     pub fn new(name: &str) -> Self {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -84,19 +82,16 @@ impl Authority {
     }
 
     /// A server of this machine.
-    #[must_use]
     pub fn server(&self) -> Signed {
         self.sign(&LOCAL, "a server", |_| {})
     }
 
     /// A server of these names.
-    #[must_use]
     pub fn server_of(&self, names: &[&str]) -> Signed {
         self.sign(names, "a server", |_| {})
     }
 
     /// A server of this machine whose certificate has expired.
-    #[must_use]
     pub fn expired(&self) -> Signed {
         self.sign(&LOCAL, "a server", |params| {
             params.not_before = date_time_ymd(2020, 1, 1);
@@ -105,13 +100,11 @@ impl Authority {
     }
 
     /// A client of this name.
-    #[must_use]
     pub fn client(&self, name: &str) -> Signed {
         self.sign(&[], name, |_| {})
     }
 
     /// A client without a common name, of these other names.
-    #[must_use]
     pub fn nameless_client(&self, names: &[&str]) -> Signed {
         self.sign(names, "", |params| {
             params.distinguished_name = DistinguishedName::new();
@@ -135,7 +128,6 @@ impl Authority {
     ///
     /// # Panics
     /// If it cannot be written in.
-    #[must_use]
     pub fn write(&self, folder: &Path, name: &str) -> PathBuf {
         let path = folder.join(format!("{name}.pem"));
         fs::write(&path, &self.certificate).expect("a folder to write in");

@@ -36,19 +36,16 @@ pub struct Answer {
 
 impl Answer {
     /// Reason of its end.
-    #[must_use]
     pub fn finish(&self) -> v1::FinishReason {
         self.outcome.finish_reason()
     }
 
     /// Samples per channel.
-    #[must_use]
     pub fn samples(&self) -> usize {
         self.audio.len() / 2
     }
 
     /// The reason of its error; empty without one.
-    #[must_use]
     pub fn error_reason(&self) -> String {
         crate::call::error_reason(&self.outcome)
     }
@@ -154,7 +151,6 @@ impl ChatCall {
     }
 
     /// Messages received so far.
-    #[must_use]
     pub fn history(&self) -> &ChatHistory {
         &self.0.received
     }
@@ -193,7 +189,6 @@ fn gather(history: &ChatHistory, id: String, done: v1::ResponseDone) -> Answer {
 }
 
 /// The text of a message.
-#[must_use]
 pub fn text_of(message: &v1::ChatMessage) -> String {
     let parts = message.parts.iter().filter_map(|content| match &content.part {
         Some(Part::Text(text)) => Some(text.as_str()),
@@ -203,7 +198,6 @@ pub fn text_of(message: &v1::ChatMessage) -> String {
 }
 
 /// A message of text.
-#[must_use]
 pub fn chat_message(role: v1::Role, text: &str) -> v1::ChatMessage {
     v1::ChatMessage {
         id: String::new(),
@@ -215,19 +209,16 @@ pub fn chat_message(role: v1::Role, text: &str) -> v1::ChatMessage {
 }
 
 /// `message`.
-#[must_use]
 pub fn said(role: v1::Role, text: &str) -> Request {
     Request::Message(chat_message(role, text))
 }
 
 /// `respond`.
-#[must_use]
 pub fn respond() -> Request {
     Request::Respond(v1::CreateResponse::default())
 }
 
 /// `interrupt` of the answer in progress.
-#[must_use]
 pub fn interrupt(played_samples: Option<u64>) -> Request {
     Request::Interrupt(v1::Interrupt {
         response_id: String::new(),
@@ -236,7 +227,6 @@ pub fn interrupt(played_samples: Option<u64>) -> Request {
 }
 
 /// A configuration whose answers are written, and spoken too if `audio`.
-#[must_use]
 pub fn chat_config(audio: bool) -> v1::ChatConfig {
     let mut modalities = vec![v1::Modality::Text.into()];
     modalities.extend(audio.then(|| i32::from(v1::Modality::Audio)));

@@ -9,13 +9,11 @@ pub struct Dice(u64);
 
 impl Dice {
     /// A generator with this seed.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// Independent generator number `part`; this one does not change.
-    #[must_use]
     pub fn part(&self, part: u64) -> Self {
         let mut parts = Self(self.0 ^ Self(part).roll());
         Self(parts.roll())

@@ -138,7 +138,6 @@ pub struct Living(Arc<AtomicUsize>);
 
 impl Living {
     /// The number.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
@@ -165,7 +164,6 @@ pub struct Cached(Arc<Mutex<Vec<u32>>>);
 
 impl Cached {
     /// Cached positions of every answer so far.
-    #[must_use]
     pub fn all(&self) -> Vec<u32> {
         self.0.lock().clone()
     }
@@ -181,7 +179,6 @@ pub struct Counts(Arc<Mutex<Vec<usize>>>);
 
 impl Counts {
     /// All counts so far.
-    #[must_use]
     pub fn all(&self) -> Vec<usize> {
         self.0.lock().clone()
     }
@@ -200,7 +197,6 @@ pub struct Drawn(Arc<Mutex<Vec<Drawing>>>);
 
 impl Drawn {
     /// The last one.
-    #[must_use]
     pub fn last(&self) -> Option<Drawing> {
         self.0.lock().last().copied()
     }
@@ -219,7 +215,6 @@ pub struct Contexts(Arc<Mutex<Vec<Context>>>);
 
 impl Contexts {
     /// Contexts of all sequences so far.
-    #[must_use]
     pub fn all(&self) -> Vec<Context> {
         self.0.lock().clone()
     }
@@ -238,7 +233,6 @@ pub struct FakeSpeech {
 
 impl FakeSpeech {
     /// A model with this script.
-    #[must_use]
     pub fn new(script: FakeScript) -> Self {
         let voice = |id: &str| VoiceInfo {
             id: id.to_owned(),

@@ -54,7 +54,6 @@ impl Gate {
     }
 
     /// Steps that have passed.
-    #[must_use]
     pub fn passed(&self) -> u64 {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner).passed
     }

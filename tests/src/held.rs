@@ -20,7 +20,6 @@ pub struct Held {
 
 impl Held {
     /// Now. Within a runtime.
-    #[must_use]
     pub fn now() -> Self {
         Self {
             files: entries("/proc/self/fd"),
@@ -31,7 +30,6 @@ impl Held {
 
     /// Returns true if nothing was added. There may be less: threads for blocking work end when they have nothing to
     /// do for a while, and so do leftovers of a test before this one.
-    #[must_use]
     pub fn within(&self, other: &Self) -> bool {
         self.files <= other.files && self.tasks <= other.tasks && self.threads <= other.threads
     }

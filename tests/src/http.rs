@@ -24,14 +24,12 @@ pub struct HttpAnswer {
 
 impl HttpAnswer {
     /// A header; empty if there is none, or it is no text.
-    #[must_use]
     pub fn header(&self, name: &str) -> &str {
         let value = self.headers.get(name).and_then(|value| value.to_str().ok());
         value.unwrap_or_default()
     }
 
     /// Its content type.
-    #[must_use]
     pub fn kind(&self) -> &str {
         self.header(CONTENT_TYPE.as_str())
     }

@@ -168,7 +168,6 @@ const fn parser(name: &'static str, parse: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>
 ///
 /// # Panics
 /// If there is none.
-#[must_use]
 pub fn parser_named(name: &str) -> Parser {
     let found = PARSERS.into_iter().find(|parser| parser.name == name);
     found.unwrap_or_else(|| panic!("there is no parser {name:?}"))

@@ -5,7 +5,6 @@ use std::f32::consts::TAU;
 use omni_audio::{SampleRate, Samples, WavHeader, encode_s16le};
 
 /// Something like speech: four syllables a second of a voice at `hz` with its overtones, at 24 kHz.
-#[must_use]
 pub fn babble(seconds: f32, hz: f32) -> Vec<f32> {
     let sample = |n: usize| {
         let t = n as f32 / 24_000.0;
@@ -21,7 +20,6 @@ pub fn babble(seconds: f32, hz: f32) -> Vec<f32> {
 ///
 /// # Panics
 /// Never: the rate is a usual one.
-#[must_use]
 pub fn wav(samples: &[f32]) -> Vec<u8> {
     let header = WavHeader::mono(SampleRate::new(24_000).expect("a rate"));
     let mut file = header.finished(Samples::of(samples)).to_vec();

@@ -25,7 +25,6 @@ pub const SETTINGS: &[u8] = b"as usual";
 const STAGE: &str = "code2wav";
 
 /// The stages that ends may name.
-#[must_use]
 pub fn stage_names() -> StageNames {
     ["talker", "code2wav"].into()
 }
@@ -131,25 +130,21 @@ impl RemoteStage {
     }
 
     /// Its near side.
-    #[must_use]
     pub fn handle(&self) -> &StageHandle {
         &self.handle
     }
 
     /// Number of its starts.
-    #[must_use]
     pub fn starts(&self) -> usize {
         self.lives.with(|lives| lives.len())
     }
 
     /// Its figures.
-    #[must_use]
     pub fn stats(&self) -> ReplicaStats {
         self.status.stats()
     }
 
     /// Its state.
-    #[must_use]
     pub fn state(&self) -> ReplicaState {
         self.status.state()
     }
@@ -245,7 +240,6 @@ pub struct Chunks(Arc<Mutex<(Vec<TransferStamps>, Vec<EdgeRecord>)>>);
 
 impl Chunks {
     /// Chunks so far, and records of closed edges.
-    #[must_use]
     pub fn all(&self) -> (Vec<TransferStamps>, Vec<EdgeRecord>) {
         self.0.lock().clone()
     }

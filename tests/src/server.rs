@@ -65,19 +65,16 @@ impl Records {
     }
 
     /// Utterance records so far.
-    #[must_use]
     pub fn all(&self) -> Vec<UtteranceRecord> {
         self.utterances.lock().clone()
     }
 
     /// Packets after the first of each utterance, so far.
-    #[must_use]
     pub fn packets(&self) -> Vec<Packet> {
         self.packets.lock().clone()
     }
 
     /// Records of answers so far.
-    #[must_use]
     pub fn turns(&self) -> Vec<TurnRecord> {
         self.turns.lock().clone()
     }
@@ -108,7 +105,6 @@ impl Edges {
     }
 
     /// Edges closed so far.
-    #[must_use]
     pub fn all(&self) -> Vec<EdgeRecord> {
         self.0.lock().clone()
     }
@@ -213,13 +209,11 @@ impl TestServer {
     }
 
     /// A speech client.
-    #[must_use]
     pub fn speech(&self) -> SpeechServiceClient<Channel> {
         SpeechServiceClient::new(self.channel.clone())
     }
 
     /// A chat client.
-    #[must_use]
     pub fn chat(&self) -> ChatServiceClient<Channel> {
         ChatServiceClient::new(self.channel.clone())
     }
@@ -230,13 +224,11 @@ impl TestServer {
     }
 
     /// A catalogue client.
-    #[must_use]
     pub fn catalog(&self) -> CatalogServiceClient<Channel> {
         CatalogServiceClient::new(self.channel.clone())
     }
 
     /// A client that records metrics.
-    #[must_use]
     pub fn measurements(&self) -> MetricsServiceClient<Channel> {
         MetricsServiceClient::new(self.channel.clone())
     }
@@ -260,7 +252,6 @@ impl TestServer {
     }
 
     /// A health client.
-    #[must_use]
     pub fn health(&self) -> HealthClient<Channel> {
         HealthClient::new(self.channel.clone())
     }

@@ -46,7 +46,6 @@ impl SlowLink {
     }
 
     /// Address for a client.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }

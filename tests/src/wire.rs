@@ -34,7 +34,6 @@ pub struct Received<R> {
 
 impl<R> Received<R> {
     /// Names that the caller gave, in the order in which they were first sent.
-    #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.names.lock().clone()
     }

@@ -63,7 +63,6 @@ pub struct FrontEnd {
 
 impl FrontEnd {
     /// One without text.
-    #[must_use]
     pub fn new(options: FrontEndOptions) -> Self {
         let manual = options.buffering == Buffering::Manual;
         let segmenter = SegmenterOptions {
@@ -163,7 +162,6 @@ impl FrontEnd {
     }
 
     /// Bytes of text that wait.
-    #[must_use]
     pub fn buffered_bytes(&self) -> usize {
         let held = self.held.as_ref().map_or(0, String::len);
         held + self.markup.held_bytes() + self.segmenter.buffered_bytes()

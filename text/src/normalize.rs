@@ -45,7 +45,6 @@ pub enum Language {
 
 impl Language {
     /// The language of a BCP-47 tag, if it is one of these. Region and script do not matter.
-    #[must_use]
     pub fn from_tag(tag: &str) -> Option<Self> {
         let primary = tag.split(['-', '_']).next()?;
         ["en", "eng", "english"]

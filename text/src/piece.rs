@@ -34,7 +34,6 @@ pub struct Word {
 
 impl Piece {
     /// The words of `text` in order.
-    #[must_use]
     pub fn words(&self) -> Vec<Word> {
         let starts = self.spans.iter().skip(1).map(|span| span.spoken.start);
         let ends = starts.chain([usize::MAX]);
@@ -54,7 +53,6 @@ impl Piece {
 }
 
 /// True if a character stands for a syllable or a word, without spaces between: Kana, Han, Hangul.
-#[must_use]
 pub fn is_syllable(c: char) -> bool {
     matches!(c, '\u{3041}'..='\u{30FF}' | '\u{3400}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7AF}' | '\u{20000}'..='\u{3FFFF}')
 }

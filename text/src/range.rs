@@ -11,20 +11,17 @@ pub struct CharRange {
 
 impl CharRange {
     /// The range `start..end`.
-    #[must_use]
     pub fn new(start: usize, end: usize) -> Self {
         debug_assert!(start <= end);
         Self { start, end }
     }
 
     /// Number of characters.
-    #[must_use]
     pub fn len(self) -> usize {
         self.end - self.start
     }
 
     /// True if it holds no character.
-    #[must_use]
     pub fn is_empty(self) -> bool {
         self.start == self.end
     }

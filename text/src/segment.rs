@@ -116,7 +116,6 @@ pub struct Segmenter {
 
 impl Segmenter {
     /// An empty one. Limits of zero are taken as one.
-    #[must_use]
     pub fn new(mut options: SegmenterOptions) -> Self {
         options.max_chars = options.max_chars.max(1);
         options.max_token_chars = options.max_token_chars.max(options.max_chars);
@@ -173,13 +172,11 @@ impl Segmenter {
     }
 
     /// Bytes of text that wait.
-    #[must_use]
     pub fn buffered_bytes(&self) -> usize {
         self.held.len() + self.buf.iter().map(|c| c.len_utf8()).sum::<usize>()
     }
 
     /// Offset of the first character that waits, in Unicode scalar values.
-    #[must_use]
     pub fn buffered_from(&self) -> usize {
         self.start
     }

@@ -14,19 +14,16 @@ pub struct Skipped {
 
 impl Skipped {
     /// True if nothing was left out.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
 
     /// The number of characters that were left out.
-    #[must_use]
     pub fn total(&self) -> usize {
         self.total
     }
 
     /// The first distinct characters that were left out, in order of appearance, and how often each was.
-    #[must_use]
     pub fn characters(&self) -> &[(char, usize)] {
         &self.named
     }

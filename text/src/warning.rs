@@ -18,7 +18,6 @@ pub enum Warning {
 
 impl Warning {
     /// Its stable name for programs, such as `CHARACTERS_SKIPPED`.
-    #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
             Self::CharactersSkipped(_) => "CHARACTERS_SKIPPED",

@@ -111,7 +111,6 @@ impl ServerProcess {
     }
 
     /// Addresses of the server.
-    #[must_use]
     pub fn target(&self) -> Target {
         self.target
     }

@@ -20,7 +20,6 @@ pub struct Measurement {
 
 impl Measurement {
     /// The figures as tables, with their definitions below.
-    #[must_use]
     pub fn tables(&self, style: Style) -> String {
         self.shown(|tables| tables.write(style))
     }
@@ -42,7 +41,6 @@ impl Measurement {
     }
 
     /// The requests that failed; `None` if none did.
-    #[must_use]
     pub fn failures(&self) -> Option<Failures> {
         Failures::of(self.report.levels.iter().flat_map(|level| &level.requests))
     }

@@ -33,7 +33,6 @@ pub struct Pairs(Vec<Pair>);
 
 impl Pairs {
     /// The comparison as a table, with definitions below.
-    #[must_use]
     pub fn table(&self, style: Style) -> String {
         let mut grid = Grid::new(TITLES);
         for (title, value) in MEASURES {
@@ -50,7 +49,6 @@ impl Pairs {
     }
 
     /// The requests that failed, of either side; `None` if none did.
-    #[must_use]
     pub fn failures(&self) -> Option<Failures> {
         Failures::of(self.0.iter().flat_map(Pair::records))
     }

@@ -170,7 +170,6 @@ pub(crate) fn utc(unix_seconds: u64) -> String {
 }
 
 /// The day of a moment, in UTC, as `2026-01-31`.
-#[must_use]
 pub fn day(unix_seconds: u64) -> String {
     rfc3339(unix_seconds)[..10].to_owned()
 }

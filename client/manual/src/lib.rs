@@ -12,7 +12,6 @@ use clap_complete::Shell;
 use page::{Footer, Page};
 
 /// The script that completes the arguments of `command` in `shell`.
-#[must_use]
 pub fn completions(mut command: Command, shell: Shell) -> String {
     let name = command.get_name().to_owned();
     let mut script = Vec::new();

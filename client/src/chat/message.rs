@@ -62,19 +62,16 @@ pub struct Message {
 
 impl Message {
     /// Text of the user.
-    #[must_use]
     pub fn user(text: impl Into<String>) -> Self {
         Self::text_by(Role::User, text)
     }
 
     /// Text of the model.
-    #[must_use]
     pub fn assistant(text: impl Into<String>) -> Self {
         Self::text_by(Role::Assistant, text)
     }
 
     /// Instructions for the model.
-    #[must_use]
     pub fn system(text: impl Into<String>) -> Self {
         Self::text_by(Role::System, text)
     }
@@ -88,7 +85,6 @@ impl Message {
     }
 
     /// Its written parts, joined.
-    #[must_use]
     pub fn text(&self) -> String {
         let texts = self.parts.iter().filter_map(|part| match part {
             Part::Text(text) => Some(text.as_str()),

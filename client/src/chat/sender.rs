@@ -42,7 +42,6 @@ impl ChatSender {
     }
 
     /// A sender without a call, to replace one whose conversation shall be closed.
-    #[must_use]
     pub fn closed() -> Self {
         Self::new(mpsc::channel(1).0)
     }

@@ -115,7 +115,6 @@ impl Outputs {
     }
 
     /// True if answers have audio.
-    #[must_use]
     pub fn audio(self) -> bool {
         self != Self::Text
     }

@@ -25,7 +25,6 @@ impl SpeechSender {
     }
 
     /// A sender without a call, to replace one whose session shall be closed.
-    #[must_use]
     pub fn closed() -> Self {
         Self::new(mpsc::channel(1).0)
     }

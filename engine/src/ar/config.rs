@@ -120,7 +120,6 @@ impl RepetitionLimit {
     pub const MAX_PATTERN: u32 = 256;
 
     /// Returns true if the bounds are consistent: patterns of 1 to at most `MAX_PATTERN` tokens, and a count above 1.
-    #[must_use]
     pub fn is_valid(&self) -> bool {
         (1..=self.max_pattern).contains(&self.min_pattern)
             && self.max_pattern <= Self::MAX_PATTERN

@@ -44,14 +44,12 @@ pub struct Hearing {
 
 impl Hearing {
     /// Positions of `samples` samples, at most one too few.
-    #[must_use]
     pub fn rows(&self, samples: usize) -> usize {
         let rows = samples as u64 * u64::from(self.rows_per_second) / u64::from(self.sample_rate.hz());
         usize::try_from(rows).unwrap_or(usize::MAX)
     }
 
     /// Bytes of the embedding of `samples` samples, at most.
-    #[must_use]
     pub fn row_bytes(&self, samples: usize) -> usize {
         (self.rows(samples) + 1) * self.row_bytes as usize
     }
@@ -155,7 +153,6 @@ pub enum ToolPart {
 
 impl ToolPart {
     /// Its text, in characters.
-    #[must_use]
     pub fn characters(&self) -> usize {
         match self {
             Self::Offer(text) | Self::Result(text) => text.chars().count(),
@@ -164,7 +161,6 @@ impl ToolPart {
     }
 
     /// Its text, in bytes.
-    #[must_use]
     pub fn size(&self) -> usize {
         match self {
             Self::Offer(text) | Self::Result(text) => text.len(),
@@ -198,7 +194,6 @@ pub struct Prompt {
 
 impl Prompt {
     /// Text tokens in it.
-    #[must_use]
     pub fn text_tokens(&self) -> usize {
         let tokens = |piece: &PromptPiece| match piece {
             PromptPiece::Tokens(tokens) => tokens.len(),
@@ -208,7 +203,6 @@ impl Prompt {
     }
 
     /// Rows of audio in it.
-    #[must_use]
     pub fn audio_rows(&self) -> usize {
         let rows = |piece: &PromptPiece| match piece {
             PromptPiece::Tokens(_) => 0,
@@ -218,7 +212,6 @@ impl Prompt {
     }
 
     /// Positions that it takes.
-    #[must_use]
     pub fn positions(&self) -> usize {
         self.text_tokens() + self.audio_rows()
     }

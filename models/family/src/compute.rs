@@ -33,7 +33,6 @@ impl fmt::Display for Device {
 
 impl Device {
     /// Reads `cpu`, `cuda` (the first) or `cuda:N`.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "cpu" => Some(Self::Cpu),
@@ -50,7 +49,6 @@ impl Device {
 
     /// Returns true for a device apart from the processor: batches are nearly free there, and each step has a fixed
     /// cost.
-    #[must_use]
     pub fn is_gpu(self) -> bool {
         self != Self::Cpu
     }
@@ -86,7 +84,6 @@ pub struct StageCompute {
 
 impl StageCompute {
     /// Device of a replica.
-    #[must_use]
     pub fn device(&self, replica: u32) -> Device {
         of_replica(&self.devices, replica).copied().unwrap_or_default()
     }
@@ -104,7 +101,6 @@ impl StageCompute {
 
     /// Number formats of the replicas, as text: one for all, or one for each. Replicas of one checkpoint with equal
     /// texts give the same outputs, except for the rounding of another processor or device.
-    #[must_use]
     pub fn number_formats(&self) -> Vec<String> {
         let format = |device: &Device| {
             let (dtype, weights) = self.numbers(*device);

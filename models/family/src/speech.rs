@@ -88,7 +88,6 @@ pub struct Terms {
 
 impl SpeechInfo {
     /// Playing time of one codec frame.
-    #[must_use]
     pub fn frame_duration(&self) -> std::time::Duration {
         self.sample_rate
             .duration(self.samples_per_frame.samples(omni_audio::Frames(1)))
@@ -114,7 +113,6 @@ pub struct DeviceFigures {
 
 impl DeviceFigures {
     /// Creates figures that are all zero.
-    #[must_use]
     pub fn new(device: Device) -> Self {
         Self {
             device,

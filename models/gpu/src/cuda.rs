@@ -69,13 +69,11 @@ impl Cuda {
 
     /// The compiled kernels, a name and a fat binary per file of `kernels/`. None if nvcc was not there when this was
     /// built.
-    #[must_use]
     pub fn modules() -> &'static [(&'static str, &'static [u8])] {
         MODULES
     }
 
     /// The version of CUDA whose compiler made [`Cuda::modules`].
-    #[must_use]
     pub fn compiler() -> String {
         dotted(VERSION)
     }

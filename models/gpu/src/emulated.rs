@@ -98,7 +98,6 @@ pub struct EmulatedGraph(Arc<[Launch]>);
 
 impl EmulatedGraph {
     /// The launches, in order.
-    #[must_use]
     pub fn launches(&self) -> &[Launch] {
         &self.0
     }
@@ -106,7 +105,6 @@ impl EmulatedGraph {
 
 impl Emulated {
     /// A device whose blocks run their threads in this order.
-    #[must_use]
     pub fn new(order: Order) -> Self {
         Self {
             order,
@@ -115,7 +113,6 @@ impl Emulated {
     }
 
     /// A device that does nothing before a caller waits for it.
-    #[must_use]
     pub fn late() -> Self {
         Self {
             late: true,
@@ -124,19 +121,16 @@ impl Emulated {
     }
 
     /// Launches run by this queue so far, in graphs or not.
-    #[must_use]
     pub fn launches_run(&self) -> u64 {
         self.queue().run
     }
 
     /// Graphs replayed by this queue so far.
-    #[must_use]
     pub fn graphs_replayed(&self) -> u64 {
         self.queue().replayed
     }
 
     /// The kernels that the emulator has: name, types of the parameters, most threads of a block.
-    #[must_use]
     pub fn kernels() -> Vec<(String, String, u32)> {
         let mut kernels = Vec::new();
         loop {

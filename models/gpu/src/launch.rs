@@ -30,7 +30,6 @@ impl Address {
     }
 
     /// Returns true if it is not the null address.
-    #[must_use]
     pub fn is_some(self) -> bool {
         self.0 != 0
     }
@@ -52,7 +51,6 @@ pub enum Float {
 
 impl Float {
     /// Bytes of one element.
-    #[must_use]
     pub fn bytes(self) -> usize {
         match self {
             Self::F32 => 4,
@@ -96,7 +94,6 @@ pub struct Dims(pub [u32; 3]);
 
 impl Dims {
     /// Product of all dimensions.
-    #[must_use]
     pub fn count(self) -> u64 {
         self.0.iter().map(|&n| u64::from(n)).product()
     }
@@ -124,7 +121,6 @@ impl Args {
     }
 
     /// The bits of every argument, in order.
-    #[must_use]
     pub fn bits(&self) -> &[u64] {
         &self.bits[..self.count]
     }

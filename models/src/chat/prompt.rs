@@ -49,13 +49,11 @@ impl ChatPrompt {
     }
 
     /// Tokens and places for audio, in order.
-    #[must_use]
     pub fn pieces(&self) -> &[ChatPiece] {
         &self.pieces
     }
 
     /// Places for audio.
-    #[must_use]
     pub fn audio_count(&self) -> usize {
         let audio = |p: &&ChatPiece| matches!(p, ChatPiece::Audio(_));
         self.pieces.iter().filter(audio).count()

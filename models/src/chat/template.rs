@@ -91,7 +91,6 @@ impl ChatTemplate {
     }
 
     /// Returns true if it writes the tools that a conversation offers.
-    #[must_use]
     pub fn takes_tools(&self) -> bool {
         self.tools
     }

@@ -256,13 +256,11 @@ impl LoadError {
     }
 
     /// True if a file of the checkpoint is missing, damaged or cannot be read.
-    #[must_use]
     pub fn is_of_files(&self) -> bool {
         self.problems.iter().any(|problem| problem.file().is_some())
     }
 
     /// Everything that is wrong, at least one problem.
-    #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }

@@ -6,13 +6,11 @@ use super::SpeechModel;
 
 impl SpeechModel {
     /// Work given to the GPU so far by everything that this model computes; `None` if no GPU computes.
-    #[must_use]
     pub fn gpu_figures(&self) -> Option<GpuFigures> {
         self.nets.gpu_figures()
     }
 
     /// Takes the reasons why steps were launched without a graph since the last call; a bounded number.
-    #[must_use]
     pub fn take_gpu_fallbacks(&self) -> Vec<String> {
         self.nets.take_gpu_fallbacks()
     }

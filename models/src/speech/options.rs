@@ -41,7 +41,6 @@ impl DType {
 
 impl LoadOptions {
     /// Number format of the language models' keys and values.
-    #[must_use]
     pub fn cached(self) -> DType {
         match (self.kernels, self.dtype) {
             (Kernels::Auto, DType::F32) if self.weights.caches_halves() => DType::F16,

@@ -10,7 +10,6 @@ pub struct Goldens(Cow<'static, [u8]>);
 
 impl Goldens {
     /// Parses the bytes of the file.
-    #[must_use]
     pub fn new(file: impl Into<Cow<'static, [u8]>>) -> Self {
         Self(file.into())
     }
@@ -27,7 +26,6 @@ impl Goldens {
     ///
     /// # Panics
     /// If this is no file of goldens.
-    #[must_use]
     pub fn has(&self, name: &str) -> bool {
         let tensors = SafeTensors::deserialize(&self.0).expect("the goldens are safetensors");
         tensors.tensor(name).is_ok()
@@ -38,7 +36,6 @@ impl Goldens {
     /// # Panics
     ///
     /// If there is no tensor of this name.
-    #[must_use]
     pub fn floats(&self, name: &str) -> Vec<f32> {
         let (dtype, _, bytes) = self.tensor(name);
         assert_eq!(dtype, Dtype::F32, "golden {name}");
@@ -51,7 +48,6 @@ impl Goldens {
     /// # Panics
     ///
     /// If there is no tensor of this name.
-    #[must_use]
     pub fn ids(&self, name: &str) -> Vec<u32> {
         let (dtype, _, bytes) = self.tensor(name);
         let narrow = |id: i64| u32::try_from(id).expect("ids are not negative");
@@ -82,7 +78,6 @@ impl Goldens {
     /// # Panics
     ///
     /// If there is no tensor of this name.
-    #[must_use]
     pub fn shape(&self, name: &str) -> Vec<usize> {
         self.tensor(name).1
     }
@@ -90,7 +85,6 @@ impl Goldens {
 
 /// The largest difference between two sequences of numbers; infinite if their lengths differ or one of them is not a
 /// number.
-#[must_use]
 pub fn farthest(got: &[f32], expected: &[f32]) -> f32 {
     let differences = got.iter().zip(expected).map(|(g, e)| (g - e).abs());
     let worst = differences.fold(
@@ -108,7 +102,6 @@ pub fn farthest(got: &[f32], expected: &[f32]) -> f32 {
 
 /// Deviation of two vectors in units of the second one's length: `|got - expected| / |expected|`; infinite if their
 /// lengths differ or one of them is not a number.
-#[must_use]
 pub fn deviation(got: &[f32], expected: &[f32]) -> f32 {
     let square = |v: f32| f64::from(v) * f64::from(v);
     let apart: f64 = got.iter().zip(expected).map(|(g, e)| square(g - e)).sum();

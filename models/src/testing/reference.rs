@@ -68,7 +68,6 @@ pub struct Prompted {
 /// # Panics
 ///
 /// If there is no such case.
-#[must_use]
 pub fn tiny_prompt(g: &Goldens, name: &str, speaker: &str) -> Prompted {
     let ids = g.ids(&format!("{name}.input_ids"));
     let states = g.floats(&format!("{name}.thinker_hidden_accept"));
@@ -141,7 +140,6 @@ impl Heard {
 ///
 /// # Panics
 /// If there is none.
-#[must_use]
 pub fn codes_by_frame(g: &Goldens) -> Vec<Vec<u32>> {
     let codes = g.ids("c2w.codes");
     let shape = g.shape("c2w.codes");
@@ -170,7 +168,6 @@ pub struct EmbeddedCase {
 ///
 /// # Panics
 /// If `described` is not that file, or belongs to another model.
-#[must_use]
 pub fn embedded_cases(model: &SpeechModel, g: &Goldens, described: &[u8]) -> Vec<EmbeddedCase> {
     let described: Value = serde_json::from_slice(described).expect("JSON");
     let max = described["max_frames"]
@@ -225,7 +222,6 @@ pub struct ThinkerCase {
 ///
 /// # Panics
 /// If this is not that file.
-#[must_use]
 pub fn thinker_cases(described: &[u8]) -> (Vec<ThinkerCase>, f32) {
     let goldens: Value = serde_json::from_slice(described).expect("JSON");
     let ids = |value: &Value| serde_json::from_value::<Vec<u32>>(value.clone()).expect("token ids");
@@ -258,7 +254,6 @@ pub fn thinker_cases(described: &[u8]) -> (Vec<ThinkerCase>, f32) {
 }
 
 /// The tiny checkpoint, compiled in.
-#[must_use]
 pub fn tiny() -> CheckpointSource {
     CheckpointSource::Memory(TINY)
 }

@@ -11,7 +11,6 @@ use crate::{Code2Wav, KvOptions, Sampling, Talker, TalkerRequest, UserRow};
 const FEW: u32 = 8;
 
 /// A small cache, for up to eight sequences.
-#[must_use]
 pub fn kv() -> KvOptions {
     KvOptions {
         block_size: 4,
@@ -20,7 +19,6 @@ pub fn kv() -> KvOptions {
 }
 
 /// Greedy, with the published repetition penalty.
-#[must_use]
 pub fn greedy() -> Sampling {
     Sampling {
         temperature: 0.0,
@@ -32,13 +30,11 @@ pub fn greedy() -> Sampling {
 }
 
 /// A user turn of these tokens.
-#[must_use]
 pub fn tokens(ids: &[u32]) -> Vec<UserRow> {
     ids.iter().map(|&id| UserRow::Token(id)).collect()
 }
 
 /// A greedy request.
-#[must_use]
 pub fn request(user: Vec<UserRow>, voice: &str, max_frames: u32) -> TalkerRequest {
     let predictor = Sampling {
         repetition_penalty: 1.0,
@@ -58,7 +54,6 @@ pub fn request(user: Vec<UserRow>, voice: &str, max_frames: u32) -> TalkerReques
 }
 
 /// A request to the tiny checkpoint whose codes are drawn.
-#[must_use]
 pub fn sampled(seed: u64, max_frames: u32) -> TalkerRequest {
     let mut r = request(tokens(&[276, 263, 10, 65, 277, 10]), "ethan", max_frames);
     r.talker = Sampling {
@@ -147,13 +142,11 @@ impl Run {
     ///
     /// # Panics
     /// After four thousand million frames.
-    #[must_use]
     pub fn known(&self) -> u32 {
         self.prompt + u32::try_from(self.frames.len()).expect("few frames")
     }
 
     /// A step of `len` positions.
-    #[must_use]
     pub fn step(&self, len: u32) -> SeqStep<'_> {
         SeqStep {
             seq: self.seq,
@@ -235,7 +228,6 @@ pub fn speak_together(
 }
 
 /// Codes as code2wav takes them.
-#[must_use]
 pub fn frames(codes: &[Vec<u32>]) -> Vec<CodecFrame> {
     codes.iter().map(|c| CodecFrame(c.clone().into())).collect()
 }

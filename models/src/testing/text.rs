@@ -11,7 +11,6 @@ const IM_END: u32 = 277;
 const AUDIO_PAD: u32 = 289;
 
 /// A greedy request that ends as the tiny checkpoint's reference does.
-#[must_use]
 pub fn ask(prompt: Vec<PromptPiece>) -> ThinkerRequest {
     ThinkerRequest {
         prompt,
@@ -26,7 +25,6 @@ pub fn ask(prompt: Vec<PromptPiece>) -> ThinkerRequest {
 }
 
 /// A prompt of these tokens.
-#[must_use]
 pub fn text_tokens(ids: &[u32]) -> Vec<PromptPiece> {
     ids.iter().map(|&id| PromptPiece::Token(id)).collect()
 }
@@ -35,7 +33,6 @@ pub fn text_tokens(ids: &[u32]) -> Vec<PromptPiece> {
 ///
 /// # Panics
 /// If the goldens have none.
-#[must_use]
 pub fn audio_prompt(goldens: &Goldens) -> Vec<PromptPiece> {
     let ids = goldens.ids("audio.input_ids");
     let first = ids.iter().position(|&id| id == AUDIO_PAD).expect("audio");
@@ -92,13 +89,11 @@ impl Reply {
     ///
     /// # Panics
     /// After four thousand million tokens.
-    #[must_use]
     pub fn known(&self) -> u32 {
         self.prompt + u32::try_from(self.said.len()).expect("few tokens")
     }
 
     /// Its tokens' ids.
-    #[must_use]
     pub fn ids(&self) -> Vec<u32> {
         self.said.iter().map(|t| t.token).collect()
     }

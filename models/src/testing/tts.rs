@@ -63,7 +63,6 @@ pub static LONG_RECORDINGS: &[u8] =
     include_bytes!("../../tests/data/qwen3-tts-tiny-base/goldens-window72.safetensors");
 
 /// The checkpoint that clones, with the attention window of the published codec: 72 frames.
-#[must_use]
 pub fn published_window() -> &'static [(&'static str, &'static [u8])] {
     let changed = |&(name, content): &(&'static str, &'static [u8])| {
         let config = |window: &str| format!("\"sliding_window\": {window}");
@@ -82,7 +81,6 @@ pub fn published_window() -> &'static [(&'static str, &'static [u8])] {
 ///
 /// # Panics
 /// If there is none.
-#[must_use]
 pub fn file_of(checkpoint: &'static [(&'static str, &'static [u8])], name: &str) -> &'static [u8] {
     let file = checkpoint.iter().find(|(n, _)| *n == name);
     file.unwrap_or_else(|| panic!("there is no {name}")).1
@@ -94,7 +92,6 @@ pub fn file_of(checkpoint: &'static [(&'static str, &'static [u8])], name: &str)
 /// # Panics
 ///
 /// If there is no such case.
-#[must_use]
 pub fn tts_prompt(g: &Goldens, name: &str, voice: Voice, language: Option<&str>, whole: bool) -> Prompted {
     let ids = g.ids(&format!("{name}.input_ids"));
     let text = ids[3..ids.len() - 5].to_vec();

@@ -142,7 +142,6 @@ impl HostSession {
     }
 
     /// Returns a sink for the events of the replica's engine, which are sent to the other side.
-    #[must_use]
     pub fn listener(&self) -> Arc<dyn EngineSink> {
         Arc::new(self.forwarder.clone())
     }

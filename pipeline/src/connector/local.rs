@@ -182,13 +182,11 @@ impl<T> EdgeWriter<T> {
     }
 
     /// Returns true if the reader is gone: further items are lost.
-    #[must_use]
     pub fn is_abandoned(&self) -> bool {
         self.channel.as_ref().is_none_or(mpsc::Sender::is_closed)
     }
 
     /// Returns true if another item fits.
-    #[must_use]
     pub fn has_room(&self) -> bool {
         self.shared.used.load(Ordering::Acquire) < self.capacity
     }
@@ -306,7 +304,6 @@ impl<T> EdgeReader<T> {
     }
 
     /// Time until `now` in which the writer found no room. It then pauses until half of the edge is free.
-    #[must_use]
     pub fn held(&self, now: Stamp) -> Duration {
         let held = self.shared.held.load(Ordering::Acquire);
         let open = match self.shared.full_since.load(Ordering::Acquire) {

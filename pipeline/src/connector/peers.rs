@@ -181,7 +181,6 @@ impl LinkPermit {
 
 impl Peers {
     /// Creates the links of a stage, none at first.
-    #[must_use]
     pub fn new(parts: PeerParts) -> Self {
         Self(Arc::new(Shared {
             parts: Arc::new(parts),
@@ -197,7 +196,6 @@ impl Peers {
     }
 
     /// Counts of links and sequences so far.
-    #[must_use]
     pub fn counts(&self) -> LinkCounts {
         let links = self.links();
         let works = links

@@ -144,7 +144,6 @@ enum Asked {
 
 impl Admission {
     /// Creates an admission with these bounds.
-    #[must_use]
     pub fn new(limits: AdmissionLimits) -> Self {
         Self(Arc::new(Shared {
             limits,
@@ -180,31 +179,26 @@ impl Admission {
     }
 
     /// Utterances that wait.
-    #[must_use]
     pub fn waiting(&self) -> usize {
         self.0.state().queue.waiting()
     }
 
     /// Number of utterances refused so far.
-    #[must_use]
     pub fn refused(&self) -> usize {
         self.0.refused.load(Ordering::Acquire)
     }
 
     /// Number of free permits.
-    #[must_use]
     pub fn free(&self) -> usize {
         self.0.state().queue.free()
     }
 
     /// Limits with which it was made.
-    #[must_use]
     pub fn limits(&self) -> AdmissionLimits {
         self.0.limits
     }
 
     /// Expected wait of a request now, from a tenant with no other requests; `None` if it is not known.
-    #[must_use]
     pub fn expected_wait(&self) -> Option<Duration> {
         let state = self.0.state();
         match state.queue.free() {

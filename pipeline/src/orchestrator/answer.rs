@@ -90,25 +90,21 @@ impl Reply {
     }
 
     /// Name of the stage that answers.
-    #[must_use]
     pub fn stage(&self) -> &'static str {
         self.pipeline.name(self.stage)
     }
 
     /// Progress in its stage.
-    #[must_use]
     pub fn progress(&self) -> StageSnapshot {
         self.progress.snapshot()
     }
 
     /// Sequence by which the stage knows it, if the stage has it.
-    #[must_use]
     pub fn seq(&self) -> Option<SeqId> {
         self.attempt.as_ref().map(|attempt| attempt.seq)
     }
 
     /// Returns true if the stage gives nothing because it has no room for this answer now.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         self.attempt
             .as_ref()
@@ -116,7 +112,6 @@ impl Reply {
     }
 
     /// Number of times that this has begun so far.
-    #[must_use]
     pub fn idles(&self) -> u32 {
         self.attempt.as_ref().map_or(0, |attempt| attempt.outputs.idles())
     }

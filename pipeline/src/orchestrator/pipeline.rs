@@ -42,7 +42,6 @@ pub enum StageError {
 
 impl StageError {
     /// Error of a panic, whose message is left to the panic hook: it may hold data of the caller.
-    #[must_use]
     pub fn panicked(stage: &'static str) -> Self {
         Self::Failed {
             stage,
@@ -120,7 +119,6 @@ pub struct Binding(Arc<[Lease]>);
 
 impl Binding {
     /// Returns true if none of its replicas has died since.
-    #[must_use]
     pub fn is_alive(&self) -> bool {
         self.0.iter().all(Lease::is_alive)
     }
@@ -241,13 +239,11 @@ impl Pipeline {
     }
 
     /// Pool of a stage: its replicas can be listed, cordoned, removed and added at any time.
-    #[must_use]
     pub fn pool(&self, stage: &str) -> Option<&StagePool> {
         self.pools().find(|pool| pool.stage() == stage)
     }
 
     /// Notifies when the state of any replica changes.
-    #[must_use]
     pub fn changes(&self) -> &Changes {
         &self.changes
     }
@@ -258,19 +254,16 @@ impl Pipeline {
     }
 
     /// Name of the stage that answers conversations, if there is one.
-    #[must_use]
     pub fn answers(&self) -> Option<&'static str> {
         self.wiring.answers.map(|stage| self.name(stage))
     }
 
     /// Name of the stage that encodes the recordings of conversations, if there is one.
-    #[must_use]
     pub fn hears(&self) -> Option<&'static str> {
         self.wiring.hears.map(|stage| self.name(stage))
     }
 
     /// Creates the cancel timer of a new request.
-    #[must_use]
     pub fn request(&self) -> Arc<CancelTimer> {
         Arc::new(CancelTimer::new(self.clock, Arc::clone(&self.let_go)))
     }

@@ -171,7 +171,6 @@ impl Segment {
 
     /// Returns true if tokens can be added: they have not ended, and the first stage still reads them or the sequence
     /// will be retried.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.spec.open
             && self.attempt.as_ref().is_none_or(|attempt| {
@@ -215,14 +214,12 @@ impl Segment {
     }
 
     /// Returns true if the edge takes another batch of tokens.
-    #[must_use]
     pub fn has_room(&self) -> bool {
         let writer = |attempt: &SpeechAttempt| attempt.text.as_ref().is_some_and(|writer| writer.has_room());
         self.is_open() && self.attempt.as_ref().is_none_or(writer)
     }
 
     /// Returns true if the first stage waits for text.
-    #[must_use]
     pub fn is_starved(&self) -> bool {
         let read = self
             .first()
@@ -232,14 +229,12 @@ impl Segment {
     }
 
     /// Returns true if the stage that reads text has finished with it. False for one that died.
-    #[must_use]
     pub fn is_text_done(&self) -> bool {
         let done = |attempt: &SpeechAttempt| attempt.first_done.is_none() && attempt.first_lives();
         self.attempt.as_ref().is_some_and(done)
     }
 
     /// Stages of its path, first to last, with their progress in the last attempt.
-    #[must_use]
     pub fn progress(&self) -> Vec<(&'static str, StageSnapshot)> {
         let readings = self.attempt.iter().flat_map(|attempt| &attempt.progress);
         let readings = readings.map(|progress| self.counted(progress));
@@ -250,13 +245,11 @@ impl Segment {
     }
 
     /// Progress in the stage that reads text, of the last attempt.
-    #[must_use]
     pub fn first(&self) -> StageSnapshot {
         self.reading(|attempt| attempt.progress.first())
     }
 
     /// Progress in the stage that gives audio, of the last attempt.
-    #[must_use]
     pub fn last(&self) -> StageSnapshot {
         self.reading(|attempt| attempt.progress.last())
     }
@@ -278,14 +271,12 @@ impl Segment {
     }
 
     /// Time in which audio of the last attempt found no room on its way to the session.
-    #[must_use]
     pub fn held(&self) -> Duration {
         let held = |attempt: &SpeechAttempt| attempt.audio.held(self.pipeline.clock.now());
         self.attempt.as_ref().map(held).unwrap_or_default()
     }
 
     /// Sequence by which the stages know it, if they have it.
-    #[must_use]
     pub fn seq(&self) -> Option<SeqId> {
         self.attempt.as_ref().map(|attempt| attempt.seq)
     }

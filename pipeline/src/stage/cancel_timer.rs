@@ -28,7 +28,6 @@ impl fmt::Debug for CancelTimer {
 
 impl CancelTimer {
     /// Creates the timer of one request.
-    #[must_use]
     pub fn new(clock: Clock, tell: OnReleased) -> Self {
         Self {
             clock,

@@ -94,7 +94,6 @@ impl KvFormat {
     pub const ALL: [Self; 3] = [Self::Float32, Self::Bfloat16, Self::Float16];
 
     /// Name of the format in PyTorch.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Float32 => "float32",

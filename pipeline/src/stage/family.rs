@@ -41,7 +41,6 @@ impl BackendError {
     }
 
     /// Error for a request that the stage does not serve.
-    #[must_use]
     pub fn unexpected(request: &StageRequest) -> Self {
         Self::Failed(format!("the stage does not make {}", request.output().name()))
     }

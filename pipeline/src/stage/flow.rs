@@ -23,7 +23,6 @@ pub struct TransferStamps {
 
 impl TransferStamps {
     /// Time in flight; within one process it includes the wait for the reader.
-    #[must_use]
     pub fn in_flight(&self) -> Duration {
         self.rx_start.since(self.tx_end)
     }

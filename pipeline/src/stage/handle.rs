@@ -81,7 +81,6 @@ impl<J> StageHandle<J> {
     }
 
     /// Notifier for the receivers and senders of its jobs.
-    #[must_use]
     pub fn wake(&self) -> &Notifier {
         &self.wake
     }

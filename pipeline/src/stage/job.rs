@@ -54,7 +54,6 @@ pub struct StageJob {
 
 impl StageJob {
     /// Creates the job of sequence `seq`, whose outputs go to `outputs`.
-    #[must_use]
     pub fn new(seq: SeqId, request: StageRequest, outputs: impl EdgeSender<Item> + 'static) -> Self {
         Self {
             seq,

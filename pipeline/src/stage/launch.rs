@@ -61,7 +61,6 @@ pub struct Launch {
 
 impl Launch {
     /// Creates the launch of the replica that writes `status`.
-    #[must_use]
     pub fn new(settings: StageSettings, status: ReplicaStatus, clock: Clock) -> Self {
         Self {
             settings,
@@ -79,7 +78,6 @@ impl Launch {
     }
 
     /// Id of the replica.
-    #[must_use]
     pub fn replica(&self) -> ReplicaId {
         self.status.id()
     }

@@ -174,7 +174,6 @@ impl CancelFlag {
     }
 
     /// Returns true if cancellation was requested.
-    #[must_use]
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }

@@ -217,7 +217,6 @@ impl<J: Send + 'static> StagePool<J> {
     }
 
     /// Name of the stage.
-    #[must_use]
     pub fn stage(&self) -> &'static str {
         self.shared.parts.stage
     }
@@ -268,7 +267,6 @@ impl<J: Send + 'static> StagePool<J> {
     }
 
     /// Returns true if its replicas are processes of their own, which can be lost without this one.
-    #[must_use]
     pub fn is_apart(&self) -> bool {
         self.shared.parts.steps.is_none()
     }
@@ -394,43 +392,36 @@ impl<J> fmt::Debug for Lease<J> {
 
 impl<J> Lease<J> {
     /// Name of the stage.
-    #[must_use]
     pub fn stage(&self) -> &'static str {
         self.replica.status.stage()
     }
 
     /// Id of the replica.
-    #[must_use]
     pub fn id(&self) -> ReplicaId {
         self.replica.status.id()
     }
 
     /// Number format that it computes in, in words.
-    #[must_use]
     pub fn format(&self) -> &Arc<str> {
         &self.replica.format
     }
 
     /// Address at which other processes reach it, if they do.
-    #[must_use]
     pub fn address(&self) -> Option<&Arc<[u8]>> {
         self.replica.address.as_ref()
     }
 
     /// Returns true if it has not died since it was bound. A cordoned one is alive: it finishes its work.
-    #[must_use]
     pub fn is_alive(&self) -> bool {
         self.replica.status.life() == self.life
     }
 
     /// Returns true if it died because its process became unreachable: its work is not known to be at fault.
-    #[must_use]
     pub fn is_severed(&self) -> bool {
         self.replica.status.was_severed(self.life)
     }
 
     /// The replica's notifier.
-    #[must_use]
     pub fn wake(&self) -> &Notifier {
         self.thread.handle.wake()
     }

@@ -55,7 +55,6 @@ impl Default for StageProgress {
 
 impl StageProgress {
     /// Creates the progress of a sequence that `replica` works on.
-    #[must_use]
     pub fn new(replica: Option<ReplicaId>) -> Self {
         Self(Arc::new(Counters {
             arrived: AtomicU64::new(NEVER),
@@ -86,7 +85,6 @@ impl StageProgress {
     }
 
     /// The reading now.
-    #[must_use]
     pub fn snapshot(&self) -> StageSnapshot {
         StageSnapshot {
             started: stamp(&self.0.started),

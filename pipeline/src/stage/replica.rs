@@ -121,7 +121,6 @@ impl Default for Changes {
 
 impl Changes {
     /// Follows changes from now on.
-    #[must_use]
     pub fn follow(&self) -> watch::Receiver<u64> {
         self.0.subscribe()
     }

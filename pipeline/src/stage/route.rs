@@ -14,7 +14,6 @@ pub struct Router {
 
 impl Router {
     /// A router with this policy.
-    #[must_use]
     pub fn new(policy: Routing) -> Self {
         Self { policy, last: None }
     }

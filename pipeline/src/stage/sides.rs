@@ -97,7 +97,6 @@ impl<T> Sink<T> {
     }
 
     /// Passes on an output. Returns true if there is no room for another: the sequence has to pause.
-    #[must_use]
     pub(super) fn put(&mut self, item: T, units: u32) -> bool {
         if let Err(EdgeFull(_)) = self.sender.put(item, units) {
             self.overflowed = Some(EdgeFull(()));
@@ -118,7 +117,6 @@ impl<T> Sink<T> {
     }
 
     /// Returns true if the sequence was paused and may resume.
-    #[must_use]
     pub(super) fn resumes(&mut self) -> bool {
         let resumes = self.paused && self.sender.room() > 0;
         self.paused &= !resumes;

@@ -59,7 +59,6 @@ struct Shared {
 impl ReplicaStatus {
     /// Creates the status of a replica of `stage` that begins to build its model. Every change of its state notifies
     /// `changes`.
-    #[must_use]
     pub fn new(stage: &'static str, id: ReplicaId, restart: Restart, changes: Changes) -> Self {
         Self {
             stage,
@@ -134,13 +133,11 @@ impl ReplicaStatus {
     }
 
     /// Name of the stage.
-    #[must_use]
     pub fn stage(&self) -> &'static str {
         self.stage
     }
 
     /// The replica's id.
-    #[must_use]
     pub fn id(&self) -> ReplicaId {
         self.id
     }
@@ -151,7 +148,6 @@ impl ReplicaStatus {
     }
 
     /// The state now.
-    #[must_use]
     pub fn state(&self) -> ReplicaState {
         lock(&self.shared.state).clone()
     }
@@ -343,7 +339,6 @@ impl ReplicaStatus {
     }
 
     /// The figures now.
-    #[must_use]
     pub fn stats(&self) -> ReplicaStats {
         *lock(&self.shared.stats)
     }

@@ -118,7 +118,6 @@ impl StageBody {
     }
 
     /// Cancelled when the thread is given up because a step does not return: it may never end.
-    #[must_use]
     pub fn given_up(&self) -> CancellationToken {
         self.generation.lost().clone()
     }

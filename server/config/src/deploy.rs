@@ -44,20 +44,17 @@ pub struct Resolution {
 
 impl Resolution {
     /// As YAML, with the origin of every value as a comment. It reads back as the same configuration.
-    #[must_use]
     pub fn yaml(&self) -> String {
         self.shown(false)
     }
 
     /// As above; with `changed` only values that were set explicitly.
-    #[must_use]
     pub fn shown(&self, changed: bool) -> String {
         show::yaml(&self.resolved, changed)
     }
 }
 
 /// Names of the stages of all families.
-#[must_use]
 pub fn stage_names() -> Vec<&'static str> {
     let stages = Of::Stages.stages().into_iter();
     stages.map(|stage| stage.name).collect()
@@ -79,7 +76,6 @@ pub(super) fn all_weights(weights: &str) -> Vec<String> {
 }
 
 /// The reference of all settings, in Markdown: what `docs/config.md` must say.
-#[must_use]
 pub fn reference() -> String {
     show::reference()
 }
@@ -106,7 +102,6 @@ impl fmt::Debug for Given<'_> {
 
 impl Given<'_> {
     /// For `max_active` utterances on this device.
-    #[must_use]
     pub fn new(max_active: usize, device: Device) -> Self {
         Self {
             max_active,

@@ -133,7 +133,6 @@ impl KeyFile {
     }
 
     /// The holder of the key with this hash.
-    #[must_use]
     pub fn holder_of(&self, key: &KeyHash) -> Option<&Holder> {
         self.keys.get(key)
     }
@@ -144,25 +143,21 @@ impl KeyFile {
     }
 
     /// Returns true if some key has the scope.
-    #[must_use]
     pub fn opens(&self, scope: Scope) -> bool {
         self.keys.values().any(|holder| holder.scopes.contains(&scope))
     }
 
     /// True if the last line has no end: there may be more of it.
-    #[must_use]
     pub fn is_unfinished(&self) -> bool {
         self.unfinished
     }
 
     /// Number of keys.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
     /// Returns true if there is no key.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
@@ -213,7 +208,6 @@ pub fn new_key(name: &str, scopes: &[Scope], quotas: &Quotas) -> anyhow::Result<
 }
 
 /// The hash under which a key is kept.
-#[must_use]
 pub fn hash(key: &str) -> KeyHash {
     Sha256::digest(key.as_bytes()).into()
 }

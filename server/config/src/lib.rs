@@ -95,7 +95,6 @@ pub struct Config {
 impl Config {
     /// Returns true if callers may watch the server at work: the page for that is served, and to other machines only
     /// with a key.
-    #[must_use]
     pub fn shows_work(&self) -> bool {
         self.studio && (self.listen.ip().is_loopback() || self.api_keys.is_some())
     }

@@ -146,14 +146,12 @@ impl LogLevel {
     }
 
     /// The directives, for a process that this one starts.
-    #[must_use]
     pub fn directives(&self) -> &str {
         &self.directives
     }
 
     /// The directives as [`EnvFilter`] reads them: one of `omni_server` is one of every crate of the server, and one of
     /// `omni_server::grpc` one of `omni_grpc`.
-    #[must_use]
     pub fn filter(&self) -> String {
         let crates = |part: &str| match part.strip_prefix("omni_server") {
             Some(rest) if rest.is_empty() || rest.starts_with(['=', '[']) => {
@@ -182,7 +180,6 @@ impl LogLevel {
     }
 
     /// Targets that are none of ours: of libraries, or mistyped.
-    #[must_use]
     pub fn foreign_targets(&self) -> &[String] {
         &self.foreign
     }

@@ -17,13 +17,11 @@ impl Default for TrustedProxies {
 
 impl TrustedProxies {
     /// Those of these networks.
-    #[must_use]
     pub fn new(networks: Vec<IpNet>) -> Self {
         Self(networks.into())
     }
 
     /// True if the machine at this address is one of them.
-    #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))
@@ -58,19 +56,16 @@ impl Default for AllowedHosts {
 
 impl AllowedHosts {
     /// These names.
-    #[must_use]
     pub fn new(names: Vec<String>) -> Self {
         Self { names: names.into() }
     }
 
     /// True if no name was given.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
     /// True if this name, without a port, is one of them.
-    #[must_use]
     pub fn contains(&self, host: &str) -> bool {
         let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
         self.names.iter().any(|name| match name.strip_prefix('*') {

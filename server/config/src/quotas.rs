@@ -36,7 +36,6 @@ impl Quota {
     ];
 
     /// Its name in the file, on the command line and in errors.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Streams => "streams",
@@ -77,7 +76,6 @@ pub struct Quotas {
 
 impl Quotas {
     /// New requests that may come at once, if their rate is limited.
-    #[must_use]
     pub fn burst(&self) -> Option<u32> {
         let rate = self.requests_per_second?;
         Some(self.burst.unwrap_or(rate.ceil().max(1.0) as u32))

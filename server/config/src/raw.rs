@@ -297,7 +297,6 @@ pub struct RawConfig {
 
 impl RawConfig {
     /// Parses this process's arguments. Ends the process on invalid arguments or a request for help.
-    #[must_use]
     pub fn from_command_line() -> Self {
         let parsed = Self::parsed(Self::command(), std::env::args_os().collect());
         parsed.unwrap_or_else(|error| error.exit())

@@ -53,7 +53,6 @@ impl fmt::Debug for TlsIdentity {
 
 impl TlsIdentity {
     /// A warning about the time that is left at `now`, if that is not much.
-    #[must_use]
     pub fn warning(&self, now: SystemTime) -> Option<String> {
         match self.expires.duration_since(now) {
             Ok(left) if left > SOON => None,
@@ -68,7 +67,6 @@ impl TlsIdentity {
 
 impl TlsFiles {
     /// The files that are watched for changes.
-    #[must_use]
     pub fn paths(&self) -> Vec<PathBuf> {
         let own = [&self.certificate, &self.key];
         own.into_iter().chain(&self.client_ca).cloned().collect()
@@ -180,7 +178,6 @@ fn expiry(certificate: &CertificateDer<'_>) -> SystemTime {
 }
 
 /// The name in a certificate that was verified: its common name, or else the first of its other names.
-#[must_use]
 pub fn subject(certificate: &CertificateDer<'_>) -> Option<String> {
     let certificate = Certificate::from_der(certificate).ok()?;
     let certificate = certificate.tbs_certificate();

@@ -63,7 +63,6 @@ pub struct TraceSettings {
 
 impl TraceSettings {
     /// Returns true if the connection to the collector is encrypted.
-    #[must_use]
     pub fn is_tls(&self) -> bool {
         self.endpoint.scheme_str() == Some("https")
     }

@@ -14,7 +14,6 @@ pub struct CallContext {
 
 impl CallContext {
     /// Reads the context; headers that cannot be read count as absent, as in other servers.
-    #[must_use]
     pub fn from_headers(headers: &HeaderMap) -> Self {
         Self {
             timeout: timeout(headers),

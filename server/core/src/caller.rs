@@ -55,7 +55,6 @@ pub struct Caller {
 
 impl Caller {
     /// A caller without a key.
-    #[must_use]
     pub fn anonymous(tenant: Tenant) -> Self {
         Self {
             tenant,
@@ -65,7 +64,6 @@ impl Caller {
     }
 
     /// The holder of the key with these quotas.
-    #[must_use]
     pub fn holder(account: Arc<QuotaState>) -> Self {
         Self {
             tenant: account.tenant(),
@@ -81,19 +79,16 @@ impl Caller {
     }
 
     /// Address that it calls from, if it is known.
-    #[must_use]
     pub fn address(&self) -> Option<CallerAddress> {
         self.address
     }
 
     /// Tenant that it belongs to.
-    #[must_use]
     pub fn tenant(&self) -> Tenant {
         self.tenant
     }
 
     /// The name of its key, if it has one; never the key.
-    #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.account.as_ref().map(|account| account.name())
     }

@@ -24,7 +24,6 @@ impl Default for Compute {
 
 impl Compute {
     /// `places` threads of its own, for work that others should not wait for.
-    #[must_use]
     pub fn new(places: usize) -> Self {
         Self(Arc::new(Semaphore::new(places)))
     }

@@ -41,7 +41,6 @@ pub struct Phases {
 
 impl Phases {
     /// Phases of a server that accepts connections while it drains, or does not (`closes_listener`).
-    #[must_use]
     pub fn new(closes_listener: bool) -> Self {
         Self {
             closes_listener,
@@ -61,13 +60,11 @@ impl Phases {
     }
 
     /// True if it is not ready because it ends.
-    #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.leaving.is_cancelled()
     }
 
     /// Returns true if no more work is taken.
-    #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.is_cancelled()
     }
@@ -83,7 +80,6 @@ impl Phases {
     }
 
     /// Cancelled when no more work is taken.
-    #[must_use]
     pub fn draining_token(&self) -> CancellationToken {
         self.draining.clone()
     }
@@ -131,7 +127,6 @@ impl Drain {
     }
 
     /// The rest of that time at `now`, once it has begun.
-    #[must_use]
     pub fn time_left(&self, now: Stamp) -> Option<Duration> {
         self.0.deadline.get().map(|deadline| deadline.since(now))
     }

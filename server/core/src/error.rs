@@ -101,7 +101,6 @@ struct Inner {
 
 impl ServeError {
     /// `reason` is stable, for programs (`google.rpc.ErrorInfo.reason`); `message` is for people.
-    #[must_use]
     pub fn new(kind: ErrorKind, reason: &'static str, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
             kind,
@@ -168,43 +167,35 @@ impl ServeError {
         self.at(own)
     }
 
-    #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    #[must_use]
     pub fn reason(&self) -> &'static str {
         self.0.reason
     }
 
-    #[must_use]
     pub fn field(&self) -> Option<&'static str> {
         self.0.field
     }
 
-    #[must_use]
     pub fn retry(&self) -> Option<Duration> {
         self.0.retry
     }
 
-    #[must_use]
     pub fn quota(&self) -> Option<&QuotaViolation> {
         self.0.quota.as_ref()
     }
 
-    #[must_use]
     pub fn metadata(&self) -> &[(&'static str, String)] {
         &self.0.metadata
     }
 
-    #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
     /// The message in a protocol that calls the field `own`.
-    #[must_use]
     pub fn message_about(&self, own: &str) -> String {
         match self.0.message.get(self.0.subject..) {
             Some(rest) if self.0.subject > 0 => format!("{own}{rest}"),
@@ -238,7 +229,6 @@ pub struct InvalidField {
 }
 
 impl InvalidField {
-    #[must_use]
     pub fn new(field: &'static str, problem: impl Into<String>) -> Self {
         let problem = problem.into();
         Self { field, problem }
@@ -271,7 +261,6 @@ const EXCERPT: usize = 64;
 
 /// Part of a caller's input that an error may repeat: all of it, or the beginning and `…`, 64 characters at most.
 /// Errors travel in headers, which callers bound, and more does not help to find a typing error.
-#[must_use]
 pub fn excerpt(input: &str) -> String {
     match input.char_indices().nth(EXCERPT) {
         None => input.to_owned(),
@@ -280,7 +269,6 @@ pub fn excerpt(input: &str) -> String {
 }
 
 /// Formats a time for messages.
-#[must_use]
 pub fn seconds(time: &Duration) -> String {
     format!("{:.0} s", time.as_secs_f64())
 }

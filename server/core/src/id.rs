@@ -94,7 +94,6 @@ pub struct SessionId(u64);
 
 impl SessionId {
     /// A new one.
-    #[must_use]
     pub fn random() -> Self {
         Self(random_u64())
     }
@@ -115,13 +114,11 @@ pub const OWN: char = '~';
 
 impl UtteranceId {
     /// The server's own name for the `n`-th utterance of a session.
-    #[must_use]
     pub fn numbered(n: u64) -> Self {
         Self(format!("{OWN}{n}").into())
     }
 
     /// As it goes over the wire.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -151,13 +148,11 @@ pub struct MessageId(Arc<str>);
 
 impl MessageId {
     /// The server's own name for the `n`-th message it names.
-    #[must_use]
     pub fn numbered(n: u64) -> Self {
         Self(format!("{OWN}{n}").into())
     }
 
     /// As it goes over the wire.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -182,7 +177,6 @@ impl fmt::Display for MessageId {
 }
 
 /// A random seed below 2^53, exact even in programs whose numbers are all floating point, such as JavaScript's.
-#[must_use]
 pub fn random_seed() -> u64 {
     random_u64() >> 11
 }
@@ -191,7 +185,6 @@ pub fn random_seed() -> u64 {
 ///
 /// # Panics
 /// If the system has none.
-#[must_use]
 pub fn random_u64() -> u64 {
     getrandom::u64().expect("the system gives random bytes")
 }

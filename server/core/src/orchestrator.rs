@@ -108,7 +108,6 @@ struct Shared {
 
 impl Orchestrator {
     /// Without a model yet. When `draining` is cancelled no new work is taken.
-    #[must_use]
     pub fn new(limits: AdmissionLimits, draining: CancellationToken) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -122,7 +121,6 @@ impl Orchestrator {
     }
 
     /// The same orchestrator on behalf of `tenant`.
-    #[must_use]
     pub fn on_behalf_of(&self, tenant: Tenant) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
@@ -200,25 +198,21 @@ impl Orchestrator {
     }
 
     /// A salt unique to a conversation, different from the shared one.
-    #[must_use]
     pub fn next_salt(&self) -> CacheSalt {
         CacheSalt(self.shared.salts.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     /// Admission of utterances.
-    #[must_use]
     pub fn admission(&self) -> &Admission {
         &self.shared.admission
     }
 
     /// Cancelled when no new work is taken.
-    #[must_use]
     pub fn draining(&self) -> &CancellationToken {
         &self.shared.draining
     }
 
     /// The pool of a stage: its replicas can be looked at, cordoned, removed and added to at any time.
-    #[must_use]
     pub fn pool(&self, stage: &str) -> Option<&StagePool> {
         self.shared.model.get()?.pipeline.pool(stage)
     }

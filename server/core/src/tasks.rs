@@ -100,7 +100,6 @@ impl Tasks {
     }
 
     /// Tasks that have not ended.
-    #[must_use]
     pub fn running(&self) -> usize {
         self.tracker.len()
     }

@@ -127,7 +127,6 @@ pub struct Admin {
 
 impl Admin {
     /// Creates the service over this state.
-    #[must_use]
     pub fn new(state: AdminState) -> Self {
         Self {
             state,

@@ -21,7 +21,6 @@ const MAX_PAGE: usize = 1000;
 pub struct GrpcCatalog(Catalog);
 
 impl GrpcCatalog {
-    #[must_use]
     pub fn new(catalog: Catalog) -> Self {
         Self(catalog)
     }

@@ -46,7 +46,6 @@ pub struct GrpcChat {
 }
 
 impl GrpcChat {
-    #[must_use]
     pub fn new(service: ChatService, max_message: usize) -> Self {
         Self { service, max_message }
     }

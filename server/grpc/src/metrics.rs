@@ -110,13 +110,11 @@ impl Measurements {
     }
 
     /// Refuses all measurements.
-    #[must_use]
     pub fn off() -> Self {
         Self(None)
     }
 
     /// Records measurements in `metrics`. Calls that record samples end when `stop` is cancelled.
-    #[must_use]
     pub fn on(metrics: Arc<CustomMetrics>, stop: CancellationToken) -> Self {
         Self(Some(CustomSink {
             metrics,

@@ -42,7 +42,6 @@ pub struct Riva {
 
 impl Riva {
     /// Creates the service; whole responses take their slots from `buffered`.
-    #[must_use]
     pub fn new(service: SpeechService, buffered: BufferedResponses, max_message: usize) -> Self {
         Self {
             service,

@@ -13,7 +13,6 @@ pub(crate) struct Seldom(Mutex<Option<Instant>>);
 
 impl Seldom {
     /// A kind of which no line was written.
-    #[must_use]
     pub(crate) const fn new() -> Self {
         Self(Mutex::new(None))
     }

@@ -31,7 +31,6 @@ pub struct GrpcSpeech {
 }
 
 impl GrpcSpeech {
-    #[must_use]
     pub fn new(service: SpeechService, max_message: usize) -> Self {
         Self { service, max_message }
     }

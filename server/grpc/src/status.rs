@@ -73,7 +73,6 @@ fn packed(name: &str, message: &impl Message) -> Any {
 }
 
 /// The error inside an `Outcome`.
-#[must_use]
 pub fn rpc_status(error: &ServeError) -> RpcStatus {
     RpcStatus {
         code: code(error.kind()) as i32,
@@ -83,7 +82,6 @@ pub fn rpc_status(error: &ServeError) -> RpcStatus {
 }
 
 /// The status that ends a call.
-#[must_use]
 pub fn status(error: &ServeError) -> Status {
     let rpc = rpc_status(error);
     let code = code(error.kind());

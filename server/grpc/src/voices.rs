@@ -38,7 +38,6 @@ pub struct GrpcVoices {
 }
 
 impl GrpcVoices {
-    #[must_use]
     pub fn new(voices: Voices, speech: SpeechService) -> Self {
         Self { voices, speech }
     }

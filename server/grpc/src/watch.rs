@@ -31,7 +31,6 @@ pub struct Watch {
 
 impl Watch {
     /// Shows these.
-    #[must_use]
     pub fn new(state: AdminState, courses: Arc<Courses>) -> Self {
         Self {
             admin: Admin::new(state.clone()),

@@ -88,7 +88,6 @@ pub struct OpenAi {
 
 impl OpenAi {
     /// Creates the routes' state for callers within `limits`; whole responses take their slots from `buffered`.
-    #[must_use]
     pub fn new(
         (speech, chat, catalog, voices): (SpeechService, ChatService, Catalog, Voices),
         keys: Keys,

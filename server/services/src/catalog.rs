@@ -49,7 +49,6 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    #[must_use]
     pub fn new(orchestrator: Orchestrator, voices: Voices) -> Self {
         Self { orchestrator, voices }
     }

@@ -140,12 +140,10 @@ pub struct ChatService {
 }
 
 impl ChatService {
-    #[must_use]
     pub fn new(gate: CallGate) -> Self {
         Self { gate }
     }
 
-    #[must_use]
     pub fn records(&self) -> &Arc<dyn RecordSink> {
         &self.gate.deps.records
     }

@@ -70,7 +70,6 @@ pub struct CallGate {
 impl CallGate {
     /// Creates a gate for at most `max_sessions` calls at once, the last of them shared among tenants; they are
     /// listed in `registry`.
-    #[must_use]
     pub fn new(deps: SessionDeps, tasks: Arc<Tasks>, registry: Registry, max_sessions: usize) -> Self {
         Self {
             deps,

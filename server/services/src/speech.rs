@@ -63,17 +63,14 @@ pub struct SpeechService {
 }
 
 impl SpeechService {
-    #[must_use]
     pub fn new(gate: CallGate, voices: Voices) -> Self {
         Self { gate, voices }
     }
 
-    #[must_use]
     pub fn records(&self) -> &Arc<dyn RecordSink> {
         &self.gate.deps.records
     }
 
-    #[must_use]
     pub fn limits(&self) -> SessionLimits {
         self.gate.deps.limits
     }

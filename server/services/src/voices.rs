@@ -96,7 +96,6 @@ pub struct Voices {
 
 impl Voices {
     /// Creates the service over `store`; recordings are normalised to `loudness` before they become voices.
-    #[must_use]
     pub fn new(
         store: VoiceStore,
         orchestrator: Orchestrator,
@@ -117,7 +116,6 @@ impl Voices {
     }
 
     /// Number of voices, and their bounds.
-    #[must_use]
     pub fn held(&self) -> Held {
         self.store.held()
     }
@@ -223,7 +221,6 @@ impl Voices {
     }
 
     /// The voices of a caller, in the order of their names.
-    #[must_use]
     pub fn list(&self, caller: &Caller) -> Vec<VoiceView> {
         let voices = self.store.list(&Owner::of(caller));
         voices.into_iter().map(|voice| self.view(voice)).collect()
@@ -349,7 +346,6 @@ impl Voices {
     }
 
     /// Voices that `caller` may use, for the model's description.
-    #[must_use]
     pub fn seen_by(&self, caller: &Caller, info: &Arc<SpeechInfo>) -> Arc<dyn KeptVoices> {
         Arc::new(Seen {
             store: Arc::clone(&self.store),
@@ -360,7 +356,6 @@ impl Voices {
     }
 
     /// Description of a model with the voices that `caller` may use.
-    #[must_use]
     pub fn describe(&self, caller: &Caller, info: &Arc<SpeechInfo>) -> Arc<SpeechInfo> {
         if info.voice_support.source == VoiceSource::Names {
             return Arc::clone(info);

@@ -77,7 +77,6 @@ impl Courses {
     }
 
     /// Requests that ended after the one with this number, as far as they are kept.
-    #[must_use]
     pub fn after(&self, number: u64) -> Vec<Arc<Course>> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.iter()
@@ -87,7 +86,6 @@ impl Courses {
     }
 
     /// Number of the last one, now and as it changes; 0 before the first.
-    #[must_use]
     pub fn last(&self) -> watch::Receiver<u64> {
         self.last.subscribe()
     }

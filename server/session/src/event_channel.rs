@@ -18,7 +18,6 @@ pub struct EventSender<E> {
 /// # Panics
 ///
 /// If the capacity is more than a channel can have.
-#[must_use]
 pub fn event_channel<E>(capacity: usize) -> (EventSender<E>, Receiver<Result<E, ServeError>>) {
     let (events, receiver) = mpsc::channel(capacity + 1);
     let status = events.clone().try_reserve_owned().ok();

@@ -55,7 +55,6 @@ pub struct RecentFigures {
 
 impl RecentFigures {
     /// Percentile of the time to first audio (nearest rank).
-    #[must_use]
     pub fn first_packet(&self, percent: u32) -> Option<Duration> {
         let count = self.first_packets.len();
         let rank = (count * percent as usize).div_ceil(100).max(1);
@@ -65,7 +64,6 @@ impl RecentFigures {
 
 impl Recent {
     /// Creates the buffer of a server that begins at `now`.
-    #[must_use]
     pub fn new(now: Stamp) -> Self {
         Self {
             began: now,
@@ -90,7 +88,6 @@ impl Recent {
     }
 
     /// Number of requests refused before they began, since the start.
-    #[must_use]
     pub fn refusals(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
@@ -115,7 +112,6 @@ impl Recent {
     }
 
     /// The figures at `now`.
-    #[must_use]
     pub fn figures(&self, now: Stamp) -> RecentFigures {
         // Sorted without the lock: a request that ends meanwhile must not wait for an operator's query.
         let ended: Vec<_> = {

@@ -32,7 +32,6 @@ pub enum Outcome {
 
 impl Outcome {
     /// Name in logs and traces.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Stop => "stop",
@@ -139,19 +138,16 @@ pub struct Timings {
 
 impl Timings {
     /// Times of the stage that reads text.
-    #[must_use]
     pub fn first(&self) -> StageFigures {
         self.stages.first().copied().unwrap_or_default()
     }
 
     /// Times of the stage that gives audio.
-    #[must_use]
     pub fn last(&self) -> StageFigures {
         self.stages.last().copied().unwrap_or_default()
     }
 
     /// Time of the steps of all stages.
-    #[must_use]
     pub fn busy(&self) -> Duration {
         self.stages.iter().map(|stage| stage.busy).sum()
     }

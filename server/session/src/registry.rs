@@ -79,7 +79,6 @@ pub struct SessionView {
 
 impl Registry {
     /// Adds a session that begins at `now`.
-    #[must_use]
     pub fn open(&self, method: &'static str, caller: Caller, now: Stamp) -> RegistryGuard {
         let handle = SessionHandle::new(method, caller, now);
         let entry = Arc::clone(&handle.entry);
@@ -91,19 +90,16 @@ impl Registry {
     }
 
     /// Number of open sessions.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.entries().len()
     }
 
     /// Returns true if none is open.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries().is_empty()
     }
 
     /// Sessions that are open at `now`, the oldest first.
-    #[must_use]
     pub fn views(&self, now: Stamp) -> Vec<SessionView> {
         let entries: Vec<_> = self.entries().values().cloned().collect();
         let mut views: Vec<_> = entries.iter().map(|entry| entry.view(now)).collect();
@@ -112,7 +108,6 @@ impl Registry {
     }
 
     /// Ends the session of that id, with a reason for its caller. Returns false if there is none.
-    #[must_use]
     pub fn cancel(&self, id: &str, why: &str) -> bool {
         let entry = self
             .entries()
@@ -134,7 +129,6 @@ impl Registry {
 
 impl RegistryGuard {
     /// Handle for the session itself.
-    #[must_use]
     pub fn handle(&self) -> SessionHandle {
         self.handle.clone()
     }
@@ -148,7 +142,6 @@ impl Drop for RegistryGuard {
 
 impl SessionHandle {
     /// Creates a handle outside of any registry.
-    #[must_use]
     pub fn new(method: &'static str, caller: Caller, now: Stamp) -> Self {
         let entry = Entry {
             id: SessionId::random(),
@@ -170,13 +163,11 @@ impl SessionHandle {
     }
 
     /// The name of the session.
-    #[must_use]
     pub fn id(&self) -> SessionId {
         self.entry.id
     }
 
     /// The caller that the session serves.
-    #[must_use]
     pub fn caller(&self) -> &Caller {
         &self.caller
     }

@@ -62,7 +62,6 @@ pub struct Session {
 
 impl Session {
     /// Creates a session that must have ended by `deadline`.
-    #[must_use]
     pub fn new(deps: SessionDeps, deadline: Option<Stamp>) -> Self {
         Self {
             core: SessionCore::new(deps, deadline),
@@ -111,7 +110,6 @@ impl Session {
         self
     }
 
-    #[must_use]
     pub fn id(&self) -> SessionId {
         self.core.id()
     }

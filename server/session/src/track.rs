@@ -52,7 +52,6 @@ pub struct SequenceRecord {
 
 impl SequenceRecord {
     /// Progress in the stage that reads text.
-    #[must_use]
     pub fn first(&self) -> StageSnapshot {
         self.stages
             .first()

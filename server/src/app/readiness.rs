@@ -49,7 +49,6 @@ impl App {
     }
 
     /// The time that its stages have.
-    #[must_use]
     pub fn clock(&self) -> Clock {
         self.shared.clock
     }

@@ -61,31 +61,26 @@ impl StageMember {
     }
 
     /// Its stage.
-    #[must_use]
     pub fn stage(&self) -> &'static str {
         self.listener.stage
     }
 
     /// Its state.
-    #[must_use]
     pub fn state(&self) -> ReplicaState {
         self.listener.shared.status().state()
     }
 
     /// Notified of state changes.
-    #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.follow()
     }
 
     /// Its time.
-    #[must_use]
     pub fn clock(&self) -> Clock {
         self.listener.clock
     }
 
     /// Takes connections to it.
-    #[must_use]
     pub fn listener(&self) -> &StageListener {
         &self.listener
     }
@@ -110,19 +105,16 @@ pub struct StageListener {
 
 impl StageListener {
     /// The figures of the stage.
-    #[must_use]
     pub fn stats(&self) -> ReplicaStats {
         self.shared.stats()
     }
 
     /// Front ends that are connected.
-    #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.connections()
     }
 
     /// The same stage, for connections whose sequences may continue to other stages through `peers`.
-    #[must_use]
     pub fn reaching(&self, peers: Peers) -> Self {
         Self {
             shared: self.shared.reaching(peers),

@@ -52,7 +52,6 @@ struct Load {
 
 impl BodyBudget {
     /// Budget of `most` bytes in flight. Refusals are reported to `records`.
-    #[must_use]
     pub fn new(most: usize, records: Arc<dyn RecordSink>) -> Self {
         Self(Arc::new(Budget {
             most,

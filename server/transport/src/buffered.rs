@@ -45,7 +45,6 @@ pub struct ResponseSlot(
 
 impl BufferedResponses {
     /// At most `most` at once, whose readers may fall `patience` behind one that reads slowly. All are dropped at `stop`.
-    #[must_use]
     pub fn new(most: usize, patience: Duration, tasks: Arc<Tasks>, stop: CancellationToken) -> Self {
         Self {
             places: Arc::new(Semaphore::new(most)),

@@ -50,7 +50,6 @@ pub enum HostError {
 
 impl HostError {
     /// Its status in HTTP.
-    #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
             Self::NotAllowed(_) => StatusCode::FORBIDDEN,
@@ -71,7 +70,6 @@ impl From<HostError> for ServeError {
 
 impl Hosts {
     /// For a port at `listen`, with or without API keys.
-    #[must_use]
     pub fn new(names: AllowedHosts, listen: IpAddr, has_keys: bool) -> Self {
         let restricted = !names.is_empty() || (listen.is_loopback() && !has_keys);
         Self { names, restricted }

@@ -110,7 +110,6 @@ impl Tls {
     }
 
     /// The current certificate and key.
-    #[must_use]
     pub fn config(&self) -> Arc<tokio_rustls::rustls::ServerConfig> {
         Arc::clone(&self.0.current().config)
     }

@@ -64,7 +64,6 @@ pub struct Wyoming {
 }
 
 impl Wyoming {
-    #[must_use]
     pub fn new(parts: WyomingParts) -> Self {
         Self {
             places: ConnectionLimiter::new(parts.limits.connections, parts.limits.per_peer),

@@ -18,7 +18,6 @@ pub struct Absent {
 
 impl Absent {
     /// Returns true if the family `name` is one of them.
-    #[must_use]
     pub fn covers(&self, name: &str) -> bool {
         self.names.iter().any(|known| known == name)
             || self

@@ -12,7 +12,6 @@ pub struct Release([u16; 3]);
 
 impl Release {
     /// The release that is written `text`: one to three numbers with dots between them.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut numbers = [0; 3];
         let mut parts = text.split('.');
@@ -24,7 +23,6 @@ impl Release {
     }
 
     /// This one.
-    #[must_use]
     pub fn current() -> Self {
         Self::parse(env!("CARGO_PKG_VERSION")).unwrap_or(Self([0; 3]))
     }
@@ -61,13 +59,11 @@ pub struct Deprecated {
 
 impl Deprecated {
     /// Returns true if release `now` shows it to an operator who requests names hidden since release `asked`.
-    #[must_use]
     pub fn is_shown(&self, now: Release, asked: Option<Release>) -> bool {
         now < self.hidden || asked.is_some_and(|asked| asked <= self.hidden)
     }
 
     /// First words of its HELP.
-    #[must_use]
     pub fn notice(&self) -> String {
         format!(
             "DEPRECATED since {}, hidden from {} on: use {}.",

@@ -24,7 +24,6 @@ pub enum FamilyKind {
 
 impl FamilyKind {
     /// The word in a `# TYPE` line.
-    #[must_use]
     pub fn exposed(self) -> &'static str {
         match self {
             Self::Counter | Self::FloatCounter => "counter",
@@ -84,7 +83,6 @@ pub struct Family {
 
 impl Family {
     /// Labels as they are exposed: `engine` replaced in place by `stage` and `replica`.
-    #[must_use]
     pub fn exposed_labels(&self) -> Vec<&str> {
         let mut labels = Vec::with_capacity(self.labels.len() + 1);
         for label in &self.labels {
@@ -97,7 +95,6 @@ impl Family {
     }
 
     /// Returns true if it has that label, as recorded.
-    #[must_use]
     pub fn has_label(&self, label: &str) -> bool {
         self.labels.iter().any(|known| known.as_ref() == label)
     }

@@ -6,7 +6,6 @@ use super::{Catalogue, Family};
 
 impl Catalogue {
     /// The served families and the absent ones.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         let families = self.families.iter().filter(|family| self.serves(family));
         let absent = self.absent.iter().map(
@@ -30,7 +29,6 @@ impl Catalogue {
 
 impl Family {
     /// The declaration, with the labels as exposed.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         let mut value = json!({
             "name": self.name,

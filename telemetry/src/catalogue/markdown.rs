@@ -96,7 +96,6 @@ be joined, and those of a histogram can.
 
 impl Catalogue {
     /// The documentation of every family, as Markdown.
-    #[must_use]
     pub fn to_markdown(&self) -> String {
         let mut out = String::from(HEAD);
         for group in &self.groups {

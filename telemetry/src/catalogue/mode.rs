@@ -21,7 +21,6 @@ impl MetricsMode {
     pub const WORDS: [&'static str; 4] = ["log", "prometheus", "legacy", "all"];
 
     /// Parses a mode, case-insensitively.
-    #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         match word.trim().to_ascii_lowercase().as_str() {
             // The design text's word for it.
@@ -34,7 +33,6 @@ impl MetricsMode {
     }
 
     /// Outputs of a family of that name.
-    #[must_use]
     pub fn sinks(self, name: &str) -> Sinks {
         let legacy = name.starts_with("ts_");
         match self {

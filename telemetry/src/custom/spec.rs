@@ -22,7 +22,6 @@ impl CustomKind {
     pub const ALL: [Self; 3] = [Self::Counter, Self::Gauge, Self::Histogram];
 
     /// The word for it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         self.family().exposed()
     }

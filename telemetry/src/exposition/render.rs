@@ -62,13 +62,11 @@ impl Parts {
 
 impl Exposition {
     /// Renders the current values. Recording continues meanwhile; each value is read once.
-    #[must_use]
     pub fn render(&self, selection: &Selection) -> String {
         self.render_as(selection, Format::Text)
     }
 
     /// As above in the reader's syntax.
-    #[must_use]
     pub fn render_as(&self, selection: &Selection, format: Format) -> String {
         without_lines(|| self.collect());
         let mut out = String::with_capacity(self.size.load(Ordering::Relaxed));

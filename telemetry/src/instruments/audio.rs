@@ -28,7 +28,6 @@ pub struct AudioInstruments {
 
 impl AudioInstruments {
     /// Instruments for that replica.
-    #[must_use]
     pub fn new(meter: &Meter, replica: Replica) -> Self {
         let (stage, replica) = replica.ids();
         let at = [stage.as_str(), replica.as_str()];

@@ -32,7 +32,6 @@ pub struct ComputingInstruments {
 
 impl ComputingInstruments {
     /// Instruments for the device of that name.
-    #[must_use]
     pub fn new(meter: &Meter, device: &str) -> Self {
         let launches = |via| meter.counter(f::OMNI_GPU_KERNEL_LAUNCHES_TOTAL, [device, via]);
         Self {

@@ -59,7 +59,6 @@ pub struct ConnectionInstruments {
 
 impl ConnectionInstruments {
     /// Instruments for one port.
-    #[must_use]
     pub fn new(meter: &Meter, listener: Listener) -> Self {
         let listener = match listener {
             Listener::Callers => "callers",
@@ -79,7 +78,6 @@ impl ConnectionInstruments {
     }
 
     /// A connection is served as long as this lives.
-    #[must_use]
     pub fn open(self: &Arc<Self>) -> OpenConnection {
         self.connected(Connected::Served);
         self.active.increment(1.0);
@@ -103,7 +101,6 @@ pub struct CertificateInstrument(Gauge);
 
 impl CertificateInstrument {
     /// The instrument for the server's certificate.
-    #[must_use]
     pub fn new(meter: &Meter) -> Self {
         Self(meter.gauge(f::OMNI_TLS_CERTIFICATE_EXPIRY_TIMESTAMP_S, []))
     }

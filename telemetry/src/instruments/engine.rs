@@ -84,7 +84,6 @@ struct Sizes {
 
 impl EngineInstruments {
     /// Instruments for the engine of that replica.
-    #[must_use]
     pub fn new(meter: &Meter, replica: Replica) -> Self {
         let engine = replica.engine();
         let e = [engine.as_str()];

@@ -19,7 +19,6 @@ pub struct ExporterInstruments {
 
 impl ExporterInstruments {
     /// Instruments for one server's exporters.
-    #[must_use]
     pub fn new(meter: &Meter) -> Self {
         let push = |result| meter.counter(f::OMNI_METRICS_PUSH_TOTAL, [result]);
         Self {

@@ -106,7 +106,6 @@ pub struct GrpcInstruments {
 
 impl GrpcInstruments {
     /// Instruments for `method` of `service` (`omni.v1.SpeechService`, `Speak`).
-    #[must_use]
     pub fn new(meter: &Meter, kind: CallKind, service: &str, method: &str) -> Self {
         let labels = [kind.label(), service, method];
         let this = Self {

@@ -15,7 +15,6 @@ pub struct HearingInstruments {
 
 impl HearingInstruments {
     /// Instruments that count at that replica.
-    #[must_use]
     pub fn new(meter: &Meter, replica: Replica) -> Self {
         let engine = replica.engine();
         Self {

@@ -37,7 +37,6 @@ pub struct HttpInstruments {
 
 impl HttpInstruments {
     /// Instruments for all routes.
-    #[must_use]
     pub fn new(meter: &Meter) -> Self {
         Self {
             fine: meter.histogram(f::HTTP_REQUEST_DURATION_HIGHR_SECONDS, []),

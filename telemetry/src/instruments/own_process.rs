@@ -20,7 +20,6 @@ pub struct OwnProcessInstruments {
 
 impl OwnProcessInstruments {
     /// Instruments for the processes of that replica.
-    #[must_use]
     pub fn new(meter: &Meter, replica: Replica) -> Self {
         let (stage, replica) = replica.ids();
         let at = [stage.as_str(), replica.as_str()];

@@ -56,7 +56,6 @@ struct StageHandles {
 
 impl PipelineInstruments {
     /// Instruments for a pipeline of `stages`. `version` is the server's.
-    #[must_use]
     pub fn new(meter: &Meter, version: &str, stages: &[StageInfo]) -> Self {
         meter.gauge(f::OMNI_BUILD_INFO, [version]).set(1.0);
         let success = |reason| meter.counter(f::OMNI_REQUESTS_SUCCESS_TOTAL, [reason]);

@@ -35,7 +35,6 @@ pub struct ProtocolInstruments([Counter; RequestResult::ALL.len()]);
 
 impl ProtocolInstruments {
     /// Instruments for one protocol.
-    #[must_use]
     pub fn new(meter: &Meter, protocol: Protocol) -> Self {
         let protocol = match protocol {
             Protocol::Wyoming => "wyoming",

@@ -69,7 +69,6 @@ pub struct SessionInstruments {
 
 impl SessionInstruments {
     /// Instruments for all sessions of a server.
-    #[must_use]
     pub fn new(meter: &Meter) -> Self {
         let rejected = |reason| meter.counter(f::ADMISSION_REJECTIONS_TOTAL, [reason]);
         let aborted = |(_, reason)| meter.counter(f::OMNI_SPEECH_STREAM_ABORTED_TOTAL, [reason]);

@@ -63,7 +63,6 @@ pub struct TorchServeInstruments {
 
 impl TorchServeInstruments {
     /// Instruments for one model.
-    #[must_use]
     pub fn new(meter: &Meter, model: &str, version: &str) -> Self {
         Self {
             meter: meter.clone(),

@@ -15,7 +15,6 @@ pub struct TraceInstruments {
 
 impl TraceInstruments {
     /// Instruments for one server's spans.
-    #[must_use]
     pub fn new(meter: &Meter) -> Self {
         let spans = |result| meter.counter(f::OMNI_TRACE_SPANS_TOTAL, [result]);
         Self {

@@ -23,7 +23,6 @@ pub struct EdgeInstruments {
 
 impl EdgeInstruments {
     /// Instruments for the edge between two ends.
-    #[must_use]
     pub fn new(meter: &Meter, from: impl Into<EdgeEnd>, to: impl Into<EdgeEnd>) -> Self {
         let from = from.into();
         let to = to.into();

@@ -147,7 +147,6 @@ pub struct VoiceInstruments {
 
 impl VoiceInstruments {
     /// Instruments for a server.
-    #[must_use]
     pub fn new(meter: &Meter) -> Self {
         let creation = |origin| {
             VoiceCreation::ALL.map(|result| meter.counter(f::OMNI_VOICE_CREATIONS_TOTAL, [origin, result]))

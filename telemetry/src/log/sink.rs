@@ -54,7 +54,6 @@ impl fmt::Debug for LogWriter {
 
 impl LogSink {
     /// A sink for the families of `schema`, and its writer.
-    #[must_use]
     pub fn new(schema: Arc<Schema>, drops: Arc<Drops>) -> (Self, LogWriter) {
         let (lines, queue) = sync_channel(QUEUE);
         let sink = Self {

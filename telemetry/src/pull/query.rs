@@ -1,7 +1,6 @@
 //! The query of `/metrics`.
 
 /// The values of `name[]` in the query of `/metrics`: the families that are asked for, none for all.
-#[must_use]
 pub fn queried_names(query: &str) -> Vec<String> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     let named = pairs.filter(|(key, _)| decode(key) == "name[]");

@@ -15,7 +15,6 @@ pub struct Secret(String);
 
 impl Secret {
     /// Hides `text`.
-    #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }

@@ -67,7 +67,6 @@ impl HistogramFn for Several<Histogram> {
 
 impl Fanout {
     /// Sends to `sinks`.
-    #[must_use]
     pub fn new(schema: Arc<Schema>, sinks: Vec<Sink>) -> Self {
         Self { schema, sinks }
     }

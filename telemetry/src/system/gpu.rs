@@ -43,7 +43,6 @@ impl fmt::Debug for Nvml {
 
 impl Nvml {
     /// The library, if there is one and it finds a device.
-    #[must_use]
     pub fn find() -> Option<Self> {
         let library = Library::init().ok()?;
         let devices = library.device_count().ok()?;
@@ -88,7 +87,6 @@ pub struct GpuCollector<R> {
 
 impl<R: GpuReader> GpuCollector<R> {
     /// Reads through `reader` for `meter`.
-    #[must_use]
     pub fn new(meter: &Meter, reader: R) -> Self {
         Self {
             meter: meter.clone(),

@@ -45,7 +45,6 @@ pub struct HostReading {
 
 impl HostReading {
     /// Looks.
-    #[must_use]
     pub fn now() -> Self {
         let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let memory = kilobytes(&memory, "MemTotal").zip(kilobytes(&memory, "MemAvailable"));
@@ -108,7 +107,6 @@ struct TorchServeGauges {
 
 impl HostCollector {
     /// Reads for `meter`.
-    #[must_use]
     pub fn new(meter: &Meter) -> Self {
         let of = |family: GaugeFamily<1>| meter.gauge(family, ["Host"]);
         Self {

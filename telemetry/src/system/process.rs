@@ -24,7 +24,6 @@ pub struct OneProcess {
 
 impl OneProcess {
     /// The process of that id. None if it has gone, or is not to be looked at.
-    #[must_use]
     pub fn read(id: u32) -> Option<Self> {
         let process = id.to_string();
         let ticks_per_second = ticks_per_second();
@@ -49,7 +48,6 @@ pub struct ProcessCollector {
 
 impl ProcessCollector {
     /// Reads for `meter`. What never changes is read at once.
-    #[must_use]
     pub fn new(meter: &Meter) -> Self {
         let ticks_per_second = ticks_per_second();
         let started = meter.gauge(f::PROCESS_START_TIME_SECONDS, []);

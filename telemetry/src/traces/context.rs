@@ -51,7 +51,6 @@ pub struct TraceParent {
 
 impl TraceParent {
     /// Reads a `traceparent`. One that is malformed counts as absent, as the standard has it.
-    #[must_use]
     pub fn parse(header: &str) -> Option<Self> {
         let mut parts = header.trim().split('-');
         let version = digits(parts.next()?, 2)?;
@@ -102,7 +101,6 @@ pub struct TraceContext {
 
 impl TraceContext {
     /// Of a request that is called from `parent` and is at the stamp `now`.
-    #[must_use]
     pub fn new(trace: TraceId, parent: Option<&TraceParent>, now: Duration, wall: SystemTime) -> Self {
         Self {
             trace,
@@ -114,7 +112,6 @@ impl TraceContext {
     }
 
     /// The time of day at a stamp.
-    #[must_use]
     pub fn time(&self, at: Duration) -> SystemTime {
         let (stamp, wall) = self.anchor;
         let time = match at.checked_sub(stamp) {

@@ -67,7 +67,6 @@ impl TraceSampler {
     }
 
     /// Returns true if a request is traced. Servers with the same share agree on a trace.
-    #[must_use]
     pub fn takes(&self, trace: TraceId, parent: Option<&TraceParent>) -> bool {
         let parent = parent.map(|parent| Context::new().with_remote_span_context(parent.remote()));
         let sampled = self

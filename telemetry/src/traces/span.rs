@@ -19,7 +19,6 @@ pub struct Span {
 
 impl Span {
     /// The request itself.
-    #[must_use]
     pub fn request(context: &Arc<TraceContext>, name: &'static str, start: Duration, end: Duration) -> Self {
         let mut span = Self::new(context, context.span, name.into(), (start, end));
         span.data.span_kind = SpanKind::Server;
@@ -29,7 +28,6 @@ impl Span {
     }
 
     /// A part of it. One that would end before it begins ends when it begins.
-    #[must_use]
     pub fn part(
         context: &Arc<TraceContext>,
         name: impl Into<Cow<'static, str>>,

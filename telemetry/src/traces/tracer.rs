@@ -61,7 +61,6 @@ impl fmt::Debug for Tracer {
 impl Tracer {
     /// A tracer for the spans of `scope`. Its queue is emptied through `transport`, by a thread and by tasks of the
     /// current runtime, until [`Tracer::close`]. Has to be called within a runtime.
-    #[must_use]
     pub fn new<T: SpanTransport>(
         sampler: TraceSampler,
         limits: TraceLimits,
@@ -87,7 +86,6 @@ impl Tracer {
     }
 
     /// A request begins at the stamp `now`: where its spans belong, if it is traced.
-    #[must_use]
     pub fn begin(&self, parent: Option<&TraceParent>, now: Duration) -> Option<Arc<TraceContext>> {
         let trace = parent.map_or_else(new_trace_id, |parent| parent.trace);
         let taken = self.sampler.takes(trace, parent);

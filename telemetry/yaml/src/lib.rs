@@ -54,7 +54,6 @@ pub struct Place {
 
 impl Place {
     /// A source as a whole: a file as the user named it, or the text of a flag.
-    #[must_use]
     pub fn of(source: &str) -> Self {
         Self {
             source: source.into(),
@@ -70,13 +69,11 @@ impl Place {
     }
 
     /// The line within the source.
-    #[must_use]
     pub fn line(&self) -> Option<usize> {
         self.mark.map(|mark| mark.line)
     }
 
     /// Without the column: enough to find the origin of a value.
-    #[must_use]
     pub fn short(&self) -> String {
         match self.line() {
             Some(line) => format!("{}:{line}", self.source),
@@ -120,13 +117,11 @@ pub type Key = Located<String>;
 
 impl Node {
     /// Returns true if nothing, `~` or `null` is written there, without quotes.
-    #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(&self.value, Value::Scalar { text, quoted: false } if matches!(text.as_str(), "" | "~" | "null"))
     }
 
     /// The value as it reads in a message.
-    #[must_use]
     pub fn shown(&self) -> String {
         match &self.value {
             Value::Scalar { text, quoted: true } => format!("{text:?}"),
@@ -156,7 +151,6 @@ pub enum Value {
 
 impl Value {
     /// The value of an empty text.
-    #[must_use]
     pub fn null() -> Self {
         Self::Scalar {
             text: String::new(),

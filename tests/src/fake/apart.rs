@@ -10,13 +10,11 @@ pub struct Apart(Option<Arc<AtomicU64>>);
 
 impl Apart {
     /// It is.
-    #[must_use]
     pub fn yes() -> Self {
         Self(Some(Arc::default()))
     }
 
     /// Steps that were begun before the one in front of them had ended.
-    #[must_use]
     pub fn steps_ahead(&self) -> u64 {
         self.0.as_ref().map_or(0, |steps| steps.load(Ordering::SeqCst))
     }

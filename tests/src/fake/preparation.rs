@@ -26,7 +26,6 @@ pub struct Prepared {
 
 impl Preparation {
     /// Preparation in `pieces` pieces, one of which may fail.
-    #[must_use]
     pub fn new(pieces: u32, fails_at: Option<u32>) -> Self {
         Self {
             pieces,
@@ -36,7 +35,6 @@ impl Preparation {
     }
 
     /// Pieces prepared so far, in order.
-    #[must_use]
     pub fn done(&self) -> Vec<Prepared> {
         self.done.lock().clone()
     }

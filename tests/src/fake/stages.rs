@@ -170,7 +170,6 @@ impl OneShotBackend for Encodes {
 }
 
 /// Talker replica with room for a number of jobs.
-#[must_use]
 pub fn talker_stage(
     model: Arc<FakeSpeech>,
     (mailbox, config): (usize, ArConfig),
@@ -188,7 +187,6 @@ pub fn talker_stage(
 }
 
 /// Code2wav replica with room for a number of jobs, whose upstream may stall for `stall`.
-#[must_use]
 pub fn code2wav_stage(
     model: Arc<FakeSpeech>,
     (mailbox, config): (usize, ChunkConfig),
@@ -208,7 +206,6 @@ pub fn code2wav_stage(
 }
 
 /// Speech of at most `max_outputs` frames.
-#[must_use]
 pub fn speech_request(voice: &str, seed: u64, max_outputs: u32) -> SpeechRequest {
     SpeechRequest {
         voice: voice.to_owned(),
@@ -227,13 +224,11 @@ pub fn speech_request(voice: &str, seed: u64, max_outputs: u32) -> SpeechRequest
 }
 
 /// A job for the talker between two edges.
-#[must_use]
 pub fn speech_job(seq: u64, request: SpeechRequest, text: EdgeReader, frames: EdgeWriter) -> StageJob {
     StageJob::new(SeqId(seq), StageRequest::Speech(request), frames).reading(text)
 }
 
 /// A job for code2wav between two edges.
-#[must_use]
 pub fn decode_job(seq: u64, frames: EdgeReader, audio: EdgeWriter) -> StageJob {
     StageJob::new(SeqId(seq), StageRequest::Decode(DecodeRequest::default()), audio).reading(frames)
 }

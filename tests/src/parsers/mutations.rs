@@ -39,7 +39,6 @@ const LONGEST: usize = 1 << 16;
 
 impl Mutations {
     /// Mutations of `seeds`.
-    #[must_use]
     pub fn new(seeds: Vec<Vec<u8>>, seed: u64) -> Self {
         Self {
             seeds,

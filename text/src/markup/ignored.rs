@@ -14,19 +14,16 @@ pub struct Ignored {
 
 impl Ignored {
     /// True if nothing was left out.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
 
     /// Number of pieces of notation that were left out.
-    #[must_use]
     pub fn total(&self) -> usize {
         self.total
     }
 
     /// The first distinct ones, in order of appearance.
-    #[must_use]
     pub fn names(&self) -> &[String] {
         &self.named
     }

@@ -11,7 +11,6 @@ pub struct Budget {
 
 impl Budget {
     /// From now on.
-    #[must_use]
     pub fn of(whole: Duration) -> Self {
         Self {
             begun: Instant::now(),
@@ -20,19 +19,16 @@ impl Budget {
     }
 
     /// Time left.
-    #[must_use]
     pub fn left(&self) -> Duration {
         self.whole.saturating_sub(self.begun.elapsed())
     }
 
     /// Time spent.
-    #[must_use]
     pub fn gone(&self) -> Duration {
         self.begun.elapsed()
     }
 
     /// Returns true if something that takes `need` can be begun.
-    #[must_use]
     pub fn allows(&self, need: Duration) -> bool {
         self.left() > need
     }

@@ -11,13 +11,11 @@ pub struct Judge {
 
 impl Judge {
     /// Returns true if every check passed, and there was at least one.
-    #[must_use]
     pub fn holds(&self) -> bool {
         !self.broken && !self.figures.is_empty()
     }
 
     /// All figures in words.
-    #[must_use]
     pub fn figures(&self) -> String {
         self.figures.join("; ")
     }

@@ -34,7 +34,6 @@ impl Place {
     }
 
     /// The kernels that compute there.
-    #[must_use]
     pub fn kernels(self, graphs: bool) -> Kernels {
         match self {
             Self::Device(device) => Kernels::Cuda { device, graphs },
@@ -63,7 +62,6 @@ pub struct Embedded(Option<PathBuf>);
 
 impl Embedded {
     /// Opens the embedded model in a folder.
-    #[must_use]
     pub fn at(folder: PathBuf) -> Self {
         Self(Some(folder))
     }

@@ -17,7 +17,6 @@ pub enum Verdict {
 
 impl Verdict {
     /// Verdict from the findings.
-    #[must_use]
     pub fn of(holds: bool, complete: bool) -> Self {
         match (holds, complete) {
             (false, _) => Self::Broken,
@@ -27,7 +26,6 @@ impl Verdict {
     }
 
     /// Exit code of the process. 2 is a wrong command line.
-    #[must_use]
     pub fn code(self) -> u8 {
         match self {
             Self::Holds => 0,

@@ -86,13 +86,11 @@ impl Report {
     }
 
     /// Calls that were made.
-    #[must_use]
     pub fn calls(&self) -> u64 {
         self.tally.came.values().flat_map(BTreeMap::values).sum()
     }
 
     /// Everything that is wrong: none, if all is well.
-    #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let mut faults: Vec<_> = self
             .tally
@@ -109,7 +107,6 @@ impl Report {
     }
 
     /// As JSON.
-    #[must_use]
     pub fn json(&self) -> Value {
         json!({
             "seed": self.plan.seed, "streams": self.plan.streams, "seconds": self.plan.time.as_secs_f64(),

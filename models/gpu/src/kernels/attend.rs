@@ -22,7 +22,6 @@ pub struct Attend {
 
 impl Attend {
     /// One launch.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let Self { rotate, attention } = self;
         debug_assert!(

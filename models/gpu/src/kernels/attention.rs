@@ -64,7 +64,6 @@ impl Attention {
     /// short context gets more blocks from fewer heads in each. For as few rows as are multiplied one by one a part is
     /// of one size, so that a row's sums do not depend on how many keys its neighbours have. With more, there are
     /// enough parts for two blocks per multiprocessor of a large device, none with fewer than 64 keys, at most 32.
-    #[must_use]
     pub fn parts(rows: u32, kv_heads: u32, keys: u32) -> (u32, u32) {
         const BLOCKS: u32 = 256;
         const PART: u32 = 128;
@@ -77,7 +76,6 @@ impl Attention {
     }
 
     /// Bytes of `partial`.
-    #[must_use]
     pub fn partial_bytes(rows: u32, heads: u32, head_dim: u32, splits: u32) -> usize {
         if splits == 1 {
             return 0;
@@ -86,7 +84,6 @@ impl Attention {
     }
 
     /// One launch, and a second that puts the parts together if there are several.
-    #[must_use]
     pub fn launches(&self, float: Float) -> (Launch, Option<Launch>) {
         debug_assert!(self.head_dim <= super::MAX_HEAD_DIM, "heads of {}", self.head_dim);
         let together = together(self);

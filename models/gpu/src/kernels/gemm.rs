@@ -181,7 +181,6 @@ pub struct Convolve {
 
 impl Convolve {
     /// Windows are read where they are.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let linear = &self.linear;
         let s = &self.signals;
@@ -199,7 +198,6 @@ impl Convolve {
     }
 
     /// As [`Linear::scratch_bytes`].
-    #[must_use]
     pub fn scratch_bytes(&self, float: Float) -> usize {
         scratch_bytes(float, self.linear.rows, self.linear.outputs, self.linear.inputs)
     }
@@ -226,7 +224,6 @@ pub struct ExpertLinear {
 
 impl ExpertLinear {
     /// Each expert's matrix is read once per tile of its rows.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let tiling = match (float, self.tile) {
             (Float::F32, _) => &PLAIN,

@@ -51,7 +51,6 @@ pub struct Linear {
 
 impl Linear {
     /// A product and nothing else, of `[rows, outputs, inputs]`.
-    #[must_use]
     pub fn product(out: Address, x: Address, w: Address, [rows, outputs, inputs]: [u32; 3]) -> Self {
         Self {
             out,
@@ -72,7 +71,6 @@ impl Linear {
     }
 
     /// Few rows are bound by reading the matrix, which happens once; many go to the tensor cores (bf16).
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         if self.rows <= FEW_ROWS {
             gemv::linear(self, float)
@@ -87,7 +85,6 @@ impl Linear {
     }
 
     /// Bytes of [`Scratch::partial`] that it has use for; 0 for none.
-    #[must_use]
     pub fn scratch_bytes(&self, float: Float) -> usize {
         if self.rows <= FEW_ROWS {
             return 0;
@@ -132,7 +129,6 @@ impl Gated {
     }
 
     /// As [`Linear::launch`].
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         if self.rows <= FEW_ROWS {
             gemv::gated(self, float)
@@ -147,7 +143,6 @@ impl Gated {
     }
 
     /// As [`Linear::scratch_bytes`].
-    #[must_use]
     pub fn scratch_bytes(&self, float: Float) -> usize {
         self.linear().scratch_bytes(float)
     }
@@ -169,7 +164,6 @@ pub struct GatedBeside {
 
 impl GatedBeside {
     /// Both matrices are read once.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let Gated { rows, norm, .. } = self.gated;
         debug_assert!(

@@ -38,7 +38,6 @@ pub struct Route {
 
 impl Route {
     /// One warp per row.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let mut launch = launch(
             of(&ROUTE, float),
@@ -89,7 +88,6 @@ pub struct ExpertGated {
 
 impl ExpertGated {
     /// Reads the matrices of a row's experts once.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let splits = splits(self.inputs);
         let wide = wide(self.inputs, &[self.x, self.w, self.norm]);
@@ -171,7 +169,6 @@ pub struct ExpertDown {
 
 impl ExpertDown {
     /// A block for four elements of a row.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         debug_assert!(self.top_k <= 32, "{} experts per row", self.top_k);
         let (shared, shared_w, shared_inputs) = match self.shared {
@@ -228,20 +225,17 @@ pub struct Dispatch {
 
 impl Dispatch {
     /// Pairs of a tile, most: few where experts have few rows each, so that tiles are full.
-    #[must_use]
     pub fn tile(rows: u32, experts: u32, top_k: u32) -> u32 {
         if rows * top_k <= 16 * experts { 16 } else { 64 }
     }
 
     /// Tiles that may be needed.
-    #[must_use]
     pub fn tiles(rows: u32, experts: u32, top_k: u32) -> u32 {
         let pairs = rows * top_k;
         pairs / Self::tile(rows, experts, top_k) + experts.min(pairs)
     }
 
     /// One block with a thread per expert, and at least as many as have a table of counts for each of their warps.
-    #[must_use]
     pub fn launch(&self) -> Launch {
         let tiles = Self::tiles(self.rows, self.experts, self.top_k);
         let threads = self.experts.next_multiple_of(32).max(FEWEST_THREADS);
@@ -300,7 +294,6 @@ pub struct Combine {
 
 impl Combine {
     /// One block per row.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         launch(
             of(&COMBINE, float),

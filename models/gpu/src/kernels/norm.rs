@@ -31,7 +31,6 @@ pub struct RmsNorm {
 
 impl RmsNorm {
     /// One block per row.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let wide = wide(self.width, &[self.out, self.x, self.y, self.scale, self.weight]);
         let items = if wide { self.width / 8 } else { self.width };
@@ -74,7 +73,6 @@ pub struct LayerNorm {
 
 impl LayerNorm {
     /// One block per row.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let wide = wide(self.width, &[self.out, self.x, self.weight, self.bias]);
         let items = if wide { self.width / 8 } else { self.width };

@@ -61,7 +61,6 @@ pub struct Add {
 
 impl Add {
     /// Eight elements per thread.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let wide = wide(self.count, &[self.out, self.x, self.y]);
         let args = args![self.out, self.x, self.y, self.scale, self.count, self.width, wide];
@@ -84,7 +83,6 @@ pub struct Activate {
 
 impl Activate {
     /// Eight elements per thread.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let wide = wide(self.count, &[self.out, self.x]);
         let args = args![self.out, self.x, self.count, self.activation.number(), wide];
@@ -107,7 +105,6 @@ pub struct Swiglu {
 
 impl Swiglu {
     /// An element of `out` per thread.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let count = self.rows * self.half;
         let grid = [count.div_ceil(256), 1, 1];
@@ -139,7 +136,6 @@ pub struct Snake {
 
 impl Snake {
     /// Eight elements per thread.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let wide = wide(self.count, &[self.out, self.x]);
         let args = args![self.out, self.x, self.a, self.b, self.count, self.width, wide];
@@ -160,7 +156,6 @@ pub struct ToF32 {
 
 impl ToF32 {
     /// An element per thread.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let grid = [self.count.div_ceil(256), 1, 1];
         launch(
@@ -185,7 +180,6 @@ pub struct FromF32 {
 
 impl FromF32 {
     /// An element per thread.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let grid = [self.count.div_ceil(256), 1, 1];
         launch(

@@ -30,7 +30,6 @@ const MOST_BLOCKS: u32 = 4096;
 
 impl Uniform {
     /// Eight elements or more per thread.
-    #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of a number")]
     pub fn launch(&self, float: Float) -> Launch {
         let wide = wide(self.count, &[self.out]);

@@ -45,7 +45,6 @@ pub struct RotateAndStore {
 
 impl RotateAndStore {
     /// One warp per head.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         debug_assert!(
             self.head_dim <= MAX_HEAD_DIM && self.head_dim.is_multiple_of(2),

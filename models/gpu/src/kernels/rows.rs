@@ -34,7 +34,6 @@ pub struct Copy {
 
 impl Copy {
     /// A few words per thread.
-    #[must_use]
     pub fn launch(&self) -> Launch {
         let wide = self.to.is_wide() && self.from.is_wide();
         let grid = few_blocks(if wide { self.words.div_ceil(4) } else { self.words });
@@ -55,7 +54,6 @@ pub struct Fill {
 
 impl Fill {
     /// A few words per thread.
-    #[must_use]
     pub fn launch(&self) -> Launch {
         let grid = few_blocks(self.words);
         launch(&FILL[0], grid, 256, args![self.to, self.word, self.words])
@@ -83,7 +81,6 @@ pub struct Gather {
 
 impl Gather {
     /// One block per row.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let wide = wide(self.width, &[self.out, self.x]);
         let items = if wide { self.width / 8 } else { self.width };
@@ -132,7 +129,6 @@ pub struct PairRows {
 
 impl PairRows {
     /// One block per row.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let wide = wide(self.width, &[self.out, self.x, self.table]);
         let items = if wide { self.width / 8 } else { self.width };
@@ -179,7 +175,6 @@ pub struct ScatterAdd {
 
 impl ScatterAdd {
     /// One block per row of `x`, or a thread per column, which is slow for many rows.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         if self.unique {
             let args = args![self.acc, self.x, self.index, self.weight, self.rows, self.width];
@@ -224,7 +219,6 @@ pub struct LookupMean {
 
 impl LookupMean {
     /// One block per mean.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         launch(
             of(&LOOKUP_MEAN, float),
@@ -265,7 +259,6 @@ pub struct LookupSum {
 
 impl LookupSum {
     /// One block per row.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         launch(
             of(&LOOKUP_SUM, float),
@@ -306,7 +299,6 @@ pub struct Put {
 
 impl Put {
     /// One block per row.
-    #[must_use]
     pub fn launch(&self) -> Launch {
         let args = args![self.to, self.from, self.index, self.rows, self.width];
         launch(&PUT[0], [self.count, 1, 1], threads(self.width, 256), args)
@@ -332,7 +324,6 @@ pub struct Take {
 
 impl Take {
     /// One block per row.
-    #[must_use]
     pub fn launch(&self) -> Launch {
         let args = args![self.to, self.from, self.index, self.rows, self.width];
         launch(&TAKE[0], [self.count, 1, 1], threads(self.width, 256), args)

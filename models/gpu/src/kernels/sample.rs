@@ -50,7 +50,6 @@ impl SampleRow {
     pub const WORDS: usize = 16;
 
     /// Device form, as the kernel reads it.
-    #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of the seed")]
     pub fn words(&self) -> [u32; Self::WORDS] {
         [
@@ -112,7 +111,6 @@ pub struct Sample {
 
 impl Sample {
     /// One block per row. More than [`MAX_SAMPLED`] ids are refused by every device.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let keys_at = self.vocab.div_ceil(2);
         let embedded = self.embedded.unwrap_or(Embedded {
@@ -167,7 +165,6 @@ pub struct Argmax {
 
 impl Argmax {
     /// One block per row.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         launch(
             of(&ARGMAX, float),

@@ -36,7 +36,6 @@ pub struct Signals {
 
 impl Signals {
     /// Rows with their pasts in front of each.
-    #[must_use]
     pub fn padded(&self) -> u32 {
         self.rows + self.count * self.keep
     }
@@ -61,7 +60,6 @@ pub struct Pad {
 
 impl Pad {
     /// Eight elements per thread: several rows per block, or one.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let s = &self.signals;
         // A stream's past begins where rows of this width do.
@@ -102,7 +100,6 @@ pub struct Remember {
 
 impl Remember {
     /// Eight elements per thread.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let s = &self.signals;
         // A stream's past begins where rows of this width do.
@@ -139,7 +136,6 @@ pub struct Depthwise {
 
 impl Depthwise {
     /// Eight elements per thread.
-    #[must_use]
     pub fn launch(&self, float: Float) -> Launch {
         let s = &self.signals;
         let wide = wide(self.width, &[self.out, self.padded, self.w, self.bias]);

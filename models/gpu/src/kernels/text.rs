@@ -57,7 +57,6 @@ impl TextRow {
     pub const WORDS: usize = 16;
 
     /// Device form, as the kernels read it.
-    #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of the seed")]
     pub fn words(&self) -> [u32; Self::WORDS] {
         [
@@ -99,7 +98,6 @@ impl TextChange {
     pub const WORDS: usize = 2;
 
     /// Device form, as the kernels read it.
-    #[must_use]
     pub fn words(&self) -> [u32; Self::WORDS] {
         let bits = u32::from(self.said) << 30 | u32::from(self.hidden) << 31;
         [self.id | bits, self.less.to_bits()]
@@ -136,7 +134,6 @@ impl Text {
     }
 
     /// Bytes that the kernels leave for each other: bins, what slices tell, values.
-    #[must_use]
     pub fn scratch_bytes(rows: u32, vocab: u32) -> usize {
         let each = BINS * BIN + Self::slices(vocab) * TOLD + vocab * 4;
         rows as usize * each as usize
@@ -144,7 +141,6 @@ impl Text {
 
     /// One after another: logits to values, values to bins, bins to tokens. More than [`MAX_TEXT_VOCAB`] tokens are
     /// refused by every device.
-    #[must_use]
     pub fn launches(&self, float: Float) -> [Launch; 3] {
         let rows = self.rows as usize;
         let slices = Self::slices(self.vocab);

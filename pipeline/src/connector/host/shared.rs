@@ -51,7 +51,6 @@ impl fmt::Debug for SharedReplica {
 impl SharedReplica {
     /// Creates the replica `stage`, which writes `status`, sends events to `router` and does not take longer than
     /// `timeouts` for a turn. `changes` notifies when its state changes. It reaches no other stages.
-    #[must_use]
     pub fn new(
         stage: StageHandle,
         (status, router): (ReplicaStatus, EventRouter),
@@ -74,7 +73,6 @@ impl SharedReplica {
     }
 
     /// The same replica, for connections whose sequences may continue to other stages through `peers`.
-    #[must_use]
     pub fn reaching(&self, peers: Peers) -> Self {
         Self {
             peers: Some(peers),
@@ -83,19 +81,16 @@ impl SharedReplica {
     }
 
     /// Status of the replica.
-    #[must_use]
     pub fn status(&self) -> &ReplicaStatus {
         &self.replica.status
     }
 
     /// Statistics of the replica.
-    #[must_use]
     pub fn stats(&self) -> ReplicaStats {
         self.replica.status.stats()
     }
 
     /// Connections that it works for.
-    #[must_use]
     pub fn connections(&self) -> usize {
         self.router.members().forwarders.len()
     }

@@ -28,7 +28,6 @@ pub enum NoReplica {
 
 impl NoReplica {
     /// Returns true if waiting may help.
-    #[must_use]
     pub fn may_pass(&self) -> bool {
         matches!(
             self,
@@ -94,7 +93,6 @@ type Joins<J> = (ReplicaId, (Arc<str>, Option<Arc<[u8]>>), MakeReplica<J>);
 /// Operators' view of a pool.
 impl<J: Send + 'static> StagePool<J> {
     /// Its replicas, ids ascending; of those that were removed the last few.
-    #[must_use]
     pub fn replicas(&self) -> Vec<ReplicaView> {
         let mut slots = self.slots();
         slots.tidy();
@@ -115,7 +113,6 @@ impl<J: Send + 'static> StagePool<J> {
     }
 
     /// Number of threads that were left behind because a step does not return, and that have not ended yet.
-    #[must_use]
     pub fn left_behind(&self) -> usize {
         self.slots().left_behind()
     }

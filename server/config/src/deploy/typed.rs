@@ -96,7 +96,6 @@ impl Deploy {
     ///
     /// # Panics
     /// If no family has such a stage.
-    #[must_use]
     pub fn stage(&self, name: &str) -> &Stage {
         self.config(name).stage()
     }
@@ -105,7 +104,6 @@ impl Deploy {
     ///
     /// # Panics
     /// If no family has such a stage.
-    #[must_use]
     pub fn ar(&self, name: &str) -> &ArStage {
         match self.config(name) {
             StageConfig::Ar(ar) => ar,
@@ -117,7 +115,6 @@ impl Deploy {
     ///
     /// # Panics
     /// If no family has such a stage.
-    #[must_use]
     pub fn chunk(&self, name: &str) -> &ChunkStage {
         match self.config(name) {
             StageConfig::Chunk(chunk) => chunk,
@@ -129,7 +126,6 @@ impl Deploy {
     ///
     /// # Panics
     /// If no family has such a stage.
-    #[must_use]
     pub fn one_shot(&self, name: &str) -> &OneShotStage {
         match self.config(name) {
             StageConfig::OneShot(one_shot) => one_shot,
@@ -138,13 +134,11 @@ impl Deploy {
     }
 
     /// Settings of a stage, if it is autoregressive.
-    #[must_use]
     pub fn ar_of(&self, node: &StageNode) -> Option<&ArStage> {
         (node.kind == StageKind::Autoregressive).then(|| self.ar(node.name))
     }
 
     /// Starting a sequence again elsewhere.
-    #[must_use]
     pub fn handover(&self) -> Handover {
         Handover {
             attempts: self.handover_attempts,
@@ -157,7 +151,6 @@ impl Deploy {
     ///
     /// # Panics
     /// If no family has a stage of that kind.
-    #[must_use]
     pub fn for_graph(&self, graph: &StageGraph, max_active: usize) -> Self {
         let mut deploy = self.clone();
         let unknown = graph
@@ -184,13 +177,11 @@ impl Deploy {
 
 impl Stage {
     /// Device of a replica.
-    #[must_use]
     pub fn device(&self, replica: u32) -> Device {
         of_replica(&self.devices, replica).copied().unwrap_or_default()
     }
 
     /// Schedule by which a replica that died is rebuilt.
-    #[must_use]
     pub fn restart(&self) -> Restart {
         Restart {
             first_delay: self.restart_first_delay,
@@ -200,7 +191,6 @@ impl Stage {
     }
 
     /// Longest time in which the stage that feeds it may deliver nothing; `None` if none does.
-    #[must_use]
     pub fn upstream_stall(&self) -> Option<Duration> {
         self.upstream.as_ref().map(|upstream| upstream.upstream_stall)
     }
@@ -208,7 +198,6 @@ impl Stage {
 
 impl ArStage {
     /// Returns true if sequences share the KV blocks of common beginnings.
-    #[must_use]
     pub fn prefix_caching(&self) -> bool {
         self.prefixes
             .as_ref()
@@ -216,7 +205,6 @@ impl ArStage {
     }
 
     /// Returns true if conversations share the KV blocks of common prefixes with one another.
-    #[must_use]
     pub fn shares_with_all(&self) -> bool {
         let answers = self.answers.as_ref();
         answers.is_some_and(|answers| answers.prefix_sharing == PrefixSharing::All)
@@ -224,7 +212,6 @@ impl ArStage {
 
     /// Limit at which a sequence that repeats itself is ended, never if it is no valid one; `None` where the checkpoint
     /// decides.
-    #[must_use]
     pub fn repetition(&self) -> Option<RepetitionLimit> {
         let answers = self.answers.as_ref()?;
         Some(RepetitionLimit {

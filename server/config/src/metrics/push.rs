@@ -162,7 +162,6 @@ fn token(file: &Path) -> Result<Secret, String> {
 }
 
 /// The machine's name, as the kernel has it.
-#[must_use]
 pub fn hostname() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match name.trim() {

@@ -13,7 +13,6 @@ pub struct CallerAddress {
 
 impl CallerAddress {
     /// The other end of the connection.
-    #[must_use]
     pub fn direct(ip: IpAddr) -> Self {
         Self {
             ip: ip.to_canonical(),
@@ -31,13 +30,11 @@ impl CallerAddress {
     }
 
     /// The address of the caller itself.
-    #[must_use]
     pub fn ip(&self) -> IpAddr {
         self.ip
     }
 
     /// The trusted proxy at the other end of the connection, if the call came through one.
-    #[must_use]
     pub fn via(&self) -> Option<IpAddr> {
         self.via
     }

@@ -107,7 +107,6 @@ impl Limit {
 
 impl QuotaState {
     /// Creates the state of a key of this name that has used nothing.
-    #[must_use]
     pub fn new(name: &str, tenant: Tenant, quotas: &Quotas) -> Self {
         let account = Self {
             name: name.into(),
@@ -119,7 +118,6 @@ impl QuotaState {
     }
 
     /// The same state under the holder's new name.
-    #[must_use]
     pub fn renamed(&self, name: &str) -> Self {
         Self {
             name: name.into(),
@@ -129,7 +127,6 @@ impl QuotaState {
     }
 
     /// Returns true if a stream is open.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.used.streams.load(Ordering::Acquire) > 0
     }
@@ -145,7 +142,6 @@ impl QuotaState {
     }
 
     /// The name of its key.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -47,7 +47,6 @@ impl From<AdmissionError> for ServeError {
 
 impl ServeError {
     /// Error of a sequence with this end, if it failed; `input` is the field that a model rejects.
-    #[must_use]
     pub fn of_end(end: End, input: &'static str) -> Option<Self> {
         Some(match end {
             End::Stop | End::Length | End::Repetition => return None,

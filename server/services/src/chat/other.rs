@@ -27,7 +27,6 @@ const AUDIO: &str = "message.parts.audio";
 
 impl OtherPart {
     /// The part of a type that is neither text nor a recording.
-    #[must_use]
     pub fn named(kind: &str) -> Self {
         match kind {
             "image_url" | "input_image" | "image_file" | "image" => Self::Image,

@@ -29,7 +29,6 @@ pub enum RecordingFormat {
 
 impl Recording {
     /// A file whose first bytes identify its format.
-    #[must_use]
     pub fn file(data: impl Into<Bytes>) -> Self {
         Self {
             data: data.into(),
@@ -38,7 +37,6 @@ impl Recording {
     }
 
     /// A file that identifies its format, or else bare samples of the stated format.
-    #[must_use]
     pub fn stated(data: impl Into<Bytes>, format: InputFormat) -> Self {
         let data = data.into();
         let format = match InputEncoding::of_file(&data) {

@@ -82,7 +82,6 @@ struct Entry {
 
 impl VoiceStore {
     /// Creates a store in memory alone.
-    #[must_use]
     pub fn in_memory(limits: StoreLimits) -> Self {
         Self {
             dir: None,
@@ -149,12 +148,10 @@ impl VoiceStore {
     }
 
     /// Returns true if voices outlast the server.
-    #[must_use]
     pub fn is_durable(&self) -> bool {
         self.dir.is_some()
     }
 
-    #[must_use]
     pub fn held(&self) -> Held {
         let held = self.held.read();
         Held {

@@ -39,7 +39,6 @@ impl VoiceName {
         }
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -61,13 +60,11 @@ impl fmt::Display for VoiceName {
 pub struct Owner(String);
 
 impl Owner {
-    #[must_use]
     pub fn shared() -> Self {
         Self(String::new())
     }
 
     /// Owner of the voices of `caller`. Without API keys all callers share them.
-    #[must_use]
     pub fn of(caller: &Caller) -> Self {
         match caller.tenant() {
             Tenant::Key(half) => Self(format!("{half:032x}")),
@@ -81,7 +78,6 @@ impl Owner {
         good.then(|| Self(text.to_lowercase()))
     }
 
-    #[must_use]
     pub fn is_shared(&self) -> bool {
         self.0.is_empty()
     }
@@ -102,7 +98,6 @@ pub enum Content {
 
 impl Content {
     /// Kind of the content: `x_vector`, `in_context` or `description`.
-    #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Prompt(prompt) if prompt.reference.is_some() => "in_context",
@@ -198,7 +193,6 @@ impl StoredVoice {
     }
 
     /// Reason why the model cannot speak with it, with the remedy.
-    #[must_use]
     pub fn misfit(&self, info: &SpeechInfo) -> Option<String> {
         let support = &info.voice_support;
         match (&self.content, support.source, &support.shape) {

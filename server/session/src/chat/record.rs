@@ -50,7 +50,6 @@ pub struct TokenIntervals {
 
 impl TokenIntervals {
     /// Mean.
-    #[must_use]
     pub fn mean(&self) -> Option<Duration> {
         (self.count > 0).then(|| self.sum / self.count)
     }

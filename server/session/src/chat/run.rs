@@ -31,7 +31,6 @@ pub struct ChatSession(SessionCore);
 
 impl ChatSession {
     /// Creates a conversation that must have ended by `deadline`.
-    #[must_use]
     pub fn new(deps: SessionDeps, deadline: Option<Stamp>) -> Self {
         Self(SessionCore::new(deps, deadline))
     }

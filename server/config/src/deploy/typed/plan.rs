@@ -7,7 +7,6 @@ use super::{ArStage, Deploy, Placement, Products, StageConfig};
 
 impl Deploy {
     /// Compute settings of every stage.
-    #[must_use]
     pub fn compute_plan(&self) -> ComputePlan {
         let stages = self.stages.iter();
         let family = |name: &&&str| self.family.as_deref() == Some(**name);
@@ -18,7 +17,6 @@ impl Deploy {
     }
 
     /// Number formats in which the replicas of a stage compute ([`StageCompute::number_formats`]).
-    #[must_use]
     pub fn number_formats(&self, stage: &str) -> Vec<String> {
         let compute = self.stages.get(stage).map(compute);
         compute

@@ -5,7 +5,6 @@
 //! not depend on the chunking.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::Duration;
 
 use earshot::Detector;
@@ -40,6 +39,8 @@ pub enum SpeechChange {
 }
 
 /// The state of one stream.
+#[derive(derive_more::Debug)]
+#[debug("SpeechDetector {{ judged: {:?}, phase: {:?}, .. }}", self.judged, self.phase)]
 pub struct SpeechDetector {
     network: Box<Detector>,
     activation: f32,
@@ -65,15 +66,6 @@ enum Phase {
     Speech {
         until: u64,
     },
-}
-
-impl fmt::Debug for SpeechDetector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SpeechDetector")
-            .field("judged", &self.judged)
-            .field("phase", &self.phase)
-            .finish_non_exhaustive()
-    }
 }
 
 impl SpeechDetector {

@@ -8,8 +8,6 @@ mod ogg_opus;
 mod opus;
 mod raw;
 
-use std::fmt;
-
 use crate::resample::Resampler;
 use crate::units::{SampleRate, Samples};
 use crate::wav::{Wav, WavError, WavHeader};
@@ -120,6 +118,8 @@ pub enum DecodeError {
 }
 
 /// The state of one piece of audio on its way in.
+#[derive(derive_more::Debug)]
+#[debug("Decoder {{ to: {:?}, given: {:?}, .. }}", self.to, self.given)]
 pub struct Decoder {
     source: Source,
     /// Absent until the rate of the bytes is known.
@@ -138,15 +138,6 @@ enum Source {
     Wav(Vec<u8>),
     /// Bytes received so far.
     Flac(Vec<u8>),
-}
-
-impl fmt::Debug for Decoder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Decoder")
-            .field("to", &self.to)
-            .field("given", &self.given)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Decoder {

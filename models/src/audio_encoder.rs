@@ -77,19 +77,12 @@ trait Encode: Send + Sync {
 }
 
 /// The audio encoder's weights. Clones share them; calls do not disturb each other.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("AudioEncoder {{ limits: {:?}, .. }}", self.limits)]
 pub struct AudioEncoder {
     parts: Arc<dyn Encode>,
     mel: LogMel,
     limits: AudioLimits,
-}
-
-impl std::fmt::Debug for AudioEncoder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AudioEncoder")
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Input and output of an audio encoder, known before its weights are read.

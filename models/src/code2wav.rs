@@ -14,8 +14,6 @@
 mod core;
 mod net;
 
-use std::fmt;
-
 use omni_engine::{ChunkBounds, ChunkModel, CodecFrame, Decoded, ModelError, SeqId, Skipped};
 
 pub(crate) use self::core::Core;
@@ -26,13 +24,9 @@ pub(crate) trait AnyCode2Wav: ChunkModel<Item = CodecFrame, Sample = f32> + Send
 impl<T> AnyCode2Wav for T where T: ChunkModel<Item = CodecFrame, Sample = f32> + Send {}
 
 /// The vocoder with the state of its streams. Weights are shared between the vocoders of one model.
+#[derive(derive_more::Debug)]
+#[debug("Code2Wav {{ .. }}")]
 pub struct Code2Wav(pub(crate) Box<dyn AnyCode2Wav>);
-
-impl fmt::Debug for Code2Wav {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Code2Wav").finish_non_exhaustive()
-    }
-}
 
 impl ChunkModel for Code2Wav {
     type Item = CodecFrame;

@@ -73,6 +73,8 @@ pub struct Language {
 }
 
 /// The speech path: tokenizer, talker with code predictor, code2wav.
+#[derive(derive_more::Debug)]
+#[debug("SpeechModel {{ limits: {:?}, .. }}", self.limits)]
 pub struct SpeechModel {
     nets: Box<dyn AnyNets>,
     /// The checkpoint's name in messages.
@@ -91,14 +93,6 @@ struct Read {
     tokenizer: Tokenizer,
     /// Tensors that no network uses.
     unused: Option<String>,
-}
-
-impl std::fmt::Debug for SpeechModel {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SpeechModel")
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
-    }
 }
 
 impl SpeechModel {

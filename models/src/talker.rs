@@ -15,7 +15,6 @@ mod predictor;
 mod prompt;
 mod sequence;
 
-use std::fmt;
 use std::sync::Arc;
 
 use omni_backend::sampling::Sampling;
@@ -118,15 +117,9 @@ impl<T> AnyTalker for T where
 }
 
 /// Talker and code predictor with the state of their sequences. Weights are shared between talkers of one model.
+#[derive(derive_more::Debug)]
+#[debug("Talker {{ kv: {:?}, .. }}", self.kv_spec())]
 pub struct Talker(pub(crate) Box<dyn AnyTalker>);
-
-impl fmt::Debug for Talker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Talker")
-            .field("kv", &self.kv_spec())
-            .finish_non_exhaustive()
-    }
-}
 
 impl Talker {
     /// The talker's raw logits `[vocab]` at the last computed position of `seq`, until the next `execute`.

@@ -11,7 +11,6 @@ mod core;
 mod net;
 mod sequence;
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -100,15 +99,9 @@ impl<T> AnyThinker for T where
 
 /// The thinker with the state of its sequences. Weights are shared between the thinkers of one
 /// [`ThinkerModel`](crate::ThinkerModel).
+#[derive(derive_more::Debug)]
+#[debug("Thinker {{ kv: {:?}, .. }}", self.kv_spec())]
 pub struct Thinker(pub(crate) Box<dyn AnyThinker>);
-
-impl fmt::Debug for Thinker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Thinker")
-            .field("kv", &self.kv_spec())
-            .finish_non_exhaustive()
-    }
-}
 
 impl Thinker {
     /// The raw logits `[vocab]` at the last computed position of `seq`, until the next `execute`.

@@ -39,17 +39,11 @@ trait AnyThinkerNets: Send + Sync {
 }
 
 /// The thinker's weights.
+#[derive(derive_more::Debug)]
+#[debug("ThinkerModel {{ limits: {:?}, .. }}", self.limits)]
 pub struct ThinkerModel {
     nets: Box<dyn AnyThinkerNets>,
     limits: ThinkerLimits,
-}
-
-impl std::fmt::Debug for ThinkerModel {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ThinkerModel")
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
-    }
 }
 
 impl<B: Backend> AnyThinkerNets for ThinkerNets<B> {

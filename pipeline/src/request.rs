@@ -1,6 +1,5 @@
 //! Requests to a stage for one sequence, in plain data. They cross to the stage's process as they are.
 
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use omni_engine::{CacheSalt, CodecFrame};
@@ -190,7 +189,9 @@ pub enum ContextRow {
 
 /// Mono samples in `[-1, 1]` at the rate of their encoder. Clones share the recording and its embedding: it is
 /// encoded once for all requests.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+// Never prints the sound itself.
+#[debug("Clip {{ samples: {:?}, .. }}", self.0.samples.len())]
 pub struct Clip(Arc<Encoded>);
 
 struct Encoded {
@@ -231,15 +232,6 @@ impl Clip {
 impl PartialEq for Clip {
     fn eq(&self, other: &Self) -> bool {
         self.0.samples == other.0.samples
-    }
-}
-
-impl fmt::Debug for Clip {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Never prints the sound itself.
-        f.debug_struct("Clip")
-            .field("samples", &self.0.samples.len())
-            .finish_non_exhaustive()
     }
 }
 

@@ -1,12 +1,12 @@
 //! The trace that a request belongs to, as the stages pass it on.
 
 use std::any::Any;
-use std::fmt;
 use std::sync::Arc;
 
 /// Trace context of a request, in the terms of the program that makes spans. The stages hand it to that program's
 /// [`EdgeSink`](crate::connector::EdgeSink) and never look into it, so that this crate needs no tracing system.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("TraceHandle")]
 pub struct TraceHandle(Arc<dyn Any + Send + Sync>);
 
 impl TraceHandle {
@@ -29,9 +29,3 @@ impl PartialEq for TraceHandle {
 }
 
 impl Eq for TraceHandle {}
-
-impl fmt::Debug for TraceHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TraceHandle")
-    }
-}

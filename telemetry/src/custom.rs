@@ -5,7 +5,6 @@
 //! the reason.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use metrics::{Gauge, Histogram, Key, Label};
@@ -91,6 +90,8 @@ pub struct Sample {
 }
 
 /// Every custom metric of a server.
+#[derive(derive_more::Debug)]
+#[debug("CustomMetrics {{ .. }}")]
 pub struct CustomMetrics {
     schema: Arc<Schema>,
     recorder: SharedRecorder,
@@ -98,12 +99,6 @@ pub struct CustomMetrics {
     /// Value that the recorder supplies for that label, when it is known.
     model_name: Arc<OnceLock<String>>,
     series: Mutex<SeriesStore>,
-}
-
-impl fmt::Debug for CustomMetrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CustomMetrics").finish_non_exhaustive()
-    }
 }
 
 /// One series of a custom metric, to hold and to record with.

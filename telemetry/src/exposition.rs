@@ -4,7 +4,6 @@
 //! the storage is not `metrics-exporter-prometheus`: docs/dev/decisions.md, with the tests that fail with it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
@@ -32,6 +31,8 @@ pub trait Collector: Send + Sync {
 }
 
 /// Every series that is served.
+#[derive(derive_more::Debug)]
+#[debug("Exposition {{ .. }}")]
 pub struct Exposition {
     schema: Arc<Schema>,
     drops: Arc<Drops>,
@@ -40,12 +41,6 @@ pub struct Exposition {
     foreign: Mutex<Option<ForeignText>>,
     /// Size of the last full rendering, for the next one's buffer.
     size: std::sync::atomic::AtomicUsize,
-}
-
-impl fmt::Debug for Exposition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exposition").finish_non_exhaustive()
-    }
 }
 
 impl Exposition {

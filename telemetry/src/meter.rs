@@ -14,16 +14,11 @@ use crate::recorder::SharedRecorder;
 pub(crate) const METADATA: Metadata<'static> = Metadata::new("omni_telemetry", Level::INFO, None);
 
 /// Makes handles. Cheap to clone; handles are made once and held.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Meter {{ .. }}")]
 pub struct Meter {
     recorder: SharedRecorder,
     catalogue: Arc<Catalogue>,
-}
-
-impl std::fmt::Debug for Meter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Meter").finish_non_exhaustive()
-    }
 }
 
 /// A counter of real numbers.

@@ -5,7 +5,6 @@
 //! threads, one at a time.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -46,7 +45,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub type Readiness = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The HTTP server. A value with a `serve` method: the composition root decides when it runs.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("PullEndpoint {{ .. }}")]
 pub struct PullEndpoint {
     exposition: Arc<Exposition>,
     schema: Arc<Schema>,
@@ -55,12 +55,6 @@ pub struct PullEndpoint {
     rendering: Arc<Semaphore>,
     /// Requirements on readers, as soon as they are known; none are served before.
     guard: Arc<OnceLock<PullGuard>>,
-}
-
-impl fmt::Debug for PullEndpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PullEndpoint").finish_non_exhaustive()
-    }
 }
 
 impl PullEndpoint {

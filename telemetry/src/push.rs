@@ -4,7 +4,6 @@
 //! last one when the server has drained, and a `DELETE` when it exits. Failures are counted, logged once per change of
 //! state, and tried again later and later. Nothing here ever holds up serving, and no secret is ever written down.
 
-use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -58,20 +57,14 @@ impl PushOptions {
 }
 
 /// The pushing task. A value with a `run` method: the composition root decides when it runs.
+#[derive(derive_more::Debug)]
+#[debug("Pusher {{ options: {:?}, .. }}", self.options)]
 pub struct Pusher {
     exposition: Arc<Exposition>,
     instruments: ExporterInstruments,
     client: Client,
     options: PushOptions,
     failures: u32,
-}
-
-impl fmt::Debug for Pusher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pusher")
-            .field("options", &self.options)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Pusher {

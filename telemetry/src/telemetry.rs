@@ -70,14 +70,9 @@ impl Foundation {
 }
 
 /// A recorder has nothing to show.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("SharedRecorder")]
 struct SharedRecorderDebug(SharedRecorder);
-
-impl std::fmt::Debug for SharedRecorderDebug {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SharedRecorder")
-    }
-}
 
 impl Telemetry {
     /// Telemetry for one server.

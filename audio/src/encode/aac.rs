@@ -3,8 +3,6 @@
 //! A frame holds 1024 samples. The first decodes to the encoder's delay and the last is padded with silence; ADTS
 //! cannot declare either.
 
-use std::fmt;
-
 use syom::{EncodeContainer, EncodeOptions};
 
 use super::Encoded;
@@ -16,17 +14,11 @@ const FRAME: Samples = Samples(1_024);
 const BITS: u32 = 3;
 
 /// Makes frames.
+#[derive(derive_more::Debug)]
+#[debug("AacFrames {{ taken: {:?}, .. }}", self.taken)]
 pub(super) struct AacFrames {
     encoder: syom::Encoder,
     taken: u64,
-}
-
-impl fmt::Debug for AacFrames {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AacFrames")
-            .field("taken", &self.taken)
-            .finish_non_exhaustive()
-    }
 }
 
 impl AacFrames {

@@ -1,7 +1,6 @@
 //! FLAC (RFC 9639): 16-bit samples, lossless, in frames of 40 ms unless the format says otherwise, after a header
 //! with unknown length.
 
-use std::fmt;
 use std::io;
 use std::mem;
 use std::num::NonZero;
@@ -18,6 +17,8 @@ use crate::units::{SampleRate, Samples};
 const FRAMES_PER_SECOND: u32 = 25;
 const BITS: u32 = 16;
 
+#[derive(derive_more::Debug)]
+#[debug("FlacFrames {{ rate: {:?}, waiting: {:?}, .. }}", self.rate, self.waiting.len())]
 pub(super) struct FlacFrames {
     rate: SampleRate,
     frame: usize,
@@ -49,15 +50,6 @@ impl io::Write for Written {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl fmt::Debug for FlacFrames {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FlacFrames")
-            .field("rate", &self.rate)
-            .field("waiting", &self.waiting.len())
-            .finish_non_exhaustive()
     }
 }
 

@@ -3,8 +3,6 @@
 //! A frame holds 1152 samples at 32 kHz and more, else 576. Encoder delay and padding are not declared: the tag for
 //! them precedes the frames and contains their number, unknown at that time, and some players rely on it.
 
-use std::fmt;
-
 use rusty_mp3::encode::lametag::ENCODER_DELAY;
 use rusty_mp3::{Mp3Encoder, Mp3EncoderConfig};
 
@@ -26,21 +24,14 @@ fn kbps(rate: SampleRate) -> u32 {
 }
 
 /// Makes frames.
+#[derive(derive_more::Debug)]
+#[debug("Mp3Frames {{ rate: {:?}, taken: {:?}, .. }}", self.rate, self.taken)]
 pub(super) struct Mp3Frames {
     encoder: Mp3Encoder,
     rate: SampleRate,
     taken: u64,
     /// The first frame of the encoder, its tag, is dropped.
     tag: bool,
-}
-
-impl fmt::Debug for Mp3Frames {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mp3Frames")
-            .field("rate", &self.rate)
-            .field("taken", &self.taken)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Mp3Frames {

@@ -4,7 +4,6 @@
 //! first packet precedes the first sample. The stream is filled up with silence until everything is in a packet. In
 //! Ogg both are written down, and players leave them out.
 
-use std::fmt;
 use std::mem;
 
 use ogg::{PacketWriteEndInfo, PacketWriter};
@@ -40,6 +39,8 @@ fn usual_packet(rate: SampleRate) -> Samples {
 }
 
 /// Makes packets.
+#[derive(derive_more::Debug)]
+#[debug("OpusPackets {{ frame: {:?}, packets: {:?}, .. }}", self.frame, self.packets)]
 pub(super) struct OpusPackets {
     encoder: opus::Encoder,
     /// Samples of one packet.
@@ -48,15 +49,6 @@ pub(super) struct OpusPackets {
     waiting: Vec<f32>,
     taken: u64,
     packets: u64,
-}
-
-impl fmt::Debug for OpusPackets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpusPackets")
-            .field("frame", &self.frame)
-            .field("packets", &self.packets)
-            .finish_non_exhaustive()
-    }
 }
 
 impl OpusPackets {
@@ -131,6 +123,8 @@ impl OpusPackets {
 }
 
 /// Puts packets on pages.
+#[derive(derive_more::Debug)]
+#[debug("OggOpus {{ packets: {:?}, paged: {:?}, .. }}", self.packets, self.paged)]
 pub(super) struct OggOpus {
     packets: OpusPackets,
     rate: SampleRate,
@@ -145,15 +139,6 @@ pub(super) struct OggOpus {
     paged: u64,
     /// Samples that a player plays of them.
     given: u64,
-}
-
-impl fmt::Debug for OggOpus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OggOpus")
-            .field("packets", &self.packets)
-            .field("paged", &self.paged)
-            .finish_non_exhaustive()
-    }
 }
 
 impl OggOpus {

@@ -28,22 +28,14 @@ pub use memory::{CudaMemory, CudaPendingCopy, CudaStaging};
 pub(crate) const MODULES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/modules.rs"));
 
 /// See the module.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Cuda {{ name: {:?}, stream: {:?}, .. }}", self.device.name, self.stream.cu_stream())]
 pub struct Cuda {
     // Dropped first: it has the work that uses the kernels.
     stream: Arc<CudaStream>,
     device: Arc<Loaded>,
     recording: Arc<Mutex<bool>>,
     timer: Arc<Mutex<Timer>>,
-}
-
-impl fmt::Debug for Cuda {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cuda")
-            .field("name", &self.device.name)
-            .field("stream", &self.stream.cu_stream())
-            .finish_non_exhaustive()
-    }
 }
 
 impl Cuda {
@@ -153,6 +145,8 @@ impl Cuda {
 }
 
 /// A captured stream, ready to be launched.
+#[derive(derive_more::Debug)]
+#[debug("RecordedGraph {{ .. }}")]
 pub struct RecordedGraph {
     /// None if no launch was recorded.
     graph: Option<CudaGraph>,
@@ -164,12 +158,6 @@ impl Drop for RecordedGraph {
     fn drop(&mut self) {
         // The graph is given back in this context; if that is gone, so is the graph.
         let _ = self.device.context.bind_to_thread();
-    }
-}
-
-impl fmt::Debug for RecordedGraph {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecordedGraph").finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,5 @@
 //! The chat template of a checkpoint, rendered so that no caller can write special tokens.
 
-use std::fmt;
-
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, ErrorKind, context};
@@ -42,7 +40,8 @@ const FUEL: u64 = 5_000_000;
 const GUARD: char = '\u{FDD0}';
 
 /// A checkpoint's chat template.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("ChatTemplate {{ .. }}")]
 pub struct ChatTemplate {
     environment: Environment<'static>,
     tokenizer: Tokenizer,
@@ -51,12 +50,6 @@ pub struct ChatTemplate {
     names: Value,
     /// `true` if it writes tools.
     tools: bool,
-}
-
-impl fmt::Debug for ChatTemplate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChatTemplate").finish_non_exhaustive()
-    }
 }
 
 impl ChatTemplate {

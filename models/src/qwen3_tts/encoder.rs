@@ -57,17 +57,13 @@ impl From<ComputeError> for VoiceError {
 }
 
 /// The encoders of a checkpoint that clones voices.
+#[derive(derive_more::Debug)]
+#[debug("VoiceEncoder {{ .. }}")]
 pub struct VoiceEncoder {
     b: Cpu,
     mel: SpeakerMel,
     speaker: SpeakerEncoder<Cpu>,
     codec: CodecEncoder<Cpu>,
-}
-
-impl std::fmt::Debug for VoiceEncoder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("VoiceEncoder").finish_non_exhaustive()
-    }
 }
 
 /// Asks for the tensors of both encoders that the configuration of `checkpoint` describes: the speaker's of `own`, the

@@ -5,7 +5,9 @@
 //! accumulate without a listener; the bound is far beyond that.
 
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::wire::Reports;
 use crate::stage::{EngineEvent, EngineSink, Notifier};
@@ -34,19 +36,15 @@ impl EventForwarder {
         Self { heard, wake }
     }
 
-    fn heard(&self) -> MutexGuard<'_, Heard> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes the reports received since the last call.
     pub(super) fn take(&self) -> Reports {
-        mem::take(&mut self.heard().reports)
+        mem::take(&mut self.heard.lock().reports)
     }
 
     /// Returns true if there is something to take, or if the caller `looks` again soon in any case. Further events
     /// then send no notification.
     pub(super) fn attend(&self, looks: bool) -> bool {
-        let mut heard = self.heard();
+        let mut heard = self.heard.lock();
         heard.attended = looks || !heard.reports.is_empty();
         heard.attended
     }
@@ -58,7 +56,7 @@ impl EngineSink for EventForwarder {
         if matches!(event, EngineEvent::Loaded { .. }) {
             return;
         }
-        let mut heard = self.heard();
+        let mut heard = self.heard.lock();
         let rings = heard.reports.is_empty() && !heard.attended;
         if heard.reports.told.len() < MOST {
             heard.reports.told.push(event.clone());

@@ -9,7 +9,6 @@ mod stream;
 mod work;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
@@ -249,19 +248,12 @@ impl HostSession {
     }
 }
 
+#[derive(derive_more::Debug)]
+#[debug("Host {{ stage: {:?}, sequences: {:?}, .. }}", self.work.status.stage(), self.work.streams.len())]
 struct Host {
     link: Link,
     work: Work,
     hold: Hold,
-}
-
-impl fmt::Debug for Host {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Host")
-            .field("stage", &self.work.status.stage())
-            .field("sequences", &self.work.streams.len())
-            .finish_non_exhaustive()
-    }
 }
 
 impl Host {

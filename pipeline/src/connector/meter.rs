@@ -120,7 +120,8 @@ impl EdgeSink for IgnoreEdges {
 }
 
 /// Meter of one edge.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("EdgeMeter {{ hop: {:?}, .. }}", self.hop)]
 pub struct EdgeMeter {
     /// The edge.
     pub hop: Hop,
@@ -130,12 +131,4 @@ pub struct EdgeMeter {
     pub clock: Clock,
     /// Receiver of the figures.
     pub sink: Arc<dyn EdgeSink>,
-}
-
-impl fmt::Debug for EdgeMeter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EdgeMeter")
-            .field("hop", &self.hop)
-            .finish_non_exhaustive()
-    }
 }

@@ -8,16 +8,16 @@ mod inbound;
 mod outbound;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use omni_engine::Stamp;
 use omni_proto::stage::v1::Heartbeat;
 use omni_proto::stage::v1::frame::Body;
+use parking_lot::Mutex;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
@@ -50,6 +50,8 @@ const QUIET: Duration = HEARTBEAT.saturating_mul(2).saturating_add(Duration::fro
 const SILENCE: Duration = LATEST_LOSS.saturating_add(HEARTBEAT);
 
 /// Parts of a stage's links to other stages.
+#[derive(derive_more::Debug)]
+#[debug("PeerParts {{ stage: {:?}, .. }}", self.stage)]
 pub struct PeerParts {
     /// Its name.
     pub stage: &'static str,
@@ -61,14 +63,6 @@ pub struct PeerParts {
     pub idle: Duration,
     /// The time.
     pub clock: Clock,
-}
-
-impl fmt::Debug for PeerParts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PeerParts")
-            .field("stage", &self.stage)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Counts of sequences by their way to the next stage.
@@ -122,13 +116,9 @@ enum State {
 }
 
 impl LinkHandle {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Closes the link if no sequence has a place on it; returns true if it did. No sequence can get one afterwards.
     fn retire(&self, now: Stamp) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let unused = matches!(&*state, State::Works(jobs) if jobs.capacity() == jobs.max_capacity());
         if unused {
             *state = State::Failed(now);
@@ -197,10 +187,10 @@ impl Peers {
 
     /// Counts of links and sequences so far.
     pub fn counts(&self) -> LinkCounts {
-        let links = self.links();
+        let links = self.0.links.lock();
         let works = links
             .values()
-            .filter(|held| matches!(*held.handle.state(), State::Works(_)));
+            .filter(|held| matches!(*held.handle.state.lock(), State::Works(_)));
         LinkCounts {
             links: works.count(),
             linked: self.0.linked.load(Ordering::Relaxed),
@@ -208,16 +198,12 @@ impl Peers {
         }
     }
 
-    fn links(&self) -> MutexGuard<'_, HashMap<Arc<[u8]>, Held>> {
-        self.0.links.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reserves a place for a sequence on the link to `next`, if there is one now. If there is no link, starts one,
     /// unless one has failed just now.
     pub(super) fn reserve(&self, next: &NextStage) -> Option<LinkPermit> {
         let parts = &self.0.parts;
         let now = parts.clock.now();
-        let mut links = self.links();
+        let mut links = self.0.links.lock();
         links.retain(|_, held| !(held.is_failed() && now.since(held.asked) >= REMEMBERED));
         let count = links.len();
         let Some(held) = links.get_mut(&next.address) else {
@@ -229,7 +215,7 @@ impl Peers {
             return None;
         };
         held.asked = now;
-        let mut state = held.handle.state();
+        let mut state = held.handle.state.lock();
         let failed = match &*state {
             State::Making => return None,
             State::Works(_) if held.handle.quiet.load(Ordering::Relaxed) => return None,
@@ -262,7 +248,7 @@ impl Peers {
 impl Drop for Shared {
     /// Stops all links before it waits for the first.
     fn drop(&mut self) {
-        let links = self.links.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let links = self.links.get_mut();
         links.values().for_each(Held::stop);
     }
 }
@@ -283,7 +269,7 @@ impl Held {
         let thread = thread.spawn(move || outbound::run(&theirs, &parts, &next, again));
         if let Err(error) = &thread {
             tracing::warn!(%error, "thread for a link to the next stage could not be started");
-            *handle.state() = State::Failed(now);
+            *handle.state.lock() = State::Failed(now);
         }
         Self {
             handle,
@@ -293,7 +279,7 @@ impl Held {
     }
 
     fn is_failed(&self) -> bool {
-        matches!(*self.handle.state(), State::Failed(_))
+        matches!(*self.handle.state.lock(), State::Failed(_))
     }
 }
 

@@ -5,7 +5,6 @@
 //! processes; it is given a connected socket, and when that breaks its jobs are lost.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -48,6 +47,8 @@ struct StreamState {
 }
 
 /// The calling side of a connection.
+#[derive(derive_more::Debug)]
+#[debug("Proxy {{ stage: {:?}, phase: {:?}, sequences: {:?}, .. }}", self.state.figures.status.stage(), self.state.phase, self.state.streams.len())]
 pub(super) struct Proxy {
     link: Link,
     state: ProxyState,
@@ -117,16 +118,6 @@ struct ProxyState {
     /// Time of the other side's last message.
     silent_since: Stamp,
     clock: Clock,
-}
-
-impl fmt::Debug for Proxy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Proxy")
-            .field("stage", &self.state.figures.status.stage())
-            .field("phase", &self.state.phase)
-            .field("sequences", &self.state.streams.len())
-            .finish_non_exhaustive()
-    }
 }
 
 impl Proxy {

@@ -5,11 +5,11 @@
 //! items come by itself after all takes the writer back.
 
 use std::collections::HashMap;
-use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use omni_engine::Stamp;
+use parking_lot::Mutex;
 
 use super::local::{EdgeReader, EdgeWriter, stamped_edge};
 use super::stream::OPEN_CREDIT;
@@ -23,7 +23,8 @@ const MOST_EARLY: usize = 1 << 10;
 pub(super) const EARLY: Duration = Duration::from_secs(10);
 
 /// Sequences of one replica. Clones share them.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Rendezvous {{ waiting: {:?} }}", self.0.waiting.lock().sides.len())]
 pub(super) struct Rendezvous(Arc<Shared>);
 
 struct Shared {
@@ -47,14 +48,6 @@ enum Side {
     Attached { items: Box<EdgeReader>, since: Stamp },
 }
 
-impl fmt::Debug for Rendezvous {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rendezvous")
-            .field("waiting", &self.waiting().sides.len())
-            .finish()
-    }
-}
-
 impl Rendezvous {
     /// Creates the meeting point of the replica that `stage` notifies.
     pub(super) fn new(stage: Notifier, clock: Clock) -> Self {
@@ -65,10 +58,6 @@ impl Rendezvous {
         }))
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn edge(&self) -> (EdgeWriter, EdgeReader) {
         stamped_edge(OPEN_CREDIT, None, Some(self.0.stage.clone()), self.0.clock)
     }
@@ -77,7 +66,7 @@ impl Rendezvous {
     pub(super) fn expect(&self, token: LinkToken) -> Option<(EdgeReader, Expected)> {
         // No link may be left that does.
         self.give_up_late(self.0.clock.now());
-        let mut waiting = self.waiting();
+        let mut waiting = self.0.waiting.lock();
         let items = match waiting.sides.remove(&token) {
             Some(Side::Attached { items, .. }) => {
                 waiting.early -= 1;
@@ -103,7 +92,7 @@ impl Rendezvous {
     /// Attaches items with that token; returns the edge for them. `writer` is notified when there is room. None if
     /// another stage has attached items, or if too many are attached before their sequences.
     pub(super) fn attach(&self, token: LinkToken, writer: Notifier) -> Option<EdgeWriter> {
-        let mut waiting = self.waiting();
+        let mut waiting = self.0.waiting.lock();
         let edge = match waiting.sides.remove(&token) {
             Some(Side::Opened(edge)) => edge,
             Some(attached @ Side::Attached { .. }) => {
@@ -128,7 +117,7 @@ impl Rendezvous {
 
     /// Withdraws items that were attached. If their sequence was not opened, nothing is kept for it.
     pub(super) fn forget(&self, token: LinkToken) {
-        let mut waiting = self.waiting();
+        let mut waiting = self.0.waiting.lock();
         let early = match waiting.sides.remove(&token) {
             Some(opened @ Side::Opened(_)) => {
                 waiting.sides.insert(token, opened);
@@ -143,7 +132,7 @@ impl Rendezvous {
 
     /// Drops items that were attached for [`EARLY`] and whose sequence was not opened.
     pub(super) fn give_up_late(&self, now: Stamp) {
-        let mut waiting = self.waiting();
+        let mut waiting = self.0.waiting.lock();
         let late = waiting
             .sides
             .extract_if(|_, side| matches!(side, Side::Attached { since, .. } if now.since(*since) >= EARLY));
@@ -173,11 +162,11 @@ impl Expected {
     /// Returns true if its items were attached, or the expectation was withdrawn.
     #[cfg(test)]
     pub(super) fn is_attached(&self) -> bool {
-        !self.rendezvous.waiting().sides.contains_key(&self.token)
+        !self.rendezvous.0.waiting.lock().sides.contains_key(&self.token)
     }
 
     fn remove(&self) -> Option<EdgeWriter> {
-        let mut waiting = self.rendezvous.waiting();
+        let mut waiting = self.rendezvous.0.waiting.lock();
         match waiting.sides.remove(&self.token)? {
             Side::Opened(edge) => Some(edge),
             // A second attachment with the token, after the first was over.

@@ -1,7 +1,6 @@
 //! A replica in another process: its thread here carries jobs, items and figures, and restarts the process as any
 //! replica rebuilds its model.
 
-use std::fmt;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -76,6 +75,8 @@ impl<F: FnMut() -> io::Result<Connected> + Send> StageTransport for F {
 pub type StageNames = Arc<[&'static str]>;
 
 /// Parts of a remote replica.
+#[derive(derive_more::Debug)]
+#[debug("RemoteParts {{ mailbox: {:?}, .. }}", self.mailbox)]
 pub struct RemoteParts {
     /// Transport to the other side.
     pub transport: Box<dyn StageTransport>,
@@ -89,14 +90,6 @@ pub struct RemoteParts {
     pub load_timeout: Duration,
     /// Longest silence once it is ready.
     pub silence_timeout: Duration,
-}
-
-impl fmt::Debug for RemoteParts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RemoteParts")
-            .field("mailbox", &self.mailbox)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Creates a replica whose stage runs at the other end of a connection, and the body of its thread here.

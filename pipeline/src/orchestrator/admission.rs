@@ -10,11 +10,12 @@
 mod pace;
 mod queue;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use omni_engine::Stamp;
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use self::pace::Pace;
@@ -128,7 +129,7 @@ struct Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         let now = self.shared.clock.now();
-        let mut state = self.shared.state();
+        let mut state = self.shared.state.lock();
         let left = state.queue.leave(self.tenant, self.ticket);
         state.changed(now);
         drop(state);
@@ -180,7 +181,7 @@ impl Admission {
 
     /// Utterances that wait.
     pub fn waiting(&self) -> usize {
-        self.0.state().queue.waiting()
+        self.0.state.lock().queue.waiting()
     }
 
     /// Number of utterances refused so far.
@@ -190,7 +191,7 @@ impl Admission {
 
     /// Number of free permits.
     pub fn free(&self) -> usize {
-        self.0.state().queue.free()
+        self.0.state.lock().queue.free()
     }
 
     /// Limits with which it was made.
@@ -200,7 +201,7 @@ impl Admission {
 
     /// Expected wait of a request now, from a tenant with no other requests; `None` if it is not known.
     pub fn expected_wait(&self) -> Option<Duration> {
-        let state = self.0.state();
+        let state = self.0.state.lock();
         match state.queue.free() {
             0 => state
                 .pace
@@ -211,13 +212,9 @@ impl Admission {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn ask(self: &Arc<Self>, tenant: Tenant) -> Result<Asked, AdmissionError> {
         let now = self.clock.now();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.queue.take(tenant) {
             if state.queue.free() == 0 {
                 state.pace.full(now);
@@ -229,7 +226,7 @@ impl Shared {
         let longest = state.longest(&self.limits, now);
         // A refused request is told when to try again; the lock is released before that is computed.
         let refuse = |problem: String| {
-            let retry = self.state().pace.retry(ahead, longest, now);
+            let retry = self.state.lock().pace.retry(ahead, longest, now);
             self.refuse(problem, retry)
         };
         let stands = longest < self.limits.max_wait;
@@ -287,7 +284,7 @@ impl Shared {
     /// Gives a free place to the next request. A place that its receiver did not take comes here again.
     fn release(self: &Arc<Self>, tenant: Tenant) {
         let now = self.clock.now();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let next = state.queue.release(tenant);
         state.pace.freed(now, next.is_some());
         state.changed(now);
@@ -299,7 +296,7 @@ impl Shared {
 
     fn too_late(&self, tenant: Tenant) -> AdmissionError {
         let longest = self.limits.max_wait;
-        let state = self.state();
+        let state = self.state.lock();
         let retry = state
             .pace
             .retry(state.queue.ahead(tenant), longest, self.clock.now());

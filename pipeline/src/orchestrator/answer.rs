@@ -4,7 +4,6 @@
 //! the same seed, a bounded number of times, because the conversation itself may be the cause. If the replica's
 //! process is gone, it restarts even after tokens were sent: the same ones come again, and are dropped.
 
-use std::fmt;
 use std::sync::Arc;
 
 use omni_engine::{SeqId, Stamp};
@@ -39,6 +38,8 @@ pub enum ReplyOutput {
 }
 
 /// An answer in the making. Dropping it cancels it within one step.
+#[derive(derive_more::Debug)]
+#[debug("Reply {{ in_flight: {:?}, retry: {:?}, .. }}", self.attempt.is_some(), self.retry)]
 pub struct Reply {
     pipeline: Arc<Pipeline>,
     /// Index of the stage that answers in the graph.
@@ -53,15 +54,6 @@ pub struct Reply {
     given: u32,
     /// Number of them that the attempt has not made again yet.
     again: u32,
-}
-
-impl fmt::Debug for Reply {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reply")
-            .field("in_flight", &self.attempt.is_some())
-            .field("retry", &self.retry)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Reply {

@@ -1,6 +1,5 @@
 //! A running stage graph, and binding an utterance to a replica of each stage that it passes.
 
-use std::fmt;
 use std::sync::Arc;
 
 use futures::future::select_all;
@@ -60,6 +59,8 @@ pub struct PipelineStage {
 }
 
 /// Parts of a pipeline.
+#[derive(derive_more::Debug)]
+#[debug("PipelineParts {{ graph: {:?}, .. }}", self.graph)]
 pub struct PipelineParts {
     /// The stages and what passes between them.
     pub graph: StageGraph,
@@ -81,15 +82,9 @@ pub struct PipelineParts {
     pub clock: Clock,
 }
 
-impl fmt::Debug for PipelineParts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PipelineParts")
-            .field("graph", &self.graph)
-            .finish_non_exhaustive()
-    }
-}
-
 /// A running stage graph. The path of a request follows from the graph's edges.
+#[derive(derive_more::Debug)]
+#[debug("Pipeline {{ stages: {:?}, .. }}", self.stages)]
 pub struct Pipeline {
     stages: Vec<PipelineStage>,
     pub(super) wiring: Wiring,
@@ -102,14 +97,6 @@ pub struct Pipeline {
     pub(super) edge_sink: Arc<dyn EdgeSink>,
     let_go: OnReleased,
     pub(super) clock: Clock,
-}
-
-impl fmt::Debug for Pipeline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pipeline")
-            .field("stages", &self.stages)
-            .finish_non_exhaustive()
-    }
 }
 
 /// One replica of every stage of speech, bound when an utterance is admitted. Its sequences all go there. Clones

@@ -6,7 +6,6 @@
 //! audio, which are kept for this. They become part of the request, and only the sent part of the following frame is
 //! made again and dropped. Text, seed and previous frames determine every sample in one number format.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +44,8 @@ pub struct SegmentSpec {
 }
 
 /// A running sequence of speech. Dropping it cancels it in every stage.
+#[derive(derive_more::Debug)]
+#[debug("Segment {{ open: {:?}, in_flight: {:?}, retry: {:?}, .. }}", self.is_open(), self.attempt.is_some(), self.retry)]
 pub struct Segment {
     pipeline: Arc<Pipeline>,
     /// Its specification; with all its text as long as it may be retried.
@@ -101,16 +102,6 @@ impl Heard {
     fn add(&mut self, piece: &AudioPiece) {
         self.samples += piece.samples.len();
         self.frames += piece.frames;
-    }
-}
-
-impl fmt::Debug for Segment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Segment")
-            .field("open", &self.is_open())
-            .field("in_flight", &self.attempt.is_some())
-            .field("retry", &self.retry)
-            .finish_non_exhaustive()
     }
 }
 

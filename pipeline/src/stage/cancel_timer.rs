@@ -2,11 +2,11 @@
 //!
 //! Held by the request and, with its progress, by every stage that works on it.
 
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use omni_engine::Stamp;
+use parking_lot::Mutex;
 
 use crate::clock::Clock;
 
@@ -14,16 +14,12 @@ use crate::clock::Clock;
 pub type OnReleased = Arc<dyn Fn(Duration) + Send + Sync>;
 
 /// See the module's text.
+#[derive(derive_more::Debug)]
+#[debug("CancelTimer {{ .. }}")]
 pub struct CancelTimer {
     clock: Clock,
     tell: OnReleased,
     given_up: Mutex<Option<Stamp>>,
-}
-
-impl fmt::Debug for CancelTimer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CancelTimer").finish_non_exhaustive()
-    }
 }
 
 impl CancelTimer {
@@ -39,16 +35,13 @@ impl CancelTimer {
     /// Starts the timer: the caller has given the request up, or is gone. Later calls have no effect.
     pub fn give_up(&self) {
         let now = self.clock.now();
-        self.given_up
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get_or_insert(now);
+        self.given_up.lock().get_or_insert(now);
     }
 }
 
 impl Drop for CancelTimer {
     fn drop(&mut self) {
-        let given_up = *self.given_up.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let given_up = *self.given_up.get_mut();
         if let Some(since) = given_up {
             (self.tell)(self.clock.since(since));
         }

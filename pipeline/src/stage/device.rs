@@ -1,6 +1,8 @@
 //! Device shared by replicas of a process, and its loss to the process.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
 
 use super::notifier::Notifier;
 
@@ -34,14 +36,14 @@ impl SharedDevice {
     pub(super) fn lose(&self, message: &str) {
         // That another thread was first is no error.
         let _ = self.0.lost.set(message.to_owned());
-        for (_, notifier) in &self.threads().notifiers {
+        for (_, notifier) in &self.0.threads.lock().notifiers {
             notifier.notify();
         }
     }
 
     /// Registers the thread behind `notifier`, which a loss wakes, until dropped.
     pub(super) fn used_by(&self, notifier: &Notifier) -> DeviceUse {
-        let mut threads = self.threads();
+        let mut threads = self.0.threads.lock();
         let number = threads.next;
         threads.next += 1;
         threads.notifiers.push((number, notifier.clone()));
@@ -50,10 +52,6 @@ impl SharedDevice {
             device: self.clone(),
             number,
         }
-    }
-
-    fn threads(&self) -> MutexGuard<'_, Threads> {
-        self.0.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -67,7 +65,9 @@ pub(super) struct DeviceUse {
 impl Drop for DeviceUse {
     fn drop(&mut self) {
         self.device
-            .threads()
+            .0
+            .threads
+            .lock()
             .notifiers
             .retain(|(number, _)| *number != self.number);
     }
@@ -92,6 +92,6 @@ mod tests {
         assert!(stays.is_rung());
         assert!(!leaves.is_rung());
         drop(held);
-        assert!(device.threads().notifiers.is_empty());
+        assert!(device.0.threads.lock().notifiers.is_empty());
     }
 }

@@ -5,11 +5,12 @@
 //! returns. [`WorkerGeneration::lost`] reports the end of its work.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use omni_engine::{SeqId, Stamp};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -116,7 +117,7 @@ impl WorkerGeneration {
     /// Revokes it. Returns the sequences that it was working on, whose ends it no longer reports.
     pub(super) fn give_up(&self) -> BTreeMap<SeqId, SeqTimeline> {
         self.0.revoked.store(true, Ordering::SeqCst);
-        std::mem::take(&mut *self.open())
+        std::mem::take(&mut *self.0.open.lock())
     }
 
     /// Cancels [`lost`](Self::lost). Called when the replica's status shows the loss.
@@ -131,7 +132,7 @@ impl WorkerGeneration {
 
     /// Adds a sequence to its work.
     pub(super) fn took(&self, seq: SeqId, timeline: SeqTimeline) {
-        let mut open = self.open();
+        let mut open = self.0.open.lock();
         if !self.is_revoked() {
             open.insert(seq, timeline);
         }
@@ -139,7 +140,7 @@ impl WorkerGeneration {
 
     /// Removes a sequence from its work. Returns true if it was there.
     pub(super) fn let_go(&self, seq: SeqId) -> bool {
-        self.open().remove(&seq).is_some()
+        self.0.open.lock().remove(&seq).is_some()
     }
 
     /// Marks the thread as ended.
@@ -150,10 +151,6 @@ impl WorkerGeneration {
     /// Returns true once the thread has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.0.ended.load(Ordering::SeqCst)
-    }
-
-    fn open(&self) -> MutexGuard<'_, BTreeMap<SeqId, SeqTimeline>> {
-        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

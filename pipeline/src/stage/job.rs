@@ -1,6 +1,5 @@
 //! One sequence for a stage: its request and its edges.
 
-use std::fmt;
 use std::sync::Arc;
 
 use omni_engine::SeqId;
@@ -28,6 +27,8 @@ pub struct NextStage {
 }
 
 /// Job of a stage: one sequence. The same in every stage and in every process.
+#[derive(derive_more::Debug)]
+#[debug("StageJob {{ seq: {:?}, .. }}", self.seq)]
 pub struct StageJob {
     /// Sequence id, the same in every stage.
     pub seq: SeqId,
@@ -73,13 +74,5 @@ impl StageJob {
     pub fn reading(mut self, inputs: impl EdgeReceiver<Item> + 'static) -> Self {
         self.inputs = Some(Box::new(inputs));
         self
-    }
-}
-
-impl fmt::Debug for StageJob {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StageJob")
-            .field("seq", &self.seq)
-            .finish_non_exhaustive()
     }
 }

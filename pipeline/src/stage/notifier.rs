@@ -3,10 +3,12 @@
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
 
 /// Wakes a worker. A notification before the worker sleeps is not lost; several are one.
 #[derive(Debug, Clone, Default)]
@@ -26,16 +28,12 @@ struct NotifierState {
 }
 
 impl NotifierState {
-    fn line(&self) -> MutexGuard<'_, Option<Arc<UnixStream>>> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn notify(&self) {
         if self.rung.swap(true, Ordering::AcqRel) {
             return;
         }
         let line = {
-            let line = self.line();
+            let line = self.line.lock();
             self.changed.notify_one();
             line.clone()
         };
@@ -83,7 +81,7 @@ impl NotifierFd {
 
 impl Drop for NotifierFd {
     fn drop(&mut self) {
-        *self.notifier.line() = None;
+        *self.notifier.line.lock() = None;
     }
 }
 
@@ -105,7 +103,7 @@ impl Notifier {
         for socket in [&line, &end] {
             socket.set_nonblocking(true)?;
         }
-        let mut place = self.0.line();
+        let mut place = self.0.line.lock();
         if place.is_some() {
             return Err(io::Error::other("the notifier has a descriptor already"));
         }
@@ -154,11 +152,13 @@ impl Notifier {
 
     /// Sleeps until a notification, or for `timeout`.
     pub(crate) fn sleep(&self, timeout: Option<Duration>) {
-        let line = self.0.line();
+        let mut line = self.0.line.lock();
         let changed = &self.0.changed;
         match timeout {
-            None => drop(changed.wait_while(line, |_| !self.0.take())),
-            Some(timeout) => drop(changed.wait_timeout_while(line, timeout, |_| !self.0.take())),
+            None => changed.wait_while(&mut line, |_| !self.0.take()),
+            Some(timeout) => {
+                changed.wait_while_for(&mut line, |_| !self.0.take(), timeout);
+            }
         }
     }
 }
@@ -229,7 +229,10 @@ mod tests {
         assert!(wake.line().is_err());
         let other = wake.clone();
         drop(line);
-        assert!(wake.0.line().is_none(), "a notifier that is kept holds no socket");
+        assert!(
+            wake.0.line.lock().is_none(),
+            "a notifier that is kept holds no socket"
+        );
         other.notify();
         assert!(wake.line().is_ok());
     }

@@ -9,11 +9,12 @@
 mod control;
 mod watch;
 
-use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::events::Listen;
 use super::generation::{WatchdogNotifier, WorkerGeneration};
@@ -38,6 +39,8 @@ pub type MakeReplica<J = StageJob> = Box<dyn Fn(ReplicaStatus) -> (StageHandle<J
 pub type StartThread = Arc<dyn Fn(&str, StageBody) -> io::Result<()> + Send + Sync>;
 
 /// Parts of a pool.
+#[derive(derive_more::Debug)]
+#[debug("PoolParts {{ stage: {:?}, routing: {:?}, .. }}", self.stage, self.routing)]
 pub struct PoolParts<J = StageJob> {
     /// Name of the stage.
     pub stage: &'static str,
@@ -61,15 +64,6 @@ pub struct PoolParts<J = StageJob> {
     pub changes: Changes,
     /// Listeners of the engines.
     pub listen: Listen,
-}
-
-impl<J> fmt::Debug for PoolParts<J> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PoolParts")
-            .field("stage", &self.stage)
-            .field("routing", &self.routing)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Desired state of a replica.
@@ -103,11 +97,11 @@ struct ReplicaThread<J> {
 
 impl<J> Replica<J> {
     fn thread(&self) -> Arc<ReplicaThread<J>> {
-        Arc::clone(&self.thread.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.thread.lock())
     }
 
     fn set_thread(&self, thread: ReplicaThread<J>) {
-        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(thread);
+        *self.thread.lock() = Arc::new(thread);
     }
 
     fn is(&self, wanted: Wanted) -> bool {
@@ -166,6 +160,8 @@ struct Shared<J> {
 }
 
 /// The replicas of one stage. Clones share the pool.
+#[derive(derive_more::Debug)]
+#[debug("StagePool {{ stage: {:?}, .. }}", self.shared.parts.stage)]
 pub struct StagePool<J = StageJob> {
     shared: Arc<Shared<J>>,
 }
@@ -175,14 +171,6 @@ impl<J> Clone for StagePool<J> {
         Self {
             shared: Arc::clone(&self.shared),
         }
-    }
-}
-
-impl<J> fmt::Debug for StagePool<J> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StagePool")
-            .field("stage", &self.shared.parts.stage)
-            .finish_non_exhaustive()
     }
 }
 
@@ -243,7 +231,7 @@ impl<J: Send + 'static> StagePool<J> {
 
     /// Leases a replica for which `among` is true; none if only others take work.
     fn bind_among(&self, among: impl Fn(&Replica<J>) -> bool) -> Result<Option<Lease<J>>, NoReplica> {
-        let mut slots = self.slots();
+        let mut slots = self.shared.slots.lock();
         let takes_work = slots.replicas.iter().filter(|replica| replica.takes_work());
         let working: Vec<_> = takes_work.cloned().collect();
         if working.is_empty() {
@@ -285,7 +273,7 @@ impl<J: Send + 'static> StagePool<J> {
     ///
     /// The reason why none does.
     pub fn check(&self) -> Result<(), NoReplica> {
-        let slots = self.slots();
+        let slots = self.shared.slots.lock();
         if slots.replicas.iter().any(|replica| replica.takes_work()) {
             Ok(())
         } else {
@@ -293,13 +281,9 @@ impl<J: Send + 'static> StagePool<J> {
         }
     }
 
-    fn slots(&self) -> MutexGuard<'_, Slots<J>> {
-        self.shared.slots.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn want(&self, id: ReplicaId, wanted: Wanted) -> Result<(), PoolError> {
         let stage = self.stage();
-        let slots = self.slots();
+        let slots = self.shared.slots.lock();
         let known = slots.find(id).filter(|replica| !replica.is(Wanted::Removed));
         let replica = known.ok_or(PoolError::Unknown { stage, id })?;
         replica.wanted.store(wanted as u8, Ordering::SeqCst);
@@ -374,20 +358,14 @@ impl<J> Slots<J> {
 }
 
 /// Lease of a replica; counts as work in flight.
+#[derive(derive_more::Debug)]
+#[debug("Lease {{ replica: {:?}, .. }}", self.replica.status.id())]
 pub struct Lease<J = StageJob> {
     replica: Arc<Replica<J>>,
     /// Thread that works for the replica.
     thread: Arc<ReplicaThread<J>>,
     /// Life of the replica when it was bound.
     life: u32,
-}
-
-impl<J> fmt::Debug for Lease<J> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lease")
-            .field("replica", &self.replica.status.id())
-            .finish_non_exhaustive()
-    }
 }
 
 impl<J> Lease<J> {

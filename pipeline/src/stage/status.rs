@@ -3,12 +3,12 @@
 //! A worker that does not return from a step is revoked, and another thread takes its place. Writes of a revoked
 //! worker are ignored.
 
-use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use omni_engine::{FinishReason, SeqId, Stamp};
+use parking_lot::Mutex;
 
 use super::backoff::Backoff;
 use super::events::{EngineEvent, EngineSink, IgnoreEngines, SeqEnd, SeqTimeline};
@@ -17,7 +17,8 @@ use super::replica::{Changes, ReplicaId, ReplicaState, ReplicaStats};
 use crate::settings::Restart;
 
 /// Status of a replica as one generation of its workers writes it. Clones share it.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("ReplicaStatus {{ id: {:?}, shared: {:?}, .. }}", self.id, self.shared)]
 pub struct ReplicaStatus {
     stage: &'static str,
     id: ReplicaId,
@@ -30,15 +31,6 @@ pub struct ReplicaStatus {
     delay: Option<Duration>,
     /// `true` if it runs elsewhere. The caller that let it join logs its loss and its return.
     joined: bool,
-}
-
-impl fmt::Debug for ReplicaStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReplicaStatus")
-            .field("id", &self.id)
-            .field("shared", &self.shared)
-            .finish_non_exhaustive()
-    }
 }
 
 #[derive(Debug)]
@@ -149,12 +141,12 @@ impl ReplicaStatus {
 
     /// The state now.
     pub fn state(&self) -> ReplicaState {
-        lock(&self.shared.state).clone()
+        self.shared.state.lock().clone()
     }
 
     /// Message of its last death, or the reason why it cannot work.
     pub(super) fn last_error(&self) -> Option<String> {
-        lock(&self.shared.last_error).clone()
+        self.shared.last_error.lock().clone()
     }
 
     /// Sets the id of its process, if it now has one of its own.
@@ -169,16 +161,16 @@ impl ReplicaStatus {
     }
 
     pub(super) fn is_ready(&self) -> bool {
-        *lock(&self.shared.state) == ReplicaState::Ready
+        *self.shared.state.lock() == ReplicaState::Ready
     }
 
     pub(super) fn set(&self, state: ReplicaState) {
-        let mut now = lock(&self.shared.state);
+        let mut now = self.shared.state.lock();
         if self.is_given_up() {
             return;
         }
         if let ReplicaState::Failed { message } = &state {
-            *lock(&self.shared.last_error) = Some(message.clone());
+            *self.shared.last_error.lock() = Some(message.clone());
         }
         *now = state;
         drop(now);
@@ -188,14 +180,14 @@ impl ReplicaStatus {
     /// Records that its model works, from `now` on.
     pub(super) fn up(&self, now: Stamp) {
         if !self.is_given_up() {
-            lock(&self.shared.backoff).up(now);
+            self.shared.backoff.lock().up(now);
         }
         self.set(ReplicaState::Ready);
     }
 
     /// Records that its model died at `now`. Returns the wait before it is rebuilt.
     pub(super) fn down(&self, now: Stamp) -> Duration {
-        lock(&self.shared.backoff).down(now)
+        self.shared.backoff.lock().down(now)
     }
 
     /// Number of the replica's current life.
@@ -211,7 +203,7 @@ impl ReplicaStatus {
     /// Records that its model died, or that its process became unreachable. Called before the loss of its work can be
     /// noticed.
     pub(super) fn die(&self, message: &str, severed: bool) {
-        let mut state = lock(&self.shared.state);
+        let mut state = self.shared.state.lock();
         if self.is_given_up() {
             return;
         }
@@ -225,12 +217,12 @@ impl ReplicaStatus {
 
     /// Records that its model, which has died, could not be rebuilt.
     pub(super) fn stays_down(&self, message: &str) {
-        let mut state = lock(&self.shared.state);
+        let mut state = self.shared.state.lock();
         if self.is_given_up() {
             return;
         }
         let message = message.to_owned();
-        *lock(&self.shared.last_error) = Some(message.clone());
+        *self.shared.last_error.lock() = Some(message.clone());
         *state = ReplicaState::Restarting { message };
         drop(state);
         self.changes.announce();
@@ -239,7 +231,7 @@ impl ReplicaStatus {
     /// Records that its model died, and that its process cannot build another. Called before the loss of its work can
     /// be noticed. Returns the state.
     pub(super) fn fail_for_good(&self, message: &str) -> ReplicaState {
-        let mut state = lock(&self.shared.state);
+        let mut state = self.shared.state.lock();
         if !self.is_given_up() {
             self.end_life(&mut state, message);
             *state = ReplicaState::Failed {
@@ -253,8 +245,8 @@ impl ReplicaStatus {
 
     fn end_life(&self, state: &mut ReplicaState, message: &str) {
         self.shared.lives.fetch_add(1, Ordering::AcqRel);
-        lock(&self.shared.stats).deaths += 1;
-        *lock(&self.shared.last_error) = Some(message.to_owned());
+        self.shared.stats.lock().deaths += 1;
+        *self.shared.last_error.lock() = Some(message.to_owned());
         *state = ReplicaState::Restarting {
             message: message.to_owned(),
         };
@@ -263,11 +255,11 @@ impl ReplicaStatus {
     /// Records that its thread does not return from a step, as the watchdog found at `now`: the replica has died, and
     /// its thread, which cannot be ended, is left behind.
     pub(super) fn give_up(&self, message: &str, now: Stamp) {
-        let mut state = lock(&self.shared.state);
+        let mut state = self.shared.state.lock();
         let lost = self.generation.give_up();
         self.end_life(&mut state, message);
         drop(state);
-        lock(&self.shared.stats).idle();
+        self.shared.stats.lock().idle();
         for timeline in lost.into_values() {
             let reason = FinishReason::Error(message.to_owned());
             let end = timeline.end(reason, None, now);
@@ -296,7 +288,7 @@ impl ReplicaStatus {
     pub(super) fn unassigned(&self, message: &str) -> bool {
         let message = message.to_owned();
         let vacant = ReplicaState::Restarting { message };
-        let before = std::mem::replace(&mut *lock(&self.shared.state), vacant.clone());
+        let before = std::mem::replace(&mut *self.shared.state.lock(), vacant.clone());
         let is_news = before != vacant;
         if is_news {
             self.changes.announce();
@@ -306,7 +298,7 @@ impl ReplicaStatus {
 
     /// Records that none will follow.
     pub(super) fn removed(&self) {
-        *lock(&self.shared.state) = ReplicaState::Removed;
+        *self.shared.state.lock() = ReplicaState::Removed;
         self.changes.announce();
     }
 
@@ -340,12 +332,12 @@ impl ReplicaStatus {
 
     /// The figures now.
     pub fn stats(&self) -> ReplicaStats {
-        *lock(&self.shared.stats)
+        *self.shared.stats.lock()
     }
 
     /// Changes the figures. Readers hold the lock for a copy only.
     fn count(&self, change: impl FnOnce(&mut ReplicaStats)) {
-        let mut stats = lock(&self.shared.stats);
+        let mut stats = self.shared.stats.lock();
         if !self.is_given_up() {
             change(&mut stats);
         }
@@ -362,10 +354,6 @@ impl Drop for WorkerGuard {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::progress::StageProgress;
@@ -376,7 +364,7 @@ mod tests {
 
     impl EngineSink for Heard {
         fn on_event(&self, event: &EngineEvent) {
-            lock(&self.0).push(event.clone());
+            self.0.lock().push(event.clone());
         }
     }
 
@@ -409,14 +397,14 @@ mod tests {
             EngineEvent::Finished(lost.clone()),
             EngineEvent::Idle,
         ];
-        assert_eq!(*lock(&heard.0), told);
+        assert_eq!(*heard.0.lock(), told);
 
         status.done(SeqId(1), lost);
         status.tell(&EngineEvent::Starved);
         status.count(|stats| stats.running = 7);
         status.set(ReplicaState::Removed);
         status.die("twice", true);
-        assert_eq!(lock(&heard.0).len(), told.len());
+        assert_eq!(heard.0.lock().len(), told.len());
         assert_eq!((status.stats().running, status.stats().deaths), (0, 1));
         let message = "it hangs".to_owned();
         assert_eq!(status.last_error(), Some(message.clone()));

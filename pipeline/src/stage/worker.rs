@@ -10,7 +10,6 @@
 mod build;
 
 use std::any::Any;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -106,6 +105,8 @@ impl From<String> for Fault {
 }
 
 /// The body of a replica's thread, for its starter to run.
+#[derive(derive_more::Debug)]
+#[debug("StageBody")]
 pub struct StageBody {
     run: Box<dyn FnOnce() + Send>,
     generation: WorkerGeneration,
@@ -120,12 +121,6 @@ impl StageBody {
     /// Cancelled when the thread is given up because a step does not return: it may never end.
     pub fn given_up(&self) -> CancellationToken {
         self.generation.lost().clone()
-    }
-}
-
-impl fmt::Debug for StageBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("StageBody")
     }
 }
 

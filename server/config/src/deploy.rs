@@ -16,7 +16,6 @@ mod value;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::path::Path;
 
 use super::device::{Probe, probe};
@@ -81,7 +80,8 @@ pub fn reference() -> String {
 }
 
 /// The flags that defaults follow from, and the devices of this machine.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, derive_more::Debug)]
+#[debug("Given {{ max_active: {:?}, device: {:?}, .. }}", self.max_active, self.device)]
 pub struct Given<'a> {
     /// Utterances worked on at once.
     pub max_active: usize,
@@ -89,15 +89,6 @@ pub struct Given<'a> {
     pub device: Device,
     /// Finds other devices.
     pub probe: Probe<'a>,
-}
-
-impl fmt::Debug for Given<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Given")
-            .field("max_active", &self.max_active)
-            .field("device", &self.device)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Given<'_> {

@@ -33,7 +33,8 @@ pub struct TlsFiles {
 }
 
 /// The certificate, key and authorities of encrypted connections.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("TlsIdentity {{ expires: {:?}, .. }}", self.expires)]
 pub struct TlsIdentity {
     /// Configuration for the handshake.
     pub config: Arc<ServerConfig>,
@@ -41,14 +42,6 @@ pub struct TlsIdentity {
     pub expires: SystemTime,
     /// Certificates of the chain, and authorities of clients.
     pub certificates: (usize, usize),
-}
-
-impl fmt::Debug for TlsIdentity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsIdentity")
-            .field("expires", &self.expires)
-            .finish_non_exhaustive()
-    }
 }
 
 impl TlsIdentity {

@@ -7,7 +7,6 @@ mod address;
 mod bucket;
 mod quota_state;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,7 +45,8 @@ impl From<AuthError> for ServeError {
 }
 
 /// Caller of a call. Clones are the same caller.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Caller {{ tenant: {:?}, name: {:?} }}", self.tenant, self.name())]
 pub struct Caller {
     tenant: Tenant,
     account: Option<Arc<QuotaState>>,
@@ -133,14 +133,5 @@ impl Caller {
 impl Default for Caller {
     fn default() -> Self {
         Self::anonymous(Tenant::Unknown)
-    }
-}
-
-impl fmt::Debug for Caller {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Caller")
-            .field("tenant", &self.tenant)
-            .field("name", &self.name())
-            .finish()
     }
 }

@@ -41,18 +41,13 @@ pub const WEBSOCKET: &str = "websocket";
 type Refused = dyn Fn(&RequestName, &Refusal<'_>) + Send + Sync;
 
 /// Takes a request that was refused before anything of it began, once.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("OnRefused {{ .. }}")]
 pub struct OnRefused(Arc<Refused>);
 
 impl OnRefused {
     pub fn new(take: impl Fn(&RequestName, &Refusal<'_>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(take))
-    }
-}
-
-impl fmt::Debug for OnRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnRefused").finish_non_exhaustive()
     }
 }
 

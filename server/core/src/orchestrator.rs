@@ -1,6 +1,5 @@
 //! Work for sessions: admission by tenant, the model, and the pipeline that runs it.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -29,6 +28,8 @@ pub type TextEncoder = Arc<dyn Fn(&str) -> Result<Vec<u32>, BackendError> + Send
 pub type VoiceRecordings = Arc<dyn Fn(&str) -> Option<Clip> + Send + Sync>;
 
 /// A served model: its public description, and the pipeline of its stages.
+#[derive(derive_more::Debug)]
+#[debug("Model {{ info: {:?}, .. }}", self.info)]
 pub struct Model {
     /// Its description.
     pub info: Arc<SpeechInfo>,
@@ -48,15 +49,9 @@ pub struct Model {
     pub pipeline: Arc<Pipeline>,
 }
 
-impl fmt::Debug for Model {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Model")
-            .field("info", &self.info)
-            .finish_non_exhaustive()
-    }
-}
-
 /// The part of a model that converses.
+#[derive(derive_more::Debug)]
+#[debug("ChatPath {{ info: {:?}, .. }}", self.info)]
 pub struct ChatPath {
     /// Its description.
     pub info: Arc<ChatInfo>,
@@ -68,14 +63,6 @@ pub struct ChatPath {
     pub stall: Duration,
     /// True if conversations share what was computed for common beginnings.
     pub shared_prefixes: bool,
-}
-
-impl fmt::Debug for ChatPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChatPath")
-            .field("info", &self.info)
-            .finish_non_exhaustive()
-    }
 }
 
 /// The model does not converse, and why.

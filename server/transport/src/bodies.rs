@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -17,12 +17,14 @@ use omni_core::caller::Tenant;
 use omni_core::error::ServeError;
 use omni_pipeline::orchestrator::StageError;
 use omni_session::RecordSink;
+use parking_lot::Mutex;
 use tower::BoxError;
 
 use super::keys::tenant;
 
 /// The budget. Clones share it.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("BodyBudget {{ most: {:?}, .. }}", self.0.most)]
 pub struct BodyBudget(Arc<Budget>);
 
 struct Budget {
@@ -72,21 +74,9 @@ impl BodyBudget {
     }
 }
 
-impl std::fmt::Debug for BodyBudget {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BodyBudget")
-            .field("most", &self.0.most)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Budget {
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn take(&self, tenant: Tenant, bytes: usize) -> Result<(), ServeError> {
-        let mut held = self.held();
+        let mut held = self.held.lock();
         let all = held.all + bytes;
         let own = held.tenants.get(&tenant).copied().unwrap_or_default() + bytes;
         if all <= self.most && own <= self.most - all {
@@ -105,7 +95,7 @@ impl Budget {
     }
 
     fn give_back(&self, tenant: Tenant, bytes: usize) {
-        let mut held = self.held();
+        let mut held = self.held.lock();
         held.all -= bytes;
         if let Some(own) = held.tenants.get_mut(&tenant) {
             *own -= bytes;
@@ -189,14 +179,13 @@ mod tests {
 
     use super::*;
     use omni_core::caller::CallerAddress;
-    use omni_session::{SessionChange, TurnRecord, UtteranceRecord};
+    use omni_session::{EndedRequest, SessionChange, Track};
 
     #[derive(Default)]
     struct Refused(AtomicU32);
 
     impl RecordSink for Refused {
-        fn utterance(&self, _: &UtteranceRecord) {}
-        fn turn(&self, _: &TurnRecord) {}
+        fn ended(&self, _: &EndedRequest, _: Option<&Track>) {}
         fn session(&self, change: SessionChange<'_>) {
             if matches!(change, SessionChange::Refused(_)) {
                 self.0.fetch_add(1, Ordering::Relaxed);
@@ -231,8 +220,8 @@ mod tests {
         drop(half);
         assert!(receive(&bodies, 1, 1).await.is_none(), "a copy holds it too");
         drop((copy, other));
-        assert!(bodies.0.held().tenants.is_empty());
-        assert_eq!(bodies.0.held().all, 0);
+        assert!(bodies.0.held.lock().tenants.is_empty());
+        assert_eq!(bodies.0.held.lock().all, 0);
         receive(&bodies, 1, 500).await.expect("it is free again");
     }
 }

@@ -6,7 +6,7 @@
 //! dropped.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use omni_core::error::ServeError;
 use omni_core::error::TooManySessions;
 use omni_core::tasks::Tasks;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -86,7 +87,7 @@ impl BufferedResponses {
 /// Drops the response when its reader is too slow.
 async fn look_after<B>(shared: Arc<Shared<B>>, stop: CancellationToken) {
     loop {
-        let due = shared.contents().due;
+        let due = shared.contents.lock().due;
         if due <= Instant::now() {
             break;
         }
@@ -119,12 +120,8 @@ struct Contents<B> {
 }
 
 impl<B> Shared<B> {
-    fn contents(&self) -> MutexGuard<'_, Contents<B>> {
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn clear(&self) {
-        let mut contents = self.contents();
+        let mut contents = self.contents.lock();
         contents.body = None;
         contents.rest = Bytes::new();
     }
@@ -143,7 +140,7 @@ impl<B: HttpBody<Data = Bytes>> HttpBody for BufferedResponse<B> {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        let mut contents = self.0.contents();
+        let mut contents = self.0.contents.lock();
         let contents = &mut *contents;
         let Some((body, _)) = &mut contents.body else {
             return Poll::Ready(None);
@@ -165,13 +162,13 @@ impl<B: HttpBody<Data = Bytes>> HttpBody for BufferedResponse<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        let contents = self.0.contents();
+        let contents = self.0.contents.lock();
         let body = contents.body.as_ref();
         contents.rest.is_empty() && body.is_none_or(|(body, _)| body.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        let contents = self.0.contents();
+        let contents = self.0.contents.lock();
         match &contents.body {
             Some((body, _)) if contents.rest.is_empty() => body.size_hint(),
             _ => SizeHint::new(),

@@ -6,7 +6,6 @@
 //! What cannot be used leaves the value as it was, and is said once for
 //! every version of the files: at the second look, for files that belong together are not written at the same moment.
 
-use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -57,20 +56,13 @@ pub(crate) enum Change {
 }
 
 /// A value that is read again.
+#[derive(derive_more::Debug)]
+#[debug("Reload {{ what: {:?}, files: {:?}, .. }}", S::NAME, self.files)]
 pub(crate) struct Reload<S: Source> {
     source: S,
     files: Vec<PathBuf>,
     current: RwLock<Arc<S::Value>>,
     state: Mutex<State>,
-}
-
-impl<S: Source> fmt::Debug for Reload<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reload")
-            .field("what", &S::NAME)
-            .field("files", &self.files)
-            .finish_non_exhaustive()
-    }
 }
 
 struct State {

@@ -11,7 +11,6 @@ mod lead;
 mod line;
 mod outgoing;
 
-use std::fmt;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -58,16 +57,11 @@ const KEY_PROTOCOL: &str = "openai-insecure-api-key.";
 const MAX_REASON: usize = 123;
 
 /// Takes from a request what its connection becomes; among its extensions.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Upgrades")]
 pub(crate) struct Upgrades {
     work: mpsc::Sender<BoxFuture<'static, ()>>,
     closing: CancellationToken,
-}
-
-impl fmt::Debug for Upgrades {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Upgrades")
-    }
 }
 
 impl Upgrades {

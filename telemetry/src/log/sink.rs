@@ -3,7 +3,6 @@
 //! Handles put lines into a bounded queue and never wait; what does not fit is counted. A writer, which the composition
 //! root runs on a thread of its own, takes them out.
 
-use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +28,8 @@ enum Message {
 }
 
 /// Makes handles whose updates become lines.
+#[derive(derive_more::Debug)]
+#[debug("LogSink {{ .. }}")]
 pub struct LogSink {
     schema: Arc<Schema>,
     drops: Arc<Drops>,
@@ -37,20 +38,10 @@ pub struct LogSink {
     format: LineFormat,
 }
 
-impl fmt::Debug for LogSink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LogSink").finish_non_exhaustive()
-    }
-}
-
 /// Writes the lines. Runs until [`LogSink::stop`].
+#[derive(derive_more::Debug)]
+#[debug("LogWriter")]
 pub struct LogWriter(Receiver<Message>);
-
-impl fmt::Debug for LogWriter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("LogWriter")
-    }
-}
 
 impl LogSink {
     /// A sink for the families of `schema`, and its writer.

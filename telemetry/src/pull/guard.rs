@@ -1,6 +1,5 @@
 //! Requirements on readers: TLS, a key.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -18,7 +17,8 @@ pub type HostCheck =
     Arc<dyn Fn(Version, &Uri, &HeaderMap, Option<IpAddr>) -> Result<(), (StatusCode, String)> + Send + Sync>;
 
 /// Requirements on readers.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, derive_more::Debug)]
+#[debug("PullGuard {{ tls: {:?}, keys: {:?}, hosts: {:?} }}", self.tls.is_some(), self.admits.is_some(), self.hosts.is_some())]
 pub struct PullGuard {
     /// Connections are encrypted, if there is one.
     pub tls: Option<TlsSource>,
@@ -26,16 +26,6 @@ pub struct PullGuard {
     pub admits: Option<Admission>,
     /// Asked for everything, if there is one.
     pub hosts: Option<HostCheck>,
-}
-
-impl fmt::Debug for PullGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PullGuard")
-            .field("tls", &self.tls.is_some())
-            .field("keys", &self.admits.is_some())
-            .field("hosts", &self.hosts.is_some())
-            .finish()
-    }
 }
 
 impl PullGuard {

@@ -10,19 +10,14 @@ use hyper::Uri;
 use crate::catalogue::{Family, is_label_name};
 
 /// Something that is never shown.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("***")]
 pub struct Secret(String);
 
 impl Secret {
     /// Hides `text`.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
     }
 }
 

@@ -1,6 +1,5 @@
 //! The fan-out: every update reaches every sink that its family goes to.
 
-use std::fmt;
 use std::sync::Arc;
 
 use metrics::{
@@ -13,17 +12,13 @@ use crate::catalogue::Family;
 use crate::schema::Schema;
 
 /// A way out, and the families it takes.
+#[derive(derive_more::Debug)]
+#[debug("Sink {{ .. }}")]
 pub struct Sink {
     /// Returns true if a family goes there.
     pub takes: fn(&Family) -> bool,
     /// The recorder.
     pub recorder: SharedRecorder,
-}
-
-impl fmt::Debug for Sink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sink").finish_non_exhaustive()
-    }
 }
 
 /// The innermost layer. With one sink its handles are the sink's own.

@@ -1,7 +1,5 @@
 //! NVIDIA devices, through the driver's library if it can be loaded. Also under TorchServe's names.
 
-use std::fmt;
-
 use metrics::Gauge;
 use nvml_wrapper::Nvml as Library;
 use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
@@ -33,13 +31,9 @@ pub trait GpuReader: Send + Sync {
 }
 
 /// The driver's library.
+#[derive(derive_more::Debug)]
+#[debug("Nvml")]
 pub struct Nvml(Library);
-
-impl fmt::Debug for Nvml {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Nvml")
-    }
-}
 
 impl Nvml {
     /// The library, if there is one and it finds a device.

@@ -2,7 +2,6 @@
 //!
 //! The processor calls from a thread of its own, which has no runtime. A batch is therefore delivered by a task.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -95,15 +94,11 @@ impl Queue {
 }
 
 /// Hands the processor's batches to tasks of `runtime`.
+#[derive(derive_more::Debug)]
+#[debug("BatchExporter {{ .. }}")]
 pub(super) struct BatchExporter<T> {
     runtime: Handle,
     delivery: Arc<Delivery<T>>,
-}
-
-impl<T> fmt::Debug for BatchExporter<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BatchExporter").finish_non_exhaustive()
-    }
 }
 
 impl<T: SpanTransport> BatchExporter<T> {

@@ -1,6 +1,5 @@
 //! Decides which requests are traced, and queues their spans.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -40,7 +39,8 @@ impl Default for TraceLimits {
 }
 
 /// Takes spans. Copies feed the same queue.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Tracer {{ sampler: {:?}, .. }}", self.sampler)]
 pub struct Tracer {
     sampler: TraceSampler,
     scope: InstrumentationScope,
@@ -48,14 +48,6 @@ pub struct Tracer {
     queue: Arc<Queue>,
     timeout: Duration,
     instruments: TraceInstruments,
-}
-
-impl fmt::Debug for Tracer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tracer")
-            .field("sampler", &self.sampler)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Tracer {

@@ -4,7 +4,6 @@
 //! are loaded, the pages of one tensor are the next one's. An allocator would keep them for ever; here the system has
 //! them back with the last [`KeptPages`].
 
-use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -119,19 +118,13 @@ fn mapped(len: usize) -> Option<MmapMut> {
 }
 
 /// Pages of a tensor, with arbitrary content until written.
+#[derive(derive_more::Debug)]
+#[debug("Pages {{ len: {:?}, .. }}", self.len)]
 pub struct Pages {
     /// As long as the tensor or longer; there until it is dropped.
     area: Option<MmapMut>,
     len: usize,
     from: &'static Staging,
-}
-
-impl fmt::Debug for Pages {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pages")
-            .field("len", &self.len)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Drop for Pages {

@@ -148,6 +148,8 @@ impl Drop for CudaStaging {
 }
 
 /// Host memory that a copy goes to, and an event behind the copy.
+#[derive(derive_more::Debug)]
+#[debug("CudaPendingCopy {{ .. }}")]
 pub struct CudaPendingCopy {
     event: CudaEvent,
     /// None once it was given back.
@@ -162,12 +164,6 @@ impl CudaPendingCopy {
     pub(super) fn wait(&mut self) -> Result<CudaStaging> {
         self.event.synchronize().map_err(failed("cuEventSynchronize"))?;
         self.to.take().ok_or(GpuError::Recording("it was given back"))
-    }
-}
-
-impl fmt::Debug for CudaPendingCopy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CudaPendingCopy").finish_non_exhaustive()
     }
 }
 

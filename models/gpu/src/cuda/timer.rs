@@ -13,18 +13,11 @@ const MOST: usize = 64;
 type Pair = (CudaEvent, CudaEvent);
 
 /// Busy time of one queue.
-#[derive(Default)]
+#[derive(Default, derive_more::Debug)]
+#[debug("Timer {{ pending: {:?}, .. }}", self.pending.len())]
 pub(super) struct Timer {
     pending: VecDeque<Pair>,
     spare: Vec<Pair>,
-}
-
-impl fmt::Debug for Timer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timer")
-            .field("pending", &self.pending.len())
-            .finish_non_exhaustive()
-    }
 }
 
 impl Timer {

@@ -2,7 +2,6 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
-use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -57,6 +56,8 @@ impl Drop for EmulatedMemory {
 }
 
 /// Host memory that a late device reads and writes when a caller waits.
+#[derive(derive_more::Debug)]
+#[debug("HostBuffer {{ .. }}")]
 pub(super) struct HostBuffer(UnsafeCell<Box<[u8]>>);
 
 impl HostBuffer {
@@ -72,12 +73,6 @@ impl HostBuffer {
         #[expect(unsafe_code, reason = "memory of two owners, in turn")]
         // SAFETY: see below.
         change(unsafe { &mut *self.0.get() })
-    }
-}
-
-impl fmt::Debug for HostBuffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HostBuffer").finish_non_exhaustive()
     }
 }
 

@@ -2,9 +2,10 @@
 //! arrival, and may send them itself.
 
 use std::mem;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use omni_engine::SeqId;
+use parking_lot::Mutex;
 
 use super::stream::StreamState;
 use crate::clock::Clock;
@@ -30,7 +31,7 @@ struct Passages(Mutex<Vec<TransferStamps>>);
 
 impl EdgeSink for Passages {
     fn chunk(&self, _hop: &Hop, chunk: &TransferStamps) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(*chunk);
+        self.0.lock().push(*chunk);
     }
 
     fn closed(&self, _record: &EdgeRecord) {}
@@ -71,7 +72,7 @@ impl Elsewhere {
 
     /// Takes the transfer stamps recorded since the last call.
     pub(super) fn passages(&self) -> Vec<TransferStamps> {
-        mem::take(&mut *self.passages.0.lock().unwrap_or_else(PoisonError::into_inner))
+        mem::take(&mut *self.passages.0.lock())
     }
 }
 

@@ -5,10 +5,10 @@
 //! of the whole replica go to all of them.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use omni_engine::SeqId;
+use parking_lot::Mutex;
 
 use crate::clock::Clock;
 use crate::connector::forwarder::EventForwarder;
@@ -32,20 +32,13 @@ pub(super) struct WholeReplica {
 }
 
 /// A replica that works for several connections. Clones share it; when the last is dropped, the replica stops.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("SharedReplica {{ status: {:?}, .. }}", self.replica.status)]
 pub struct SharedReplica {
     pub(super) replica: Arc<WholeReplica>,
     pub(super) router: EventRouter,
     pub(super) rendezvous: Rendezvous,
     pub(super) peers: Option<Peers>,
-}
-
-impl fmt::Debug for SharedReplica {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedReplica")
-            .field("status", &self.replica.status)
-            .finish_non_exhaustive()
-    }
 }
 
 impl SharedReplica {
@@ -92,7 +85,7 @@ impl SharedReplica {
 
     /// Connections that it works for.
     pub fn connections(&self) -> usize {
-        self.router.members().forwarders.len()
+        self.router.0.lock().forwarders.len()
     }
 
     /// Stops it after the step in progress. Its sequences fail.
@@ -102,7 +95,8 @@ impl SharedReplica {
 }
 
 /// Routes the events of a replica's engine to its connections. Clones share it.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, derive_more::Debug)]
+#[debug("EventRouter {{ connections: {:?} }}", self.0.lock().forwarders.len())]
 pub struct EventRouter(Arc<Mutex<Members>>);
 
 #[derive(Default)]
@@ -113,22 +107,10 @@ struct Members {
     cache: Option<CacheFigures>,
 }
 
-impl fmt::Debug for EventRouter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventRouter")
-            .field("connections", &self.members().forwarders.len())
-            .finish()
-    }
-}
-
 impl EventRouter {
-    fn members(&self) -> MutexGuard<'_, Members> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds `forwarder` to the receivers of events.
     pub(super) fn join(&self, forwarder: EventForwarder) -> Result<Membership, LinkError> {
-        let mut members = self.members();
+        let mut members = self.0.lock();
         // Numbers are assigned in turn, so that leftovers of a connection that ended are not taken for the next
         // one's.
         let after = members.last.checked_add(1).unwrap_or(1);
@@ -154,7 +136,7 @@ impl EventRouter {
 
     fn one(&self, seq: SeqId, event: &EngineEvent) {
         let number = u16::try_from(seq.0 >> OWN).unwrap_or_default();
-        if let Some(forwarder) = self.members().forwarders.get(&number) {
+        if let Some(forwarder) = self.0.lock().forwarders.get(&number) {
             forwarder.on_event(event);
         }
     }
@@ -183,7 +165,7 @@ impl EngineSink for EventRouter {
                 self.one(end.seq, &EngineEvent::Finished(told));
             }
             event => {
-                let mut members = self.members();
+                let mut members = self.0.lock();
                 if let EngineEvent::Cache(cache) = event {
                     members.cache = Some(*cache);
                 }
@@ -220,7 +202,7 @@ impl Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        self.router.members().forwarders.remove(&self.number);
+        self.router.0.lock().forwarders.remove(&self.number);
     }
 }
 

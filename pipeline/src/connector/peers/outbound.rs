@@ -31,9 +31,9 @@ pub(super) fn run(handle: &LinkHandle, parts: &PeerParts, next: &NextStage, agai
             let (jobs, taken) = mpsc::channel(MAILBOX);
             outbound.jobs = Some(taken);
             tracing::info!(stage, "link to the next stage open; items bypass the front ends");
-            *handle.state() = State::Works(jobs);
+            *handle.state.lock() = State::Works(jobs);
             let ended = outbound.turns(handle);
-            *handle.state() = State::Failed(parts.clock.now());
+            *handle.state.lock() = State::Failed(parts.clock.now());
             let idle = outbound.sequences.is_empty();
             outbound.end_all(&ended);
             drop(outbound);
@@ -47,7 +47,7 @@ pub(super) fn run(handle: &LinkHandle, parts: &PeerParts, next: &NextStage, agai
             ended.filter(|_| !idle)
         }
         Err(message) => {
-            *handle.state() = State::Failed(parts.clock.now());
+            *handle.state.lock() = State::Failed(parts.clock.now());
             Some(message).filter(|_| !again)
         }
     };

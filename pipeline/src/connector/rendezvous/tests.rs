@@ -40,8 +40,8 @@ fn items_and_their_sequence_find_each_other_whichever_comes_first() {
                 "items first: {items_first}"
             );
         }
-        assert!(rendezvous.waiting().sides.is_empty());
-        assert_eq!(rendezvous.waiting().early, 0);
+        assert!(rendezvous.0.waiting.lock().sides.is_empty());
+        assert_eq!(rendezvous.0.waiting.lock().early, 0);
     }
 }
 
@@ -80,7 +80,7 @@ fn a_sequence_that_is_given_up_is_not_waited_for() {
     let rendezvous = rendezvous();
     let (items, expected) = rendezvous.expect(TOKEN).unwrap();
     drop((items, expected));
-    assert!(rendezvous.waiting().sides.is_empty());
+    assert!(rendezvous.0.waiting.lock().sides.is_empty());
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Operators' view of a pool: listing its replicas, adding and removing them.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+
+use parking_lot::Mutex;
 
 use super::super::replica::{ReplicaId, ReplicaState, ReplicaStats};
 use super::super::status::ReplicaStatus;
@@ -94,7 +96,7 @@ type Joins<J> = (ReplicaId, (Arc<str>, Option<Arc<[u8]>>), MakeReplica<J>);
 impl<J: Send + 'static> StagePool<J> {
     /// Its replicas, ids ascending; of those that were removed the last few.
     pub fn replicas(&self) -> Vec<ReplicaView> {
-        let mut slots = self.slots();
+        let mut slots = self.shared.slots.lock();
         slots.tidy();
         let view = |replica: &Arc<Replica<J>>| ReplicaView {
             id: replica.status.id(),
@@ -114,7 +116,7 @@ impl<J: Send + 'static> StagePool<J> {
 
     /// Number of threads that were left behind because a step does not return, and that have not ended yet.
     pub fn left_behind(&self) -> usize {
-        self.slots().left_behind()
+        self.shared.slots.lock().left_behind()
     }
 
     /// Gives a replica no new work.
@@ -167,7 +169,7 @@ impl<J: Send + 'static> StagePool<J> {
     fn place(&self, joins: Option<Joins<J>>) -> Result<ReplicaId, PoolError> {
         let parts = &self.shared.parts;
         let stage = self.stage();
-        let mut slots = self.slots();
+        let mut slots = self.shared.slots.lock();
         if slots.stopped {
             return Err(PoolError::Stopped { stage });
         }
@@ -215,7 +217,7 @@ impl<J: Send + 'static> StagePool<J> {
 
     /// Stops all of them after the step in progress. Their sequences fail.
     pub fn stop(&self) {
-        let mut slots = self.slots();
+        let mut slots = self.shared.slots.lock();
         slots.stopped = true;
         for replica in &slots.replicas {
             replica.thread().handle.stop();

@@ -59,13 +59,13 @@ impl<J: Send + 'static> StagePool<J> {
                     }
                 }
             };
-            let vacant = !self.slots().vacant.is_empty();
+            let vacant = !self.shared.slots.lock().vacant.is_empty();
             tokio::select! {
                 then = wait => next = then,
                 // A thread that was left behind may have ended.
-                Ok(()) = changes.changed() => self.start_vacant(&mut self.slots(), limits),
+                Ok(()) = changes.changed() => self.start_vacant(&mut self.shared.slots.lock(), limits),
                 // The system may have threads again.
-                () = tokio::time::sleep(RETRY), if vacant => self.start_vacant(&mut self.slots(), limits),
+                () = tokio::time::sleep(RETRY), if vacant => self.start_vacant(&mut self.shared.slots.lock(), limits),
             }
         }
     }
@@ -75,7 +75,7 @@ impl<J: Send + 'static> StagePool<J> {
         let notifier = &self.shared.notifier;
         // Set first: a thread that begins to work after its check notifies.
         notifier.rest();
-        let mut slots = self.slots();
+        let mut slots = self.shared.slots.lock();
         let mut due: Option<Stamp> = None;
         for replica in slots.replicas.clone() {
             let thread = replica.thread();

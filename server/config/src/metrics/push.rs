@@ -1,6 +1,5 @@
 //! Pushes to a Pushgateway: its address, credentials and labels.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,7 +14,8 @@ const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(3_600);
 
 /// A URL that may hold a password: never shown.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("***")]
 pub struct SecretUrl(String);
 
 impl From<String> for SecretUrl {
@@ -28,12 +28,6 @@ impl SecretUrl {
     /// The secret in full.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
-    }
-}
-
-impl fmt::Debug for SecretUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
     }
 }
 

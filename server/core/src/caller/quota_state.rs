@@ -4,7 +4,6 @@
 //! in the middle of a sentence. Audio is charged as it is sent, and audio beyond the quota is paid off before more is
 //! begun. Nothing here waits or locks.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -50,6 +49,8 @@ impl From<OverQuota> for ServeError {
 }
 
 /// Quotas and usage of a key. They belong to the key, under any name of its holder.
+#[derive(derive_more::Debug)]
+#[debug("QuotaState {{ name: {:?}, used: {:?}, .. }}", self.name, self.used)]
 pub struct QuotaState {
     name: Arc<str>,
     tenant: Tenant,
@@ -193,15 +194,6 @@ impl QuotaState {
         if let Some(refill) = self.used.limits.audio.per_minute() {
             self.used.audio.charge(audio.as_secs_f64(), refill, now);
         }
-    }
-}
-
-impl fmt::Debug for QuotaState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("QuotaState")
-            .field("name", &self.name)
-            .field("used", &self.used)
-            .finish_non_exhaustive()
     }
 }
 

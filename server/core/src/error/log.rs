@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::id::current_request;
 
@@ -44,10 +44,7 @@ impl Refusal<'_> {
     /// spans of those who are served are not displaced.
     pub fn log(&self) {
         static LINES: Mutex<LineLimits> = Mutex::new(LineLimits::new());
-        let taken = LINES
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take(self.reason, Instant::now());
+        let taken = LINES.lock().take(self.reason, Instant::now());
         let Line::Written { suppressed } = taken else {
             return;
         };

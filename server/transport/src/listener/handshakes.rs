@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::limiter::network;
@@ -65,7 +66,7 @@ impl HandshakeLimiter {
     /// Lets one more of this address in, and one go if that is one too many.
     pub(super) fn enter(&self, address: IpAddr) -> HandshakePermit {
         let peer = network(address);
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.lock();
         let number = all.next;
         let over = CancellationToken::new();
         all.next += 1;
@@ -95,7 +96,7 @@ impl HandshakePermit {
 
 impl Drop for HandshakePermit {
     fn drop(&mut self) {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.lock();
         all.remove(self.peer, self.number);
     }
 }
@@ -121,7 +122,7 @@ mod tests {
         let fourth = openings.enter(address(1));
         assert!(!third.over.is_cancelled() && !fourth.over.is_cancelled());
         drop((first, third, fourth));
-        let all = openings.all.lock().unwrap();
+        let all = openings.all.lock();
         assert!(all.peers.is_empty() && all.count == 0);
     }
 

@@ -60,7 +60,8 @@ const CLOSING: Duration = Duration::from_secs(1);
 const LAST_STEP: Duration = Duration::from_secs(2);
 
 /// Receivers of a server's records.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Sinks")]
 pub struct Sinks {
     /// Records of utterances.
     pub records: Arc<dyn RecordSink>,
@@ -75,12 +76,6 @@ impl Sinks {
             records: Arc::new(LogRecords),
             edges: Arc::new(LogEdges),
         }
-    }
-}
-
-impl std::fmt::Debug for Sinks {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Sinks")
     }
 }
 

@@ -1,6 +1,7 @@
 //! A server on a free port, taken down with its test.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use omni_config::{Config, RawConfig};
@@ -12,7 +13,7 @@ use omni_proto::v1::chat_service_client::ChatServiceClient;
 use omni_proto::v1::metrics_service_client::MetricsServiceClient;
 use omni_proto::v1::speech_service_client::SpeechServiceClient;
 use omni_server::app::{App, Sinks};
-use omni_session::{Packet, RecordSink, TurnRecord, UtteranceRecord};
+use omni_session::{EndedRequest, Packet, RecordSink, Track, TurnRecord, UtteranceRecord};
 use parking_lot::Mutex;
 use tonic::transport::{Channel, Endpoint};
 use tonic_health::pb::HealthCheckRequest;
@@ -32,20 +33,20 @@ pub struct Records {
     utterances: Arc<Mutex<Vec<UtteranceRecord>>>,
     turns: Arc<Mutex<Vec<TurnRecord>>>,
     packets: Arc<Mutex<Vec<Packet>>>,
+    traced: Arc<AtomicUsize>,
 }
 
 /// Most packets kept; tests that inspect them have fewer.
 const PACKETS: usize = 4_096;
 
 impl RecordSink for Records {
-    fn utterance(&self, record: &UtteranceRecord) {
-        let mut records = self.utterances.lock();
-        records.push(record.clone());
-    }
-
-    fn turn(&self, record: &TurnRecord) {
-        let mut records = self.turns.lock();
-        records.push(record.clone());
+    fn ended(&self, request: &EndedRequest, track: Option<&Track>) {
+        self.traced
+            .fetch_add(usize::from(track.is_some()), Ordering::Relaxed);
+        match request {
+            EndedRequest::Utterance(record) => self.utterances.lock().push(UtteranceRecord::clone(record)),
+            EndedRequest::Turn(record) => self.turns.lock().push(TurnRecord::clone(record)),
+        }
     }
 
     fn packet(&self, packet: &Packet) {
@@ -72,6 +73,11 @@ impl Records {
     /// Packets after the first of each utterance, so far.
     pub fn packets(&self) -> Vec<Packet> {
         self.packets.lock().clone()
+    }
+
+    /// Number of requests so far that were traced.
+    pub fn traced(&self) -> usize {
+        self.traced.load(Ordering::Relaxed)
     }
 
     /// Records of answers so far.

@@ -5,7 +5,6 @@
 //! that are served have series: a caller cannot create any by calling others.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -43,16 +42,9 @@ const CANCELLED: GrpcCode = GrpcCode(1);
 const UNKNOWN: GrpcCode = GrpcCode(2);
 
 /// Counters of a server's calls. Clones share them.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("CountCalls {{ methods: {:?} }}", self.0.len())]
 pub struct CountCalls(Arc<HashMap<String, Arc<GrpcInstruments>>>);
-
-impl fmt::Debug for CountCalls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CountCalls")
-            .field("methods", &self.0.len())
-            .finish()
-    }
-}
 
 impl CountCalls {
     /// Creates the counters of all methods.

@@ -67,7 +67,7 @@ impl chat_service_server::ChatService for GrpcChat {
         let context = CallContext::from_headers(metadata.as_ref());
         let mut seq = 0;
         let replies = self.service.open(context, commands, permit);
-        let replies = replies.flat_map(reply::with_warnings).map(move |event| {
+        let replies = replies.map(move |event| {
             seq += 1;
             event
                 .map(|event| reply::converse(event, seq, &model))
@@ -86,7 +86,7 @@ impl chat_service_server::ChatService for GrpcChat {
         let request = commands::generate(request);
         let opened = self.service.generate(context, caller(&extensions), request);
         let (model, replies) = opened.await.map_err(|error| status(&error))?;
-        let replies = replies.flat_map(reply::with_warnings).filter_map(move |event| {
+        let replies = replies.filter_map(move |event| {
             let reply = match event {
                 Ok(event) => reply::generate(event, &model),
                 Err(error) => Some(Err(status(&error))),

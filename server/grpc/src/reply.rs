@@ -1,7 +1,5 @@
 //! Events to response messages.
 
-use futures::{Stream, stream};
-use omni_core::error::ServeError;
 use omni_family::SpeechInfo;
 use omni_proto::v1;
 use omni_proto::v1::{speak_response, synthesize_response};
@@ -11,31 +9,6 @@ use tonic::Status;
 use super::outcome;
 use super::settings::{limits, resolved};
 use super::status::status;
-
-/// Reason of a warning that a field had no effect.
-pub(super) const FIELD_IGNORED: &str = "FIELD_IGNORED";
-
-/// An event, with a warning for each ignored field behind settings in force.
-pub(super) fn with_warnings(
-    event: Result<Event, ServeError>,
-) -> impl Stream<Item = Result<Event, ServeError>> + Unpin {
-    let ignored = match &event {
-        Ok(Event {
-            body: EventBody::Ready(ready),
-            ..
-        }) => ready.settings.ignored.clone(),
-        _ => Vec::new(),
-    };
-    let warnings = ignored.into_iter().map(|ignored| {
-        let reason = FIELD_IGNORED;
-        let message = ignored.to_string();
-        Ok(Event {
-            utterance: None,
-            body: EventBody::Warning { reason, message },
-        })
-    });
-    stream::iter(std::iter::once(event).chain(warnings))
-}
 
 /// A message of `Speak`.
 pub(super) fn speak(event: Event, seq: u64, info: &SpeechInfo) -> v1::SpeakResponse {

@@ -59,7 +59,7 @@ impl speech_service_server::SpeechService for GrpcSpeech {
         let context = CallContext::from_headers(metadata.as_ref());
         let mut seq = 0;
         let replies = self.service.open(context, commands, permit, |session| session);
-        let replies = replies.flat_map(reply::with_warnings).map(move |event| {
+        let replies = replies.map(move |event| {
             seq += 1;
             event
                 .map(|event| reply::speak(event, seq, &info))
@@ -95,7 +95,7 @@ impl speech_service_server::SpeechService for GrpcSpeech {
             .synthesize(context, caller(&extensions), asked, request.text, Session::whole)
             .await;
         let (info, replies) = opened.map_err(|error| status(&error))?;
-        let replies = replies.flat_map(reply::with_warnings).filter_map(move |event| {
+        let replies = replies.filter_map(move |event| {
             let reply = match event {
                 Ok(event) => reply::synthesize(event, &info),
                 Err(error) => Some(Err(status(&error))),

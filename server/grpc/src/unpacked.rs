@@ -131,14 +131,13 @@ mod tests {
     use http::Request;
 
     use super::*;
-    use omni_session::{RecordSink, TurnRecord, UtteranceRecord};
+    use omni_session::{EndedRequest, RecordSink, Track};
     use omni_transport::BodyBudget;
 
     struct Ignore;
 
     impl RecordSink for Ignore {
-        fn utterance(&self, _: &UtteranceRecord) {}
-        fn turn(&self, _: &TurnRecord) {}
+        fn ended(&self, _: &EndedRequest, _: Option<&Track>) {}
     }
 
     fn follow(budget: &BodyBudget, most: usize) -> Unpacked {

@@ -121,7 +121,7 @@ impl voice_service_server::VoiceService for GrpcVoices {
             .synthesize(context, caller, asked, text, Session::whole)
             .await;
         let (info, replies) = opened.map_err(|error| status(&error))?;
-        let replies = replies.flat_map(reply::with_warnings).filter_map(move |event| {
+        let replies = replies.filter_map(move |event| {
             let reply = match event {
                 Ok(event) => reply::synthesize(event, &info),
                 Err(error) => Some(Err(status(&error))),

@@ -12,7 +12,7 @@ use omni_core::call::CallContext;
 use omni_core::error::ServeError;
 use omni_pipeline::orchestrator::StageError;
 use omni_services::ChatRequest;
-use omni_session::{ChatEvent, ChatEventBody, Outcome, ResponseDone};
+use omni_session::{ChatEvent, ChatEventBody, FIELD_IGNORED, Outcome, ResponseDone};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Whole};
@@ -175,6 +175,11 @@ fn note(notes: &mut Notes, event: &ChatEventBody) {
             let names = [LEFT_OUT.as_slice(), &NAMES].concat();
             notes.ignored(&ready.settings.speech.ignored, &names);
         }
+        // Its field is named by the settings in force.
+        ChatEventBody::Warning {
+            reason: FIELD_IGNORED,
+            ..
+        } => {}
         ChatEventBody::Warning { reason, .. } => notes.warn(reason),
         _ => {}
     }

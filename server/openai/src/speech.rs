@@ -17,7 +17,7 @@ use omni_services::SpeechRequest;
 use omni_services::delivery::OutputRequest;
 use omni_services::settings::SamplingRequest;
 use omni_services::voices::{Imitation, RECORDING_BYTES};
-use omni_session::{Done, Event, EventBody, Outcome, Session};
+use omni_session::{Done, Event, EventBody, FIELD_IGNORED, Outcome, Session};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -238,6 +238,11 @@ pub(super) fn rules(openai: &OpenAi) -> BodyRules {
 fn note(notes: &mut Notes, event: &EventBody) {
     match event {
         EventBody::Ready(ready) => notes.ignored(&ready.settings.ignored, &NAMES),
+        // Its field is named by the settings in force.
+        EventBody::Warning {
+            reason: FIELD_IGNORED,
+            ..
+        } => {}
         EventBody::Warning { reason, .. } => notes.warn(reason),
         _ => {}
     }

@@ -4,9 +4,10 @@
 //! than an equal share, so that a tenant that takes all it can get does not lock the others out.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use omni_core::caller::Tenant;
+use parking_lot::Mutex;
 
 /// Divisor: this part of all places is reserved for tenants with less than their share.
 const KEPT: usize = 8;
@@ -45,7 +46,7 @@ impl FairLimiter {
     ///
     /// The number of places that the tenant may have now.
     pub(super) fn take(&self, tenant: Tenant) -> Result<FairPermit, usize> {
-        let mut taken = lock(&self.taken);
+        let mut taken = self.taken.lock();
         let own = taken.tenants.get(&tenant).copied().unwrap_or(0);
         let others = taken.tenants.len() - usize::from(own > 0);
         let fair = self.most / (others + 1);
@@ -67,7 +68,7 @@ impl FairLimiter {
 
 impl Drop for FairPermit {
     fn drop(&mut self) {
-        let mut taken = lock(&self.taken);
+        let mut taken = self.taken.lock();
         taken.all -= 1;
         if let Some(own) = taken.tenants.get_mut(&self.tenant) {
             *own -= 1;
@@ -76,10 +77,6 @@ impl Drop for FairPermit {
             }
         }
     }
-}
-
-fn lock(taken: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
-    taken.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -136,10 +133,10 @@ mod tests {
                     held.swap_remove(at);
                 }
                 prop_assert!(held.len() <= most);
-                prop_assert_eq!(lock(&limiter.taken).all, held.len());
+                prop_assert_eq!(limiter.taken.lock().all, held.len());
             }
             drop(held);
-            prop_assert!(lock(&limiter.taken).tenants.is_empty());
+            prop_assert!(limiter.taken.lock().tenants.is_empty());
         }
     }
 }

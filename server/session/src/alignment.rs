@@ -12,7 +12,6 @@
 mod letters;
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -45,7 +44,9 @@ pub struct TimedText {
 }
 
 /// Word times of one text.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+// Never prints the text itself.
+#[debug("Alignment {{ known: {:?}, made: {:?}, .. }}", self.known.len(), self.made)]
 pub(super) struct Alignment {
     rate: SampleRate,
     timeline: Timeline,
@@ -89,16 +90,6 @@ struct Known {
     end: usize,
     sounds: bool,
     samples: Range<Samples>,
-}
-
-impl fmt::Debug for Alignment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Never prints the text itself.
-        f.debug_struct("Alignment")
-            .field("known", &self.known.len())
-            .field("made", &self.made)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Alignment {

@@ -4,25 +4,16 @@
 //! the oldest are dropped first, and a reader that is slower than requests end misses some.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::chat::TurnRecord;
-use super::record::UtteranceRecord;
+use super::record::EndedRequest;
 
 /// Capacity.
 const MOST: usize = 100;
-
-/// A record of a request that ended, without the track of its trace.
-#[derive(Debug, Clone)]
-pub enum EndedRequest {
-    /// An utterance.
-    Utterance(Box<UtteranceRecord>),
-    /// An answer.
-    Turn(Box<TurnRecord>),
-}
 
 /// A request that ended.
 #[derive(Debug, Clone)]
@@ -52,18 +43,9 @@ impl Default for Courses {
 }
 
 impl Courses {
-    /// Adds an utterance that ended.
-    pub fn utterance(&self, record: &UtteranceRecord) {
-        self.add(EndedRequest::Utterance(Box::new(record.untracked())));
-    }
-
-    /// Adds an answer that ended.
-    pub fn turn(&self, record: &TurnRecord) {
-        self.add(EndedRequest::Turn(Box::new(record.untracked())));
-    }
-
-    fn add(&self, request: EndedRequest) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Adds a request that ended.
+    pub fn add(&self, request: EndedRequest) {
+        let mut held = self.held.lock();
         let number = *self.last.borrow() + 1;
         if held.len() >= MOST {
             held.pop_front();
@@ -78,7 +60,7 @@ impl Courses {
 
     /// Requests that ended after the one with this number, as far as they are kept.
     pub fn after(&self, number: u64) -> Vec<Arc<Course>> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = self.held.lock();
         held.iter()
             .filter(|course| course.number > number)
             .cloned()

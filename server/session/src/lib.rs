@@ -41,17 +41,18 @@ pub use chat::{
     GivenConversation, Modalities, NewMessage, Respond, ResponseDone, Said, TokenIntervals, TurnRecord,
     TurnTimings, TurnUsage, shortened,
 };
-pub use courses::{Course, Courses, EndedRequest};
+pub use courses::{Course, Courses};
 pub use error::{CallerGone, ProtocolError, SessionCancelled, SessionTimeout, UtteranceError};
 pub use event_channel::{EventSender, event_channel};
 pub use limits::SessionLimits;
 pub use protocol::{AudioOut, Command, Done, Event, EventBody, Ready, Warning};
 pub use recent::{Recent, RecentFigures};
 pub use record::{
-    Outcome, Packet, RecordSink, SessionChange, Sound, StageFigures, Timings, Usage, UtteranceRecord,
+    EndedRequest, Outcome, Packet, RecordSink, SessionChange, Sound, StageFigures, Timings, Usage,
+    UtteranceRecord,
 };
 pub use registry::{Registry, RegistryGuard, SessionHandle, SessionView};
 pub use run::{Session, SessionDeps};
-pub use settings::{Buffering, Delivery, IgnoredField, Settings};
+pub use settings::{Buffering, Delivery, FIELD_IGNORED, IgnoredField, Settings};
 pub use text::explain;
 pub use track::{SequenceRecord, Sequences, Track};

@@ -7,7 +7,6 @@
 //! therefore only for a bounded time.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -21,7 +20,11 @@ use omni_pipeline::orchestrator::{
 };
 use omni_pipeline::stage::{End, ReplicaId, StageSnapshot};
 
+use super::post_processing::Done;
+
 /// Pipeline of an utterance.
+#[derive(derive_more::Debug)]
+#[debug("UtterancePipeline {{ waits: {:?}, running: {:?}, .. }}", self.admission.is_some(), self.running.len())]
 pub(super) struct UtterancePipeline {
     orchestrator: Orchestrator,
     admission: Option<BoxFuture<'static, Result<UtterancePermit, AdmissionError>>>,
@@ -42,9 +45,9 @@ struct Running {
     heard: bool,
 }
 
-/// Event of an utterance's pipeline.
+/// Event of an utterance.
 #[derive(Debug)]
-pub(super) enum PipelineEvent {
+pub(super) enum Progress {
     /// There is a permit: sequences can start.
     Admitted,
     /// There is none.
@@ -58,6 +61,8 @@ pub(super) enum PipelineEvent {
     },
     /// The current sequence is over.
     Ended(Box<Ended>),
+    /// Result of a job on its audio.
+    Worked(Box<Done>),
 }
 
 /// A sequence that is over.
@@ -70,15 +75,6 @@ pub(super) struct Ended {
     pub(super) stages: Vec<(&'static str, StageSnapshot)>,
     /// Time in which its audio found no room on the way to the session.
     pub(super) held: Duration,
-}
-
-impl fmt::Debug for UtterancePipeline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UtterancePipeline")
-            .field("waits", &self.admission.is_some())
-            .field("running", &self.running.len())
-            .finish_non_exhaustive()
-    }
 }
 
 impl UtterancePipeline {
@@ -195,31 +191,31 @@ impl UtterancePipeline {
     }
 
     /// Waits for the next event; never resolves if nothing runs. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> PipelineEvent {
+    pub(super) async fn next(&mut self) -> Progress {
         if let Some(admission) = &mut self.admission {
             let admitted = admission.await;
             self.admission = None;
             return match admitted {
                 Ok(permit) => {
                     self.permit = Some(permit);
-                    PipelineEvent::Admitted
+                    Progress::Admitted
                 }
-                Err(error) => PipelineEvent::Refused(error.into()),
+                Err(error) => Progress::Refused(error.into()),
             };
         }
         let Some(current) = self.running.front_mut() else {
             return std::future::pending().await;
         };
         match current.segment.next().await {
-            SpeechOutput::TextDone => PipelineEvent::TextDone,
+            SpeechOutput::TextDone => Progress::TextDone,
             SpeechOutput::Audio(piece) => {
                 let after = (!current.heard).then_some(current.pause);
                 current.heard = true;
-                PipelineEvent::Audio { piece, after }
+                Progress::Audio { piece, after }
             }
             SpeechOutput::End(end) => {
                 let ended = self.running.pop_front().expect("it is the current one");
-                PipelineEvent::Ended(Box::new(ended.ended(end)))
+                Progress::Ended(Box::new(ended.ended(end)))
             }
         }
     }

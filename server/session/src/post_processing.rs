@@ -5,7 +5,6 @@
 //! tools move into each job and come back with its result, so that the session never waits for them. Text that comes
 //! meanwhile is noted, and processed by the next job, before its audio.
 
-use std::fmt;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -67,6 +66,8 @@ pub(super) struct Done {
 }
 
 /// Audio side of one utterance.
+#[derive(derive_more::Debug)]
+#[debug("PostProcessing {{ works: {:?}, .. }}", self.working.is_some())]
 pub(super) struct PostProcessing {
     compute: Compute,
     /// Present while no job is in progress.
@@ -88,14 +89,6 @@ struct Tools {
     sound: Sound,
     follows: bool,
     tells: bool,
-}
-
-impl fmt::Debug for PostProcessing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostProcessing")
-            .field("works", &self.working.is_some())
-            .finish_non_exhaustive()
-    }
 }
 
 impl PostProcessing {

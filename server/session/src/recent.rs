@@ -5,13 +5,12 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use omni_engine::Stamp;
+use parking_lot::Mutex;
 
-use super::chat::TurnRecord;
-use super::record::{Timings, UtteranceRecord};
+use super::record::{EndedRequest, Timings};
 
 /// Length of the window.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -72,14 +71,12 @@ impl Recent {
         }
     }
 
-    /// Adds an utterance that ended.
-    pub fn utterance(&self, record: &UtteranceRecord, now: Stamp) {
-        self.ended(record.usage.audio, Some(&record.timings), now);
-    }
-
-    /// Adds an answer that ended.
-    pub fn turn(&self, record: &TurnRecord, now: Stamp) {
-        self.ended(record.usage.audio, record.timings.speech.as_ref(), now);
+    /// Adds a request that ended.
+    pub fn add(&self, request: &EndedRequest, now: Stamp) {
+        match request {
+            EndedRequest::Utterance(record) => self.ended(record.usage.audio, Some(&record.timings), now),
+            EndedRequest::Turn(record) => self.ended(record.usage.audio, record.timings.speech.as_ref(), now),
+        }
     }
 
     /// Counts a request that was refused before it began.
@@ -99,7 +96,7 @@ impl Recent {
                 gapless: timings.worst_underrun.is_zero(),
             })
         });
-        let mut ended = self.lock();
+        let mut ended = self.ended.lock();
         forget(&mut ended, now);
         if ended.len() >= MOST {
             ended.pop_front();
@@ -115,7 +112,7 @@ impl Recent {
     pub fn figures(&self, now: Stamp) -> RecentFigures {
         // Sorted without the lock: a request that ends meanwhile must not wait for an operator's query.
         let ended: Vec<_> = {
-            let mut ended = self.lock();
+            let mut ended = self.ended.lock();
             forget(&mut ended, now);
             ended.iter().copied().collect()
         };
@@ -131,10 +128,6 @@ impl Recent {
             continuity: (!heard.is_empty()).then(|| gapless as f64 / heard.len() as f64),
             first_packets,
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Ended>> {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -172,25 +172,15 @@ pub struct UtteranceRecord {
     pub timings: Timings,
     /// Seed that was used.
     pub seed: u64,
-    /// Further times for its trace, if it is traced.
-    pub track: Option<Track>,
 }
 
-impl UtteranceRecord {
-    /// Copies the record without its track, which has an entry for every packet.
-    pub(super) fn untracked(&self) -> Self {
-        Self {
-            session: self.session,
-            utterance: self.utterance.clone(),
-            voice: self.voice.clone(),
-            outcome: self.outcome,
-            error: self.error.clone(),
-            usage: self.usage,
-            timings: self.timings.clone(),
-            seed: self.seed,
-            track: None,
-        }
-    }
+/// A request that ended.
+#[derive(Debug, Clone)]
+pub enum EndedRequest {
+    /// An utterance.
+    Utterance(Box<UtteranceRecord>),
+    /// An answer.
+    Turn(Box<TurnRecord>),
 }
 
 /// A packet of audio behind another one.
@@ -229,12 +219,9 @@ pub trait RecordSink: Send + Sync {
         None
     }
 
-    /// Called when an utterance has ended.
-    fn utterance(&self, record: &UtteranceRecord);
-
-    /// Called when an answer of a conversation has ended. Its speech is part of the record and no utterance of its
-    /// own.
-    fn turn(&self, record: &TurnRecord);
+    /// Called when a request has ended, with further times if it is traced. The speech of an answer is part of its
+    /// record and no utterance of its own.
+    fn ended(&self, request: &EndedRequest, track: Option<&Track>);
 
     /// Called when audio was passed to the transport, except the first of an utterance or answer.
     fn packet(&self, _packet: &Packet) {}

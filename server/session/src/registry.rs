@@ -4,15 +4,15 @@
 //! when a session begins or ends, and when an operator lists it. It is bounded by the places for calls.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use omni_core::caller::{Caller, OverQuota};
 use omni_core::id::SessionId;
 use omni_engine::Stamp;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::error::SessionCancelled;
@@ -47,7 +47,8 @@ pub struct RegistryGuard {
 }
 
 /// A session's caller, and its entry in the registry. Clones share it.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("SessionHandle {{ id: {:?}, caller: {:?}, .. }}", self.entry.id, self.caller)]
 pub struct SessionHandle {
     caller: Caller,
     entry: Arc<Entry>,
@@ -82,7 +83,7 @@ impl Registry {
     pub fn open(&self, method: &'static str, caller: Caller, now: Stamp) -> RegistryGuard {
         let handle = SessionHandle::new(method, caller, now);
         let entry = Arc::clone(&handle.entry);
-        self.entries().insert(entry.id, entry);
+        self.0.lock().insert(entry.id, entry);
         RegistryGuard {
             registry: self.clone(),
             handle,
@@ -91,17 +92,17 @@ impl Registry {
 
     /// Number of open sessions.
     pub fn len(&self) -> usize {
-        self.entries().len()
+        self.0.lock().len()
     }
 
     /// Returns true if none is open.
     pub fn is_empty(&self) -> bool {
-        self.entries().is_empty()
+        self.0.lock().is_empty()
     }
 
     /// Sessions that are open at `now`, the oldest first.
     pub fn views(&self, now: Stamp) -> Vec<SessionView> {
-        let entries: Vec<_> = self.entries().values().cloned().collect();
+        let entries: Vec<_> = self.0.lock().values().cloned().collect();
         let mut views: Vec<_> = entries.iter().map(|entry| entry.view(now)).collect();
         views.sort_by_key(|view| std::cmp::Reverse(view.age));
         views
@@ -110,7 +111,8 @@ impl Registry {
     /// Ends the session of that id, with a reason for its caller. Returns false if there is none.
     pub fn cancel(&self, id: &str, why: &str) -> bool {
         let entry = self
-            .entries()
+            .0
+            .lock()
             .values()
             .find(|entry| entry.id.to_string() == id)
             .cloned();
@@ -120,10 +122,6 @@ impl Registry {
             entry.cancelled.cancel();
         }
         entry.is_some()
-    }
-
-    fn entries(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Entry>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -136,7 +134,7 @@ impl RegistryGuard {
 
 impl Drop for RegistryGuard {
     fn drop(&mut self) {
-        self.registry.entries().remove(&self.handle.entry.id);
+        self.registry.0.lock().remove(&self.handle.entry.id);
     }
 }
 
@@ -208,15 +206,6 @@ impl SessionHandle {
         self.entry.cancelled.cancelled().await;
         let why = self.entry.why.get().cloned();
         SessionCancelled(why.unwrap_or_default())
-    }
-}
-
-impl fmt::Debug for SessionHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SessionHandle")
-            .field("id", &self.entry.id)
-            .field("caller", &self.caller)
-            .finish_non_exhaustive()
     }
 }
 

@@ -20,16 +20,18 @@ use super::limits::SessionLimits;
 use super::names::Names;
 use super::outbox::Outbox;
 use super::pacer::PlayoutPacer;
+use super::pipeline::Progress;
 use super::protocol::{Command, Event, EventBody};
 use super::record::RecordSink;
 use super::registry::SessionHandle;
 use super::session_loop::{self, Input, SessionBody, SessionCore, Wants};
-use super::settings::Settings;
+use super::settings::{FIELD_IGNORED, Settings};
 use super::timeouts::{Due, READING};
-use super::utterance::{Progress, Utterance};
+use super::utterance::Utterance;
 
 /// Dependencies of every session.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("SessionDeps {{ limits: {:?}, .. }}", self.limits)]
 pub struct SessionDeps {
     /// Admission and the model.
     pub orchestrator: Orchestrator,
@@ -41,14 +43,6 @@ pub struct SessionDeps {
     pub records: Arc<dyn RecordSink>,
     /// Cancelled when everything must end at once.
     pub stop: CancellationToken,
-}
-
-impl std::fmt::Debug for SessionDeps {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SessionDeps")
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
-    }
 }
 
 /// One session, not yet running.
@@ -192,8 +186,8 @@ impl SessionBody for Run {
             let front = self.queue.pop_front().expect("it was there");
             self.names.ended(front.id(), front.is_open());
             let utterance = Some(front.id().clone());
-            let (done, record) = front.close(self.core.id(), None, now);
-            self.core.deps.records.utterance(&record);
+            let (done, record, track) = front.close(self.core.id(), None, now);
+            self.core.deps.records.ended(&record, track.as_ref());
             let body = EventBody::Done(Box::new(done));
             self.outbox.push(Event { utterance, body });
             self.announce();
@@ -234,11 +228,7 @@ impl SessionBody for Run {
             Input::Drain(reason) => {
                 let message =
                     "the server is shutting down: open utterances are finished, new ones are refused";
-                let message = message.to_owned();
-                self.outbox.push(Event {
-                    utterance: None,
-                    body: EventBody::Warning { reason, message },
-                });
+                self.warn(reason, message.to_owned());
             }
             Input::End(cause) => self.close(&cause, now),
         }
@@ -264,8 +254,8 @@ impl SessionBody for Run {
 impl Run {
     fn close(&mut self, cause: &ServeError, now: Stamp) {
         for utterance in self.queue.drain(..) {
-            let (_, record) = utterance.close(self.core.id(), Some(cause.clone()), now);
-            self.core.deps.records.utterance(&record);
+            let (_, record, track) = utterance.close(self.core.id(), Some(cause.clone()), now);
+            self.core.deps.records.ended(&record, track.as_ref());
         }
     }
 
@@ -296,8 +286,24 @@ impl Run {
     fn announce(&mut self) {
         let ended = self.opened - self.queue.len() as u64;
         while let Some((_, event)) = self.ready.pop_front_if(|(before, _)| *before <= ended) {
+            let ignored = match &event.body {
+                EventBody::Ready(ready) => ready.settings.ignored.clone(),
+                _ => Vec::new(),
+            };
             self.outbox.push(event);
+            for ignored in ignored {
+                let reason = FIELD_IGNORED;
+                let message = ignored.to_string();
+                self.warn(reason, message);
+            }
         }
+    }
+
+    fn warn(&mut self, reason: &'static str, message: String) {
+        self.outbox.push(Event {
+            utterance: None,
+            body: EventBody::Warning { reason, message },
+        });
     }
 
     /// Time until which the next event is held back, because its listener has enough.

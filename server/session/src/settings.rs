@@ -37,6 +37,9 @@ pub enum Buffering {
     Manual,
 }
 
+/// Reason of a warning that a field had no effect.
+pub const FIELD_IGNORED: &str = "FIELD_IGNORED";
+
 /// An ignored hint: its field, as in the .proto files, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IgnoredField {

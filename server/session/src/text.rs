@@ -4,7 +4,6 @@
 //! buffering a sentence goes to the model word by word as one sequence: it sounds as if it had been known from the start.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::Duration;
 
 use omni_core::error::{InvalidField, ServeError};
@@ -56,6 +55,9 @@ pub(super) struct Piece {
 }
 
 /// The text of one utterance.
+#[derive(derive_more::Debug)]
+// Never prints the text itself.
+#[debug("TextFront {{ pieces: {:?}, .. }}", self.pieces.len())]
 pub(super) struct TextFront {
     front: FrontEnd,
     encode: TextEncoder,
@@ -116,15 +118,6 @@ fn options(info: &SpeechInfo, buffering: Buffering, max_buffered_bytes: usize) -
 pub fn explain(info: &SpeechInfo, buffering: Buffering, text: &str) -> Result<Explained, ServeError> {
     let options = options(info, buffering, text.len().max(1));
     omni_text::explain(options, text).map_err(|error| refused(&error).into())
-}
-
-impl fmt::Debug for TextFront {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Never prints the text itself.
-        f.debug_struct("TextFront")
-            .field("pieces", &self.pieces.len())
-            .finish_non_exhaustive()
-    }
 }
 
 impl TextFront {

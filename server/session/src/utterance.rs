@@ -27,8 +27,8 @@ use super::delivery_stats::DeliveryStats;
 use super::limits::SessionLimits;
 use super::outbox::Outbox;
 use super::output::Output;
-use super::pipeline::{PipelineEvent, UtterancePipeline};
-use super::post_processing::{Done as Worked, Note, PostProcessing};
+use super::pipeline::{Progress, UtterancePipeline};
+use super::post_processing::{Note, PostProcessing};
 use super::protocol::{AudioOut, Event, EventBody, Warning};
 use super::record::{Outcome, Packet};
 use super::settings::Settings;
@@ -42,15 +42,6 @@ const SEED_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 /// of English, 0.25 s for one of Chinese.
 const LONGEST_START: Duration = Duration::from_secs(5);
 const LONGEST_CHARACTER: Duration = Duration::from_millis(500);
-
-/// Event of an utterance.
-#[derive(Debug)]
-pub(super) enum Progress {
-    /// Event of the pipeline.
-    PipelineEvent(Box<PipelineEvent>),
-    /// Result of a job on its audio.
-    Worked(Box<Worked>),
-}
 
 /// The state of one utterance.
 #[derive(Debug)]
@@ -457,7 +448,7 @@ impl Utterance {
     pub(super) async fn next(&mut self) -> Progress {
         match self.post_processing.done().await {
             Some(done) => Progress::Worked(Box::new(done)),
-            None => Progress::PipelineEvent(Box::new(self.pipeline.next().await)),
+            None => self.pipeline.next().await,
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use omni_engine::Stamp;
 use omni_grpc::{Access, Admin, AdminState, CountCalls, serve_admin};
 use omni_pipeline::clock::Clock;
-use omni_session::{Courses, Packet, Recent, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
+use omni_session::{Courses, EndedRequest, Packet, Recent, RecordSink, SessionChange, Track};
 use omni_telemetry::{TraceContext, TraceParent};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -98,20 +98,12 @@ impl RecordSink for Beside {
         self.sink.begins(caller, now)
     }
 
-    fn utterance(&self, record: &UtteranceRecord) {
-        self.recent.utterance(record, self.clock.now());
+    fn ended(&self, request: &EndedRequest, track: Option<&Track>) {
+        self.recent.add(request, self.clock.now());
         if let Some(courses) = &self.courses {
-            courses.utterance(record);
+            courses.add(request.clone());
         }
-        self.sink.utterance(record);
-    }
-
-    fn turn(&self, record: &TurnRecord) {
-        self.recent.turn(record, self.clock.now());
-        if let Some(courses) = &self.courses {
-            courses.turn(record);
-        }
-        self.sink.turn(record);
+        self.sink.ended(request, track);
     }
 
     fn packet(&self, packet: &Packet) {

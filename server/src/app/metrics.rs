@@ -41,6 +41,8 @@ pub(super) use bridge::{MetricsBridge, let_go, listen};
 pub use list::{list_metrics, metrics_catalogue};
 
 /// A server's instruments, and the tasks that publish them.
+#[derive(derive_more::Debug)]
+#[debug("Metrics {{ .. }}")]
 pub(super) struct Metrics {
     telemetry: Telemetry,
     custom: Arc<CustomMetrics>,
@@ -56,12 +58,6 @@ pub(super) struct Metrics {
     guarded: (bool, bool),
     drained: CancellationToken,
     exit: CancellationToken,
-}
-
-impl std::fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Metrics").finish_non_exhaustive()
-    }
 }
 
 impl Metrics {

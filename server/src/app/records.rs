@@ -4,82 +4,89 @@ use std::fmt;
 use std::time::Duration;
 
 use omni_pipeline::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
-use omni_session::{RecordSink, StageFigures, TurnRecord, UtteranceRecord};
+use omni_session::{EndedRequest, RecordSink, StageFigures, Track, TurnRecord, UtteranceRecord};
 
 /// Writes one line per utterance and per answer, without their texts.
 #[derive(Debug, Default)]
 pub struct LogRecords;
 
 impl RecordSink for LogRecords {
-    fn utterance(&self, record: &UtteranceRecord) {
-        let usage = &record.usage;
-        let timings = &record.timings;
-        // The wait for the caller's text is shown separately: it is not queueing by the server.
-        let queue = timings
-            .wait
-            .map(|wait| wait + timings.first().queue.unwrap_or_default());
-        tracing::info!(
-            session = %record.session,
-            utterance = %record.utterance,
-            voice = record.voice,
-            outcome = record.outcome.name(),
-            reason = record.error.as_ref().map(|error| error.reason()),
-            error = record.error.as_ref().map(tracing::field::display),
-            characters = usage.characters,
-            tokens = usage.text_tokens,
-            frames = usage.frames,
-            audio_s = seconds(usage.audio),
-            text_wait_ms = millis(timings.text_wait),
-            queue_ms = queue.map(millis),
-            first_audio_ms = timings.first_packet.map(millis),
-            generation_ms = millis(timings.generation),
-            leading_silence_ms = millis(timings.leading_silence),
-            total_ms = millis(timings.total),
-            real_time_factor = thousandths(timings.real_time_factor),
-            worst_gap_ms = millis(timings.worst_underrun),
-            stage_ms = ?StageTimes(timings.stages.iter().collect()),
-            seed = record.seed,
-            "utterance"
-        );
+    fn ended(&self, request: &EndedRequest, _track: Option<&Track>) {
+        match request {
+            EndedRequest::Utterance(record) => utterance(record),
+            EndedRequest::Turn(record) => turn(record),
+        }
     }
+}
 
-    fn turn(&self, record: &TurnRecord) {
-        let usage = &record.usage;
-        let timings = &record.timings;
-        let intervals = &timings.intervals;
-        let speech = timings.speech.as_ref();
-        let spoken = speech.iter().flat_map(|speech| &speech.stages);
-        let stages = timings.encoder.iter().chain([&timings.answer]).chain(spoken);
-        tracing::info!(
-            session = %record.session,
-            response = %record.response,
-            text = record.modalities.text,
-            audio = record.modalities.audio,
-            voice = record.voice,
-            outcome = record.outcome.name(),
-            reason = record.error.as_ref().map(|error| error.reason()),
-            error = record.error.as_ref().map(tracing::field::display),
-            messages = record.messages,
-            prompt_tokens = usage.prompt_tokens,
-            prompt_audio = usage.prompt_audio,
-            reply_tokens = usage.reply_tokens,
-            frames = usage.frames,
-            audio_s = seconds(usage.audio),
-            queue_ms = timings.queue.map(millis),
-            prefill_ms = timings.prefill.map(millis),
-            first_token_ms = timings.first_token.map(millis),
-            first_text_ms = timings.first_text.map(millis),
-            first_audio_ms = speech.and_then(|speech| speech.first_packet).map(millis),
-            token_interval_ms = intervals.mean().map(millis),
-            longest_token_interval_ms = millis(intervals.longest),
-            total_ms = millis(timings.total),
-            real_time_factor = thousandths(timings.real_time_factor),
-            worst_gap_ms = speech.map(|speech| millis(speech.worst_underrun)),
-            stage_ms = ?StageTimes(stages.collect()),
-            seed = record.seed,
-            "turn"
-        );
-    }
+fn utterance(record: &UtteranceRecord) {
+    let usage = &record.usage;
+    let timings = &record.timings;
+    // The wait for the caller's text is shown separately: it is not queueing by the server.
+    let queue = timings
+        .wait
+        .map(|wait| wait + timings.first().queue.unwrap_or_default());
+    tracing::info!(
+        session = %record.session,
+        utterance = %record.utterance,
+        voice = record.voice,
+        outcome = record.outcome.name(),
+        reason = record.error.as_ref().map(|error| error.reason()),
+        error = record.error.as_ref().map(tracing::field::display),
+        characters = usage.characters,
+        tokens = usage.text_tokens,
+        frames = usage.frames,
+        audio_s = seconds(usage.audio),
+        text_wait_ms = millis(timings.text_wait),
+        queue_ms = queue.map(millis),
+        first_audio_ms = timings.first_packet.map(millis),
+        generation_ms = millis(timings.generation),
+        leading_silence_ms = millis(timings.leading_silence),
+        total_ms = millis(timings.total),
+        real_time_factor = thousandths(timings.real_time_factor),
+        worst_gap_ms = millis(timings.worst_underrun),
+        stage_ms = ?StageTimes(timings.stages.iter().collect()),
+        seed = record.seed,
+        "utterance"
+    );
+}
+
+fn turn(record: &TurnRecord) {
+    let usage = &record.usage;
+    let timings = &record.timings;
+    let intervals = &timings.intervals;
+    let speech = timings.speech.as_ref();
+    let spoken = speech.iter().flat_map(|speech| &speech.stages);
+    let stages = timings.encoder.iter().chain([&timings.answer]).chain(spoken);
+    tracing::info!(
+        session = %record.session,
+        response = %record.response,
+        text = record.modalities.text,
+        audio = record.modalities.audio,
+        voice = record.voice,
+        outcome = record.outcome.name(),
+        reason = record.error.as_ref().map(|error| error.reason()),
+        error = record.error.as_ref().map(tracing::field::display),
+        messages = record.messages,
+        prompt_tokens = usage.prompt_tokens,
+        prompt_audio = usage.prompt_audio,
+        reply_tokens = usage.reply_tokens,
+        frames = usage.frames,
+        audio_s = seconds(usage.audio),
+        queue_ms = timings.queue.map(millis),
+        prefill_ms = timings.prefill.map(millis),
+        first_token_ms = timings.first_token.map(millis),
+        first_text_ms = timings.first_text.map(millis),
+        first_audio_ms = speech.and_then(|speech| speech.first_packet).map(millis),
+        token_interval_ms = intervals.mean().map(millis),
+        longest_token_interval_ms = millis(intervals.longest),
+        total_ms = millis(timings.total),
+        real_time_factor = thousandths(timings.real_time_factor),
+        worst_gap_ms = speech.map(|speech| millis(speech.worst_underrun)),
+        stage_ms = ?StageTimes(stages.collect()),
+        seed = record.seed,
+        "turn"
+    );
 }
 
 /// Logs one line per edge of a sequence, for finding delays between stages.

@@ -11,6 +11,7 @@ use omni_pipeline::connector::{
     called, remote_stage,
 };
 use omni_pipeline::stage::{Changes, MakeReplica, ReplicaId, ReplicaState, ReplicaStats};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::stage_host::{HostedStage, RunningStage, StageThread, find};
@@ -172,12 +173,9 @@ pub fn joined(
     clock: Clock,
 ) -> MakeReplica {
     // A replica is made once.
-    let transport = std::sync::Mutex::new(Some(transport));
+    let transport = Mutex::new(Some(transport));
     Box::new(move |status| {
-        let transport = transport
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .take();
+        let transport = transport.lock().take();
         let parts = RemoteParts {
             transport: transport
                 .unwrap_or_else(|| Box::new(|| Err(std::io::Error::other("the replica was made already")))),

@@ -12,7 +12,7 @@ use omni_core::id::{OnRefused, WEBSOCKET, current_request};
 use omni_core::orchestrator::Orchestrator;
 use omni_engine::Stamp;
 use omni_pipeline::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
-use omni_session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
+use omni_session::{EndedRequest, Packet, RecordSink, SessionChange, Track};
 use omni_telemetry::{Telemetry, TraceContext, TraceInstruments, TraceParent, Tracer};
 use opentelemetry::InstrumentationScope;
 use tokio::time::Instant;
@@ -25,6 +25,8 @@ mod spans;
 use otlp::Otlp;
 
 /// Traces that can be sent, or none.
+#[derive(derive_more::Debug)]
+#[debug("Traces {{ on: {:?} }}", self.running.is_some())]
 pub(super) struct Traces {
     running: Option<Running>,
 }
@@ -32,14 +34,6 @@ pub(super) struct Traces {
 struct Running {
     tracer: Tracer,
     orchestrator: Orchestrator,
-}
-
-impl std::fmt::Debug for Traces {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Traces")
-            .field("on", &self.running.is_some())
-            .finish()
-    }
 }
 
 /// The way to the collector, before anything runs.
@@ -137,19 +131,10 @@ impl RecordSink for Spans {
         other.or_else(|| self.tracer.begin(caller, now.0))
     }
 
-    fn utterance(&self, record: &UtteranceRecord) {
-        self.sinks.records.utterance(record);
-        if let Some(track) = &record.track {
-            for span in spans::utterance(self.model(), record, track) {
-                self.tracer.span(span);
-            }
-        }
-    }
-
-    fn turn(&self, record: &TurnRecord) {
-        self.sinks.records.turn(record);
-        if let Some(track) = &record.track {
-            for span in spans::turn(self.model(), record, track) {
+    fn ended(&self, request: &EndedRequest, track: Option<&Track>) {
+        self.sinks.records.ended(request, track);
+        if let Some(track) = track {
+            for span in spans::of(self.model(), request, track) {
                 self.tracer.span(span);
             }
         }

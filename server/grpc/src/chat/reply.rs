@@ -1,7 +1,5 @@
 //! Events to response messages.
 
-use futures::{Stream, stream};
-use omni_core::error::ServeError;
 use omni_family::Role;
 use omni_proto::v1;
 use omni_proto::v1::{content_part, converse_response, generate_response};
@@ -13,30 +11,8 @@ use tonic::Status;
 
 use super::settings::{limits, resolved};
 use crate::outcome::{finish_reason, stage, warnings, wire};
-use crate::reply::{FIELD_IGNORED, chunk, warning};
+use crate::reply::{chunk, warning};
 use crate::status::{rpc_status, status};
-
-/// An event, with a warning for each ignored field behind settings in force.
-pub(super) fn with_warnings(
-    event: Result<ChatEvent, ServeError>,
-) -> impl Stream<Item = Result<ChatEvent, ServeError>> + Unpin {
-    let ignored = match &event {
-        Ok(ChatEvent {
-            body: ChatEventBody::Ready(ready),
-            ..
-        }) => ready.settings.speech.ignored.clone(),
-        _ => Vec::new(),
-    };
-    let warnings = ignored.into_iter().map(|ignored| {
-        let reason = FIELD_IGNORED;
-        let message = ignored.to_string();
-        Ok(ChatEvent {
-            response: None,
-            body: ChatEventBody::Warning { reason, message },
-        })
-    });
-    stream::iter(std::iter::once(event).chain(warnings))
-}
 
 /// A message of `Converse`.
 pub(super) fn converse(event: ChatEvent, seq: u64, known: &ChatModel) -> v1::ConverseResponse {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::ready;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::{FutureExt as _, Stream, StreamExt as _, stream};
 use omni_audio::{Encoding, Format, InputEncoding, InputFormat, SampleRate};
@@ -17,6 +17,7 @@ use omni_services::settings::invalid;
 use omni_services::voices::{Imitation, Recording};
 use omni_services::{SpeechRequest, SpeechService};
 use omni_session::{Command, Settings};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tonic::Streaming;
 
@@ -31,15 +32,12 @@ pub(super) struct Ids(Arc<Mutex<VecDeque<Option<RequestId>>>>);
 
 impl Ids {
     fn push(&self, id: Option<RequestId>) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push_back(id);
+        self.0.lock().push_back(id);
     }
 
     /// Id of the utterance that begins.
     pub(super) fn next(&self) -> Option<RequestId> {
-        let mut ids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ids = self.0.lock();
         ids.pop_front().flatten()
     }
 }

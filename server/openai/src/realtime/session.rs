@@ -12,7 +12,7 @@ mod transcripts;
 use omni_audio::{SampleRate, SpeechDetector};
 use omni_core::error::ServeError;
 use omni_services::ChatModel;
-use omni_session::{AudioOut, ChatCommand, ChatEvent, ChatEventBody, ChatSettings};
+use omni_session::{AudioOut, ChatCommand, ChatEvent, ChatEventBody, ChatSettings, FIELD_IGNORED};
 use omni_telemetry::RequestResult;
 use serde_json::{Value, json};
 
@@ -255,6 +255,11 @@ impl Session {
             }
             // Settings are reported when they are requested.
             ChatEventBody::Ready(_) | ChatEventBody::MessageAdded { .. } => {}
+            // Its field is named by the settings in force.
+            ChatEventBody::Warning {
+                reason: FIELD_IGNORED,
+                ..
+            } => {}
             ChatEventBody::Warning { reason, .. } => self.with_response(|response, _| response.warn(reason)),
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use omni_audio::Samples;
 use omni_json::{PieceJoiner, TextPiece};
-use omni_session::{AudioOut, Done, Event, EventBody, Outcome, Ready};
+use omni_session::{AudioOut, Done, Event, EventBody, FIELD_IGNORED, Outcome, Ready};
 use omni_telemetry::RequestResult;
 use serde_json::Value;
 
@@ -153,6 +153,11 @@ impl Utterances {
         match event.body {
             EventBody::Ready(ready) => self.ready(&ready),
             EventBody::Started => self.begin(),
+            // Its field is named by the settings in force.
+            EventBody::Warning {
+                reason: FIELD_IGNORED,
+                ..
+            } => {}
             EventBody::Warning { reason, .. } => self.spoken.warnings.push(reason.to_owned()),
             EventBody::Alignment(_) => {}
             EventBody::Audio(audio) => return self.audio(audio),

@@ -9,7 +9,6 @@ use omni_engine::Stamp;
 
 use super::settings::Modalities;
 use crate::record::{Outcome, StageFigures, Timings};
-use crate::track::Track;
 
 /// Usage of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -117,25 +116,4 @@ pub struct TurnRecord {
     pub timings: TurnTimings,
     /// Seed that was used.
     pub seed: u64,
-    /// Further times for its trace, if it is traced.
-    pub track: Option<Track>,
-}
-
-impl TurnRecord {
-    /// Copies the record without its track, which has an entry for every packet.
-    pub(crate) fn untracked(&self) -> Self {
-        Self {
-            session: self.session,
-            response: self.response.clone(),
-            modalities: self.modalities,
-            voice: self.voice.clone(),
-            messages: self.messages,
-            outcome: self.outcome,
-            error: self.error.clone(),
-            usage: self.usage,
-            timings: self.timings.clone(),
-            seed: self.seed,
-            track: None,
-        }
-    }
 }

@@ -200,7 +200,10 @@ impl Run {
     fn close(&mut self, cause: ServeError, now: Stamp) {
         if let Some(turn) = self.turn.take() {
             let closed = turn.close(self.core.id(), Some(cause), now);
-            self.core.deps.records.turn(&closed.record);
+            self.core
+                .deps
+                .records
+                .ended(&closed.record, closed.track.as_ref());
         }
     }
 
@@ -217,7 +220,10 @@ impl Run {
     fn end(&mut self, turn: Turn, now: Stamp) {
         let id = turn.id().clone();
         let closed = turn.close(self.core.id(), None, now);
-        self.core.deps.records.turn(&closed.record);
+        self.core
+            .deps
+            .records
+            .ended(&closed.record, closed.track.as_ref());
         if self.remembers && !closed.done.said.text.is_empty() {
             self.remember(id.clone(), assistant(&closed.done.said.text));
         }

@@ -37,9 +37,9 @@ use super::settings::{ChatSettings, Modalities};
 use super::voice::{Voice, VoiceEnd};
 use super::writing::{Aloud, DecodedText, Writing};
 use crate::limits::SessionLimits;
+use crate::pipeline::Progress;
 use crate::protocol::AudioOut;
 use crate::record::{Outcome, Packet};
-use crate::utterance::Progress;
 
 pub(super) use close::Last;
 use prepare::{Preparation, Prepared};
@@ -59,6 +59,9 @@ pub(super) struct Question {
 }
 
 /// The state of one answer.
+#[derive(derive_more::Debug)]
+// Never prints the text itself.
+#[debug("Turn {{ id: {:?}, phase: {:?}, .. }}", self.id, self.phase)]
 pub(super) struct Turn {
     id: MessageId,
     settings: Arc<ChatSettings>,
@@ -98,16 +101,6 @@ pub(super) struct Turn {
     figures: Figures,
 }
 
-impl fmt::Debug for Turn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Never prints the text itself.
-        f.debug_struct("Turn")
-            .field("id", &self.id)
-            .field("phase", &self.phase)
-            .finish_non_exhaustive()
-    }
-}
-
 /// Progress of the text.
 enum Phase {
     /// The permit is pending, and the prompt is built.
@@ -133,7 +126,7 @@ impl fmt::Debug for Phase {
 pub(super) enum TurnEvent {
     Prepared(Box<Result<Prepared, ServeError>>),
     Thought(ReplyOutput),
-    PipelineEvent(Progress),
+    Spoken(Progress),
 }
 
 impl Turn {
@@ -262,7 +255,7 @@ impl Turn {
         match &mut self.voice {
             Some(voice) if audio => tokio::select! {
                 biased;
-                spoken = voice.next() => TurnEvent::PipelineEvent(spoken),
+                spoken = voice.next() => TurnEvent::Spoken(spoken),
                 event = words => event,
             },
             _ => words.await,
@@ -279,7 +272,7 @@ impl Turn {
             }
             TurnEvent::Thought(ReplyOutput::Token(token)) => self.token(&token, out, now),
             TurnEvent::Thought(ReplyOutput::End(end)) => self.thought(end, out, now),
-            TurnEvent::PipelineEvent(spoken) => {
+            TurnEvent::Spoken(spoken) => {
                 if let Some(voice) = &mut self.voice {
                     voice.take(spoken, now);
                 }

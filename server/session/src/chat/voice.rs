@@ -1,6 +1,5 @@
 //! Speech of an answer: an utterance whose text is still being generated.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,16 +21,20 @@ use crate::alignment::Heard;
 use crate::limits::SessionLimits;
 use crate::outbox::Outbox as Events;
 use crate::pacer::PlayoutPacer;
+use crate::pipeline::Progress;
 use crate::protocol::{AudioOut, Done, EventBody};
 use crate::record::{Outcome, Packet};
 use crate::settings::Settings;
 use crate::track::Sequences;
-use crate::utterance::{Progress, Utterance};
+use crate::utterance::Utterance;
 
 /// Divisor: the part of the context of speech that the user's turns may take. The rest is for the answer.
 const SHARE: usize = 2;
 
 /// The spoken side of an answer.
+#[derive(derive_more::Debug)]
+// Never prints the text itself.
+#[debug("Voice {{ utterance: {:?}, .. }}", self.utterance)]
 pub(super) struct Voice {
     utterance: Utterance,
     pacer: PlayoutPacer,
@@ -49,15 +52,6 @@ pub(super) struct Voice {
     max_rows: usize,
     /// `true` if the text cannot be spoken, or not from here on; it is written all the same.
     mute: bool,
-}
-
-impl fmt::Debug for Voice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Never prints the text itself.
-        f.debug_struct("Voice")
-            .field("utterance", &self.utterance)
-            .finish_non_exhaustive()
-    }
 }
 
 /// End of the speech.
@@ -320,7 +314,7 @@ impl Voice {
 
     /// Closes it; returns its figures, and its sequences if it is traced.
     pub(super) fn close(self, session: SessionId, now: Stamp) -> (Done, Option<Sequences>) {
-        let (done, record) = self.utterance.close(session, None, now);
-        (done, record.track.map(|track| track.sequences))
+        let (done, _, track) = self.utterance.close(session, None, now);
+        (done, track.map(|track| track.sequences))
     }
 }

@@ -21,6 +21,9 @@ pub(super) struct DecodedText {
 }
 
 /// The text of one answer.
+#[derive(derive_more::Debug)]
+// Never prints the text itself.
+#[debug("Writing {{ released: {:?}, .. }}", self.released)]
 pub(super) struct Writing {
     detokenizer: Box<dyn Detokenizer>,
     stops: StopStrings,
@@ -29,15 +32,6 @@ pub(super) struct Writing {
     released: usize,
     /// Tokens held back, each with the bytes decoded when it came.
     tokens: VecDeque<(u32, usize)>,
-}
-
-impl std::fmt::Debug for Writing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Never prints the text itself.
-        f.debug_struct("Writing")
-            .field("released", &self.released)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Writing {

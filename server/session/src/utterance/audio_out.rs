@@ -6,10 +6,10 @@ use omni_core::error::ServeError;
 use omni_engine::Stamp;
 use omni_pipeline::stage::End;
 
-use super::{Progress, Utterance};
+use super::Utterance;
 use crate::alignment::TimedText;
 use crate::outbox::Outbox;
-use crate::pipeline::{Ended, PipelineEvent};
+use crate::pipeline::{Ended, Progress};
 use crate::post_processing::{Done, Task};
 use crate::protocol::EventBody;
 use crate::record::Outcome;
@@ -19,25 +19,20 @@ use crate::track::SequenceRecord;
 const SILENCE: Duration = Duration::from_millis(200);
 
 impl Utterance {
-    /// Handles an event.
+    /// Handles an event; one of the pipeline comes after the job before it has ended.
     pub(crate) fn take(&mut self, progress: Progress, out: &mut Outbox, now: Stamp) {
-        match progress {
-            Progress::PipelineEvent(spoken) => self.spoken(*spoken, now),
-            Progress::Worked(done) => self.worked(*done, out),
+        if !matches!(progress, Progress::Worked(_)) {
+            self.last_spoken = now;
         }
-    }
-
-    /// Handles an event of the pipeline, after the job before it has ended.
-    fn spoken(&mut self, spoken: PipelineEvent, now: Stamp) {
-        self.last_spoken = now;
-        match spoken {
-            PipelineEvent::Admitted | PipelineEvent::TextDone => {}
-            PipelineEvent::Refused(error) => self.fail(error),
-            PipelineEvent::Audio { piece, after } => self.post_processing.begin(Task::Audio {
+        match progress {
+            Progress::Admitted | Progress::TextDone => {}
+            Progress::Refused(error) => self.fail(error),
+            Progress::Audio { piece, after } => self.post_processing.begin(Task::Audio {
                 samples: piece.samples,
                 after,
             }),
-            PipelineEvent::Ended(ended) => self.ended(*ended),
+            Progress::Ended(ended) => self.ended(*ended),
+            Progress::Worked(done) => self.worked(*done, out),
         }
     }
 

@@ -6,7 +6,7 @@ use omni_engine::Stamp;
 
 use super::Utterance;
 use crate::protocol::Done;
-use crate::record::{Outcome, Usage, UtteranceRecord};
+use crate::record::{EndedRequest, Outcome, Usage, UtteranceRecord};
 use crate::track::Track;
 
 impl Utterance {
@@ -16,7 +16,7 @@ impl Utterance {
         session: SessionId,
         aborted: Option<ServeError>,
         now: Stamp,
-    ) -> (Done, UtteranceRecord) {
+    ) -> (Done, EndedRequest, Option<Track>) {
         if aborted
             .as_ref()
             .is_some_and(|error| matches!(error.kind(), ErrorKind::CallerGone | ErrorKind::DeadlineExceeded))
@@ -74,8 +74,7 @@ impl Utterance {
             usage,
             timings,
             seed: self.seed,
-            track,
         };
-        (done, record)
+        (done, EndedRequest::Utterance(Box::new(record)), track)
     }
 }

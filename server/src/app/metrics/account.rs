@@ -6,7 +6,7 @@ use omni_audio::{SampleRate, Samples};
 use omni_core::error::{ErrorKind as K, ServeError};
 use omni_core::id::{SessionId, current_request};
 use omni_pipeline::stage::ReplicaId;
-use omni_session::{Outcome, StageFigures, Timings, Track, TurnRecord, UtteranceRecord};
+use omni_session::{EndedRequest, Outcome, StageFigures, Timings, Track, TurnRecord, UtteranceRecord};
 use omni_telemetry::{
     AudioRecord, FailureReason, RequestOutcome, RequestRecord, Silence, StageRecord, StreamAbort,
     TorchServeRequest,
@@ -66,8 +66,19 @@ fn request_id(session: SessionId, part: impl std::fmt::Display) -> String {
     }
 }
 
-/// The account of an utterance.
-pub(super) fn utterance(live: &Live, record: &UtteranceRecord) -> Account {
+/// The account of a request.
+pub(super) fn of(live: &Live, request: &EndedRequest, track: Option<&Track>) -> Account {
+    let account = match request {
+        EndedRequest::Utterance(record) => utterance(live, record),
+        EndedRequest::Turn(record) => turn(live, record),
+    };
+    Account {
+        trace: track.map(|track| format!("{:?}", track.context.trace)),
+        ..account
+    }
+}
+
+fn utterance(live: &Live, record: &UtteranceRecord) -> Account {
     let timings = &record.timings;
     let usage = &record.usage;
     let end = End {
@@ -94,13 +105,12 @@ pub(super) fn utterance(live: &Live, record: &UtteranceRecord) -> Account {
             busiest(timings),
         ),
         recordings: (0, 0),
-        trace: trace(record.track.as_ref()),
+        trace: None,
         turned_away: end.is_turned_away() && timings.wait.is_none(),
     }
 }
 
-/// The account of an answer.
-pub(super) fn turn(live: &Live, record: &TurnRecord) -> Account {
+fn turn(live: &Live, record: &TurnRecord) -> Account {
     let timings = &record.timings;
     let usage = &record.usage;
     let end = End {
@@ -141,13 +151,9 @@ pub(super) fn turn(live: &Live, record: &TurnRecord) -> Account {
         stream: timings.speech.as_ref().map(|_| end.stream()),
         times: times(timings.total, queue, last_output.saturating_sub(queue), busy),
         recordings: (u64::from(usage.recordings), u64::from(usage.kept_recordings)),
-        trace: trace(record.track.as_ref()),
+        trace: None,
         turned_away: end.is_turned_away() && timings.submitted.is_none(),
     }
-}
-
-fn trace(track: Option<&Track>) -> Option<String> {
-    track.map(|track| format!("{:?}", track.context.trace))
 }
 
 fn speech_shares(live: &Live, timings: &Timings, tokens: u32, frames: u32) -> Vec<StageRecord> {

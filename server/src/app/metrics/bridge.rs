@@ -15,7 +15,7 @@ use omni_family::{DeviceFigures, SpeechInfo};
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
 use omni_pipeline::stage::{EngineSink, IgnoreEngines, Listen, OnReleased, ReplicaId, ReplicaState};
-use omni_session::{Packet, RecordSink, SessionChange, TurnRecord, UtteranceRecord};
+use omni_session::{EndedRequest, Packet, RecordSink, SessionChange, Track};
 use omni_telemetry::{
     Collector, FailureReason, RejectionReason, Replica, Telemetry, Throughput, TraceContext, TraceParent,
 };
@@ -247,19 +247,12 @@ impl RecordSink for FanoutSink<Arc<dyn RecordSink>> {
         self.1.begins(caller, now)
     }
 
-    fn utterance(&self, record: &UtteranceRecord) {
+    fn ended(&self, request: &EndedRequest, track: Option<&Track>) {
         // Warm-up makes no records of requests.
         if let Some(live) = self.0.live.get() {
-            live.request(&self.0.telemetry, &account::utterance(live, record));
+            live.request(&self.0.telemetry, &account::of(live, request, track));
         }
-        self.1.utterance(record);
-    }
-
-    fn turn(&self, record: &TurnRecord) {
-        if let Some(live) = self.0.live.get() {
-            live.request(&self.0.telemetry, &account::turn(live, record));
-        }
-        self.1.turn(record);
+        self.1.ended(request, track);
     }
 
     fn packet(&self, packet: &Packet) {

@@ -14,13 +14,20 @@ use omni_core::error::log::{Fault, Refusal};
 use omni_core::id::{RequestName, current_request};
 use omni_pipeline::connector::EdgeRecord;
 use omni_pipeline::stage::StageSnapshot;
-use omni_session::{Outcome, SequenceRecord, Timings, Track, TurnRecord, UtteranceRecord};
+use omni_session::{EndedRequest, Outcome, SequenceRecord, Timings, Track, TurnRecord, UtteranceRecord};
 
 /// The name of every request's span, as vLLM has it.
 const REQUEST: &str = "llm_request";
 
-/// The spans of an utterance, but for those of its edges.
-pub(super) fn utterance(model: String, record: &UtteranceRecord, track: &Track) -> Vec<Span> {
+/// The spans of a request, but for those of its edges.
+pub(super) fn of(model: String, request: &EndedRequest, track: &Track) -> Vec<Span> {
+    match request {
+        EndedRequest::Utterance(record) => utterance(model, record, track),
+        EndedRequest::Turn(record) => turn(model, record, track),
+    }
+}
+
+fn utterance(model: String, record: &UtteranceRecord, track: &Track) -> Vec<Span> {
     let usage = &record.usage;
     let first = track.sequences.kept.first().map(SequenceRecord::first);
     let first = first.unwrap_or_default();
@@ -51,8 +58,7 @@ pub(super) fn utterance(model: String, record: &UtteranceRecord, track: &Track) 
     spans
 }
 
-/// The spans of an answer, but for those of its edges.
-pub(super) fn turn(model: String, record: &TurnRecord, track: &Track) -> Vec<Span> {
+fn turn(model: String, record: &TurnRecord, track: &Track) -> Vec<Span> {
     let usage = &record.usage;
     let answer = track.answer.map(|(.., answer)| answer).unwrap_or_default();
     let course = Course {

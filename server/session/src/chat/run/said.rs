@@ -13,6 +13,7 @@ use crate::chat::cut::PROMPT_TRIMMED;
 use crate::chat::protocol::{ChatEventBody, ChatReady, NewMessage};
 use crate::chat::settings::ChatSettings;
 use crate::error::ProtocolError;
+use crate::settings::FIELD_IGNORED;
 
 impl Run {
     pub(super) fn configure(
@@ -48,7 +49,13 @@ impl Run {
             settings,
             limits: self.core.deps.limits,
         };
+        let ignored = ready.settings.speech.ignored.clone();
         self.outbox.push(None, ChatEventBody::Ready(Box::new(ready)));
+        for ignored in ignored {
+            let reason = FIELD_IGNORED;
+            let message = ignored.to_string();
+            self.outbox.push(None, ChatEventBody::Warning { reason, message });
+        }
         Ok(())
     }
 

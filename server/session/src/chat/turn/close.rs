@@ -9,14 +9,15 @@ use super::Turn;
 use crate::chat::protocol::{ResponseDone, Said};
 use crate::chat::record::TurnRecord;
 use crate::chat::voice::{HeardText, Voice};
-use crate::record::Outcome;
+use crate::record::{EndedRequest, Outcome};
 use crate::track::{Sequences, Track};
 
 /// Result of an answer that has ended.
 #[derive(Debug)]
 pub(in crate::chat) struct Closed {
     pub(in crate::chat) done: ResponseDone,
-    pub(in crate::chat) record: TurnRecord,
+    pub(in crate::chat) record: EndedRequest,
+    pub(in crate::chat) track: Option<Track>,
     pub(in crate::chat) last: Last,
 }
 
@@ -114,7 +115,6 @@ impl Turn {
             usage,
             timings,
             seed: self.seed,
-            track,
         };
         let last = Last {
             said: done.said.clone(),
@@ -122,6 +122,11 @@ impl Turn {
             text: self.text,
             echo,
         };
-        Closed { done, record, last }
+        Closed {
+            done,
+            record: EndedRequest::Turn(Box::new(record)),
+            track,
+            last,
+        }
     }
 }

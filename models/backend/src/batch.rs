@@ -169,6 +169,7 @@ impl Batch {
     }
 
     /// Blocks that the tables of all rows take in batches of this size.
+    #[cfg(any(feature = "cuda", feature = "emulator"))]
     pub(crate) fn table_room(&self) -> usize {
         let each = self.blocks_of(self.room);
         let rows = self.rows();
@@ -177,6 +178,7 @@ impl Batch {
     }
 
     /// Returns true if a row may see the new keys of another, as far as operations depend on it.
+    #[cfg(any(feature = "cuda", feature = "emulator"))]
     pub(crate) fn may_share_keys(&self) -> bool {
         self.prompted.is_some() || self.spans.iter().any(|span| span.len > 1)
     }

@@ -23,6 +23,10 @@ pub struct Signals<B: StreamMemory> {
     lacking: usize,
     /// Rows of every part.
     lens: Vec<usize>,
+    #[cfg_attr(
+        not(any(feature = "cuda", feature = "emulator")),
+        expect(dead_code, reason = "devices alone read it")
+    )]
     pub(crate) layout: B::Layout,
 }
 

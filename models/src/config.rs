@@ -19,8 +19,8 @@ pub(crate) use fields::{Fields, WIDEST};
 pub use generation::GenerationDefaults;
 pub(crate) use generation::parse_json as generation_json;
 pub(crate) use read::{
-    CONTROL_CODES, FILE, MOST_LAYERS, Paths, code2wav, contradictions, finished, full_attention, parsed,
-    predictor, stack,
+    CONTROL_CODES, FILE, MOST_LAYERS, Paths, code2wav, codec_tokens, contradictions, finished,
+    full_attention, parsed, predictor, stack, text_tokens,
 };
 pub(crate) use thinker::{AudioTokens, Roles, ThinkerConfig};
 

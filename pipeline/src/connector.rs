@@ -17,6 +17,7 @@ mod meter;
 pub mod parsers;
 mod peers;
 mod process;
+mod protocol;
 mod proxy;
 mod rendezvous;
 mod replica;
@@ -30,8 +31,6 @@ pub use local::{EdgeReader, EdgeWriter, edge, metered_edge};
 pub use meter::{EdgeMeter, EdgeRecord, EdgeSink, Hop, IgnoreEdges, Place};
 pub use peers::{Dial, LinkCounts, PeerParts, Peers};
 pub use process::{Attach, inherited, spawn_peer};
-pub use replica::{
-    Connected, LATEST_LOSS, NETWORK_SILENCE_TIMEOUT, Peer, RemoteParts, SILENCE_TIMEOUT, StageNames,
-    StageTransport, remote_stage,
-};
+pub use protocol::{LATEST_LOSS, NETWORK_SILENCE_TIMEOUT, SILENCE_TIMEOUT, StageNames};
+pub use replica::{Connected, Peer, RemoteParts, StageTransport, remote_stage};
 pub use wire::{MAX_FRAME, PREFIX, VERSION, WireError};

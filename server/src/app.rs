@@ -31,9 +31,7 @@ use omni_core::drain::Drain;
 use omni_core::orchestrator::Orchestrator;
 use omni_family::Converse;
 use omni_grpc::serve;
-use omni_pipeline::connector::EdgeSink;
 use omni_services::Voices;
-use omni_session::RecordSink;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -50,7 +48,7 @@ use wyoming::WyomingListener;
 pub use log::init_logging;
 pub use metrics::{list_metrics, metrics_catalogue};
 pub use model::load_model;
-pub use records::{LogEdges, LogRecords};
+pub use records::{LogEdges, LogRecords, Sinks};
 pub use stage_member::{Caller, StageListener, StageMember, joined};
 pub use stage_process::serve_stage;
 
@@ -58,26 +56,6 @@ pub use stage_process::serve_stage;
 const CLOSING: Duration = Duration::from_secs(1);
 /// Time for the step in progress when no time to drain is left.
 const LAST_STEP: Duration = Duration::from_secs(2);
-
-/// Receivers of a server's records.
-#[derive(Clone, derive_more::Debug)]
-#[debug("Sinks")]
-pub struct Sinks {
-    /// Records of utterances.
-    pub records: Arc<dyn RecordSink>,
-    /// Figures of the edges between stages.
-    pub edges: Arc<dyn EdgeSink>,
-}
-
-impl Sinks {
-    /// Everything becomes a log line.
-    pub fn log() -> Self {
-        Self {
-            records: Arc::new(LogRecords),
-            edges: Arc::new(LogEdges),
-        }
-    }
-}
 
 /// A server that runs.
 #[derive(Debug)]

@@ -78,7 +78,7 @@ pub(crate) fn finished(problems: RefCell<Vec<Problem>>) -> Result<(), LoadError>
     LoadError::unless_empty(problems)
 }
 
-fn text_tokens(root: &Fields<'_>, vocab: usize) -> TextTokens {
+pub(crate) fn text_tokens(root: &Fields<'_>, vocab: usize) -> TextTokens {
     TextTokens {
         im_start: root.id("im_start_token_id", vocab),
         im_end: root.id("im_end_token_id", vocab),
@@ -86,6 +86,17 @@ fn text_tokens(root: &Fields<'_>, vocab: usize) -> TextTokens {
         tts_pad: root.id("tts_pad_token_id", vocab),
         tts_bos: root.id("tts_bos_token_id", vocab),
         tts_eos: root.id("tts_eos_token_id", vocab),
+    }
+}
+
+pub(crate) fn codec_tokens(section: &Fields<'_>, vocab: usize) -> CodecTokens {
+    CodecTokens {
+        pad: section.id("codec_pad_id", vocab),
+        bos: section.id("codec_bos_id", vocab),
+        eos: section.id("codec_eos_token_id", vocab),
+        nothink: section.id("codec_nothink_id", vocab),
+        think_bos: section.id("codec_think_bos_id", vocab),
+        think_eos: section.id("codec_think_eos_id", vocab),
     }
 }
 
@@ -112,14 +123,7 @@ fn talker(section: &Fields<'_>, text_vocab: usize, text_hidden: usize) -> Talker
         projection: text.count(&["intermediate_size"]),
         vocab,
         max_positions: text.count_or(&["max_position_embeddings"], 65_536, WIDEST).max(1),
-        codec: CodecTokens {
-            pad: section.id("codec_pad_id", vocab),
-            bos: section.id("codec_bos_id", vocab),
-            eos: section.id("codec_eos_token_id", vocab),
-            nothink: section.id("codec_nothink_id", vocab),
-            think_bos: section.id("codec_think_bos_id", vocab),
-            think_eos: section.id("codec_think_eos_id", vocab),
-        },
+        codec: codec_tokens(section, vocab),
         speakers: section
             .ids("speaker_id", vocab)
             .into_iter()

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use crate::checkpoint::LoadError;
 use crate::config::{
-    Code2WavFront, CodecTokens, FILE, FfnConfig, Fields, MOST_LAYERS, Paths, PromptFormat, SpeechConfig,
-    StackConfig, TalkerConfig, TextTokens, VoiceSource, WIDEST, code2wav, contradictions, finished,
-    full_attention, parsed, predictor, stack,
+    Code2WavFront, FILE, FfnConfig, Fields, MOST_LAYERS, Paths, PromptFormat, SpeechConfig, StackConfig,
+    TalkerConfig, VoiceSource, WIDEST, code2wav, codec_tokens, contradictions, finished, full_attention,
+    parsed, predictor, stack, text_tokens,
 };
 
 pub(crate) const CODEC_CONFIG: &str = "speech_tokenizer/config.json";
@@ -105,17 +105,6 @@ pub(crate) fn config(json: &[u8], codec: &[u8]) -> Result<SpeechConfig, LoadErro
     Ok(config)
 }
 
-fn text_tokens(root: &Fields<'_>, vocab: usize) -> TextTokens {
-    TextTokens {
-        im_start: root.id("im_start_token_id", vocab),
-        im_end: root.id("im_end_token_id", vocab),
-        assistant: root.id("assistant_token_id", vocab),
-        tts_pad: root.id("tts_pad_token_id", vocab),
-        tts_bos: root.id("tts_bos_token_id", vocab),
-        tts_eos: root.id("tts_eos_token_id", vocab),
-    }
-}
-
 fn talker(root: &Fields<'_>, section: &Fields<'_>, text_vocab: usize) -> TalkerConfig {
     let vocab = section.count(&["vocab_size"]);
     let layers = section.count_to(&["num_hidden_layers"], MOST_LAYERS);
@@ -136,14 +125,7 @@ fn talker(root: &Fields<'_>, section: &Fields<'_>, text_vocab: usize) -> TalkerC
         max_positions: section
             .count_or(&["max_position_embeddings"], 32_768, WIDEST)
             .max(1),
-        codec: CodecTokens {
-            pad: section.id("codec_pad_id", vocab),
-            bos: section.id("codec_bos_id", vocab),
-            eos: section.id("codec_eos_token_id", vocab),
-            nothink: section.id("codec_nothink_id", vocab),
-            think_bos: section.id("codec_think_bos_id", vocab),
-            think_eos: section.id("codec_think_eos_id", vocab),
-        },
+        codec: codec_tokens(section, vocab),
         prompt: PromptFormat::Qwen3Tts(prompt_config(root, section, vocab, &speakers)),
         speakers,
     }

@@ -11,7 +11,6 @@ mod work;
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::Duration;
 
 use omni_proto::stage::v1::frame::Body;
 use omni_proto::stage::v1::{Failed, Heartbeat, Hello};
@@ -21,17 +20,14 @@ use super::forwarder::EventForwarder;
 use super::hold::Hold;
 use super::link::{AFTERTHOUGHT, Link, LinkError};
 use super::peers::{Inbound, Peers};
+use super::protocol::{StageNames, checked, unexpected};
 use super::rendezvous::Rendezvous;
-use super::replica::StageNames;
-use super::wire::{NO_SEQUENCE, VERSION, WireError, known, name};
+use super::wire::{NO_SEQUENCE, VERSION, WireError, known};
 use crate::clock::Clock;
 use crate::stage::{Changes, EngineSink, Notifier, NotifierFd, ReplicaStatus, StageHandle, TurnTimeouts};
 pub use shared::{EventRouter, SharedReplica};
 use shared::{Membership, WholeReplica};
 use work::Work;
-
-/// Interval of heartbeats to the other side, independent of the stage's work.
-pub(crate) const HEARTBEAT: Duration = Duration::from_millis(500);
 
 /// Connection whose other side has sent its greeting.
 #[derive(Debug)]
@@ -106,18 +102,6 @@ pub(super) fn hello_as(stage: String) -> Body {
         settings: Vec::new(),
         sender: String::new(),
     })
-}
-
-/// Checks the version of a greeting.
-pub(super) fn checked(hello: Hello) -> Result<Hello, LinkError> {
-    match hello.version {
-        VERSION => Ok(hello),
-        theirs => Err(WireError::Version {
-            ours: VERSION,
-            theirs,
-        }
-        .into()),
-    }
 }
 
 impl HostSession {
@@ -321,8 +305,4 @@ struct Turned {
     spoke: bool,
     /// `true` if items of the next moment are sent together.
     gathers: bool,
-}
-
-pub(super) fn unexpected(body: &Body, expected: &str) -> LinkError {
-    LinkError::Protocol(format!("it sent {}, expected {expected}", name(body)))
 }

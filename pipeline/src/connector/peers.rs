@@ -23,7 +23,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::link::{Link, LinkError};
 use super::local::EdgeReader;
-use super::replica::{Connected, LATEST_LOSS};
+use super::protocol::LATEST_LOSS;
+use super::replica::Connected;
 use super::wire::NO_SEQUENCE;
 use crate::clock::Clock;
 use crate::stage::{CancelFlag, End, LinkToken, NextStage, Notifier};

@@ -13,9 +13,8 @@ use omni_proto::stage::v1::frame::Body;
 use omni_proto::stage::v1::{Cancel, Hello, Open};
 use tokio::sync::oneshot;
 
-use super::host::{checked, unexpected};
 use super::link::{Link, LinkError};
-use super::replica::StageNames;
+use super::protocol::{StageNames, checked, unexpected};
 use super::stream::{Came, Forwarded, Receiving, Sending};
 use super::wire::{
     Arrival, NO_SEQUENCE, PeerClock, Received, Reports, VERSION, WireError, end, end_message,

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use omni_engine::Stamp;
 
-use super::host::HEARTBEAT;
 use super::link::LinkError;
+use super::protocol::{GRACE, LATE, StageNames};
 use super::proxy::{Proxy, RemoteStats};
 use crate::clock::Clock;
 use crate::stage::{
@@ -19,21 +19,6 @@ use crate::stage::{
 
 /// Longest wait for the other side's greeting, which comes before it loads anything.
 const GREETING: Duration = Duration::from_secs(30);
-/// Silence after which a process on the same machine counts as dead, with sequences or without: four missed
-/// heartbeats. Independent of the duration of a step.
-pub const SILENCE_TIMEOUT: Duration = HEARTBEAT.saturating_mul(4);
-/// Silence after which a process that is reached over a network counts as dead: a packet may be lost several times.
-pub const NETWORK_SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Delay from which a thread assumes that the machine stood still, and the process with it.
-const LATE: Duration = Duration::from_millis(50);
-/// Added to the silence timeout when the listening thread itself was delayed by [`LATE`] or more.
-const GRACE: Duration = Duration::from_secs(2);
-/// Silence after which any process counts as dead, unless the listening thread is delayed for more than two seconds.
-/// A timeout that fails a sequence for want of its outputs has to be longer: the sequences of a dead process go on
-/// elsewhere.
-pub const LATEST_LOSS: Duration = NETWORK_SILENCE_TIMEOUT
-    .saturating_add(GRACE)
-    .saturating_add(GRACE);
 /// Longest wait for a process to exit on request before it is killed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -70,9 +55,6 @@ impl<F: FnMut() -> io::Result<Connected> + Send> StageTransport for F {
         self()
     }
 }
-
-/// Names of the stages of all graphs, to which the names in messages of another process are resolved.
-pub type StageNames = Arc<[&'static str]>;
 
 /// Parts of a remote replica.
 #[derive(derive_more::Debug)]

@@ -6,6 +6,7 @@ use omni_config::Scope;
 use omni_core::caller::Caller;
 use omni_core::error::{ErrorKind, ServeError};
 use omni_transport::{Ended, Handshake, WebSocketLimits, key_protocol};
+use tokio::sync::mpsc;
 
 use super::OpenAi;
 use super::error::ApiError;
@@ -94,4 +95,12 @@ pub(super) fn over(error: &ServeError, told: ApiError) -> End {
         _ => code::POLICY,
     };
     End::Refused(told, code)
+}
+
+/// Waits until `commands` more fit; never resolves if the session has ended, which reports the reason itself.
+pub(super) async fn room<T>(commands: &mpsc::Sender<T>, count: usize) {
+    match commands.reserve_many(count).await {
+        Ok(room) => drop(room),
+        Err(_) => std::future::pending().await,
+    }
 }

@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic_health::pb::health_server::{Health, HealthServer};
 
-use super::Sinks;
 use super::bind::bind;
+use super::records::Sinks;
 
 /// Time in which operators' connections may close.
 const CLOSING: Duration = Duration::from_secs(1);

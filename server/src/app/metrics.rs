@@ -26,8 +26,8 @@ use omni_transport::{Hosts, Keys, Tls};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::Sinks;
 use super::bind::bind;
+use super::records::Sinks;
 
 mod account;
 mod bridge;

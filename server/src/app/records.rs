@@ -1,10 +1,31 @@
 //! Records of utterances, answers and edges as log lines.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use omni_pipeline::connector::{EdgeRecord, EdgeSink, Hop, TransferStamps};
 use omni_session::{EndedRequest, RecordSink, StageFigures, Track, TurnRecord, UtteranceRecord};
+
+/// Receivers of a server's records.
+#[derive(Clone, derive_more::Debug)]
+#[debug("Sinks")]
+pub struct Sinks {
+    /// Records of utterances.
+    pub records: Arc<dyn RecordSink>,
+    /// Figures of the edges between stages.
+    pub edges: Arc<dyn EdgeSink>,
+}
+
+impl Sinks {
+    /// Everything becomes a log line.
+    pub fn log() -> Self {
+        Self {
+            records: Arc::new(LogRecords),
+            edges: Arc::new(LogEdges),
+        }
+    }
+}
 
 /// Writes one line per utterance and per answer, without their texts.
 #[derive(Debug, Default)]

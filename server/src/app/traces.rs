@@ -17,7 +17,7 @@ use omni_telemetry::{Telemetry, TraceContext, TraceInstruments, TraceParent, Tra
 use opentelemetry::InstrumentationScope;
 use tokio::time::Instant;
 
-use super::Sinks;
+use super::records::Sinks;
 
 mod otlp;
 mod spans;

@@ -15,14 +15,14 @@ use tokio_stream::wrappers::WatchStream;
 use super::linked::Elsewhere;
 use super::shared::Membership;
 use super::stream::{StreamState, Tended};
-use super::{HEARTBEAT, unexpected};
+
 use crate::clock::Clock;
 use crate::connector::forwarder::EventForwarder;
 use crate::connector::link::{Link, LinkError};
 use crate::connector::local::stamped_edge;
 use crate::connector::peers::Peers;
+use crate::connector::protocol::{HEARTBEAT, StageNames, unexpected};
 use crate::connector::rendezvous::Rendezvous;
-use crate::connector::replica::StageNames;
 use crate::connector::stream::{Came, OPEN_CREDIT, Receiving, Sending};
 use crate::connector::wire::{
     Arrival, NO_SEQUENCE, PeerClock, Received, WireError, end, end_message, next_stage, request, token,

@@ -7,10 +7,9 @@ use omni_proto::stage::v1::frame::Body;
 use omni_proto::stage::v1::{Cancel, Done, Ready};
 
 use super::{HEARTBEAT, Keepalive};
-use crate::connector::host::unexpected;
 use crate::connector::link::{Link, LinkError};
+use crate::connector::protocol::{StageNames, unexpected};
 use crate::connector::rendezvous::Rendezvous;
-use crate::connector::replica::StageNames;
 use crate::connector::stream::{Came, Receiving};
 use crate::connector::wire::{NO_SEQUENCE, Received, end, token};
 use crate::item::ItemKind;

@@ -11,8 +11,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{HEARTBEAT, Keepalive, LinkEnd, LinkHandle, MAILBOX, Outgoing, PeerParts, State};
 use crate::connector::hold::Hold;
-use crate::connector::host::{checked, unexpected};
 use crate::connector::link::{Link, LinkError};
+use crate::connector::protocol::{checked, unexpected};
 use crate::connector::replica::Peer;
 use crate::connector::stream::{Forwarded, Sending};
 use crate::connector::wire::{NO_SEQUENCE, VERSION, WireError, end_message, token_message};

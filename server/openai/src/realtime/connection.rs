@@ -31,7 +31,7 @@ use super::session::{CANNOT_HEAR, Effects, Session};
 use super::settings::named;
 use super::told::Told;
 use crate::error::ApiError;
-use crate::websocket::{End, code, over};
+use crate::websocket::{End, code, over, room};
 use crate::{OpenAi, blocking};
 
 /// Most commands on their way to the answering session, and most that one message may cause.
@@ -338,16 +338,9 @@ async fn heard(
     if !reads {
         return socket.next(false).await;
     }
-    let room = async {
-        match commands.reserve_many(ROOM).await {
-            Ok(room) => drop(room),
-            // The session has ended, and reports the reason.
-            Err(_) => std::future::pending().await,
-        }
-    };
     tokio::select! {
         biased;
-        () = room => {}
+        () = room(commands, ROOM) => {}
         written = socket.next(false) => return written,
     }
     socket.next(true).await

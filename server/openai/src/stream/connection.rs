@@ -21,7 +21,7 @@ use super::utterances::{Frame, Utterances};
 use crate::OpenAi;
 use crate::error::ApiError;
 use crate::speech::named;
-use crate::websocket::{End, code, over};
+use crate::websocket::{End, code, over, room};
 
 /// Most commands on their way to the session, and most that one message may cause.
 const COMMANDS: usize = 4;
@@ -333,16 +333,9 @@ async fn heard(
     if !reads {
         return socket.next(false).await;
     }
-    let room = async {
-        match commands.reserve_many(ROOM).await {
-            Ok(room) => drop(room),
-            // The session has ended, and reports the reason.
-            Err(_) => std::future::pending().await,
-        }
-    };
     tokio::select! {
         biased;
-        () = room => {}
+        () = room(commands, ROOM) => {}
         written = socket.next(false) => return written,
     }
     match held.take() {

@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use super::account;
 use super::engines::Engine;
 use super::live::{Live, Stage};
-use crate::app::Sinks;
+use crate::app::records::Sinks;
 
 type Figures = Box<dyn Fn() -> Vec<DeviceFigures> + Send + Sync>;
 

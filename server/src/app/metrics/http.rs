@@ -1,8 +1,6 @@
 //! Counts the calls of the HTTP API, from their head to the last byte of their answer.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Instant;
 
 use axum::Router;
@@ -10,9 +8,9 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
-use bytes::Bytes;
 use http::{HeaderMap, Method, header};
-use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
 use omni_telemetry::{HttpExchange, HttpInstruments};
 
 /// The label of every path that is not served: one series.
@@ -59,7 +57,13 @@ impl Call {
         self.status = response.status().as_u16();
         let body_length = response.body().size_hint().exact();
         self.response_bytes = length(response.headers()).max(body_length.unwrap_or_default());
-        response.map(|body| Body::new(CountedBody { body, _call: self }))
+        // The call ends with its body.
+        response.map(|body| {
+            Body::new(body.map_err(move |error| {
+                let _call = &self;
+                error
+            }))
+        })
     }
 }
 
@@ -138,32 +142,6 @@ fn length(headers: &HeaderMap) -> u64 {
     let value = headers.get(header::CONTENT_LENGTH);
     let value = value.and_then(|value| value.to_str().ok());
     value.and_then(|value| value.parse().ok()).unwrap_or_default()
-}
-
-/// The body of an answer; its call ends with it.
-struct CountedBody {
-    body: Body,
-    _call: Call,
-}
-
-impl HttpBody for CountedBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }
 
 #[cfg(test)]

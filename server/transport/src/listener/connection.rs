@@ -1,19 +1,17 @@
 //! One connection, from its first request to its end.
 
 use std::convert::Infallible;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::response::Response;
-use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use http::header::CONNECTION;
 use http::{HeaderName, HeaderValue, Request, Version};
-use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -26,7 +24,7 @@ use tower::ServiceExt as _;
 use super::frames::go_away;
 use super::leftover::{Leftover, RequestBody, swallow};
 use super::limiter::Place;
-use super::traffic::{OpenRequest, Standing, Traffic, Watched};
+use super::traffic::{Standing, Traffic, Watched};
 use super::{Opened, Shared};
 use crate::forwarded::{self, CalledAs, Connected};
 use crate::hosts::is_probe;
@@ -56,7 +54,7 @@ struct Served {
 }
 
 impl Served {
-    async fn answer(&self, request: Request<Incoming>) -> Result<Response<OpenBody>, Infallible> {
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response, Infallible> {
         let proxies = &self.shared.port.proxies;
         let (mut head, body) = request.into_parts();
         let called = CalledAs::of(proxies, &self.connected, &head);
@@ -79,7 +77,13 @@ impl Served {
                 answer.unwrap_or_else(|never| match never {})
             }
         };
-        let mut answer = answer.map(|body| OpenBody { body, _open: open });
+        // Its request is open as long as there is something of the answer.
+        let mut answer = answer.map(|body| {
+            Body::new(body.map_err(move |error| {
+                let _open = &open;
+                error
+            }))
+        });
         if version == Version::HTTP_11 {
             self.say_how_long(&mut answer);
         }
@@ -88,7 +92,7 @@ impl Served {
 
     /// Announces the connection's remaining time, unless it is upgraded, so that client pools do not reuse a
     /// connection about to be closed.
-    fn say_how_long(&self, answer: &mut Response<OpenBody>) {
+    fn say_how_long(&self, answer: &mut Response) {
         if answer.headers().contains_key(CONNECTION) {
             return;
         }
@@ -108,32 +112,6 @@ impl Served {
 /// True for paths that are answered on a connection beyond the bounds, too.
 fn is_answered_always(path: &str) -> bool {
     is_probe(path) || path.starts_with(GRPC_PROBES)
-}
-
-/// The body of an answer. Its request is open as long as there is something of it.
-struct OpenBody {
-    body: Body,
-    _open: Option<OpenRequest>,
-}
-
-impl HttpBody for OpenBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }
 
 /// The way of a connection to its end.

@@ -183,7 +183,6 @@ impl Decoder {
     /// least one; bare Opus in one packet per call.
     ///
     /// # Errors
-    ///
     /// [`DecodeError`], after which the decoder is unusable.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<f32>) -> Result<(), DecodeError> {
         self.scratch.clear();

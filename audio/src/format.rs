@@ -229,7 +229,6 @@ impl Format {
     /// Same format in chunks of exactly `time` each, except the last.
     ///
     /// # Errors
-    ///
     /// [`FrameError`] if the encoding or the rate cannot be cut so.
     pub fn framed(self, time: Duration) -> Result<Self, FrameError> {
         let Self { encoding, rate, .. } = self;

@@ -136,7 +136,6 @@ impl Wav {
     /// chunk of unknown length, or longer than the file, ends with the file; other chunks are skipped.
     ///
     /// # Errors
-    ///
     /// [`WavError`] with the problem of the file.
     pub fn parse(bytes: &[u8]) -> Result<Self, WavError> {
         Self::parse_at_most(bytes, |_| Samples(u64::MAX))
@@ -145,7 +144,6 @@ impl Wav {
     /// As [`parse`](Self::parse), but decodes at most one frame beyond the limit that `most` derives from the header.
     ///
     /// # Errors
-    ///
     /// As those of [`parse`](Self::parse).
     pub fn parse_at_most(bytes: &[u8], most: impl FnOnce(&WavHeader) -> Samples) -> Result<Self, WavError> {
         if bytes.get(..4) != Some(b"RIFF") || bytes.get(8..12) != Some(b"WAVE") {

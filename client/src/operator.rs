@@ -97,7 +97,6 @@ impl Operator {
     /// Ends a session; its caller gets `reason`.
     ///
     /// # Errors
-    ///
     /// The error of the server or the transport: NOT_FOUND for an unknown session.
     pub async fn cancel(&self, session: &str, reason: &str) -> Result<(), ClientError> {
         let request = v1::CancelSessionRequest {
@@ -144,7 +143,6 @@ impl Operator {
     /// take `timeout`, or the server's configured time.
     ///
     /// # Errors
-    ///
     /// The error of the server or the transport.
     pub async fn drain(&self, timeout: Option<Duration>) -> Result<Draining, ClientError> {
         let timeout = timeout.and_then(|timeout| timeout.try_into().ok());

@@ -57,7 +57,6 @@ impl TlsSettings {
     /// Client certificate, PEM, with its `key`, PEM, for servers that require one.
     ///
     /// # Errors
-    ///
     /// If one of them cannot be parsed.
     pub fn identified_by(self, certificate: Vec<u8>, key: Vec<u8>) -> Result<Self, TlsSettingsError> {
         certificates("the certificate", &certificate)?;

@@ -84,7 +84,6 @@ impl<M: ArModel> ArEngine<M> {
     /// Creates an engine over `model`, whose [`KvSpec`](crate::KvSpec) sizes the block pool.
     ///
     /// # Panics
-    ///
     /// If `config` has a zero limit, or a budget of one token for several sequences, or if the model's pool has fewer
     /// than 2 blocks.
     pub fn new(model: M, config: ArConfig) -> Self {
@@ -116,11 +115,9 @@ impl<M: ArModel> ArEngine<M> {
     /// step.
     ///
     /// # Errors
-    ///
     /// [`AddError`]; nothing is kept then.
     ///
     /// # Panics
-    ///
     /// If the model opens the sequence with an empty prompt.
     pub fn add(
         &mut self,
@@ -297,7 +294,6 @@ impl<M: ArModel> ArEngine<M> {
     /// run. It is not counted.
     ///
     /// # Errors
-    ///
     /// The model's.
     pub fn prepare(&mut self, nth: u32) -> Result<bool, ModelError> {
         self.model.prepare(nth, self.config.max_num_seqs)
@@ -318,7 +314,6 @@ impl<M: ArModel> ArEngine<M> {
     /// then.
     ///
     /// # Panics
-    ///
     /// If a step is in flight.
     pub fn begin_step(&mut self, now: Stamp) {
         assert!(!self.is_under_way(), "a step is under way");
@@ -346,7 +341,6 @@ impl<M: ArModel> ArEngine<M> {
     /// Waits for the oldest step in flight. `clock` is read when its results are there.
     ///
     /// # Panics
-    ///
     /// If none is in flight.
     pub fn end_step(&mut self, mut clock: impl FnMut() -> Stamp) -> StepReport<M::Output> {
         let mut report = self.land(&mut clock);

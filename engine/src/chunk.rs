@@ -127,7 +127,6 @@ impl<M: ChunkModel> ChunkEngine<M> {
     /// Creates an engine over `model`.
     ///
     /// # Panics
-    ///
     /// If `config` has an empty ramp, a zero in it, or a zero limit.
     pub fn new(model: M, config: ChunkConfig) -> Self {
         assert!(
@@ -160,7 +159,6 @@ impl<M: ChunkModel> ChunkEngine<M> {
     /// that is not decoded; the samples of the rest come out.
     ///
     /// # Errors
-    ///
     /// [`OpenError`]; nothing is kept then.
     pub fn add_behind(
         &mut self,
@@ -248,7 +246,6 @@ impl<M: ChunkModel> ChunkEngine<M> {
     /// Runs the `nth` piece of [`ChunkModel::prepare`], for steps as large as they may be. It is not counted.
     ///
     /// # Errors
-    ///
     /// The model's.
     pub fn prepare(&mut self, nth: u32) -> Result<bool, ModelError> {
         let bounds = ChunkBounds {

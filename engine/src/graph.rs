@@ -336,7 +336,6 @@ impl StageGraph {
     /// stage and every edge is used by some request.
     ///
     /// # Errors
-    ///
     /// The first problem.
     pub fn check(&self) -> Result<(), GraphError> {
         self.check_stages()?;

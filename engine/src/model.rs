@@ -132,7 +132,6 @@ pub trait AsyncExecutor: StepExecutor {
     /// computes; then there is only `sample`.
     ///
     /// # Errors
-    ///
     /// [`ModelError::Compute`]: the whole batch is lost, and there will be no result.
     fn submit_sample(&mut self, _seqs: &[SeqId]) -> Result<bool, ModelError> {
         Ok(false)
@@ -179,7 +178,6 @@ pub trait Warmup {
     /// Returns true if there was such a piece, false once all has been prepared, or if there is nothing to prepare.
     ///
     /// # Errors
-    ///
     /// [`ModelError::Compute`]: the model cannot be used.
     fn prepare(&mut self, _nth: u32, _seqs: u32) -> Result<bool, ModelError> {
         Ok(false)
@@ -218,7 +216,6 @@ pub trait ChunkModel {
     /// decoded: the first ones, if the samples behind the lead do not depend on them.
     ///
     /// # Errors
-    ///
     /// [`ModelError::Rejected`] if it cannot be served.
     fn open(&mut self, seq: SeqId, lead: u32) -> Result<Skipped, ModelError>;
 
@@ -244,7 +241,6 @@ pub trait ChunkModel {
     /// As [`Warmup::prepare`], for calls of [`ChunkModel::decode`] within these bounds.
     ///
     /// # Errors
-    ///
     /// [`ModelError::Compute`]: the model cannot be used.
     fn prepare(&mut self, _nth: u32, _bounds: ChunkBounds) -> Result<bool, ModelError> {
         Ok(false)

@@ -128,7 +128,6 @@ impl<M: OneShotModel> OneShotEngine<M> {
     /// Creates an engine over `model`.
     ///
     /// # Panics
-    ///
     /// If `config` has a zero limit.
     pub fn new(model: M, config: OneShotConfig) -> Self {
         let limits = [

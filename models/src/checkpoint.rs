@@ -231,7 +231,6 @@ impl Checkpoint {
     /// tensors is requested.
     ///
     /// # Errors
-    ///
     /// [`LoadError`] if the only file, or the index of several, is missing, truncated or malformed.
     pub fn open(source: CheckpointSource) -> Result<Self, LoadError> {
         Self::open_in(source, None)

@@ -206,7 +206,6 @@ impl SpeechModel {
     /// Reads the thinker's weights, which speaking does not need. Every call reads them anew: keep the result.
     ///
     /// # Errors
-    ///
     /// [`LoadError`] with everything missing or wrong.
     pub fn load_thinker(&self) -> Result<ThinkerModel, LoadError> {
         self.check_thinker()?;
@@ -232,7 +231,6 @@ impl SpeechModel {
     /// Reads the audio encoder's weights. Every call reads them anew: keep the result.
     ///
     /// # Errors
-    ///
     /// [`LoadError`] with everything missing or wrong.
     pub fn load_audio_encoder(&self) -> Result<AudioEncoder, LoadError> {
         self.audio_limits()?;
@@ -254,7 +252,6 @@ impl SpeechModel {
     /// Reads the voice encoder of a checkpoint that clones. Every call reads it anew: keep the result.
     ///
     /// # Errors
-    ///
     /// [`LoadError`] with everything missing or wrong, or if this checkpoint does not clone.
     pub fn load_voice_encoder(&self) -> Result<VoiceEncoder, LoadError> {
         let load = || {
@@ -292,7 +289,6 @@ impl SpeechModel {
     /// Checks that models like this one hold conversations.
     ///
     /// # Errors
-    ///
     /// The reason why not, in words.
     pub fn converses(&self) -> Result<(), String> {
         match self.read.family {
@@ -363,7 +359,6 @@ impl SpeechModel {
     /// are plain text.
     ///
     /// # Errors
-    ///
     /// [`crate::TokenizeError`] if the text cannot be tokenized.
     pub fn instruction(&self, text: &str) -> Result<Vec<u32>, crate::TokenizeError> {
         self.turn(self.read.tokenizer.encode_plain(text)?)
@@ -372,7 +367,6 @@ impl SpeechModel {
     /// Token ids of a user turn with `text`: the prompt in front of the spoken text.
     ///
     /// # Errors
-    ///
     /// [`crate::TokenizeError`] if the text cannot be tokenized.
     pub fn user_turn(&self, text: &str) -> Result<Vec<u32>, crate::TokenizeError> {
         self.turn(self.read.tokenizer.encode(text)?)

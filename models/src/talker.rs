@@ -146,7 +146,6 @@ impl Talker {
     /// reference.
     ///
     /// # Errors
-    ///
     /// [`ModelError::Compute`] if there is no such sequence, or if it has no frame yet.
     pub fn replace_frame(&mut self, seq: SeqId, codes: &[u32]) -> Result<(), ModelError> {
         self.0.replace_frame(seq, codes)

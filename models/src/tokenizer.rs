@@ -90,7 +90,6 @@ impl Tokenizer {
     /// Token ids of `text`; names of special tokens are plain text.
     ///
     /// # Errors
-    ///
     /// [`TokenizeError`] if no token covers a part of the text.
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, TokenizeError> {
         let encoding = self.0.plain.encode_fast(text, false);

@@ -125,7 +125,6 @@ pub trait FromItem: Sized {
     /// Inputs in an item; the item itself if it is of another kind.
     ///
     /// # Errors
-    ///
     /// The item.
     fn from_item(item: Item) -> Result<Vec<Self>, Item>;
 }

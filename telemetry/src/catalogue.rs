@@ -63,7 +63,6 @@ impl Catalogue {
     /// The catalogue as it is compiled in, with vLLM's default limits.
     ///
     /// # Panics
-    ///
     /// Never in a build that passed its tests: the text is a constant, and one of them reads it.
     pub fn built_in() -> Self {
         Self::parse(BUILT_IN).unwrap_or_else(|error| panic!("the catalogue that is compiled in: {error}"))
@@ -72,7 +71,6 @@ impl Catalogue {
     /// The catalogue in `text`.
     ///
     /// # Errors
-    ///
     /// Text that is no catalogue: the first problem.
     pub fn parse(text: &str) -> Result<Self, CatalogueError> {
         read::catalogue(text)

@@ -46,7 +46,6 @@ impl MetricsConfig {
     /// Declares the file's own metrics.
     ///
     /// # Errors
-    ///
     /// The first that cannot be declared; [`MetricsConfig::parse`] has found most of those.
     pub fn declare(&self, custom: &CustomMetrics, mode: MetricsMode) -> Result<(), MetricError> {
         self.custom.iter().try_for_each(|spec| {
@@ -60,7 +59,6 @@ impl MetricsConfig {
     /// Reads a file.
     ///
     /// # Errors
-    ///
     /// A file that cannot be read, is no YAML, or has problems: all of them.
     pub fn read(path: &Path) -> Result<Self, MetricsConfigError> {
         let file = path.display().to_string();
@@ -76,7 +74,6 @@ impl MetricsConfig {
     /// Reads the text of a file that the user calls `file`.
     ///
     /// # Errors
-    ///
     /// As for [`MetricsConfig::read`].
     pub fn parse(file: &str, text: &str) -> Result<Self, MetricsConfigError> {
         // TorchServe's files use aliases.

@@ -116,7 +116,6 @@ impl CustomHandle {
     /// Adds to a counter, sets a gauge, observes with a histogram.
     ///
     /// # Errors
-    ///
     /// A value that is no finite number, or a counter that would go down.
     pub fn record(&self, value: f64) -> Result<(), MetricError> {
         check_value(value, matches!(self.0, Handle::Counter(_)))?;
@@ -170,7 +169,6 @@ impl CustomMetrics {
     /// Declares a metric. Declaring it again in the same way changes nothing.
     ///
     /// # Errors
-    ///
     /// A declaration that contradicts itself or another one.
     pub fn declare(&self, spec: &MetricSpec) -> Result<(), MetricError> {
         if self.schema.catalogue().find(&spec.name).is_some() {
@@ -184,7 +182,6 @@ impl CustomMetrics {
     /// Records a sample. One that is refused leaves no series behind.
     ///
     /// # Errors
-    ///
     /// A sample that does not fit its declaration, or that has none.
     pub fn record(&self, sample: &Sample) -> Result<(), MetricError> {
         let Some(request) = &sample.request else {
@@ -218,7 +215,6 @@ impl CustomMetrics {
     /// A series to hold. Labels may come in any order; those with a default may be left out.
     ///
     /// # Errors
-    ///
     /// An undeclared metric, or labels that are not its own.
     pub fn handle(&self, name: &str, labels: &[(String, String)]) -> Result<CustomHandle, MetricError> {
         let family = self.custom_family(name)?;

@@ -19,7 +19,6 @@ pub trait TypedFamily {
     /// Its declaration.
     ///
     /// # Panics
-    ///
     /// If `catalogue` is not made from the one that is compiled in.
     fn of<'a>(&self, catalogue: &'a Catalogue) -> &'a Family {
         &catalogue.families()[self.id()]

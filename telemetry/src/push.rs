@@ -71,7 +71,6 @@ impl Pusher {
     /// Pushes what `telemetry` records.
     ///
     /// # Errors
-    ///
     /// Certificates that cannot be read, and a label of the grouping key that metrics have.
     pub fn new(telemetry: &Telemetry, options: PushOptions) -> Result<Self, PushTargetError> {
         let custom = telemetry.schema().custom();

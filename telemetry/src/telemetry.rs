@@ -78,7 +78,6 @@ impl Telemetry {
     /// Telemetry for one server.
     ///
     /// # Errors
-    ///
     /// Every option that does not fit the catalogue.
     pub fn new(options: &TelemetryOptions) -> Result<Self, Vec<OptionsError>> {
         Ok(Self::around(&Foundation::new(options)?, options, Vec::new()))
@@ -88,7 +87,6 @@ impl Telemetry {
     /// [`LogSink::stop`].
     ///
     /// # Errors
-    ///
     /// Every option that does not fit the catalogue.
     pub fn with_line_log(
         options: &TelemetryOptions,

@@ -17,7 +17,6 @@ const PICTURES: &str = "OMNI_TEST_SCREENSHOTS";
 /// `values` (JSON). Without a browser it prints a note and returns `false`.
 ///
 /// # Panics
-///
 /// If the scenario fails, or if there is no browser and `OMNI_REQUIRE_BROWSER` is 1.
 pub async fn browse(scenario: &str, url: &str, values: &str) -> bool {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/studio/page");

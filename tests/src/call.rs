@@ -87,7 +87,6 @@ impl Call {
     /// Skips to the end of the call.
     ///
     /// # Errors
-    ///
     /// The status, if it is not OK.
     pub async fn end(mut self) -> Result<History, Status> {
         self.0.end().await
@@ -195,7 +194,6 @@ pub async fn audio_of(
 /// As above, with metadata.
 ///
 /// # Errors
-///
 /// The status of a failed call.
 pub async fn audio_of_request(
     client: &mut SpeechServiceClient<Channel>,

@@ -137,7 +137,6 @@ impl ChatCall {
     /// Skips to the end of the call.
     ///
     /// # Errors
-    ///
     /// The status, if it is not OK.
     pub async fn end(mut self) -> Result<ChatHistory, Status> {
         self.0.end().await
@@ -255,7 +254,6 @@ pub async fn generate(
 /// As above, with metadata.
 ///
 /// # Errors
-///
 /// The status of a failed call.
 pub async fn generate_request(
     client: &mut ChatServiceClient<Channel>,

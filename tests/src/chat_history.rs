@@ -15,7 +15,6 @@ pub type ChatHistory = Received<v1::ConverseResponse>;
 /// Checks the rules that hold for every stream.
 ///
 /// # Panics
-///
 /// With the broken rule.
 pub fn check_chat(history: &ChatHistory) {
     let mut checker = Checker::default();

@@ -14,7 +14,6 @@ pub type History = Received<v1::SpeakResponse>;
 /// Checks the rules that hold for every stream.
 ///
 /// # Panics
-///
 /// With the broken rule.
 pub fn check(history: &History) {
     let mut checker = Checker::default();

@@ -28,7 +28,6 @@ impl SlowLink {
     /// each way.
     ///
     /// # Panics
-    ///
     /// If no port is free.
     pub fn to(address: SocketAddr, kbit: u64, way: Duration) -> Self {
         let socket = TcpSocket::new_v4().expect("a socket");

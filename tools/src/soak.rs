@@ -107,7 +107,6 @@ struct Shared {
 /// Soaks a server. `progress` is called with each step done.
 ///
 /// # Errors
-///
 /// If the server cannot be reached or inspected; other problems are in the report.
 pub async fn soak(target: Target, plan: Plan, progress: impl Fn(&str)) -> anyhow::Result<Report> {
     let model = https::model(target.address).await?;

@@ -81,7 +81,6 @@ fn turn(number: usize, texts: usize) -> usize {
 /// of the phase, its requests done and its total.
 ///
 /// # Errors
-///
 /// If a server cannot be reached.
 pub async fn pairs(
     asking: &Asking,

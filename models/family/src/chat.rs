@@ -57,7 +57,6 @@ impl Hearing {
     /// Checks that `samples` samples, which came as `field`, are enough.
     ///
     /// # Errors
-    ///
     /// If they are not.
     pub fn check_short(&self, samples: usize, field: &'static str) -> Result<(), AudioInputError> {
         if samples < self.sample_rate.samples(self.min_audio).len() {

@@ -18,7 +18,6 @@ const SAMPLES: u64 = 32;
 /// large ones in samples.
 ///
 /// # Errors
-///
 /// If the files cannot be read.
 pub fn model_identity(source: &ModelSource) -> anyhow::Result<String> {
     let mut digest = Sha256::new();

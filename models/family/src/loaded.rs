@@ -28,7 +28,6 @@ impl fmt::Debug for LoadedModel {
 /// Loads the part of a model that `role` needs. May take long; nothing is kept if it fails.
 ///
 /// # Errors
-///
 /// All problems of the checkpoint, or of a device; [`FamilyError`](crate::FamilyError) before anything is read.
 pub fn load(source: &ModelSource, plan: &ComputePlan, role: ProcessRole) -> anyhow::Result<LoadedModel> {
     // All checkpoints that `omni-models` reads so far have the stages of one graph.

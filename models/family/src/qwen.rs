@@ -50,7 +50,6 @@ impl Qwen {
     /// Loads the part of a model that `role` needs. May take long; nothing is kept if it fails.
     ///
     /// # Errors
-    ///
     /// All problems of the checkpoint, or of a device.
     pub(crate) fn load(source: &ModelSource, plan: &ComputePlan, role: ProcessRole) -> anyhow::Result<Self> {
         let (checkpoint, name) = source.checkpoint()?;

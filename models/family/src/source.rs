@@ -29,7 +29,6 @@ impl ModelSource {
     /// The checkpoint in a directory, or in the snapshot that a folder of Hugging Face's cache refers to.
     ///
     /// # Errors
-    ///
     /// The actual content of the directory, and advice.
     pub fn in_directory(path: &Path) -> Result<Self, String> {
         let is_checkpoint = |path: &Path| path.join("config.json").is_file();
@@ -91,7 +90,6 @@ impl ModelSource {
 /// The checkpoint that is compiled in.
 ///
 /// # Errors
-///
 /// If this build has none.
 pub fn embedded_checkpoint() -> anyhow::Result<CheckpointSource> {
     ensure!(

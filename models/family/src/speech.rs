@@ -162,7 +162,6 @@ pub trait Converse: ModelInfo {
     /// Chat properties of the model.
     ///
     /// # Errors
-    ///
     /// The reason if it holds no conversations; the methods below are not called then.
     fn chat(&self) -> Result<ChatInfo, String>;
 
@@ -170,7 +169,6 @@ pub trait Converse: ModelInfo {
     /// thread that others wait for.
     ///
     /// # Errors
-    ///
     /// [`PromptError::Refused`] if its template refuses it, [`PromptError::Failed`] if the model cannot do it.
     fn prompt(&self, messages: &[ChatMessage]) -> Result<Prompt, PromptError>;
 

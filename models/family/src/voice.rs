@@ -62,14 +62,12 @@ pub trait EncodeVoice: Send + Sync {
     /// Speaker vector of mono samples in `[-1, 1]`.
     ///
     /// # Errors
-    ///
     /// If it cannot be computed.
     fn x_vector(&self, samples: &[f32]) -> Result<Vec<f32>, BackendError>;
 
     /// Codec frames of the same; the last one may be cut short.
     ///
     /// # Errors
-    ///
     /// If they cannot be computed.
     fn frames(&self, samples: &[f32]) -> Result<Vec<CodecFrame>, BackendError>;
 }

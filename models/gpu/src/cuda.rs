@@ -42,7 +42,6 @@ impl Cuda {
     /// Name of device `ordinal`, if it can be used. Allocates none of its memory.
     ///
     /// # Errors
-    ///
     /// [`GpuError::Unavailable`] if there is no driver, no such device, or one that is too old; [`GpuError::Driver`]
     /// if it does not answer.
     pub fn probe(ordinal: usize) -> Result<String> {
@@ -52,7 +51,6 @@ impl Cuda {
     /// Opens device `ordinal` with a queue.
     ///
     /// # Errors
-    ///
     /// [`GpuError::Unavailable`] if there is no driver, no such device, or one that is too old; [`GpuError::Driver`]
     /// or [`GpuError::Kernel`] if its kernels cannot be loaded.
     pub fn open(ordinal: usize) -> Result<Self> {

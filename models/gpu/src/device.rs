@@ -97,7 +97,6 @@ pub trait Allocate: Clone + fmt::Debug + Send + Sync + 'static {
     /// Allocates zeroed host memory for [`Copies::upload_async`] and [`Copies::download_async`].
     ///
     /// # Errors
-    ///
     /// [`GpuError::Memory`].
     fn staging(&self, bytes: usize) -> Result<Self::Staging>;
 }
@@ -110,14 +109,12 @@ pub trait Copies: Allocate {
     /// Copies `from` to the device. `from` may be reused when this returns.
     ///
     /// # Errors
-    ///
     /// [`GpuError::Recording`] while recording; [`GpuError::Address`], [`GpuError::Driver`].
     fn upload(&self, to: Address, from: &[u8]) -> Result<()>;
 
     /// Copies from the device after all work queued so far, and waits for it.
     ///
     /// # Errors
-    ///
     /// As [`Copies::upload`], and the errors of earlier work.
     fn download(&self, from: Address, to: &mut [u8]) -> Result<()>;
 
@@ -125,7 +122,6 @@ pub trait Copies: Allocate {
     /// [`Device::wait`] or [`Copies::download`] has returned, or [`Copies::wait_copy`] of a later copy.
     ///
     /// # Errors
-    ///
     /// As [`Copies::upload`].
     fn upload_async(&self, to: Address, from: &Self::Staging, bytes: usize) -> Result<()>;
 
@@ -133,14 +129,12 @@ pub trait Copies: Allocate {
     /// returns `to`.
     ///
     /// # Errors
-    ///
     /// As [`Copies::upload`].
     fn download_async(&self, from: Address, to: Self::Staging, bytes: usize) -> Result<Self::PendingCopy>;
 
     /// Waits for the copy and the work queued before it; later work continues.
     ///
     /// # Errors
-    ///
     /// Errors of the work so far, as far as known; [`GpuError::Recording`] while recording.
     fn wait_copy(&self, pending: Self::PendingCopy) -> Result<Self::Staging>;
 }
@@ -153,7 +147,6 @@ pub trait Graphs: Clone + fmt::Debug + Send + Sync + 'static {
     /// Records launches of this queue from now on instead of running them.
     ///
     /// # Errors
-    ///
     /// [`GpuError::Recording`] if it is recording already; [`GpuError::Driver`].
     fn record(&self) -> Result<()>;
 
@@ -195,7 +188,6 @@ pub trait Device: Allocate + Copies + Graphs {
     /// Same device with a queue of its own.
     ///
     /// # Errors
-    ///
     /// [`GpuError::Driver`].
     fn fork(&self, priority: Priority) -> Result<Self>;
 
@@ -207,14 +199,12 @@ pub trait Device: Allocate + Copies + Graphs {
     /// Queues a launch, or records it while recording. A launch without blocks does nothing.
     ///
     /// # Errors
-    ///
     /// [`GpuError::Kernel`] if it is invalid. Errors of its run are returned by the next call that waits.
     fn launch(&self, launch: &Launch) -> Result<()>;
 
     /// Waits until all queued work is complete.
     ///
     /// # Errors
-    ///
     /// Errors of that work; [`GpuError::Recording`] while recording.
     fn wait(&self) -> Result<()>;
 }

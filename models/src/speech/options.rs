@@ -113,7 +113,6 @@ impl Default for Parts {
 /// Name of NVIDIA device `device`, if models can run on it; allocates none of its memory.
 ///
 /// # Errors
-///
 /// The reason it cannot be used.
 pub fn probe_gpu(device: usize) -> Result<String, String> {
     #[cfg(feature = "cuda")]

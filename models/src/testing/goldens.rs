@@ -34,7 +34,6 @@ impl Goldens {
     /// Numbers, in order.
     ///
     /// # Panics
-    ///
     /// If there is no tensor of this name.
     pub fn floats(&self, name: &str) -> Vec<f32> {
         let (dtype, _, bytes) = self.tensor(name);
@@ -46,7 +45,6 @@ impl Goldens {
     /// Ids or codes, in order.
     ///
     /// # Panics
-    ///
     /// If there is no tensor of this name.
     pub fn ids(&self, name: &str) -> Vec<u32> {
         let (dtype, _, bytes) = self.tensor(name);
@@ -63,7 +61,6 @@ impl Goldens {
     /// Changes the first id, for tests that must find a difference.
     ///
     /// # Panics
-    ///
     /// If there is no tensor of this name.
     pub fn change_id(&mut self, name: &str) {
         let at = {
@@ -76,7 +73,6 @@ impl Goldens {
     /// Shape of the tensor.
     ///
     /// # Panics
-    ///
     /// If there is no tensor of this name.
     pub fn shape(&self, name: &str) -> Vec<usize> {
         self.tensor(name).1

@@ -66,7 +66,6 @@ pub struct Prompted {
 /// text (without its last token, which is never spoken).
 ///
 /// # Panics
-///
 /// If there is no such case.
 pub fn tiny_prompt(g: &Goldens, name: &str, speaker: &str) -> Prompted {
     let ids = g.ids(&format!("{name}.input_ids"));

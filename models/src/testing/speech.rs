@@ -116,7 +116,6 @@ impl Run {
     /// As above, for one of `all` sequences that share the cache.
     ///
     /// # Errors
-    ///
     /// Those of the talker.
     pub fn open_among(
         all: u32,
@@ -261,7 +260,6 @@ pub fn decode(
 /// Samples of every entry of a batch.
 ///
 /// # Errors
-///
 /// The first failed stream's error.
 fn whole(decoded: Vec<Decoded<f32>>) -> Result<Vec<Vec<f32>>, ModelError> {
     let samples: Result<_, _> = decoded.into_iter().collect();

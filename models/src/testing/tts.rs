@@ -90,7 +90,6 @@ pub fn file_of(checkpoint: &'static [(&'static str, &'static [u8])], name: &str)
 /// text is in front of the first frame.
 ///
 /// # Panics
-///
 /// If there is no such case.
 pub fn tts_prompt(g: &Goldens, name: &str, voice: Voice, language: Option<&str>, whole: bool) -> Prompted {
     let ids = g.ids(&format!("{name}.input_ids"));

@@ -49,7 +49,6 @@ pub struct HostSession {
 /// Waits for the greeting of the other side. `stages` are the stages of all graphs.
 ///
 /// # Errors
-///
 /// [`LinkError`]; a peer of another version is told the reason, too.
 pub fn called(socket: UnixStream, stages: StageNames, clock: Clock) -> Result<HostSession, LinkError> {
     let wake = Notifier::default();
@@ -117,7 +116,6 @@ impl HostSession {
     /// Sends a heartbeat.
     ///
     /// # Errors
-    ///
     /// [`LinkError`].
     pub fn beat(&mut self) -> Result<(), LinkError> {
         self.link.say(NO_SEQUENCE, Body::Heartbeat(Heartbeat {}))?;
@@ -132,7 +130,6 @@ impl HostSession {
     /// Sends the reason why there will be no stage.
     ///
     /// # Errors
-    ///
     /// [`LinkError`].
     pub fn refuse(mut self, message: &str) -> Result<(), LinkError> {
         let message = message.to_owned();
@@ -144,7 +141,6 @@ impl HostSession {
     /// exceeding `timeouts` in a turn. `status` is where the replica writes its state, and `changes` notifies of it.
     ///
     /// # Errors
-    ///
     /// [`LinkError`]; [`LinkError::Peer`] when the replica has died.
     pub fn serve(
         self,
@@ -166,7 +162,6 @@ impl HostSession {
     /// replica dies. Sequences of the connection are cancelled then.
     ///
     /// # Errors
-    ///
     /// As [`serve`](Self::serve).
     pub fn serve_shared(self, replica: &SharedReplica) -> Result<(), LinkError> {
         let membership = replica.router.join(self.forwarder.clone())?;
@@ -178,7 +173,6 @@ impl HostSession {
     /// connection.
     ///
     /// # Errors
-    ///
     /// [`LinkError`].
     pub fn serve_link(self, replica: &SharedReplica) -> Result<(), LinkError> {
         self.take_items(replica.rendezvous.clone())

@@ -38,7 +38,6 @@ impl Peer for Attached {
 /// of a terminal to the server's group do not reach it: the server lets the work in progress end first.
 ///
 /// # Errors
-///
 /// The error of the system.
 pub fn spawn_peer(command: &mut Command) -> io::Result<Connected> {
     let (here, there) = UnixStream::pair()?;
@@ -55,7 +54,6 @@ pub fn spawn_peer(command: &mut Command) -> io::Result<Connected> {
 /// Returns the connection of this process with the one that started it.
 ///
 /// # Errors
-///
 /// If its standard input is not a socket.
 pub fn inherited() -> io::Result<UnixStream> {
     #[cfg(target_os = "linux")]

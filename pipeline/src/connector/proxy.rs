@@ -199,7 +199,6 @@ impl Proxy {
     /// Does everything that is possible now.
     ///
     /// # Errors
-    ///
     /// If the connection has failed.
     pub(super) fn turn(&mut self) -> Result<(), LinkError> {
         self.link.read()?;

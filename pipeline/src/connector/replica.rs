@@ -42,7 +42,6 @@ pub trait StageTransport: Send {
     /// Opens a connection. Called on the replica's thread, again after each death.
     ///
     /// # Errors
-    ///
     /// The error of the system.
     fn connect(&mut self) -> io::Result<Connected>;
 }

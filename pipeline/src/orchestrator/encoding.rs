@@ -81,7 +81,6 @@ impl Pipeline {
     /// future cancels the work.
     ///
     /// # Errors
-    ///
     /// The end of the work without an embedding.
     pub async fn encode(
         self: &Arc<Self>,

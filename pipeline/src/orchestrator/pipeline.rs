@@ -192,11 +192,9 @@ impl Pipeline {
     /// Creates a pipeline of these parts.
     ///
     /// # Errors
-    ///
     /// If the graph cannot be run.
     ///
     /// # Panics
-    ///
     /// If the stages are not those of the graph.
     pub fn new(parts: PipelineParts) -> Result<Arc<Self>, GraphError> {
         let declared = parts.graph.stages.iter().map(|node| node.name);
@@ -263,7 +261,6 @@ impl Pipeline {
     /// Checks that every stage of speech has a replica that takes work.
     ///
     /// # Errors
-    ///
     /// The reason why a stage has none.
     pub fn check_speech(&self) -> Result<(), StageError> {
         let needed = self.wiring.speech.iter().chain(&self.wiring.speaker);
@@ -273,7 +270,6 @@ impl Pipeline {
     /// Checks that the stage that answers, if there is one, has a replica that takes work.
     ///
     /// # Errors
-    ///
     /// The reason why it has none.
     pub fn check_answers(&self) -> Result<(), StageError> {
         Ok(self.wiring.answers.map_or(Ok(()), |stage| self.check(stage))?)
@@ -283,7 +279,6 @@ impl Pipeline {
     /// work.
     ///
     /// # Errors
-    ///
     /// The reason why it has none.
     pub fn check_hearing(&self) -> Result<(), StageError> {
         Ok(self.wiring.hears.map_or(Ok(()), |stage| self.check(stage))?)

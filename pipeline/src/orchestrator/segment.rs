@@ -173,7 +173,6 @@ impl Segment {
     /// Adds tokens; `last` marks the final ones. Does nothing if the sequence is not open.
     ///
     /// # Errors
-    ///
     /// If there are tokens and [no room](Self::has_room) for them.
     pub fn push(&mut self, tokens: Vec<u32>, last: bool) -> Result<(), EdgeFull> {
         if !self.spec.open {
@@ -401,7 +400,6 @@ impl Pipeline {
     /// the next one after one of them has died.
     ///
     /// # Errors
-    ///
     /// If a stage does not take it.
     pub fn speak(
         self: &Arc<Self>,

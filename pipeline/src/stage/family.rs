@@ -73,14 +73,12 @@ pub trait ArBackend: Send + 'static {
     /// Builds a model without sequences.
     ///
     /// # Errors
-    ///
     /// If it cannot be built.
     fn load(&self) -> Result<Self::Model, BackendError>;
 
     /// Converts a request to the model's own form.
     ///
     /// # Errors
-    ///
     /// If it is for another kind of stage.
     fn request(&self, request: StageRequest) -> Result<<Self::Model as Sequences>::Request, BackendError>;
 
@@ -90,7 +88,6 @@ pub trait ArBackend: Send + 'static {
     /// Request with which it warms up.
     ///
     /// # Errors
-    ///
     /// If the model refuses it.
     fn warm_up(&self) -> Result<WarmUp, BackendError>;
 
@@ -113,7 +110,6 @@ pub trait ChunkBackend: Send + 'static {
     /// Builds a model without streams.
     ///
     /// # Errors
-    ///
     /// If it cannot be built.
     fn load(&self) -> Result<Self::Model, BackendError>;
 
@@ -132,14 +128,12 @@ pub trait OneShotBackend: Send + 'static {
     /// Builds a model without requests.
     ///
     /// # Errors
-    ///
     /// If it cannot be built.
     fn load(&self) -> Result<Self::Model, BackendError>;
 
     /// Converts a request to the model's own form.
     ///
     /// # Errors
-    ///
     /// If it is for another kind of stage.
     fn request(&self, request: StageRequest) -> Result<<Self::Model as OneShotModel>::Input, BackendError>;
 
@@ -149,7 +143,6 @@ pub trait OneShotBackend: Send + 'static {
     /// Request with which it warms up.
     ///
     /// # Errors
-    ///
     /// If there is nothing that it takes.
     fn warm_up(&self) -> Result<StageRequest, BackendError>;
 }

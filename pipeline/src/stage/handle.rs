@@ -57,7 +57,6 @@ impl<J> StageHandle<J> {
     /// Submits a job; never waits.
     ///
     /// # Errors
-    ///
     /// [`JobRefused`]; the job is dropped then.
     pub fn submit(&self, job: J) -> Result<(), JobRefused> {
         let stage = self.name;

@@ -96,7 +96,6 @@ impl Notifier {
     /// most.
     ///
     /// # Errors
-    ///
     /// If there is one, or the system gives no socket.
     pub(crate) fn line(&self) -> io::Result<NotifierFd> {
         let (line, end) = UnixStream::pair()?;

@@ -178,7 +178,6 @@ impl<J: Send + 'static> StagePool<J> {
     /// A pool of `replicas` replicas, each building its model on its own thread.
     ///
     /// # Errors
-    ///
     /// [`PoolError::Thread`]; replicas started before are stopped.
     pub fn new(parts: PoolParts<J>, replicas: u32) -> Result<Self, PoolError> {
         let slots = Slots {
@@ -212,7 +211,6 @@ impl<J: Send + 'static> StagePool<J> {
     /// Leases a replica that takes work, by the pool's routing.
     ///
     /// # Errors
-    ///
     /// The reason why there is none.
     pub fn bind(&self) -> Result<Lease<J>, NoReplica> {
         self.bind_among(|_| true)?.ok_or(NoReplica::Closed)
@@ -222,7 +220,6 @@ impl<J: Send + 'static> StagePool<J> {
     /// outputs.
     ///
     /// # Errors
-    ///
     /// The reason none is available.
     pub fn bind_like(&self, format: &str) -> Result<Lease<J>, NoReplica> {
         let lease = self.bind_among(|replica| &*replica.format == format)?;
@@ -270,7 +267,6 @@ impl<J: Send + 'static> StagePool<J> {
     /// Checks that some replica takes work now.
     ///
     /// # Errors
-    ///
     /// The reason why none does.
     pub fn check(&self) -> Result<(), NoReplica> {
         let slots = self.shared.slots.lock();
@@ -407,7 +403,6 @@ impl<J> Lease<J> {
     /// Submits a job; never waits.
     ///
     /// # Errors
-    ///
     /// [`JobRefused`]; the job is dropped then.
     pub fn submit(&self, job: J) -> Result<(), JobRefused> {
         self.thread.handle.submit(job)

@@ -109,7 +109,6 @@ impl Card {
     /// Registration of the card.
     ///
     /// # Errors
-    ///
     /// If it cannot be encoded.
     pub fn spec(&self) -> anyhow::Result<DiscoverySpec> {
         let Instance {

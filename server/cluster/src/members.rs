@@ -64,7 +64,6 @@ impl Members {
     /// Members of the front end with an orchestrator.
     ///
     /// # Errors
-    ///
     /// If connections cannot be made.
     pub async fn new(
         runtime: DistributedRuntime,

@@ -15,7 +15,6 @@ impl Signals {
     /// Signals from now on.
     ///
     /// # Errors
-    ///
     /// The system's error.
     pub fn new() -> io::Result<Self> {
         Ok(Self {

@@ -117,7 +117,6 @@ impl RawConfig {
     /// As [`validate`](Self::validate), with the origins of the deploy configuration.
     ///
     /// # Errors
-    ///
     /// [`ConfigError`] with one line per problem.
     pub fn resolve(self) -> Result<(Config, Resolution), ConfigError> {
         self.resolve_on(&device::probe)

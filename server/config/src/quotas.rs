@@ -84,7 +84,6 @@ impl Quotas {
     /// Parses a word of the file, `QUOTA=LIMIT`.
     ///
     /// # Errors
-    ///
     /// A message with the problem and what is accepted.
     pub(super) fn set(&mut self, word: &str) -> Result<(), String> {
         let known = || Quota::ALL.map(Quota::name).join(", ");

@@ -306,7 +306,6 @@ impl RawConfig {
     /// reproducible.
     ///
     /// # Errors
-    ///
     /// If they are invalid.
     pub fn arguments_only(
         args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
@@ -332,7 +331,6 @@ impl RawConfig {
     /// Translates vLLM's flags.
     ///
     /// # Errors
-    ///
     /// If the host has no address.
     pub(super) fn translate(&mut self) -> Result<(), String> {
         if let Some(ServerCommand::Serve { model: Some(model) }) = &self.command {

@@ -96,7 +96,6 @@ impl Caller {
     /// Begins a call at `now`, which lasts until the place is dropped.
     ///
     /// # Errors
-    ///
     /// If its quotas have no room for another one.
     pub fn open(&self, now: Stamp) -> Result<Option<StreamPlace>, OverQuota> {
         let account = self.account.as_ref();
@@ -106,7 +105,6 @@ impl Caller {
     /// Charges the begin of an utterance or answer of `characters` so far; more may follow.
     ///
     /// # Errors
-    ///
     /// If its quotas have no room for that.
     pub fn begin(&self, characters: usize, now: Stamp) -> Result<(), OverQuota> {
         match &self.account {

@@ -58,7 +58,6 @@ impl Tasks {
     /// Starts a thread for blocking work, which must end soon after cancellation.
     ///
     /// # Errors
-    ///
     /// If the system gives no thread, or outside the runtime.
     pub fn thread(&self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
         self.start(name, None, body)

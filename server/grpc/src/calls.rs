@@ -50,7 +50,6 @@ impl CountCalls {
     /// Creates the counters of all methods.
     ///
     /// # Errors
-    ///
     /// If the descriptors that are compiled in cannot be read.
     pub fn new(meter: &Meter) -> Result<Self, prost::DecodeError> {
         let mut counted = HashMap::new();

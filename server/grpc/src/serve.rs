@@ -257,7 +257,6 @@ async fn follow(access: &Access) {
 /// watched where callers are served.
 ///
 /// # Errors
-///
 /// If the descriptors for reflection are unusable.
 pub async fn serve_admin<H: Health>(
     listener: TcpListener,

@@ -27,7 +27,6 @@ impl Notes {
     /// Creates notes of unknown fields.
     ///
     /// # Errors
-    ///
     /// The first of them, if the server is `strict`.
     pub(super) fn unknown(names: Vec<String>, strict: bool) -> Result<Self, ApiError> {
         Ok(Self {
@@ -78,7 +77,6 @@ impl Notes {
 /// Logs unknown fields and returns their names.
 ///
 /// # Errors
-///
 /// The first of them, if the server is `strict`.
 pub(super) fn ignored(names: Vec<String>, strict: bool) -> Result<Vec<String>, ApiError> {
     match names.first() {

@@ -154,7 +154,6 @@ impl ChatBody {
     /// Ignored hints.
     ///
     /// # Errors
-    ///
     /// The first of them, if the server is `strict`.
     pub(super) fn ignored(&self, strict: bool) -> Result<Vec<&'static str>, ApiError> {
         let forces_a_call = match &self.tool_choice {

@@ -17,7 +17,6 @@ const MOST: usize = 16;
 /// not count. A field is named by its path with points, without the indices of list entries.
 ///
 /// # Errors
-///
 /// As for [`omni_json::read`].
 pub(super) fn read<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<(T, Vec<String>)> {
     let json = repaired(json);

@@ -56,7 +56,6 @@ impl Catalog {
     /// Checks that speech can be requested now.
     ///
     /// # Errors
-    ///
     /// The reason why not.
     pub fn speaks(&self) -> Result<(), ServeError> {
         self.orchestrator.available().map(drop)
@@ -65,7 +64,6 @@ impl Catalog {
     /// Checks that an answer can be requested now.
     ///
     /// # Errors
-    ///
     /// The reason why not.
     pub fn converses(&self) -> Result<(), ServeError> {
         self.orchestrator.chat_available().map(drop)
@@ -74,7 +72,6 @@ impl Catalog {
     /// Models that are served.
     ///
     /// # Errors
-    ///
     /// If none is loaded yet.
     pub fn models(&self) -> Result<Vec<ModelDescription>, ServeError> {
         let pipeline = self.orchestrator.model()?;
@@ -107,7 +104,6 @@ impl Catalog {
     /// Returns true if requests for a model of this name are for the one that is served.
     ///
     /// # Errors
-    ///
     /// If none is loaded yet.
     pub fn is_served(&self, name: &str) -> Result<bool, ServeError> {
         Ok(aliases::is_model(name, &self.orchestrator.model()?.info))
@@ -116,7 +112,6 @@ impl Catalog {
     /// Voices of `model` that speak `language`, then those that the caller keeps; empty texts match all.
     ///
     /// # Errors
-    ///
     /// If there is no such model, or none is loaded yet.
     pub fn voices(
         &self,

@@ -64,7 +64,6 @@ impl ChatModel {
     /// Builds the command for a request's settings; `field` is the name of its history in errors.
     ///
     /// # Errors
-    ///
     /// The field that cannot be honoured.
     pub fn configure(
         &self,
@@ -109,7 +108,6 @@ impl ChatModel {
     /// Checks the settings of a request; its history is not looked at.
     ///
     /// # Errors
-    ///
     /// The field that cannot be honoured.
     pub fn settings(&self, request: &ChatRequest) -> Result<ChatSettings, ServeError> {
         settings::settings(request, self)
@@ -118,7 +116,6 @@ impl ChatModel {
     /// Checks a message; the session adds it to the conversation.
     ///
     /// # Errors
-    ///
     /// The part that cannot be honoured.
     pub fn message(&self, message: MessageRequest) -> Result<NewMessage, ServeError> {
         messages::message(message, self)
@@ -151,7 +148,6 @@ impl ChatService {
     /// Permit for a conversation call, and the model to check against.
     ///
     /// # Errors
-    ///
     /// If no work is accepted, or no more of this caller.
     pub fn admit(&self, method: &'static str, caller: Caller) -> Result<(ChatModel, CallPermit), ServeError> {
         let (pipeline, chat) = self.gate.ready(self.gate.deps.orchestrator.chat_available())?;
@@ -180,7 +176,6 @@ impl ChatService {
     /// Answers one whole conversation. A request that cannot be honoured fails in the session, which records it.
     ///
     /// # Errors
-    ///
     /// As for [`admit`](Self::admit).
     pub async fn generate(
         &self,

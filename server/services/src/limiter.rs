@@ -43,7 +43,6 @@ impl FairLimiter {
     /// Takes a place for a call of `tenant`.
     ///
     /// # Errors
-    ///
     /// The number of places that the tenant may have now.
     pub(super) fn take(&self, tenant: Tenant) -> Result<FairPermit, usize> {
         let mut taken = self.taken.lock();

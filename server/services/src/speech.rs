@@ -78,7 +78,6 @@ impl SpeechService {
     /// Properties of the model, also while no work is accepted.
     ///
     /// # Errors
-    ///
     /// If it is not loaded yet.
     pub fn info(&self) -> Result<Arc<SpeechInfo>, ServeError> {
         Ok(Arc::clone(&self.gate.deps.orchestrator.model()?.info))
@@ -87,7 +86,6 @@ impl SpeechService {
     /// Encodes the recording of a request. A model that imitates none refuses it later.
     ///
     /// # Errors
-    ///
     /// The problem with the recording.
     pub async fn imitated(
         &self,
@@ -109,7 +107,6 @@ impl SpeechService {
     /// Permit for a speech call, and the model, with the voices that the caller keeps.
     ///
     /// # Errors
-    ///
     /// If no work is accepted, or no more of this caller.
     pub fn admit(
         &self,
@@ -124,7 +121,6 @@ impl SpeechService {
     /// Input of the model for the text, if it was spoken as `request` says.
     ///
     /// # Errors
-    ///
     /// As for speaking it: the field that cannot be honoured, text that is too long, quotas of the caller.
     pub async fn explain(
         &self,
@@ -182,7 +178,6 @@ impl SpeechService {
     /// the session, which records it.
     ///
     /// # Errors
-    ///
     /// As for [`admit`](Self::admit).
     pub async fn synthesize(
         &self,

@@ -140,7 +140,6 @@ impl Voices {
     /// whose file is being written then is kept.
     ///
     /// # Errors
-    ///
     /// The problem with it, or that there is no room.
     pub async fn create(&self, caller: &Caller, new: NewVoice) -> Result<VoiceView, ServeError> {
         let counted = self.figures.creation(figures::material(&new.origin));
@@ -229,7 +228,6 @@ impl Voices {
     /// Returns one of them.
     ///
     /// # Errors
-    ///
     /// If there is none of that name.
     pub fn get(&self, caller: &Caller, name: &str) -> Result<VoiceView, ServeError> {
         let found = self.store.find(&Owner::of(caller), name);
@@ -270,7 +268,6 @@ impl Voices {
     /// Keeps the voice of a file as the caller's, under `name` if that is not empty.
     ///
     /// # Errors
-    ///
     /// If it is not a file of a voice, if it is of another model, or if there is no room.
     pub async fn import(&self, caller: &Caller, name: &str, data: &[u8]) -> Result<VoiceView, ServeError> {
         let counted = self.figures.creation(VoiceMaterial::File);
@@ -295,7 +292,6 @@ impl Voices {
     /// request.
     ///
     /// # Errors
-    ///
     /// The problem with the recording.
     pub async fn imitate(
         &self,

@@ -16,7 +16,6 @@ pub struct EventSender<E> {
 /// Creates a channel for `capacity` events and a status.
 ///
 /// # Panics
-///
 /// If the capacity is more than a channel can have.
 pub fn event_channel<E>(capacity: usize) -> (EventSender<E>, Receiver<Result<E, ServeError>>) {
     let (events, receiver) = mpsc::channel(capacity + 1);

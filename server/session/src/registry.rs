@@ -173,7 +173,6 @@ impl SessionHandle {
     /// Charges an utterance or an answer of `characters` characters to the caller's quotas.
     ///
     /// # Errors
-    ///
     /// If they have no room for it.
     pub(super) fn begin(&self, characters: usize, now: Stamp) -> Result<(), OverQuota> {
         self.entry.requests.fetch_add(1, Ordering::Relaxed);

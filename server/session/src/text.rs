@@ -113,7 +113,6 @@ fn options(info: &SpeechInfo, buffering: Buffering, max_buffered_bytes: usize) -
 /// Explains `text`: the input of this model in a session.
 ///
 /// # Errors
-///
 /// As for speaking it; but text without anything to speak is no error.
 pub fn explain(info: &SpeechInfo, buffering: Buffering, text: &str) -> Result<Explained, ServeError> {
     let options = options(info, buffering, text.len().max(1));

@@ -9,7 +9,6 @@ use tokio::net::{TcpListener, TcpSocket};
 /// Binds the address of `flag` for `whom`.
 ///
 /// # Errors
-///
 /// The reason, with the flag to change.
 pub(super) async fn bind(whom: &str, flag: &str, wanted: SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(wanted).await;
@@ -19,7 +18,6 @@ pub(super) async fn bind(whom: &str, flag: &str, wanted: SocketAddr) -> anyhow::
 /// Reserves the port for `whom` without listening: connections are refused until the socket listens.
 ///
 /// # Errors
-///
 /// As for [`bind`].
 pub(super) fn reserve(whom: &str, flag: &str, wanted: SocketAddr) -> anyhow::Result<TcpSocket> {
     let reserved = || {

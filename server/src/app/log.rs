@@ -12,7 +12,6 @@ use tracing_subscriber::fmt::format::JsonFields;
 /// not name.
 ///
 /// # Errors
-///
 /// If the level is invalid, or logging was started before.
 pub fn init_logging(config: &Config, quiet: &[&str]) -> anyhow::Result<()> {
     let level = &config.log_level;

@@ -75,7 +75,6 @@ impl HostedStage<'_> {
     /// Loads the replica's part of the model, calling `beat` at intervals.
     ///
     /// # Errors
-    ///
     /// If it cannot be loaded, or that of `beat`.
     pub(super) fn load(
         &self,

@@ -127,7 +127,6 @@ impl StageListener {
     /// returns which it was. `refuses` validates the peer's greeting.
     ///
     /// # Errors
-    ///
     /// [`LinkError`] of a front end. Errors of a stage are reported by that stage.
     pub fn serve(
         &self,

@@ -110,7 +110,6 @@ impl BodyHold {
     /// Charges `bytes` more to the request.
     ///
     /// # Errors
-    ///
     /// If the budget is exhausted.
     pub fn take(&self, bytes: usize) -> Result<(), ServeError> {
         self.0.take(bytes)

@@ -102,7 +102,6 @@ impl Tls {
     /// Loads the files.
     ///
     /// # Errors
-    ///
     /// All problems of the files.
     pub fn new(files: &TlsFiles, expiry: CertificateInstrument) -> Result<Self, Vec<String>> {
         let files = files.clone();

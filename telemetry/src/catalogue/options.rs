@@ -26,7 +26,6 @@ impl Prefix {
     /// The prefix that is written `text`.
     ///
     /// # Errors
-    ///
     /// Any text that is neither.
     pub fn parse(text: &str) -> Result<Self, OptionsError> {
         match text {
@@ -104,7 +103,6 @@ impl Catalogue {
     /// This catalogue with an operator's wishes applied.
     ///
     /// # Errors
-    ///
     /// Every wish that does not fit.
     pub fn with(&self, options: &CatalogueOptions) -> Result<Self, Vec<OptionsError>> {
         let problems = self.problems(options);

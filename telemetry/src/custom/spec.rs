@@ -85,7 +85,6 @@ impl MetricSpec {
     /// Checks that it can be declared.
     ///
     /// # Errors
-    ///
     /// The first thing that is wrong.
     pub fn check(&self) -> Result<(), MetricError> {
         check_length(&self.name)?;

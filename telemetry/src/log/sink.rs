@@ -88,7 +88,6 @@ impl LogWriter {
     /// Writes to `out` until the sink stops. Flushes whenever nothing waits.
     ///
     /// # Errors
-    ///
     /// An output that cannot be written to.
     pub fn run(self, mut out: impl Write) -> io::Result<()> {
         while let Ok(message) = self.0.recv() {

@@ -115,7 +115,6 @@ impl PushTarget {
     /// The group `job` and `grouping` of the gateway at `url`. A name and a password in the URL are credentials.
     ///
     /// # Errors
-    ///
     /// An address that is none, an empty job, or a label that cannot be one.
     pub fn new(url: &str, job: &str, grouping: &[(&str, &str)]) -> Result<Self, PushTargetError> {
         let uri: Uri = url.parse().map_err(|_| PushTargetError::Address)?;
@@ -154,7 +153,6 @@ impl PushTarget {
     /// True if no label of the grouping key is one of these metrics' own.
     ///
     /// # Errors
-    ///
     /// The first that is: a gateway refuses the group as soon as it gets two values of it, and overwrites a single one.
     pub fn check<'a>(&self, families: impl IntoIterator<Item = &'a Family>) -> Result<(), PushTargetError> {
         for family in families {

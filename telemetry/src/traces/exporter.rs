@@ -43,7 +43,6 @@ pub trait SpanTransport: Send + Sync + 'static {
     /// Sends them all; the count of those that the collector rejected. Dropping the future gives up.
     ///
     /// # Errors
-    ///
     /// If none arrived.
     fn send(&self, spans: Vec<SpanData>) -> impl Future<Output = Result<u64, SpanSendError>> + Send;
 }

@@ -50,7 +50,6 @@ impl TraceSampler {
     /// The sampler of that name, with that argument: the share for those that take one, all without it.
     ///
     /// # Errors
-    ///
     /// A name that is not in [`NAMES`](Self::NAMES), or a share that is none.
     pub fn parse(name: &str, argument: Option<&str>) -> Result<Self, SamplerError> {
         let own = name.strip_prefix("parentbased_");

@@ -40,7 +40,6 @@ const OPERATORS: [&str; 5] = ["and", "or", "unless", "bool", "offset"];
 /// Reads an expression.
 ///
 /// # Errors
-///
 /// Brackets or quotes that do not match, and matchers that are none.
 pub(crate) fn read(expression: &str) -> Result<Expression, String> {
     let tokens = tokens(expression)?;

@@ -197,7 +197,6 @@ impl std::error::Error for Problem {}
 /// Reads the one document of a file that the user calls `name`. A text without a document is a null.
 ///
 /// # Errors
-///
 /// The first thing that is not YAML, or that this reader refuses.
 pub fn parse(name: &str, text: &str, aliases: Aliases) -> Result<Node, Problem> {
     read(&Place::of(name), text, aliases, true)
@@ -206,7 +205,6 @@ pub fn parse(name: &str, text: &str, aliases: Aliases) -> Result<Node, Problem> 
 /// Reads a value that is written at `place`, as in `--set key=value`. An empty text is a null.
 ///
 /// # Errors
-///
 /// As for [`parse`].
 pub fn parse_value(place: &Place, text: &str) -> Result<Node, Problem> {
     read(place, text, Aliases::Refuse, false)

@@ -23,7 +23,6 @@ impl Place {
     /// Checks that the place can compute; returns its description.
     ///
     /// # Errors
-    ///
     /// The reason why nothing can be computed there.
     pub fn probe(self) -> Result<String, String> {
         match self {

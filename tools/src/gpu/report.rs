@@ -69,7 +69,6 @@ impl Report {
     /// Writes a line at once, even within a table; the table is restarted behind it.
     ///
     /// # Errors
-    ///
     /// If it cannot be written.
     pub fn aside(&mut self, line: &str) -> io::Result<()> {
         self.parted = true;

@@ -15,7 +15,6 @@ const FREED: &str = "vllm:omni_cancel_latency_s";
 /// On a server with one place: one caller speaks, another waits, the first cancels.
 ///
 /// # Errors
-///
 /// If a server cannot be started or reached.
 pub async fn cancels(program: &Path, rounds: usize) -> anyhow::Result<String> {
     let server = server(program, &["--max-active", "1"])?;

@@ -28,7 +28,6 @@ enum Manner {
 /// Opens `sessions` of each kind on as many connections, and on a tenth of them; reports the memory of each.
 ///
 /// # Errors
-///
 /// If a server cannot be started or reached.
 pub async fn idle(program: &Path, sessions: usize) -> anyhow::Result<String> {
     // Every connection is a file, here and in the server, which gets this from us.

@@ -59,7 +59,6 @@ impl FileRows {
     /// Appends row `row`, which must exist, widened to f32.
     ///
     /// # Errors
-    ///
     /// If it cannot be read, or the file has changed.
     pub(crate) fn widen(&self, row: usize, out: &mut Vec<f32>) -> io::Result<()> {
         if FileStamp::of(&self.file)? != self.stamp {

@@ -54,7 +54,6 @@ impl ChatNetworks {
     /// Reads the thinker if `role` has it; the inner error is the reason why there is none.
     ///
     /// # Errors
-    ///
     /// If there is one that cannot be read.
     pub(super) fn load(
         loaded_models: &LoadedModels,

@@ -117,7 +117,6 @@ impl LoadedModels {
     /// Loads the part that `role` needs.
     ///
     /// # Errors
-    ///
     /// All problems of the checkpoint, or of the device.
     pub(super) fn load(
         checkpoint: &CheckpointSource,
@@ -182,7 +181,6 @@ impl LoadedModels {
     /// Any of the models, for properties that all of them share.
     ///
     /// # Panics
-    ///
     /// Never: there is one.
     pub(super) fn any(&self) -> &SpeechModel {
         self.0.values().next().expect("at least one model is loaded")

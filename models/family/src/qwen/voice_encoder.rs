@@ -29,7 +29,6 @@ impl VoiceEncoders {
     /// Encoders of `model`.
     ///
     /// # Errors
-    ///
     /// If it has none, or if they cannot be read; the next call tries again.
     pub(super) fn of(&self, model: &SpeechModel) -> Result<Arc<dyn EncodeVoice>, BackendError> {
         let mut kept = self.0.lock();

@@ -31,7 +31,6 @@ pub(in crate::connector) struct Received {
 /// Appends a frame to `out`; `sent` is called once its body is encoded.
 ///
 /// # Errors
-///
 /// [`WireError::TooLong`]; `out` is unchanged.
 pub(in crate::connector) fn write_frame(
     out: &mut Vec<u8>,
@@ -105,7 +104,6 @@ impl FrameReader {
     /// Returns the next complete frame.
     ///
     /// # Errors
-    ///
     /// [`WireError`] if it cannot be read. The stream cannot be continued then.
     pub(in crate::connector) fn next(
         &mut self,

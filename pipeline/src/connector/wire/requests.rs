@@ -52,7 +52,6 @@ pub(in crate::connector) fn next_stage_message(next: NextStage) -> wire::Link {
 /// Next stage of a sequence's items, from a message.
 ///
 /// # Errors
-///
 /// If the token is invalid, or the stage is not one of `stages`.
 pub(in crate::connector) fn next_stage(
     message: wire::Link,
@@ -88,7 +87,6 @@ fn speech_message(request: SpeechRequest) -> wire::SpeechRequest {
 /// Decodes a request.
 ///
 /// # Errors
-///
 /// If a part of it is missing.
 pub(in crate::connector) fn request(message: Request) -> Result<StageRequest, WireError> {
     Ok(match message {

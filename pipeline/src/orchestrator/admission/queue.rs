@@ -99,7 +99,6 @@ impl<W> Queue<W> {
     /// Queues a request.
     ///
     /// # Errors
-    ///
     /// `waiter`, if there is no room for it.
     pub(super) fn wait(&mut self, tenant: Tenant, waiter: W) -> Result<Queued<W>, W> {
         let displaced = if self.waiting < self.max_waiting {

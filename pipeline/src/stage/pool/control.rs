@@ -155,7 +155,6 @@ impl<J: Send + 'static> StagePool<J> {
     /// constructor `make` of the connection to it. An existing replica with that id counts as gone: it was restarted.
     ///
     /// # Errors
-    ///
     /// [`PoolError::Thread`], [`PoolError::Stopped`].
     pub fn join(
         &self,

@@ -31,7 +31,6 @@ impl Bucket {
     /// Takes `cost` units.
     ///
     /// # Errors
-    ///
     /// The time until they can be taken.
     pub(super) fn take(&self, cost: f64, refill: Refill, now: Stamp) -> Result<(), Duration> {
         let now = since_start(now);

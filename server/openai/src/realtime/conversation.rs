@@ -46,7 +46,6 @@ impl Conversation {
     /// before it.
     ///
     /// # Errors
-    ///
     /// If there is no such item, or one of the same id.
     pub(super) fn insert(&mut self, item: Item, previous: Option<&str>) -> Result<Option<String>, ApiError> {
         if self.place(&item.id).is_some() {

@@ -29,7 +29,6 @@ impl Hints {
     /// Adds a field that has no effect, or another than requested.
     ///
     /// # Errors
-    ///
     /// If the server is strict.
     pub(super) fn ignore(&mut self, field: &str, got: &str, expected: &str) -> Result<(), ApiError> {
         if self.strict {
@@ -43,7 +42,6 @@ impl Hints {
     /// Adds unknown fields.
     ///
     /// # Errors
-    ///
     /// If the server is strict.
     pub(super) fn unknown(&mut self, fields: Vec<String>) -> Result<(), ApiError> {
         match fields.first() {

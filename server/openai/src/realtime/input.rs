@@ -146,7 +146,6 @@ impl InputBuffer {
     /// Adds audio, which [`advance`](Self::advance) processes.
     ///
     /// # Errors
-    ///
     /// If it is not audio of the format, or more than there is room for.
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), ApiError> {
         let sample = self.format.sample_bytes();
@@ -270,7 +269,6 @@ impl InputBuffer {
     /// Takes the recording: the model's part of it, if it takes audio.
     ///
     /// # Errors
-    ///
     /// If there is none, or one that is too short.
     pub(super) fn commit(&mut self) -> Result<Option<Part>, ApiError> {
         let shortest = self

@@ -88,7 +88,6 @@ impl Session {
     /// Creates the session of a client that named this model.
     ///
     /// # Errors
-    ///
     /// If it is not served.
     pub(super) fn new(named_model: &str, model: ChatModel) -> Result<Self, ServeError> {
         let settings = Settings::new(named_model, &model)?;

@@ -171,7 +171,6 @@ impl Settings {
     /// count.
     ///
     /// # Errors
-    ///
     /// A field that would make answers or audio other ones than the client expects; nothing of the patch is applied
     /// then.
     pub(super) fn patched(

@@ -149,7 +149,6 @@ impl InputAudio {
     /// Adds bytes.
     ///
     /// # Errors
-    ///
     /// If the bytes are not in the format of the configuration, or are too many.
     pub fn push(&mut self, data: &[u8], model: &ChatModel) -> Result<ChatCommand, ServeError> {
         let field = "input_audio";
@@ -169,7 +168,6 @@ impl InputAudio {
     /// Ends the turn; returns the rest of its audio.
     ///
     /// # Errors
-    ///
     /// If the bytes end within a sample.
     pub fn close(&mut self, model: &ChatModel) -> Result<Option<ChatCommand>, ServeError> {
         let (Some(decoder), Some(hearing)) = (self.decoder.take(), model.chat.hearing) else {

@@ -63,7 +63,6 @@ impl Recording {
     /// Speech in it: mono samples at `rate` without the silence around them.
     ///
     /// # Errors
-    ///
     /// The reason why no voice can be made of it.
     pub(super) fn speech(&self, rate: SampleRate) -> Result<Vec<f32>, VoiceError> {
         if self.data.len() > RECORDING_BYTES {

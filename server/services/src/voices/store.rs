@@ -96,7 +96,6 @@ impl VoiceStore {
     /// line in the log.
     ///
     /// # Errors
-    ///
     /// If the directory cannot be created, read or written.
     pub fn open(dir: &Path, limits: StoreLimits) -> io::Result<Self> {
         let failed = |what: &'static str| {

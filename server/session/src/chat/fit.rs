@@ -82,7 +82,6 @@ impl Room {
 /// `abandoned`.
 ///
 /// # Errors
-///
 /// If the last turn alone leaves no room and cannot be cut, or is refused by the model's template, or if the model
 /// fails on it.
 pub(super) fn fit(
@@ -189,7 +188,6 @@ pub(super) fn fit(
 /// that were.
 ///
 /// # Errors
-///
 /// As for [`fit`].
 pub(super) fn unheard(conversation: &Conversation, room: &Room) -> Result<(Vec<Clip>, u32), ServeError> {
     let first = match possible(conversation, room)? {

@@ -133,7 +133,6 @@ impl Turn {
     /// Begins to answer.
     ///
     /// # Errors
-    ///
     /// If the model does not converse.
     pub(super) fn new(
         question: Question,

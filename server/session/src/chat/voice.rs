@@ -151,7 +151,6 @@ impl Voice {
     /// Sets the hidden states of the user's audio, which `stage` gives with the first token of the answer.
     ///
     /// # Errors
-    ///
     /// If there are fewer than requested.
     pub(super) fn hear_user(&mut self, heard: &[Arc<[f32]>], stage: &'static str) -> Result<(), ServeError> {
         let Some(rows) = self.awaiting.take() else {

@@ -24,7 +24,6 @@ const LONGEST_REST: usize = 4 << 10;
 /// or `peer`.
 ///
 /// # Errors
-///
 /// If the connection breaks, or the header is invalid.
 pub async fn caller(
     proxies: &TrustedProxies,

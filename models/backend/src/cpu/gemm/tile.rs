@@ -34,7 +34,6 @@ pub(super) use {each_row, with_rows};
 /// Tile kernels, each a function of its own: inlined into one, they take the compiler minutes.
 ///
 /// # Safety
-///
 /// As the functions of the same names below.
 pub(super) unsafe trait Tiles: Nibbles {
     unsafe fn block<W: Storage, const M: usize, const P: usize>(

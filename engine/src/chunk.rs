@@ -70,7 +70,7 @@ pub struct StreamOptions {
     /// Items at its head whose output will not be played, for example a silence that is cut off: they give the listener
     /// no lead. Too few is safe, too many makes the chunks small for longer.
     pub unplayed_items: u32,
-    /// Items that the model must have behind one before it gives its output.
+    /// Items that the model must have behind one before it gives its output; [`u32::MAX`] if it needs all of them.
     pub look_ahead: u32,
 }
 
@@ -108,6 +108,13 @@ struct Made<S> {
     samples: Decoded<S>,
     /// Samples that the model had held back, if the stream is at its end.
     rest: Option<Decoded<S>>,
+}
+
+impl<S> Made<S> {
+    fn of((seq, samples): (SeqId, Decoded<S>)) -> Self {
+        let rest = None;
+        Self { seq, samples, rest }
+    }
 }
 
 /// Deadline-ordered batching over one [`ChunkModel`].
@@ -151,8 +158,14 @@ impl<M: ChunkModel> ChunkEngine<M> {
     ///
     /// # Errors
     /// [`OpenError`]; nothing is kept then.
-    pub fn add(&mut self, seq: SeqId, options: StreamOptions, now: Stamp) -> Result<(), OpenError> {
-        self.add_behind(Vec::new(), seq, options, now).map(drop)
+    pub fn add(
+        &mut self,
+        seq: SeqId,
+        request: M::Request,
+        options: StreamOptions,
+        now: Stamp,
+    ) -> Result<(), OpenError> {
+        self.add_behind(Vec::new(), seq, request, options, now).map(drop)
     }
 
     /// Opens a stream that continues behind `lead`, for which no samples are needed. Returns the part of the lead
@@ -164,6 +177,7 @@ impl<M: ChunkModel> ChunkEngine<M> {
         &mut self,
         mut lead: Vec<M::Item>,
         seq: SeqId,
+        request: M::Request,
         options: StreamOptions,
         now: Stamp,
     ) -> Result<Skipped, OpenError> {
@@ -178,7 +192,7 @@ impl<M: ChunkModel> ChunkEngine<M> {
             });
         }
         let count = u32::try_from(lead.len()).unwrap_or(u32::MAX);
-        let skipped = self.model.open(seq, count).inspect_err(|error| {
+        let skipped = self.model.open(seq, request, count).inspect_err(|error| {
             if let ModelError::Lost(reason) = error {
                 self.lost = Some(reason.clone());
             }
@@ -326,21 +340,23 @@ impl<M: ChunkModel> ChunkEngine<M> {
             let stream = self.streams.get_mut(&seq).expect("chosen streams are open");
             match stream.stage_chunk(&self.config) {
                 // Its end came after its last item was decoded.
-                0 => made.push(Made {
-                    seq,
-                    samples: Ok(Vec::new()),
-                    rest: Some(self.model.flush(seq)),
-                }),
+                0 => made.push(Made::of((seq, Ok(Vec::new())))),
                 _ => decoding.push(seq),
             }
         }
-        for (seq, samples) in self.decode(decoding) {
-            // With the last chunk, because its consumer may have no room for another.
-            let last = samples.is_ok() && self.streams[&seq].is_last_chunk();
-            let rest = last.then(|| self.model.flush(seq));
-            made.push(Made { seq, samples, rest });
+        made.extend(self.decode(decoding).into_iter().map(Made::of));
+        // With the last chunk, because its consumer may have no room for another.
+        let ending = |made: &&mut Made<_>| made.samples.is_ok() && self.streams[&made.seq].is_last_chunk();
+        let ending: Vec<_> = made.iter_mut().filter(ending).collect();
+        let seqs: Vec<_> = ending.iter().map(|made| made.seq).collect();
+        if !seqs.is_empty() {
+            let rests = self.model.flush(&seqs);
+            let rests = answers(rests, seqs.len(), &mut self.lost);
+            for (made, rest) in ending.into_iter().zip(rests) {
+                made.rest = Some(rest);
+            }
         }
-        made
+        if self.lost.is_some() { Vec::new() } else { made }
     }
 
     fn decode(&mut self, seqs: Vec<SeqId>) -> Vec<(SeqId, Decoded<M::Sample>)> {
@@ -351,22 +367,8 @@ impl<M: ChunkModel> ChunkEngine<M> {
             .iter()
             .map(|seq| (*seq, self.streams[seq].staged()))
             .collect();
-        match self.model.decode(&batch) {
-            Ok(outputs) => {
-                let found = outputs.len();
-                let expected = seqs.len();
-                assert_eq!(found, expected, "the model must answer for every stream");
-                seqs.into_iter().zip(outputs).collect()
-            }
-            Err(ModelError::Lost(reason)) => {
-                self.lost = Some(reason);
-                Vec::new()
-            }
-            Err(error) => {
-                let failed = |seq| (seq, Err(error.to_string()));
-                seqs.into_iter().map(failed).collect()
-            }
-        }
+        let decoded = answers(self.model.decode(&batch), seqs.len(), &mut self.lost);
+        seqs.into_iter().zip(decoded).collect()
     }
 
     /// Records and reports a stream's output, and its end.
@@ -408,6 +410,26 @@ impl<M: ChunkModel> ChunkEngine<M> {
         let stream = self.streams.remove(&seq)?;
         self.model.close(seq);
         Some(stream.record())
+    }
+}
+
+/// The model's answers for `expected` streams; none if it is lost.
+fn answers<S>(
+    answers: Result<Vec<Decoded<S>>, ModelError>,
+    expected: usize,
+    lost: &mut Option<String>,
+) -> Vec<Decoded<S>> {
+    match answers {
+        Ok(answers) => {
+            let found = answers.len();
+            assert_eq!(found, expected, "the model must answer for every stream");
+            answers
+        }
+        Err(ModelError::Lost(reason)) => {
+            *lost = Some(reason);
+            Vec::new()
+        }
+        Err(error) => (0..expected).map(|_| Err(error.to_string())).collect(),
     }
 }
 

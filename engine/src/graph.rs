@@ -81,6 +81,8 @@ pub enum PayloadKind {
     Text,
     /// Codec frames.
     Frames,
+    /// Frames of continuous values, a row of numbers each.
+    Latents,
     /// Samples.
     Audio,
     /// Samples of a recording, whole.
@@ -90,9 +92,14 @@ pub enum PayloadKind {
 }
 
 impl PayloadKind {
-    /// True if it is a part of its reader's request; else it comes item by item.
+    /// True if it is always a part of its reader's request.
     fn is_whole(self) -> bool {
         matches!(self, Self::Prompt | Self::Recording | Self::Embedding)
+    }
+
+    /// True if one stage of speech passes it to the next.
+    fn is_frames(self) -> bool {
+        matches!(self, Self::Frames | Self::Latents)
     }
 }
 
@@ -102,6 +109,7 @@ impl fmt::Display for PayloadKind {
             Self::Prompt => "prompts",
             Self::Text => "text",
             Self::Frames => "codec frames",
+            Self::Latents => "latents",
             Self::Audio => "audio",
             Self::Recording => "recordings",
             Self::Embedding => "embeddings",
@@ -117,7 +125,8 @@ pub enum Delivery {
     /// Item by item while both ends work. The output of an item is complete when the reader has `look_ahead` items
     /// behind it, or when the stream has ended.
     Stream {
-        /// Items of look-ahead; 0 where an item alone decides its output.
+        /// Items of look-ahead; 0 where an item alone decides its output, [`u32::MAX`] where all items do: such an
+        /// output is complete at the end of the stream.
         look_ahead: u32,
     },
 }
@@ -173,8 +182,6 @@ pub enum GraphError {
     Circle(&'static str),
     /// Not exactly one stage gives audio to the session.
     Audio(Vec<&'static str>),
-    /// Speech passes fewer than two stages.
-    Speech(Vec<&'static str>),
     /// Several edges bring a reader the same payload from one writer, or lead to several stages of which one does the
     /// work.
     Several(Vec<StageEdge>),
@@ -206,11 +213,6 @@ impl fmt::Display for GraphError {
                 "the stages [{}] give audio to the session, expected one",
                 names.join(", ")
             ),
-            Self::Speech(path) => write!(
-                f,
-                "speech passes the stages [{}], expected one that reads text and one behind it that gives audio",
-                path.join(", ")
-            ),
             Self::Several(edges) => {
                 let edges: Vec<_> = edges.iter().map(StageEdge::to_string).collect();
                 write!(
@@ -223,23 +225,20 @@ impl fmt::Display for GraphError {
                 f,
                 "stage {name} takes prompts and speaks, expected a stage for each"
             ),
-            Self::Kind(stage, edge) => {
-                let expected = match (edge.payload, edge.from == Port::Stage(stage.name)) {
-                    (PayloadKind::Recording, _) | (PayloadKind::Embedding, true) => "a one-shot stage",
-                    (PayloadKind::Frames | PayloadKind::Audio, _) => "an autoregressive or a chunk stage",
-                    _ => "an autoregressive stage",
-                };
-                write!(
-                    f,
-                    "{edge}: stage {} is {}, expected {expected}",
-                    stage.name, stage.kind
-                )
-            }
+            Self::Kind(stage, edge) => write!(
+                f,
+                "{edge}: stage {} is {}, expected {} stage",
+                stage.name,
+                stage.kind,
+                kinds(edge.payload, edge.from == Port::Stage(stage.name))
+            ),
             Self::Delivery(edge) => {
-                let expected = if edge.payload.is_whole() {
-                    "whole"
-                } else {
-                    "a stream, with a look-ahead only where a chunk stage reads it"
+                let expected = match edge.payload {
+                    payload if payload.is_whole() => "whole",
+                    PayloadKind::Text => {
+                        "a stream without look-ahead, or whole where a one-shot stage reads it"
+                    }
+                    _ => "a stream, with a look-ahead only where a chunk stage reads frames",
                 };
                 write!(
                     f,
@@ -280,12 +279,32 @@ impl StageGraph {
         let mut path: Vec<_> = self.writers(Port::Session, PayloadKind::Audio).take(1).collect();
         // A graph without circles ends; one with circles is refused by `check`, and must not hang it.
         while let Some(first) = path.first()
-            && let Some(before) = self.writers(Port::Stage(first.name), PayloadKind::Frames).next()
+            && let Some(edge) = self.frames_to(first.name)
+            && let Some(before) = edge.from.stage().and_then(|name| self.stage(name))
             && path.len() < self.stages.len()
         {
             path.insert(0, before);
         }
         path
+    }
+
+    /// The edge by which a stage of speech reads the frames of the one before it.
+    fn frames_to(&self, reader: &str) -> Option<&StageEdge> {
+        let mut edges = self.edges.iter();
+        edges.find(|edge| edge.to.stage() == Some(reader) && edge.payload.is_frames())
+    }
+
+    /// Payloads that pass between the stages of [`speech`](Self::speech), in order: one fewer than these.
+    pub fn passed(&self) -> impl Iterator<Item = PayloadKind> {
+        let readers = self.speech().into_iter().skip(1);
+        readers.filter_map(|reader| Some(self.frames_to(reader.name)?.payload))
+    }
+
+    /// Returns true if the stage that speaks gets its text as a whole.
+    #[must_use]
+    pub fn takes_whole_text(&self) -> bool {
+        let first = self.speech().first().map(|stage| stage.kind);
+        first == Some(StageKind::OneShot)
     }
 
     /// The stage that answers conversations.
@@ -298,6 +317,13 @@ impl StageGraph {
         let reader = self.stage(reader)?;
         self.writers(Port::Stage(reader.name), PayloadKind::Embedding)
             .next()
+    }
+
+    /// Returns true if the stage encodes recordings.
+    #[must_use]
+    pub fn encodes(&self, name: &str) -> bool {
+        let mut edges = self.edges.iter();
+        edges.any(|edge| edge.from.stage() == Some(name) && edge.payload == PayloadKind::Embedding)
     }
 
     /// The edge by which `reader` takes items of another stage one by one.
@@ -389,11 +415,7 @@ impl StageGraph {
         if audio.len() != 1 {
             return Err(GraphError::Audio(audio.iter().map(|stage| stage.name).collect()));
         }
-        let path: Vec<_> = self.speech().iter().map(|stage| stage.name).collect();
-        if path.len() < 2 {
-            return Err(GraphError::Speech(path));
-        }
-        Ok(path)
+        Ok(self.speech().iter().map(|stage| stage.name).collect())
     }
 
     fn check_edge(&self, edge: &StageEdge, parts: &Parts) -> Result<(), GraphError> {
@@ -404,10 +426,13 @@ impl StageGraph {
             }
         }
         let reader = of(edge.to).map(|stage| stage.kind);
+        // A one-shot stage reads no stream.
+        let whole_text = edge.payload == PayloadKind::Text && reader == Some(StageKind::OneShot);
         let fits = match edge.delivery {
-            Delivery::Whole => edge.payload.is_whole(),
+            Delivery::Whole => edge.payload.is_whole() || whole_text,
             Delivery::Stream { look_ahead } => {
-                !edge.payload.is_whole() && (look_ahead == 0 || reader == Some(StageKind::Chunk))
+                let looks = edge.payload.is_frames() && reader == Some(StageKind::Chunk);
+                !edge.payload.is_whole() && !whole_text && (look_ahead == 0 || looks)
             }
         };
         if !fits {
@@ -415,7 +440,9 @@ impl StageGraph {
         }
         // The text of an answer goes by the session, with or without a declared edge to the stage that speaks.
         if edge.payload != PayloadKind::Text {
-            one_of(&self.edges_of(|other| other.to == edge.to && other.payload == edge.payload))?;
+            let frames = edge.payload.is_frames();
+            let same = |other: PayloadKind| other == edge.payload || frames && other.is_frames();
+            one_of(&self.edges_of(|other| other.to == edge.to && same(other.payload)))?;
         }
         if parts.pass(edge) {
             Ok(())
@@ -465,16 +492,30 @@ fn edge_of(from: Port, to: Port, payload: PayloadKind) -> StageEdge {
 fn is_kind_of(kind: StageKind, payload: PayloadKind, writes: bool) -> bool {
     match (payload, writes) {
         (PayloadKind::Recording, _) | (PayloadKind::Embedding, true) => kind == StageKind::OneShot,
-        (PayloadKind::Frames | PayloadKind::Audio, _) => kind != StageKind::OneShot,
-        (PayloadKind::Prompt | PayloadKind::Text, _) | (PayloadKind::Embedding, false) => {
-            kind == StageKind::Autoregressive
+        (PayloadKind::Prompt, _) | (PayloadKind::Text, true) => kind == StageKind::Autoregressive,
+        (PayloadKind::Frames | PayloadKind::Latents | PayloadKind::Audio, false) => {
+            kind != StageKind::OneShot
         }
+        (PayloadKind::Frames | PayloadKind::Latents | PayloadKind::Audio, true)
+        | (PayloadKind::Text | PayloadKind::Embedding, false) => true,
     }
+}
+
+/// The kinds of stages that write, or else read, such a payload, in words.
+fn kinds(payload: PayloadKind, writes: bool) -> String {
+    let all = [
+        (StageKind::Autoregressive, "an autoregressive"),
+        (StageKind::Chunk, "a chunk"),
+        (StageKind::OneShot, "a one-shot"),
+    ];
+    let kinds = all.iter().filter(|(kind, _)| is_kind_of(*kind, payload, writes));
+    let names: Vec<_> = kinds.map(|(_, name)| *name).collect();
+    names.join(" or ")
 }
 
 /// Roles of stages in requests; the other stages encode recordings.
 struct Parts {
-    /// Those that speech passes, at least two.
+    /// Those that speech passes, at least one.
     path: Vec<&'static str>,
     /// The one that answers.
     answers: Option<&'static str>,
@@ -485,14 +526,16 @@ impl Parts {
     fn pass(&self, edge: &StageEdge) -> bool {
         let reads = |name| name == self.path[0] || Some(name) == self.answers;
         let answers = |name| Some(name) == self.answers;
+        // A recording goes to nothing else, and nothing else is waited for before a request.
+        let encodes = |name| !self.path.contains(&name) && !answers(name);
         match (edge.payload, edge.from, edge.to) {
-            (PayloadKind::Recording, Port::Session, Port::Stage(_)) => true,
-            (PayloadKind::Embedding, Port::Stage(_), Port::Stage(to)) => reads(to),
+            (PayloadKind::Recording, Port::Session, Port::Stage(to)) => encodes(to),
+            (PayloadKind::Embedding, Port::Stage(from), Port::Stage(to)) => encodes(from) && reads(to),
             (PayloadKind::Prompt, Port::Session, Port::Stage(to)) => answers(to),
             (PayloadKind::Text, Port::Session, Port::Stage(to)) => to == self.path[0],
             (PayloadKind::Text, Port::Stage(from), Port::Session) => answers(from),
             (PayloadKind::Text, Port::Stage(from), Port::Stage(to)) => answers(from) && to == self.path[0],
-            (PayloadKind::Frames, Port::Stage(from), Port::Stage(to)) => {
+            (PayloadKind::Frames | PayloadKind::Latents, Port::Stage(from), Port::Stage(to)) => {
                 self.path.windows(2).any(|pair| pair == [from, to])
             }
             // There is exactly one of these.

@@ -21,8 +21,9 @@ pub use content::{CacheSalt, ContentKey};
 pub use graph::{Delivery, GraphError, PayloadKind, Port, StageEdge, StageGraph, StageKind, StageNode};
 pub use ids::{BlockId, SeqId, Stamp};
 pub use model::{
-    ArModel, AsyncExecutor, ChunkBounds, ChunkModel, CodecFrame, Decoded, KvCache, KvSpec, ModelError,
-    OneShotModel, Sampled, SeqStep, Sequences, Skipped, StepExecutor, VoicePrompt, VoiceReference, Warmup,
+    Answer, ArModel, AsyncExecutor, ChunkBounds, ChunkModel, CodecFrame, Decoded, KvCache, KvSpec,
+    LatentFrame, ModelError, OneShotModel, Sampled, SeqStep, Sequences, Skipped, StepExecutor, VoicePrompt,
+    VoiceReference, Warmup,
 };
 pub use oneshot::{OneShotConfig, OneShotEngine, OneShotError};
 pub use step::{FinishReason, SeqEvent, SeqRecord, StepReport, StepStats};

@@ -205,11 +205,16 @@ impl<M: Sequences + AsyncExecutor + KvCache + Warmup> ArModel for M {}
 /// Samples of one stream, or why that stream failed.
 pub type Decoded<S> = Result<Vec<S>, String>;
 
+/// Outputs of one request, in order, or why it failed.
+pub type Answer<T> = Result<Vec<T>, String>;
+
 /// A stateful streaming decoder over many concurrent sequences (for example a vocoder).
 pub trait ChunkModel {
-    /// One unit of input (for code2wav: a codec frame).
+    /// Everything one request brings besides its items.
+    type Request: Send + 'static;
+    /// One unit of input (for a vocoder: a frame of codes or of latents).
     type Item: Send + 'static;
-    /// One unit of output (for code2wav: one mono sample, f32 in [-1, 1]).
+    /// One unit of output (for a vocoder: one mono sample, f32 in [-1, 1]).
     type Sample: Send + 'static;
 
     /// Opens a sequence. No samples are needed for its first `lead` items; returns those of them that need not be
@@ -217,7 +222,7 @@ pub trait ChunkModel {
     ///
     /// # Errors
     /// [`ModelError::Rejected`] if it cannot be served.
-    fn open(&mut self, seq: SeqId, lead: u32) -> Result<Skipped, ModelError>;
+    fn open(&mut self, seq: SeqId, request: Self::Request, lead: u32) -> Result<Skipped, ModelError>;
 
     /// Decodes the next items of each entry; one answer per entry, in order, with its new samples. Any split of a
     /// sequence's items over calls gives the same samples as one call. An `Err` inside is the failure of that stream
@@ -229,10 +234,14 @@ pub trait ChunkModel {
     /// of one moment any more; the engine closes them all.
     fn decode(&mut self, batch: &[(SeqId, &[Self::Item])]) -> Result<Vec<Decoded<Self::Sample>>, ModelError>;
 
-    /// Gives the remaining samples when all items of a sequence were decoded, in a model with look-ahead: one that
-    /// gives the samples of an item when it has seen some items behind it.
-    fn flush(&mut self, _seq: SeqId) -> Decoded<Self::Sample> {
-        Ok(Vec::new())
+    /// Gives the remaining samples of sequences whose items were all decoded, in a model with look-ahead: one that
+    /// gives the samples of an item when it has seen some items behind it, or all of them. One answer per sequence, in
+    /// order.
+    ///
+    /// # Errors
+    /// As [`ChunkModel::decode`].
+    fn flush(&mut self, batch: &[SeqId]) -> Result<Vec<Decoded<Self::Sample>>, ModelError> {
+        Ok(batch.iter().map(|_| Ok(Vec::new())).collect())
     }
 
     /// Forgets a sequence. Unknown ids are ignored.
@@ -268,14 +277,19 @@ pub struct ChunkBounds {
     pub items: u32,
 }
 
-/// A model that answers each request in one step (an audio encoder, a reranker).
+/// A model that answers each request in one step (an audio encoder, a text encoder with durations).
 ///
 /// Results never depend on which other requests share a batch.
 pub trait OneShotModel {
     /// Everything one request brings.
     type Input: Send + 'static;
-    /// Result of a request.
+    /// One output of a request (for an audio encoder: all rows of a recording; for a voice: a frame of latents).
     type Output: Send + 'static;
+
+    /// Units of its consumer's room that an output takes.
+    fn units(_output: &Self::Output) -> u32 {
+        1
+    }
 
     /// Cost of a request, in the unit of the step's budget (for an audio encoder: frames).
     ///
@@ -287,10 +301,7 @@ pub trait OneShotModel {
     ///
     /// # Errors
     /// [`ModelError::Compute`]: the whole batch is lost.
-    fn run(
-        &mut self,
-        batch: &[(SeqId, &Self::Input)],
-    ) -> Result<Vec<Result<Self::Output, String>>, ModelError>;
+    fn run(&mut self, batch: &[(SeqId, &Self::Input)]) -> Result<Vec<Answer<Self::Output>>, ModelError>;
 }
 
 /// One codec frame: one code per codebook, coarsest first.
@@ -302,6 +313,10 @@ impl fmt::Debug for CodecFrame {
         write!(f, "CodecFrame{:?}", self.0)
     }
 }
+
+/// One frame of continuous values, as a stage without codebooks passes it to the next: a row of numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LatentFrame(pub Box<[f32]>);
 
 /// Voice made from a recording.
 #[derive(Debug, Clone, PartialEq)]

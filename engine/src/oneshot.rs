@@ -1,14 +1,19 @@
 //! The generation engine: batches requests that are answered in one step each (an audio encoder).
 //!
-//! In: [`OneShotEngine::add`], [`OneShotEngine::abort`]. Out: the events of each [`OneShotEngine::step`]. A step takes
-//! requests in the order of arrival while they fit its budget, whole or not at all, and all it takes are
-//! finished after it. A request larger than the budget has a step to itself: what cannot be taken in pieces is served
-//! alone. The number of requests in a step is bounded too, so that many requests at once delay only those behind them.
+//! In: [`OneShotEngine::add`], [`OneShotEngine::abort`], [`OneShotEngine::set_paused`]. Out: the events of each
+//! [`OneShotEngine::step`]. A step takes requests in the order of arrival while they fit its budget, whole or not at
+//! all, and all it takes are computed by it. A request larger than the budget has a step to itself: what cannot be
+//! taken in pieces is served alone. The number of requests in a step is bounded too, so that many requests at once delay
+//! only those behind them.
+//!
+//! A request may have several outputs. Those for which its consumer has room are given out in the step that made them,
+//! the others in later steps; meanwhile other requests are computed.
 
 use std::collections::{BTreeMap, HashMap};
+use std::vec;
 
 use crate::ids::{SeqId, Stamp};
-use crate::model::{ModelError, OneShotModel};
+use crate::model::{Answer, ModelError, OneShotModel};
 use crate::order::Arrival;
 use crate::step::{FinishReason, SeqEvent, SeqRecord, StepReport, StepStats};
 
@@ -21,7 +26,7 @@ pub struct OneShotConfig {
     pub max_batch_cost: u32,
     /// Cost of one request.
     pub max_cost: u32,
-    /// Requests that may wait.
+    /// Requests that may wait, for their step or for room for their outputs.
     pub max_waiting: u32,
     /// Cost of all that wait.
     pub max_waiting_cost: u32,
@@ -80,6 +85,7 @@ pub enum OneShotError {
 struct Request<I> {
     seq: SeqId,
     input: I,
+    max_outputs: u32,
     record: SeqRecord,
 }
 
@@ -87,23 +93,50 @@ impl<I> Request<I> {
     fn cost(&self) -> u32 {
         self.record.prompt_tokens
     }
+}
 
-    /// The last events of a request that ends at `at`.
-    fn finish<T>(mut self, result: Result<T, FinishReason>, at: Stamp, events: &mut Vec<SeqEvent<T>>) {
-        let seq = self.seq;
-        self.record.finished = at;
-        let reason = match result {
-            Ok(item) => {
-                self.record.first_output = Some(at);
-                self.record.last_output = Some(at);
-                self.record.outputs = 1;
-                events.push(SeqEvent::Output { seq, item });
-                FinishReason::Stop
-            }
-            Err(reason) => reason,
+/// A request that was computed, with the outputs that were not given out yet.
+#[derive(Debug)]
+struct Computed<O> {
+    outputs: vec::IntoIter<O>,
+    /// Reason of its end, behind the last output.
+    reason: FinishReason,
+    record: SeqRecord,
+    paused: bool,
+}
+
+impl<O> Computed<O> {
+    fn new(answer: Answer<O>, max_outputs: u32, record: SeqRecord) -> Self {
+        let (mut outputs, mut reason) = match answer {
+            Ok(outputs) => (outputs, FinishReason::Stop),
+            Err(message) => (Vec::new(), FinishReason::Error(message)),
         };
-        let record = self.record;
-        events.push(SeqEvent::Finished { seq, reason, record });
+        if outputs.len() > max_outputs as usize {
+            outputs.truncate(max_outputs as usize);
+            reason = FinishReason::Length;
+        }
+        Self {
+            outputs: outputs.into_iter(),
+            reason,
+            record,
+            paused: false,
+        }
+    }
+
+    /// Gives out the outputs for which there is room; returns true if none are left.
+    fn give(&mut self, seq: SeqId, mut room: u32, units: fn(&O) -> u32, report: &mut StepReport<O>) -> bool {
+        while room > 0
+            && let Some(item) = self.outputs.next()
+        {
+            room = room.saturating_sub(units(&item).max(1));
+            self.record.first_output.get_or_insert(report.ended);
+            self.record.last_output = Some(report.ended);
+            self.record.outputs += 1;
+            report.stats.outputs += 1;
+            report.stats.decode_tokens += 1;
+            report.events.push(SeqEvent::Output { seq, item });
+        }
+        self.outputs.len() == 0
     }
 }
 
@@ -114,12 +147,13 @@ pub struct OneShotEngine<M: OneShotModel> {
     config: OneShotConfig,
     waiting: BTreeMap<Arrival, Request<M::Input>>,
     by_id: HashMap<SeqId, Arrival>,
+    computed: BTreeMap<SeqId, Computed<M::Output>>,
     waiting_cost: u32,
     next_arrival: u64,
     /// Events since the last step.
     pending: Vec<SeqEvent<M::Output>>,
     /// Requests cancelled since the last step.
-    aborted: Vec<Request<M::Input>>,
+    aborted: Vec<(SeqId, SeqRecord)>,
     /// Reason why the model can do no further step.
     lost: Option<String>,
 }
@@ -146,6 +180,7 @@ impl<M: OneShotModel> OneShotEngine<M> {
             config,
             waiting: BTreeMap::new(),
             by_id: HashMap::new(),
+            computed: BTreeMap::new(),
             waiting_cost: 0,
             next_arrival: 0,
             pending: Vec::new(),
@@ -154,11 +189,17 @@ impl<M: OneShotModel> OneShotEngine<M> {
         }
     }
 
-    /// Queues a request.
+    /// Queues a request; of its outputs the first `max_outputs` are given out.
     ///
     /// # Errors
     /// [`OneShotError`]; nothing is kept then.
-    pub fn add(&mut self, seq: SeqId, input: M::Input, now: Stamp) -> Result<(), OneShotError> {
+    pub fn add(
+        &mut self,
+        seq: SeqId,
+        input: M::Input,
+        max_outputs: u32,
+        now: Stamp,
+    ) -> Result<(), OneShotError> {
         // A request without cost still takes part in a step.
         let cost = self.model.cost(&input)?.max(1);
         self.check(seq, cost)?;
@@ -171,16 +212,22 @@ impl<M: OneShotModel> OneShotEngine<M> {
             ..SeqRecord::default()
         };
         self.by_id.insert(seq, arrival);
-        self.waiting.insert(arrival, Request { seq, input, record });
+        let request = Request {
+            seq,
+            input,
+            max_outputs,
+            record,
+        };
+        self.waiting.insert(arrival, request);
         self.pending.push(SeqEvent::Queued { seq, at: now });
         Ok(())
     }
 
     fn check(&self, seq: SeqId, cost: u32) -> Result<(), OneShotError> {
-        if self.by_id.contains_key(&seq) {
+        if self.by_id.contains_key(&seq) || self.computed.contains_key(&seq) {
             return Err(OneShotError::Duplicate(seq));
         }
-        let waiting = self.waiting.len() as u32;
+        let waiting = self.len() as u32;
         let limit = self.config.max_waiting;
         if waiting >= limit {
             return Err(OneShotError::QueueFull { waiting, limit });
@@ -197,29 +244,37 @@ impl<M: OneShotModel> OneShotEngine<M> {
         Ok(())
     }
 
-    /// Aborts a request. Returns true if it was waiting; the next step's report then has its end.
+    /// Aborts a request. Returns true if it was there; the next step's report then has its end.
     pub fn abort(&mut self, seq: SeqId) -> bool {
-        let Some(&arrival) = self.by_id.get(&seq) else {
-            return false;
+        let record = match self.by_id.get(&seq) {
+            Some(&arrival) => Some(self.take(arrival).record),
+            None => self.computed.remove(&seq).map(|computed| computed.record),
         };
-        let request = self.take(arrival);
-        self.aborted.push(request);
-        true
+        self.aborted.extend(record.map(|record| (seq, record)));
+        record.is_some()
+    }
+
+    /// Pauses the outputs of a request (its consumer is full), or resumes them.
+    pub fn set_paused(&mut self, seq: SeqId, paused: bool) {
+        if let Some(computed) = self.computed.get_mut(&seq) {
+            computed.paused = paused;
+        }
     }
 
     /// Returns true if [`step`](Self::step) would do anything.
     pub fn has_work(&self) -> bool {
-        !self.waiting.is_empty() || !self.aborted.is_empty()
+        let gives = || self.computed.values().any(|computed| !computed.paused);
+        !self.waiting.is_empty() || !self.aborted.is_empty() || gives()
     }
 
-    /// Requests that wait.
+    /// Requests in the engine.
     pub fn len(&self) -> usize {
-        self.waiting.len()
+        self.waiting.len() + self.computed.len()
     }
 
-    /// Returns true if no request waits.
+    /// Returns true if no request is in the engine.
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.len() == 0
     }
 
     /// Reason why the model can do no further step, once it is lost. No end is reported for the requests in the
@@ -228,18 +283,24 @@ impl<M: OneShotModel> OneShotEngine<M> {
         self.lost.as_deref()
     }
 
-    /// [`step_with`](Self::step_with) for callers whose clock does not move during a step.
+    /// [`step_with`](Self::step_with) for callers whose clock does not move during a step, and whose consumers have
+    /// room for everything.
     pub fn step(&mut self, now: Stamp) -> StepReport<M::Output> {
-        self.step_with(|| now)
+        self.step_with(|| now, &mut |_| u32::MAX)
     }
 
-    /// Runs one step. `clock` is read when it begins and when its results are there.
-    pub fn step_with(&mut self, mut clock: impl FnMut() -> Stamp) -> StepReport<M::Output> {
+    /// Runs one step. `clock` is read when it begins and when its results are there; `room` returns the units for which
+    /// the consumer of a request has room.
+    pub fn step_with(
+        &mut self,
+        mut clock: impl FnMut() -> Stamp,
+        room: &mut dyn FnMut(SeqId) -> u32,
+    ) -> StepReport<M::Output> {
         let mut report = StepReport::new(clock());
         let began = report.began;
         report.events = std::mem::take(&mut self.pending);
-        for request in self.aborted.drain(..) {
-            request.finish(Err(FinishReason::Abort), began, &mut report.events);
+        for (seq, record) in self.aborted.drain(..) {
+            report.end(seq, FinishReason::Abort, record);
         }
         let mut batch = self.plan();
         for request in &mut batch {
@@ -251,25 +312,40 @@ impl<M: OneShotModel> OneShotEngine<M> {
                 resumed: false,
             });
         }
-        let count = batch.len() as u32;
         let cost = batch.iter().map(Request::cost).sum();
         report.stats = StepStats {
             waiting_capacity: self.waiting.len() as u32,
             prompt_tokens: cost,
-            outputs: count,
-            admitted: count,
+            admitted: batch.len() as u32,
             prefill_tokens: cost,
-            decode_tokens: count,
             ..StepStats::default()
         };
         if !batch.is_empty() {
-            let results = self.run(&batch);
+            let answers = self.run(&batch);
             report.ended = clock();
-            for (request, result) in batch.into_iter().zip(results) {
-                request.finish(result, report.ended, &mut report.events);
+            for (request, answer) in batch.into_iter().zip(answers) {
+                let computed = Computed::new(answer, request.max_outputs, request.record);
+                self.computed.insert(request.seq, computed);
             }
         }
+        self.give(&mut report, room);
+        report.stats.running = self.computed.len() as u32;
         report
+    }
+
+    /// Gives out the outputs for which there is room, and ends the requests of which all were given out.
+    fn give(&mut self, report: &mut StepReport<M::Output>, room: &mut dyn FnMut(SeqId) -> u32) {
+        let giving = self.computed.iter_mut().filter(|(_, computed)| !computed.paused);
+        let mut done = Vec::new();
+        for (&seq, computed) in giving {
+            if computed.give(seq, room(seq), M::units, report) {
+                report.end(seq, computed.reason.clone(), computed.record);
+                done.push(seq);
+            }
+        }
+        for seq in done {
+            self.computed.remove(&seq);
+        }
     }
 
     /// Takes the first requests as far as they fit; the first of all always does.
@@ -297,28 +373,24 @@ impl<M: OneShotModel> OneShotEngine<M> {
         request
     }
 
-    /// One answer per request of the batch.
-    fn run(&mut self, batch: &[Request<M::Input>]) -> Vec<Result<M::Output, FinishReason>> {
+    /// One answer per request of the batch; none if the model is lost.
+    fn run(&mut self, batch: &[Request<M::Input>]) -> Vec<Answer<M::Output>> {
         let inputs: Vec<_> = batch
             .iter()
             .map(|request| (request.seq, &request.input))
             .collect();
         match self.model.run(&inputs) {
-            Ok(results) => {
-                let found = results.len();
+            Ok(answers) => {
+                let found = answers.len();
                 let expected = batch.len();
                 assert_eq!(found, expected, "the model must answer for every request");
-                let answer = |result: Result<_, String>| result.map_err(FinishReason::Error);
-                results.into_iter().map(answer).collect()
+                answers
             }
             Err(ModelError::Lost(reason)) => {
                 self.lost = Some(reason);
                 Vec::new()
             }
-            Err(error) => {
-                let failed = || Err(FinishReason::Error(error.to_string()));
-                batch.iter().map(|_| failed()).collect()
-            }
+            Err(error) => batch.iter().map(|_| Err(error.to_string())).collect(),
         }
     }
 }

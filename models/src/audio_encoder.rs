@@ -11,7 +11,7 @@ mod net;
 use std::sync::Arc;
 
 use omni_backend::{Backend, ComputeError, DryRun, Params};
-use omni_engine::{ModelError, OneShotModel, SeqId};
+use omni_engine::{Answer, ModelError, OneShotModel, SeqId};
 
 use crate::checkpoint::{Checkpoint, LoadError};
 use crate::config::AudioConfig;
@@ -181,10 +181,10 @@ impl OneShotModel for AudioEncoder {
         Ok(u32::try_from(input.len() / HOP).unwrap_or(u32::MAX))
     }
 
-    fn run(&mut self, batch: &[(SeqId, &Arc<[f32]>)]) -> Result<Vec<Result<Arc<[f32]>, String>>, ModelError> {
+    fn run(&mut self, batch: &[(SeqId, &Arc<[f32]>)]) -> Result<Vec<Answer<Arc<[f32]>>>, ModelError> {
         let encode = |(_, samples): &(SeqId, &Arc<[f32]>)| match self.encode(samples) {
             Err(AudioError::Lost(reason)) => Err(ModelError::Lost(reason)),
-            encoded => Ok(encoded.map_err(|e| e.to_string())),
+            encoded => Ok(encoded.map(|rows| vec![rows]).map_err(|e| e.to_string())),
         };
         batch.iter().map(encode).collect()
     }

@@ -19,9 +19,12 @@ use omni_engine::{ChunkBounds, ChunkModel, CodecFrame, Decoded, ModelError, SeqI
 pub(crate) use self::core::Core;
 pub(crate) use net::Code2WavNet;
 
-pub(crate) trait AnyCode2Wav: ChunkModel<Item = CodecFrame, Sample = f32> + Send {}
+pub(crate) trait AnyCode2Wav:
+    ChunkModel<Request = (), Item = CodecFrame, Sample = f32> + Send
+{
+}
 
-impl<T> AnyCode2Wav for T where T: ChunkModel<Item = CodecFrame, Sample = f32> + Send {}
+impl<T> AnyCode2Wav for T where T: ChunkModel<Request = (), Item = CodecFrame, Sample = f32> + Send {}
 
 /// The vocoder with the state of its streams. Weights are shared between the vocoders of one model.
 #[derive(derive_more::Debug)]
@@ -29,12 +32,14 @@ impl<T> AnyCode2Wav for T where T: ChunkModel<Item = CodecFrame, Sample = f32> +
 pub struct Code2Wav(pub(crate) Box<dyn AnyCode2Wav>);
 
 impl ChunkModel for Code2Wav {
+    /// The frames say everything.
+    type Request = ();
     type Item = CodecFrame;
     /// Mono, in [-1, 1].
     type Sample = f32;
 
-    fn open(&mut self, seq: SeqId, lead: u32) -> Result<Skipped, ModelError> {
-        self.0.open(seq, lead)
+    fn open(&mut self, seq: SeqId, (): (), lead: u32) -> Result<Skipped, ModelError> {
+        self.0.open(seq, (), lead)
     }
 
     fn decode(&mut self, batch: &[(SeqId, &[CodecFrame])]) -> Result<Vec<Decoded<f32>>, ModelError> {

@@ -373,7 +373,7 @@ mod tests {
             };
 
             let mut code2wav = model.code2wav().expect("a vocoder");
-            code2wav.open(SEQ, 0).expect("a stream");
+            code2wav.open(SEQ, (), 0).expect("a stream");
             let frames = vec![frame.clone(); 8];
             let level = rms(code2wav.decode(&[(SEQ, &frames)]).expect("samples")[0]
                 .as_ref()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use omni_engine::CodecFrame;
+use omni_engine::{CodecFrame, LatentFrame, PayloadKind};
 
 /// An item of an edge.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,6 +11,8 @@ pub enum Item {
     Text(Vec<u32>),
     /// Codec frames, at least one.
     Frames(Vec<CodecFrame>),
+    /// Frames of continuous values.
+    Latents(Latents),
     /// Samples.
     Audio(AudioPiece),
     /// A token of an answer.
@@ -26,6 +28,8 @@ pub enum ItemKind {
     Text,
     /// [`Item::Frames`].
     Frames,
+    /// [`Item::Latents`].
+    Latents,
     /// [`Item::Audio`].
     Audio,
     /// [`Item::Reply`].
@@ -40,10 +44,58 @@ impl ItemKind {
         match self {
             Self::Text => "text",
             Self::Frames => "a codec frame",
+            Self::Latents => "latents",
             Self::Audio => "audio",
             Self::Reply => "a token of an answer",
             Self::Embedding => "an embedding",
         }
+    }
+}
+
+impl From<PayloadKind> for ItemKind {
+    /// Kind of the items by which a payload comes, or in which it is requested.
+    fn from(payload: PayloadKind) -> Self {
+        match payload {
+            PayloadKind::Prompt | PayloadKind::Text => Self::Text,
+            PayloadKind::Frames => Self::Frames,
+            PayloadKind::Latents => Self::Latents,
+            PayloadKind::Audio | PayloadKind::Recording => Self::Audio,
+            PayloadKind::Embedding => Self::Embedding,
+        }
+    }
+}
+
+/// Frames of continuous values: rows of one width, at least one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Latents {
+    width: u32,
+    values: Vec<f32>,
+}
+
+impl Latents {
+    /// Creates frames of `width` values, one after the other; `None` if there is no frame or if one is cut short.
+    #[must_use]
+    pub fn new(width: u32, values: Vec<f32>) -> Option<Self> {
+        let whole = width > 0 && values.len().is_multiple_of(width as usize);
+        (whole && !values.is_empty()).then_some(Self { width, values })
+    }
+
+    /// Values of a frame.
+    #[must_use]
+    pub fn width(&self) -> u32 {
+        self.width
+    }
+
+    /// Number of frames.
+    #[must_use]
+    pub fn rows(&self) -> u32 {
+        u32::try_from(self.values.len() / self.width.max(1) as usize).unwrap_or(u32::MAX)
+    }
+
+    /// The values, frame after frame.
+    #[must_use]
+    pub fn into_values(self) -> Vec<f32> {
+        self.values
     }
 }
 
@@ -52,9 +104,9 @@ impl ItemKind {
 pub struct AudioPiece {
     /// Mono samples in `[-1, 1]`; may be empty.
     pub samples: Vec<f32>,
-    /// Codec frames they were decoded from.
+    /// Frames they were decoded from.
     pub frames: u32,
-    /// These frames, if they were [requested](crate::request::DecodeRequest::with_codes): the sequence continues from
+    /// These frames, if they are codec frames and were [requested](crate::request::DecodeRequest::with_codes): the sequence continues from
     /// them elsewhere.
     pub codes: Vec<CodecFrame>,
 }
@@ -74,17 +126,19 @@ impl Item {
         match self {
             Self::Text(_) => ItemKind::Text,
             Self::Frames(_) => ItemKind::Frames,
+            Self::Latents(_) => ItemKind::Latents,
             Self::Audio(_) => ItemKind::Audio,
             Self::Reply(_) => ItemKind::Reply,
             Self::Embedding(_) => ItemKind::Embedding,
         }
     }
 
-    /// Number of outputs in it: tokens, codec frames or recordings.
+    /// Number of outputs in it: tokens, frames or recordings.
     pub fn outputs(&self) -> u32 {
         match self {
             Self::Text(_) | Self::Reply(_) | Self::Embedding(_) => 1,
             Self::Frames(frames) => u32::try_from(frames.len()).unwrap_or(u32::MAX),
+            Self::Latents(latents) => latents.rows(),
             Self::Audio(piece) => piece.frames,
         }
     }
@@ -99,6 +153,7 @@ impl Item {
         let bytes = match self {
             Self::Text(tokens) => size_of_val(tokens.as_slice()),
             Self::Frames(frames) => codes(frames),
+            Self::Latents(latents) => size_of_val(latents.values.as_slice()),
             Self::Audio(piece) => size_of_val(piece.samples.as_slice()) + codes(&piece.codes),
             Self::Reply(token) => {
                 let hidden = token.hidden.iter().map(|row| size_of_val(&**row));
@@ -117,6 +172,16 @@ fn codes(frames: &[CodecFrame]) -> usize {
 impl From<CodecFrame> for Item {
     fn from(frame: CodecFrame) -> Self {
         Self::Frames(vec![frame])
+    }
+}
+
+/// A frame has at least one value.
+impl From<LatentFrame> for Item {
+    fn from(LatentFrame(row): LatentFrame) -> Self {
+        Self::Latents(Latents {
+            width: u32::try_from(row.len()).unwrap_or(u32::MAX),
+            values: row.into_vec(),
+        })
     }
 }
 
@@ -148,6 +213,16 @@ impl FromItem for CodecFrame {
     }
 }
 
+impl FromItem for LatentFrame {
+    fn from_item(item: Item) -> Result<Vec<Self>, Item> {
+        let Item::Latents(Latents { width, values }) = item else {
+            return Err(item);
+        };
+        let rows = values.chunks_exact(width.max(1) as usize);
+        Ok(rows.map(|row| Self(row.into())).collect())
+    }
+}
+
 /// A model without inputs besides its request.
 impl FromItem for () {
     fn from_item(item: Item) -> Result<Vec<Self>, Item> {
@@ -175,6 +250,15 @@ mod tests {
             hidden: vec![vec![0.0; 2].into()],
         });
         assert_eq!((token.units(), token.bytes()), (1, 12));
+        let latents = Item::Latents(Latents::new(4, vec![0.0; 12]).unwrap());
+        assert_eq!((latents.outputs(), latents.units(), latents.bytes()), (3, 3, 48));
+    }
+
+    #[test]
+    fn latents_are_whole_rows() {
+        for (width, values) in [(0, 0), (0, 4), (2, 0), (3, 4), (5, 4)] {
+            assert_eq!(Latents::new(width, vec![0.0; values]), None, "{width} {values}");
+        }
     }
 
     #[test]
@@ -183,6 +267,12 @@ mod tests {
         let frame = CodecFrame(Box::new([9]));
         assert_eq!(CodecFrame::from_item(frame.clone().into()), Ok(vec![frame]));
         assert!(CodecFrame::from_item(Item::Text(vec![1])).is_err());
+        let latents = Latents::new(2, vec![1.0, 2.0, 3.0, 4.0]).unwrap();
+        let rows = [[1.0, 2.0], [3.0, 4.0]].map(|row| LatentFrame(row.into()));
+        assert_eq!(LatentFrame::from_item(Item::Latents(latents)), Ok(rows.to_vec()));
+        let [first, _] = rows;
+        assert_eq!(LatentFrame::from_item(first.clone().into()), Ok(vec![first]));
+        assert!(LatentFrame::from_item(Item::Text(vec![1])).is_err());
         assert!(<()>::from_item(Item::Text(vec![1])).is_err());
     }
 }

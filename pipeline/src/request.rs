@@ -10,11 +10,11 @@ use crate::item::ItemKind;
 /// Request to a stage.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StageRequest {
-    /// Text to codec frames. The text comes by an edge.
+    /// Text to what the first stage of speech gives. The text comes by an edge, or is a part of the request.
     Speech(SpeechRequest),
     /// A conversation to text.
     Text(TextRequest),
-    /// Codec frames, which come by an edge, to samples or to other codec frames.
+    /// Frames, which come by an edge, to samples or to other frames.
     Decode(DecodeRequest),
     /// A recording, mono samples in `[-1, 1]`, to its embedding.
     Encode(Arc<[f32]>),
@@ -24,8 +24,8 @@ impl StageRequest {
     /// Kind of the items that the stage reads from an edge while it works, if any.
     pub fn input(&self) -> Option<ItemKind> {
         match self {
-            Self::Speech(_) => Some(ItemKind::Text),
-            Self::Decode(_) => Some(ItemKind::Frames),
+            Self::Speech(speech) => speech.payloads.reads,
+            Self::Decode(decode) => decode.payloads.reads,
             Self::Text(_) | Self::Encode(_) => None,
         }
     }
@@ -33,10 +33,9 @@ impl StageRequest {
     /// Kind of the stage's outputs.
     pub fn output(&self) -> ItemKind {
         match self {
-            Self::Speech(_) => ItemKind::Frames,
+            Self::Speech(speech) => speech.payloads.gives,
             Self::Text(_) => ItemKind::Reply,
-            Self::Decode(decode) if decode.into_frames => ItemKind::Frames,
-            Self::Decode(_) => ItemKind::Audio,
+            Self::Decode(decode) => decode.payloads.gives,
             Self::Encode(_) => ItemKind::Embedding,
         }
     }
@@ -44,7 +43,7 @@ impl StageRequest {
     /// Most outputs, where that is bounded.
     pub fn max_outputs(&self) -> Option<u32> {
         match self {
-            Self::Speech(speech) => Some(speech.max_outputs),
+            Self::Speech(speech) => Some(speech.head.max_outputs),
             Self::Text(text) => Some(text.max_outputs),
             Self::Decode(_) => None,
             Self::Encode(_) => Some(1),
@@ -92,33 +91,92 @@ impl Sampling {
     }
 }
 
-/// Text to codec frames.
+/// Kinds of the items that pass a stage of speech, as its graph declares them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Payloads {
+    /// Items that it reads from an edge while it works; `None` for a stage whose request has everything.
+    pub reads: Option<ItemKind>,
+    /// Items that it gives.
+    pub gives: ItemKind,
+}
+
+impl Payloads {
+    /// Items of one kind in, items of another kind out.
+    #[must_use]
+    pub fn new(reads: ItemKind, gives: ItemKind) -> Self {
+        let reads = Some(reads);
+        Self { reads, gives }
+    }
+}
+
+/// The part of a request for speech that concerns every stage of its path.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SpeechRequest {
+pub struct SpeechHead {
     /// One of the model's voices, or the name of what `voice_prompt` is.
     pub voice: String,
     /// The voice, if it is that of a recording.
     pub voice_prompt: Option<Arc<VoicePrompt>>,
-    /// Encoded recording of the voice, where the graph has an encoder for this stage.
-    pub embedding: Option<Arc<[f32]>>,
     /// BCP-47 tag, or none.
     pub language: Option<String>,
     /// Style instructions in words, for a model that follows them.
     pub instructions: Option<Arc<str>>,
+    /// Speed of the speech, for a model that speaks slower and faster by itself; 1 for its own. Positive.
+    pub speed: f32,
     /// Sampling of the outputs.
     pub sampling: Sampling,
     /// Seed of its random numbers.
     pub seed: u64,
+    /// Most frames of the first stage, including those that another replica made before.
+    pub max_outputs: u32,
+}
+
+impl Default for SpeechHead {
+    fn default() -> Self {
+        Self {
+            voice: String::new(),
+            voice_prompt: None,
+            language: None,
+            instructions: None,
+            speed: 1.0,
+            sampling: Sampling::default(),
+            seed: 0,
+            max_outputs: u32::MAX,
+        }
+    }
+}
+
+/// Text to what the first stage of speech gives.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SpeechRequest {
+    /// The part that every stage has.
+    pub head: SpeechHead,
+    /// Items that pass the stage; set by the pipeline.
+    pub payloads: Payloads,
+    /// Encoded recording of the voice, where the graph has an encoder for this stage.
+    pub embedding: Option<Arc<[f32]>>,
     /// Turns of the user that it answers, without an awaited row among them; `None` for text that is no answer.
     pub context: Option<Arc<[ContextRow]>>,
     /// `true` if a model writes the text, `false` if a caller does, who may take any time.
     pub generated: bool,
-    /// Most codec frames to make, including `prior_frames`.
-    pub max_outputs: u32,
     /// Frames that another replica made before: generation continues behind them.
     pub prior_frames: Arc<[CodecFrame]>,
-    /// All of its text, if the prompt contains the whole text; then none comes by the edge.
+    /// All of its text, if the prompt contains the whole text; then none comes by the edge. Always there for a stage
+    /// that reads no items.
     pub whole_text: Option<Arc<[u32]>>,
+}
+
+impl Default for SpeechRequest {
+    fn default() -> Self {
+        Self {
+            head: SpeechHead::default(),
+            payloads: Payloads::new(ItemKind::Text, ItemKind::Frames),
+            embedding: None,
+            context: None,
+            generated: false,
+            prior_frames: Arc::default(),
+            whole_text: None,
+        }
+    }
 }
 
 /// A conversation to text.
@@ -138,22 +196,35 @@ pub struct TextRequest {
     pub max_outputs: u32,
 }
 
-/// Codec frames to samples, or to other codec frames.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// Frames to samples, or to other frames.
+#[derive(Debug, Clone, PartialEq)]
 pub struct DecodeRequest {
-    /// Frames to decode first without output; the rest continues from them.
+    /// The part that every stage has.
+    pub head: SpeechHead,
+    /// Items that pass the stage.
+    pub payloads: Payloads,
+    /// Codec frames to decode first without output; the rest continues from them.
     pub lead: Arc<[CodecFrame]>,
-    /// `true` if it gives codec frames to another stage, not samples.
-    pub into_frames: bool,
-    /// `true` if samples come with the frames that they were decoded from.
+    /// `true` if samples come with the codec frames that they were decoded from.
     pub with_codes: bool,
+}
+
+impl Default for DecodeRequest {
+    fn default() -> Self {
+        Self {
+            head: SpeechHead::default(),
+            payloads: Payloads::new(ItemKind::Frames, ItemKind::Audio),
+            lead: Arc::default(),
+            with_codes: false,
+        }
+    }
 }
 
 impl SpeechRequest {
     /// Text tokens that the prompt takes besides the first one: in context the text follows the transcript, beside
     /// the recording's frames.
     pub fn prompt_rows(&self) -> u32 {
-        let prompt = self.voice_prompt.as_deref();
+        let prompt = self.head.voice_prompt.as_deref();
         let reference = prompt.and_then(|prompt| prompt.reference.as_ref());
         let rows = reference.map_or(0, |reference| {
             reference.frames.len().saturating_sub(reference.text.len())
@@ -251,19 +322,13 @@ mod tests {
     }
 
     fn rows(voice_prompt: Option<VoicePrompt>) -> u32 {
+        let voice_prompt = voice_prompt.map(Arc::new);
         let request = SpeechRequest {
-            voice: String::new(),
-            voice_prompt: voice_prompt.map(Arc::new),
-            embedding: None,
-            language: None,
-            instructions: None,
-            sampling: Sampling::default(),
-            seed: 0,
-            context: None,
-            generated: false,
-            max_outputs: 1,
-            prior_frames: Arc::default(),
-            whole_text: None,
+            head: SpeechHead {
+                voice_prompt,
+                ..SpeechHead::default()
+            },
+            ..SpeechRequest::default()
         };
         request.prompt_rows()
     }

@@ -261,6 +261,7 @@ impl FakeSpeech {
             samples_per_frame: SamplesPerFrame(FAKE_SAMPLES_PER_FRAME.try_into().expect("not zero")),
             leading_silence_frames: 0,
             non_streaming: None,
+            own_speed: false,
             max_frames: MAX_LEN,
             max_context: MAX_LEN,
             default_sampling: Sampling {

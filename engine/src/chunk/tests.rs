@@ -18,10 +18,11 @@ struct Echo {
 }
 
 impl ChunkModel for Echo {
+    type Request = ();
     type Item = u32;
     type Sample = u32;
 
-    fn open(&mut self, seq: SeqId, _lead: u32) -> Result<Skipped, ModelError> {
+    fn open(&mut self, seq: SeqId, (): (), _lead: u32) -> Result<Skipped, ModelError> {
         if self.lost {
             return Err(ModelError::Lost("scripted".into()));
         }
@@ -117,7 +118,7 @@ fn chunks(report: &StepReport<ChunkOutput<u32>>) -> Vec<(u64, u32)> {
 #[test]
 fn chunks_grow_along_the_ramp_when_there_is_lead() {
     let mut engine = engine();
-    engine.add(SeqId(1), HEARD, at(0)).unwrap();
+    engine.add(SeqId(1), (), HEARD, at(0)).unwrap();
     engine.push(SeqId(1), 0..40, false);
     let sizes: Vec<_> = (0..5).map(|_| chunks(&engine.step(at(0)))[0].1).collect();
     assert_eq!(
@@ -130,7 +131,7 @@ fn chunks_grow_along_the_ramp_when_there_is_lead() {
 #[test]
 fn with_lead_it_waits_for_the_ramp_and_without_it_takes_what_is_there() {
     let mut engine = engine();
-    engine.add(SeqId(1), HEARD, at(0)).unwrap();
+    engine.add(SeqId(1), (), HEARD, at(0)).unwrap();
     engine.push(SeqId(1), 0..6, false);
     engine.step(at(0)); // 1 item
     engine.step(at(0)); // 5 items: 240 ms of lead
@@ -148,6 +149,7 @@ fn what_nobody_hears_gives_no_lead() {
     engine
         .add(
             SeqId(1),
+            (),
             StreamOptions {
                 unplayed_items: 5,
                 look_ahead: 0,
@@ -184,6 +186,7 @@ fn a_queued_head_that_nobody_hears_goes_with_the_first_sound() {
     engine
         .add(
             SeqId(1),
+            (),
             StreamOptions {
                 unplayed_items: 5,
                 look_ahead: 0,
@@ -200,7 +203,7 @@ fn a_queued_head_that_nobody_hears_goes_with_the_first_sound() {
 fn newcomers_go_before_those_with_lead_and_these_by_the_time_they_run_dry() {
     let mut engine = engine();
     for seq in [1, 2, 3] {
-        engine.add(SeqId(seq), HEARD, at(0)).unwrap();
+        engine.add(SeqId(seq), (), HEARD, at(0)).unwrap();
     }
     engine.push(SeqId(1), 0..20, false);
     engine.step(at(0));
@@ -219,15 +222,15 @@ fn newcomers_go_before_those_with_lead_and_these_by_the_time_they_run_dry() {
 #[test]
 fn a_first_chunk_does_not_share_its_step_with_large_chunks_that_can_wait() {
     let mut engine = engine();
-    engine.add(SeqId(1), HEARD, at(0)).unwrap();
-    engine.add(SeqId(2), HEARD, at(0)).unwrap();
+    engine.add(SeqId(1), (), HEARD, at(0)).unwrap();
+    engine.add(SeqId(2), (), HEARD, at(0)).unwrap();
     engine.push(SeqId(1), 0..40, false);
     (0..3).for_each(|_| drop(engine.step(at(0)))); // 17 items of lead
     engine.push(SeqId(2), 0..40, false);
     assert_eq!(chunks(&engine.step(at(0))), [(2, 1)], "the newcomer alone");
     assert_eq!(chunks(&engine.step(at(0))), [(2, 8), (1, 8)], "then both");
     engine.abort(SeqId(2));
-    engine.add(SeqId(3), HEARD, at(0)).unwrap();
+    engine.add(SeqId(3), (), HEARD, at(0)).unwrap();
     engine.push(SeqId(3), 0..40, false);
     // Stream 1 has 25 items, 1 s, and has played all but the last 8 of them.
     assert_eq!(
@@ -241,7 +244,7 @@ fn a_first_chunk_does_not_share_its_step_with_large_chunks_that_can_wait() {
 fn a_newcomer_waits_for_a_listener_who_is_about_to_hear_a_gap() {
     let mut engine = engine();
     for seq in [1, 2, 3] {
-        engine.add(SeqId(seq), HEARD, at(0)).unwrap();
+        engine.add(SeqId(seq), (), HEARD, at(0)).unwrap();
     }
     engine.push(SeqId(1), 0..20, false);
     engine.step(at(0));
@@ -265,7 +268,7 @@ fn a_step_takes_a_bounded_number_of_items_and_at_least_one_chunk() {
         };
         let mut engine = ChunkEngine::new(Echo::default(), config);
         for seq in 0..4 {
-            engine.add(SeqId(seq), HEARD, at(0)).unwrap();
+            engine.add(SeqId(seq), (), HEARD, at(0)).unwrap();
             engine.push(SeqId(seq), 0..30, false);
         }
         (0..4).map(|_| chunks(&engine.step(at(0)))).collect::<Vec<_>>()
@@ -288,7 +291,7 @@ fn a_step_takes_a_bounded_number_of_items_and_at_least_one_chunk() {
 #[test]
 fn the_last_item_finishes_the_stream_even_if_it_came_empty() {
     let mut engine = engine();
-    engine.add(SeqId(1), HEARD, at(0)).unwrap();
+    engine.add(SeqId(1), (), HEARD, at(0)).unwrap();
     engine.push(SeqId(1), 0..1, false);
     engine.step(at(0));
     engine.push(SeqId(1), [], true);
@@ -301,7 +304,7 @@ fn the_last_item_finishes_the_stream_even_if_it_came_empty() {
 #[test]
 fn a_late_chunk_is_counted() {
     let mut engine = engine();
-    engine.add(SeqId(1), HEARD, at(0)).unwrap();
+    engine.add(SeqId(1), (), HEARD, at(0)).unwrap();
     engine.push(SeqId(1), 0..1, false);
     assert_eq!(engine.step(at(0)).stats.late, 0);
     engine.push(SeqId(1), 1..2, false);
@@ -311,8 +314,8 @@ fn a_late_chunk_is_counted() {
 #[test]
 fn a_failed_decode_ends_its_batch_and_nothing_else() {
     let mut engine = engine();
-    engine.add(SeqId(1), HEARD, at(0)).unwrap();
-    engine.add(SeqId(2), HEARD, at(0)).unwrap();
+    engine.add(SeqId(1), (), HEARD, at(0)).unwrap();
+    engine.add(SeqId(2), (), HEARD, at(0)).unwrap();
     engine.push(SeqId(1), 0..1, false);
     engine.model.fail_next = true;
     let message = "computation failed: scripted".to_owned();
@@ -326,7 +329,7 @@ fn a_failed_decode_ends_its_batch_and_nothing_else() {
 #[test]
 fn a_model_that_is_lost_ends_no_stream_and_says_why() {
     let mut engine = engine();
-    engine.add(SeqId(1), HEARD, at(0)).unwrap();
+    engine.add(SeqId(1), (), HEARD, at(0)).unwrap();
     engine.push(SeqId(1), 0..1, false);
     assert_eq!(engine.lost(), None);
     engine.model.lost = true;
@@ -339,7 +342,7 @@ fn a_model_that_is_lost_ends_no_stream_and_says_why() {
 fn a_stream_that_fails_alone_leaves_its_batch_alone() {
     let mut engine = engine();
     for seq in [1, 2] {
-        engine.add(SeqId(seq), HEARD, at(0)).unwrap();
+        engine.add(SeqId(seq), (), HEARD, at(0)).unwrap();
         engine.push(SeqId(seq), 0..1, seq == 2);
     }
     engine.model.bad.insert(SeqId(1), 0);
@@ -354,13 +357,13 @@ fn a_stream_that_fails_alone_leaves_its_batch_alone() {
 #[test]
 fn streams_are_bounded() {
     let mut engine = engine();
-    (0..4).for_each(|s| engine.add(SeqId(s), HEARD, at(0)).unwrap());
+    (0..4).for_each(|s| engine.add(SeqId(s), (), HEARD, at(0)).unwrap());
     assert!(matches!(
-        engine.add(SeqId(9), HEARD, at(0)),
+        engine.add(SeqId(9), (), HEARD, at(0)),
         Err(OpenError::Full { open: 4, limit: 4 })
     ));
     assert!(engine.abort(SeqId(0)) && !engine.abort(SeqId(0)));
-    engine.add(SeqId(9), HEARD, at(0)).unwrap();
+    engine.add(SeqId(9), (), HEARD, at(0)).unwrap();
     assert!(engine.has_work(at(0)), "an end is to be told");
     assert_eq!(ends(&engine.step(at(7)).events), [(0, FinishReason::Abort)]);
     assert!(!engine.has_work(at(7)));
@@ -369,7 +372,7 @@ fn streams_are_bounded() {
 #[test]
 fn a_record_has_the_stamps_of_the_steps() {
     let mut engine = engine();
-    engine.add(SeqId(1), HEARD, at(1)).unwrap();
+    engine.add(SeqId(1), (), HEARD, at(1)).unwrap();
     engine.push(SeqId(1), 0..3, true);
     let mut clock = [2, 4, 5, 9].into_iter().map(at);
     let mut events = engine
@@ -408,7 +411,7 @@ proptest! {
         let mut engine = ChunkEngine::new(Echo::default(), config);
         let ids = || (0..).map(SeqId).zip(&streams);
         for (seq, &(items, bad)) in ids() {
-            engine.add(seq, HEARD, at(0)).unwrap();
+            engine.add(seq, (), HEARD, at(0)).unwrap();
             engine.push(seq, 0..items, true);
             engine.model.bad.extend(bad.map(|bad| (seq, bad)));
         }
@@ -450,7 +453,7 @@ proptest! {
         let mut decoded = [0u32; 3];
         (0..3).for_each(|s| {
             let unplayed_items = 2 * s as u32;
-            engine.add(SeqId(s), StreamOptions { unplayed_items, look_ahead: 0 }, at(0)).unwrap();
+            engine.add(SeqId(s), (), StreamOptions { unplayed_items, look_ahead: 0 }, at(0)).unwrap();
         });
         let mut now = 0;
         let book = |report: StepReport<ChunkOutput<u32>>, decoded: &mut [u32; 3]| {

@@ -62,6 +62,59 @@ fn a_voice_from_a_recording_and_a_last_stage_that_looks_ahead_can_be_said() {
     );
 }
 
+/// A voice that computes the latents of a whole text at once, for a vocoder that needs `look_ahead` of them.
+fn latents(look_ahead: u32) -> StageGraph {
+    let say = Port::Stage("say");
+    let sound = Port::Stage("sound");
+    let ahead = Delivery::Stream { look_ahead };
+    StageGraph {
+        family: "latents",
+        stages: vec![node("say", StageKind::OneShot), SOUND].into(),
+        edges: vec![
+            edge(Port::Session, say, PayloadKind::Text, Delivery::Whole),
+            edge(say, sound, PayloadKind::Latents, ahead),
+            edge(sound, Port::Session, PayloadKind::Audio, Delivery::STREAM),
+        ]
+        .into(),
+    }
+}
+
+#[test]
+fn a_voice_may_begin_with_a_whole_text_and_pass_latents() {
+    for look_ahead in [0, 27, u32::MAX] {
+        let graph = latents(look_ahead);
+        assert_eq!(graph.check(), Ok(()));
+        assert!(graph.takes_whole_text());
+        assert_eq!(graph.passed().collect::<Vec<_>>(), [PayloadKind::Latents]);
+        assert_eq!(
+            graph.upstream("sound").map(|edge| edge.delivery.look_ahead()),
+            Some(look_ahead)
+        );
+    }
+    assert!(!clones().takes_whole_text());
+}
+
+#[test]
+fn a_voice_may_be_one_stage_of_any_kind() {
+    for kind in [StageKind::Autoregressive, StageKind::Chunk, StageKind::OneShot] {
+        let mut graph = latents(0);
+        graph.stages.to_mut().truncate(1);
+        graph.stages.to_mut()[0].kind = kind;
+        let say = Port::Stage("say");
+        let text = if kind == StageKind::OneShot {
+            Delivery::Whole
+        } else {
+            Delivery::STREAM
+        };
+        *graph.edges.to_mut() = vec![
+            edge(Port::Session, say, PayloadKind::Text, text),
+            edge(say, Port::Session, PayloadKind::Audio, Delivery::STREAM),
+        ];
+        assert_eq!(graph.check(), Ok(()), "{kind}");
+        assert_eq!((graph.speech().len(), graph.passed().count()), (1, 0));
+    }
+}
+
 #[test]
 fn a_graph_without_a_stage_has_no_edges_to_it() {
     let graph = clones().only(|stage| stage.name != "who");
@@ -90,7 +143,7 @@ fn answers() -> StageGraph {
 #[test]
 fn what_cannot_be_run_is_refused_by_stage_and_edge() {
     use Delivery::Whole;
-    use PayloadKind::{Audio, Embedding, Frames, Prompt, Recording, Text};
+    use PayloadKind::{Audio, Embedding, Frames, Latents, Prompt, Recording, Text};
     use Port::Session;
     use StageKind::{Autoregressive, Chunk, OneShot};
     const STREAM: Delivery = Delivery::STREAM;
@@ -154,8 +207,16 @@ fn what_cannot_be_run_is_refused_by_stage_and_edge() {
             "recordings from the session to stage who: the delivery is Stream { look_ahead: 0 }, expected whole",
         ),
         (
-            &|stages, _| stages[0].kind = Chunk,
-            "embeddings from stage who to stage say: stage say is chunk, expected an autoregressive stage",
+            &|stages, _| stages[0].kind = OneShot,
+            "text from the session to stage say: the delivery is Stream { look_ahead: 0 }, expected a stream without look-ahead, or whole where",
+        ),
+        (
+            &|_, edges| edges[2] = edge(Session, say, Text, Whole),
+            "text from the session to stage say: the delivery is Whole, expected a stream without look-ahead, or whole where",
+        ),
+        (
+            &|stages, _| stages[3].kind = Chunk,
+            "prompts from the session to stage think: stage think is chunk, expected an autoregressive stage",
         ),
         (
             &|stages, _| stages[2].kind = Autoregressive,
@@ -245,19 +306,40 @@ fn what_cannot_be_run_is_refused_by_stage_and_edge() {
             },
             "the edge for text from stage think to the session is missing",
         ),
+        // A stage in the middle of speech, or one that is no encoder, at an end of what an encoder passes.
         (
             &|_, edges| edges.push(edge(hear, sound, Embedding, Whole)),
-            "embeddings from stage hear to stage sound: stage sound is chunk",
+            "embeddings from stage hear to stage sound: no request passes this edge",
         ),
         (
             &|stages, edges| {
-                stages.truncate(1);
-                *edges = vec![
-                    edge(Session, say, Text, STREAM),
-                    edge(say, Session, Audio, STREAM),
-                ];
+                stages[0].kind = OneShot;
+                edges[2] = edge(Session, say, Text, Whole);
+                edges.push(edge(Session, say, Recording, Whole));
             },
-            "speech passes the stages [say], expected one that reads text and one behind it",
+            "recordings from the session to stage say: no request passes this edge",
+        ),
+        (
+            &|stages, edges| {
+                stages[0].kind = OneShot;
+                edges[2] = edge(Session, say, Text, Whole);
+                edges.retain(|edge| edge.from != hear && edge.to != hear);
+                stages.pop();
+                edges.push(edge(say, think, Embedding, Whole));
+            },
+            "embeddings from stage say to stage think: no request passes this edge",
+        ),
+        // Two kinds of frames for one reader: only one of them would be sent.
+        (
+            &|_, edges| edges.push(edge(say, sound, Latents, STREAM)),
+            "there are codec frames from stage say to stage sound and latents from stage say to stage sound",
+        ),
+        (
+            &|stages, edges| {
+                stages[1].kind = OneShot;
+                edges[3] = edge(say, sound, Latents, STREAM);
+            },
+            "latents from stage say to stage sound: stage sound is one-shot, expected an autoregressive or a chunk stage",
         ),
     ];
     for (change, expected) in cases {

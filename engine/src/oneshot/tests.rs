@@ -13,11 +13,13 @@ fn at(millis: u64) -> Stamp {
     Stamp(Duration::from_millis(millis))
 }
 
-/// A number costs itself; 13 fails; `broken` fails the whole batch.
+/// A number costs itself; 13 fails; `broken` fails the whole batch. Gives the square, and the numbers behind it.
 #[derive(Debug, Default)]
 struct Squares {
     broken: bool,
     lost: bool,
+    /// Outputs of a request besides the first.
+    more: u32,
     batches: Vec<Vec<u32>>,
 }
 
@@ -32,7 +34,7 @@ impl OneShotModel for Squares {
         }
     }
 
-    fn run(&mut self, batch: &[(SeqId, &u32)]) -> Result<Vec<Result<u32, String>>, ModelError> {
+    fn run(&mut self, batch: &[(SeqId, &u32)]) -> Result<Vec<Answer<u32>>, ModelError> {
         self.batches
             .push(batch.iter().map(|(_, input)| **input).collect());
         if self.lost {
@@ -43,7 +45,7 @@ impl OneShotModel for Squares {
         }
         let square = |input: u32| match input {
             13 => Err("thirteen".to_owned()),
-            _ => Ok(input * input),
+            _ => Ok((input * input..=input * input + self.more).collect()),
         };
         Ok(batch.iter().map(|(_, input)| square(**input)).collect())
     }
@@ -58,7 +60,7 @@ fn add(engine: &mut OneShotEngine<Squares>, seq: u64, input: u32) {
 }
 
 fn try_add(engine: &mut OneShotEngine<Squares>, seq: u64, input: u32) -> Result<(), OneShotError> {
-    engine.add(SeqId(seq), input, NOW)
+    engine.add(SeqId(seq), input, u32::MAX, NOW)
 }
 
 type End = (u64, Option<u32>, FinishReason);
@@ -199,9 +201,9 @@ fn a_model_that_is_lost_ends_no_request_and_says_why() {
 #[test]
 fn the_record_has_the_callers_stamps() {
     let mut engine = engine(OneShotConfig::default());
-    engine.add(SeqId(1), 7, at(2)).unwrap();
+    engine.add(SeqId(1), 7, 1, at(2)).unwrap();
     let mut clock = [at(5), at(9)].into_iter();
-    let report = engine.step_with(|| clock.next().expect("two readings a step"));
+    let report = engine.step_with(|| clock.next().expect("two readings a step"), &mut |_| 1);
     let [
         queued,
         scheduled,
@@ -230,7 +232,98 @@ fn the_record_has_the_callers_stamps() {
     assert_eq!((record.finished, record.prompt_tokens), (at(9), 7));
 }
 
+/// Outputs and ends of a step, output by output.
+fn given(report: StepReport<u32>) -> Vec<(u64, Result<u32, FinishReason>)> {
+    let event = |event| match event {
+        SeqEvent::Output { seq, item } => Some((seq.0, Ok(item))),
+        SeqEvent::Finished { seq, reason, .. } => Some((seq.0, Err(reason))),
+        _ => None,
+    };
+    report.events.into_iter().filter_map(event).collect()
+}
+
+#[test]
+fn outputs_without_room_wait_and_delay_neither_others_nor_the_batch() {
+    let mut engine = engine(OneShotConfig::default());
+    engine.model.more = 3;
+    add(&mut engine, 1, 2);
+    add(&mut engine, 2, 3);
+    let step = |engine: &mut OneShotEngine<Squares>, first: u32| {
+        let report = engine.step_with(|| NOW, &mut |seq| if seq == SeqId(1) { first } else { 9 });
+        (report.stats.outputs, given(report))
+    };
+    let end = Err(FinishReason::Stop);
+    let expected = [
+        (1, Ok(4)),
+        (1, Ok(5)),
+        (2, Ok(9)),
+        (2, Ok(10)),
+        (2, Ok(11)),
+        (2, Ok(12)),
+        (2, end.clone()),
+    ];
+    assert_eq!(step(&mut engine, 2), (6, expected.to_vec()));
+    // Its consumer is full: there is nothing to do, and a new request is computed meanwhile.
+    engine.set_paused(SeqId(1), true);
+    assert!(!engine.has_work());
+    assert!(matches!(
+        try_add(&mut engine, 1, 2),
+        Err(OneShotError::Duplicate(_))
+    ));
+    engine.model.more = 0;
+    add(&mut engine, 3, 4);
+    assert_eq!(step(&mut engine, 0), (1, vec![(3, Ok(16)), (3, end.clone())]));
+    engine.set_paused(SeqId(1), false);
+    assert!(engine.has_work());
+    assert_eq!(step(&mut engine, 1), (1, vec![(1, Ok(6))]));
+    assert_eq!(step(&mut engine, 1), (1, vec![(1, Ok(7)), (1, end)]));
+    assert!(engine.is_empty() && !engine.has_work());
+    assert_eq!(engine.model.batches, [vec![2, 3], vec![4]]);
+}
+
+#[test]
+fn a_request_ends_at_its_most_outputs_and_one_that_is_aborted_gives_no_more() {
+    let mut engine = engine(OneShotConfig::default());
+    engine.model.more = 9;
+    engine.add(SeqId(1), 2, 2, NOW).unwrap();
+    let expected = [(1, Ok(4)), (1, Ok(5)), (1, Err(FinishReason::Length))];
+    assert_eq!(given(engine.step(NOW)), expected);
+    add(&mut engine, 2, 2);
+    engine.step_with(|| NOW, &mut |_| 1);
+    engine.set_paused(SeqId(2), true);
+    assert!(engine.abort(SeqId(2)) && !engine.abort(SeqId(2)));
+    assert!(engine.has_work());
+    assert_eq!(given(engine.step(NOW)), [(2, Err(FinishReason::Abort))]);
+}
+
 proptest! {
+    /// However much room there is from step to step, every output comes once and in order, the end comes behind the
+    /// last, and no step gives more than there is room for.
+    #[test]
+    fn outputs_come_once_and_in_order_with_any_room(
+        room in prop::collection::vec(0..4_u32, 1..20),
+        more in 0..12_u32,
+        requests in 1..5_u64,
+    ) {
+        let mut engine = engine(OneShotConfig::default());
+        engine.model.more = more;
+        (1..=requests).for_each(|seq| add(&mut engine, seq, seq as u32));
+        let mut came = vec![Vec::new(); requests as usize + 1];
+        let mut rooms = room.iter().chain([&1]).cycle();
+        while engine.has_work() {
+            let here = *rooms.next().expect("endless");
+            for (seq, event) in given(engine.step_with(|| NOW, &mut |_| here)) {
+                came[seq as usize].push(event);
+            }
+        }
+        for (seq, came) in came.into_iter().enumerate().skip(1) {
+            let square = (seq * seq) as u32;
+            let mut expected: Vec<_> = (square..=square + more).map(Ok).collect();
+            expected.push(Err(FinishReason::Stop));
+            prop_assert_eq!(came, expected);
+        }
+    }
+
     #[test]
     fn any_traffic_ends_every_request_once_in_order_and_within_the_budget(
         ops in prop::collection::vec((0..4u8, 0..30u32), 1..80),
@@ -245,8 +338,8 @@ proptest! {
             let could_work = !engine.is_empty();
             let report = engine.step(NOW);
             let stats = report.stats;
-            prop_assert!(stats.outputs <= max_batch && (stats.outputs > 0) == could_work);
-            prop_assert!(stats.outputs <= 1 || stats.prefill_tokens <= max_batch_cost);
+            prop_assert!(stats.admitted <= max_batch && (stats.admitted > 0) == could_work);
+            prop_assert!(stats.admitted <= 1 || stats.prefill_tokens <= max_batch_cost);
             for (seq, output, reason) in ends(&report.events) {
                 prop_assert!(live.remove(&seq), "{} ended twice", seq);
                 prop_assert_eq!(output.is_some(), reason == FinishReason::Stop);

@@ -234,7 +234,7 @@ fn code2wav(c: &mut Criterion<ProcessorTime>) {
                 let code2wav = made.get_or_insert_with(|| {
                     let mut code2wav = model.code2wav().expect("a vocoder");
                     for id in 0..streams {
-                        code2wav.open(SeqId(id), 0).expect("a stream opens");
+                        code2wav.open(SeqId(id), (), 0).expect("a stream opens");
                     }
                     for _ in 0..8 {
                         code2wav.decode(&batch).expect("frames decode");

@@ -51,6 +51,8 @@ pub struct SpeechInfo {
     /// Default for text that is known from the start: `true` if the prompt contains the whole text; `None` if the
     /// model reads text frame by frame only.
     pub non_streaming: Option<bool>,
+    /// `true` if it speaks slower and faster by itself, as a request says; else its audio is stretched.
+    pub own_speed: bool,
     /// Its own, the default first. At least one, unless its voices come from recordings.
     pub voices: Vec<VoiceInfo>,
     /// Voices besides its own.

@@ -288,10 +288,11 @@ impl<B: Backend> Core<B> {
 }
 
 impl<B: Backend> ChunkModel for Core<B> {
+    type Request = ();
     type Item = CodecFrame;
     type Sample = f32;
 
-    fn open(&mut self, seq: SeqId, lead: u32) -> Result<Skipped, ModelError> {
+    fn open(&mut self, seq: SeqId, (): (), lead: u32) -> Result<Skipped, ModelError> {
         if self.streams.contains_key(&seq) {
             return Err(ModelError::Rejected(format!("stream {} is already open", seq.0)));
         }

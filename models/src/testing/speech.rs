@@ -242,7 +242,7 @@ pub fn decode(
     sizes: &[usize],
 ) -> Result<Vec<f32>, ModelError> {
     let seq = SeqId(id);
-    code2wav.open(seq, 0)?;
+    code2wav.open(seq, (), 0)?;
     let mut samples = Vec::new();
     let mut rest = frames;
     let mut sizes = sizes.iter().copied().peekable();
@@ -277,7 +277,7 @@ pub fn decode_together(
 ) -> Result<Vec<Vec<f32>>, ModelError> {
     let ids = || (0..streams.len() as u64).map(SeqId);
     let mut samples = vec![Vec::new(); streams.len()];
-    ids().try_for_each(|id| code2wav.open(id, 0).map(drop))?;
+    ids().try_for_each(|id| code2wav.open(id, (), 0).map(drop))?;
     let longest = streams.iter().map(Vec::len).max().unwrap_or(0);
     for at in (0..longest).step_by(chunk) {
         let batch: Vec<_> = ids()

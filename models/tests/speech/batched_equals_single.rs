@@ -120,7 +120,7 @@ fn code2wav_streams_in_one_batch() {
         let mut got = vec![Vec::new(); streams.len()];
         let mut at = [0; 3];
         for id in 0..3 {
-            code2wav.open(SeqId(id), 0).expect("a stream opens");
+            code2wav.open(SeqId(id), (), 0).expect("a stream opens");
         }
         for round in 0.. {
             if at.iter().zip(&streams).all(|(at, s)| *at == s.len()) {

@@ -397,7 +397,7 @@ fn weights_that_are_no_numbers_are_an_error_and_not_silence() {
         bytes[..4].copy_from_slice(&f32::NAN.to_le_bytes());
     });
     let mut code2wav = load(&dir).expect("it loads").code2wav().expect("a vocoder");
-    code2wav.open(SeqId(1), 0).expect("a stream opens");
+    code2wav.open(SeqId(1), (), 0).expect("a stream opens");
     let frame = [CodecFrame(vec![0; 16].into())];
     let decoded = code2wav.decode(&[(SeqId(1), &frame)]).expect("a pass");
     let error = decoded[0].as_ref().expect_err("nothing to be heard");
@@ -431,7 +431,7 @@ fn a_code_without_numbers_ends_its_own_stream_and_no_other() {
             let streams = [frames(1), frames(second), frames(3)];
             let ids = || (0..3).map(SeqId);
             for id in ids() {
-                code2wav.open(id, 0).expect("a stream opens");
+                code2wav.open(id, (), 0).expect("a stream opens");
             }
             let batch: Vec<_> = ids()
                 .zip(&streams)
@@ -439,7 +439,7 @@ fn a_code_without_numbers_ends_its_own_stream_and_no_other() {
                 .collect();
             let mut heard = code2wav.decode(&batch).expect("a pass");
             code2wav.close(SeqId(1));
-            code2wav.open(SeqId(4), 0).expect("a stream opens");
+            code2wav.open(SeqId(4), (), 0).expect("a stream opens");
             let after = [(SeqId(0), &streams[2][..]), (SeqId(4), &streams[0][..])];
             heard.extend(code2wav.decode(&after).expect("a pass"));
             heard

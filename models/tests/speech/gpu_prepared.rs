@@ -82,7 +82,7 @@ fn heard(
     let recorded = graphs(model);
     let mut samples = vec![Vec::new(); spoken.len()];
     for id in 0..spoken.len() as u64 {
-        code2wav.open(SeqId(id), 0).expect("a stream opens");
+        code2wav.open(SeqId(id), (), 0).expect("a stream opens");
     }
     for at in 0..3 {
         let batch: Vec<_> = (0..)

@@ -141,12 +141,12 @@ fn the_encoder_answers_each_request_of_a_batch() {
     assert!(matches!(encoder.cost(&silent), Err(ModelError::Rejected(_))));
     let batch = [(SeqId(1), &long), (SeqId(2), &silent), (SeqId(3), &short)];
     let answers = encoder.run(&batch).expect("it runs");
-    assert_eq!(answers[0], Ok(encoder.encode(&long).expect("audio")));
+    assert_eq!(answers[0], Ok(vec![encoder.encode(&long).expect("audio")]));
     assert!(
         answers[1].as_ref().is_err_and(|e| e.contains("0 samples")),
         "{answers:?}"
     );
-    assert_eq!(answers[2], Ok(encoder.encode(&short).expect("audio")));
+    assert_eq!(answers[2], Ok(vec![encoder.encode(&short).expect("audio")]));
 }
 
 fn load_dir(dir: &TempDir) -> SpeechModel {

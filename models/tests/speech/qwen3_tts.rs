@@ -267,7 +267,7 @@ fn every_frame_gives_as_many_samples_as_the_limits_say() {
     assert_eq!(limits.sample_rate, 24_000);
     let codes = frames(&codec_frames(&goldens(TINY_TTS)));
     let mut code2wav = model.code2wav().expect("a vocoder");
-    code2wav.open(SeqId(1), 0).expect("a stream opens");
+    code2wav.open(SeqId(1), (), 0).expect("a stream opens");
     for frame in codes.chunks(1) {
         let samples = code2wav.decode(&[(SeqId(1), frame)]).expect("a frame decodes");
         assert_eq!(samples[0].as_ref().map(Vec::len), Ok(1920));

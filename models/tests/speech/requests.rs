@@ -173,9 +173,9 @@ fn steps_that_cannot_be_computed_are_errors_not_panics() {
 #[test]
 fn code2wav_refuses_frames_and_streams_that_do_not_exist() {
     let mut code2wav = load(Kernels::Auto, DType::F32).code2wav().expect("a vocoder");
-    code2wav.open(SeqId(1), 0).expect("a stream opens");
+    code2wav.open(SeqId(1), (), 0).expect("a stream opens");
     assert!(
-        matches!(code2wav.open(SeqId(1), 0), Err(ModelError::Rejected(_))),
+        matches!(code2wav.open(SeqId(1), (), 0), Err(ModelError::Rejected(_))),
         "open twice"
     );
     let good = [CodecFrame(vec![0; 16].into())];

@@ -125,7 +125,7 @@ fn behind(
 ) -> (Vec<f32>, usize) {
     let seq = SeqId(3);
     let skipped = code2wav
-        .open(seq, u32::try_from(lead).expect("few frames"))
+        .open(seq, (), u32::try_from(lead).expect("few frames"))
         .expect("a stream opens");
     let first = skipped.items as usize;
     let unheard = usize::try_from(skipped.samples).expect("few samples");
@@ -203,7 +203,7 @@ fn samples_behind_a_lead_are_those_of_the_whole_stream_to_the_bit() {
 fn a_recording_before_what_is_spoken_passes_the_transformer_alone_but_for_its_end() {
     let model = load_tts(published_window(), Kernels::Auto);
     let mut code2wav = model.code2wav().expect("a vocoder");
-    let skipped = code2wav.open(SeqId(1), 80).expect("a stream opens");
+    let skipped = code2wav.open(SeqId(1), (), 80).expect("a stream opens");
     assert_eq!(skipped.items, 0, "the window reaches to its first frame");
     let unheard = skipped.samples / u64::from(model.limits().samples_per_frame);
     assert!(unheard >= 65, "{unheard} of 80 frames give no samples");
@@ -235,7 +235,7 @@ fn streams_behind_recordings_of_any_length_do_not_change_by_a_bit_in_a_batch() {
         let unheard: Vec<u64> = seqs
             .iter()
             .zip(&streams)
-            .map(|(seq, (_, lead))| code2wav.open(*seq, *lead as u32).expect("it opens").samples)
+            .map(|(seq, (_, lead))| code2wav.open(*seq, (), *lead as u32).expect("it opens").samples)
             .collect();
         for at in (0..80).step_by(9) {
             let pieces = streams.each_ref().map(|(stream, _)| {

@@ -49,7 +49,7 @@ fn long_streams_stay_exact_past_the_window_and_the_cache_ring() {
 fn no_frames_give_no_samples() {
     for (kernels, model) in &all() {
         let mut code2wav = model.code2wav().expect("a vocoder");
-        code2wav.open(SeqId(1), 0).expect("a stream opens");
+        code2wav.open(SeqId(1), (), 0).expect("a stream opens");
         let samples = code2wav
             .decode(&[(SeqId(1), &[])])
             .expect("nothing decodes to nothing");
@@ -62,7 +62,7 @@ fn the_first_frame_gives_what_the_limits_say() {
     let codes = frames(&codes_by_frame(&goldens()));
     let model = load(Kernels::Auto, DType::F32);
     let mut code2wav = model.code2wav().expect("a vocoder");
-    code2wav.open(SeqId(1), 0).expect("a stream opens");
+    code2wav.open(SeqId(1), (), 0).expect("a stream opens");
     let limits = model.limits();
     let mut decode = |i: usize| {
         code2wav

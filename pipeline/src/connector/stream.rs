@@ -239,7 +239,7 @@ impl Receiving {
         let number = self.number;
         let found = message.number;
         let tx_start = came.clock.to_local(message.put);
-        let item = item(payload_of(message)?);
+        let item = item(payload_of(message)?)?;
         if self.kind != Some(item.kind()) {
             let expected = self.kind.map_or("none: the stage takes no items", ItemKind::name);
             return Err(WireError::value("an item", item.kind().name(), expected).into());

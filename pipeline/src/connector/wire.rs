@@ -22,7 +22,7 @@ pub(super) use messages::{end, end_message, known, progress, progress_message, t
 pub(super) use requests::{next_stage, next_stage_message, request, request_message};
 
 /// Version of the protocol.
-pub const VERSION: u32 = 15;
+pub const VERSION: u32 = 16;
 /// Bytes of the length in front of a frame.
 pub const PREFIX: usize = 4;
 /// Most bytes of a frame: a thousand rows of a large language model, or ten minutes of audio.

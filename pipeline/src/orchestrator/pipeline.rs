@@ -54,7 +54,7 @@ impl StageError {
 pub struct PipelineStage {
     /// Its replicas.
     pub pool: StagePool,
-    /// Capacity of its output edge per sequence, in the units of that edge: codec frames, for audio too, or items.
+    /// Capacity of its output edge per sequence, in the units of that edge: frames, for audio too, or items.
     pub capacity: u32,
 }
 
@@ -68,7 +68,7 @@ pub struct PipelineParts {
     pub stages: Vec<PipelineStage>,
     /// Batches of text of one sequence that may wait for the first stage that speaks.
     pub text_batches: u32,
-    /// Samples that are decoded from a codec frame.
+    /// Samples that are decoded from a frame.
     pub samples_per_frame: u32,
     /// Notified when the state of any replica changes; shared by the pools.
     pub changes: Changes,
@@ -113,7 +113,8 @@ impl Binding {
     /// Waits until one of its replicas hangs and will give no further output; the first one only counts if it
     /// `speaks` still.
     pub(super) async fn lost(&self, speaks: bool) -> End {
-        let working = &self.0[usize::from(!speaks)..];
+        // A stage that is alone works until its last output is there.
+        let working = &self.0[usize::from(!speaks && self.0.len() > 1)..];
         let lost = working.iter().map(|lease| {
             Box::pin(async move {
                 let message = lease.lost().await;
@@ -124,7 +125,7 @@ impl Binding {
         select_all(lost).await.0
     }
 
-    /// Leases of the stages of speech, first to last; at least two.
+    /// Leases of the stages of speech, first to last; at least one.
     pub(super) fn leases(&self) -> &[Lease] {
         &self.0
     }
@@ -335,11 +336,12 @@ impl Pipeline {
     }
 
     /// Returns true if a sequence goes on behind its frames when a process is lost: one of its two stages is in
-    /// another process. On a path of more stages the frames of one are not those of the next, and the sequence starts
-    /// again with its first frame.
+    /// another process. On a path of more stages the frames of one are not those of the next, and a stage that computes
+    /// a whole text at once computes it again: then the sequence starts again with its first frame, and what was heard
+    /// of it is dropped.
     pub(super) fn keeps_frames(&self) -> bool {
         let apart = |stage: &usize| self.stages[*stage].pool.is_apart();
-        self.wiring.speech.len() == 2 && self.wiring.speech.iter().any(apart)
+        self.wiring.continues && self.wiring.speech.iter().any(apart)
     }
 
     /// Leases a replica of the stage at that index of the graph.

@@ -80,7 +80,7 @@ pub struct Segment {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Heard {
     samples: usize,
-    /// Codec frames that it was decoded from.
+    /// Frames that it was decoded from.
     frames: u32,
 }
 
@@ -143,7 +143,7 @@ impl Segment {
 
     /// Submits it to replicas, as a new sequence to them. A replica that ends just now counts as one that died.
     pub(super) fn submit(&mut self, binding: Binding) -> Result<(), StageError> {
-        if self.encoding.is_some() {
+        if self.encoding.is_some() || self.gathers() {
             self.bound = Some(binding);
             return Ok(());
         }
@@ -158,6 +158,11 @@ impl Segment {
             Err(JobRefused::Ended { .. }) => self.attempt = None,
         }
         Ok(())
+    }
+
+    /// Returns true if it waits for the rest of its text, which is a part of the request to its first stage.
+    fn gathers(&self) -> bool {
+        self.pipeline.wiring.whole_text && self.spec.open
     }
 
     /// Returns true if tokens can be added: they have not ended, and the first stage still reads them or the sequence
@@ -201,6 +206,9 @@ impl Segment {
         if let Some(writer) = writer {
             writer.end(End::Stop);
         }
+        if self.pipeline.wiring.whole_text {
+            self.retry.waits(self.pipeline.clock.now());
+        }
     }
 
     /// Returns true if the edge takes another batch of tokens.
@@ -211,6 +219,9 @@ impl Segment {
 
     /// Returns true if the first stage waits for text.
     pub fn is_starved(&self) -> bool {
+        if self.gathers() {
+            return true;
+        }
         let read = self
             .first()
             .outputs
@@ -377,6 +388,10 @@ impl Segment {
             let recording = self.spec.recording.as_ref();
             self.spec.request.embedding = recording.and_then(Clip::embedding).cloned();
             self.retry.waits(self.pipeline.clock.now());
+        }
+        if self.gathers() {
+            // The end of the text cannot be added while this future is awaited.
+            std::future::pending::<()>().await;
         }
         let binding = match self.bound.take().filter(Binding::is_alive) {
             Some(binding) => binding,

@@ -10,9 +10,10 @@ use tokio::time::Instant;
 use super::attempt::{CancelGuard, Client, Ended, SESSION, given, lost, meter, misfit, place};
 use super::pipeline::{Binding, Pipeline};
 use super::segment::SegmentSpec;
+use super::wiring::Wiring;
 use crate::connector::{EdgeReader, EdgeWriter, Hop, Place, metered_edge};
-use crate::item::{AudioPiece, Item};
-use crate::request::{DecodeRequest, SpeechRequest, StageRequest, VoicePrompt};
+use crate::item::{AudioPiece, Item, ItemKind};
+use crate::request::{DecodeRequest, Payloads, SpeechRequest, StageRequest, VoicePrompt};
 use crate::stage::{
     CancelFlag, EdgeSender as _, End, JobRefused, Lease, LinkToken, NextStage, StageJob, StageProgress,
 };
@@ -88,15 +89,22 @@ impl SpeechAttempt {
             client,
         };
         let progress: Vec<_> = leases.iter().map(|lease| client.progress(lease)).collect();
-        let (text_in, mut inputs) = edges.text(spec, &leases[0]);
+        let wiring = &pipeline.wiring;
+        let (text_in, mut inputs) = if wiring.whole_text {
+            (None, None)
+        } else {
+            let (writer, reader) = edges.text(spec, &leases[0]);
+            (Some(writer), Some(reader))
+        };
         let (first_finished, first_done) = oneshot::channel();
         let mut finished = Some(first_finished);
         let mut jobs = Vec::with_capacity(leases.len());
-        let requests = requests(&spec.request, leases.len(), passage.with_codes);
+        let requests = requests(spec, wiring, passage.with_codes);
         let mut expects = None;
         for (nth, request) in requests.into_iter().enumerate() {
             let (outputs, next) = edges.behind(nth, leases);
-            let mut job = StageJob::new(seq, request, outputs).reading(inputs);
+            let mut job = StageJob::new(seq, request, outputs);
+            job.inputs = inputs.replace(next).map(|reader| Box::new(reader) as Box<_>);
             job.expects = expects.take();
             job.next = passage
                 .linked
@@ -107,7 +115,6 @@ impl SpeechAttempt {
             job.progress = progress[nth].clone();
             job.finished = finished.take();
             jobs.push(job);
-            inputs = next;
         }
         // Readers first, so that items find them open.
         for (lease, job) in leases.iter().zip(jobs).rev() {
@@ -115,8 +122,8 @@ impl SpeechAttempt {
         }
         Ok(Self {
             seq,
-            text: begin(text_in, &spec.tokens, spec.open),
-            audio: inputs,
+            text: text_in.and_then(|writer| begin(writer, &spec.tokens, spec.open)),
+            audio: inputs.expect("speech passes a stage"),
             first_done: Some(first_done),
             progress,
             severed: None,
@@ -214,10 +221,11 @@ fn next_stage(pipeline: &Pipeline, leases: &[Lease], nth: usize) -> Option<NextS
     })
 }
 
-/// Requests to each stage of a path of `stages` stages. The first reads text, the last gives samples. The lead of the
-/// voice goes to the last stage, and so do the frames that were made and given out before.
-fn requests(speech: &SpeechRequest, stages: usize, with_codes: bool) -> Vec<StageRequest> {
-    let lead = speech.voice_prompt.as_deref().map(VoicePrompt::lead);
+/// Requests to each stage of the path. The first reads text, the last gives samples. The lead of the voice goes to the
+/// last stage, and so do the frames that were made and given out before.
+fn requests(spec: &SegmentSpec, wiring: &Wiring, with_codes: bool) -> Vec<StageRequest> {
+    let speech = &spec.request;
+    let lead = speech.head.voice_prompt.as_deref().map(VoicePrompt::lead);
     let lead = if speech.prior_frames.is_empty() {
         lead.unwrap_or_default()
     } else {
@@ -225,20 +233,29 @@ fn requests(speech: &SpeechRequest, stages: usize, with_codes: bool) -> Vec<Stag
             .concat()
             .into()
     };
-    let decode = |nth: usize| {
-        let into_frames = nth + 1 < stages;
+    let whole_text = wiring.whole_text.then(|| spec.tokens.as_slice().into());
+    let first = StageRequest::Speech(SpeechRequest {
+        payloads: Payloads {
+            reads: (!wiring.whole_text).then_some(ItemKind::Text),
+            gives: wiring.gives[0],
+        },
+        whole_text: speech.whole_text.clone().or(whole_text),
+        ..speech.clone()
+    });
+    let decode = |pair: &[ItemKind]| {
+        let payloads = Payloads::new(pair[0], pair[1]);
+        // Codec frames are led by codec frames only.
+        let leads = payloads.gives == ItemKind::Audio && pair[0] == ItemKind::Frames;
         StageRequest::Decode(DecodeRequest {
-            lead: if into_frames {
-                Arc::default()
-            } else {
-                Arc::clone(&lead)
-            },
-            into_frames,
-            with_codes: with_codes && !into_frames,
+            head: speech.head.clone(),
+            payloads,
+            lead: if leads { Arc::clone(&lead) } else { Arc::default() },
+            with_codes: with_codes && leads,
         })
     };
-    let first = StageRequest::Speech(speech.clone());
-    std::iter::once(first).chain((1..stages).map(decode)).collect()
+    std::iter::once(first)
+        .chain(wiring.gives.windows(2).map(decode))
+        .collect()
 }
 
 /// Makes the edges of one sequence.

@@ -169,6 +169,7 @@ impl<B: ArBackend> Core for Ar<B> {
             return sink.end(failed(self.driver.stage(), NO_INPUTS));
         }
         let max_outputs = job.request.max_outputs();
+        let gives = job.request.output();
         let request = match self.backend.request(job.request) {
             Ok(request) => request,
             Err(error) => return sink.end(failed(self.driver.stage(), error.to_string())),
@@ -179,6 +180,7 @@ impl<B: ArBackend> Core for Ar<B> {
             cancel: job.cancel,
             progress: job.progress,
             max_outputs,
+            gives,
             course: Reading {
                 whole: inputs.is_none().then(WholePrompt::default),
                 inputs,

@@ -6,11 +6,12 @@ use std::time::Duration;
 use omni_engine::{
     ChunkConfig, ChunkEngine, ChunkModel, CodecFrame, FinishReason, OpenError, SeqId, Stamp, StreamOptions,
 };
+use tokio::sync::oneshot;
 
 use super::ar::{NO_INPUTS, unexpected};
 use super::driver::{Admission, Course, Driver, Verdict, WARM_UP};
 use super::events::EngineEvent;
-use super::family::{BackendError, ChunkBackend};
+use super::family::{BackendError, ChunkBackend, WarmUp};
 use super::flow::{End, Recv};
 use super::job::StageJob;
 use super::sides::{Sink, Source, failed};
@@ -64,6 +65,8 @@ struct Feed {
     codes: Option<VecDeque<CodecFrame>>,
     /// End of upstream; the stream ends the same way when all is decoded.
     end: End,
+    /// Resolved when it is dropped.
+    _finished: Option<oneshot::Sender<()>>,
 }
 
 impl Course for Feed {
@@ -110,10 +113,15 @@ impl<B: ChunkBackend> Core for Chunk<B> {
 
     fn load(&mut self) -> Result<(), BackendError> {
         let mut engine = ChunkEngine::new(self.backend.load()?, self.config.clone());
+        let WarmUp {
+            request,
+            inputs: items,
+        } = self.backend.warm_up()?;
+        let request = self.backend.request(request)?;
         engine
-            .add(WARM_UP, self.options, self.clock.now())
+            .add(WARM_UP, request, self.options, self.clock.now())
             .map_err(BackendError::warm_up)?;
-        let inputs = inputs::<B::Model>(self.backend.warm_up());
+        let inputs = inputs::<B::Model>(items);
         let inputs = inputs.map_err(|item| BackendError::warm_up(item.kind().name()))?;
         engine.push(WARM_UP, inputs, true);
         self.driver.load(engine, ChunkEngine::prepare);
@@ -130,21 +138,27 @@ impl<B: ChunkBackend> Core for Chunk<B> {
         }
         let sink = Sink::new(job.outputs);
         let stage = self.driver.stage();
-        let StageRequest::Decode(decode) = &job.request else {
-            return sink.end(failed(stage, BackendError::unexpected(&job.request).to_string()));
-        };
         let Some(source) = job.inputs else {
             return sink.end(failed(stage, NO_INPUTS));
         };
-        let lead = u32::try_from(decode.lead.len()).unwrap_or(u32::MAX);
-        let led = if decode.lead.is_empty() {
+        let (lead, with_codes) = match &job.request {
+            StageRequest::Decode(decode) => (decode.lead.to_vec(), decode.with_codes),
+            _ => (Vec::new(), false),
+        };
+        let leading = u32::try_from(lead.len()).unwrap_or(u32::MAX);
+        let led = if lead.is_empty() {
             Ok(Vec::new())
         } else {
-            inputs::<B::Model>(vec![Item::Frames(decode.lead.to_vec())])
+            inputs::<B::Model>(vec![Item::Frames(lead)])
         };
         let led = match led {
             Ok(led) => led,
             Err(item) => return sink.end(unexpected(stage, &item)),
+        };
+        let gives = job.request.output();
+        let request = match self.backend.request(job.request) {
+            Ok(request) => request,
+            Err(error) => return sink.end(failed(stage, error.to_string())),
         };
         let admission = Admission {
             seq: job.seq,
@@ -152,17 +166,19 @@ impl<B: ChunkBackend> Core for Chunk<B> {
             cancel: job.cancel,
             progress: job.progress,
             max_outputs: None,
+            gives,
             course: Feed {
                 inputs: Source::new(source),
-                lead,
-                lead_samples: u64::from(lead) * u64::from(self.samples_per_frame),
-                codes: decode.with_codes.then(VecDeque::new),
+                lead: leading,
+                lead_samples: u64::from(leading) * u64::from(self.samples_per_frame),
+                codes: with_codes.then(VecDeque::new),
                 end: End::Stop,
+                _finished: job.finished,
             },
         };
         let options = self.options;
         self.driver.admit(admission, |engine, feed, now| {
-            let skipped = engine.add_behind(led, job.seq, options, now)?;
+            let skipped = engine.add_behind(led, job.seq, request, options, now)?;
             feed.lead = feed.lead.saturating_sub(skipped.items);
             feed.lead_samples = feed.lead_samples.saturating_sub(skipped.samples);
             Ok::<_, OpenError>(())
@@ -300,6 +316,7 @@ mod tests {
             lead_samples: u64::from(lead) * PER_FRAME,
             codes: Some((lead..pieces.iter().sum()).map(frame).collect()),
             end: End::Stop,
+            _finished: None,
         };
         let mut made = 0;
         let pieces = pieces.iter().filter_map(|&frames| {

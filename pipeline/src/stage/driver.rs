@@ -18,7 +18,7 @@ use super::residency::Residency;
 use super::sides::{Sink, failed, finished, lost};
 use super::status::ReplicaStatus;
 use crate::clock::Clock;
-use crate::item::Item;
+use crate::item::{Item, ItemKind};
 
 /// Sequence that warms an engine up; never a caller's.
 pub(super) const WARM_UP: SeqId = SeqId(u64::MAX);
@@ -36,8 +36,8 @@ pub(super) trait StageEngine {
         0
     }
 
-    /// Runs one step. `has_room` returns true if a sequence has room for two outputs.
-    fn step(&mut self, clock: Clock, has_room: &mut dyn FnMut(SeqId) -> bool) -> StepReport<Self::Output>;
+    /// Runs one step. `room` returns the units for which the consumer of a sequence has room.
+    fn step(&mut self, clock: Clock, room: &mut dyn FnMut(SeqId) -> u32) -> StepReport<Self::Output>;
 
     /// Pauses a sequence whose consumer is full, or resumes it.
     fn set_paused(&mut self, _seq: SeqId, _paused: bool) {}
@@ -62,11 +62,12 @@ impl<M: ArModel> StageEngine for ArEngine<M> {
 
     /// Gives a model that works on a device the next step before this one is waited for, so that the device goes on
     /// while results are passed on and other sequences are looked at.
-    fn step(&mut self, clock: Clock, has_room: &mut dyn FnMut(SeqId) -> bool) -> StepReport<M::Output> {
+    fn step(&mut self, clock: Clock, room: &mut dyn FnMut(SeqId) -> u32) -> StepReport<M::Output> {
         if !self.is_under_way() {
             self.begin_step(clock.now());
         }
-        self.begin_step_ahead(clock.now(), has_room);
+        // For the output of this step and that of the next.
+        self.begin_step_ahead(clock.now(), &mut |seq| room(seq) >= 2);
         self.end_step(|| clock.now())
     }
 
@@ -90,7 +91,7 @@ impl<M: ChunkModel> StageEngine for ChunkEngine<M> {
         Self::has_work(self, now)
     }
 
-    fn step(&mut self, clock: Clock, _has_room: &mut dyn FnMut(SeqId) -> bool) -> StepReport<Self::Output> {
+    fn step(&mut self, clock: Clock, _room: &mut dyn FnMut(SeqId) -> u32) -> StepReport<Self::Output> {
         self.step_with(|| clock.now())
     }
 
@@ -114,8 +115,12 @@ impl<M: OneShotModel> StageEngine for OneShotEngine<M> {
         Self::has_work(self)
     }
 
-    fn step(&mut self, clock: Clock, _has_room: &mut dyn FnMut(SeqId) -> bool) -> StepReport<M::Output> {
-        self.step_with(|| clock.now())
+    fn step(&mut self, clock: Clock, room: &mut dyn FnMut(SeqId) -> u32) -> StepReport<M::Output> {
+        self.step_with(|| clock.now(), room)
+    }
+
+    fn set_paused(&mut self, seq: SeqId, paused: bool) {
+        Self::set_paused(self, seq, paused);
     }
 
     fn abort(&mut self, seq: SeqId) -> bool {
@@ -155,6 +160,10 @@ pub(super) struct Sequence<C> {
     /// Outputs passed on.
     pub(super) outputs: u32,
     pub(super) course: C,
+    /// Kind of the items that its edge carries.
+    gives: ItemKind,
+    /// An output that its edge does not carry.
+    misfit: Option<PayloadError>,
     cancel: CancelFlag,
     residency: Residency,
     timeline: SeqTimeline,
@@ -168,7 +177,17 @@ pub(super) struct Admission<C> {
     pub(super) progress: StageProgress,
     /// Most outputs, if that is bounded.
     pub(super) max_outputs: Option<u32>,
+    /// Kind of the items that its edge carries.
+    pub(super) gives: ItemKind,
     pub(super) course: C,
+}
+
+/// A model gives an item that the edge of its stage does not carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it gave {}, its edge carries {}", given.name(), carried.name())]
+struct PayloadError {
+    given: ItemKind,
+    carried: ItemKind,
 }
 
 /// Decision on a sequence between two steps.
@@ -273,7 +292,8 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
             }
         }
         let mut ended = false;
-        let events = engine.step(self.clock, &mut |_| false).events;
+        // Room for one output: no step is begun ahead.
+        let events = engine.step(self.clock, &mut |_| 1).events;
         if let Some(reason) = engine.lost() {
             return Err(BackendError::Lost(reason.to_owned()));
         }
@@ -321,6 +341,8 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
             progress,
             outputs: 0,
             course,
+            gives: admission.gives,
+            misfit: None,
             cancel: admission.cancel,
             residency: Residency::new(engine.steps()),
             timeline,
@@ -371,8 +393,8 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
     pub(super) fn step(&mut self) {
         let Some(engine) = &mut self.engine else { return };
         let live = &self.live;
-        let mut has_room = |seq| live.get(&seq).is_some_and(|of| of.sink.has_room_for_two());
-        let report = engine.step(self.clock, &mut has_room);
+        let mut room = |seq| live.get(&seq).map_or(0, |of| of.sink.room());
+        let report = engine.step(self.clock, &mut room);
         // Its loss was already reported.
         if self.status.is_given_up() {
             return;
@@ -437,6 +459,13 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
         let Some(output) = sequence.course.passed_on(output) else {
             return;
         };
+        if output.kind() != sequence.gives {
+            sequence.misfit.get_or_insert(PayloadError {
+                given: output.kind(),
+                carried: sequence.gives,
+            });
+            return engine.set_paused(seq, true);
+        }
         let from = sequence.course.began(from);
         let items = output.outputs();
         self.status.tell_of(seq, &sequence.timeline.output(until));
@@ -451,7 +480,10 @@ impl<E: StageEngine, C: Course> Driver<E, C> {
 
     fn finished(&mut self, seq: SeqId, reason: FinishReason, record: SeqRecord, now: Stamp) {
         if let Some(sequence) = self.live.remove(&seq) {
-            let reason = sequence.course.outcome(reason);
+            let reason = match &sequence.misfit {
+                Some(misfit) => FinishReason::Error(misfit.to_string()),
+                None => sequence.course.outcome(reason),
+            };
             let end = finished(self.stage(), &reason);
             let timeline = sequence.timeline;
             self.status.done(seq, timeline.end(reason, Some(record), now));
@@ -479,6 +511,9 @@ impl<C> Sequence<C> {
     ) -> Verdict {
         if self.cancel.is_set() {
             return Verdict::Drop;
+        }
+        if let Some(misfit) = &self.misfit {
+            return Verdict::Fail(failed(turn.status.stage(), misfit.to_string()));
         }
         if let Some(full) = self.sink.overflowed() {
             return Verdict::Fail(failed(turn.status.stage(), full.to_string()));

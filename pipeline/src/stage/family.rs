@@ -113,11 +113,22 @@ pub trait ChunkBackend: Send + 'static {
     /// If it cannot be built.
     fn load(&self) -> Result<Self::Model, BackendError>;
 
+    /// Converts a request to the model's own form.
+    ///
+    /// # Errors
+    ///
+    /// If it is for another kind of stage.
+    fn request(&self, request: StageRequest) -> Result<<Self::Model as ChunkModel>::Request, BackendError>;
+
     /// Item of an output of a step.
     fn item(output: ChunkOutput<<Self::Model as ChunkModel>::Sample>) -> Item;
 
-    /// Items with which it warms up.
-    fn warm_up(&self) -> Vec<Item>;
+    /// Request with which it warms up.
+    ///
+    /// # Errors
+    ///
+    /// If there is nothing that it takes.
+    fn warm_up(&self) -> Result<WarmUp, BackendError>;
 }
 
 /// Builds the model of a replica of a one-shot stage. Called as an [`ArBackend`] is.
@@ -137,7 +148,7 @@ pub trait OneShotBackend: Send + 'static {
     /// If it is for another kind of stage.
     fn request(&self, request: StageRequest) -> Result<<Self::Model as OneShotModel>::Input, BackendError>;
 
-    /// Converts a result to an item.
+    /// Converts an output to an item, of as many units as the model [says](OneShotModel::units).
     fn item(output: <Self::Model as OneShotModel>::Output) -> Item;
 
     /// Request with which it warms up.

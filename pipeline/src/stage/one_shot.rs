@@ -1,6 +1,8 @@
-//! A one-shot stage: whole requests in, whole answers out, one [`OneShotEngine`].
+//! A one-shot stage: whole requests in, all outputs of each from one step, one [`OneShotEngine`]. Outputs for which the
+//! edge has no room wait in the engine.
 
 use omni_engine::{OneShotConfig, OneShotEngine, Stamp};
+use tokio::sync::oneshot;
 
 use super::driver::{Admission, Course, Driver, Verdict, WARM_UP};
 use super::family::{BackendError, OneShotBackend};
@@ -18,8 +20,10 @@ pub(super) struct OneShot<B: OneShotBackend> {
     driver: Driver<OneShotEngine<B::Model>, Whole>,
 }
 
-/// State of a sequence besides its request: none.
-struct Whole;
+/// State of a sequence besides its request. Dropping it resolves `finished`.
+struct Whole {
+    _finished: Option<oneshot::Sender<()>>,
+}
 
 impl Course for Whole {}
 
@@ -39,9 +43,11 @@ impl<B: OneShotBackend> Core for OneShot<B> {
 
     fn load(&mut self) -> Result<(), BackendError> {
         let mut engine = OneShotEngine::new(self.backend.load()?, self.config);
-        let input = self.backend.request(self.backend.warm_up()?)?;
+        let request = self.backend.warm_up()?;
+        let most = request.max_outputs().unwrap_or(u32::MAX);
+        let input = self.backend.request(request)?;
         engine
-            .add(WARM_UP, input, self.clock.now())
+            .add(WARM_UP, input, most, self.clock.now())
             .map_err(BackendError::warm_up)?;
         self.driver.load(engine, |_, _| Ok(false));
         Ok(())
@@ -55,22 +61,31 @@ impl<B: OneShotBackend> Core for OneShot<B> {
         if job.cancel.is_set() {
             return;
         }
-        // There is room for the one output, and none follows.
         let sink = Sink::new(job.outputs);
+        let stage = self.driver.stage();
+        let gives = job.request.output();
+        let max_outputs = job.request.max_outputs();
         let input = match self.backend.request(job.request) {
             Ok(input) => input,
-            Err(error) => return sink.end(failed(self.driver.stage(), error.to_string())),
+            Err(error) => return sink.end(failed(stage, error.to_string())),
         };
+        if job.inputs.is_some() {
+            return sink.end(failed(stage, "it was given inputs besides its request"));
+        }
         let admission = Admission {
             seq: job.seq,
             sink,
             cancel: job.cancel,
             progress: job.progress,
-            max_outputs: Some(1),
-            course: Whole,
+            max_outputs,
+            gives,
+            course: Whole {
+                _finished: job.finished,
+            },
         };
-        self.driver
-            .admit(admission, |engine, _, now| engine.add(job.seq, input, now));
+        self.driver.admit(admission, |engine, _, now| {
+            engine.add(job.seq, input, max_outputs.unwrap_or(u32::MAX), now)
+        });
     }
 
     /// Drops cancelled requests that wait; one in a step cannot be stopped.

@@ -111,9 +111,9 @@ impl<T> Sink<T> {
         self.overflowed.as_ref()
     }
 
-    /// Returns true if there is room for two outputs of one unit each.
-    pub(super) fn has_room_for_two(&self) -> bool {
-        self.sender.room() >= 2
+    /// Units for which there is room.
+    pub(super) fn room(&self) -> u32 {
+        self.sender.room()
     }
 
     /// Returns true if the sequence was paused and may resume.

@@ -161,7 +161,17 @@ pub struct Sampling {
     #[prost(float, optional, tag = "7")]
     pub frequency_penalty: ::core::option::Option<f32>,
 }
-/// Text tokens to codec frames. The tokens are items.
+/// Items that pass a stage of speech, as its graph declares them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Payloads {
+    /// Items that it reads; absent for a stage whose request has everything.
+    #[prost(enumeration = "Payload", optional, tag = "1")]
+    pub reads: ::core::option::Option<i32>,
+    /// Items that it gives.
+    #[prost(enumeration = "Payload", tag = "2")]
+    pub gives: i32,
+}
+/// Text tokens to what the first stage of speech gives. The tokens are items, or all in whole_text.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SpeechRequest {
     #[prost(string, tag = "1")]
@@ -196,6 +206,11 @@ pub struct SpeechRequest {
     /// All tokens, if they precede the first frame; none then come as items.
     #[prost(message, optional, tag = "12")]
     pub whole_text: ::core::option::Option<Tokens>,
+    /// Speed of the speech, for a model that speaks slower and faster by itself; 1 for its own. Positive.
+    #[prost(float, tag = "13")]
+    pub speed: f32,
+    #[prost(message, optional, tag = "14")]
+    pub payloads: ::core::option::Option<Payloads>,
 }
 /// A talker's prompt to speak in a recording's voice.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -289,18 +304,21 @@ pub struct Embeddings {
     #[prost(float, repeated, tag = "2")]
     pub values: ::prost::alloc::vec::Vec<f32>,
 }
-/// Codec frames to samples, or to other codec frames. The frames are items.
+/// Frames to samples, or to other frames. The frames are items.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DecodeRequest {
     /// Decoded first, without output.
     #[prost(message, repeated, tag = "1")]
     pub lead: ::prost::alloc::vec::Vec<CodecFrame>,
-    /// True if the output is codec frames, not samples.
-    #[prost(bool, tag = "2")]
-    pub into_frames: bool,
     /// True if samples come with the frames that they were decoded from.
     #[prost(bool, tag = "3")]
     pub with_codes: bool,
+    /// The request as the first stage has it, with the fields that concern every stage: voice, voice_prompt, language,
+    /// instructions, speed, sampling, seed and max_outputs.
+    #[prost(message, optional, tag = "4")]
+    pub speech: ::core::option::Option<SpeechRequest>,
+    #[prost(message, optional, tag = "5")]
+    pub payloads: ::core::option::Option<Payloads>,
 }
 /// A recording to its embedding.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -318,7 +336,7 @@ pub struct Item {
     /// Time at which the stage, or the session, put it on the edge.
     #[prost(sint64, tag = "2")]
     pub put: i64,
-    #[prost(oneof = "item::Payload", tags = "3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "item::Payload", tags = "3, 4, 5, 6, 7, 8, 9")]
     pub payload: ::core::option::Option<item::Payload>,
 }
 /// Nested message and enum types in `Item`.
@@ -339,6 +357,8 @@ pub mod item {
         Frames(super::CodecFrames),
         #[prost(message, tag = "8")]
         Embedding(super::Floats),
+        #[prost(message, tag = "9")]
+        Latents(super::Latents),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -350,6 +370,16 @@ pub struct CodecFrame {
 pub struct CodecFrames {
     #[prost(message, repeated, tag = "1")]
     pub frames: ::prost::alloc::vec::Vec<CodecFrame>,
+}
+/// Frames of continuous values, at least one.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Latents {
+    /// Values of a frame, at least one.
+    #[prost(uint32, tag = "1")]
+    pub width: u32,
+    /// Frame after frame.
+    #[prost(float, repeated, tag = "2")]
+    pub values: ::prost::alloc::vec::Vec<f32>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Audio {
@@ -374,7 +404,7 @@ pub struct ReplyToken {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Credit {
-    /// Units of the edge: codec frames, or items.
+    /// Units of the edge: frames, or items.
     #[prost(uint32, tag = "1")]
     pub units: u32,
 }
@@ -634,6 +664,42 @@ pub struct Record {
     pub outputs: u32,
     #[prost(uint32, tag = "9")]
     pub preemptions: u32,
+}
+/// Kind of the items on an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Payload {
+    Unspecified = 0,
+    Text = 1,
+    Frames = 2,
+    Latents = 3,
+    Audio = 4,
+}
+impl Payload {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "PAYLOAD_UNSPECIFIED",
+            Self::Text => "PAYLOAD_TEXT",
+            Self::Frames => "PAYLOAD_FRAMES",
+            Self::Latents => "PAYLOAD_LATENTS",
+            Self::Audio => "PAYLOAD_AUDIO",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "PAYLOAD_UNSPECIFIED" => Some(Self::Unspecified),
+            "PAYLOAD_TEXT" => Some(Self::Text),
+            "PAYLOAD_FRAMES" => Some(Self::Frames),
+            "PAYLOAD_LATENTS" => Some(Self::Latents),
+            "PAYLOAD_AUDIO" => Some(Self::Audio),
+            _ => None,
+        }
+    }
 }
 /// Exhausted resource of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

@@ -217,8 +217,8 @@ impl Orchestrator {
     /// A [`StageError`] if a stage does not take it.
     pub fn start(&self, mut spec: SegmentSpec, binding: &mut Option<Binding>) -> Result<Segment, ServeError> {
         let model = self.model()?;
-        spec.request.sampling = spec.request.sampling.or(model.sampling);
-        spec.recording = (model.voice_recordings)(&spec.request.voice);
+        spec.request.head.sampling = spec.request.head.sampling.or(model.sampling);
+        spec.recording = (model.voice_recordings)(&spec.request.head.voice);
         Ok(model.pipeline.speak(spec, binding)?)
     }
 

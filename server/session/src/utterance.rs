@@ -10,14 +10,14 @@ mod text_in;
 use std::sync::Arc;
 use std::time::Duration;
 
-use omni_audio::Samples;
+use omni_audio::{Samples, Speed};
 use omni_core::error::ServeError;
 use omni_core::id::{UtteranceId, random_seed, random_u64};
 use omni_core::orchestrator::{Model, Orchestrator};
 use omni_engine::Stamp;
 use omni_family::SpeechInfo;
 use omni_pipeline::orchestrator::SegmentSpec;
-use omni_pipeline::request::{ContextRow, SpeechRequest};
+use omni_pipeline::request::{ContextRow, SpeechHead, SpeechRequest};
 use omni_pipeline::stage::{CancelTimer, ReplicaId};
 use omni_pipeline::trace::TraceHandle;
 use omni_telemetry::TraceContext;
@@ -105,7 +105,11 @@ impl Utterance {
     ) -> Self {
         let info = Arc::clone(&model.info);
         let rate = info.sample_rate;
-        let delivery = &settings.delivery;
+        let mut delivery = settings.delivery;
+        if info.own_speed {
+            delivery.rendering.speed = Speed::default();
+        }
+        let delivery = &delivery;
         // Streams in one file need different serials, for any seeds.
         let output = Output::new(rate, delivery, limits.max_audio, random_u64() as u32);
         let alignment = Alignment::new(rate, output.timeline(rate, delivery));
@@ -370,18 +374,19 @@ impl Utterance {
             return Ok(());
         }
         let request = SpeechRequest {
-            voice: self.settings.voice.clone(),
-            voice_prompt: self.settings.voice_prompt.clone(),
-            embedding: None,
-            language: self.settings.language.clone(),
-            instructions: self.settings.instructions.clone(),
-            sampling: self.settings.sampling,
-            seed: self.seed.wrapping_add(self.sequences.wrapping_mul(SEED_STEP)),
+            head: SpeechHead {
+                voice: self.settings.voice.clone(),
+                voice_prompt: self.settings.voice_prompt.clone(),
+                language: self.settings.language.clone(),
+                instructions: self.settings.instructions.clone(),
+                speed: self.own_speed(),
+                sampling: self.settings.sampling,
+                seed: self.seed.wrapping_add(self.sequences.wrapping_mul(SEED_STEP)),
+                max_outputs: self.frame_limit(&piece).min(left),
+            },
             context: self.context.clone(),
             generated: self.own_text,
-            max_outputs: self.frame_limit(&piece).min(left),
-            prior_frames: Arc::default(),
-            whole_text: None,
+            ..SpeechRequest::default()
         };
         self.sequences += 1;
         self.text_tokens += piece.tokens.len() as u32;
@@ -427,13 +432,23 @@ impl Utterance {
         self.settings.max_frames.unwrap_or(u32::MAX).saturating_sub(made)
     }
 
+    /// Speed at which the model is to speak: that of the request, if it does this by itself.
+    fn own_speed(&self) -> f32 {
+        if self.info.own_speed {
+            self.settings.delivery.rendering.speed.factor()
+        } else {
+            1.0
+        }
+    }
+
     /// Most frames that a sequence may take. A model that fails does not find the end by itself.
     fn frame_limit(&self, piece: &Piece) -> u32 {
         if !piece.ends {
             return self.info.max_frames;
         }
         let longest = LONGEST_START + LONGEST_CHARACTER * u32::try_from(piece.chars).unwrap_or(u32::MAX);
-        let frames = longest.as_secs_f64() / self.info.frame_duration().as_secs_f64();
+        let longest = longest.as_secs_f64() / f64::from(self.own_speed());
+        let frames = longest / self.info.frame_duration().as_secs_f64();
         self.info.max_frames.min(frames as u32)
     }
 

@@ -65,12 +65,12 @@ impl Stages<'_> {
     pub(super) fn capacity(&self, node: &StageNode, audio: Duration) -> u32 {
         match node.kind {
             StageKind::Autoregressive => self.deploy.ar(node.name).output_capacity,
-            StageKind::Chunk => {
+            StageKind::OneShot if self.graph.encodes(node.name) => 1,
+            StageKind::Chunk | StageKind::OneShot => {
                 let frames = audio.as_secs_f64() / self.info.frame_duration().as_secs_f64();
                 // At least two, so that one can be made while one is read.
                 (frames.ceil() as u32).max(2)
             }
-            StageKind::OneShot => 1,
         }
     }
 

@@ -24,10 +24,11 @@ impl FakeCode2Wav {
 }
 
 impl ChunkModel for FakeCode2Wav {
+    type Request = ();
     type Item = CodecFrame;
     type Sample = f32;
 
-    fn open(&mut self, seq: SeqId, _lead: u32) -> Result<Skipped, ModelError> {
+    fn open(&mut self, seq: SeqId, (): (), _lead: u32) -> Result<Skipped, ModelError> {
         self.heard.insert(seq, 0);
         Ok(Skipped::default())
     }

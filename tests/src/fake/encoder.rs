@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use omni_engine::{ModelError, OneShotModel, SeqId};
+use omni_engine::{Answer, ModelError, OneShotModel, SeqId};
 
 use super::thinker::ROW;
 use super::{FAKE_RATE, FakeScript};
@@ -27,7 +27,7 @@ impl OneShotModel for FakeEncoder {
         Ok(u32::try_from(input.len()).expect("a short recording") / (FAKE_RATE / 100))
     }
 
-    fn run(&mut self, batch: &[(SeqId, &Arc<[f32]>)]) -> Result<Vec<Result<Arc<[f32]>, String>>, ModelError> {
+    fn run(&mut self, batch: &[(SeqId, &Arc<[f32]>)]) -> Result<Vec<Answer<Arc<[f32]>>>, ModelError> {
         self.script.ears.pass();
         if self.script.ears_hang.burns() {
             self.script.hangs.pass();
@@ -35,7 +35,7 @@ impl OneShotModel for FakeEncoder {
         assert!(!self.script.ears_die.burns(), "the test lit the fuse");
         let rows = |(_, input): &(SeqId, &Arc<[f32]>)| {
             let samples = input.len();
-            Ok(vec![samples as f32; samples.div_ceil(ROW)].into())
+            Ok(vec![vec![samples as f32; samples.div_ceil(ROW)].into()])
         };
         Ok(batch.iter().map(rows).collect())
     }

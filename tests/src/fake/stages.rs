@@ -11,7 +11,7 @@ use omni_models::{CODE2WAV, ENCODER, QWEN3_OMNI, TALKER, THINKER};
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::{EdgeReader, EdgeWriter};
 use omni_pipeline::item::{AudioPiece, Item, ReplyToken};
-use omni_pipeline::request::{DecodeRequest, Sampling, SpeechRequest, StageRequest, TextRequest};
+use omni_pipeline::request::{DecodeRequest, Sampling, SpeechHead, SpeechRequest, StageRequest, TextRequest};
 use omni_pipeline::stage::{
     ArBackend, BackendError, ChunkBackend, EngineSettings, Launch, OneShotBackend, ReplicaStatus, StageBody,
     StageFamily, StageHandle, StageJob, StageSettings, WarmUp,
@@ -138,8 +138,18 @@ impl ChunkBackend for Vocodes {
         })
     }
 
-    fn warm_up(&self) -> Vec<Item> {
-        vec![Item::Frames(vec![CodecFrame(Box::new([0, 0])); 8])]
+    fn request(&self, request: StageRequest) -> Result<(), BackendError> {
+        match request {
+            StageRequest::Decode(_) => Ok(()),
+            other => Err(BackendError::unexpected(&other)),
+        }
+    }
+
+    fn warm_up(&self) -> Result<WarmUp, BackendError> {
+        Ok(WarmUp {
+            request: StageRequest::Decode(DecodeRequest::default()),
+            inputs: vec![Item::Frames(vec![CodecFrame(Box::new([0, 0])); 8])],
+        })
     }
 }
 
@@ -208,18 +218,13 @@ pub fn code2wav_stage(
 /// Speech of at most `max_outputs` frames.
 pub fn speech_request(voice: &str, seed: u64, max_outputs: u32) -> SpeechRequest {
     SpeechRequest {
-        voice: voice.to_owned(),
-        voice_prompt: None,
-        embedding: None,
-        language: None,
-        instructions: None,
-        sampling: Sampling::default(),
-        seed,
-        context: None,
-        generated: false,
-        max_outputs,
-        prior_frames: Arc::default(),
-        whole_text: None,
+        head: SpeechHead {
+            voice: voice.to_owned(),
+            seed,
+            max_outputs,
+            ..SpeechHead::default()
+        },
+        ..SpeechRequest::default()
     }
 }
 

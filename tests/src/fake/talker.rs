@@ -46,10 +46,10 @@ impl Sequences for FakeTalker {
     type Row = u32;
 
     fn open(&mut self, seq: SeqId, request: SpeechRequest) -> Result<u32, ModelError> {
-        let bass = request.voice == "bass" || request.voice_prompt.is_some();
+        let bass = request.head.voice == "bass" || request.head.voice_prompt.is_some();
         self.script.prior.add(request.prior_frames.len());
         let speaking = Speaking {
-            seed: request.seed,
+            seed: request.head.seed,
             bass,
             text: Vec::new(),
             spoken: request.prior_frames.len(),

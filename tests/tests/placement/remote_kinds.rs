@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use omni_engine::{
-    ChunkConfig, ChunkModel, ChunkOutput, CodecFrame, Decoded, ModelError, OneShotConfig, OneShotModel,
-    SeqId, Skipped, StreamOptions,
+    Answer, ChunkConfig, ChunkModel, ChunkOutput, CodecFrame, Decoded, ModelError, OneShotConfig,
+    OneShotModel, SeqId, Skipped, StreamOptions,
 };
 use omni_pipeline::clock::Clock;
 use omni_pipeline::connector::edge;
-use omni_pipeline::item::Item;
-use omni_pipeline::request::{DecodeRequest, StageRequest};
+use omni_pipeline::item::{Item, ItemKind};
+use omni_pipeline::request::{DecodeRequest, Payloads, StageRequest};
 use omni_pipeline::stage::{
     BackendError, ChunkBackend, EdgeSender as _, End, EngineSettings, Launch, OneShotBackend, Recv,
-    ReplicaStatus, StageJob, StageSettings,
+    ReplicaStatus, StageJob, StageSettings, WarmUp,
 };
 use omni_tests::RemoteStage;
 
@@ -34,10 +34,11 @@ fn launch(engine: EngineSettings, status: ReplicaStatus) -> Launch {
 struct Twice;
 
 impl ChunkModel for Twice {
+    type Request = ();
     type Item = CodecFrame;
     type Sample = CodecFrame;
 
-    fn open(&mut self, _: SeqId, _lead: u32) -> Result<Skipped, ModelError> {
+    fn open(&mut self, _: SeqId, (): (), _lead: u32) -> Result<Skipped, ModelError> {
         Ok(Skipped::default())
     }
 
@@ -65,8 +66,18 @@ impl ChunkBackend for Doubles {
         Item::Frames(chunk.samples)
     }
 
-    fn warm_up(&self) -> Vec<Item> {
-        vec![frame(0).into()]
+    fn request(&self, _: StageRequest) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    fn warm_up(&self) -> Result<WarmUp, BackendError> {
+        Ok(WarmUp {
+            request: StageRequest::Decode(DecodeRequest {
+                payloads: Payloads::new(ItemKind::Frames, ItemKind::Frames),
+                ..DecodeRequest::default()
+            }),
+            inputs: vec![frame(0).into()],
+        })
     }
 }
 
@@ -89,7 +100,7 @@ async fn several_frames_at_once_cross_as_they_were_made() {
     let (frames_in, frames) = edge(64, None, Some(wake.clone()));
     let (outputs_in, mut outputs) = edge(4, Some(wake.clone()), None);
     let request = StageRequest::Decode(DecodeRequest {
-        into_frames: true,
+        payloads: Payloads::new(ItemKind::Frames, ItemKind::Frames),
         ..DecodeRequest::default()
     });
     let job = StageJob::new(SeqId(1), request, outputs_in).reading(frames);
@@ -125,8 +136,8 @@ impl OneShotModel for Backwards {
         Ok(1)
     }
 
-    fn run(&mut self, batch: &[(SeqId, &Arc<[f32]>)]) -> Result<Vec<Result<Arc<[f32]>, String>>, ModelError> {
-        let backwards = |samples: &Arc<[f32]>| samples.iter().rev().copied().collect();
+    fn run(&mut self, batch: &[(SeqId, &Arc<[f32]>)]) -> Result<Vec<Answer<Arc<[f32]>>>, ModelError> {
+        let backwards = |samples: &Arc<[f32]>| vec![samples.iter().rev().copied().collect()];
         Ok(batch.iter().map(|(_, samples)| Ok(backwards(samples))).collect())
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use omni_engine::{ArConfig, CodecFrame};
 use omni_pipeline::connector::{EdgeReader, EdgeWriter, edge};
 use omni_pipeline::item::Item;
-use omni_pipeline::request::SpeechRequest;
 use omni_pipeline::stage::{
     EdgeSender as _, End, Recv, ReplicaStatus, StageBody, StageHandle, StageProgress,
 };
@@ -46,11 +45,9 @@ fn speech(seq: u64, stage: &StageHandle, max_frames: u32, room: u32) -> Speech {
         done,
         progress: StageProgress::default(),
     };
-    let request = SpeechRequest {
-        language: Some("en".to_owned()),
-        instructions: Some("kindly".into()),
-        ..speech_request("bass", 5, max_frames)
-    };
+    let mut request = speech_request("bass", 5, max_frames);
+    request.head.language = Some("en".to_owned());
+    request.head.instructions = Some("kindly".into());
     let mut job = speech_job(seq, request, tokens, frames_in);
     job.progress = speech.progress.clone();
     job.finished = Some(finished);

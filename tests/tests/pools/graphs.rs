@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use omni_audio::{SampleRate, SamplesPerFrame};
 use omni_engine::{
-    AsyncExecutor, ChunkModel, ChunkOutput, CodecFrame, Decoded, Delivery, KvCache, KvSpec, ModelError,
-    OneShotModel, PayloadKind, Port, Sampled, SeqId, SeqStep, Sequences, Skipped, StageEdge, StageGraph,
-    StageKind, StageNode, StepExecutor, Warmup,
+    Answer, AsyncExecutor, ChunkModel, ChunkOutput, CodecFrame, Decoded, Delivery, KvCache, KvSpec,
+    ModelError, OneShotModel, PayloadKind, Port, Sampled, SeqId, SeqStep, Sequences, Skipped, StageEdge,
+    StageGraph, StageKind, StageNode, StepExecutor, Warmup,
 };
 use omni_family::{
     ChatInfo, ChatMessage, Converse, Detokenizer, ModelInfo, Prompt, PromptError, SpeechInfo, Terms,
     VoiceInfo, VoiceSupport,
 };
-use omni_pipeline::item::{AudioPiece, FromItem, Item};
-use omni_pipeline::request::{Clip, DecodeRequest, Sampling, StageRequest};
+use omni_pipeline::item::{AudioPiece, FromItem, Item, ItemKind};
+use omni_pipeline::request::{Clip, DecodeRequest, Payloads, Sampling, StageRequest};
 use omni_pipeline::stage::{
     ArBackend, BackendError, ChunkBackend, Launch, OneShotBackend, StageBody, StageFamily, StageHandle,
     WarmUp,
@@ -29,6 +29,14 @@ use tonic::Code;
 /// Samples of a codec frame.
 const SAMPLES: u32 = 640;
 const TEXT: &str = "Four words are here. And one more.";
+
+/// Names of the voices.
+const VOICES: [&str; 2] = ["low", "high"];
+/// What passes the stage that marks frames.
+const MARKING: Payloads = Payloads {
+    reads: Some(ItemKind::Frames),
+    gives: ItemKind::Frames,
+};
 
 /// Names of the stages, in the order of the graph: none is known to the server.
 const SOUND: &str = "sound";
@@ -62,12 +70,13 @@ impl Chain {
                 languages: Vec::new(),
                 detects_language: false,
                 instructions: false,
-                voices: vec![voice("low"), voice("high")],
+                voices: VOICES.map(voice).into(),
                 voice_support: VoiceSupport::default(),
                 sample_rate: SampleRate::new(16_000).expect("a usual rate"),
                 samples_per_frame: SamplesPerFrame(SAMPLES.try_into().expect("not zero")),
                 leading_silence_frames: 0,
                 non_streaming: None,
+                own_speed: false,
                 max_frames: 1 << 20,
                 max_context: 1 << 20,
                 default_sampling: Sampling::default(),
@@ -170,9 +179,9 @@ impl OneShotModel for Level {
         Ok(1)
     }
 
-    fn run(&mut self, batch: &[(SeqId, &Arc<[f32]>)]) -> Result<Vec<Result<Arc<[f32]>, String>>, ModelError> {
+    fn run(&mut self, batch: &[(SeqId, &Arc<[f32]>)]) -> Result<Vec<Answer<Arc<[f32]>>>, ModelError> {
         self.0.fetch_add(batch.len(), Ordering::SeqCst);
-        Ok(batch.iter().map(|(_, clip)| Ok([clip[0]].into())).collect())
+        Ok(batch.iter().map(|(_, clip)| Ok(vec![[clip[0]].into()])).collect())
     }
 }
 
@@ -314,9 +323,7 @@ impl ArBackend for Detail {
 
     fn request(&self, request: StageRequest) -> Result<u32, BackendError> {
         match request {
-            StageRequest::Decode(DecodeRequest {
-                into_frames: true, ..
-            }) => Ok(0),
+            StageRequest::Decode(decode) if decode.payloads == MARKING => Ok(0),
             other => Err(BackendError::unexpected(&other)),
         }
     }
@@ -328,7 +335,7 @@ impl ArBackend for Detail {
     fn warm_up(&self) -> Result<WarmUp, BackendError> {
         Ok(WarmUp {
             request: StageRequest::Decode(DecodeRequest {
-                into_frames: true,
+                payloads: MARKING,
                 ..DecodeRequest::default()
             }),
             inputs: warm_up_frames(),
@@ -339,10 +346,11 @@ impl ArBackend for Detail {
 struct Marks;
 
 impl ChunkModel for Marks {
+    type Request = ();
     type Item = CodecFrame;
     type Sample = CodecFrame;
 
-    fn open(&mut self, _: SeqId, _lead: u32) -> Result<Skipped, ModelError> {
+    fn open(&mut self, _: SeqId, (): (), _lead: u32) -> Result<Skipped, ModelError> {
         Ok(Skipped::default())
     }
 
@@ -363,12 +371,16 @@ impl ChunkBackend for Detail {
         Ok(Marks)
     }
 
+    fn request(&self, request: StageRequest) -> Result<(), BackendError> {
+        ArBackend::request(self, request).map(drop)
+    }
+
     fn item(chunk: ChunkOutput<CodecFrame>) -> Item {
         Item::Frames(chunk.samples)
     }
 
-    fn warm_up(&self) -> Vec<Item> {
-        warm_up_frames()
+    fn warm_up(&self) -> Result<WarmUp, BackendError> {
+        ArBackend::warm_up(self)
     }
 }
 
@@ -378,10 +390,11 @@ struct Sound;
 struct Wave;
 
 impl ChunkModel for Wave {
+    type Request = ();
     type Item = CodecFrame;
     type Sample = f32;
 
-    fn open(&mut self, _: SeqId, _lead: u32) -> Result<Skipped, ModelError> {
+    fn open(&mut self, _: SeqId, (): (), _lead: u32) -> Result<Skipped, ModelError> {
         Ok(Skipped::default())
     }
 
@@ -418,8 +431,24 @@ impl ChunkBackend for Sound {
         })
     }
 
-    fn warm_up(&self) -> Vec<Item> {
-        warm_up_frames()
+    fn request(&self, request: StageRequest) -> Result<(), BackendError> {
+        match request {
+            // Every stage has the request's voice.
+            StageRequest::Decode(decode) if VOICES.contains(&&*decode.head.voice) => Ok(()),
+            other => Err(BackendError::unexpected(&other)),
+        }
+    }
+
+    fn warm_up(&self) -> Result<WarmUp, BackendError> {
+        let head = speech_request(VOICES[0], 0, 4).head;
+        let request = DecodeRequest {
+            head,
+            ..DecodeRequest::default()
+        };
+        Ok(WarmUp {
+            request: StageRequest::Decode(request),
+            inputs: warm_up_frames(),
+        })
     }
 }
 

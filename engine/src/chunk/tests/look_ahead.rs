@@ -7,10 +7,11 @@ use super::*;
 struct Behind(HashMap<SeqId, Vec<u32>>);
 
 impl ChunkModel for Behind {
+    type Request = ();
     type Item = u32;
     type Sample = u32;
 
-    fn open(&mut self, seq: SeqId, _lead: u32) -> Result<Skipped, ModelError> {
+    fn open(&mut self, seq: SeqId, (): (), _lead: u32) -> Result<Skipped, ModelError> {
         self.0.insert(seq, Vec::new());
         Ok(Skipped::default())
     }
@@ -24,9 +25,12 @@ impl ChunkModel for Behind {
         Ok(batch.iter().map(decode).collect())
     }
 
-    fn flush(&mut self, seq: SeqId) -> Decoded<u32> {
-        let held = self.0.get_mut(&seq).expect("only open streams are flushed");
-        Ok(std::mem::take(held))
+    fn flush(&mut self, batch: &[SeqId]) -> Result<Vec<Decoded<u32>>, ModelError> {
+        let rest = |seq| {
+            let held = self.0.get_mut(seq).expect("only open streams are flushed");
+            Ok(std::mem::take(held))
+        };
+        Ok(batch.iter().map(rest).collect())
     }
 
     fn close(&mut self, seq: SeqId) {
@@ -42,7 +46,7 @@ fn a_model_that_looks_ahead_gets_more_for_its_first_chunk_and_gives_the_rest_at_
     };
     let events = |ends_with_items: bool| {
         let mut engine = ChunkEngine::new(Behind::default(), ChunkConfig::new(ITEM));
-        engine.add(SeqId(1), options, at(0)).unwrap();
+        engine.add(SeqId(1), (), options, at(0)).unwrap();
         engine.push(SeqId(1), 0..9, ends_with_items);
         let mut events = engine.step(at(0)).events;
         if !ends_with_items {

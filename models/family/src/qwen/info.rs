@@ -52,6 +52,7 @@ pub(super) fn info(model: &SpeechModel, card: Card, name: String) -> anyhow::Res
         detects_language: !limits.languages.is_empty(),
         instructions: limits.instructions,
         non_streaming: limits.non_streaming,
+        own_speed: false,
         languages,
         voices,
         voice_support: support(model)?,

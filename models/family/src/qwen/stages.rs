@@ -8,7 +8,9 @@ use omni_models::{
     Thinker, ThinkerToken, UserRow, Voice, VoiceSource,
 };
 use omni_pipeline::item::{AudioPiece, Item};
-use omni_pipeline::request::{ContextRow, Sampling, SpeechRequest, StageRequest, TextRequest};
+use omni_pipeline::request::{
+    ContextRow, DecodeRequest, Sampling, SpeechHead, SpeechRequest, StageRequest, TextRequest,
+};
 use omni_pipeline::stage::{
     ArBackend, BackendError, ChunkBackend, KvFormat, KvPosition, Launch, OneShotBackend, ReplicaId,
     StageBody, StageFamily, StageHandle, WarmUp,
@@ -98,7 +100,8 @@ impl Qwen {
 
     fn talker_request(&self, request: SpeechRequest) -> omni_models::TalkerRequest {
         let defaults = self.loaded_models.any().defaults();
-        let asked = request.sampling;
+        let head = request.head;
+        let asked = head.sampling;
         let own = defaults.talker;
         let talker = omni_models::Sampling {
             temperature: asked.temperature.unwrap_or(own.temperature),
@@ -113,28 +116,28 @@ impl Qwen {
             _ => defaults.predictor,
         };
         let limits = self.loaded_models.any().limits();
-        let language = request.language.as_deref().and_then(|tag| {
+        let language = head.language.as_deref().and_then(|tag| {
             let known = limits.languages.iter().find(|known| same_primary(known.tag, tag));
             known.map(|known| known.name.clone())
         });
-        let user = match (request.context, request.instructions) {
+        let user = match (request.context, head.instructions) {
             (Some(rows), _) => user_rows(&rows),
             (None, Some(instructions)) => self.instructed(&instructions),
             (None, None) => self.user.clone(),
         };
         omni_models::TalkerRequest {
             user,
-            voice: match (request.voice_prompt, limits.voice_source) {
+            voice: match (head.voice_prompt, limits.voice_source) {
                 (Some(prompt), _) => Voice::Cloned(prompt),
                 (None, VoiceSource::Descriptions) => Voice::Described,
-                (None, VoiceSource::Names) => Voice::Named(request.voice),
+                (None, VoiceSource::Names) => Voice::Named(head.voice),
                 (None, VoiceSource::Recordings) => silent_voice(limits.voice_width),
             },
             language,
             text: request.whole_text.map(|text| text.to_vec()),
             talker,
             predictor,
-            seed: request.seed,
+            seed: head.seed,
             max_frames: self.ends.frames.unwrap_or(defaults.max_frames),
             prior_frames: request.prior_frames.to_vec(),
         }
@@ -194,23 +197,15 @@ impl ArBackend for TalkerStage {
 
     fn warm_up(&self) -> Result<WarmUp, BackendError> {
         let info = self.0.info();
+        let voice = info.voices.first().map(|voice| voice.id.clone());
         let request = SpeechRequest {
-            voice: info
-                .voices
-                .first()
-                .map(|voice| voice.id.clone())
-                .unwrap_or_default(),
-            voice_prompt: None,
-            embedding: None,
-            language: info.languages.first().cloned(),
-            instructions: None,
-            sampling: Sampling::default(),
-            seed: 0,
-            context: None,
-            generated: false,
-            max_outputs: WARM_UP_FRAMES,
-            prior_frames: Arc::default(),
-            whole_text: None,
+            head: SpeechHead {
+                voice: voice.unwrap_or_default(),
+                language: info.languages.first().cloned(),
+                max_outputs: WARM_UP_FRAMES,
+                ..SpeechHead::default()
+            },
+            ..SpeechRequest::default()
         };
         Ok(WarmUp {
             request: StageRequest::Speech(request),
@@ -294,11 +289,21 @@ impl ChunkBackend for Code2WavStage {
         })
     }
 
+    fn request(&self, request: StageRequest) -> Result<(), BackendError> {
+        match request {
+            StageRequest::Decode(_) => Ok(()),
+            other => Err(BackendError::unexpected(&other)),
+        }
+    }
+
     /// Any valid frame; its sound does not matter.
-    fn warm_up(&self) -> Vec<Item> {
+    fn warm_up(&self) -> Result<WarmUp, BackendError> {
         let groups = self.0.loaded_models.any().limits().code_groups as usize;
         let frame = CodecFrame(vec![0; groups].into());
-        vec![Item::Frames(vec![frame; WARM_UP_FRAMES as usize])]
+        Ok(WarmUp {
+            request: StageRequest::Decode(DecodeRequest::default()),
+            inputs: vec![Item::Frames(vec![frame; WARM_UP_FRAMES as usize])],
+        })
     }
 }
 

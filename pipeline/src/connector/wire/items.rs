@@ -7,7 +7,7 @@ use omni_proto::stage::v1;
 use omni_proto::stage::v1::item::Payload;
 
 use super::{PeerClock, WireError};
-use crate::item::{AudioPiece, Item, ReplyToken};
+use crate::item::{AudioPiece, Item, Latents, ReplyToken};
 use crate::stage::TransferStamps;
 
 /// Payload of a received item.
@@ -26,6 +26,10 @@ pub(in crate::connector) fn payload(item: Item) -> Payload {
                 frames: frame_messages(&frames),
             }),
         },
+        Item::Latents(latents) => Payload::Latents(v1::Latents {
+            width: latents.width(),
+            values: latents.into_values(),
+        }),
         Item::Audio(piece) => Payload::Audio(v1::Audio {
             samples: piece.samples,
             frames: piece.frames,
@@ -40,11 +44,21 @@ pub(in crate::connector) fn payload(item: Item) -> Payload {
 }
 
 /// Decodes an item.
-pub(in crate::connector) fn item(payload: Payload) -> Item {
-    match payload {
+///
+/// # Errors
+///
+/// If it is latents without a frame, or with one that is cut short.
+pub(in crate::connector) fn item(payload: Payload) -> Result<Item, WireError> {
+    Ok(match payload {
         Payload::Text(v1::Tokens { ids }) => Item::Text(ids),
         Payload::Frame(frame) => Item::Frames(frames(vec![frame])),
         Payload::Frames(message) => Item::Frames(frames(message.frames)),
+        Payload::Latents(message) => {
+            let got = format!("{} values in frames of {}", message.values.len(), message.width);
+            let latents = Latents::new(message.width, message.values);
+            let expected = "at least one whole frame of at least one value";
+            Item::Latents(latents.ok_or_else(|| WireError::value("latents", got, expected))?)
+        }
         Payload::Audio(message) => Item::Audio(AudioPiece {
             samples: message.samples,
             frames: message.frames,
@@ -55,7 +69,7 @@ pub(in crate::connector) fn item(payload: Payload) -> Item {
             hidden: hidden.into_iter().map(|row| row.values.into()).collect(),
         }),
         Payload::Embedding(rows) => Item::Embedding(rows.values.into()),
-    }
+    })
 }
 
 pub(super) fn floats(values: &Arc<[f32]>) -> v1::Floats {

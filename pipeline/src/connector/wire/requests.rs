@@ -11,9 +11,10 @@ use omni_proto::stage::v1::{self as wire};
 use super::WireError;
 use super::items::{floats, frame_messages, frames};
 use super::messages::{known, token, token_message};
+use crate::item::ItemKind;
 use crate::request::{
-    ContextRow, DecodeRequest, PromptPiece, Sampling, SpeechRequest, StageRequest, TextRequest, VoicePrompt,
-    VoiceReference,
+    ContextRow, DecodeRequest, Payloads, PromptPiece, Sampling, SpeechHead, SpeechRequest, StageRequest,
+    TextRequest, VoicePrompt, VoiceReference,
 };
 use crate::stage::NextStage;
 
@@ -31,8 +32,9 @@ pub(in crate::connector) fn request_message(request: StageRequest) -> Request {
         }),
         StageRequest::Decode(request) => Request::Decode(wire::DecodeRequest {
             lead: frame_messages(&request.lead),
-            into_frames: request.into_frames,
             with_codes: request.with_codes,
+            speech: Some(head_message(request.head)),
+            payloads: Some(payloads_message(request.payloads)),
         }),
         StageRequest::Encode(samples) => Request::Encode(wire::EncodeRequest {
             samples: samples.to_vec(),
@@ -69,19 +71,63 @@ fn speech_message(request: SpeechRequest) -> wire::SpeechRequest {
         rows: rows.iter().map(row_message).collect(),
     };
     wire::SpeechRequest {
-        voice: request.voice,
-        voice_prompt: request.voice_prompt.map(|prompt| voice_message(&prompt)),
         embedding: request.embedding.as_ref().map(floats),
-        language: request.language,
-        sampling: Some(sampling_message(request.sampling)),
-        seed: request.seed,
         context: request.context.map(rows),
         generated: request.generated,
-        max_outputs: request.max_outputs,
         prior_frames: frame_messages(&request.prior_frames),
         whole_text: request.whole_text.map(|ids| wire::Tokens { ids: ids.to_vec() }),
-        instructions: request.instructions.map(|text| text.as_ref().to_owned()),
+        payloads: Some(payloads_message(request.payloads)),
+        ..head_message(request.head)
     }
+}
+
+/// Message with the part of a request that concerns every stage.
+fn head_message(head: SpeechHead) -> wire::SpeechRequest {
+    wire::SpeechRequest {
+        voice: head.voice,
+        voice_prompt: head.voice_prompt.map(|prompt| voice_message(&prompt)),
+        language: head.language,
+        instructions: head.instructions.map(|text| text.as_ref().to_owned()),
+        speed: head.speed,
+        sampling: Some(sampling_message(head.sampling)),
+        seed: head.seed,
+        max_outputs: head.max_outputs,
+        ..wire::SpeechRequest::default()
+    }
+}
+
+fn payloads_message(payloads: Payloads) -> wire::Payloads {
+    let payload = |kind| match kind {
+        ItemKind::Text => wire::Payload::Text,
+        ItemKind::Frames => wire::Payload::Frames,
+        ItemKind::Latents => wire::Payload::Latents,
+        ItemKind::Audio => wire::Payload::Audio,
+        // Not between stages of speech.
+        ItemKind::Reply | ItemKind::Embedding => wire::Payload::Unspecified,
+    };
+    wire::Payloads {
+        reads: payloads.reads.map(|kind| payload(kind).into()),
+        gives: payload(payloads.gives).into(),
+    }
+}
+
+fn payloads(message: Option<wire::Payloads>) -> Result<Payloads, WireError> {
+    let message = message.ok_or_else(|| WireError::absent("the items of a stage", "there"))?;
+    let kind = |number: i32| match wire::Payload::try_from(number) {
+        Ok(wire::Payload::Text) => Ok(ItemKind::Text),
+        Ok(wire::Payload::Frames) => Ok(ItemKind::Frames),
+        Ok(wire::Payload::Latents) => Ok(ItemKind::Latents),
+        Ok(wire::Payload::Audio) => Ok(ItemKind::Audio),
+        _ => Err(WireError::value(
+            "a kind of items",
+            number,
+            "text, frames, latents or audio",
+        )),
+    };
+    Ok(Payloads {
+        reads: message.reads.map(kind).transpose()?,
+        gives: kind(message.gives)?,
+    })
 }
 
 /// Decodes a request.
@@ -101,28 +147,45 @@ pub(in crate::connector) fn request(message: Request) -> Result<StageRequest, Wi
         }),
         Request::Decode(message) => StageRequest::Decode(DecodeRequest {
             lead: frames(message.lead).into(),
-            into_frames: message.into_frames,
             with_codes: message.with_codes,
+            head: head(
+                message
+                    .speech
+                    .ok_or_else(|| WireError::absent("the voice of speech", "there"))?,
+            )?,
+            payloads: payloads(message.payloads)?,
         }),
         Request::Encode(message) => StageRequest::Encode(message.samples.into()),
     })
 }
 
-fn speech(message: wire::SpeechRequest) -> Result<SpeechRequest, WireError> {
+fn speech(mut message: wire::SpeechRequest) -> Result<SpeechRequest, WireError> {
     let rows = |rows: wire::ContextRows| rows.rows.into_iter().map(row).collect::<Result<Arc<[_]>, _>>();
     Ok(SpeechRequest {
+        payloads: payloads(message.payloads.take())?,
+        embedding: message.embedding.take().map(|rows| rows.values.into()),
+        context: message.context.take().map(rows).transpose()?,
+        generated: message.generated,
+        prior_frames: frames(std::mem::take(&mut message.prior_frames)).into(),
+        whole_text: message.whole_text.take().map(|tokens| tokens.ids.into()),
+        head: head(message)?,
+    })
+}
+
+fn head(message: wire::SpeechRequest) -> Result<SpeechHead, WireError> {
+    let speed = message.speed;
+    if !(speed.is_finite() && speed > 0.0) {
+        return Err(WireError::value("a speed", speed, "a positive number"));
+    }
+    Ok(SpeechHead {
         voice: message.voice,
         voice_prompt: message.voice_prompt.map(voice).map(Arc::new),
-        embedding: message.embedding.map(|rows| rows.values.into()),
         language: message.language,
         instructions: message.instructions.map(Arc::from),
+        speed,
         sampling: sampling(message.sampling)?,
         seed: message.seed,
-        context: message.context.map(rows).transpose()?,
-        generated: message.generated,
         max_outputs: message.max_outputs,
-        prior_frames: frames(message.prior_frames).into(),
-        whole_text: message.whole_text.map(|tokens| tokens.ids.into()),
     })
 }
 

@@ -12,10 +12,10 @@ use proptest::prelude::*;
 use prost::Message as _;
 
 use super::*;
-use crate::item::{AudioPiece, Item, ReplyToken};
+use crate::item::{AudioPiece, Item, ItemKind, Latents, ReplyToken};
 use crate::request::{
-    ContextRow, DecodeRequest, PromptPiece, Sampling, SpeechRequest, StageRequest, TextRequest, VoicePrompt,
-    VoiceReference,
+    ContextRow, DecodeRequest, Payloads, PromptPiece, Sampling, SpeechHead, SpeechRequest, StageRequest,
+    TextRequest, VoicePrompt, VoiceReference,
 };
 use crate::stage::{
     CacheFigures, End, EngineEvent, KvFormat, KvPosition, LinkToken, NextStage, Refusal, SeqEnd, SeqTaken,
@@ -60,7 +60,7 @@ fn chunk(sent: Item) -> Result<(), TestCaseError> {
         panic!("an item became something else");
     };
     prop_assert_eq!((came.number, came.put), (1, -1));
-    prop_assert_eq!(item(payload_of(came).unwrap()), sent);
+    prop_assert_eq!(item(payload_of(came).unwrap()), Ok(sent));
     Ok(())
 }
 
@@ -148,6 +148,17 @@ prop_compose! {
     }
 }
 
+fn payloads() -> impl Strategy<Value = Payloads> {
+    let kinds = [
+        ItemKind::Text,
+        ItemKind::Frames,
+        ItemKind::Latents,
+        ItemKind::Audio,
+    ];
+    let kind = prop::sample::select(kinds.to_vec());
+    (of(kind.clone()), kind).prop_map(|(reads, gives)| Payloads { reads, gives })
+}
+
 prop_compose! {
     fn speech()(
         seed: u64,
@@ -159,6 +170,8 @@ prop_compose! {
         generated: bool,
         voice_prompt in of(voice_prompt()),
         embedding in of(reals()),
+        speed in 0.1_f32..9.0,
+        payloads in payloads(),
         max_outputs: u32,
         prior_frames in codec_frames(),
         whole_text in of(vec(any::<u32>(), 0..4)),
@@ -166,7 +179,8 @@ prop_compose! {
         let instructions = instructions.map(Into::into);
         let voice_prompt = voice_prompt.map(Arc::new);
         SpeechRequest {
-            voice, voice_prompt, embedding, language, instructions, sampling, seed, generated, max_outputs,
+            head: SpeechHead { voice, voice_prompt, language, instructions, speed, sampling, seed, max_outputs },
+            payloads, embedding, generated,
             context: context.map(Into::into),
             prior_frames: prior_frames.into(),
             whole_text: whole_text.map(Into::into),
@@ -290,16 +304,30 @@ proptest! {
         chunk(Item::Text(tokens))?;
         chunk(Item::Frames(frames_made))?;
         chunk(Item::Reply(ReplyToken { id, hidden }))?;
-        chunk(Item::Embedding(rows))?;
+        chunk(Item::Embedding(rows.clone()))?;
+        for width in 1..=rows.len() {
+            let whole = rows.len() / width * width;
+            let latents = Latents::new(width as u32, rows[..whole].to_vec()).expect("whole frames");
+            chunk(Item::Latents(latents))?;
+        }
         // Any pattern of bits, also those that are no numbers.
         let samples_made = samples.iter().copied().map(f32::from_bits).collect();
         let piece = AudioPiece { samples: samples_made, frames, codes: codes.clone() };
-        let Item::Audio(back) = item(payload(Item::Audio(piece))) else { panic!("audio became something else") };
+        let Ok(Item::Audio(back)) = item(payload(Item::Audio(piece))) else { panic!("audio became something else") };
         let message = proto::Item { payload: Some(payload(Item::Audio(back))), ..proto::Item::default() };
         let Body::Item(came) = passed(Body::Item(message)) else { panic!("an item became something else") };
-        let Item::Audio(came) = item(payload_of(came).unwrap()) else { panic!("audio became something else") };
+        let Ok(Item::Audio(came)) = item(payload_of(came).unwrap()) else { panic!("audio became something else") };
         let bits: Vec<_> = came.samples.iter().map(|sample| sample.to_bits()).collect();
         prop_assert_eq!((bits, came.frames, came.codes), (samples, frames, codes));
+    }
+
+    #[test]
+    fn latents_of_no_frame_and_of_a_part_of_one_are_refused(width in 0..7_u32, count in 0..20_usize) {
+        let whole = width > 0 && count > 0 && count.is_multiple_of(width as usize);
+        let message = proto::Latents { width, values: vec![0.5; count] };
+        let read = item(Payload::Latents(message));
+        prop_assert_eq!(read.as_ref().map(Item::units).ok(), whole.then(|| count as u32 / width.max(1)));
+        prop_assert!(whole || read.unwrap_err().to_string().contains("expected at least one whole frame"));
     }
 
     #[test]
@@ -310,15 +338,17 @@ proptest! {
         salt: u64,
         max_outputs: u32,
         lead in codec_frames(),
-        (into_frames, with_codes) in any::<(bool, bool)>(),
+        with_codes: bool,
         recording in reals(),
     ) {
-        let sampling = speech.sampling;
-        let seed = speech.seed;
+        let sampling = speech.head.sampling;
+        let seed = speech.head.seed;
+        let head = speech.head.clone();
+        let payloads = speech.payloads;
         let salt = CacheSalt(salt);
         request_comes(StageRequest::Speech(speech))?;
         request_comes(StageRequest::Text(TextRequest { prompt, sampling, seed, export_hidden, salt, max_outputs }))?;
-        request_comes(StageRequest::Decode(DecodeRequest { lead: lead.into(), into_frames, with_codes }))?;
+        request_comes(StageRequest::Decode(DecodeRequest { head, payloads, lead: lead.into(), with_codes }))?;
         request_comes(StageRequest::Encode(recording))?;
     }
 

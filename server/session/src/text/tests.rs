@@ -24,6 +24,7 @@ fn info() -> SpeechInfo {
         samples_per_frame: SamplesPerFrame(640.try_into().unwrap()),
         leading_silence_frames: 0,
         non_streaming: None,
+        own_speed: false,
         max_frames: 100,
         max_context: 200,
         default_sampling: Sampling::default(),

@@ -275,7 +275,7 @@ impl Decoders {
             CodecFrame(codes.collect())
         };
         let mut code2wav: Code2Wav = model.code2wav()?;
-        (0..streams).try_for_each(|id| code2wav.open(SeqId(id.into()), 0).map(drop))?;
+        (0..streams).try_for_each(|id| code2wav.open(SeqId(id.into()), (), 0).map(drop))?;
         let mut decoders = Self {
             code2wav,
             streams,

@@ -301,7 +301,6 @@ impl StageGraph {
     }
 
     /// Returns true if the stage that speaks gets its text as a whole.
-    #[must_use]
     pub fn takes_whole_text(&self) -> bool {
         let first = self.speech().first().map(|stage| stage.kind);
         first == Some(StageKind::OneShot)
@@ -320,7 +319,6 @@ impl StageGraph {
     }
 
     /// Returns true if the stage encodes recordings.
-    #[must_use]
     pub fn encodes(&self, name: &str) -> bool {
         let mut edges = self.edges.iter();
         edges.any(|edge| edge.from.stage() == Some(name) && edge.payload == PayloadKind::Embedding)

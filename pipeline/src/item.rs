@@ -74,26 +74,22 @@ pub struct Latents {
 
 impl Latents {
     /// Creates frames of `width` values, one after the other; `None` if there is no frame or if one is cut short.
-    #[must_use]
     pub fn new(width: u32, values: Vec<f32>) -> Option<Self> {
         let whole = width > 0 && values.len().is_multiple_of(width as usize);
         (whole && !values.is_empty()).then_some(Self { width, values })
     }
 
     /// Values of a frame.
-    #[must_use]
     pub fn width(&self) -> u32 {
         self.width
     }
 
     /// Number of frames.
-    #[must_use]
     pub fn rows(&self) -> u32 {
         u32::try_from(self.values.len() / self.width.max(1) as usize).unwrap_or(u32::MAX)
     }
 
     /// The values, frame after frame.
-    #[must_use]
     pub fn into_values(self) -> Vec<f32> {
         self.values
     }

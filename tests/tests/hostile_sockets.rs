@@ -310,6 +310,61 @@ async fn who_says_nothing_that_is_tls_to_an_encrypted_port_is_let_go() {
     server.stop().await;
 }
 
+#[tokio::test]
+async fn a_caller_that_breaks_off_its_request_is_no_failure_of_the_server() {
+    let _alone = ALONE.lock().await;
+    let server = server(&[], |_| {}).await;
+    let method = ("grpc_method", "Synthesize");
+    let sum = async |family: &str, labels: &[(&str, &str)]| Reading::of(&server).await.sum(family, labels);
+    let reach = async |family: &str, expected: f64| {
+        let reached = async {
+            while sum(family, &[method]).await < expected {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let reached = tokio::time::timeout(PATIENCE, reached).await;
+        reached.unwrap_or_else(|_| panic!("{family} reaches {expected}"));
+    };
+    let headers = || frame(HEADERS, END_HEADERS, 1, &call());
+    // Within the head of its message, within the message, and before it.
+    let begun = [vec![0, 0, 0], vec![0, 0, 0, 0, 9, 1, 2], Vec::new()];
+    let cancel = frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]);
+    let mut calls = 0.0;
+    for part in &begun {
+        for end in ["fin", "reset", "cancel"] {
+            let mut stranger = Stranger::to(server.app.address()).await;
+            let data = frame(DATA, 0, 1, part);
+            assert!(stranger.send(&[hello(), headers(), data].concat()).await);
+            calls += 1.0;
+            reach("grpc_server_started_total", calls).await;
+            match end {
+                "fin" => drop(stranger),
+                "reset" => stranger.reset(),
+                _ => assert!(stranger.send(&cancel).await),
+            }
+            reach("grpc_server_handled_total", calls).await;
+        }
+    }
+    // All of it, without a message.
+    let mut stranger = Stranger::to(server.app.address()).await;
+    let nothing = frame(DATA, 1, 1, &[]);
+    assert!(stranger.send(&[hello(), headers(), nothing].concat()).await);
+    reach("grpc_server_handled_total", calls + 1.0).await;
+    for code in ["Unknown", "Internal", "OK"] {
+        let counted = sum("grpc_server_handled_total", &[method, ("grpc_code", code)]).await;
+        assert!(counted < 0.5, "{counted} calls ended with {code}");
+    }
+    let invalid = sum(
+        "grpc_server_handled_total",
+        &[method, ("grpc_code", "InvalidArgument")],
+    )
+    .await;
+    assert!(invalid > 0.5, "a request without a message is the caller's fault");
+    drop(stranger);
+    speaks(&server).await;
+    server.stop().await;
+}
+
 /// Waits until the counter of connections with this result reaches `expected`.
 async fn counted(server: &TestServer, result: &str, expected: f64) {
     let family = "vllm:omni_connections_total";

@@ -220,6 +220,8 @@ impl Proxied {
         hyper::Request::builder()
             .method(method)
             .uri(path)
+            // Of a caller who would like the server to tell of another host.
+            .header("x-forwarded-host", "evil.example")
             .header("host", format!("localhost:{}", self.port))
             .header("content-type", kind)
             .body(Full::new(body))

@@ -45,8 +45,8 @@ pub enum LinkError {
     /// The other process gave up.
     #[error("{0}")]
     Peer(String),
-    /// It has sequences and sends no heartbeats: it is stopped, or hangs as a whole.
-    #[error("the other process has said nothing for {0:?} while it had work")]
+    /// It sends no heartbeats: it is stopped, or hangs as a whole.
+    #[error("the other process has said nothing for {0:?}")]
     Silent(Duration),
 }
 

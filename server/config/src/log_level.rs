@@ -68,7 +68,7 @@ const MOVED: [(&str, &str); 10] = [
     ("id", "omni_core::id"),
     ("orchestrator", "omni_core::orchestrator"),
     ("reload", "omni_transport::reload"),
-    ("seldom", "omni_grpc::seldom"),
+    ("seldom", "omni_transport::seldom"),
     ("service", "omni_services"),
     ("tasks", "omni_core::tasks"),
 ];

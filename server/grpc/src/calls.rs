@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -40,6 +41,7 @@ pub(super) fn messages<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> usize 
 const STATUS: &str = "grpc-status";
 const CANCELLED: GrpcCode = GrpcCode(1);
 const UNKNOWN: GrpcCode = GrpcCode(2);
+const INTERNAL: GrpcCode = GrpcCode(13);
 
 /// Counters of a server's calls. Clones share them.
 #[derive(Clone, derive_more::Debug)]
@@ -156,26 +158,28 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let instruments = self.calls.0.get(request.uri().path()).cloned();
         let mut call = Call::new(instruments.clone());
+        let end = Arc::clone(&call.request_end);
         let request = request.map(|body| {
             let received = CountedBody {
                 body: Box::pin(body),
                 frames: Frames::default(),
                 instruments,
-                call: None,
+                side: Side::Request(end),
             };
             Body::new(received)
         });
         let answer = self.inner.call(request);
         Box::pin(async move {
-            let response = answer.await?;
+            let mut response = answer.await?;
             call.answered = true;
+            call.blame_caller(response.headers_mut());
             // A response without a message has its status in its headers.
             call.ends_with(response.headers());
             Ok(response.map(|body| CountedBody {
                 body: Box::pin(body),
                 frames: Frames::default(),
                 instruments: call.instruments.clone(),
-                call: Some(call),
+                side: Side::Response(call),
             }))
         })
     }
@@ -200,6 +204,7 @@ struct Call {
     span: Span,
     request: Option<Arc<RequestName>>,
     began: Instant,
+    request_end: Arc<RequestEnd>,
     /// `true` once the response has begun.
     answered: bool,
     over: bool,
@@ -215,9 +220,26 @@ impl Call {
             span: Span::current(),
             request: current_request(),
             began: Instant::now(),
+            request_end: Arc::default(),
             answered: false,
             over: false,
         }
+    }
+
+    /// Corrects the status of a response to a request that ended before its message: tonic answers as if the server had
+    /// failed.
+    fn blame_caller(&mut self, headers: &mut HeaderMap) {
+        let is_broken = self.request_end.is_broken.load(Ordering::Relaxed);
+        let has_message = self.request_end.has_message.load(Ordering::Relaxed);
+        let status = match code(headers) {
+            Some(UNKNOWN | INTERNAL) if is_broken => Status::cancelled("the request broke off"),
+            Some(INTERNAL) if !has_message => {
+                Status::invalid_argument("missing request message; expected one")
+            }
+            _ => return,
+        };
+        // Without details its headers are valid.
+        let _ = status.add_header(headers);
     }
 
     /// Ends the call with the status in these headers or trailers, if there is one.
@@ -292,13 +314,29 @@ pub(super) fn refused(status: &Status, reason: &str) {
     .log();
 }
 
-/// One direction of a call. The response direction holds the call.
+/// The end of a request's body.
+#[derive(Debug, Default)]
+struct RequestEnd {
+    /// A message has come.
+    has_message: AtomicBool,
+    /// The end came within a message, or by an error of the connection.
+    is_broken: AtomicBool,
+}
+
+/// A direction of a call.
+#[derive(Debug)]
+enum Side {
+    Request(Arc<RequestEnd>),
+    Response(Call),
+}
+
+/// The body of one direction of a call.
 #[derive(Debug)]
 pub struct CountedBody<B> {
     body: Pin<Box<B>>,
     frames: Frames,
     instruments: Option<Arc<GrpcInstruments>>,
-    call: Option<Call>,
+    side: Side,
 }
 
 impl<B> CountedBody<B> {
@@ -308,13 +346,16 @@ impl<B> CountedBody<B> {
                 return;
             };
             for _ in 0..self.frames.messages(data.chunk()) {
-                match self.call {
-                    Some(_) => instruments.sent(),
-                    None => instruments.received(),
+                match &self.side {
+                    Side::Response(_) => instruments.sent(),
+                    Side::Request(end) => {
+                        end.has_message.store(true, Ordering::Relaxed);
+                        instruments.received();
+                    }
                 }
             }
         } else if let Some(trailers) = frame.trailers_ref()
-            && let Some(call) = &mut self.call
+            && let Side::Response(call) = &mut self.side
         {
             call.ends_with(trailers);
             call.end(UNKNOWN);
@@ -331,8 +372,13 @@ impl<B: HttpBody<Data = Bytes>> HttpBody for CountedBody<B> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let polled = self.body.as_mut().poll_frame(context);
-        if let Poll::Ready(Some(Ok(frame))) = &polled {
-            self.passes(frame);
+        match (&polled, &self.side) {
+            (Poll::Ready(Some(Ok(frame))), _) => self.passes(frame),
+            (Poll::Ready(Some(Err(_))), Side::Request(end)) => end.is_broken.store(true, Ordering::Relaxed),
+            (Poll::Ready(None), Side::Request(end)) if self.frames.is_within() => {
+                end.is_broken.store(true, Ordering::Relaxed);
+            }
+            _ => {}
         }
         polled
     }

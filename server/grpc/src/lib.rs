@@ -21,7 +21,6 @@ mod outcome;
 pub mod parsers;
 mod reply;
 mod riva;
-mod seldom;
 mod serve;
 mod settings;
 mod speech;

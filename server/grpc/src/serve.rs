@@ -26,7 +26,7 @@ use omni_proto::v1::speech_service_server::{self, SpeechServiceServer};
 use omni_proto::v1::voice_service_server::{self, VoiceServiceServer};
 use omni_proto::v1::watch_service_server::{self, WatchServiceServer};
 use omni_transport::{
-    BodyBudget, Hosts, Keys, Listener, Port, checked, is_grpc, origin, refusal, request_id,
+    BodyBudget, Hosts, Keys, Listener, Port, Seldom, checked, is_grpc, origin, refusal, request_id,
 };
 use tokio::net::TcpListener;
 use tonic::body::Body;
@@ -51,7 +51,6 @@ use super::riva::Riva;
 use super::speech::GrpcSpeech;
 use super::voices::{GrpcVoices, MAX_MESSAGE as MAX_VOICE_MESSAGE};
 use super::watch::Watch;
-use crate::seldom::Seldom;
 
 /// Services that are healthy when the model can speak, besides the whole server ("").
 pub const SERVICE_NAMES: [&str; 4] = [
@@ -234,9 +233,10 @@ fn grpc_routes<H: Health>(
 /// The routes behind the checks of all requests, whatever their protocol: origin, host, and the phase of the server.
 fn checked_routes(routes: axum::Router, access: &Access, local: bool) -> axum::Router {
     let allowed: Arc<[HeaderValue]> = access.cors_origins.clone().into();
+    let hosts = access.hosts.clone();
     routes
         .layer(map_request(move |request: axum::extract::Request| {
-            ready(origin::marked(request, &allowed, local))
+            ready(origin::marked(request, &allowed, local, &hosts))
         }))
         .layer(cors(&access.cors_origins))
         .layer(from_fn_with_state(access.hosts.clone(), checked))

@@ -8,6 +8,13 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::JsonFields;
 
+/// Libraries that write a line for every damaged file of a caller, which its request's own line tells already.
+const QUIET: &[&str] = &[
+    "symphonia_bundle_flac=error",
+    "symphonia_core=error",
+    "symphonia_metadata=error",
+];
+
 /// Starts logging for the whole process, panics included. `quiet` are directives for targets that `--log-level` does
 /// not name.
 ///
@@ -19,7 +26,7 @@ pub fn init_logging(config: &Config, quiet: &[&str]) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&directives)?;
     let filter = match filter.max_level_hint() {
         Some(LevelFilter::OFF) => filter,
-        _ => EnvFilter::new([quiet, &[directives.as_str()]].concat().join(",")),
+        _ => EnvFilter::new([QUIET, quiet, &[directives.as_str()]].concat().join(",")),
     };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)

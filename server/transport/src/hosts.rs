@@ -120,6 +120,11 @@ impl Hosts {
         Err(HostError::NotAllowed(shown()))
     }
 
+    /// True if an operator listed this host, with a port or without.
+    pub fn lists(&self, host: &str) -> bool {
+        name(host).is_some_and(|name| self.names.contains(name))
+    }
+
     fn is_own(&self, name: &str, local: Option<IpAddr>) -> bool {
         if is_this_machine(name) || self.names.contains(name) {
             return true;

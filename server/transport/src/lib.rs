@@ -13,6 +13,7 @@ pub mod origin;
 mod refusal;
 mod reload;
 pub mod request_id;
+mod seldom;
 mod websocket;
 
 pub use bodies::{BodyBudget, BodyHold};
@@ -23,4 +24,5 @@ pub use keys::{Keys, tenant};
 pub use listener::{ConnectionLimiter, Listener, Port, Tls, keep_unsent_short, proxied_caller};
 pub use origin::ForeignOrigin;
 pub use refusal::{is_grpc, refusal};
+pub use seldom::Seldom;
 pub use websocket::{Ended, Handshake, Message, WebSocket, WebSocketLimits, key_protocol};

@@ -30,6 +30,7 @@ use omni_config::{ConnectionLimits, TlsFiles, TlsIdentity, TrustedProxies, subje
 use omni_core::caller::CallerAddress;
 use omni_core::drain::Phases;
 use omni_telemetry::{CertificateInstrument, Connected as Became, ConnectionInstruments};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
@@ -43,10 +44,11 @@ use self::handshakes::{HandshakeLimiter, HandshakePermit};
 pub use self::limiter::ConnectionLimiter;
 use self::limiter::Full;
 use self::peeked::PeekedStream;
-use self::plaintext::Plaintext;
+use self::plaintext::{Plaintext, bad_request};
 pub use self::proxy_protocol::caller as proxied_caller;
 use super::forwarded::Connected;
 use crate::reload::{Change, Reload, Source};
+use crate::seldom::Seldom;
 
 /// Pause after an error that is not a connection's own, like a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -350,9 +352,17 @@ impl Shared {
 
     async fn open(&self, mut stream: TcpStream, peer: SocketAddr) -> Result<Opened, (Became, io::Error)> {
         let gone = |error| (Became::Abandoned, error);
-        let named = proxied_caller(&self.port.proxies, &mut stream, peer).await;
+        let named = match proxied_caller(&self.port.proxies, &mut stream, peer).await {
+            Ok(named) => named,
+            Err(error) => {
+                if error.kind() == io::ErrorKind::InvalidData {
+                    refuse_header(&mut stream, peer, &error).await;
+                }
+                return Err(gone(error));
+            }
+        };
         let connected = Connected {
-            nearest: named.map_err(gone)?,
+            nearest: named,
             local: stream.local_addr().ok().map(|local| local.ip()),
             encrypted: self.port.tls.is_some(),
         };
@@ -396,6 +406,18 @@ impl Shared {
             tracing::warn!(%peer, "plaintext on a TLS port: expected https:// or a channel with TLS");
         }
     }
+}
+
+/// Answers a proxy whose PROXY header is not taken, in words, and tells its operator now and then.
+async fn refuse_header(stream: &mut TcpStream, peer: SocketAddr, problem: &io::Error) {
+    static SAID: Seldom = Seldom::new();
+    if SAID.now() {
+        tracing::warn!(%peer, "connection refused: {problem}");
+    }
+    // The peer may be gone already.
+    let _ = stream
+        .write_all(&bad_request("proxy_protocol", &problem.to_string()))
+        .await;
 }
 
 fn refused(peer: CallerAddress, full: &Full) {

@@ -2,20 +2,21 @@
 //! the answer.
 //!
 //! A page whose name is rebound to this machine (DNS rebinding) has the origin that it calls. So at a loopback
-//! address only names of this machine count as its own.
+//! address only names of this machine, and those that `--allowed-hosts` lists, count as its own.
 
 use http::header::{HOST, ORIGIN};
 use http::{HeaderValue, Request};
 
-use super::hosts::names_this_machine;
+use super::hosts::{Hosts, names_this_machine};
 
 /// Among the extensions of a request that a page of an origin sent which is not allowed.
 #[derive(Debug, Clone, Copy)]
 pub struct ForeignOrigin;
 
-/// The request, marked if a page sent it that is neither of this server nor of one of the `allowed` origins; "*" allows all. `local`: the
-/// server listens at a loopback address.
-pub fn marked<B>(mut request: Request<B>, allowed: &[HeaderValue], local: bool) -> Request<B> {
+/// The request, marked if a page sent it that is neither of this server nor of one of the `allowed` origins; "*" allows
+/// all. `local`: the server listens at a loopback address, where its own names are those of this machine and those
+/// that `hosts` lists.
+pub fn marked<B>(mut request: Request<B>, allowed: &[HeaderValue], local: bool, hosts: &Hosts) -> Request<B> {
     let headers = request.headers();
     let crosses = headers
         .get("sec-fetch-site")
@@ -27,7 +28,7 @@ pub fn marked<B>(mut request: Request<B>, allowed: &[HeaderValue], local: bool) 
             let host = host.or_else(|| request.uri().authority().map(http::uri::Authority::as_str));
             let own = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
             let own = own.zip(host).is_some_and(|((_, of), host)| {
-                of.eq_ignore_ascii_case(host) && (!local || names_this_machine(host))
+                of.eq_ignore_ascii_case(host) && (!local || names_this_machine(host) || hosts.lists(host))
             });
             !own && !allowed.iter().any(|known| known == "*" || known == origin)
         }
@@ -40,6 +41,10 @@ pub fn marked<B>(mut request: Request<B>, allowed: &[HeaderValue], local: bool) 
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
+    use omni_config::AllowedHosts;
+
     use super::*;
 
     fn is_foreign(headers: &[(&str, &str)], allowed: &'static str) -> bool {
@@ -48,7 +53,9 @@ mod tests {
             request = request.header(*name, *value);
         }
         let allowed = [HeaderValue::from_static(allowed)];
-        let request = marked(request.body(()).unwrap(), &allowed, true);
+        let names = AllowedHosts::new(vec!["speech.example".to_owned()]);
+        let hosts = Hosts::new(names, Ipv4Addr::LOCALHOST.into(), false);
+        let request = marked(request.body(()).unwrap(), &allowed, true, &hosts);
         request.extensions().get::<ForeignOrigin>().is_some()
     }
 
@@ -79,6 +86,8 @@ mod tests {
             "[::1]:50051",
             "studio.localhost",
             "LOCALHOST",
+            "speech.example",
+            "speech.example:8443",
         ] {
             let origin = format!("http://{host}");
             assert!(
@@ -98,7 +107,7 @@ mod tests {
             let request = headers.iter().fold(Request::builder(), |request, (name, value)| {
                 request.header(*name, *value)
             });
-            let request = marked(request.body(()).unwrap(), &[], false);
+            let request = marked(request.body(()).unwrap(), &[], false, &Hosts::default());
             assert!(
                 request.extensions().get::<ForeignOrigin>().is_none(),
                 "{host} may be a name of a server for others"

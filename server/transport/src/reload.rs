@@ -163,7 +163,7 @@ impl<S: Source> Reload<S> {
                     if !told {
                         tracing::warn!(
                             what = S::NAME,
-                            "reload postponed: {what}; a file that is renamed into place is taken after a second, this one after 10 s without a change"
+                            "reload postponed: {what}; taken after 10 s without a change (a complete file that is renamed into place: after 1 s)"
                         );
                     }
                     other.told |= !told;

@@ -617,6 +617,7 @@ async fn a_server_that_loads_says_so_and_one_that_drains_ends_what_it_has_begun(
     client.utterance(0).await;
     let mut last = client.next().await;
     while matches!(last, Frame::Text(_)) {
+        assert!(!format!("{last:?}").contains("error"), "all was served: {last:?}");
         last = client.next().await;
     }
     assert!(matches!(last, Frame::Closed(1000 | 1001)), "{last:?}");

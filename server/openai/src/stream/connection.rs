@@ -6,7 +6,7 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use omni_core::call::CallContext;
 use omni_core::caller::Tenant;
-use omni_core::error::ServeError;
+use omni_core::error::{ErrorKind, ServeError};
 use omni_family::SpeechInfo;
 use omni_services::{CallPermit, SpeechRequest};
 use omni_session::{Command, Event, Session};
@@ -110,6 +110,10 @@ impl Connection {
         let waits = self.pending.is_some();
         let closing = self.socket.closing();
         let takes = self.socket.takes_audio();
+        let idle = self
+            .running
+            .as_ref()
+            .is_some_and(|running| running.utterances.open() == 0);
         let (events, commands) = match &mut self.running {
             Some(running) => (Some(&mut running.events), running.commands.as_ref()),
             None if waits => (None, None),
@@ -121,6 +125,8 @@ impl Connection {
                     self.relay(Some(event));
                     Ok(())
                 }
+                // It served everything that was asked of it.
+                Some(Err(error)) if error.kind() == ErrorKind::ShuttingDown && idle => Err(End::Closing),
                 Some(Err(error)) => Err(over(&error, named(&error))),
                 None => Err(End::Done),
             },

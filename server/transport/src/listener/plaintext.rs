@@ -39,15 +39,7 @@ impl Plaintext {
     /// The answer to the peer.
     pub(super) fn answer(self) -> Vec<u8> {
         match self {
-            Self::Http1 => {
-                let error = serde_json::json!({
-                    "error": { "message": TOLD, "type": "invalid_request_error", "param": null, "code": "tls_expected" }
-                });
-                let body = error.to_string();
-                let head =
-                    "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n";
-                format!("{head}content-length: {}\r\n\r\n{body}", body.len()).into_bytes()
-            }
+            Self::Http1 => bad_request("tls_expected", TOLD),
             Self::Http2 => {
                 // Without the SETTINGS that begin a connection: with them gRPC's own library takes it for one that worked, and
                 // connects again at once, hundreds of times a second. No stream was worked on.
@@ -55,6 +47,16 @@ impl Plaintext {
             }
         }
     }
+}
+
+/// An answer by HTTP/1.1 to a connection that cannot be served.
+pub(super) fn bad_request(code: &str, told: &str) -> Vec<u8> {
+    let error = serde_json::json!({
+        "error": { "message": told, "type": "invalid_request_error", "param": null, "code": code }
+    });
+    let body = error.to_string();
+    let head = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n";
+    format!("{head}content-length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
 #[cfg(test)]

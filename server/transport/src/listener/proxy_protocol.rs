@@ -12,6 +12,8 @@ use tokio::net::TcpStream;
 
 /// The first bytes of version 2.
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
+/// Version 2 and a connection of the proxy's own.
+const LOCAL: u8 = 0x20;
 /// The first bytes of version 1.
 const WORD: &[u8] = b"PROXY ";
 /// Longest header of version 1, in bytes.
@@ -31,14 +33,24 @@ pub async fn caller(
     peer: SocketAddr,
 ) -> io::Result<CallerAddress> {
     let direct = CallerAddress::direct(peer.ip());
+    let version = announced(stream).await?;
     if !proxies.contains(peer.ip()) {
+        if version.is_some() {
+            return Err(broken(
+                "the peer sends the PROXY protocol and is not in --trusted-proxies",
+            ));
+        }
         return Ok(direct);
     }
-    let header = match announced(stream).await? {
+    let header = match version {
         None => return Ok(direct),
         Some(Version::One) => line(stream).await?,
         Some(Version::Two) => binary(stream).await?,
     };
+    // A proxy that calls on its own account, as for its health checks, names no caller, whatever stands behind.
+    if header.starts_with(&SIGNATURE) && header[SIGNATURE.len()] == LOCAL {
+        return Ok(direct);
+    }
     let source = match HeaderResult::parse(&header) {
         HeaderResult::V1(Ok(header)) => first(&header),
         HeaderResult::V2(Ok(header)) => second(&header),
@@ -46,7 +58,6 @@ pub async fn caller(
             return Err(broken("the header of the PROXY protocol cannot be read"));
         }
     };
-    // A proxy that calls on its own account, as for its health checks, names no caller.
     Ok(source.map_or(direct, |source| direct.behind(source)))
 }
 
@@ -118,9 +129,6 @@ fn first(header: &v1::Header<'_>) -> Option<IpAddr> {
 }
 
 fn second(header: &v2::Header<'_>) -> Option<IpAddr> {
-    if header.command == v2::Command::Local {
-        return None;
-    }
     match header.addresses {
         v2::Addresses::IPv4(addresses) => Some(addresses.source_address.into()),
         v2::Addresses::IPv6(addresses) => Some(addresses.source_address.into()),
@@ -176,6 +184,8 @@ mod tests {
             // With a field more (TLV) behind the addresses.
             (binary(1, 0x11, &[&four[..], &[4, 0, 1, 0]].concat()), "192.0.2.7"),
             (binary(0, 0, &[]), "127.0.0.1"),
+            // Of no use to a proxy's own connection: the family, and too few addresses for it.
+            (binary(0, 0x11, &[]), "127.0.0.1"),
             (Vec::new(), "127.0.0.1"),
         ] {
             let read = read("127.0.0.0/8", &[&header, SAID].concat()).await.unwrap();
@@ -185,9 +195,13 @@ mod tests {
 
     #[tokio::test]
     async fn others_are_not_believed_and_what_is_broken_ends_the_connection() {
-        let header = b"PROXY TCP4 192.0.2.7 127.0.0.1 4660 80\r\n";
-        let (caller, rest) = read("10.0.0.0/8", header).await.unwrap();
-        assert_eq!((caller.as_str(), rest.as_slice()), ("127.0.0.1", &header[..]));
+        for header in [
+            b"PROXY TCP4 192.0.2.7 127.0.0.1 4660 80\r\n".to_vec(),
+            binary(0, 0, &[]),
+        ] {
+            let error = read("10.0.0.0/8", &header).await.unwrap_err();
+            assert!(error.to_string().contains("--trusted-proxies"), "{error}");
+        }
         for broken in [
             b"PROXY TCP4 nobody 127.0.0.1 1 2\r\n".to_vec(),
             b"PROXY TCP4 192.0.2.7".to_vec(),

@@ -9,16 +9,17 @@ const PAUSE: Duration = Duration::from_secs(60);
 
 /// One kind of line.
 #[derive(Debug, Default)]
-pub(crate) struct Seldom(Mutex<Option<Instant>>);
+pub struct Seldom(Mutex<Option<Instant>>);
 
 impl Seldom {
     /// A kind of which no line was written.
-    pub(crate) const fn new() -> Self {
+    #[must_use]
+    pub const fn new() -> Self {
         Self(Mutex::new(None))
     }
 
     /// True if a line may be written now; if so, it counts as written.
-    pub(crate) fn now(&self) -> bool {
+    pub fn now(&self) -> bool {
         self.at(Instant::now())
     }
 
